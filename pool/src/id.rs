@@ -1,0 +1,340 @@
+//! The names and numbers of the protocol: one type each, so that a token is never passed for a worker id.
+//!
+//! Names are checked here **and** in the scripts; everything built here is valid everywhere.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// Why a name, key or number was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IdError {
+    /// The text is empty.
+    #[error("{what} is empty")]
+    Empty {
+        /// What was being named.
+        what: &'static str,
+    },
+    /// The text is longer than allowed.
+    #[error("{what} has {len} bytes, at most {max} are allowed")]
+    TooLong {
+        /// What was being named.
+        what: &'static str,
+        /// Length found, in bytes.
+        len: usize,
+        /// Longest length allowed, in bytes.
+        max: usize,
+    },
+    /// The text has a character outside the alphabet of names.
+    #[error("{what} has the character {found:?}, allowed are {allowed}")]
+    Character {
+        /// What was being named.
+        what: &'static str,
+        /// The first character that is not allowed.
+        found: char,
+        /// The alphabet.
+        allowed: &'static str,
+    },
+    /// The text is not a number of this kind.
+    #[error("{what} is not a number")]
+    Number {
+        /// What was being read.
+        what: &'static str,
+    },
+    /// The text is not a dispatch id.
+    #[error("{text:?} is not a dispatch id")]
+    Dispatch {
+        /// The text.
+        text: String,
+    },
+}
+
+const NAME_MAX: usize = 64;
+
+fn check_name(what: &'static str, text: &str, dot: bool) -> Result<(), IdError> {
+    if text.is_empty() {
+        return Err(IdError::Empty { what });
+    }
+    if text.len() > NAME_MAX {
+        return Err(IdError::TooLong { what, len: text.len(), max: NAME_MAX });
+    }
+    let allowed = if dot { "A-Z a-z 0-9 _ : - ." } else { "A-Z a-z 0-9 _ : -" };
+    match text.chars().find(|&c| !(c.is_ascii_alphanumeric() || "_:-".contains(c) || dot && c == '.')) {
+        Some(found) => Err(IdError::Character { what, found, allowed }),
+        None => Ok(()),
+    }
+}
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                text.parse().map(Self).map_err(|_| IdError::Number { what: $what })
+            }
+        }
+    };
+}
+
+number!(
+    /// A worker of a pool. Minted once, never used again, also not by the same worker after a fence.
+    WorkerId, "worker id"
+);
+number!(
+    /// A fencing token. Successive owners of one key carry strictly increasing tokens; hand it to the outside
+    /// resource and let that refuse a token below the highest it has seen.
+    Token, "token"
+);
+number!(
+    /// One life of a pool's data: milliseconds, strictly increasing. A loss of data starts another.
+    Incarnation, "incarnation"
+);
+number!(
+    /// The revision of a replicated map; the members' revision is also the version of the ring.
+    Revision, "revision"
+);
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $dot:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Checks and keeps the name.
+            ///
+            /// # Errors
+            /// Empty, over 64 bytes, or a character outside the alphabet.
+            pub fn new(text: impl AsRef<str>) -> Result<Self, IdError> {
+                check_name($what, text.as_ref(), $dot)?;
+                Ok(Self(text.as_ref().into()))
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name!(
+    /// The name of a pool: `[A-Za-z0-9_:.-]{1,64}`.
+    PoolName, "pool name", true
+);
+name!(
+    /// The name of a node, unique among the living nodes of its pool: `[A-Za-z0-9_:-]{1,64}`.
+    NodeName, "node name", false
+);
+name!(
+    /// What tells one join of a worker from another, so that a repeated join is answered with its first answer.
+    Nonce, "nonce", true
+);
+
+/// The key of a job: any 1 to 512 bytes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobKey(Bytes);
+
+impl JobKey {
+    /// The longest key, in bytes.
+    pub const MAX_LEN: usize = 512;
+
+    /// Checks and keeps the key.
+    ///
+    /// # Errors
+    /// Empty, or over 512 bytes.
+    pub fn new(key: impl Into<Bytes>) -> Result<Self, IdError> {
+        let key = key.into();
+        if key.is_empty() {
+            return Err(IdError::Empty { what: "job key" });
+        }
+        if key.len() > Self::MAX_LEN {
+            return Err(IdError::TooLong { what: "job key", len: key.len(), max: Self::MAX_LEN });
+        }
+        Ok(Self(key))
+    }
+
+    /// The key's bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The key's bytes, shared.
+    pub fn bytes(&self) -> &Bytes {
+        &self.0
+    }
+}
+
+impl Borrow<[u8]> for JobKey {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsRef<[u8]> for JobKey {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl TryFrom<&str> for JobKey {
+    type Error = IdError;
+    fn try_from(key: &str) -> Result<Self, IdError> {
+        Self::new(Bytes::copy_from_slice(key.as_bytes()))
+    }
+}
+
+impl TryFrom<String> for JobKey {
+    type Error = IdError;
+    fn try_from(key: String) -> Result<Self, IdError> {
+        Self::new(key)
+    }
+}
+
+impl TryFrom<&String> for JobKey {
+    type Error = IdError;
+    fn try_from(key: &String) -> Result<Self, IdError> {
+        Self::try_from(key.as_str())
+    }
+}
+
+impl TryFrom<&[u8]> for JobKey {
+    type Error = IdError;
+    fn try_from(key: &[u8]) -> Result<Self, IdError> {
+        Self::new(Bytes::copy_from_slice(key))
+    }
+}
+
+impl TryFrom<Bytes> for JobKey {
+    type Error = IdError;
+    fn try_from(key: Bytes) -> Result<Self, IdError> {
+        Self::new(key)
+    }
+}
+
+impl TryFrom<&JobKey> for JobKey {
+    type Error = IdError;
+    fn try_from(key: &JobKey) -> Result<Self, IdError> {
+        Ok(key.clone())
+    }
+}
+
+impl fmt::Display for JobKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0.escape_ascii(), f)
+    }
+}
+
+impl fmt::Debug for JobKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
+
+/// One dispatch of a job: `<node>.<ulid>`, or `<node>.!<id>` when the caller gave the id.
+///
+/// It is the identity of the job's life (a stop names it, so that it never ends a successor) and the address of
+/// the node that waits for the outcome.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DispatchId(Arc<str>);
+
+impl DispatchId {
+    /// An id of the node's own making; `unique` is a ULID or another name that is never used twice.
+    ///
+    /// # Errors
+    /// `unique` is no name.
+    pub fn of_node(node: &NodeName, unique: &str) -> Result<Self, IdError> {
+        check_name("dispatch id", unique, true)?;
+        Ok(Self(format!("{node}.{unique}").into()))
+    }
+
+    /// An id that the caller gave: a retry with it gives the first outcome.
+    ///
+    /// # Errors
+    /// `id` is no name.
+    pub fn of_caller(node: &NodeName, id: &str) -> Result<Self, IdError> {
+        check_name("dispatch id", id, true)?;
+        Ok(Self(format!("{node}.!{id}").into()))
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The node that made the dispatch.
+    pub fn node(&self) -> &str {
+        self.0.split_once('.').map_or("", |(node, _)| node)
+    }
+
+    /// The caller's own id, when the caller gave one.
+    pub fn caller_id(&self) -> Option<&str> {
+        self.0.split_once('.').and_then(|(_, id)| id.strip_prefix('!'))
+    }
+}
+
+impl fmt::Display for DispatchId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for DispatchId {
+    type Err = IdError;
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let bad = || IdError::Dispatch { text: text.chars().take(160).collect() };
+        let (node, id) = text.split_once('.').ok_or_else(bad)?;
+        check_name("node name", node, false).map_err(|_| bad())?;
+        check_name("dispatch id", id.strip_prefix('!').unwrap_or(id), true).map_err(|_| bad())?;
+        Ok(Self(text.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_any_bytes_within_bounds() {
+        assert_eq!(JobKey::try_from(""), Err(IdError::Empty { what: "job key" }));
+        assert_eq!(JobKey::new(vec![0; 600]), Err(IdError::TooLong { what: "job key", len: 600, max: 512 }));
+        assert_eq!(JobKey::new(vec![0xff, b'|']).map(|k| k.to_string()), Ok("\\xff|".into()));
+    }
+
+    #[test]
+    fn names_keep_to_their_alphabet() {
+        assert!(NodeName::new("a-b_c:9").is_ok());
+        assert!(matches!(NodeName::new("a.b"), Err(IdError::Character { found: '.', .. })));
+        assert!(matches!(PoolName::new("a{b"), Err(IdError::Character { found: '{', .. })));
+        assert!(matches!(PoolName::new("x".repeat(65)), Err(IdError::TooLong { len: 65, .. })));
+    }
+
+    #[test]
+    fn dispatch_ids_name_their_node_and_caller() {
+        let id: DispatchId = "n1.!order.7".parse().unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!((id.node(), id.caller_id()), ("n1", Some("order.7")));
+        for bad in ["", "n1", "n1.", ".x", "n1.!", "n1.a|b", "n 1.x"] {
+            assert!(bad.parse::<DispatchId>().is_err(), "{bad}");
+        }
+    }
+}

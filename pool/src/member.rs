@@ -1,0 +1,112 @@
+//! The members of a pool as the replicated map `w` holds them: worker id → `state|slot|ttl|nonce|node|meta`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use crate::id::{Incarnation, NodeName, Nonce, Revision, WorkerId};
+
+/// Whether a worker is in the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum MemberState {
+    /// `U`: in the ring, with a slot.
+    Up,
+    /// `P`: joined, without a slot yet.
+    Standby,
+    /// `G`: leaving; out of the ring, still owns its jobs.
+    Draining,
+}
+
+impl MemberState {
+    /// The letter that stands for the state in an entry.
+    pub fn letter(self) -> char {
+        match self {
+            Self::Up => 'U',
+            Self::Standby => 'P',
+            Self::Draining => 'G',
+        }
+    }
+
+    /// Reads the letter.
+    pub fn from_letter(text: &str) -> Option<Self> {
+        Some(match text {
+            "U" => Self::Up,
+            "P" => Self::Standby,
+            "G" => Self::Draining,
+            _ => return None,
+        })
+    }
+}
+
+/// One worker's entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Whether it is in the ring.
+    pub state: MemberState,
+    /// Its slot; a draining worker keeps the one it had. `None` for a standby.
+    pub slot: Option<u32>,
+    /// The time to live of its heartbeat.
+    pub ttl: Duration,
+    /// What tells its join from another.
+    pub nonce: Nonce,
+    /// The node it lives on.
+    pub node: NodeName,
+    /// Free text of its owner: `[A-Za-z0-9_:.-]{0,64}`.
+    pub meta: String,
+}
+
+impl Member {
+    /// Reads an entry; `None` for a damaged one.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut fields = std::str::from_utf8(bytes).ok()?.splitn(6, '|');
+        let mut next = || fields.next();
+        Some(Self {
+            state: MemberState::from_letter(next()?)?,
+            slot: match next()? {
+                "-" => None,
+                slot => Some(slot.parse().ok()?),
+            },
+            ttl: Duration::from_millis(next()?.parse().ok()?),
+            nonce: Nonce::new(next()?).ok()?,
+            node: NodeName::new(next()?).ok()?,
+            meta: next()?.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}|", self.state.letter())?;
+        match self.slot {
+            Some(slot) => write!(f, "{slot}")?,
+            None => f.write_str("-")?,
+        }
+        let Self { ttl, nonce, node, meta, .. } = self;
+        write!(f, "|{}|{nonce}|{node}|{meta}", ttl.as_millis())
+    }
+}
+
+/// The members at one revision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Members {
+    /// The incarnation they belong to; `None` when there is no pool.
+    pub incarnation: Option<Incarnation>,
+    /// The map's revision: the version of the ring.
+    pub revision: Revision,
+    /// Entries that parse. A damaged one is left out: it holds no slot and is expired like any silent worker.
+    pub entries: BTreeMap<WorkerId, Member>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_survives_the_round_trip() {
+        for text in ["U|0|10000|nn|n1|m", "P|-|10000|nn|n1|", "G|7|2000|a.b|n:1|zone-1"] {
+            assert_eq!(Member::parse(text.as_bytes()).map(|m| m.to_string()).as_deref(), Some(text));
+        }
+        assert_eq!(Member::parse(b"X|0|1|n|n|"), None);
+    }
+}

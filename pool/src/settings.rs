@@ -1,0 +1,232 @@
+//! The pool-wide settings, stored with the pool in the replicated map `cf` and equal on every node.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::id::{Incarnation, Revision};
+
+/// The protocol's major number; members with another one cannot run together.
+pub const PROTOCOL: u64 = 2;
+
+/// The settings that all nodes of a pool share. A node that joins with other values is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// T: how long a worker without a heartbeat keeps its jobs. 10 s.
+    pub worker_ttl: Duration,
+    /// How many accepted jobs that were never begun the pool holds. 10,000.
+    pub max_queued: u64,
+    /// After how long a start event that nobody routed is sent again. 2 s.
+    pub route_timeout: Duration,
+    /// How long a worker may take from assignment to begin. 5 s.
+    pub assign_timeout: Duration,
+    /// After how long a stop is sent again. 2 s.
+    pub stop_retry: Duration,
+    /// The longest deadline of a dispatch that the store honours, and how long ended ones are remembered. 30 s.
+    pub max_dispatch_deadline: Duration,
+    /// How long the outcome of a caller's own id is kept. 10 min.
+    pub outcome_retention: Duration,
+    /// Begins without success after which a job is parked. 20.
+    pub max_attempts: u32,
+    /// A job that ran this long counts as healthy again. 10 min.
+    pub stable_run: Duration,
+    /// Refusals and assignment time-outs that send a key to the next worker of its chain. 3.
+    pub strikes: u32,
+    /// Waiting notifications per job. 64.
+    pub notify_cap: u32,
+    /// Bytes of waiting notifications per job. 1 MiB.
+    pub notify_bytes: u64,
+    /// How long a new worker waits for a slot to be handed on before it takes one of its own. 5 s.
+    pub join_settle: Duration,
+    /// The longest payload, with its envelope, in bytes. 512 KiB.
+    pub payload_max: u64,
+    /// Keys of the placement hash.
+    pub hash_keys: (u64, u64),
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            worker_ttl: Duration::from_secs(10),
+            max_queued: 10_000,
+            route_timeout: Duration::from_secs(2),
+            assign_timeout: Duration::from_secs(5),
+            stop_retry: Duration::from_secs(2),
+            max_dispatch_deadline: Duration::from_secs(30),
+            outcome_retention: Duration::from_secs(600),
+            max_attempts: 20,
+            stable_run: Duration::from_secs(600),
+            strikes: 3,
+            notify_cap: 64,
+            notify_bytes: 1 << 20,
+            join_settle: Duration::from_secs(5),
+            payload_max: 512 << 10,
+            hash_keys: (0x7465_6e75_7265_0001, 0x6a75_6d70_6368_6e02),
+        }
+    }
+}
+
+/// A setting that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("setting {name} is {value}: {why}")]
+pub struct InvalidSetting {
+    /// The setting's name in the store.
+    pub name: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+impl Settings {
+    /// Checks what the proofs and the scripts rely on.
+    ///
+    /// # Errors
+    /// The first setting that is out of its range.
+    pub fn validate(&self) -> Result<(), InvalidSetting> {
+        let bad =
+            |name, value: &dyn ToString, why| Err(InvalidSetting { name, value: value.to_string(), why });
+        let ms = |d: Duration| d.as_millis();
+        if !(500..=600_000).contains(&ms(self.worker_ttl)) {
+            return bad("ttl", &ms(self.worker_ttl), "must be from 500 ms to 10 min");
+        }
+        if self.max_queued == 0 || self.max_queued > 10_000_000 {
+            return bad("max_queued", &self.max_queued, "must be from 1 to 10,000,000");
+        }
+        for (name, value) in [
+            ("route_ms", self.route_timeout),
+            ("assign_ms", self.assign_timeout),
+            ("stop_ms", self.stop_retry),
+            ("late_ms", self.max_dispatch_deadline),
+        ] {
+            if !(1..=240_000).contains(&ms(value)) {
+                return bad(name, &ms(value), "must be from 1 ms to 4 min");
+            }
+        }
+        if !(1_000..=86_400_000).contains(&ms(self.outcome_retention)) {
+            return bad("od_ms", &ms(self.outcome_retention), "must be from 1 s to 1 day");
+        }
+        if !(1..=86_400_000).contains(&ms(self.stable_run)) {
+            return bad("stable_ms", &ms(self.stable_run), "must be from 1 ms to 1 day");
+        }
+        if self.max_attempts == 0 {
+            return bad("max_attempts", &0, "must be at least 1");
+        }
+        if self.strikes == 0 {
+            return bad("strikes", &0, "must be at least 1");
+        }
+        if self.notify_cap == 0 || self.notify_cap > 1_000 {
+            return bad("nt_cap", &self.notify_cap, "must be from 1 to 1,000");
+        }
+        if self.notify_bytes == 0 || self.notify_bytes > 16 << 20 {
+            return bad("nt_bytes", &self.notify_bytes, "must be from 1 byte to 16 MiB");
+        }
+        if ms(self.join_settle) > 600_000 {
+            return bad("join_settle", &ms(self.join_settle), "must be at most 10 min");
+        }
+        if self.payload_max == 0 || self.payload_max > 512 << 10 {
+            return bad("payload_max", &self.payload_max, "must be from 1 byte to 512 KiB");
+        }
+        Ok(())
+    }
+
+    /// The fields as they stand in the store, in a fixed order.
+    pub fn fields(&self) -> Vec<(&'static str, String)> {
+        let ms = |d: Duration| d.as_millis().to_string();
+        vec![
+            ("proto", PROTOCOL.to_string()),
+            ("ttl", ms(self.worker_ttl)),
+            ("max_queued", self.max_queued.to_string()),
+            ("route_ms", ms(self.route_timeout)),
+            ("assign_ms", ms(self.assign_timeout)),
+            ("stop_ms", ms(self.stop_retry)),
+            ("late_ms", ms(self.max_dispatch_deadline)),
+            ("od_ms", ms(self.outcome_retention)),
+            ("max_attempts", self.max_attempts.to_string()),
+            ("stable_ms", ms(self.stable_run)),
+            ("strikes", self.strikes.to_string()),
+            ("nt_cap", self.notify_cap.to_string()),
+            ("nt_bytes", self.notify_bytes.to_string()),
+            ("join_settle", ms(self.join_settle)),
+            ("payload_max", self.payload_max.to_string()),
+            ("k1", self.hash_keys.0.to_string()),
+            ("k2", self.hash_keys.1.to_string()),
+        ]
+    }
+}
+
+/// How far a shutdown has come; absent while the pool is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ShutdownFlag {
+    /// `C`: nothing new is accepted; what was accepted is still begun.
+    Closing {
+        /// Server time, ms, at which it turns into stopping.
+        deadline_ms: u64,
+        /// The node that asked.
+        by: String,
+    },
+    /// `S`: every job is stopped and everything is cleaned up.
+    Stopping {
+        /// The node that asked.
+        by: String,
+    },
+}
+
+impl ShutdownFlag {
+    /// Reads the flag; `None` for an empty or damaged one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut fields = text.splitn(3, '|');
+        let (state, deadline, by) = (fields.next()?, fields.next()?, fields.next()?.to_owned());
+        match state {
+            "C" => Some(Self::Closing { deadline_ms: deadline.parse().ok()?, by }),
+            "S" => Some(Self::Stopping { by }),
+            _ => None,
+        }
+    }
+
+    /// True from the moment that every job is to be stopped.
+    pub fn is_stopping(&self) -> bool {
+        matches!(self, Self::Stopping { .. })
+    }
+}
+
+/// The stored settings at one revision, as read: every field, also those this version does not know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoredSettings {
+    /// The incarnation they belong to; `None` when there is no pool.
+    pub incarnation: Option<Incarnation>,
+    /// The map's revision.
+    pub revision: Revision,
+    /// All fields.
+    pub fields: BTreeMap<String, String>,
+}
+
+impl StoredSettings {
+    /// The shutdown flag, if set.
+    pub fn flag(&self) -> Option<ShutdownFlag> {
+        self.fields.get("sd").and_then(|text| ShutdownFlag::parse(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_valid_and_the_limits_hold() {
+        assert_eq!(Settings::default().validate(), Ok(()));
+        let bad = Settings { worker_ttl: Duration::from_millis(10), ..Settings::default() };
+        assert_eq!(bad.validate().map_err(|e| e.name), Err("ttl"));
+        let bad = Settings { strikes: 0, ..Settings::default() };
+        assert_eq!(bad.validate().map_err(|e| e.name), Err("strikes"));
+    }
+
+    #[test]
+    fn the_flag_parses() {
+        assert_eq!(
+            ShutdownFlag::parse("C|17|n1"),
+            Some(ShutdownFlag::Closing { deadline_ms: 17, by: "n1".into() })
+        );
+        assert_eq!(ShutdownFlag::parse("S||n1"), Some(ShutdownFlag::Stopping { by: "n1".into() }));
+        assert_eq!(ShutdownFlag::parse(""), None);
+    }
+}
