@@ -1,0 +1,82 @@
+//! Waiting for a condition with a deadline, instead of sleeping and hoping.
+
+use std::{fmt::Debug, time::Duration};
+
+use tokio::time::Instant;
+
+const POLL: Duration = Duration::from_millis(5);
+
+/// What [`eventually`] can wait for: `bool` and `Option` say by themselves whether the wait is over, a `Result` also
+/// says what was seen while it is not.
+pub trait Outcome {
+    /// What the wait gives when it is over.
+    type Value;
+    /// What is shown of the last look when the wait runs out of time.
+    type Seen: Debug;
+
+    /// The value, or what was seen instead.
+    ///
+    /// # Errors
+    /// When the condition does not hold yet.
+    fn into_result(self) -> Result<Self::Value, Self::Seen>;
+}
+
+impl Outcome for bool {
+    type Value = ();
+    type Seen = bool;
+
+    fn into_result(self) -> Result<(), bool> {
+        if self { Ok(()) } else { Err(self) }
+    }
+}
+
+impl<T> Outcome for Option<T> {
+    type Value = T;
+    type Seen = Option<()>;
+
+    fn into_result(self) -> Result<T, Option<()>> {
+        self.ok_or(None)
+    }
+}
+
+impl<T, E: Debug> Outcome for Result<T, E> {
+    type Value = T;
+    type Seen = E;
+
+    fn into_result(self) -> Result<T, E> {
+        self
+    }
+}
+
+/// Looks every few milliseconds until `look` gives `true`, `Some` or `Ok`, and returns what it gave.
+///
+/// A look that itself takes longer than the deadline is cancelled: it counts as one that saw nothing.
+///
+/// # Panics
+/// When `deadline` has passed. The message says what was awaited and what was seen last.
+#[track_caller]
+pub fn eventually<O, F>(deadline: Duration, what: &str, mut look: F) -> impl Future<Output = O::Value>
+where
+    O: Outcome,
+    F: AsyncFnMut() -> O,
+{
+    let caller = std::panic::Location::caller();
+    async move {
+        let end = Instant::now() + deadline;
+        let mut seen = None;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match tokio::time::timeout(left, look()).await.map(O::into_result) {
+                Ok(Ok(value)) => return value,
+                Ok(Err(now)) => seen = Some(now),
+                Err(_) => {}
+            }
+            let last = seen.as_ref().map_or("nothing".to_owned(), |seen| format!("{seen:?}"));
+            assert!(
+                Instant::now() < end,
+                "waited {deadline:?} in vain, at {caller}, for: {what}; last seen: {last}"
+            );
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}
