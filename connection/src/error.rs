@@ -1,0 +1,188 @@
+//! One error for all roles. Its variants are what a caller branches on: was it sent, was it applied, may it be
+//! sent again.
+
+use std::io;
+use std::time::Duration;
+
+use redis::{ErrorKind, RedisError, ServerError};
+
+/// Why a call to Redis did not return its reply.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The URL or a setting is unusable. Nothing was sent.
+    #[error("{what}, nothing was sent")]
+    Config {
+        /// What is wrong.
+        what: &'static str,
+        /// The URL parser's own complaint.
+        #[source]
+        source: Option<RedisError>,
+    },
+    /// Redis refused the user, the password or the permission. Nothing was applied.
+    #[error("redis refused the credentials or the permission, nothing was applied")]
+    Auth(#[source] RedisError),
+    /// No connection could be made within the deadline. The command was not sent.
+    #[error("redis cannot be reached, the command was not sent")]
+    Unreachable(#[source] RedisError),
+    /// The connection broke after the command was handed to it. The command may have been executed.
+    #[error("the connection broke, the command may have been executed")]
+    Lost(#[source] RedisError),
+    /// No reply within the deadline. The command may have been executed, or may be executed later.
+    #[error("no reply within {0:?}, the command may have been executed")]
+    TimedOut(Duration),
+    /// Redis answered with an error.
+    ///
+    /// It was not applied, with one exception: a script that raises after its first write keeps that write.
+    #[error("redis answered {code}: {detail}")]
+    Server {
+        /// The first word of the answer, such as `NOGROUP`.
+        code: Box<str>,
+        /// The rest of it.
+        detail: Box<str>,
+    },
+    /// The [`Admission`](crate::Admission) refused the server at the other end. The command was not sent.
+    #[error("the server with run id {run_id} is not admitted, the command was not sent")]
+    OtherServer {
+        /// The run id of the server that the connection has reached.
+        run_id: Box<str>,
+    },
+    /// The reply has a shape that the command never returns. The command was executed.
+    #[error("the reply is not {expected}, the command was executed")]
+    Reply {
+        /// What was expected.
+        expected: &'static str,
+    },
+}
+
+impl Error {
+    /// The code of the server's answer, such as `NOSCRIPT`, when it was the server that said no.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Server { code, .. } => Some(code),
+            Self::Auth(source) => source.code(),
+            _ => None,
+        }
+    }
+
+    /// Whether the command may have taken effect.
+    pub fn may_have_executed(&self) -> bool {
+        matches!(self, Self::Lost(_) | Self::TimedOut(_) | Self::Reply { .. })
+    }
+
+    /// Whether the same call may succeed later without anybody changing the call or the settings.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::Lost(_) | Self::TimedOut(_) => true,
+            Self::Server { code, .. } => matches!(
+                &**code,
+                "LOADING"
+                    | "BUSY"
+                    | "TRYAGAIN"
+                    | "CLUSTERDOWN"
+                    | "MASTERDOWN"
+                    | "READONLY"
+                    | "NOREPLICAS"
+                    | "OOM"
+            ),
+            _ => false,
+        }
+    }
+
+    /// Whether the connection on which this happened must not be used again.
+    pub(crate) fn ends_connection(&self) -> bool {
+        match self {
+            Self::Lost(_) | Self::TimedOut(_) | Self::Unreachable(_) => true,
+            Self::Server { code, .. } => &**code == "READONLY",
+            _ => false,
+        }
+    }
+
+    /// The class of an error that the server put in the place of a reply.
+    pub(crate) fn answered(error: ServerError) -> Self {
+        match error.code() {
+            "WRONGPASS" | "NOAUTH" | "NOPERM" => Self::Auth(error.into()),
+            code => Self::Server { code: code.into(), detail: error.details().unwrap_or_default().into() },
+        }
+    }
+
+    /// The class of a failure after the command was handed to the connection.
+    pub(crate) fn in_flight(error: RedisError) -> Self {
+        match Self::refusal(&error) {
+            Some(refusal) => refusal,
+            None => Self::Lost(error),
+        }
+    }
+
+    /// The class of a failure before the caller's command was handed to the connection.
+    pub(crate) fn connecting(error: RedisError) -> Self {
+        match Self::refusal(&error) {
+            Some(refusal) => refusal,
+            None => Self::Unreachable(error),
+        }
+    }
+
+    /// What a failure means that came while the connection was still being set up.
+    pub(crate) fn during_setup(self) -> Self {
+        match self {
+            Self::Lost(source) => Self::Unreachable(source),
+            other => other,
+        }
+    }
+
+    pub(crate) fn connect_timed_out() -> Self {
+        Self::Unreachable(RedisError::from(io::Error::from(io::ErrorKind::TimedOut)))
+    }
+
+    fn refusal(error: &RedisError) -> Option<Self> {
+        if error.kind() == ErrorKind::AuthenticationFailed {
+            return Some(Self::Auth(error.clone()));
+        }
+        match error.code()? {
+            "WRONGPASS" | "NOAUTH" | "NOPERM" => Some(Self::Auth(error.clone())),
+            code => {
+                Some(Self::Server { code: code.into(), detail: error.detail().unwrap_or_default().into() })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(code: &str) -> Error {
+        Error::Server { code: code.into(), detail: "why".into() }
+    }
+
+    #[test]
+    fn only_passing_conditions_are_transient() {
+        for code in
+            ["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "NOREPLICAS", "OOM"]
+        {
+            assert!(server(code).is_transient(), "{code}");
+        }
+        for code in ["ERR", "WRONGTYPE", "NOGROUP", "NOSCRIPT", "CROSSSLOT"] {
+            assert!(!server(code).is_transient(), "{code}");
+        }
+        assert!(Error::connect_timed_out().is_transient());
+        assert!(Error::TimedOut(Duration::ZERO).is_transient());
+    }
+
+    #[test]
+    fn only_an_unanswered_command_may_have_executed() {
+        assert!(Error::TimedOut(Duration::ZERO).may_have_executed());
+        assert!(
+            Error::Lost(RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe))).may_have_executed()
+        );
+        assert!(!server("OOM").may_have_executed());
+        assert!(!Error::connect_timed_out().may_have_executed());
+        assert!(!Error::OtherServer { run_id: "a".into() }.may_have_executed());
+    }
+
+    #[test]
+    fn a_demoted_master_ends_the_connection() {
+        assert!(server("READONLY").ends_connection());
+        assert!(!server("OOM").ends_connection());
+    }
+}
