@@ -1,0 +1,49 @@
+//! A server that was not admitted gets nothing.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redis::{Value, cmd};
+use tenure_connection::{Client, Error, Script};
+use tenure_testing::{Data, RedisServer, eventually};
+
+const SOON: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn nothing_is_sent_to_another_server_until_it_is_admitted() {
+    let server = RedisServer::start().unwrap();
+    let plain = Client::builder(&server.url()).response_timeout(SOON).build().unwrap();
+    let first = plain.commands().server().await.unwrap().run_id;
+    let blessed = Arc::new(Mutex::new(first.clone()));
+    let asked = blessed.clone();
+    let admitted = plain.with_admission(move |run_id: &str| **asked.lock().unwrap() == *run_id);
+    let (redis, mut blocking) = (admitted.commands(), admitted.blocking());
+    let script = Script::new("count", "return redis.call('INCR', KEYS[1])");
+    assert_eq!(redis.script::<_, &str>(&script, &["n"], &[]).await.unwrap(), Value::Int(1));
+
+    server.restart(Data::Keep).unwrap();
+    let refused = eventually(SOON, "the other server to be refused", async || {
+        match redis.script::<_, &str>(&script, &["n"], &[]).await {
+            Err(Error::OtherServer { run_id }) => Some(run_id),
+            _ => None,
+        }
+    })
+    .await;
+    assert_ne!(refused, first);
+    let read = blocking.command(cmd("INCR").arg("n"), Duration::ZERO).await;
+    assert!(matches!(read, Err(Error::OtherServer { .. })), "{read:?}");
+    assert_eq!(redis.server().await.unwrap().run_id, refused, "asking who it is stays allowed");
+    assert_eq!(
+        plain.commands().command(cmd("GET").arg("n")).await.unwrap(),
+        Value::BulkString(b"1".to_vec())
+    );
+
+    *blessed.lock().unwrap() = refused;
+    assert_eq!(redis.script::<_, &str>(&script, &["n"], &[]).await.unwrap(), Value::Int(2));
+    assert_eq!(blocking.command(cmd("INCR").arg("n"), Duration::ZERO).await.unwrap(), Value::Int(3));
+
+    *blessed.lock().unwrap() = first;
+    let later = redis.command(cmd("INCR").arg("n")).await;
+    assert!(matches!(later, Err(Error::OtherServer { .. })), "asked again before every command: {later:?}");
+}

@@ -1,0 +1,58 @@
+//! Subscriptions that come back, and say so.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use std::time::Duration;
+
+use redis::cmd;
+use tenure_connection::{Client, Connection, Event, Subscriber};
+use tenure_testing::{Data, RedisServer};
+
+const SOON: Duration = Duration::from_secs(20);
+
+async fn next(subscriber: &mut Subscriber) -> Event {
+    tokio::time::timeout(SOON, subscriber.next()).await.expect("an event in time")
+}
+
+async fn publish(redis: &Connection, channel: &str, payload: &[u8]) {
+    redis.command(cmd("PUBLISH").arg(channel).arg(payload)).await.unwrap();
+}
+
+async fn expect_message(subscriber: &mut Subscriber, channel: &str, payload: &[u8]) {
+    match next(subscriber).await {
+        Event::Message(message) => {
+            assert_eq!((&*message.channel, &message.payload[..]), (channel, payload));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn messages_come_after_the_subscription_and_after_every_new_one() {
+    let server = RedisServer::builder().password("secret").start().unwrap();
+    let client = Client::builder(&server.url()).response_timeout(SOON).build().unwrap();
+    let redis = client.commands();
+    let mut subscriber = client.subscriber(["a", "b"]);
+    assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
+    publish(&redis, "a", b"\xff1").await;
+    publish(&redis, "b", b"2").await;
+    expect_message(&mut subscriber, "a", b"\xff1").await;
+    expect_message(&mut subscriber, "b", b"2").await;
+
+    redis.command(cmd("CLIENT").arg("KILL").arg("TYPE").arg("pubsub")).await.unwrap();
+    assert!(matches!(next(&mut subscriber).await, Event::Disconnected(_)));
+    assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
+    publish(&redis, "b", b"3").await;
+    expect_message(&mut subscriber, "b", b"3").await;
+}
+
+#[tokio::test]
+async fn an_outage_is_said_once_and_ended_by_a_subscription() {
+    let server = RedisServer::start().unwrap();
+    let client = Client::builder(&server.url()).response_timeout(SOON).build().unwrap();
+    server.kill().unwrap();
+    let mut subscriber = client.subscriber(["a"]);
+    assert!(matches!(next(&mut subscriber).await, Event::Disconnected(error) if error.is_transient()));
+    let ended = tokio::spawn(async move { next(&mut subscriber).await });
+    server.restart(Data::Wipe).unwrap();
+    assert!(matches!(ended.await.unwrap(), Event::Subscribed));
+}
