@@ -15,9 +15,17 @@ impl Endpoint {
     /// Never uses whatever happens to listen on port 6379.
     ///
     /// # Errors
-    /// When the private server cannot be started. A `REDIS_URL` is not tried here.
+    /// As [`at`](Self::at).
     pub fn from_env() -> Result<Self, Error> {
-        match env::var("REDIS_URL").ok().filter(|url| !url.is_empty()) {
+        Self::at(env::var("REDIS_URL").ok())
+    }
+
+    /// The Redis at `url`, or a private server when there is none or it is empty.
+    ///
+    /// # Errors
+    /// When the private server cannot be started. Whether something answers at `url` is not tried.
+    pub fn at(url: Option<String>) -> Result<Self, Error> {
+        match url.filter(|url| !url.is_empty()) {
             Some(url) => Ok(Self { url, server: None }),
             None => RedisServer::start().map(|server| Self { url: server.url(), server: Some(server) }),
         }

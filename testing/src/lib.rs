@@ -3,11 +3,13 @@
 //! - [`RedisServer`] is a server of one's own that can be paused, killed and restarted, and leaves nothing behind.
 //!   [`Endpoint`] is the Redis of `REDIS_URL`, or such a server.
 //! - [`eventually`] waits for a condition, and says what it waited for when the time is up.
+//! - [`history`] records who ran which key when, and [`history::check`] says which promises were broken.
 
 mod binary;
 mod endpoint;
 mod error;
 mod guard;
+pub mod history;
 mod server;
 mod wait;
 

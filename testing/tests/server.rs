@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tenure_testing::{Data, RedisServer, eventually};
+use tenure_testing::{Data, Endpoint, RedisServer, eventually};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -131,6 +131,18 @@ fn a_killed_server_comes_back_with_what_it_wrote_to_disk() {
         assert_eq!(get(&server).as_deref(), kept);
         server.restart(Data::Wipe).unwrap();
         assert_eq!(get(&server), None);
+    }
+}
+
+#[test]
+fn an_endpoint_is_the_given_redis_or_a_private_one() {
+    let given = Endpoint::at(Some("redis://example:6379".into())).unwrap();
+    assert!(given.url() == "redis://example:6379" && given.private().is_none());
+    for none in [None, Some(String::new())] {
+        let private = Endpoint::at(none).unwrap();
+        let server = private.private().unwrap();
+        assert_eq!(private.url(), server.url());
+        set(server);
     }
 }
 

@@ -1,0 +1,113 @@
+//! From events to the intervals in which a handler could act.
+//!
+//! A [`Run`] is one start of one key. It ends with its stop or its worker's death. While its process is paused it
+//! cannot act, so the pause is cut out of it; a pause that outlasts the lease ends it, as whatever it tries after
+//! waking is for the outside world to refuse by its token.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{Entry, Event, Fault, Holder};
+
+/// One start of one key.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) key: String,
+    pub(super) holder: Holder,
+    pub(super) start: u64,
+    /// The half-open intervals in which it could act, in order; `u64::MAX` for one that has not ended.
+    pub(super) active: Vec<(u64, u64)>,
+}
+
+impl Run {
+    pub(super) fn is_active_at(&self, at: u64) -> bool {
+        self.active.iter().any(|&(from, to)| (from..to).contains(&at))
+    }
+
+    /// The moment from which it could not act any more.
+    pub(super) fn end(&self) -> u64 {
+        self.active.last().map_or(self.start, |&(_, to)| to)
+    }
+
+    fn cut(&mut self, (from, to): (u64, u64), lease: Option<u64>) {
+        let fenced =
+            lease.is_some_and(|lease| to - from >= lease) && (self.start..self.end()).contains(&from);
+        let to = if fenced { u64::MAX } else { to };
+        self.active = self
+            .active
+            .iter()
+            .flat_map(|&(start, end)| [(start, end.min(from)), (start.max(to), end)])
+            .filter(|(start, end)| start < end)
+            .collect();
+    }
+}
+
+/// The runs of every key, in the order of their starts, and the stops that fit no start.
+pub(super) fn runs(entries: &[Entry], lease: Option<Duration>) -> (BTreeMap<String, Vec<Run>>, Vec<Fault>) {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut open: Vec<usize> = Vec::new();
+    let mut pauses = Pauses::default();
+    let mut faults = Vec::new();
+    for Entry { at, event } in entries {
+        match event {
+            Event::Started { key, token, worker } => {
+                open.push(runs.len());
+                let holder = Holder { worker: worker.clone(), token: *token };
+                runs.push(Run { key: key.clone(), holder, start: *at, active: vec![(*at, u64::MAX)] });
+            }
+            Event::Stopped { key, token, worker } => {
+                let holder = Holder { worker: worker.clone(), token: *token };
+                let found =
+                    open.iter().position(|&index| runs[index].key == *key && runs[index].holder == holder);
+                match found {
+                    Some(found) => runs[open.swap_remove(found)].active[0].1 = *at,
+                    None => faults.push(Fault::StopWithoutStart { key: key.clone(), holder, at: *at }),
+                }
+            }
+            Event::WorkerDead { worker } => {
+                pauses.end(worker, *at);
+                open.retain(|&index| {
+                    let ends = runs[index].holder.worker == *worker;
+                    if ends {
+                        runs[index].active[0].1 = *at;
+                    }
+                    !ends
+                });
+            }
+            Event::Paused { worker } => pauses.begin(worker, *at),
+            Event::Resumed { worker } => pauses.end(worker, *at),
+            _ => {}
+        }
+    }
+    let lease = lease.map(|lease| u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX));
+    let mut by_key: BTreeMap<String, Vec<Run>> = BTreeMap::new();
+    for mut run in runs {
+        for &pause in pauses.of(&run.holder.worker) {
+            run.cut(pause, lease);
+        }
+        by_key.entry(run.key.clone()).or_default().push(run);
+    }
+    (by_key, faults)
+}
+
+/// The half-open intervals in which each worker was paused; `u64::MAX` for one that still is.
+#[derive(Default)]
+struct Pauses<'a>(BTreeMap<&'a str, Vec<(u64, u64)>>);
+
+impl<'a> Pauses<'a> {
+    fn begin(&mut self, worker: &'a str, at: u64) {
+        let pauses = self.0.entry(worker).or_default();
+        if pauses.last().is_none_or(|&(_, to)| to != u64::MAX) {
+            pauses.push((at, u64::MAX));
+        }
+    }
+
+    fn end(&mut self, worker: &str, at: u64) {
+        if let Some((_, to)) = self.0.get_mut(worker).and_then(|pauses| pauses.last_mut()) {
+            *to = at.min(*to);
+        }
+    }
+
+    fn of(&self, worker: &str) -> &[(u64, u64)] {
+        self.0.get(worker).map_or(&[], Vec::as_slice)
+    }
+}
