@@ -1,0 +1,80 @@
+//! Where a map lives in Redis.
+
+use crate::Error;
+
+/// The names that make up one replicated map. Several maps may share the meta hash and the channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The map's name in messages.
+    pub name: String,
+    /// Key of the hash with the entries.
+    pub hash: String,
+    /// Key of the hash with incarnation and revision.
+    pub meta: String,
+    /// The field of `meta` that holds the incarnation, a decimal number. Without it there is no map.
+    pub inc_field: String,
+    /// The field of `meta` that holds the revision, a decimal number.
+    pub rev_field: String,
+    /// The channel on which changes are published.
+    pub channel: String,
+}
+
+impl Layout {
+    /// The longest key of an entry, in bytes.
+    pub const MAX_KEY: usize = 512;
+    /// The longest value, in bytes: every change travels to every replica.
+    pub const MAX_VALUE: usize = 1 << 20;
+
+    const MAX_NAME: usize = 64;
+
+    /// The keys of a map of its own: `tenure:map:{name}:…`, all in one slot of a cluster.
+    ///
+    /// # Errors
+    /// [`Error::Name`] for a name that is not 1 to 64 characters of `A-Z a-z 0-9 _ : . -`.
+    pub fn stand_alone(name: &str) -> Result<Self, Error> {
+        let fits = (1..=Self::MAX_NAME).contains(&name.len());
+        if !fits || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_:.-".contains(&b)) {
+            return Err(Error::Name { name: name.chars().take(80).collect() });
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            hash: format!("tenure:map:{{{name}}}:entries"),
+            meta: format!("tenure:map:{{{name}}}:meta"),
+            inc_field: "inc".to_owned(),
+            rev_field: "rev".to_owned(),
+            channel: format!("tenure:map:{{{name}}}:changes"),
+        })
+    }
+
+    pub(crate) fn check_key(key: &[u8]) -> Result<(), Error> {
+        match key.len() {
+            1..=Self::MAX_KEY => Ok(()),
+            len => Err(Error::Key { len, max: Self::MAX_KEY }),
+        }
+    }
+
+    pub(crate) fn check_value(value: &[u8]) -> Result<(), Error> {
+        match value.len() {
+            len if len > Self::MAX_VALUE => Err(Error::Value { len, max: Self::MAX_VALUE }),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn names_and_keys_are_checked() {
+        assert_eq!(Layout::stand_alone("a.b").unwrap().hash, "tenure:map:{a.b}:entries");
+        for name in ["", "a{b", "a b", "é", &"x".repeat(65)] {
+            assert!(matches!(Layout::stand_alone(name), Err(Error::Name { .. })), "{name}");
+        }
+        assert!(matches!(Layout::check_key(b""), Err(Error::Key { len: 0, .. })));
+        assert!(matches!(Layout::check_key(&[0; 513]), Err(Error::Key { len: 513, .. })));
+        assert!(Layout::check_key(&[0xff; 512]).is_ok());
+        assert!(matches!(Layout::check_value(&vec![0; (1 << 20) + 1]), Err(Error::Value { .. })));
+    }
+}
