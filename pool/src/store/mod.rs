@@ -5,9 +5,12 @@
 //! Every step is atomic, checks the incarnation it is called with, and is idempotent for the identity it carries
 //! (nonce, dispatch id, token, counter): a call whose answer was lost is simply sent again, unchanged.
 
+mod dump;
 mod memory;
 mod redis;
 
+#[doc(hidden)]
+pub use dump::{Content, Dump, Text};
 pub use memory::MemoryStore;
 pub use redis::RedisStore;
 
@@ -701,6 +704,8 @@ pub trait Store: Send + Sync + 'static {
     async fn jobs_page(&self, cursor: u64, limit: usize) -> Result<JobsPage>;
     /// Tells nodes about outcomes: a hint, never the truth.
     async fn tell(&self, outcomes: &[(DispatchId, Outcome)]) -> Result<()>;
+    /// Deletes the node's own stream: a leaving node's last act.
+    async fn forget_node(&self, node: &NodeName) -> Result<()>;
     /// The server's clock, ms.
     async fn server_time(&self) -> Result<u64>;
 

@@ -1,5 +1,156 @@
-//! The store in memory.
+//! The store in the memory of one process: the protocol's steps over ordered maps, behind one lock.
+//!
+//! [`State`] is pure; this file adds what a server adds: a clock, a process that can be replaced, blocking reads,
+//! replicated maps. It is the reference that the scripts of [`RedisStore`](super::RedisStore) are compared with,
+//! and what a pool within one process runs on.
+
+mod closing;
+mod dispatching;
+mod log;
+mod membership;
+mod notifications;
+mod ownership;
+mod picture;
+mod repair;
+mod scored;
+mod server;
+mod state;
+mod stopping;
+mod store;
+mod streams;
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+
+use self::server::Shared;
+use self::state::{State, Stored};
+use super::Dump;
+use crate::id::JobKey;
+use crate::record::Record;
+
+/// The server's clock: ms since 1970.
+type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The pool's steps in the memory of one process.
-#[derive(Debug)]
-pub struct MemoryStore;
+///
+/// Every clone is another client of the same pool, like another connection to the same server: it is blessed on
+/// its own, and closing it leaves the others as they are.
+pub struct MemoryStore {
+    shared: Arc<Shared>,
+    /// The server process that this client was told to use.
+    blessed: Arc<Mutex<Option<String>>>,
+}
+
+/// The state at one moment.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct Snapshot(State);
+
+impl MemoryStore {
+    /// A store without a pool, on the system's clock.
+    pub fn new() -> Self {
+        Self::with_clock(Arc::new(|| {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        }))
+    }
+
+    /// A store without a pool, on a clock of the caller's.
+    pub fn with_clock(clock: Clock) -> Self {
+        Self { shared: Arc::new(Shared::new(clock)), blessed: Arc::default() }
+    }
+
+    /// The whole state.
+    #[doc(hidden)]
+    pub fn dump(&self) -> Dump {
+        self.shared.lock().state.dump()
+    }
+
+    /// Loses all data, without a word to anybody.
+    #[doc(hidden)]
+    pub fn wipe(&self) {
+        let mut server = self.shared.lock();
+        server.state = State::default();
+        server.flushed = true;
+        drop(server);
+        self.shared.wake();
+    }
+
+    /// The state as it is now.
+    #[doc(hidden)]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(self.shared.lock().state.clone())
+    }
+
+    /// Rolls back to an earlier state, without a word to anybody.
+    #[doc(hidden)]
+    pub fn restore(&self, snapshot: Snapshot) {
+        self.shared.lock().state = snapshot.0;
+        self.shared.wake();
+    }
+
+    /// While not available, every call fails at once and was not executed.
+    #[doc(hidden)]
+    pub fn set_available(&self, available: bool) {
+        let mut server = self.shared.lock();
+        server.available = available;
+        if available {
+            self.shared.publish(&server.state);
+        }
+        drop(server);
+        self.shared.wake();
+    }
+
+    /// Another server process takes over the data.
+    #[doc(hidden)]
+    pub fn new_process(&self) {
+        let now = (self.shared.clock)();
+        let mut server = self.shared.lock();
+        server.process += 1;
+        server.started = now;
+        server.flushed = false;
+        self.shared.publish(&server.state);
+        drop(server);
+        self.shared.wake();
+    }
+
+    /// Writes a record as it is, well-formed or not; the indexes stay as they are.
+    #[doc(hidden)]
+    pub fn write_record(&self, key: &JobKey, raw: &[u8]) {
+        let stored =
+            Record::parse(raw).map_or_else(|| Stored::Damaged(Bytes::copy_from_slice(raw)), Stored::Record);
+        let mut server = self.shared.lock();
+        match server.state.jobs.get_mut(key) {
+            Some(job) => job.stored = stored,
+            None => server.state.insert(key.clone(), stored, Bytes::new()),
+        }
+    }
+
+    /// Loses the routers' consumer group.
+    #[doc(hidden)]
+    pub fn destroy_group(&self) {
+        self.shared.lock().state.pool_stream.group = None;
+        self.shared.wake();
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clone for MemoryStore {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), blessed: Arc::default() }
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("server", &*self.shared.lock()).finish_non_exhaustive()
+    }
+}

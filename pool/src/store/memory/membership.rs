@@ -1,0 +1,295 @@
+//! The pool's creation and recovery, its members and their end.
+
+use std::collections::BTreeMap;
+
+use super::state::{Dead, State};
+use crate::id::{Incarnation, NodeName, Revision, Token, WorkerId};
+use crate::member::{Member, MemberState};
+use crate::record::JobState;
+use crate::settings::Settings;
+use crate::store::{Bootstrapped, Expired, JoinRequest, PoolState, Reaped, Refusal, Renewal, Seat};
+
+/// Preferred slots are below this.
+const PREFERRED_MAX: u32 = 65_536;
+/// Since when tokens are counted: 2025-01-01, ms.
+const TOKEN_EPOCH: u64 = 1_735_689_600_000;
+/// Tokens per ms that the floor leaves room for.
+const TOKENS_PER_MS: u64 = 4_096;
+
+/// No token of an earlier life of the pool reaches this.
+fn token_floor(now: u64) -> u64 {
+    now.saturating_sub(TOKEN_EPOCH) * TOKENS_PER_MS
+}
+
+fn is_meta(text: &str) -> bool {
+    text.len() <= 64 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_:.-".contains(&b))
+}
+
+impl State {
+    /// The pool as it stands.
+    pub(super) fn pool_state(&self) -> PoolState {
+        match self.meta.incarnation {
+            Some(incarnation) => PoolState::Present {
+                incarnation,
+                recovering: self.meta.recovering,
+                members: self.meta.members,
+                settings: self.meta.settings,
+                run_id: self.meta.run_id.clone(),
+            },
+            None if self.tombstone.is_some() => PoolState::Closed,
+            None => PoolState::Absent,
+        }
+    }
+
+    /// Creates the pool in phase R, if there is none.
+    pub(super) fn bootstrap(
+        &mut self,
+        now: u64,
+        high_water: Token,
+        run_id: &str,
+        settings: &Settings,
+    ) -> Bootstrapped {
+        if let Some(incarnation) = self.meta.incarnation {
+            return Bootstrapped { incarnation, created: false };
+        }
+        let incarnation = Incarnation(now);
+        self.tombstone = None;
+        self.meta.incarnation = Some(incarnation);
+        self.meta.recovering = true;
+        self.meta.token = token_floor(now).max(high_water.0);
+        self.meta.members = Revision(1);
+        self.meta.settings = Revision(1);
+        run_id.clone_into(&mut self.meta.run_id);
+        self.settings = settings.fields().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        self.pool_stream.group.get_or_insert_default();
+        Bootstrapped { incarnation, created: true }
+    }
+
+    /// Starts another incarnation in phase R.
+    pub(super) fn recover(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        high_water: Token,
+        run_id: &str,
+    ) -> Result<Incarnation, Refusal> {
+        self.guard(inc)?;
+        let next = Incarnation(now.max(inc.0 + 1));
+        self.meta.incarnation = Some(next);
+        self.meta.recovering = true;
+        self.meta.token = self.meta.token.max(token_floor(now)).max(high_water.0);
+        run_id.clone_into(&mut self.meta.run_id);
+        Ok(next)
+    }
+
+    /// Leaves phase R, or names a member that is still there.
+    pub(super) fn open_normal(&mut self, inc: Incarnation) -> Result<Option<WorkerId>, Refusal> {
+        if self.guard(inc)? {
+            if let Some(&worker) = self.members.keys().next() {
+                return Ok(Some(worker));
+            }
+            self.meta.recovering = false;
+        }
+        Ok(None)
+    }
+
+    /// A worker joins.
+    pub(super) fn join(&mut self, inc: Incarnation, request: &JoinRequest) -> Result<Seat, Refusal> {
+        self.guard_normal(inc)?;
+        if !is_meta(&request.meta) {
+            return Err(Refusal::BadArgument);
+        }
+        if let Some((&worker, member)) = self.members.iter().find(|(_, m)| m.nonce == request.nonce) {
+            return Ok(Seat { worker, member: member.clone(), first: false });
+        }
+        if self.settings.contains_key("sd") {
+            return Err(Refusal::ShuttingDown);
+        }
+        let fields = request.settings.fields();
+        for (name, ours) in &fields {
+            if let Some(theirs) = self.settings.get(*name).filter(|theirs| *theirs != ours) {
+                let (name, theirs, ours) = ((*name).to_owned(), theirs.clone(), ours.clone());
+                return Err(Refusal::Setting { name, theirs, ours });
+            }
+        }
+        let known = self.settings.len();
+        for (name, value) in fields {
+            self.settings.entry(name.to_owned()).or_insert(value);
+        }
+        if self.settings.len() > known {
+            self.meta.settings.0 += 1;
+        }
+        let slot = self.vacant_slot(request.preferred);
+        let first = slot.is_some() && self.slots().is_empty();
+        let worker = WorkerId(self.mint());
+        let member = Member {
+            state: if slot.is_some() { MemberState::Up } else { MemberState::Standby },
+            slot,
+            ttl: request.settings.worker_ttl,
+            nonce: request.nonce.clone(),
+            node: request.node.clone(),
+            meta: request.meta.clone(),
+        };
+        self.heartbeats.insert(worker, 1);
+        self.members.insert(worker, member.clone());
+        self.meta.members.0 += 1;
+        Ok(Seat { worker, member, first })
+    }
+
+    /// The slots of the ring and who has them.
+    fn slots(&self) -> BTreeMap<u32, WorkerId> {
+        let up = self.members.iter().filter(|(_, member)| member.state == MemberState::Up);
+        up.filter_map(|(worker, member)| Some((member.slot?, *worker))).collect()
+    }
+
+    /// The slot that a new worker takes at once: the preferred one, that of a draining worker, that of an expired
+    /// one, or the first of all. Otherwise it stands by.
+    fn vacant_slot(&self, preferred: Option<u32>) -> Option<u32> {
+        let used = self.slots();
+        let vacant = |slot: &u32| !used.contains_key(slot);
+        let draining = self.members.values().filter(|member| member.state == MemberState::Draining);
+        preferred
+            .filter(|slot| *slot < PREFERRED_MAX && vacant(slot))
+            .or_else(|| draining.filter_map(|member| member.slot).filter(vacant).min())
+            .or_else(|| self.dead.values().filter_map(|dead| dead.slot).filter(vacant).min())
+            .or_else(|| used.is_empty().then_some(0))
+    }
+
+    /// Hands a slot that becomes free to the oldest standby.
+    fn hand_on_slot(&mut self, slot: Option<u32>) {
+        let oldest = self.members.values_mut().find(|member| member.state == MemberState::Standby);
+        if let (Some(slot), Some(standby)) = (slot, oldest) {
+            standby.state = MemberState::Up;
+            standby.slot = Some(slot);
+        }
+    }
+
+    /// A standby takes a slot of its own: the lowest that is free.
+    pub(super) fn settle(&mut self, inc: Incarnation, worker: WorkerId) -> Result<Seat, Refusal> {
+        self.guard(inc)?;
+        let used = self.slots();
+        let member = self.members.get_mut(&worker).ok_or(Refusal::Fenced)?;
+        if member.state != MemberState::Standby {
+            return Ok(Seat { worker, member: member.clone(), first: false });
+        }
+        member.state = MemberState::Up;
+        member.slot = (0..=u32::MAX).find(|slot| !used.contains_key(slot));
+        self.meta.members.0 += 1;
+        Ok(Seat { worker, member: member.clone(), first: used.is_empty() })
+    }
+
+    /// Heartbeat of a node's workers. `server` is the process that answers.
+    pub(super) fn renew(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        high_water: Token,
+        node: Option<&NodeName>,
+        workers: &[WorkerId],
+        server: &str,
+    ) -> Result<Renewal, Refusal> {
+        let recovering = self.guard(inc)?;
+        self.meta.token = self.meta.token.max(high_water.0);
+        let mut states = Vec::with_capacity(workers.len());
+        for worker in workers {
+            let state = self.members.get(worker).map(|member| member.state);
+            if state.is_some() {
+                *self.heartbeats.entry(*worker).or_default() += 1;
+            }
+            states.push(state);
+        }
+        if let Some(node) = node {
+            self.keep_node_stream(now, node);
+        }
+        Ok(Renewal {
+            members: self.meta.members,
+            settings: self.meta.settings,
+            flag: self.flag(),
+            recovering,
+            run_id: server.to_owned(),
+            states,
+        })
+    }
+
+    /// A worker leaves the ring and keeps its jobs.
+    pub(super) fn drain(&mut self, inc: Incarnation, worker: WorkerId) -> Result<Member, Refusal> {
+        self.guard(inc)?;
+        let member = self.members.get_mut(&worker).ok_or(Refusal::Fenced)?;
+        let before = member.state;
+        member.state = MemberState::Draining;
+        let member = member.clone();
+        if before == MemberState::Up {
+            self.hand_on_slot(member.slot);
+        }
+        if before != MemberState::Draining {
+            self.meta.members.0 += 1;
+        }
+        Ok(member)
+    }
+
+    /// A worker's end.
+    pub(super) fn expire(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        worker: WorkerId,
+        seq: Option<u64>,
+    ) -> Result<Expired, Refusal> {
+        self.guard(inc)?;
+        if !self.members.contains_key(&worker) {
+            return Ok(if self.dead.contains_key(&worker) { Expired::Done } else { Expired::Gone });
+        }
+        if seq.is_some() && self.heartbeats.get(&worker).copied() != seq {
+            return Ok(Expired::Renewed);
+        }
+        if let Some(member) = self.members.remove(&worker) {
+            if member.state == MemberState::Up {
+                self.hand_on_slot(member.slot);
+            }
+            self.heartbeats.remove(&worker);
+            self.dead.insert(worker, Dead { expired_at: now, slot: member.slot });
+            self.meta.members.0 += 1;
+        }
+        Ok(Expired::Done)
+    }
+
+    /// Frees at most `limit` jobs of an expired worker; with the last one its remains go.
+    pub(super) fn reap(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        worker: WorkerId,
+        limit: usize,
+    ) -> Result<Reaped, Refusal> {
+        self.guard_normal(inc)?;
+        if !self.dead.contains_key(&worker) {
+            return Ok(Reaped { done: true, count: 0, outcomes: Vec::new() });
+        }
+        let stopping = self.stopping();
+        let page: Vec<_> = self.owned_after(worker, None).take(limit).cloned().collect();
+        let mut outcomes = Vec::new();
+        for key in &page {
+            let Some(mut record) = self.record(key).filter(|r| r.owner == Some(worker)).cloned() else {
+                self.disown(worker, key);
+                continue;
+            };
+            let id = record.id.clone();
+            if record.state == JobState::Stopping || stopping {
+                let outcome = if record.state == JobState::Stopping { "stopped" } else { "shutdown" };
+                self.drop_job(key, &record, now, outcome);
+                outcomes.push((id, outcome.to_owned()));
+            } else {
+                self.forgive(&mut record, now);
+                if self.requeue(key, record, now, "worker lost") == JobState::Parked {
+                    outcomes.push((id, "parked".to_owned()));
+                }
+            }
+        }
+        let done = page.len() < limit;
+        if done {
+            self.worker_streams.remove(&worker);
+            self.dead.remove(&worker);
+        }
+        Ok(Reaped { done, count: page.len(), outcomes })
+    }
+}

@@ -1,0 +1,118 @@
+//! Notifications: kept with the record, taken by the owner.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tenure_streaming::EntryId;
+
+use super::state::{Mailbox, State};
+use crate::id::{Incarnation, JobKey, Token, WorkerId};
+use crate::record::JobState;
+use crate::store::{NotifyItem, NotifyReply, Refusal, TakeItem, Taken, WorkerEvent};
+
+/// The most notifications of one job in one answer.
+const TAKE_MAX: usize = 16;
+/// An answer that holds more bytes than this takes no further notification of a job that has one in it.
+const TAKE_BYTES: usize = 256 << 10;
+
+impl State {
+    /// Keeps notifications.
+    pub(super) fn notify(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        items: &[NotifyItem],
+    ) -> Result<Vec<NotifyReply>, Refusal> {
+        self.guard(inc)?;
+        let mut events: BTreeMap<WorkerId, Vec<(JobKey, Token)>> = BTreeMap::new();
+        let replies = items.iter().map(|item| self.notify_one(item, &mut events)).collect();
+        for (worker, jobs) in events {
+            self.send(now, worker, WorkerEvent::Notify { jobs });
+        }
+        Ok(replies)
+    }
+
+    fn notify_one(
+        &mut self,
+        item: &NotifyItem,
+        events: &mut BTreeMap<WorkerId, Vec<(JobKey, Token)>>,
+    ) -> NotifyReply {
+        let NotifyItem { key, guess, body } = item;
+        let Some(record) = self.record(key) else {
+            return match self.meta.recovering {
+                _ if self.is_damaged(key) => NotifyReply::Bad,
+                true => NotifyReply::Recovering,
+                false => NotifyReply::Absent,
+            };
+        };
+        if record.state == JobState::Stopping {
+            return NotifyReply::Absent;
+        }
+        let size = body.len() as u64;
+        let (waiting, bytes) = self.mailboxes.get(key).map_or((0, 0), |m| (m.bodies.len(), m.bytes));
+        if waiting as u64 >= self.limit("nt_cap") || bytes + size > self.limit("nt_bytes") {
+            return NotifyReply::Full;
+        }
+        if waiting == 0 && record.state == JobState::Running {
+            match record.owner {
+                Some(owner) if *guess == Some(owner) => {
+                    events.entry(owner).or_default().push((key.clone(), record.token));
+                }
+                owner => return NotifyReply::Owner(owner),
+            }
+        }
+        // Numbers are never used twice, so that a late acknowledgement never swallows a later notification.
+        let head = self.meta.notified;
+        let mailbox =
+            self.mailboxes.entry(key.clone()).or_insert_with(|| Mailbox { head, ..Mailbox::default() });
+        mailbox.bodies.push_back(body.clone());
+        mailbox.bytes += size;
+        self.meta.notified += 1;
+        NotifyReply::Kept
+    }
+
+    /// The owner acknowledges and fetches notifications.
+    pub(super) fn take(
+        &mut self,
+        inc: Incarnation,
+        worker: WorkerId,
+        finished: &[EntryId],
+        items: &[TakeItem],
+    ) -> Result<Vec<Option<Taken>>, Refusal> {
+        self.guard_normal(inc)?;
+        let mut seen = BTreeSet::new();
+        let mut bytes = 0;
+        let mut replies = Vec::with_capacity(items.len());
+        for TakeItem { key, token, ack } in items {
+            let running =
+                self.record_of(key, worker, *token).is_some_and(|record| record.state == JobState::Running);
+            let own = running && seen.insert(key);
+            replies.push(own.then(|| self.take_one(key, *ack, &mut bytes)));
+        }
+        self.finish(worker, finished);
+        Ok(replies)
+    }
+
+    fn take_one(&mut self, key: &JobKey, ack: u64, bytes: &mut usize) -> Taken {
+        let Some(mailbox) = self.mailboxes.get_mut(key) else {
+            return Taken { first: 0, bodies: Vec::new() };
+        };
+        while mailbox.head < ack {
+            let Some(body) = mailbox.bodies.pop_front() else { break };
+            mailbox.head += 1;
+            mailbox.bytes -= body.len() as u64;
+        }
+        let mut taken = Taken { first: mailbox.head, bodies: Vec::new() };
+        for body in mailbox.bodies.iter().take(TAKE_MAX) {
+            if *bytes > TAKE_BYTES && !taken.bodies.is_empty() {
+                break;
+            }
+            *bytes += body.len();
+            taken.bodies.push(body.clone());
+        }
+        if mailbox.bodies.is_empty() {
+            self.mailboxes.remove(key);
+            taken.first = 0;
+        }
+        taken
+    }
+}

@@ -1,0 +1,211 @@
+//! The owner's steps: begin, started, release, and the list of what it owns.
+
+use std::ops::Bound::{Excluded, Unbounded};
+
+use tenure_streaming::EntryId;
+
+use super::state::{EVENT_RETRY, State, Stored};
+use super::streams::Starts;
+use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Token, WorkerId};
+use crate::record::{Begun, JobState, Record};
+use crate::store::{
+    BATCH_BYTES, BeginReply, Outcome, OwnedPage, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, StartedItem,
+};
+
+/// The longest back-off of a release, ms.
+const DELAY_MAX: u128 = 240_000;
+
+type Told = Vec<(NodeName, DispatchId, Outcome)>;
+
+impl State {
+    /// The owner takes assigned jobs into its hands.
+    pub(super) fn begin(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        worker: WorkerId,
+        finished: &[EntryId],
+        jobs: &[(JobKey, Token)],
+    ) -> Result<Vec<BeginReply>, Refusal> {
+        self.guard_normal(inc)?;
+        if !self.members.contains_key(&worker) {
+            return Err(Refusal::Fenced);
+        }
+        if self.stopping() {
+            return Err(Refusal::ShuttingDown);
+        }
+        let mut bytes = 0;
+        let replies = jobs.iter().map(|(key, token)| self.begin_one(now, worker, key, *token, &mut bytes));
+        let replies = replies.collect();
+        self.finish(worker, finished);
+        Ok(replies)
+    }
+
+    fn begin_one(
+        &mut self,
+        now: u64,
+        worker: WorkerId,
+        key: &JobKey,
+        token: Token,
+        bytes: &mut usize,
+    ) -> BeginReply {
+        let Some(mut record) = self.record_of(key, worker, token).cloned() else {
+            return BeginReply::Refused;
+        };
+        if !matches!(record.state, JobState::Assigned | JobState::Running) {
+            return BeginReply::Refused;
+        }
+        if *bytes > BATCH_BYTES {
+            return BeginReply::Full;
+        }
+        if record.state == JobState::Assigned {
+            if record.begun == Begun::Never {
+                record.begun = Begun::Begun;
+                self.meta.queued -= 1;
+            }
+            record.state = JobState::Running;
+            record.attempts += 1;
+            record.since = now;
+            self.queue.remove(key);
+            self.write(key, record.clone());
+        }
+        let payload = self.payload(key).unwrap_or_default();
+        *bytes += payload.len();
+        BeginReply::Begun { record, waiting: self.mailboxes.contains_key(key), payload }
+    }
+
+    /// Notes that start handlers succeeded.
+    pub(super) fn started(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        worker: WorkerId,
+        items: &[StartedItem],
+    ) -> Result<Vec<bool>, Refusal> {
+        self.guard(inc)?;
+        let strikes = u32::try_from(self.limit("strikes")).unwrap_or(u32::MAX).max(1);
+        let mut told = Told::new();
+        let mut replies = Vec::with_capacity(items.len());
+        for StartedItem { key, token, tell } in items {
+            let record = self.record_of(key, worker, *token);
+            let record =
+                record.filter(|r| matches!(r.state, JobState::Running | JobState::Stopping)).cloned();
+            replies.push(record.is_some());
+            let Some(record) = record else { continue };
+            let id = record.id.clone();
+            if record.begun != Begun::Started {
+                let mix = record.mix - record.mix % strikes;
+                self.write(key, Record { begun: Begun::Started, mix, ..record });
+                self.settle_outcome(&id, "ok", now);
+            }
+            told.extend(tell.clone().map(|node| (node, id, "ok".to_owned())));
+        }
+        self.tell_nodes(now, told);
+        Ok(replies)
+    }
+
+    /// The owner gives jobs up.
+    pub(super) fn release(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        worker: WorkerId,
+        finished: &[EntryId],
+        items: &[ReleaseItem],
+    ) -> Result<Vec<ReleaseReply>, Refusal> {
+        self.guard(inc)?;
+        let (mut told, mut starts) = (Told::new(), Starts::new());
+        let mut replies = Vec::with_capacity(items.len());
+        for item in items {
+            replies.push(match self.record_of(&item.key, worker, item.token).cloned() {
+                Some(record) => self.release_one(now, item, record, &mut told, &mut starts),
+                None if self.is_damaged_of(&item.key, worker, item.token) => ReleaseReply::Bad,
+                None => ReleaseReply::Stale,
+            });
+        }
+        if !starts.is_empty() {
+            self.emit(now, starts);
+        }
+        self.tell_nodes(now, told);
+        self.finish(worker, finished);
+        Ok(replies)
+    }
+
+    fn release_one(
+        &mut self,
+        now: u64,
+        item: &ReleaseItem,
+        mut record: Record,
+        told: &mut Told,
+        starts: &mut Starts,
+    ) -> ReleaseReply {
+        let key = &item.key;
+        let id = record.id.clone();
+        let was_stopping = record.state == JobState::Stopping;
+        if item.mode == ReleaseMode::Delete || was_stopping || self.stopping() {
+            let outcome = match item.result.as_str() {
+                "" if was_stopping => "stopped",
+                "" => "ended",
+                result => result,
+            };
+            self.drop_job(key, &record, now, outcome);
+            let nodes = item.tell.iter().chain(&item.tell_stopper);
+            told.extend(nodes.map(|node| (node.clone(), id.clone(), outcome.to_owned())));
+            return ReleaseReply::Deleted;
+        }
+        match item.mode {
+            ReleaseMode::HandOff => (record.attempts, record.mix) = (0, 0),
+            ReleaseMode::Refuse => {
+                if record.state == JobState::Running {
+                    record.attempts = record.attempts.saturating_sub(1);
+                }
+                record.mix += 1;
+            }
+            ReleaseMode::Fail | ReleaseMode::Delete => self.forgive(&mut record, now),
+        }
+        if self.park_or_free(key, &mut record, now, &item.result) == JobState::Parked {
+            self.write(key, record);
+            told.extend(item.tell.clone().map(|node| (node, id, "parked".to_owned())));
+            return ReleaseReply::Parked;
+        }
+        let delay = item.delay.as_millis().min(DELAY_MAX) as u64;
+        if delay == 0 {
+            starts.push((key.clone(), record.mix));
+        }
+        self.queue.put(key.clone(), now + if delay == 0 { EVENT_RETRY } else { delay });
+        self.write(key, record);
+        ReleaseReply::Queued
+    }
+
+    /// True if what stands there does not parse, but names the worker and the token.
+    fn is_damaged_of(&self, key: &JobKey, worker: WorkerId, token: Token) -> bool {
+        let claim = format!("|{worker}|{token}|");
+        let claimed = |raw: &[u8]| raw.get(3..).is_some_and(|rest| rest.starts_with(claim.as_bytes()));
+        matches!(self.jobs.get(key).map(|job| &job.stored), Some(Stored::Damaged(raw)) if claimed(raw))
+    }
+
+    /// The keys in a worker's index, beginning after `after`.
+    pub(super) fn owned_after(
+        &self,
+        worker: WorkerId,
+        after: Option<&JobKey>,
+    ) -> impl Iterator<Item = &JobKey> {
+        let range = (after.map_or(Unbounded, Excluded), Unbounded);
+        self.owned.get(&worker).into_iter().flat_map(move |keys| keys.range::<JobKey, _>(range))
+    }
+
+    /// A page of a worker's jobs.
+    pub(super) fn owned(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        after: Option<&JobKey>,
+        limit: usize,
+    ) -> Result<OwnedPage, Refusal> {
+        self.guard(inc)?;
+        let page = self.owned_after(worker, after).take(limit);
+        let jobs: Vec<_> = page.map(|key| (key.clone(), self.record(key).cloned())).collect();
+        let next = jobs.last().filter(|_| jobs.len() == limit).map(|(key, _)| key.clone());
+        Ok(OwnedPage { next, jobs })
+    }
+}

@@ -1,0 +1,138 @@
+//! The state as the picture that both stores draw.
+
+use std::collections::BTreeMap;
+
+use super::state::{Ended, State, Stored};
+use crate::store::{Dump, Text, WorkerEvent};
+
+impl State {
+    /// The whole state.
+    pub(super) fn dump(&self) -> Dump {
+        let mut dump = Dump::default();
+        self.dump_meta(&mut dump);
+        self.dump_jobs(&mut dump);
+        self.dump_streams(&mut dump);
+        dump
+    }
+
+    fn dump_meta(&self, dump: &mut Dump) {
+        let meta = &self.meta;
+        if let Some(incarnation) = meta.incarnation {
+            let phase = if meta.recovering { "R" } else { "N" };
+            let numbers = [
+                ("inc", incarnation.to_string()),
+                ("ph", phase.to_owned()),
+                ("tok", meta.token.to_string()),
+                ("mv", meta.members.to_string()),
+                ("cv", meta.settings.to_string()),
+                ("nq", meta.queued.to_string()),
+                ("nt", meta.notified.to_string()),
+            ];
+            dump.hash("m", numbers);
+        } else if let Some(tombstone) = &self.tombstone {
+            dump.hash("m", [("closed", tombstone.incarnation.to_string())]);
+        }
+        dump.hash("w", self.members.iter().map(|(worker, member)| (worker.to_string(), member.to_string())));
+        dump.hash("hb", self.heartbeats.iter().map(|(worker, seq)| (worker.to_string(), seq.to_string())));
+        dump.hash("cf", &self.settings);
+        let dead = self.dead.iter().map(|(worker, dead)| {
+            let slot = dead.slot.map(|slot| slot.to_string()).unwrap_or_default();
+            (worker.to_string(), format!("{}|{slot}", dead.expired_at))
+        });
+        dump.hash("dw", dead);
+    }
+
+    fn dump_jobs(&self, dump: &mut Dump) {
+        let records = self.jobs.iter().map(|(key, job)| match &job.stored {
+            Stored::Record(record) => (key, Text::from(record.to_string())),
+            Stored::Damaged(raw) => (key, Text::from(raw)),
+        });
+        dump.hash("jo", records);
+        dump.hash("jp", self.jobs.iter().map(|(key, job)| (key, &job.payload)));
+        let owned = self.owned.iter().flat_map(|(worker, keys)| keys.iter().map(move |key| (worker, key)));
+        dump.scores(
+            "bw",
+            owned.map(|(worker, key)| ([format!("{worker}:").as_bytes(), key.as_bytes()].concat(), 0)),
+        );
+        dump.scores("q", self.queue.iter().map(|(due, key)| (key, due)));
+        dump.scores("pk", self.parked.iter().map(|(at, key)| (key, at)));
+        dump.hash("je", &self.errors);
+        let mut waiting = Vec::new();
+        for (key, mailbox) in &self.mailboxes {
+            let tail = mailbox.head + mailbox.bodies.len() as u64;
+            let header = format!("{}|{tail}|{}", mailbox.head, mailbox.bytes);
+            waiting.push(([b"h:", key.as_bytes()].concat(), Text::from(header)));
+            let numbered = (mailbox.head..).zip(&mailbox.bodies);
+            waiting.extend(numbered.map(|(seq, body)| {
+                ([format!("{seq}:").as_bytes(), key.as_bytes()].concat(), Text::from(body))
+            }));
+        }
+        dump.hash("jn", waiting);
+        let ended = self.ended.iter().map(|(until, ended)| match ended {
+            Ended::Dispatch(id) => (id.to_string(), until),
+            Ended::Caller(id) => (format!("!{id}"), until),
+        });
+        dump.scores("tb", ended);
+        let remembered = self.remembered.iter().map(|(caller, r)| {
+            (caller, format!("{}|{}|{}|{}", r.key, r.hash, r.id, r.outcome.as_deref().unwrap_or_default()))
+        });
+        dump.hash("od", remembered);
+    }
+
+    fn dump_streams(&self, dump: &mut Dump) {
+        let pool = &self.pool_stream;
+        if self.meta.incarnation.is_some() {
+            let starts = pool.log.iter().map(|starts| {
+                let pairs = starts.iter().flat_map(|(key, mix)| {
+                    let field = if *mix == 0 { "s".to_owned() } else { format!("s{mix}") };
+                    [Text::from(field), Text::from(key)]
+                });
+                pairs.collect()
+            });
+            dump.entries("ps", starts);
+        }
+        let mut pending = BTreeMap::<&str, usize>::new();
+        for entry in pool.group.iter().flat_map(|group| group.pending.values()) {
+            *pending.entry(entry.consumer.as_str()).or_default() += 1;
+        }
+        dump.hash("ps.r", pending.into_iter().map(|(consumer, count)| (consumer, count.to_string())));
+        for (worker, log) in &self.worker_streams {
+            dump.entries(&format!("ws:{worker}"), log.iter().map(worker_entry));
+        }
+        for (node, stream) in &self.node_streams {
+            let entries = stream.log.iter().map(|outcomes| match outcomes.as_slice() {
+                [] => vec![Text::from("open"), Text::from("1")],
+                _ => outcomes.iter().flat_map(|(id, o)| [Text::from(id.as_str()), Text::from(o)]).collect(),
+            });
+            dump.entries(&format!("ns:{node}"), entries);
+        }
+    }
+}
+
+fn worker_entry(event: &WorkerEvent) -> Vec<Text> {
+    let mut fields = Vec::new();
+    let mut pair = |name: &str, value: &[u8]| fields.extend([Text::from(name), Text::from(value)]);
+    match event {
+        WorkerEvent::Start { token, keys } => {
+            pair("t", token.to_string().as_bytes());
+            for key in keys {
+                pair("s", key.as_bytes());
+            }
+        }
+        WorkerEvent::Stop { waiting, jobs } => {
+            pair("w", waiting.as_ref().map_or("", |node| node.as_str()).as_bytes());
+            for (key, token) in jobs {
+                pair("x", key.as_bytes());
+                pair("t", token.to_string().as_bytes());
+            }
+        }
+        WorkerEvent::Notify { jobs } => {
+            for (key, token) in jobs {
+                pair("n", key.as_bytes());
+                pair("t", token.to_string().as_bytes());
+            }
+        }
+        WorkerEvent::Unknown => {}
+    }
+    fields
+}

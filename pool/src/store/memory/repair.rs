@@ -1,0 +1,96 @@
+//! The sweeper's step: what is due is set going again, what has outlived its time is forgotten.
+
+use std::time::Duration;
+
+use super::dispatching::NO_WORKER_RETRY;
+use super::state::{Ended, State};
+use crate::id::{Incarnation, JobKey};
+use crate::record::JobState;
+use crate::store::{Refusal, Swept};
+
+/// How many ended dispatches and outcomes one call forgets.
+const FORGET_MAX: usize = 512;
+/// With more start events waiting than this, none is repeated.
+const BACKLOG: usize = 4_096;
+/// A time further ahead than this was written by a clock that has stepped back since, ms.
+const FAR_AHEAD: u64 = 300_000;
+/// After how long a record that does not parse is reported again, ms.
+const BAD_RETRY: u64 = 60_000;
+
+impl State {
+    /// Repairs what is due, at most `limit` jobs; `kick`: also those that wait for a worker.
+    pub(super) fn sweep(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        limit: usize,
+        kick: bool,
+    ) -> Result<Swept, Refusal> {
+        self.guard_normal(inc)?;
+        self.forget_ended(now);
+        let mut swept = Swept { dead: self.dead.keys().copied().collect(), ..Swept::default() };
+        if self.stopping() {
+            return Ok(swept);
+        }
+        if self.pool_stream.log.len() > BACKLOG {
+            swept.backlog = true;
+            return Ok(swept);
+        }
+        let late = self.queue.range(None, now).chain(self.queue.range(Some(now + FAR_AHEAD), u64::MAX));
+        let late: Vec<_> = late.take(limit).cloned().collect();
+        let waiting = self.queue.range(Some(now + self.limit("route_ms")), now + NO_WORKER_RETRY);
+        let waiting: Vec<_> = waiting.take(if kick { limit - late.len() } else { 0 }).cloned().collect();
+        swept.count = late.len() + waiting.len();
+        for key in late {
+            self.repair(now, key, &mut swept);
+        }
+        for key in waiting {
+            if self.record(&key).is_some_and(|record| record.state == JobState::Queued) {
+                self.repair(now, key, &mut swept);
+            }
+        }
+        swept.next_due = self.queue.first();
+        swept.next_in = swept.next_due.map(|due| Duration::from_millis(due.saturating_sub(now)));
+        Ok(swept)
+    }
+
+    fn forget_ended(&mut self, now: u64) {
+        let old: Vec<_> = self.ended.range(None, now).take(FORGET_MAX).cloned().collect();
+        for ended in old {
+            self.ended.remove(&ended);
+            if let Ended::Caller(id) = ended {
+                self.remembered.remove(&id);
+            }
+        }
+    }
+
+    fn repair(&mut self, now: u64, key: JobKey, swept: &mut Swept) {
+        if self.is_damaged(&key) {
+            self.queue.put(key.clone(), now + BAD_RETRY);
+            swept.bad.push(key);
+            return;
+        }
+        let Some(mut record) = self.record(&key).cloned() else {
+            self.queue.remove(&key);
+            return;
+        };
+        match (record.state, record.owner) {
+            (JobState::Queued, _) => {
+                self.emit(now, vec![(key.clone(), record.mix)]);
+                self.queue.put(key, now + self.limit("route_ms"));
+            }
+            (JobState::Assigned, _) => {
+                record.mix += 1;
+                let id = record.id.clone();
+                if self.requeue(&key, record, now, "not begun in time") == JobState::Parked {
+                    swept.outcomes.push((id, "parked".to_owned()));
+                }
+            }
+            (JobState::Stopping, Some(owner)) => {
+                self.queue.put(key.clone(), now + self.limit("stop_ms"));
+                swept.stops.push((key, record.id, owner));
+            }
+            _ => self.queue.remove(&key),
+        }
+    }
+}

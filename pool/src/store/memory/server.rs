@@ -1,0 +1,163 @@
+//! What stands between the clients and the state: one lock, the clock, the process, and who is told of changes.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use super::state::State;
+use super::{Clock, MemoryStore};
+use crate::member::Members;
+use crate::settings::StoredSettings;
+use crate::store::{Refusal, Result, StoreError};
+
+/// The store was made unavailable.
+#[derive(Debug, thiserror::Error)]
+#[error("the store in memory is switched off")]
+struct SwitchedOff;
+
+/// One server process and its data.
+pub(super) struct Server {
+    pub(super) state: State,
+    /// How many processes there were before.
+    pub(super) process: u64,
+    /// Server time, ms, at which the process began. Nobody can have used a store before its first process: that
+    /// one has always been there.
+    pub(super) started: u64,
+    pub(super) flushed: bool,
+    pub(super) available: bool,
+}
+
+impl Server {
+    /// The process.
+    pub(super) fn run_id(&self) -> String {
+        format!("memory{}", self.process)
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut server = f.debug_struct("Server");
+        server.field("run_id", &self.run_id()).field("available", &self.available);
+        server.field("pool", &self.state.pool_state()).finish_non_exhaustive()
+    }
+}
+
+/// The server and its clients' common ground.
+pub(super) struct Shared {
+    server: Mutex<Server>,
+    pub(super) clock: Clock,
+    /// Moves when a blocked reader is to look again.
+    woken: watch::Sender<u64>,
+    pub(super) members: watch::Sender<Arc<Members>>,
+    pub(super) settings: watch::Sender<Arc<StoredSettings>>,
+}
+
+impl Shared {
+    /// A server without a pool.
+    pub(super) fn new(clock: Clock) -> Self {
+        let state = State::default();
+        Self {
+            server: Mutex::new(Server { state, process: 0, started: 0, flushed: false, available: true }),
+            clock,
+            woken: watch::Sender::default(),
+            members: watch::Sender::default(),
+            settings: watch::Sender::default(),
+        }
+    }
+
+    /// The server. No step can panic halfway, so a poisoned lock holds a whole state.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Server> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets blocked readers look again.
+    pub(super) fn wake(&self) {
+        self.woken.send_modify(|count| *count += 1);
+    }
+
+    /// Brings the replicated maps up to date.
+    pub(super) fn publish(&self, state: &State) {
+        let incarnation = state.meta.incarnation;
+        let revision = state.meta.members;
+        self.members.send_if_modified(|known| {
+            let changed = (known.incarnation, known.revision) != (incarnation, revision);
+            if changed {
+                let entries = state.members.clone();
+                *known = Arc::new(Members { incarnation, revision, entries });
+            }
+            changed
+        });
+        let revision = state.meta.settings;
+        self.settings.send_if_modified(|known| {
+            let changed = (known.incarnation, known.revision) != (incarnation, revision);
+            if changed {
+                let fields = state.settings.clone();
+                *known = Arc::new(StoredSettings { incarnation, revision, fields });
+            }
+            changed
+        });
+    }
+}
+
+impl MemoryStore {
+    /// The server, whichever process it is.
+    pub(super) fn reach(&self) -> Result<MutexGuard<'_, Server>> {
+        let server = self.shared.lock();
+        if server.available { Ok(server) } else { Err(StoreError::NotExecuted(Arc::new(SwitchedOff))) }
+    }
+
+    /// The server, if its process is the blessed one.
+    pub(super) fn admitted(&self) -> Result<MutexGuard<'_, Server>> {
+        let server = self.reach()?;
+        let run_id = server.run_id();
+        let blessed = self.blessed.lock().unwrap_or_else(PoisonError::into_inner);
+        if blessed.as_ref() == Some(&run_id) { Ok(server) } else { Err(StoreError::OtherServer { run_id }) }
+    }
+
+    /// Runs one step and tells of what it changed.
+    pub(super) fn execute<T>(
+        &self,
+        server: &mut Server,
+        step: impl FnOnce(&mut State, u64) -> std::result::Result<T, Refusal>,
+    ) -> Result<T> {
+        let now = (self.shared.clock)();
+        let state = &mut server.state;
+        state.expire_keys(now);
+        let before = (state.appended, state.meta.incarnation);
+        let answer = step(state, now).map_err(StoreError::Refused)?;
+        if before != (state.appended, state.meta.incarnation) {
+            self.shared.wake();
+        }
+        self.shared.publish(state);
+        Ok(answer)
+    }
+
+    /// Runs one step on the blessed process.
+    pub(super) async fn step<T>(
+        &self,
+        step: impl FnOnce(&mut State, u64) -> std::result::Result<T, Refusal>,
+    ) -> Result<T> {
+        // A step never waits: a loop of them must still let others run.
+        tokio::task::consume_budget().await;
+        self.execute(&mut *self.admitted()?, step)
+    }
+
+    /// Looks until something is found, at most for `block`.
+    pub(super) async fn wait_for<T>(
+        &self,
+        block: Duration,
+        mut look: impl FnMut(&mut State, u64) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let mut woken = self.shared.woken.subscribe();
+        let deadline = Instant::now() + block;
+        loop {
+            let found = self.step(|state, now| Ok(look(state, now))).await?;
+            if found.is_some() || timeout_at(deadline, woken.changed()).await.is_err() {
+                return Ok(found);
+            }
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! The pool's state and what several steps share: the guard, a job's end, a job's way back into the queue.
+//!
+//! A plain transcription of `docs/protocol.md`: every field is one of its keys, every step one method that takes
+//! the server's time in ms. Nothing here does I/O, and nothing is changed by a step that is refused.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bytes::Bytes;
+
+use super::log::Log;
+use super::scored::Scored;
+use super::streams::{NodeStream, PoolStream};
+use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Token, WorkerId};
+use crate::member::Member;
+use crate::record::{Begun, JobState, Record};
+use crate::store::{Outcome, Refusal, WorkerEvent};
+
+/// How long a job waits for its event to be routed before the sweeper repeats it, ms.
+pub(super) const EVENT_RETRY: u64 = 2_000;
+/// The longest error that is kept for a parked job, bytes.
+const ERROR_MAX: usize = 1_024;
+
+/// The scalar facts (`m`). Without an incarnation there is no pool.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Meta {
+    pub(super) incarnation: Option<Incarnation>,
+    pub(super) recovering: bool,
+    /// The last token or worker id minted.
+    pub(super) token: u64,
+    pub(super) members: Revision,
+    pub(super) settings: Revision,
+    /// Accepted jobs that were never begun.
+    pub(super) queued: i64,
+    /// Notifications stored so far.
+    pub(super) notified: u64,
+    pub(super) run_id: String,
+}
+
+/// What a shutdown leaves for a while.
+#[derive(Clone, Debug)]
+pub(super) struct Tombstone {
+    pub(super) incarnation: Incarnation,
+    pub(super) until: u64,
+}
+
+/// What stands where a record should (`jo`).
+#[derive(Clone, Debug)]
+pub(super) enum Stored {
+    Record(Record),
+    /// Another version, or damage: left as it is.
+    Damaged(Bytes),
+}
+
+/// A job (`jo`, `jp`).
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub(super) stored: Stored,
+    pub(super) payload: Bytes,
+    /// Its place in the listing of all jobs.
+    pub(super) serial: u64,
+}
+
+/// An expired worker (`dw`).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dead {
+    pub(super) expired_at: u64,
+    pub(super) slot: Option<u32>,
+}
+
+/// Notifications that wait for a job's owner (`jn`).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Mailbox {
+    /// The number of the first one.
+    pub(super) head: u64,
+    pub(super) bodies: VecDeque<Bytes>,
+    pub(super) bytes: u64,
+}
+
+/// A dispatch under a caller's own id (`od`).
+#[derive(Clone, Debug)]
+pub(super) struct Remembered {
+    pub(super) key: JobKey,
+    pub(super) hash: String,
+    pub(super) id: DispatchId,
+    pub(super) outcome: Option<Outcome>,
+}
+
+/// What is forgotten when its time comes (`tb`).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Ended {
+    /// A dispatch of a node's own making.
+    Dispatch(DispatchId),
+    /// The outcome under a caller's own id.
+    Caller(String),
+}
+
+/// Everything of one pool.
+#[derive(Clone, Debug, Default)]
+pub(super) struct State {
+    pub(super) meta: Meta,
+    pub(super) tombstone: Option<Tombstone>,
+    /// `w`
+    pub(super) members: BTreeMap<WorkerId, Member>,
+    /// `dw`
+    pub(super) dead: BTreeMap<WorkerId, Dead>,
+    /// `hb`
+    pub(super) heartbeats: BTreeMap<WorkerId, u64>,
+    /// `cf`
+    pub(super) settings: BTreeMap<String, String>,
+    /// `jo`, `jp`
+    pub(super) jobs: BTreeMap<JobKey, Job>,
+    /// The jobs in the order of their acceptance.
+    pub(super) serials: BTreeMap<u64, JobKey>,
+    pub(super) last_serial: u64,
+    /// `bw`
+    pub(super) owned: BTreeMap<WorkerId, BTreeSet<JobKey>>,
+    /// `q`
+    pub(super) queue: Scored<JobKey>,
+    /// `pk`
+    pub(super) parked: Scored<JobKey>,
+    /// `je`
+    pub(super) errors: BTreeMap<JobKey, Bytes>,
+    /// `jn`
+    pub(super) mailboxes: BTreeMap<JobKey, Mailbox>,
+    /// `tb`
+    pub(super) ended: Scored<Ended>,
+    /// `od`
+    pub(super) remembered: BTreeMap<String, Remembered>,
+    /// `ps`
+    pub(super) pool_stream: PoolStream,
+    /// `ws:*`
+    pub(super) worker_streams: BTreeMap<WorkerId, Log<WorkerEvent>>,
+    /// `ns:*`
+    pub(super) node_streams: BTreeMap<NodeName, NodeStream>,
+    /// Entries appended to any stream so far: blocked readers look again when it moves.
+    pub(super) appended: u64,
+}
+
+impl State {
+    /// Refuses a caller of another incarnation. True in phase R.
+    pub(super) fn guard(&self, inc: Incarnation) -> Result<bool, Refusal> {
+        match self.meta.incarnation {
+            Some(own) if own == inc => Ok(self.meta.recovering),
+            Some(own) => Err(Refusal::StaleIncarnation(own)),
+            None if self.tombstone.is_some() => Err(Refusal::Closed),
+            None => Err(Refusal::NoPool),
+        }
+    }
+
+    /// The guard of steps that phase R refuses.
+    pub(super) fn guard_normal(&self, inc: Incarnation) -> Result<(), Refusal> {
+        if self.guard(inc)? { Err(Refusal::Recovering) } else { Ok(()) }
+    }
+
+    /// A numeric setting; every one was stored when the pool was created.
+    pub(super) fn limit(&self, name: &str) -> u64 {
+        self.settings.get(name).and_then(|text| text.parse().ok()).unwrap_or_default()
+    }
+
+    /// True once a shutdown has reached its second half.
+    pub(super) fn stopping(&self) -> bool {
+        self.settings.get("sd").is_some_and(|flag| flag.starts_with('S'))
+    }
+
+    /// The next number of the counter that tokens and worker ids come from.
+    pub(super) fn mint(&mut self) -> u64 {
+        self.meta.token += 1;
+        self.meta.token
+    }
+
+    /// The key's record; `None` when it is absent or damaged.
+    pub(super) fn record(&self, key: &JobKey) -> Option<&Record> {
+        match self.jobs.get(key).map(|job| &job.stored) {
+            Some(Stored::Record(record)) => Some(record),
+            _ => None,
+        }
+    }
+
+    /// True if there is a record that does not parse.
+    pub(super) fn is_damaged(&self, key: &JobKey) -> bool {
+        matches!(self.jobs.get(key), Some(Job { stored: Stored::Damaged(_), .. }))
+    }
+
+    /// The key's record, if the worker owns it under this token, in whatever state.
+    pub(super) fn record_of(&self, key: &JobKey, worker: WorkerId, token: Token) -> Option<&Record> {
+        self.record(key).filter(|record| record.owner == Some(worker) && record.token == token)
+    }
+
+    /// Writes the record of a job that exists.
+    pub(super) fn write(&mut self, key: &JobKey, record: Record) {
+        if let Some(job) = self.jobs.get_mut(key) {
+            job.stored = Stored::Record(record);
+        }
+    }
+
+    /// Adds a job.
+    pub(super) fn insert(&mut self, key: JobKey, stored: Stored, payload: Bytes) {
+        self.forget(&key);
+        self.last_serial += 1;
+        self.serials.insert(self.last_serial, key.clone());
+        self.jobs.insert(key, Job { stored, payload, serial: self.last_serial });
+    }
+
+    /// Adds a key to a worker's index.
+    pub(super) fn own(&mut self, worker: WorkerId, key: JobKey) {
+        self.owned.entry(worker).or_default().insert(key);
+    }
+
+    /// Takes a key out of a worker's index.
+    pub(super) fn disown(&mut self, worker: WorkerId, key: &JobKey) {
+        if let Some(keys) = self.owned.get_mut(&worker) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.owned.remove(&worker);
+            }
+        }
+    }
+
+    fn forget(&mut self, key: &JobKey) {
+        if let Some(job) = self.jobs.remove(key) {
+            self.serials.remove(&job.serial);
+        }
+    }
+
+    /// Deletes a job with everything that belongs to it and notes its outcome.
+    pub(super) fn drop_job(&mut self, key: &JobKey, record: &Record, now: u64, outcome: &str) {
+        self.forget(key);
+        self.queue.remove(key);
+        if let Some(owner) = record.owner {
+            self.disown(owner, key);
+        }
+        self.parked.remove(key);
+        self.errors.remove(key);
+        if record.begun == Begun::Never {
+            self.meta.queued -= 1;
+        }
+        self.mailboxes.remove(key);
+        if record.id.caller_id().is_some() {
+            self.settle_outcome(&record.id, outcome, now);
+        } else {
+            let until = record.created + self.limit("late_ms");
+            if until > now {
+                self.ended.put(Ended::Dispatch(record.id.clone()), until);
+            }
+        }
+    }
+
+    /// Notes the outcome under a caller's own id: once, and only of the dispatch that holds the id.
+    pub(super) fn settle_outcome(&mut self, id: &DispatchId, outcome: &str, now: u64) {
+        let keep = self.limit("od_ms");
+        let Some(caller) = id.caller_id() else { return };
+        let Some(remembered) = self.remembered.get_mut(caller) else { return };
+        if remembered.outcome.is_none() && remembered.id == *id {
+            remembered.outcome = Some(outcome.to_owned());
+            self.ended.put(Ended::Caller(caller.to_owned()), now + keep);
+        }
+    }
+
+    /// Makes an owned or parked job unowned: queued with a start event, or parked when it has begun too often.
+    /// The token stays as it is.
+    pub(super) fn requeue(&mut self, key: &JobKey, mut record: Record, now: u64, error: &str) -> JobState {
+        if self.park_or_free(key, &mut record, now, error) == JobState::Queued {
+            self.queue.put(key.clone(), now + EVENT_RETRY);
+            self.emit(now, vec![(key.clone(), record.mix)]);
+        }
+        let state = record.state;
+        self.write(key, record);
+        state
+    }
+
+    /// Takes the owner off a record and parks it when it has begun too often; the caller writes the record and,
+    /// when it is queued, says when it is due.
+    pub(super) fn park_or_free(
+        &mut self,
+        key: &JobKey,
+        record: &mut Record,
+        now: u64,
+        error: &str,
+    ) -> JobState {
+        if let Some(owner) = record.owner.take() {
+            self.disown(owner, key);
+        }
+        self.parked.remove(key);
+        self.errors.remove(key);
+        record.since = now;
+        record.state = JobState::Queued;
+        if u64::from(record.attempts) >= self.limit("max_attempts") {
+            record.state = JobState::Parked;
+            self.queue.remove(key);
+            self.parked.put(key.clone(), now);
+            let error = &error.as_bytes()[..error.len().min(ERROR_MAX)];
+            self.errors.insert(key.clone(), Bytes::copy_from_slice(error));
+        }
+        record.state
+    }
+
+    /// A run that lasted long enough counts as healthy: it was the first attempt.
+    pub(super) fn forgive(&self, record: &mut Record, now: u64) {
+        if record.state == JobState::Running && now.saturating_sub(record.since) >= self.limit("stable_ms") {
+            record.attempts = 1;
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The request to end jobs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::state::{Ended, State};
+use crate::id::{Incarnation, JobKey, NodeName, Token, WorkerId};
+use crate::record::{JobState, Record};
+use crate::store::{Refusal, StopItem, StopReply, WorkerEvent};
+
+impl State {
+    /// Requests the end of jobs; `repeat`: stopping jobs' owners are told again.
+    pub(super) fn stop(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        repeat: bool,
+        waiting: Option<&NodeName>,
+        items: &[StopItem],
+    ) -> Result<Vec<StopReply>, Refusal> {
+        self.guard(inc)?;
+        let mut told: BTreeSet<&JobKey> = BTreeSet::new();
+        let mut events: BTreeMap<WorkerId, Vec<(JobKey, Token)>> = BTreeMap::new();
+        let mut replies = Vec::with_capacity(items.len());
+        for item in items {
+            let reply = self.stop_one(now, item);
+            if let (StopReply::Stopping, Some(record)) = (reply, self.record(&item.key).cloned()) {
+                let news = record.state == JobState::Running || repeat;
+                if let Some(owner) = record.owner.filter(|_| news && told.insert(&item.key)) {
+                    events.entry(owner).or_default().push((item.key.clone(), record.token));
+                    self.queue.put(item.key.clone(), now + self.limit("stop_ms"));
+                    self.write(&item.key, Record { state: JobState::Stopping, ..record });
+                }
+            }
+            replies.push(reply);
+        }
+        for (worker, jobs) in events {
+            self.send(now, worker, WorkerEvent::Stop { waiting: waiting.cloned(), jobs });
+        }
+        Ok(replies)
+    }
+
+    /// Decides, and deletes what nobody runs.
+    fn stop_one(&mut self, now: u64, item: &StopItem) -> StopReply {
+        let recovering = self.meta.recovering;
+        if self.is_damaged(&item.key) {
+            return StopReply::Bad;
+        }
+        let record = self.record(&item.key);
+        let Some(record) = record.filter(|record| record.id == item.id).cloned() else {
+            return match record {
+                _ if self.ended.contains(&Ended::Dispatch(item.id.clone())) => StopReply::Ended,
+                None if recovering => StopReply::Recovering,
+                _ => StopReply::Absent,
+            };
+        };
+        match record.state {
+            // In phase R it may be running unseen.
+            JobState::Queued | JobState::Assigned | JobState::Parked if recovering => StopReply::Recovering,
+            JobState::Queued | JobState::Assigned | JobState::Parked => {
+                self.drop_job(&item.key, &record, now, "stopped");
+                StopReply::Deleted
+            }
+            JobState::Running | JobState::Stopping if item.guess != record.owner => {
+                StopReply::Owner(record.owner)
+            }
+            JobState::Running | JobState::Stopping => StopReply::Stopping,
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The seam on the state: each step in one lock.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tenure_streaming::EntryId;
+use tokio::sync::watch;
+
+use super::MemoryStore;
+use super::log::Log;
+use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Token, WorkerId};
+use crate::member::{Member, Members};
+use crate::settings::{Settings, ShutdownFlag, StoredSettings};
+use crate::store::{
+    BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JobsPage, JoinRequest, Lookup,
+    NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, PoolEvent, PoolState, Reaped, ReleaseItem,
+    ReleaseReply, Renewal, Result, RouteReply, Seat, ServerIdentity, ShutdownMode, StartedItem, StopItem,
+    StopReply, Store, Swept, TakeItem, Taken,
+};
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn pool_state(&self) -> Result<PoolState> {
+        self.execute(&mut *self.reach()?, |state, _| Ok(state.pool_state()))
+    }
+
+    async fn server_identity(&self) -> Result<ServerIdentity> {
+        let server = self.reach()?;
+        let uptime = Duration::from_millis((self.shared.clock)().saturating_sub(server.started));
+        Ok(ServerIdentity { run_id: server.run_id(), uptime, promoted: false, flushed: server.flushed })
+    }
+
+    async fn server_checks(&self) -> Result<()> {
+        self.reach().map(drop)
+    }
+
+    fn bless(&self, run_id: &str) {
+        *self.blessed.lock().unwrap_or_else(PoisonError::into_inner) = Some(run_id.to_owned());
+    }
+
+    async fn bootstrap(&self, high_water: Token, run_id: &str, settings: &Settings) -> Result<Bootstrapped> {
+        self.execute(&mut *self.reach()?, |state, now| Ok(state.bootstrap(now, high_water, run_id, settings)))
+    }
+
+    async fn recover(&self, inc: Incarnation, high_water: Token, run_id: &str) -> Result<Incarnation> {
+        self.execute(&mut *self.reach()?, |state, now| state.recover(now, inc, high_water, run_id))
+    }
+
+    async fn open_normal(&self, inc: Incarnation) -> Result<Option<WorkerId>> {
+        self.step(|state, _| state.open_normal(inc)).await
+    }
+
+    async fn join(&self, inc: Incarnation, request: &JoinRequest) -> Result<Seat> {
+        self.step(|state, _| state.join(inc, request)).await
+    }
+
+    async fn settle(&self, inc: Incarnation, worker: WorkerId) -> Result<Seat> {
+        self.step(|state, _| state.settle(inc, worker)).await
+    }
+
+    async fn renew(
+        &self,
+        inc: Incarnation,
+        high_water: Token,
+        node: Option<&NodeName>,
+        workers: &[WorkerId],
+    ) -> Result<Renewal> {
+        let mut server = self.admitted()?;
+        let run_id = server.run_id();
+        self.execute(&mut server, |state, now| state.renew(now, inc, high_water, node, workers, &run_id))
+    }
+
+    async fn drain(&self, inc: Incarnation, worker: WorkerId) -> Result<Member> {
+        self.step(|state, _| state.drain(inc, worker)).await
+    }
+
+    async fn expire(&self, inc: Incarnation, worker: WorkerId, seq: Option<u64>) -> Result<Expired> {
+        self.step(|state, now| state.expire(now, inc, worker, seq)).await
+    }
+
+    async fn reap(&self, inc: Incarnation, worker: WorkerId, limit: usize) -> Result<Reaped> {
+        self.step(|state, now| state.reap(now, inc, worker, limit)).await
+    }
+
+    async fn dispatch(&self, inc: Incarnation, items: &[DispatchItem]) -> Result<Vec<DispatchReply>> {
+        self.step(|state, now| state.dispatch(now, inc, items)).await
+    }
+
+    async fn route(
+        &self,
+        inc: Incarnation,
+        ring: Revision,
+        entries: &[EntryId],
+        jobs: &[(JobKey, Option<WorkerId>)],
+    ) -> Result<Vec<RouteReply>> {
+        self.step(|state, now| state.route(now, inc, ring, entries, jobs)).await
+    }
+
+    async fn begin(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        finished: &[EntryId],
+        jobs: &[(JobKey, Token)],
+    ) -> Result<Vec<BeginReply>> {
+        self.step(|state, now| state.begin(now, inc, worker, finished, jobs)).await
+    }
+
+    async fn started(&self, inc: Incarnation, worker: WorkerId, items: &[StartedItem]) -> Result<Vec<bool>> {
+        self.step(|state, now| state.started(now, inc, worker, items)).await
+    }
+
+    async fn release(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        finished: &[EntryId],
+        items: &[ReleaseItem],
+    ) -> Result<Vec<ReleaseReply>> {
+        self.step(|state, now| state.release(now, inc, worker, finished, items)).await
+    }
+
+    async fn stop(
+        &self,
+        inc: Incarnation,
+        repeat: bool,
+        waiting: Option<&NodeName>,
+        items: &[StopItem],
+    ) -> Result<Vec<StopReply>> {
+        self.step(|state, now| state.stop(now, inc, repeat, waiting, items)).await
+    }
+
+    async fn notify(&self, inc: Incarnation, items: &[NotifyItem]) -> Result<Vec<NotifyReply>> {
+        self.step(|state, now| state.notify(now, inc, items)).await
+    }
+
+    async fn take(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        finished: &[EntryId],
+        items: &[TakeItem],
+    ) -> Result<Vec<Option<Taken>>> {
+        self.step(|state, _| state.take(inc, worker, finished, items)).await
+    }
+
+    async fn sweep(&self, inc: Incarnation, limit: usize, kick: bool) -> Result<Swept> {
+        self.step(|state, now| state.sweep(now, inc, limit, kick)).await
+    }
+
+    async fn owned(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        after: Option<&JobKey>,
+        limit: usize,
+    ) -> Result<OwnedPage> {
+        self.step(|state, _| state.owned(inc, worker, after, limit)).await
+    }
+
+    async fn shutdown(
+        &self,
+        inc: Incarnation,
+        by: &NodeName,
+        mode: ShutdownMode,
+    ) -> Result<Option<ShutdownFlag>> {
+        self.step(|state, now| state.shutdown(now, inc, by, mode)).await
+    }
+
+    async fn purge(&self, inc: Incarnation, limit: usize) -> Result<Vec<(DispatchId, Outcome)>> {
+        self.step(|state, now| state.purge(now, inc, limit)).await
+    }
+
+    async fn cleanup(&self, inc: Incarnation, tombstone: Duration) -> Result<u64> {
+        self.step(|state, now| state.cleanup(now, inc, tombstone)).await
+    }
+
+    async fn pool_events(
+        &self,
+        consumer: &NodeName,
+        max: usize,
+        block: Duration,
+    ) -> Result<Option<Vec<PoolEvent>>> {
+        let look = |state: &mut super::State, now| match state.pool_events(now, consumer, max) {
+            Some(events) if events.is_empty() => None,
+            found => Some(found),
+        };
+        Ok(self.wait_for(block, look).await?.unwrap_or_else(|| Some(Vec::new())))
+    }
+
+    async fn claim_events(
+        &self,
+        consumer: &NodeName,
+        min_idle: Duration,
+        max: usize,
+    ) -> Result<Option<Vec<PoolEvent>>> {
+        self.step(|state, now| Ok(state.claim_events(now, consumer, min_idle, max))).await
+    }
+
+    async fn restore_group(&self, inc: Incarnation) -> Result<()> {
+        self.step(|state, _| state.restore_group(inc)).await
+    }
+
+    async fn prune_consumers(&self, inc: Incarnation, idle: Duration) -> Result<()> {
+        self.step(|state, now| state.prune_consumers(now, inc, idle)).await
+    }
+
+    async fn node_events(
+        &self,
+        node: &NodeName,
+        cursors: &Cursors,
+        max: usize,
+        block: Duration,
+    ) -> Result<NodeEvents> {
+        let look = |state: &mut super::State, _| {
+            let events = state.node_events(node, cursors, max);
+            (!events.workers.is_empty() || !events.outcomes.is_empty()).then_some(events)
+        };
+        Ok(self.wait_for(block, look).await?.unwrap_or_default())
+    }
+
+    async fn oldest_worker_event(&self, worker: WorkerId) -> Result<Option<EntryId>> {
+        self.step(|state, _| Ok(state.worker_streams.get(&worker).and_then(Log::oldest))).await
+    }
+
+    async fn heartbeats(&self, workers: Option<&[WorkerId]>) -> Result<BTreeMap<WorkerId, u64>> {
+        self.step(|state, _| {
+            let wanted = |worker: &WorkerId| workers.is_none_or(|workers| workers.contains(worker));
+            let found = state.heartbeats.iter().filter(|(worker, _)| wanted(worker));
+            Ok(found.map(|(worker, seq)| (*worker, *seq)).collect())
+        })
+        .await
+    }
+
+    async fn lookup(&self, items: &[(JobKey, Option<DispatchId>)]) -> Result<Vec<Lookup>> {
+        self.step(|state, _| Ok(state.lookup(items))).await
+    }
+
+    async fn payload(&self, key: &JobKey) -> Result<Option<Bytes>> {
+        self.step(|state, _| Ok(state.payload(key))).await
+    }
+
+    async fn jobs_page(&self, cursor: u64, limit: usize) -> Result<JobsPage> {
+        self.step(|state, _| Ok(state.jobs_page(cursor, limit))).await
+    }
+
+    async fn tell(&self, outcomes: &[(DispatchId, Outcome)]) -> Result<()> {
+        let addressed = outcomes
+            .iter()
+            .filter_map(|(id, outcome)| Some((NodeName::new(id.node()).ok()?, id.clone(), outcome.clone())));
+        self.step(|state, now| {
+            state.tell_nodes(now, addressed);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn forget_node(&self, node: &NodeName) -> Result<()> {
+        self.step(|state, _| {
+            state.node_streams.remove(node);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn server_time(&self) -> Result<u64> {
+        self.step(|_, now| Ok(now)).await
+    }
+
+    fn members(&self) -> watch::Receiver<Arc<Members>> {
+        self.shared.members.subscribe()
+    }
+
+    fn settings(&self) -> watch::Receiver<Arc<StoredSettings>> {
+        self.shared.settings.subscribe()
+    }
+
+    fn expect(&self, inc: Incarnation, members: Revision, settings: Revision) {
+        let known = (self.shared.members.borrow().incarnation, self.shared.members.borrow().revision);
+        let stale = known != (Some(inc), members) || self.shared.settings.borrow().revision != settings;
+        if let (true, Ok(server)) = (stale, self.admitted()) {
+            self.shared.publish(&server.state);
+        }
+    }
+
+    async fn lease_store(&self) -> Result<Arc<dyn Store>> {
+        Ok(Arc::new(Self { shared: Arc::clone(&self.shared), blessed: Arc::clone(&self.blessed) }))
+    }
+
+    async fn close(&self) {}
+}

@@ -1,0 +1,203 @@
+//! The streams: start events of the pool with their consumer group, events of each worker, outcomes for each node.
+
+use std::collections::{BTreeMap, btree_map};
+use std::time::Duration;
+
+use tenure_streaming::EntryId;
+
+use super::log::Log;
+use super::state::State;
+use crate::id::{DispatchId, Incarnation, JobKey, NodeName, WorkerId};
+use crate::store::{Cursors, NodeEvents, Outcome, PoolEvent, Refusal, WorkerEvent};
+
+/// How many outcomes a node's stream holds.
+const OUTCOMES_MAX: usize = 1_024;
+/// The shortest time for which a node's stream outlives its last renewal, ms.
+const NODE_STREAM_KEPT: u64 = 60_000;
+
+/// The jobs of one start event, with the strikes against their placement.
+pub(super) type Starts = Vec<(JobKey, u32)>;
+
+/// The pool's stream.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PoolStream {
+    pub(super) log: Log<Starts>,
+    /// `None`: the group is gone, or was never there.
+    pub(super) group: Option<Group>,
+}
+
+/// The routers' consumer group.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Group {
+    delivered: EntryId,
+    pub(super) pending: BTreeMap<EntryId, Pending>,
+    /// When each consumer was last heard of.
+    consumers: BTreeMap<NodeName, u64>,
+}
+
+/// An entry that was delivered and not acknowledged.
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    pub(super) consumer: NodeName,
+    delivered_at: u64,
+}
+
+/// A node's stream.
+#[derive(Clone, Debug)]
+pub(super) struct NodeStream {
+    pub(super) log: Log<Vec<(DispatchId, Outcome)>>,
+    pub(super) until: u64,
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl State {
+    /// Appends a start event to the pool's stream.
+    pub(super) fn emit(&mut self, now: u64, jobs: Starts) {
+        self.pool_stream.log.append(now, jobs);
+        self.appended += 1;
+    }
+
+    /// Appends an event to a worker's stream.
+    pub(super) fn send(&mut self, now: u64, worker: WorkerId, event: WorkerEvent) {
+        self.worker_streams.entry(worker).or_default().append(now, event);
+        self.appended += 1;
+    }
+
+    /// Deletes entries that a worker has finished.
+    pub(super) fn finish(&mut self, worker: WorkerId, entries: &[EntryId]) {
+        if let Some(log) = self.worker_streams.get_mut(&worker) {
+            log.delete(entries);
+        }
+    }
+
+    /// Appends outcomes to the streams of nodes, as far as these exist; one entry per node.
+    pub(super) fn tell_nodes(
+        &mut self,
+        now: u64,
+        outcomes: impl IntoIterator<Item = (NodeName, DispatchId, Outcome)>,
+    ) {
+        let mut entries: BTreeMap<NodeName, Vec<(DispatchId, Outcome)>> = BTreeMap::new();
+        for (node, id, outcome) in outcomes {
+            entries.entry(node).or_default().push((id, outcome));
+        }
+        for (node, entry) in entries {
+            if let Some(stream) = self.node_streams.get_mut(&node) {
+                stream.log.append(now, entry);
+                stream.log.trim(OUTCOMES_MAX);
+                self.appended += 1;
+            }
+        }
+    }
+
+    /// Creates a node's stream, if it is missing, and keeps it for a while.
+    pub(super) fn keep_node_stream(&mut self, now: u64, node: &NodeName) {
+        let until = now + NODE_STREAM_KEPT.max(2 * self.limit("ttl"));
+        match self.node_streams.entry(node.clone()) {
+            btree_map::Entry::Occupied(stream) => stream.into_mut().until = until,
+            btree_map::Entry::Vacant(place) => {
+                let mut log = Log::default();
+                log.append(now, Vec::new());
+                place.insert(NodeStream { log, until });
+            }
+        }
+    }
+
+    /// Drops what has outlived its time: node streams, the tombstone.
+    pub(super) fn expire_keys(&mut self, now: u64) {
+        self.node_streams.retain(|_, stream| stream.until > now);
+        self.tombstone.take_if(|tombstone| tombstone.until <= now);
+    }
+
+    /// New start events for a consumer; `None`: the group is gone.
+    pub(super) fn pool_events(
+        &mut self,
+        now: u64,
+        consumer: &NodeName,
+        max: usize,
+    ) -> Option<Vec<PoolEvent>> {
+        let PoolStream { log, group } = &mut self.pool_stream;
+        let group = group.as_mut()?;
+        group.consumers.insert(consumer.clone(), now);
+        let new = log.after(group.delivered).take(max);
+        let events: Vec<_> = new.map(|(entry, jobs)| PoolEvent { entry, jobs: jobs.clone() }).collect();
+        for event in &events {
+            group.delivered = event.entry;
+            group.pending.insert(event.entry, Pending { consumer: consumer.clone(), delivered_at: now });
+        }
+        Some(events)
+    }
+
+    /// Start events that were left for `min_idle`; `None`: the group is gone.
+    pub(super) fn claim_events(
+        &mut self,
+        now: u64,
+        consumer: &NodeName,
+        min_idle: Duration,
+        max: usize,
+    ) -> Option<Vec<PoolEvent>> {
+        let PoolStream { log, group } = &mut self.pool_stream;
+        let group = group.as_mut()?;
+        group.consumers.insert(consumer.clone(), now);
+        group.pending.retain(|entry, _| log.get(*entry).is_some());
+        let idle = ms(min_idle);
+        let left = group.pending.iter_mut().filter(|(_, p)| now.saturating_sub(p.delivered_at) >= idle);
+        let mut events = Vec::new();
+        for (&entry, pending) in left.take(max) {
+            *pending = Pending { consumer: consumer.clone(), delivered_at: now };
+            let jobs = log.get(entry).cloned().unwrap_or_default();
+            events.push(PoolEvent { entry, jobs });
+        }
+        Some(events)
+    }
+
+    /// Acknowledges and deletes start events.
+    pub(super) fn acknowledge(&mut self, entries: &[EntryId]) {
+        if let Some(group) = &mut self.pool_stream.group {
+            for entry in entries {
+                group.pending.remove(entry);
+            }
+        }
+        self.pool_stream.log.delete(entries);
+    }
+
+    /// Creates the consumer group again, from the beginning, if it is missing.
+    pub(super) fn restore_group(&mut self, inc: Incarnation) -> Result<(), Refusal> {
+        self.guard(inc)?;
+        self.pool_stream.group.get_or_insert_default();
+        Ok(())
+    }
+
+    /// Forgets consumers that hold nothing and were silent for `idle`.
+    pub(super) fn prune_consumers(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        idle: Duration,
+    ) -> Result<(), Refusal> {
+        self.guard(inc)?;
+        if let Some(Group { pending, consumers, .. }) = &mut self.pool_stream.group {
+            consumers.retain(|name, heard| {
+                now.saturating_sub(*heard) < ms(idle) || pending.values().any(|p| p.consumer == *name)
+            });
+        }
+        Ok(())
+    }
+
+    /// New entries of a node's streams, at most `max` of each.
+    pub(super) fn node_events(&self, node: &NodeName, cursors: &Cursors, max: usize) -> NodeEvents {
+        let mut events = NodeEvents::default();
+        for (&worker, &cursor) in &cursors.workers {
+            let new =
+                self.worker_streams.get(&worker).into_iter().flat_map(|log| log.after(cursor)).take(max);
+            events.workers.extend(new.map(|(entry, event)| (worker, entry, event.clone())));
+        }
+        if let Some(stream) = self.node_streams.get(node) {
+            let new = stream.log.after(cursors.node).take(max);
+            events.outcomes.extend(new.map(|(entry, outcomes)| (entry, outcomes.clone())));
+        }
+        events
+    }
+}
