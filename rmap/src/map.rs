@@ -106,11 +106,14 @@ impl Map {
         let (incarnation, revision) =
             written.at.ok_or(Error::Malformed { what: "a write without a place" })?;
         let mut watch = self.view.watch();
-        let seen = watch.wait_for(|copy| copy.incarnation == Some(incarnation) && copy.revision >= revision);
-        match timeout(self.redis.response_timeout(), seen).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(_)) => return Err(Error::Closed),
-            // The message was lost, or the map began anew: what is read now is not older than the write.
+        let seen = watch.wait_for(|copy| {
+            copy.incarnation > Some(incarnation)
+                || copy.incarnation == Some(incarnation) && copy.revision >= revision
+        });
+        match timeout(self.redis.response_timeout(), seen).await.map(|seen| seen.is_ok()) {
+            Ok(true) => {}
+            Ok(false) => return Err(Error::Closed),
+            // The message was lost: what is read now is not older than the write.
             Err(_) => self.view.refresh().await?,
         }
         Ok(written.found)
