@@ -1,0 +1,30 @@
+# Everything needs only Rust and make: each target fetches what else it wants.
+#
+#   make demo   the main job: one live feed per tenant   STORE=redis|memory   TENANTS=path.csv
+#   make test   every test, documentation included
+#   make ci     what a change has to pass
+#
+# REDIS_URL, when set, is the Redis of `make demo`. The tests always start private servers.
+
+STORE ?= redis
+TENANTS ?=
+
+# The server that private Redis servers run, fetched when there is none.
+with_redis = REDIS_SERVER_BIN="$$(scripts/redis-server --path)" && export REDIS_SERVER_BIN
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test ci
+
+help:
+	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
+
+demo:
+	cargo build -p tenure-examples --bin feeds
+	@if [ "$(STORE)" = redis ] && [ -z "$$REDIS_URL" ]; then $(with_redis); fi && \
+		cargo run -q -p tenure-examples --bin feeds -- demo --store "$(STORE)" $(if $(TENANTS),--tenants "$(TENANTS)")
+
+test:
+	@$(with_redis) && cargo test --workspace
+
+ci:
+	@.ci/run
