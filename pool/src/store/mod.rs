@@ -12,7 +12,7 @@ mod redis;
 #[doc(hidden)]
 pub use dump::{Content, Dump, Text};
 pub use memory::MemoryStore;
-pub use redis::RedisStore;
+pub use redis::{RedisStore, UnsuitableServer};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,115 @@
-//! The store on Redis.
+//! The store on Redis: every step is one Lua script of `lua/`, sent to the blessed server process and to no other.
+//!
+//! Connections: one for scripts and commands, one for each kind of blocking read, one subscription for both maps.
+//! Before the pool is known to live on a server (and for `pool_state`, `server_identity`, `server_checks`,
+//! `bootstrap` and `recover` ever after) a second one is used that takes any server.
+
+mod dump;
+mod events;
+mod heartbeats;
+mod jobs;
+mod keys;
+mod maps;
+mod membership;
+mod messages;
+mod ownership;
+mod reply;
+mod script;
+mod server;
+mod steps;
+mod store;
+mod upkeep;
+
+use std::sync::Arc;
+
+use tenure_connection::{Blocking, Client};
+use tokio::sync::{Mutex, watch};
+
+use self::keys::Keys;
+use self::maps::Maps;
+use self::script::{Clock, Scripts};
+pub use self::server::UnsuitableServer;
+use self::steps::Steps;
+use super::{Dump, Result};
+use crate::id::PoolName;
 
 /// The pool's steps as Lua scripts on Redis.
+///
+/// It connects when it is first used, and sends no step before a server was blessed. Its background task, which
+/// follows the members and the settings, ends with it.
 #[derive(Debug)]
-pub struct RedisStore;
+pub struct RedisStore {
+    client: Client,
+    blessed: Arc<watch::Sender<Option<Box<str>>>>,
+    /// To any server.
+    open: Steps,
+    /// To the blessed server process only.
+    steps: Steps,
+    pool_reads: Mutex<Blocking>,
+    node_reads: Mutex<Blocking>,
+    /// None in a lease's store.
+    maps: Option<Maps>,
+    clock: Clock,
+}
+
+impl RedisStore {
+    /// A store for the pool of this name. Nothing is sent; to be called within a tokio runtime.
+    pub fn open(client: &Client, pool: &PoolName) -> Self {
+        Self::with_clock(client, pool, Clock::Server)
+    }
+
+    /// A store whose scripts read the time, in ms, from the pool's key `clock`: for tests.
+    #[doc(hidden)]
+    pub fn open_with_clock_key(client: &Client, pool: &PoolName) -> Self {
+        Self::with_clock(client, pool, Clock::Key)
+    }
+
+    /// The whole state: for tests.
+    ///
+    /// # Errors
+    /// As any read.
+    #[doc(hidden)]
+    pub async fn dump(&self) -> Result<Dump> {
+        dump::dump(&self.open).await
+    }
+
+    fn with_clock(client: &Client, pool: &PoolName, clock: Clock) -> Self {
+        let keys = Keys::new(pool);
+        let scripts = Arc::new(Scripts::new(&keys, clock));
+        let blessed = Arc::new(watch::Sender::new(None));
+        let guarded = guarded(client, &blessed);
+        let maps = Maps::follow(guarded.clone(), &keys, blessed.subscribe());
+        Self {
+            open: Steps { keys: keys.clone(), scripts: scripts.clone(), connection: client.commands() },
+            steps: Steps { keys, scripts, connection: guarded.commands() },
+            pool_reads: Mutex::new(guarded.blocking()),
+            node_reads: Mutex::new(guarded.blocking()),
+            client: client.clone(),
+            maps: Some(maps),
+            blessed,
+            clock,
+        }
+    }
+
+    /// The same pool over connections of their own, with the same blessing.
+    fn for_lease(&self) -> Self {
+        let guarded = guarded(&self.client, &self.blessed);
+        let over = |steps: &Steps, client: &Client| Steps { connection: client.dedicated(), ..steps.clone() };
+        Self {
+            open: over(&self.open, &self.client),
+            steps: over(&self.steps, &guarded),
+            pool_reads: Mutex::new(guarded.blocking()),
+            node_reads: Mutex::new(guarded.blocking()),
+            client: self.client.clone(),
+            maps: None,
+            blessed: self.blessed.clone(),
+            clock: self.clock,
+        }
+    }
+}
+
+/// The client with connections that admit the blessed server process only.
+fn guarded(client: &Client, blessed: &Arc<watch::Sender<Option<Box<str>>>>) -> Client {
+    let blessed = blessed.clone();
+    client.with_admission(move |run_id: &str| blessed.borrow().as_deref() == Some(run_id))
+}

@@ -1,0 +1,28 @@
+#!lua flags=allow-oom
+-- A worker's end: its counter has not moved for its time to live, or it leaves itself and nothing of it runs. The
+-- oldest standby takes its slot; its jobs wait for reap.
+-- KEYS: m w hb dw ch
+-- ARGV: inc, wid, counter observed or '' (it leaves itself)
+-- Returns: OK | GONE | RENEWED
+-- Publishes: w, one or two entries
+--@prelude
+--@guard
+--@clock
+--@ring
+--@change
+local head, refusal = guard(true)
+if not head then return refusal end
+local wid = argv[2]
+local entry = call('HGET', W, wid)
+if not entry then return { call('HEXISTS', DW, wid) == 1 and 'OK' or 'GONE' } end
+if argv[3] ~= '' and call('HGET', HB, wid) ~= argv[3] then return { 'RENEWED' } end
+local changes = { wid, false }
+local slot = match(entry, '^[UG]|(%d+)|')
+if slot and sub(entry, 1, 1) == 'U' then
+  local _, _, oldest, standby = ring()
+  if oldest then changes[3], changes[4] = oldest, 'U|' .. slot .. sub(standby, 4) end
+end
+call('HDEL', HB, wid)
+call('HSET', DW, wid, num(now()) .. '|' .. (slot or ''))
+mapput('w', W, M, 'mv', CH, argv[1], changes)
+return { 'OK' }

@@ -1,0 +1,56 @@
+#!lua
+-- A worker joins: with a slot when one is to be had, else as a standby. A nonce that is a member already is answered
+-- with its entry.
+-- KEYS: m w hb dw cf ch
+-- ARGV: inc, nonce, node, meta, preferred slot or '', then (setting, value)*
+-- Returns: OK wid entry first (1: the pool's first live slot) | SHUTDOWN | SETTING name theirs ours | BADARG
+-- Publishes: w, one entry; cf, settings that are new
+--@prelude
+--@guard
+--@ring
+--@change
+local head, refusal = guard()
+if not head then return refusal end
+local nonce, node, meta, preferred = argv[2], argv[3], argv[4], tonumber(argv[5])
+if not (is_name(nonce) and is_name(node) and not find(node, '.', 1, true) and (meta == '' or is_name(meta))) then
+  return { 'BADARG' }
+end
+local used, live, _, _, all = ring()
+for i = 1, #all, 2 do
+  if match(all[i + 1], '^%u|[^|]*|%d+|([^|]*)|') == nonce then return { 'OK', all[i], all[i + 1], '0' } end
+end
+if call('HEXISTS', CF, 'sd') == 1 then return { 'SHUTDOWN' } end
+local added, ttl = {}, nil
+for i = 6, #argv, 2 do
+  local name, ours = argv[i], argv[i + 1]
+  local theirs = call('HGET', CF, name)
+  if theirs and theirs ~= ours then return { 'SETTING', name, theirs, ours } end
+  if not theirs then
+    added[#added + 1] = name
+    added[#added + 1] = ours
+  end
+  if name == 'ttl' then ttl = ours end
+end
+if not ttl then return { 'BADARG' } end
+
+local slot = nil
+local function offer(text)
+  local free = tonumber(text)
+  if free and not used[free] and (not slot or free < slot) then slot = free end
+end
+if preferred and preferred >= 0 and preferred < 65536 and preferred % 1 == 0 and not used[preferred] then
+  slot = preferred
+else -- the slot of a draining worker, or of an expired one that is not reaped yet
+  for i = 1, #all, 2 do offer(match(all[i + 1], '^G|(%d+)|')) end
+  if not slot then
+    for _, dead in ipairs(call('HVALS', DW)) do offer(match(dead, '|(%d+)$')) end
+  end
+  if not slot and live == 0 then slot = 0 end
+end
+
+if #added > 0 then mapput('cf', CF, M, 'cv', CH, argv[1], added) end
+local wid = num(call('HINCRBY', M, 'tok', 1))
+local entry = (slot and 'U|' .. slot or 'P|-') .. '|' .. ttl .. '|' .. nonce .. '|' .. node .. '|' .. meta
+call('HSET', HB, wid, 1)
+mapput('w', W, M, 'mv', CH, argv[1], { wid, entry })
+return { 'OK', wid, entry, slot and live == 0 and '1' or '0' }

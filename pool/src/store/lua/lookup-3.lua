@@ -1,0 +1,19 @@
+#!lua flags=no-writes
+-- Looks dispatches up: the key's record, whether the dispatch is remembered as ended, the entry of a caller's own id.
+-- KEYS: jo tb od
+-- ARGV: (key, id or '')*
+-- Returns: OK, then per dispatch {record or nil, ended 0|1, outcome or nil}
+--@prelude
+--@outcome
+local keys, out = {}, { 'OK' }
+for i = 1, #argv, 2 do keys[#keys + 1] = argv[i] end
+local stored = call('HMGET', JO, unpack(keys))
+for i = 1, #keys do
+  local id, outcome = argv[2 * i], nil
+  local ended = id ~= '' and call('ZSCORE', TB, id)
+  local own = match(id, '%.!(.+)$')
+  local entry = own and known(own)
+  if entry and entry.gen == id then outcome = entry.outcome end
+  out[i + 1] = { stored[i], ended and 1 or 0, outcome or false }
+end
+return out

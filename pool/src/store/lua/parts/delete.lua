@@ -1,0 +1,45 @@
+-- Deletes jobs with everything that belongs to them; collected by delete(), written by write_deletions().
+local gone, unqueued, unowned, unparked, remembered, never_begun = {}, {}, {}, {}, {}, 0
+local any_notes = nil
+
+local function delete_notes(key)
+  if any_notes == nil then any_notes = call('EXISTS', JN) == 1 end
+  local header = any_notes and call('HGET', JN, 'h:' .. key)
+  if not header then return end
+  local fields = { 'h:' .. key }
+  local head, tail = match(header, '^(%d+)|(%d+)|')
+  if head then
+    for seq = tonumber(head), tonumber(tail) - 1 do fields[#fields + 1] = num(seq) .. ':' .. key end
+  end
+  call('HDEL', JN, unpack(fields))
+end
+
+local function delete(key, p, t, outcome, late_ms, od_ms)
+  gone[#gone + 1] = key
+  if p.state ~= 'R' and p.state ~= 'P' then unqueued[#unqueued + 1] = key end
+  if p.owner ~= '' then unowned[#unowned + 1] = p.owner .. ':' .. key end
+  if p.state == 'P' then unparked[#unparked + 1] = key end
+  if p.begun == '0' then never_begun = never_begun + 1 end
+  delete_notes(key)
+  if find(p.id, '.!', 1, true) then
+    settle(p.id, outcome, t, od_ms)
+  elseif p.created + late_ms > t then
+    remembered[#remembered + 1] = p.created + late_ms
+    remembered[#remembered + 1] = p.id
+  end
+end
+
+local function write_deletions()
+  if #gone == 0 then return end
+  call('HDEL', JO, unpack(gone))
+  call('HDEL', JP, unpack(gone))
+  if #unqueued > 0 then call('ZREM', Q, unpack(unqueued)) end
+  if #unowned > 0 then call('ZREM', BW, unpack(unowned)) end
+  if #unparked > 0 then
+    call('ZREM', PK, unpack(unparked))
+    call('HDEL', JE, unpack(unparked))
+  end
+  if #remembered > 0 then call('ZADD', TB, unpack(remembered)) end
+  if never_begun > 0 then call('HINCRBY', M, 'nq', -never_begun) end
+  gone, unqueued, unowned, unparked, remembered, never_begun = {}, {}, {}, {}, {}, 0
+end

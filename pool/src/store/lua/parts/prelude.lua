@@ -1,0 +1,8 @@
+-- The base of every script.
+local call, argv = redis.call, ARGV
+local byte, sub, find, match, fmt = string.byte, string.sub, string.find, string.match, string.format
+
+-- An integer up to 2^53 as text.
+local function num(n) return fmt('%.0f', n) end
+
+local function is_name(s) return #s > 0 and #s <= 64 and not find(s, '[^%w_:.-]') end

@@ -1,0 +1,51 @@
+-- Makes owned jobs unowned; collected by announce() and requeue(), written by write_requeues(). Tokens stay.
+local records, scores, released, starts = {}, {}, {}, {}
+local parked, errors, unscored = {}, {}, {}
+
+-- A start event; its field carries the strikes, so that a router need not read the record.
+local function announce(key, mix, due)
+  starts[#starts + 1] = mix == '0' and 's' or 's' .. mix
+  starts[#starts + 1] = key
+  scores[#scores + 1] = due
+  scores[#scores + 1] = key
+end
+
+-- Queues the job: announced now, or left to the sweeper after `delay`; after too many attempts, parks it. `Q` or `P`.
+local function requeue(key, p, t, delay, route_ms, max_attempts, reason)
+  released[#released + 1] = p.owner .. ':' .. key
+  p.owner, p.since = '', num(t)
+  local n = #records
+  if tonumber(p.attempts) >= max_attempts then
+    p.state = 'P'
+    records[n + 1], records[n + 2] = key, pack(p)
+    unscored[#unscored + 1] = key
+    parked[#parked + 1] = t
+    parked[#parked + 1] = key
+    errors[#errors + 1] = key
+    errors[#errors + 1] = sub(reason, 1, 1024)
+    return 'P'
+  end
+  p.state = 'Q'
+  records[n + 1], records[n + 2] = key, pack(p)
+  if delay > 0 then
+    scores[#scores + 1] = t + delay
+    scores[#scores + 1] = key
+  else
+    announce(key, p.mix, t + route_ms)
+  end
+  return 'Q'
+end
+
+local function write_requeues()
+  if #records > 0 then
+    call('HSET', JO, unpack(records))
+    call('ZREM', BW, unpack(released))
+  end
+  if #unscored > 0 then
+    call('ZREM', Q, unpack(unscored))
+    call('ZADD', PK, unpack(parked))
+    call('HSET', JE, unpack(errors))
+  end
+  if #scores > 0 then call('ZADD', Q, unpack(scores)) end
+  for i = 1, #starts, 256 do call('XADD', PS, '*', unpack(starts, i, math.min(i + 255, #starts))) end
+end

@@ -1,0 +1,15 @@
+-- The members: slots in use by Up workers, how many those are, the oldest standby and its entry, all entries.
+local function ring()
+  local all = call('HGETALL', W)
+  local used, live, oldest, entry = {}, 0, nil, nil
+  for i = 1, #all, 2 do
+    local state, slot = match(all[i + 1], '^(%u)|([^|]*)|')
+    if state == 'U' and tonumber(slot) then
+      used[tonumber(slot)] = true
+      live = live + 1
+    elseif state == 'P' and (not oldest or tonumber(all[i]) < tonumber(oldest)) then
+      oldest, entry = all[i], all[i + 1]
+    end
+  end
+  return used, live, oldest, entry, all
+end

@@ -1,0 +1,44 @@
+#!lua flags=allow-oom
+-- While stopping: deletes jobs that nobody runs.
+-- KEYS: m cf jo jp bw q pk je jn tb od
+-- ARGV: inc, limit
+-- Returns: OK {id, outcome, ..}, empty when nothing is left | NOTSTOPPING
+--@prelude
+--@guard
+--@clock
+--@settings
+--@records
+--@outcome
+--@delete
+local head, refusal = guard(true)
+if not head then return refusal end
+local flag, late_ms, od_ms = settings('late_ms', 'od_ms')
+if not is_stopping(flag) then return { 'NOTSTOPPING' } end
+local t, limit, count, told = now(), tonumber(argv[2]), 0, {}
+
+-- Deletes those of `keys` that nobody runs; returns how many.
+local function drop(keys)
+  local before = count
+  for _, key in ipairs(keys) do
+    local r = call('HGET', JO, key)
+    local p = r and parse(r)
+    if p and (p.state == 'Q' or p.state == 'A' or p.state == 'P') then
+      delete(key, p, t, 'shutdown', late_ms, od_ms)
+      count = count + 1
+      told[#told + 1] = p.id
+      told[#told + 1] = 'shutdown'
+    end
+  end
+  write_deletions()
+  return count - before
+end
+
+-- Stopping jobs stay in q until their owners release them: page past them, within bounds.
+local from = 0
+while count < limit and from <= 4 * limit do
+  local keys = call('ZRANGE', Q, from, from + limit - 1)
+  if #keys == 0 then break end
+  from = from + #keys - drop(keys)
+end
+if count < limit then drop(call('ZRANGE', PK, 0, limit - 1)) end
+return { 'OK', told }

@@ -1,0 +1,50 @@
+#!lua flags=allow-oom
+-- Frees jobs of an expired worker: stopping ones end, others are queued again or parked. The last call deletes the
+-- worker's stream.
+-- KEYS: m cf jo jp bw q pk je jn ps tb od dw ws
+-- ARGV: inc, wid, limit
+-- Returns: MORE count {id, outcome, ..} | DONE count {id, outcome, ..} | GONE
+--@prelude
+--@guard
+--@clock
+--@settings
+--@records
+--@outcome
+--@delete
+--@requeue
+local head, refusal = guard()
+if not head then return refusal end
+local wid, limit = argv[2], tonumber(argv[3])
+if call('HEXISTS', DW, wid) == 0 then return { 'GONE' } end
+local flag, late_ms, od_ms, max_attempts, stable_ms, route_ms =
+  settings('late_ms', 'od_ms', 'max_attempts', 'stable_ms', 'route_ms')
+local stopping, t, prefix = is_stopping(flag), now(), wid .. ':'
+local members = call('ZRANGEBYLEX', BW, '[' .. prefix, '(' .. wid .. ';', 'LIMIT', 0, limit)
+local told = {}
+local function tell(id, outcome)
+  told[#told + 1] = id
+  told[#told + 1] = outcome
+end
+for _, member in ipairs(members) do
+  local key = sub(member, #prefix + 1)
+  local r = call('HGET', JO, key)
+  local p = r and parse(r)
+  if not p or p.owner ~= wid then
+    call('ZREM', BW, member)
+  elseif p.state == 'S' or stopping then
+    local outcome = p.state == 'S' and 'stopped' or 'shutdown'
+    delete(key, p, t, outcome, late_ms, od_ms)
+    tell(p.id, outcome)
+  else
+    if p.state == 'R' and t - p.since >= stable_ms then p.attempts = '1' end
+    if requeue(key, p, t, 0, route_ms, max_attempts, 'worker lost') == 'P' then tell(p.id, 'parked') end
+  end
+end
+write_deletions()
+write_requeues()
+if #members < limit then
+  call('DEL', WS)
+  call('HDEL', DW, wid)
+  return { 'DONE', #members, told }
+end
+return { 'MORE', #members, told }

@@ -1,0 +1,18 @@
+#!lua flags=allow-oom
+-- Starts another incarnation, in phase R, after any sign of a loss of data. The first caller wins.
+-- KEYS: m ch
+-- ARGV: inc expected, highest token seen by the caller, run id
+-- Returns: OK inc
+-- Publishes: all maps, new incarnation
+--@prelude
+--@guard
+--@clock
+local head, refusal = guard(true)
+if not head then return refusal end
+local t = now()
+local inc = num(math.max(tonumber(head[1]) + 1, t))
+local stored = tonumber(call('HGET', M, 'tok')) or 0
+local token = math.max((t - 1735689600000) * 4096, tonumber(argv[2]), stored)
+call('HSET', M, 'inc', inc, 'ph', 'R', 'tok', num(token), 'rid', argv[3])
+call('PUBLISH', CH, cmsgpack.pack({ '*', inc }))
+return { 'OK', inc }

@@ -1,0 +1,26 @@
+#!lua flags=allow-oom
+-- Heartbeat of all workers of a node. Raises the token counter to what the caller has seen; keeps the node's stream.
+-- KEYS: m w hb cf, then the node's ns if it waits for outcomes
+-- ARGV: inc, highest token seen by the caller, wid*
+-- Returns: OK mv cv flag phase run_id, then per worker U | P | G | F (no member)
+--@prelude
+--@guard
+--@settings
+local head, refusal = guard(true)
+if not head then return refusal end
+local flag, ttl = settings('ttl')
+if tonumber(argv[2]) > (tonumber(call('HGET', M, 'tok')) or 0) then call('HSET', M, 'tok', argv[2]) end
+local out = { 'OK', head[3], head[4], flag or '', head[2], match(call('INFO', 'server'), 'run_id:(%w+)') or '' }
+for i = 3, #argv do
+  local entry = call('HGET', W, argv[i])
+  if entry then call('HINCRBY', HB, argv[i], 1) end
+  out[#out + 1] = entry and sub(entry, 1, 1) or 'F'
+end
+if KEYS[5] then
+  local ms = math.max(60000, 2 * ttl)
+  if call('PEXPIRE', KEYS[5], ms) == 0 then
+    call('XADD', KEYS[5], '*', 'open', '1')
+    call('PEXPIRE', KEYS[5], ms)
+  end
+end
+return out

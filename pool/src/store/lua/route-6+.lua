@@ -1,0 +1,70 @@
+#!lua
+-- Moves start events to workers; the only script that mints tokens, one for all jobs of a call. Whole entries only: the
+-- entries named are acknowledged and deleted.
+-- KEYS: m cf jo q bw ps, then the ws of each worker named
+-- ARGV: inc, mv, count of entries, count of workers, entry*, wid*, then (key, index of its worker; 0: none lives)*
+-- Returns: OK, then per job R routed | D wants no worker any more | W no live worker | X bad record. STALERING mv | SHUTDOWN
+--@prelude
+--@guard
+--@clock
+--@settings
+--@records
+local head, refusal = guard()
+if not head then return refusal end
+if head[3] ~= argv[2] then return { 'STALERING', head[3] } end
+local flag, assign_ms = settings('assign_ms')
+if is_stopping(flag) then return { 'SHUTDOWN' } end
+local entries, workers = tonumber(argv[3]), tonumber(argv[4])
+local base = 4 + entries + workers
+local n = (#argv - base) / 2
+local out = { 'OK' }
+if n > 0 then
+  local keys = {}
+  for i = 1, n do keys[i] = argv[base + 2 * i - 1] end
+  local stored, t = call('HMGET', JO, unpack(keys)), now()
+  local due, pattern = t + assign_ms, '^1|Q||%d+()' .. REST
+  local records, owned, scores, seen, events = {}, {}, {}, {}, {}
+  local k, token = 0, nil
+  for i = 1, n do
+    local key, r, x = keys[i], stored[i], argv[base + 2 * i]
+    local reply = 'D'
+    if r and not seen[key] then
+      local rest = match(r, pattern)
+      if not rest then
+        if not parse(r) then reply = 'X' end
+      elseif x == '0' then
+        reply = 'W'
+        call('ZADD', Q, t + 30000, key)
+      else
+        token = token or num(call('HINCRBY', M, 'tok', 1))
+        local event = events[x]
+        if not event then
+          local wid = argv[4 + entries + x]
+          event = { 't', token, record = '1|A|' .. wid .. '|' .. token, member = wid .. ':', n = 2 }
+          events[x] = event
+        end
+        seen[key] = true
+        local a, b = k + 1, k + 2
+        k = b
+        records[a], records[b] = key, event.record .. sub(r, rest)
+        owned[a], owned[b] = 0, event.member .. key
+        scores[a], scores[b] = due, key
+        event[event.n + 1], event[event.n + 2] = 's', key
+        event.n = event.n + 2
+        reply = 'R'
+      end
+    end
+    out[i + 1] = reply
+  end
+  if k > 0 then
+    call('HSET', JO, unpack(records))
+    call('ZADD', BW, unpack(owned))
+    call('ZADD', Q, unpack(scores))
+    for x, event in pairs(events) do call('XADD', KEYS[6 + x], '*', unpack(event, 1, event.n)) end
+  end
+end
+if entries > 0 then
+  call('XACK', PS, 'r', unpack(argv, 5, 4 + entries))
+  call('XDEL', PS, unpack(argv, 5, 4 + entries))
+end
+return out

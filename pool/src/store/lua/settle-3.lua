@@ -1,0 +1,21 @@
+#!lua
+-- A standby takes a slot of its own: the lowest that is free.
+-- KEYS: m w ch
+-- ARGV: inc, wid
+-- Returns: OK entry first (1: the pool's first live slot) | FENCED
+-- Publishes: w, one entry
+--@prelude
+--@guard
+--@ring
+--@change
+local head, refusal = guard(true)
+if not head then return refusal end
+local entry = call('HGET', W, argv[2])
+if not entry then return { 'FENCED' } end
+if sub(entry, 1, 1) ~= 'P' then return { 'OK', entry, '0' } end
+local used, live = ring()
+local slot = 0
+while used[slot] do slot = slot + 1 end
+entry = 'U|' .. slot .. sub(entry, 4)
+mapput('w', W, M, 'mv', CH, argv[1], { argv[2], entry })
+return { 'OK', entry, live == 0 and '1' or '0' }

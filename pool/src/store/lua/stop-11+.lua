@@ -1,0 +1,72 @@
+#!lua flags=allow-oom
+-- Requests the end of jobs, each named with its dispatch. What nobody runs is deleted; an owner is told by its stream.
+-- KEYS: m cf jo jp bw q pk je jn tb od, then the ws of each worker named
+-- ARGV: inc, repeat 0|1 (the sweeper says it again), waiting node or '', count of workers, wid*,
+--       then (key, id, index of the worker guessed or 0)*
+-- Returns: OK, then per job D deleted | S stopping | N no such job | T ended before | R recovering |
+--          M<owner> the guess is wrong, nothing done | X bad record
+--@prelude
+--@guard
+--@clock
+--@settings
+--@records
+--@outcome
+--@delete
+local head, refusal = guard(true)
+if not head then return refusal end
+local _, late_ms, od_ms, stop_ms = settings('late_ms', 'od_ms', 'stop_ms')
+local recovering, again, waiting, workers = head[2] == 'R', argv[2] == '1', argv[3], tonumber(argv[4])
+local base = 4 + workers
+local n = (#argv - base) / 3
+local keys = {}
+for i = 1, n do keys[i] = argv[base + 3 * i - 2] end
+local stored, t = call('HMGET', JO, unpack(keys)), now()
+local out, jobs, records, scores, events = { 'OK' }, {}, {}, {}, {}
+for i = 1, n do jobs[keys[i]] = stored[i] and (parse(stored[i]) or 'bad') or nil end
+
+local function tell_owner(x, key, p)
+  local event = events[x] or { 'w', waiting }
+  events[x] = event
+  local j = #event
+  event[j + 1], event[j + 2], event[j + 3], event[j + 4] = 'x', key, 't', p.token
+end
+
+local function answer(key, id, guess)
+  local p = jobs[key]
+  if p == 'bad' then return 'X' end
+  if not p or p.id ~= id then
+    write_deletions()
+    if call('ZSCORE', TB, id) then return 'T' end
+    return not p and recovering and 'R' or 'N'
+  end
+  local owned = p.state == 'R' or p.state == 'S'
+  if recovering and not owned then return 'R' end -- it may be running, not known yet
+  if not owned then
+    delete(key, p, t, 'stopped', late_ms, od_ms)
+    jobs[key] = nil
+    return 'D'
+  end
+  if guess == 0 or argv[4 + guess] ~= p.owner then return 'M' .. p.owner end
+  if not p.told and (p.state == 'R' or again) then
+    if p.state == 'R' then
+      p.state = 'S'
+      records[#records + 1] = key
+      records[#records + 1] = pack(p)
+    end
+    p.told = true
+    scores[#scores + 1] = t + stop_ms
+    scores[#scores + 1] = key
+    tell_owner(guess, key, p)
+  end
+  return 'S'
+end
+
+for i = 1, n do
+  local at = base + 3 * i - 2
+  out[i + 1] = answer(keys[i], argv[at + 1], tonumber(argv[at + 2]))
+end
+write_deletions()
+if #records > 0 then call('HSET', JO, unpack(records)) end
+if #scores > 0 then call('ZADD', Q, unpack(scores)) end
+for x, event in pairs(events) do call('XADD', KEYS[11 + x], '*', unpack(event)) end
+return out

@@ -1,0 +1,81 @@
+#!lua
+-- Repairs what is due: start events are sent again, assignments that nobody began are taken back, stops are returned
+-- so that the caller sends them again. Forgets ended ids whose time has come.
+-- KEYS: m cf jo q bw pk je ps tb od dw
+-- ARGV: inc, limit, kick 0|1 (also jobs that wait because no worker lived)
+-- Returns: OK count next_due or '' now {key, id, owner, ..} stops {id, outcome, ..} {key, ..} bad {wid, ..} to reap |
+--          BACKLOG, the same shape (the pool's stream is too long: nothing was sent again)
+--@prelude
+--@guard
+--@clock
+--@settings
+--@records
+--@requeue
+local head, refusal = guard()
+if not head then return refusal end
+local flag, route_ms, stop_ms, max_attempts = settings('route_ms', 'stop_ms', 'max_attempts')
+local t, limit, kick = now(), tonumber(argv[2]), argv[3] == '1'
+local stops, told, bad = {}, {}, {}
+
+local function forget_ended()
+  local old = call('ZRANGEBYSCORE', TB, '-inf', num(t), 'LIMIT', 0, 512)
+  if #old == 0 then return end
+  local ids = {}
+  for _, member in ipairs(old) do
+    if byte(member) == 33 then ids[#ids + 1] = sub(member, 2) end
+  end
+  call('ZREM', TB, unpack(old))
+  if #ids > 0 then call('HDEL', OD, unpack(ids)) end
+end
+
+-- Due now; far in the future, as after a clock that stepped back; and, from `waiting` on, only if it is queued.
+local function due_jobs()
+  local due = call('ZRANGEBYSCORE', Q, '-inf', num(t), 'LIMIT', 0, limit)
+  local function add(from, to)
+    if #due >= limit then return end
+    for _, key in ipairs(call('ZRANGEBYSCORE', Q, from, to, 'LIMIT', 0, limit - #due)) do due[#due + 1] = key end
+  end
+  add('(' .. num(t + 300000), '+inf')
+  local waiting = #due + 1
+  if kick then add('(' .. num(t + route_ms), num(t + 30000)) end
+  return due, waiting
+end
+
+local function repair(key, p)
+  if p.state == 'Q' then
+    announce(key, p.mix, t + route_ms)
+  elseif p.state == 'A' then
+    p.mix = num(p.mix + 1)
+    if requeue(key, p, t, 0, route_ms, max_attempts, 'not begun in time') == 'P' then
+      told[#told + 1] = p.id
+      told[#told + 1] = 'parked'
+    end
+  elseif p.state == 'S' then
+    call('ZADD', Q, t + stop_ms, key)
+    local j = #stops
+    stops[j + 1], stops[j + 2], stops[j + 3] = key, p.id, p.owner
+  else
+    call('ZREM', Q, key)
+  end
+end
+
+forget_ended()
+local dead = call('HKEYS', DW)
+if is_stopping(flag) then return { 'OK', 0, '', num(t), {}, {}, {}, dead } end
+if call('XLEN', PS) > 4096 then return { 'BACKLOG', 0, '', num(t), {}, {}, {}, dead } end
+local due, waiting = due_jobs()
+for i, key in ipairs(due) do
+  local r = call('HGET', JO, key)
+  local p = r and parse(r)
+  if not r then
+    call('ZREM', Q, key)
+  elseif i < waiting and not p then
+    bad[#bad + 1] = key
+    call('ZADD', Q, t + 60000, key)
+  elseif p and (i < waiting or p.state == 'Q') then
+    repair(key, p)
+  end
+end
+write_requeues()
+local next_due = call('ZRANGE', Q, 0, 0, 'WITHSCORES')[2]
+return { 'OK', #due, next_due or '', num(t), stops, told, bad, dead }

@@ -1,0 +1,243 @@
+//! The streams: start events of the pool, events of workers, outcomes for nodes.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use redis::{Cmd, Value};
+use tenure_connection::{Blocking, Error};
+use tenure_streaming::EntryId;
+use tokio::sync::Mutex;
+
+use super::keys::{GROUP, Keys};
+use super::reply::{Values, entry_id, failed, unexpected};
+use super::steps::Steps;
+use crate::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
+use crate::store::{Cursors, NodeEvents, Outcome, PoolEvent, Result, WorkerEvent};
+
+/// Entries that a node's stream keeps, about: a node that is slower asks for the outcomes instead.
+const NODE_STREAM_MAX: u32 = 1024;
+
+pub(super) async fn of_pool(
+    keys: &Keys,
+    reads: &Mutex<Blocking>,
+    consumer: &NodeName,
+    max: usize,
+    block: Duration,
+) -> Result<Option<Vec<PoolEvent>>> {
+    let mut command = redis::cmd("XREADGROUP");
+    command.arg("GROUP").arg(GROUP).arg(consumer.as_str()).arg("COUNT").arg(max);
+    hold(&mut command, block);
+    command.arg("STREAMS").arg(keys.named("ps")).arg(">");
+    let reply = reads.lock().await.command(&command, block).await;
+    let Some(value) = unless_group_is_gone(reply)? else { return Ok(None) };
+    if value == Value::Nil {
+        return Ok(Some(Vec::new()));
+    }
+    let mut streams = Values::of("XREADGROUP", value)?;
+    let mut events = Vec::new();
+    while streams.len() > 0 {
+        let mut stream = streams.list()?;
+        stream.bytes()?;
+        pool_events(&mut stream.list()?, &mut events)?;
+    }
+    Ok(Some(events))
+}
+
+pub(super) async fn claim(
+    steps: &Steps,
+    consumer: &NodeName,
+    min_idle: Duration,
+    max: usize,
+) -> Result<Option<Vec<PoolEvent>>> {
+    let mut events = Vec::new();
+    let mut cursor = Bytes::from_static(b"0-0");
+    loop {
+        let mut command = redis::cmd("XAUTOCLAIM");
+        command.arg(steps.keys.named("ps")).arg(GROUP).arg(consumer.as_str());
+        command.arg(u64::try_from(min_idle.as_millis()).unwrap_or(u64::MAX)).arg(&*cursor);
+        command.arg("COUNT").arg(max - events.len());
+        let Some(value) = unless_group_is_gone(steps.connection.command(&command).await)? else {
+            return Ok(None);
+        };
+        let mut values = Values::of("XAUTOCLAIM", value)?;
+        cursor = values.bytes()?;
+        pool_events(&mut values.list()?, &mut events)?;
+        if events.len() >= max || &*cursor == b"0-0" {
+            return Ok(Some(events));
+        }
+    }
+}
+
+/// `None` when the stream or its group is gone, before the read or while it was held.
+fn unless_group_is_gone(reply: std::result::Result<Value, Error>) -> Result<Option<Value>> {
+    match reply {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if matches!(error.code(), Some("NOGROUP" | "UNBLOCKED")) => Ok(None),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn pool_events(entries: &mut Values, events: &mut Vec<PoolEvent>) -> Result<()> {
+    while let Some((entry, mut fields)) = next_entry(entries)? {
+        let mut jobs = Vec::with_capacity(fields.len() / 2);
+        while fields.len() > 0 {
+            let (field, key) = (fields.bytes()?, fields.bytes()?);
+            if let (Some(mix), Ok(key)) = (strikes(&field), JobKey::new(key)) {
+                jobs.push((key, mix));
+            }
+        }
+        events.push(PoolEvent { entry, jobs });
+    }
+    Ok(())
+}
+
+/// The strikes in a start event's field, `s` or `s<mix>`.
+fn strikes(field: &[u8]) -> Option<u32> {
+    match field.strip_prefix(b"s")? {
+        b"" => Some(0),
+        mix => std::str::from_utf8(mix).ok()?.parse().ok(),
+    }
+}
+
+pub(super) async fn of_node(
+    keys: &Keys,
+    reads: &Mutex<Blocking>,
+    node: &NodeName,
+    cursors: &Cursors,
+    max: usize,
+    block: Duration,
+) -> Result<NodeEvents> {
+    let mut command = redis::cmd("XREAD");
+    command.arg("COUNT").arg(max);
+    hold(&mut command, block);
+    command.arg("STREAMS");
+    for worker in cursors.workers.keys() {
+        command.arg(keys.worker(*worker));
+    }
+    command.arg(keys.node_of(node));
+    for cursor in cursors.workers.values().chain([&cursors.node]) {
+        command.arg(cursor.to_string());
+    }
+    let reply = reads.lock().await.command(&command, block).await;
+    let mut events = NodeEvents::default();
+    let mut streams = match reply.map_err(failed)? {
+        Value::Nil => return Ok(events),
+        value => Values::of("XREAD", value)?,
+    };
+    while streams.len() > 0 {
+        let mut stream = streams.list()?;
+        let worker = keys.worker_of(&stream.bytes()?);
+        let mut entries = stream.list()?;
+        while let Some((entry, fields)) = next_entry(&mut entries)? {
+            match worker {
+                Some(worker) => events.workers.push((worker, entry, worker_event(fields)?)),
+                None => events.outcomes.push((entry, outcomes(fields)?)),
+            }
+        }
+    }
+    Ok(events)
+}
+
+fn hold(command: &mut Cmd, block: Duration) {
+    // 0 would mean for ever.
+    if let Some(ms) = u64::try_from(block.as_millis()).ok().filter(|ms| *ms > 0) {
+        command.arg("BLOCK").arg(ms);
+    }
+}
+
+/// The next entry and its fields.
+fn next_entry(entries: &mut Values) -> Result<Option<(EntryId, Values)>> {
+    if entries.len() == 0 {
+        return Ok(None);
+    }
+    let mut entry = entries.list()?;
+    Ok(Some((entry.parsed("an entry's id", entry_id)?, entry.list()?)))
+}
+
+fn worker_event(mut fields: Values) -> Result<WorkerEvent> {
+    let mut all = Vec::with_capacity(fields.len() / 2);
+    while fields.len() > 0 {
+        all.push((fields.bytes()?, fields.bytes()?));
+    }
+    Ok(decoded(&all).unwrap_or(WorkerEvent::Unknown))
+}
+
+fn decoded(fields: &[(Bytes, Bytes)]) -> Option<WorkerEvent> {
+    let (first, rest) = fields.split_first()?;
+    match &*first.0 {
+        b"t" => {
+            let keys =
+                rest.iter().map(|(field, key)| (&**field == b"s").then(|| JobKey::new(key.clone()).ok())?);
+            Some(WorkerEvent::Start { token: token(&first.1)?, keys: keys.collect::<Option<_>>()? })
+        }
+        b"w" => {
+            let waiting = std::str::from_utf8(&first.1).ok()?;
+            let waiting = if waiting.is_empty() { None } else { Some(NodeName::new(waiting).ok()?) };
+            Some(WorkerEvent::Stop { waiting, jobs: keys_and_tokens(rest, b"x")? })
+        }
+        b"n" => Some(WorkerEvent::Notify { jobs: keys_and_tokens(fields, b"n")? }),
+        _ => None,
+    }
+}
+
+fn keys_and_tokens(fields: &[(Bytes, Bytes)], kind: &[u8]) -> Option<Vec<(JobKey, Token)>> {
+    fields
+        .chunks(2)
+        .map(|pair| match pair {
+            [(field, key), (t, number)] if field == kind && &**t == b"t" => {
+                Some((JobKey::new(key.clone()).ok()?, token(number)?))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+fn token(text: &[u8]) -> Option<Token> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Outcomes for a node; what is none, such as the entry that opens the stream, is passed over.
+fn outcomes(mut fields: Values) -> Result<Vec<(DispatchId, Outcome)>> {
+    let mut outcomes = Vec::with_capacity(fields.len() / 2);
+    while fields.len() > 0 {
+        let (id, outcome) = (fields.bytes()?, fields.bytes()?);
+        if let Some(id) = std::str::from_utf8(&id).ok().and_then(|id| id.parse().ok()) {
+            outcomes.push((id, String::from_utf8_lossy(&outcome).into_owned()));
+        }
+    }
+    Ok(outcomes)
+}
+
+pub(super) async fn oldest_of_worker(steps: &Steps, worker: WorkerId) -> Result<Option<EntryId>> {
+    let mut command = redis::cmd("XRANGE");
+    command.arg(steps.keys.worker(worker)).arg("-").arg("+").arg("COUNT").arg(1);
+    let mut entries = Values::of("XRANGE", steps.command(&command).await?)?;
+    Ok(next_entry(&mut entries)?.map(|(entry, _)| entry))
+}
+
+pub(super) async fn tell(steps: &Steps, outcomes: &[(DispatchId, Outcome)]) -> Result<()> {
+    let mut commands: Vec<(&str, Cmd)> = Vec::new();
+    for (id, outcome) in outcomes {
+        let at = commands.iter().position(|(node, _)| *node == id.node()).unwrap_or_else(|| {
+            let mut command = redis::cmd("XADD");
+            command.arg(steps.keys.node(id.node())).arg("NOMKSTREAM");
+            command.arg("MAXLEN").arg("~").arg(NODE_STREAM_MAX).arg("*");
+            commands.push((id.node(), command));
+            commands.len() - 1
+        });
+        commands[at].1.arg(id.as_str()).arg(outcome);
+    }
+    futures::future::try_join_all(commands.iter().map(|(_, command)| steps.command(command))).await?;
+    Ok(())
+}
+
+pub(super) async fn forget_node(steps: &Steps, node: &NodeName) -> Result<()> {
+    match steps.command(redis::cmd("UNLINK").arg(steps.keys.node_of(node))).await? {
+        Value::Int(_) => Ok(()),
+        other => Err(unexpected("UNLINK", "a number", &other)),
+    }
+}
+
+#[cfg(test)]
+#[path = "events_tests.rs"]
+mod tests;

@@ -1,0 +1,82 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use super::*;
+
+fn fields(words: &[&str]) -> Values {
+    let words = words.iter().map(|word| Value::BulkString((*word).into())).collect();
+    Values::of("XREAD", Value::Array(words)).unwrap()
+}
+
+fn key(text: &str) -> JobKey {
+    JobKey::try_from(text).unwrap()
+}
+
+#[test]
+fn start_events_carry_the_strikes() {
+    assert_eq!(strikes(b"s"), Some(0));
+    assert_eq!(strikes(b"s12"), Some(12));
+    assert_eq!(strikes(b"x"), None);
+    assert_eq!(strikes(b"s-1"), None);
+    let entry = |id: &str, words: &[&str]| {
+        let words = words.iter().map(|word| Value::BulkString((*word).into())).collect();
+        Value::Array(vec![Value::BulkString(id.into()), Value::Array(words)])
+    };
+    let mut entries = Values::of(
+        "XREADGROUP",
+        Value::Array(vec![entry("5-1", &["s", "a", "s3", "b", "z", "c"]), entry("5-2", &["later", "1"])]),
+    )
+    .unwrap();
+    let mut events = Vec::new();
+    pool_events(&mut entries, &mut events).unwrap();
+    assert_eq!(events[0].entry, EntryId { ms: 5, seq: 1 });
+    assert_eq!(events[0].jobs, [(key("a"), 0), (key("b"), 3)]);
+    assert_eq!(events[1].jobs, [], "an entry without jobs is kept, so that it is acknowledged");
+}
+
+#[test]
+fn worker_events_have_one_kind() {
+    assert_eq!(
+        worker_event(fields(&["t", "9", "s", "a", "s", "t"])).unwrap(),
+        WorkerEvent::Start { token: Token(9), keys: vec![key("a"), key("t")] }
+    );
+    assert_eq!(
+        worker_event(fields(&["w", "n1", "x", "a", "t", "9"])).unwrap(),
+        WorkerEvent::Stop { waiting: Some(NodeName::new("n1").unwrap()), jobs: vec![(key("a"), Token(9))] }
+    );
+    assert_eq!(
+        worker_event(fields(&["w", "", "x", "a", "t", "9"])).unwrap(),
+        WorkerEvent::Stop { waiting: None, jobs: vec![(key("a"), Token(9))] }
+    );
+    assert_eq!(
+        worker_event(fields(&["n", "a", "t", "9", "n", "b", "t", "8"])).unwrap(),
+        WorkerEvent::Notify { jobs: vec![(key("a"), Token(9)), (key("b"), Token(8))] }
+    );
+    let strange: [&[&str]; 6] = [
+        &["q", "1"],
+        &["t", "x", "s", "a"],
+        &["t", "9", "z", "a"],
+        &["w", "n.1", "x", "a", "t", "9"],
+        &["n", "a"],
+        &["w", "", "x", "a", "t", "nine"],
+    ];
+    for words in strange {
+        assert_eq!(worker_event(fields(words)).unwrap(), WorkerEvent::Unknown, "{words:?}");
+    }
+}
+
+#[test]
+fn what_is_no_outcome_is_passed_over() {
+    assert_eq!(outcomes(fields(&["open", "1"])).unwrap(), []);
+    let read = outcomes(fields(&["n1.a", "ok", "n1.!b", "e:no"])).unwrap();
+    assert_eq!(
+        read.iter().map(|(id, o)| (id.as_str(), o.as_str())).collect::<Vec<_>>(),
+        [("n1.a", "ok"), ("n1.!b", "e:no")]
+    );
+}
+
+#[test]
+fn a_block_of_nothing_does_not_wait_for_ever() {
+    let mut command = redis::cmd("XREAD");
+    hold(&mut command, Duration::from_micros(500));
+    assert_eq!(command.args_iter().count(), 1);
+}

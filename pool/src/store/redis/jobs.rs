@@ -1,0 +1,126 @@
+//! Jobs on their way to a worker: dispatch, route, and looking at them.
+
+use redis::Value;
+
+use super::reply::{Values, unexpected};
+use super::steps::{Steps, Targets};
+use crate::id::{DispatchId, Incarnation, JobKey, Revision, WorkerId};
+use crate::record::Record;
+use crate::store::{DispatchItem, DispatchReply, JobsPage, Lookup, Result, RouteReply};
+use bytes::Bytes;
+use tenure_streaming::EntryId;
+
+pub(super) async fn dispatch(
+    steps: &Steps,
+    inc: Incarnation,
+    items: &[DispatchItem],
+) -> Result<Vec<DispatchReply>> {
+    if items.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut call = steps.scripts.dispatch.call(&[]);
+    call.arg(inc.0);
+    for item in items {
+        call.arg(item.key.as_bytes()).arg(item.id.as_str()).arg(item.not_after).arg(&item.hash);
+        call.arg(&*item.payload);
+    }
+    let mut values = steps.run("dispatch", call).await?.items(items.len())?;
+    items.iter().map(|_| values.parsed("a dispatch's answer", dispatch_reply)).collect()
+}
+
+fn dispatch_reply(text: &str) -> Option<DispatchReply> {
+    Some(match text {
+        "A" => DispatchReply::Accepted,
+        "E" => DispatchReply::Exists,
+        "B" => DispatchReply::Full,
+        "T" => DispatchReply::Ended,
+        "C" => DispatchReply::Conflict,
+        "L" => DispatchReply::Late,
+        "R" => DispatchReply::Recovering,
+        "Z" => DispatchReply::ShuttingDown,
+        "X" => DispatchReply::Bad,
+        _ => DispatchReply::Outcome(text.strip_prefix('O')?.to_owned()),
+    })
+}
+
+pub(super) async fn route(
+    steps: &Steps,
+    inc: Incarnation,
+    ring: Revision,
+    entries: &[EntryId],
+    jobs: &[(JobKey, Option<WorkerId>)],
+) -> Result<Vec<RouteReply>> {
+    let mut targets = Targets::new();
+    let numbers: Vec<_> = jobs.iter().map(|(_, worker)| targets.number(*worker)).collect();
+    let mut call = steps.scripts.route.call(&targets.keys(|worker| steps.keys.worker(*worker)));
+    call.arg(inc.0).arg(ring.0).arg(entries.len()).arg(targets.iter().len());
+    for entry in entries {
+        call.arg(entry.to_string());
+    }
+    for worker in targets.iter() {
+        call.arg(worker.0);
+    }
+    for ((key, _), number) in jobs.iter().zip(numbers) {
+        call.arg(key.as_bytes()).arg(number);
+    }
+    let mut values = steps.run("route", call).await?.items(jobs.len())?;
+    jobs.iter()
+        .map(|_| {
+            values.parsed("a route's answer", |text| {
+                Some(match text {
+                    "R" => RouteReply::Routed,
+                    "D" => RouteReply::Done,
+                    "W" => RouteReply::Waiting,
+                    "X" => RouteReply::Bad,
+                    _ => return None,
+                })
+            })
+        })
+        .collect()
+}
+
+pub(super) async fn lookup(steps: &Steps, items: &[(JobKey, Option<DispatchId>)]) -> Result<Vec<Lookup>> {
+    if items.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut call = steps.scripts.lookup.call(&[]);
+    for (key, id) in items {
+        call.arg(key.as_bytes()).arg(id.as_ref().map_or("", DispatchId::as_str));
+    }
+    let mut values = steps.run("lookup", call).await?.items(items.len())?;
+    items.iter().map(|_| values.list().and_then(|mut list| found(&mut list))).collect()
+}
+
+fn found(values: &mut Values) -> Result<Lookup> {
+    let stored = values.bytes_or_nil()?;
+    let record = stored.as_deref().and_then(Record::parse);
+    Ok(Lookup {
+        bad: stored.is_some() && record.is_none(),
+        record,
+        ended: values.number()? == 1,
+        outcome: values.bytes_or_nil()?.map(|text| String::from_utf8_lossy(&text).into_owned()),
+    })
+}
+
+pub(super) async fn payload(steps: &Steps, key: &JobKey) -> Result<Option<Bytes>> {
+    let mut command = redis::cmd("HGET");
+    command.arg(steps.keys.named("jp")).arg(key.as_bytes());
+    match steps.command(&command).await? {
+        Value::BulkString(bytes) => Ok(Some(bytes.into())),
+        Value::Nil => Ok(None),
+        other => Err(unexpected("HGET", "bytes", &other)),
+    }
+}
+
+pub(super) async fn page(steps: &Steps, cursor: u64, limit: usize) -> Result<JobsPage> {
+    let mut command = redis::cmd("HSCAN");
+    command.arg(steps.keys.named("jo")).arg(cursor).arg("COUNT").arg(limit.max(1));
+    let mut values = Values::of("HSCAN", steps.command(&command).await?)?;
+    let next = values.number()?;
+    let mut list = values.list()?;
+    let mut jobs = Vec::with_capacity(list.len() / 2);
+    while list.len() > 0 {
+        jobs.push((list.key()?, Record::parse(&list.bytes()?)));
+    }
+    Ok(JobsPage { next: (next != 0).then_some(next), jobs })
+}

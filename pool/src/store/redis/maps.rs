@@ -1,0 +1,174 @@
+//! The two replicated maps of a pool, members and settings, read into their types.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tenure_connection::{Backoff, Client};
+use tenure_rmap::{Layout, Snapshot, View};
+use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use super::keys::Keys;
+use crate::id::{Incarnation, Revision};
+use crate::member::{Member, Members};
+use crate::settings::StoredSettings;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The maps, kept up to date by a task of their own. It begins when a server was blessed, and ends with this value
+/// or at [`Maps::close`].
+#[derive(Debug)]
+pub(super) struct Maps {
+    members: watch::Receiver<Arc<Members>>,
+    settings: watch::Receiver<Arc<StoredSettings>>,
+    views: Arc<OnceLock<[View; 2]>>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    _stop_on_drop: DropGuard,
+}
+
+struct Follower {
+    client: Client,
+    layouts: [Layout; 2],
+    views: Arc<OnceLock<[View; 2]>>,
+    members: watch::Sender<Arc<Members>>,
+    settings: watch::Sender<Arc<StoredSettings>>,
+}
+
+impl Maps {
+    /// Follows the maps over connections of `client`, which admit only the blessed server.
+    pub(super) fn follow(client: Client, keys: &Keys, blessed: watch::Receiver<Option<Box<str>>>) -> Self {
+        let (members, members_seen) = watch::channel(Arc::default());
+        let (settings, settings_seen) = watch::channel(Arc::default());
+        let views = Arc::new(OnceLock::new());
+        let layouts = [layout(keys, "w", "mv"), layout(keys, "cf", "cv")];
+        let follower = Follower { client, layouts, views: views.clone(), members, settings };
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        tasks.spawn(stop.clone().run_until_cancelled_owned(follower.run(blessed)));
+        tasks.close();
+        Self {
+            members: members_seen,
+            settings: settings_seen,
+            views,
+            tasks,
+            _stop_on_drop: stop.clone().drop_guard(),
+            stop,
+        }
+    }
+
+    pub(super) fn members(&self) -> watch::Receiver<Arc<Members>> {
+        self.members.clone()
+    }
+
+    pub(super) fn settings(&self) -> watch::Receiver<Arc<StoredSettings>> {
+        self.settings.clone()
+    }
+
+    /// Takes a hint where the maps are. Before they have been read once it is not needed.
+    pub(super) fn expect(&self, inc: Incarnation, members: Revision, settings: Revision) {
+        if let Some([w, cf]) = self.views.get() {
+            w.expect(Some(inc.0), members.0);
+            cf.expect(Some(inc.0), settings.0);
+        }
+    }
+
+    /// Ends the task and the subscription; the last state stays readable.
+    pub(super) async fn close(&self) {
+        self.stop.cancel();
+        self.tasks.wait().await;
+        if let Some([w, _]) = self.views.get() {
+            // Both views share one task.
+            w.close().await;
+        }
+    }
+}
+
+impl Follower {
+    async fn run(self, mut blessed: watch::Receiver<Option<Box<str>>>) {
+        if blessed.wait_for(Option::is_some).await.is_err() {
+            return;
+        }
+        let [w, cf] = self.join().await;
+        let (mut members, mut settings) = (w.watch(), cf.watch());
+        // The only place that sets it.
+        let _ = self.views.set([w, cf]);
+        loop {
+            self.members.send_replace(Arc::new(read_members(&members.borrow_and_update())));
+            self.settings.send_replace(Arc::new(read_settings(&settings.borrow_and_update())));
+            let ended = tokio::select! {
+                ended = members.changed() => ended,
+                ended = settings.changed() => ended,
+            };
+            if ended.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn join(&self) -> [View; 2] {
+        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        loop {
+            match View::join(&self.client, self.layouts.clone()).await {
+                Ok(views) => return views,
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::debug!(error, "cannot read the members and the settings, trying again");
+                }
+            }
+            backoff.fail();
+            tokio::time::sleep(backoff.pause()).await;
+        }
+    }
+}
+
+fn layout(keys: &Keys, map: &str, revision: &str) -> Layout {
+    Layout {
+        name: map.to_owned(),
+        hash: keys.named(map),
+        meta: keys.named("m"),
+        inc_field: "inc".to_owned(),
+        rev_field: revision.to_owned(),
+        channel: keys.named("ch"),
+    }
+}
+
+fn read_members(snapshot: &Snapshot) -> Members {
+    let parsed = snapshot.entries.iter().filter_map(|(worker, entry)| {
+        let worker = std::str::from_utf8(worker).ok()?.parse().ok()?;
+        Some((worker, Member::parse(entry)?))
+    });
+    Members {
+        incarnation: snapshot.incarnation.map(Incarnation),
+        revision: Revision(snapshot.revision),
+        entries: parsed.collect::<BTreeMap<_, _>>(),
+    }
+}
+
+fn read_settings(snapshot: &Snapshot) -> StoredSettings {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    StoredSettings {
+        incarnation: snapshot.incarnation.map(Incarnation),
+        revision: Revision(snapshot.revision),
+        fields: snapshot.entries.iter().map(|(name, value)| (text(name), text(value))).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::id::WorkerId;
+
+    #[test]
+    fn damaged_members_are_left_out() {
+        let entries = [("7", "U|0|10000|nn|n1|"), ("8", "rubbish"), ("x", "U|1|10000|nn|n1|")];
+        let entries = entries.map(|(k, v)| (Bytes::from(k), Bytes::from(v)));
+        let members = read_members(&Snapshot::new(5, 3, entries.into()));
+        assert_eq!((members.incarnation, members.revision), (Some(Incarnation(5)), Revision(3)));
+        assert_eq!(members.entries.keys().copied().collect::<Vec<_>>(), [WorkerId(7)]);
+    }
+}

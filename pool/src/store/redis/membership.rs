@@ -1,0 +1,148 @@
+//! The life of a pool and of its workers: bootstrap to reap.
+
+use super::reply::Values;
+use super::steps::Steps;
+use crate::id::{Incarnation, NodeName, Revision, Token, WorkerId};
+use crate::member::{Member, MemberState};
+use crate::settings::{Settings, ShutdownFlag};
+use crate::store::{Bootstrapped, Expired, JoinRequest, Reaped, Renewal, Result, Seat};
+
+pub(super) async fn bootstrap(
+    steps: &Steps,
+    high_water: Token,
+    run_id: &str,
+    settings: &Settings,
+) -> Result<Bootstrapped> {
+    let mut call = steps.scripts.bootstrap.call(&[]);
+    call.arg(high_water.0).arg(run_id);
+    for (name, value) in settings.fields() {
+        call.arg(name).arg(value);
+    }
+    let reply = steps.run("bootstrap", call).await?;
+    let created = match reply.code() {
+        b"CREATED" => true,
+        b"EXISTS" => false,
+        _ => return Err(reply.refused()),
+    };
+    Ok(Bootstrapped { incarnation: Incarnation(reply.values().number()?), created })
+}
+
+pub(super) async fn recover(
+    steps: &Steps,
+    inc: Incarnation,
+    high_water: Token,
+    run_id: &str,
+) -> Result<Incarnation> {
+    let mut call = steps.scripts.recover.call(&[]);
+    call.arg(inc.0).arg(high_water.0).arg(run_id);
+    Ok(Incarnation(steps.run("recover", call).await?.ok()?.number()?))
+}
+
+pub(super) async fn open_normal(steps: &Steps, inc: Incarnation) -> Result<Option<WorkerId>> {
+    let mut call = steps.scripts.open_normal.call(&[]);
+    call.arg(inc.0);
+    let reply = steps.run("open_normal", call).await?;
+    match reply.code() {
+        b"WAIT" => Ok(Some(WorkerId(reply.values().number()?))),
+        _ => reply.ok().map(|_| None),
+    }
+}
+
+pub(super) async fn join(steps: &Steps, inc: Incarnation, request: &JoinRequest) -> Result<Seat> {
+    let mut call = steps.scripts.join.call(&[]);
+    let preferred = request.preferred.map(|slot| slot.to_string()).unwrap_or_default();
+    call.arg(inc.0).arg(request.nonce.as_str()).arg(request.node.as_str()).arg(&request.meta).arg(preferred);
+    for (name, value) in request.settings.fields() {
+        call.arg(name).arg(value);
+    }
+    let mut values = steps.run("join", call).await?.ok()?;
+    let worker = WorkerId(values.number()?);
+    seat(worker, &mut values)
+}
+
+pub(super) async fn settle(steps: &Steps, inc: Incarnation, worker: WorkerId) -> Result<Seat> {
+    let mut call = steps.scripts.settle.call(&[]);
+    call.arg(inc.0).arg(worker.0);
+    seat(worker, &mut steps.run("settle", call).await?.ok()?)
+}
+
+fn seat(worker: WorkerId, values: &mut Values) -> Result<Seat> {
+    Ok(Seat { worker, member: values.member()?, first: values.number()? == 1 })
+}
+
+pub(super) async fn renew(
+    steps: &Steps,
+    inc: Incarnation,
+    high_water: Token,
+    node: Option<&NodeName>,
+    workers: &[WorkerId],
+) -> Result<Renewal> {
+    let stream = node.map(|node| steps.keys.node_of(node));
+    let mut call = steps.scripts.renew.call(stream.as_slice());
+    call.arg(inc.0).arg(high_water.0);
+    for worker in workers {
+        call.arg(worker.0);
+    }
+    let mut values = steps.run("renew", call).await?.items(5 + workers.len())?;
+    Ok(Renewal {
+        members: Revision(values.number()?),
+        settings: Revision(values.number()?),
+        flag: ShutdownFlag::parse(&values.text()?),
+        recovering: values.parsed("a phase", phase)?,
+        run_id: values.text()?,
+        states: workers
+            .iter()
+            .map(|_| {
+                values.parsed("a member's state", |text| match text {
+                    "F" => Some(None),
+                    state => MemberState::from_letter(state).map(Some),
+                })
+            })
+            .collect::<Result<_>>()?,
+    })
+}
+
+/// True for phase R.
+pub(super) fn phase(text: &str) -> Option<bool> {
+    match text {
+        "R" => Some(true),
+        "N" => Some(false),
+        _ => None,
+    }
+}
+
+pub(super) async fn drain(steps: &Steps, inc: Incarnation, worker: WorkerId) -> Result<Member> {
+    let mut call = steps.scripts.drain.call(&[]);
+    call.arg(inc.0).arg(worker.0);
+    steps.run("drain", call).await?.ok()?.member()
+}
+
+pub(super) async fn expire(
+    steps: &Steps,
+    inc: Incarnation,
+    worker: WorkerId,
+    seq: Option<u64>,
+) -> Result<Expired> {
+    let mut call = steps.scripts.expire.call(&[]);
+    call.arg(inc.0).arg(worker.0).arg(seq.map(|seq| seq.to_string()).unwrap_or_default());
+    let reply = steps.run("expire", call).await?;
+    match reply.code() {
+        b"GONE" => Ok(Expired::Gone),
+        b"RENEWED" => Ok(Expired::Renewed),
+        _ => reply.ok().map(|_| Expired::Done),
+    }
+}
+
+pub(super) async fn reap(steps: &Steps, inc: Incarnation, worker: WorkerId, limit: usize) -> Result<Reaped> {
+    let mut call = steps.scripts.reap.call(&[steps.keys.worker(worker)]);
+    call.arg(inc.0).arg(worker.0).arg(limit);
+    let reply = steps.run("reap", call).await?;
+    let done = match reply.code() {
+        b"GONE" => return Ok(Reaped { done: true, count: 0, outcomes: Vec::new() }),
+        b"DONE" => true,
+        b"MORE" => false,
+        _ => return Err(reply.refused()),
+    };
+    let mut values = reply.values();
+    Ok(Reaped { done, count: values.number()? as usize, outcomes: values.outcomes()? })
+}

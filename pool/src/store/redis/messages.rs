@@ -1,0 +1,120 @@
+//! Messages to the owner of a job: stop and notify, and the owner's take.
+
+use bytes::Bytes;
+use redis::Value;
+use tenure_streaming::EntryId;
+
+use super::ownership::owner;
+use super::reply::{Values, unexpected};
+use super::steps::{Steps, Targets};
+use crate::id::{Incarnation, NodeName, WorkerId};
+use crate::store::{NotifyItem, NotifyReply, Result, StopItem, StopReply, TakeItem, Taken};
+
+pub(super) async fn stop(
+    steps: &Steps,
+    inc: Incarnation,
+    repeat: bool,
+    waiting: Option<&NodeName>,
+    items: &[StopItem],
+) -> Result<Vec<StopReply>> {
+    if items.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut targets = Targets::new();
+    let numbers: Vec<_> = items.iter().map(|item| targets.number(item.guess)).collect();
+    let mut call = steps.scripts.stop.call(&targets.keys(|worker| steps.keys.worker(*worker)));
+    call.arg(inc.0).arg(u8::from(repeat)).arg(waiting.map_or("", NodeName::as_str));
+    call.arg(targets.iter().len());
+    for worker in targets.iter() {
+        call.arg(worker.0);
+    }
+    for (item, number) in items.iter().zip(numbers) {
+        call.arg(item.key.as_bytes()).arg(item.id.as_str()).arg(number);
+    }
+    let mut values = steps.run("stop", call).await?.items(items.len())?;
+    items
+        .iter()
+        .map(|_| {
+            values.parsed("a stop's answer", |text| {
+                Some(match text {
+                    "D" => StopReply::Deleted,
+                    "S" => StopReply::Stopping,
+                    "N" => StopReply::Absent,
+                    "T" => StopReply::Ended,
+                    "R" => StopReply::Recovering,
+                    "X" => StopReply::Bad,
+                    // A record without an owner is possible only by damage.
+                    _ => StopReply::Owner(text.strip_prefix('M')?.parse().ok()),
+                })
+            })
+        })
+        .collect()
+}
+
+pub(super) async fn notify(
+    steps: &Steps,
+    inc: Incarnation,
+    items: &[NotifyItem],
+) -> Result<Vec<NotifyReply>> {
+    if items.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut targets = Targets::new();
+    let numbers: Vec<_> = items.iter().map(|item| targets.number(item.guess)).collect();
+    let mut call = steps.scripts.notify.call(&targets.keys(|worker| steps.keys.worker(*worker)));
+    call.arg(inc.0).arg(targets.iter().len());
+    for worker in targets.iter() {
+        call.arg(worker.0);
+    }
+    for (item, number) in items.iter().zip(numbers) {
+        call.arg(item.key.as_bytes()).arg(number).arg(&*item.body);
+    }
+    let mut values = steps.run("notify", call).await?.items(items.len())?;
+    items
+        .iter()
+        .map(|_| {
+            values.parsed("a notification's answer", |text| {
+                Some(match text {
+                    "K" => NotifyReply::Kept,
+                    "B" => NotifyReply::Full,
+                    "N" => NotifyReply::Absent,
+                    "R" => NotifyReply::Recovering,
+                    "X" => NotifyReply::Bad,
+                    _ => NotifyReply::Owner(text.strip_prefix('M')?.parse().ok()),
+                })
+            })
+        })
+        .collect()
+}
+
+pub(super) async fn take(
+    steps: &Steps,
+    inc: Incarnation,
+    worker: WorkerId,
+    finished: &[EntryId],
+    items: &[TakeItem],
+) -> Result<Vec<Option<Taken>>> {
+    let mut call = steps.scripts.take.call(&[steps.keys.worker(worker)]);
+    owner(&mut call, inc, worker, finished);
+    for item in items {
+        call.arg(item.key.as_bytes()).arg(item.token.0).arg(item.ack);
+    }
+    let mut values = steps.run("take", call).await?.items(items.len())?;
+    items.iter().map(|_| taken(values.value()?)).collect()
+}
+
+fn taken(value: Value) -> Result<Option<Taken>> {
+    match value {
+        Value::Nil => Ok(None),
+        Value::Array(_) => {
+            let mut values = Values::of("take", value)?;
+            if values.len() == 0 {
+                return Ok(Some(Taken { first: 0, bodies: Vec::new() }));
+            }
+            let first = values.number()?;
+            let bodies = (0..values.len()).map(|_| values.bytes()).collect::<Result<Vec<Bytes>>>()?;
+            Ok(Some(Taken { first, bodies }))
+        }
+        other => Err(unexpected("take", "a list or nothing", &other)),
+    }
+}

@@ -1,0 +1,146 @@
+//! Jobs in the hands of a worker: begin, started, release, owned.
+
+use redis::Value;
+use tenure_connection::Call;
+use tenure_streaming::EntryId;
+
+use super::reply::{Values, unexpected};
+use super::steps::{Steps, Targets};
+use crate::id::{Incarnation, JobKey, Token, WorkerId};
+use crate::record::Record;
+use crate::store::{BeginReply, OwnedPage, ReleaseItem, ReleaseMode, ReleaseReply, Result, StartedItem};
+
+/// The arguments that all calls of an owner begin with: who it is, and which entries of its stream are finished.
+pub(super) fn owner(call: &mut Call, inc: Incarnation, worker: WorkerId, finished: &[EntryId]) {
+    call.arg(inc.0).arg(worker.0).arg(finished.len());
+    for entry in finished {
+        call.arg(entry.to_string());
+    }
+}
+
+pub(super) async fn begin(
+    steps: &Steps,
+    inc: Incarnation,
+    worker: WorkerId,
+    finished: &[EntryId],
+    jobs: &[(JobKey, Token)],
+) -> Result<Vec<BeginReply>> {
+    let mut call = steps.scripts.begin.call(&[steps.keys.worker(worker)]);
+    owner(&mut call, inc, worker, finished);
+    for (key, token) in jobs {
+        call.arg(key.as_bytes()).arg(token.0);
+    }
+    let mut values = steps.run("begin", call).await?.items(jobs.len())?;
+    jobs.iter().map(|_| begun(values.value()?)).collect()
+}
+
+fn begun(value: Value) -> Result<BeginReply> {
+    match value {
+        Value::Nil => Ok(BeginReply::Refused),
+        Value::BulkString(code) if code == b"L" => Ok(BeginReply::Full),
+        Value::Array(_) => {
+            let mut values = Values::of("begin", value)?;
+            let stored = values.bytes()?;
+            let Some(record) = Record::parse(&stored) else { return Ok(BeginReply::Refused) };
+            Ok(BeginReply::Begun { record, waiting: values.number()? == 1, payload: values.bytes()? })
+        }
+        other => Err(unexpected("begin", "a job, `L` or nothing", &other)),
+    }
+}
+
+pub(super) async fn started(
+    steps: &Steps,
+    inc: Incarnation,
+    worker: WorkerId,
+    items: &[StartedItem],
+) -> Result<Vec<bool>> {
+    if items.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut targets = Targets::new();
+    let numbers: Vec<_> = items.iter().map(|item| targets.number(item.tell.as_ref())).collect();
+    let mut call = steps.scripts.started.call(&targets.keys(|node| steps.keys.node_of(node)));
+    call.arg(inc.0).arg(worker.0);
+    for (item, number) in items.iter().zip(numbers) {
+        call.arg(item.key.as_bytes()).arg(item.token.0).arg(number);
+    }
+    let mut values = steps.run("started", call).await?.items(items.len())?;
+    items
+        .iter()
+        .map(|_| {
+            values.parsed("`K` or `S`", |text| match text {
+                "K" => Some(true),
+                "S" => Some(false),
+                _ => None,
+            })
+        })
+        .collect()
+}
+
+pub(super) async fn release(
+    steps: &Steps,
+    inc: Incarnation,
+    worker: WorkerId,
+    finished: &[EntryId],
+    items: &[ReleaseItem],
+) -> Result<Vec<ReleaseReply>> {
+    let mut targets = Targets::new();
+    let numbers: Vec<_> = items
+        .iter()
+        .map(|item| (targets.number(item.tell.as_ref()), targets.number(item.tell_stopper.as_ref())))
+        .collect();
+    let mut streams = vec![steps.keys.worker(worker)];
+    streams.extend(targets.keys(|node| steps.keys.node_of(node)));
+    let mut call = steps.scripts.release.call(&streams);
+    owner(&mut call, inc, worker, finished);
+    for (item, (dispatcher, stopper)) in items.iter().zip(numbers) {
+        let delay = u64::try_from(item.delay.as_millis()).unwrap_or(u64::MAX);
+        call.arg(item.key.as_bytes()).arg(item.token.0).arg(mode(item.mode)).arg(delay);
+        call.arg(dispatcher).arg(stopper).arg(&item.result);
+    }
+    let mut values = steps.run("release", call).await?.items(items.len())?;
+    items
+        .iter()
+        .map(|_| {
+            values.parsed("a release's answer", |text| {
+                Some(match text {
+                    "D" => ReleaseReply::Deleted,
+                    "Q" => ReleaseReply::Queued,
+                    "P" => ReleaseReply::Parked,
+                    "S" => ReleaseReply::Stale,
+                    "X" => ReleaseReply::Bad,
+                    _ => return None,
+                })
+            })
+        })
+        .collect()
+}
+
+fn mode(mode: ReleaseMode) -> &'static str {
+    match mode {
+        ReleaseMode::Delete => "d",
+        ReleaseMode::HandOff => "h",
+        ReleaseMode::Refuse => "r",
+        ReleaseMode::Fail => "q",
+    }
+}
+
+pub(super) async fn owned(
+    steps: &Steps,
+    inc: Incarnation,
+    worker: WorkerId,
+    after: Option<&JobKey>,
+    limit: usize,
+) -> Result<OwnedPage> {
+    let mut call = steps.scripts.owned.call(&[]);
+    call.arg(inc.0).arg(worker.0).arg(after.map_or(&[][..], JobKey::as_bytes)).arg(limit);
+    let mut values = steps.run("owned", call).await?.ok()?;
+    let more = values.number()? == 1;
+    let mut list = values.list()?;
+    let mut jobs = Vec::with_capacity(list.len() / 2);
+    while list.len() > 0 {
+        jobs.push((list.key()?, Record::parse(&list.bytes()?)));
+    }
+    let next = jobs.last().filter(|_| more).map(|(key, _)| key.clone());
+    Ok(OwnedPage { next, jobs })
+}

@@ -1,0 +1,226 @@
+//! Reads what scripts and commands answer. All replies pass through here; one that has another shape than the
+//! contract's is [`StoreError::Unusable`] and says which script answered what.
+
+use std::sync::Arc;
+use std::vec::IntoIter;
+
+use bytes::Bytes;
+use redis::Value;
+use tenure_streaming::EntryId;
+
+use crate::id::{DispatchId, JobKey};
+use crate::member::Member;
+use crate::store::{Outcome, Refusal, Result, StoreError};
+
+/// A reply of another shape than the contract's. The call was executed.
+#[derive(Debug, thiserror::Error)]
+#[error("{call} answered {answer} where {expected} was expected")]
+pub(super) struct UnexpectedReply {
+    call: &'static str,
+    expected: &'static str,
+    answer: String,
+}
+
+/// The longest part of a strange answer that an error quotes.
+const QUOTED: usize = 200;
+
+pub(super) fn unexpected(call: &'static str, expected: &'static str, answer: &Value) -> StoreError {
+    let mut answer = format!("{answer:?}");
+    if let Some((end, _)) = answer.char_indices().nth(QUOTED) {
+        answer.truncate(end);
+        answer.push('…');
+    }
+    StoreError::Unusable(Arc::new(UnexpectedReply { call, expected, answer }))
+}
+
+/// The class of a connection's error.
+pub(super) fn failed(error: tenure_connection::Error) -> StoreError {
+    use tenure_connection::Error;
+    match error {
+        Error::OtherServer { run_id } => StoreError::OtherServer { run_id: run_id.into() },
+        Error::Lost(_) | Error::TimedOut(_) => StoreError::Unanswered(Arc::new(error)),
+        _ if error.is_transient() || matches!(error.code(), Some("NOSCRIPT" | "MISCONF")) => {
+            StoreError::NotExecuted(Arc::new(error))
+        }
+        _ => StoreError::Unusable(Arc::new(error)),
+    }
+}
+
+/// The values of an answer, read one after another.
+pub(super) struct Values {
+    call: &'static str,
+    items: IntoIter<Value>,
+}
+
+impl Values {
+    /// The values of a list.
+    pub(super) fn of(call: &'static str, value: Value) -> Result<Self> {
+        match value {
+            Value::Array(items) => Ok(Self { call, items: items.into_iter() }),
+            other => Err(unexpected(call, "a list", &other)),
+        }
+    }
+
+    /// How many are left.
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// The next value, whatever it is.
+    pub(super) fn value(&mut self) -> Result<Value> {
+        self.items.next().ok_or_else(|| unexpected(self.call, "another value", &Value::Nil))
+    }
+
+    /// The next value, a list.
+    pub(super) fn list(&mut self) -> Result<Self> {
+        Self::of(self.call, self.value()?)
+    }
+
+    /// The next value, bytes or nothing.
+    pub(super) fn bytes_or_nil(&mut self) -> Result<Option<Bytes>> {
+        match self.value()? {
+            Value::BulkString(bytes) => Ok(Some(bytes.into())),
+            Value::SimpleString(text) => Ok(Some(text.into())),
+            Value::Int(number) => Ok(Some(number.to_string().into())),
+            Value::Nil => Ok(None),
+            other => Err(unexpected(self.call, "bytes", &other)),
+        }
+    }
+
+    /// The next value, bytes.
+    pub(super) fn bytes(&mut self) -> Result<Bytes> {
+        self.bytes_or_nil()?.ok_or_else(|| unexpected(self.call, "bytes", &Value::Nil))
+    }
+
+    /// The next value, read by `parse`.
+    pub(super) fn parsed<T>(
+        &mut self,
+        expected: &'static str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<T> {
+        let bytes = self.bytes()?;
+        std::str::from_utf8(&bytes)
+            .ok()
+            .and_then(parse)
+            .ok_or_else(|| unexpected(self.call, expected, &Value::BulkString(bytes.to_vec())))
+    }
+
+    /// The next value, a number.
+    pub(super) fn number(&mut self) -> Result<u64> {
+        match self.items.as_slice().first() {
+            Some(&Value::Int(number)) => {
+                self.items.next();
+                u64::try_from(number).map_err(|_| unexpected(self.call, "a number", &Value::Int(number)))
+            }
+            _ => self.parsed("a number", |text| text.parse().ok()),
+        }
+    }
+
+    /// The next value, a number or empty.
+    pub(super) fn number_or_empty(&mut self) -> Result<Option<u64>> {
+        self.parsed("a number or nothing", |text| match text {
+            "" => Some(None),
+            text => text.parse().ok().map(Some),
+        })
+    }
+
+    /// The next value, text.
+    pub(super) fn text(&mut self) -> Result<String> {
+        self.parsed("text", |text| Some(text.to_owned()))
+    }
+
+    /// The next value, a job's key.
+    pub(super) fn key(&mut self) -> Result<JobKey> {
+        let bytes = self.bytes()?;
+        JobKey::new(bytes.clone())
+            .map_err(|_| unexpected(self.call, "a job's key", &Value::BulkString(bytes.to_vec())))
+    }
+
+    /// The next value, a member's entry.
+    pub(super) fn member(&mut self) -> Result<Member> {
+        self.parsed("a member's entry", |text| Member::parse(text.as_bytes()))
+    }
+
+    /// The next value, a list of dispatches and their outcomes.
+    pub(super) fn outcomes(&mut self) -> Result<Vec<(DispatchId, Outcome)>> {
+        let mut list = self.list()?;
+        let mut outcomes = Vec::with_capacity(list.len() / 2);
+        while list.len() > 0 {
+            outcomes.push((list.parsed("a dispatch", |text| text.parse().ok())?, list.text()?));
+        }
+        Ok(outcomes)
+    }
+}
+
+/// A script's answer: a code, then values.
+pub(super) struct Reply {
+    code: Bytes,
+    values: Values,
+}
+
+impl Reply {
+    pub(super) fn of(call: &'static str, value: Value) -> Result<Self> {
+        let mut values = Values::of(call, value)?;
+        Ok(Self { code: values.bytes()?, values })
+    }
+
+    /// The code.
+    pub(super) fn code(&self) -> &[u8] {
+        &self.code
+    }
+
+    /// What follows the code.
+    pub(super) fn values(self) -> Values {
+        self.values
+    }
+
+    /// What follows the code `OK`; every other code is a refusal.
+    pub(super) fn ok(self) -> Result<Values> {
+        if &*self.code == b"OK" { Ok(self.values) } else { Err(self.refused()) }
+    }
+
+    /// What follows the code `OK`, one value for each of `expected` items.
+    pub(super) fn items(self, expected: usize) -> Result<Values> {
+        let values = self.ok()?;
+        if values.len() == expected {
+            return Ok(values);
+        }
+        let answer = Value::Array(values.items.collect());
+        Err(unexpected(values.call, "one value for each item", &answer))
+    }
+
+    /// The refusal that the code stands for.
+    pub(super) fn refused(mut self) -> StoreError {
+        self.refusal().map_or_else(|error| error, StoreError::Refused)
+    }
+
+    fn refusal(&mut self) -> Result<Refusal> {
+        let values = &mut self.values;
+        Ok(match &*self.code {
+            b"NOPOOL" => Refusal::NoPool,
+            b"CLOSED" => Refusal::Closed,
+            b"STALEINC" => Refusal::StaleIncarnation(crate::id::Incarnation(values.number()?)),
+            b"RECOVERING" => Refusal::Recovering,
+            b"SHUTDOWN" => Refusal::ShuttingDown,
+            b"STALERING" => Refusal::StaleRing(crate::id::Revision(values.number()?)),
+            b"FENCED" => Refusal::Fenced,
+            b"SETTING" => {
+                Refusal::Setting { name: values.text()?, theirs: values.text()?, ours: values.text()? }
+            }
+            b"BADARG" => Refusal::BadArgument,
+            b"NOTSTOPPING" => Refusal::NotStopping,
+            b"MEMBERS" => Refusal::Members(values.number()?),
+            code => return Err(unexpected(values.call, "a code", &Value::BulkString(code.to_vec()))),
+        })
+    }
+}
+
+/// A stream entry's id.
+pub(super) fn entry_id(text: &str) -> Option<EntryId> {
+    let (ms, seq) = text.split_once('-')?;
+    Some(EntryId { ms: ms.parse().ok()?, seq: seq.parse().ok()? })
+}
+
+#[cfg(test)]
+#[path = "reply_tests.rs"]
+mod tests;

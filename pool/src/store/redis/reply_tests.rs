@@ -1,0 +1,76 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use super::*;
+use crate::id::Revision;
+
+fn bulk(text: &str) -> Value {
+    Value::BulkString(text.into())
+}
+
+fn reply(values: Vec<Value>) -> Reply {
+    Reply::of("route", Value::Array(values)).unwrap()
+}
+
+fn cause(error: StoreError) -> String {
+    match error {
+        StoreError::Unusable(source) => source.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn codes_become_refusals() {
+    let refused = |values| match reply(values).ok().map(|_| ()) {
+        Err(StoreError::Refused(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(vec![bulk("NOPOOL")]), Refusal::NoPool);
+    assert_eq!(refused(vec![bulk("STALERING"), bulk("17")]), Refusal::StaleRing(Revision(17)));
+    assert_eq!(refused(vec![bulk("MEMBERS"), Value::Int(3)]), Refusal::Members(3));
+    let setting = refused(vec![bulk("SETTING"), bulk("ttl"), bulk("1"), bulk("2")]);
+    assert_eq!(setting, Refusal::Setting { name: "ttl".into(), theirs: "1".into(), ours: "2".into() });
+}
+
+#[test]
+fn a_strange_answer_names_the_script_and_is_quoted_in_part() {
+    let error = cause(reply(vec![bulk("PERHAPS")]).ok().map(|_| ()).unwrap_err());
+    assert!(error.starts_with("route answered") && error.contains("PERHAPS"), "{error}");
+    let error = cause(Reply::of("sweep", Value::Okay).map(|_| ()).unwrap_err());
+    assert!(error.contains("sweep") && error.contains("a list"), "{error}");
+    let error = cause(reply(vec![bulk("STALERING"), bulk("x")]).ok().map(|_| ()).unwrap_err());
+    assert!(error.contains("a number"), "{error}");
+    let long = Value::Array(vec![bulk(&"é".repeat(5_000))]);
+    assert!(cause(Reply::of("take", Value::Set(vec![long])).map(|_| ()).unwrap_err()).len() < 1_000);
+}
+
+#[test]
+fn a_batch_needs_one_value_for_each_item() {
+    assert!(reply(vec![bulk("OK"), bulk("A"), bulk("B")]).items(2).is_ok());
+    let error = cause(reply(vec![bulk("OK"), bulk("A")]).items(2).map(|_| ()).unwrap_err());
+    assert!(error.contains("one value for each item"), "{error}");
+}
+
+#[test]
+fn numbers_come_as_integers_and_as_text() {
+    let mut values =
+        reply(vec![bulk("OK"), Value::Int(4), bulk("5"), bulk(""), Value::Int(-1)]).ok().unwrap();
+    assert_eq!(values.number().unwrap(), 4);
+    assert_eq!(values.number_or_empty().unwrap(), Some(5));
+    assert_eq!(values.number_or_empty().unwrap(), None);
+    assert!(values.number().is_err(), "negative");
+    assert!(values.number().is_err(), "nothing left");
+}
+
+#[test]
+fn errors_keep_what_became_of_the_call() {
+    use tenure_connection::Error;
+    let server = |code: &str| Error::Server { code: code.into(), detail: "".into() };
+    assert!(matches!(failed(server("OOM")), StoreError::NotExecuted(_)));
+    assert!(matches!(failed(server("MISCONF")), StoreError::NotExecuted(_)));
+    assert!(matches!(failed(server("WRONGTYPE")), StoreError::Unusable(_)));
+    assert!(matches!(failed(Error::TimedOut(std::time::Duration::ZERO)), StoreError::Unanswered(_)));
+    assert!(matches!(
+        failed(Error::OtherServer { run_id: "a".into() }),
+        StoreError::OtherServer { run_id } if run_id == "a"
+    ));
+}

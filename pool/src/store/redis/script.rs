@@ -1,0 +1,154 @@
+//! The table of scripts. Each is a file under `lua/`, named `<script>-<number of KEYS>`, with a `+` when the streams
+//! of workers or nodes follow. Its header says what its `KEYS` are; the key names here and the Lua locals of the same
+//! names come from that line, so that they cannot disagree.
+//!
+//! A line `--@part` stands for `lua/parts/part.lua`, or for the Lua of the replicated map.
+
+use std::borrow::Cow;
+
+use tenure_connection::{Call, Script};
+
+use super::keys::{Keys, NAMES};
+
+/// Where the scripts take the time from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Clock {
+    /// The server's clock.
+    Server,
+    /// The pool's key `clock`, for tests that compare two stores.
+    Key,
+}
+
+/// A script with those of its keys that every call shares.
+#[derive(Debug)]
+pub(super) struct Step {
+    script: Script,
+    keys: Vec<String>,
+}
+
+impl Step {
+    fn new(file: &'static str, source: &'static str, keys: &Keys, clock: Clock) -> Self {
+        let name = file.rsplit_once('-').map_or(file, |(name, _)| name);
+        let fixed = declared_keys(source).into_iter().filter(|name| NAMES.contains(name));
+        Self {
+            keys: fixed.map(|name| keys.named(name)).collect(),
+            script: Script::new(name, &spliced(source, keys, clock)),
+        }
+    }
+
+    /// Prepares a call; `streams` follow the keys that every call shares.
+    pub(super) fn call(&self, streams: &[String]) -> Call {
+        let mut keys = Vec::with_capacity(self.keys.len() + streams.len());
+        keys.extend(self.keys.iter().map(String::as_str));
+        keys.extend(streams.iter().map(String::as_str));
+        self.script.call(&keys)
+    }
+}
+
+macro_rules! scripts {
+    ($($name:ident = $file:literal),* $(,)?) => {
+        /// All scripts of one pool.
+        #[derive(Debug)]
+        pub(super) struct Scripts {
+            $(pub(super) $name: Step,)*
+        }
+
+        impl Scripts {
+            pub(super) fn new(keys: &Keys, clock: Clock) -> Self {
+                Self {
+                    $($name: Step::new($file, include_str!(concat!("../lua/", $file, ".lua")), keys, clock),)*
+                }
+            }
+        }
+
+        #[cfg(test)]
+        const FILES: &[(&str, &str, &str)] =
+            &[$((stringify!($name), $file, include_str!(concat!("../lua/", $file, ".lua")))),*];
+    };
+}
+
+scripts! {
+    begin = "begin-8",
+    bootstrap = "bootstrap-4",
+    cleanup = "cleanup-16",
+    dispatch = "dispatch-8",
+    drain = "drain-3",
+    expire = "expire-5",
+    join = "join-6",
+    lookup = "lookup-3",
+    notify = "notify-4+",
+    open_normal = "open_normal-3",
+    owned = "owned-3",
+    prune_consumers = "prune_consumers-2",
+    purge = "purge-11",
+    reap = "reap-14",
+    recover = "recover-2",
+    release = "release-13+",
+    renew = "renew-4+",
+    restore_group = "restore_group-2",
+    route = "route-6+",
+    settle = "settle-3",
+    shutdown = "shutdown-3",
+    started = "started-5+",
+    stop = "stop-11+",
+    sweep = "sweep-11",
+    take = "take-4",
+}
+
+/// The parts that several scripts share; `change` is the replicated map's own.
+const PARTS: [(&str, &str); 10] = [
+    ("change", tenure_rmap::lua::CHANGE),
+    ("clock", include_str!("../lua/parts/clock.lua")),
+    ("delete", include_str!("../lua/parts/delete.lua")),
+    ("guard", include_str!("../lua/parts/guard.lua")),
+    ("outcome", include_str!("../lua/parts/outcome.lua")),
+    ("prelude", include_str!("../lua/parts/prelude.lua")),
+    ("records", include_str!("../lua/parts/records.lua")),
+    ("requeue", include_str!("../lua/parts/requeue.lua")),
+    ("ring", include_str!("../lua/parts/ring.lua")),
+    ("settings", include_str!("../lua/parts/settings.lua")),
+];
+
+/// The names in the header's line `-- KEYS: m cf jo, then …`.
+fn declared_keys(source: &str) -> Vec<&str> {
+    let line = source.lines().find_map(|line| line.strip_prefix("-- KEYS: ")).unwrap_or_default();
+    line.split(',').next().unwrap_or_default().split_whitespace().collect()
+}
+
+/// The script as it is sent: keys under their names, parts in the place of their lines.
+fn spliced(source: &str, keys: &Keys, clock: Clock) -> String {
+    let mut text = String::with_capacity(source.len() + 8 * 1024);
+    for line in source.lines() {
+        match line.strip_prefix("--@") {
+            Some(name) => {
+                if name == "prelude" {
+                    text.push_str(&key_locals(source));
+                }
+                text.push_str(&part(name, keys, clock));
+            }
+            None => text.push_str(line),
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn part(name: &str, keys: &Keys, clock: Clock) -> Cow<'static, str> {
+    if name == "clock" && clock == Clock::Key {
+        let key = keys.named("clock");
+        return format!("local function now() return tonumber(redis.call('GET', '{key}')) end").into();
+    }
+    PARTS.iter().find(|(part, _)| *part == name).map_or("", |(_, text)| text).into()
+}
+
+/// `local M, CF = KEYS[1], KEYS[2]`.
+fn key_locals(source: &str) -> String {
+    let names = declared_keys(source);
+    let locals: Vec<_> = names.iter().map(|name| name.to_uppercase()).collect();
+    let values: Vec<_> = (1..=names.len()).map(|i| format!("KEYS[{i}]")).collect();
+    format!("local {} = {}\n", locals.join(", "), values.join(", "))
+}
+
+#[cfg(test)]
+#[path = "script_tests.rs"]
+mod tests;

@@ -1,0 +1,89 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::id::PoolName;
+
+fn keys() -> Keys {
+    Keys::new(&PoolName::new("p").unwrap())
+}
+
+/// Names of keys that occur in a script as it is sent, outside comments and strings.
+fn used_keys(spliced: &str) -> BTreeSet<String> {
+    let known: BTreeSet<_> = NAMES.iter().copied().chain(["ws"]).map(str::to_uppercase).collect();
+    let mut used = BTreeSet::new();
+    for line in spliced.lines().filter(|line| !line.contains("= KEYS[1]")) {
+        let code = line.split("--").next().unwrap_or_default();
+        for (i, outside) in code.split('\'').enumerate() {
+            if i % 2 == 0 {
+                used.extend(
+                    outside
+                        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                        .filter(|word| known.contains(*word))
+                        .map(str::to_owned),
+                );
+            }
+        }
+    }
+    used
+}
+
+#[test]
+fn file_names_carry_the_script_and_its_key_count() {
+    for (name, file, source) in FILES {
+        let (script, count) = file.rsplit_once('-').unwrap();
+        assert_eq!(script, *name);
+        assert_eq!(count.trim_end_matches('+').parse(), Ok(declared_keys(source).len()), "{file}");
+        let header = source.lines().find(|line| line.starts_with("-- KEYS: ")).unwrap();
+        assert_eq!(count.ends_with('+'), header.contains(", then the "), "{file}");
+    }
+}
+
+#[test]
+fn headers_say_what_goes_in_and_out() {
+    for (_, file, source) in FILES {
+        let shebang = source.lines().next().unwrap();
+        assert!(["#!lua", "#!lua flags=allow-oom", "#!lua flags=no-writes"].contains(&shebang), "{file}");
+        assert!(source.lines().nth(1).unwrap().starts_with("-- "), "{file} says no purpose");
+        for line in ["-- KEYS: ", "-- ARGV: ", "-- Returns: "] {
+            assert_eq!(source.lines().filter(|l| l.starts_with(line)).count(), 1, "{file}: {line}");
+        }
+        let publishes = spliced(source, &keys(), Clock::Server).contains("PUBLISH");
+        assert_eq!(source.contains("\n-- Publishes: "), publishes, "{file}");
+    }
+}
+
+#[test]
+fn every_key_that_a_script_uses_is_declared_and_the_other_way_round() {
+    for (_, file, source) in FILES {
+        let declared: BTreeSet<_> = declared_keys(source).iter().map(|name| name.to_uppercase()).collect();
+        assert_eq!(used_keys(&spliced(source, &keys(), Clock::Server)), declared, "{file}");
+    }
+}
+
+#[test]
+fn parts_are_known_and_spliced_at_most_once() {
+    for (_, file, source) in FILES {
+        let mut seen = BTreeSet::new();
+        for name in source.lines().filter_map(|line| line.strip_prefix("--@")) {
+            assert!(PARTS.iter().any(|(part, _)| *part == name), "{file}: {name}");
+            assert!(seen.insert(name), "{file}: {name} twice");
+        }
+    }
+}
+
+#[test]
+fn the_clock_can_be_a_key() {
+    let (_, _, source) = FILES.iter().find(|(name, ..)| *name == "expire").unwrap();
+    assert!(spliced(source, &keys(), Clock::Server).contains("'TIME'"));
+    let text = spliced(source, &keys(), Clock::Key);
+    assert!(text.contains("'tenure:{p}:clock'") && !text.contains("'TIME'"));
+}
+
+#[test]
+fn calls_carry_the_shared_keys_first() {
+    let scripts = Scripts::new(&keys(), Clock::Server);
+    assert_eq!(scripts.owned.keys, ["tenure:{p}:m", "tenure:{p}:bw", "tenure:{p}:jo"]);
+    assert_eq!(scripts.begin.keys.len(), 7, "the worker's stream comes with the call");
+}

@@ -1,0 +1,120 @@
+//! The server behind the pool, and the pool as any server shows it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tenure_connection::Version;
+
+use super::membership::phase;
+use super::reply::{Values, failed, unexpected};
+use super::script::Clock;
+use super::steps::Steps;
+use crate::id::{Incarnation, Revision};
+use crate::store::{PoolState, Result, ServerIdentity, StoreError};
+
+const OLDEST: Version = Version { major: 7, minor: 0, patch: 0 };
+const POLICY: &str = "noeviction";
+
+/// A server that a pool cannot live on. Nothing was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnsuitableServer {
+    /// It lacks what the scripts need.
+    #[error("redis {found} is too old, at least {OLDEST} is needed")]
+    TooOld {
+        /// Its version.
+        found: Version,
+    },
+    /// It may drop records when its memory is full.
+    #[error("redis runs with maxmemory-policy {policy}, a pool needs {POLICY}")]
+    Evicts {
+        /// Its policy.
+        policy: String,
+    },
+}
+
+pub(super) async fn pool_state(steps: &Steps) -> Result<PoolState> {
+    let mut command = redis::cmd("HMGET");
+    command.arg(steps.keys.named("m"));
+    command.arg(&["inc", "ph", "mv", "cv", "rid", "closed"]);
+    let value = steps.command(&command).await?;
+    let mut values = Values::of("HMGET", value.clone())?;
+    if values.len() != 6 {
+        return Err(unexpected("HMGET", "six values", &value));
+    }
+    if values.bytes_or_nil()?.is_none() {
+        let closed =
+            (0..4).try_for_each(|_| values.value().map(|_| ())).and_then(|()| values.bytes_or_nil())?;
+        return Ok(if closed.is_some() { PoolState::Closed } else { PoolState::Absent });
+    }
+    let mut values = Values::of("HMGET", value)?;
+    Ok(PoolState::Present {
+        incarnation: Incarnation(values.number()?),
+        recovering: values.parsed("a phase", phase)?,
+        members: Revision(values.number()?),
+        settings: Revision(values.number()?),
+        run_id: String::from_utf8_lossy(&values.bytes_or_nil()?.unwrap_or_else(Bytes::new)).into_owned(),
+    })
+}
+
+pub(super) async fn identity(steps: &Steps) -> Result<ServerIdentity> {
+    let info = steps.connection.server().await.map_err(failed)?;
+    Ok(ServerIdentity {
+        promoted: info.was_promoted(),
+        uptime: info.uptime,
+        flushed: info.flushed,
+        run_id: info.run_id.into(),
+    })
+}
+
+pub(super) async fn checks(steps: &Steps) -> Result<()> {
+    let info = steps.connection.server().await.map_err(failed)?;
+    if let Some(unsuitable) = unsuitable(info.version, &info.maxmemory_policy) {
+        return Err(StoreError::Unusable(Arc::new(unsuitable)));
+    }
+    if !info.appendonly {
+        tracing::info!("redis keeps no append-only file: a restart loses what the pool holds");
+    }
+    Ok(())
+}
+
+/// The clock that the scripts see, ms.
+pub(super) async fn time(steps: &Steps, clock: Clock) -> Result<u64> {
+    match clock {
+        Clock::Server => {
+            let mut values = Values::of("TIME", steps.command(&redis::cmd("TIME")).await?)?;
+            Ok(values.number()? * 1_000 + values.number()? / 1_000)
+        }
+        Clock::Key => {
+            let reply = steps.command(redis::cmd("GET").arg(steps.keys.named("clock"))).await?;
+            Values::of("GET", redis::Value::Array(vec![reply]))?.number()
+        }
+    }
+}
+
+fn unsuitable(version: Version, policy: &str) -> Option<UnsuitableServer> {
+    if version < OLDEST {
+        return Some(UnsuitableServer::TooOld { found: version });
+    }
+    (policy != POLICY).then(|| UnsuitableServer::Evicts { policy: policy.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_and_evicting_servers_are_refused_by_name() {
+        let version = |major, minor| Version { major, minor, patch: 3 };
+        let why = |version, policy| unsuitable(version, policy).map(|reason| reason.to_string());
+        assert_eq!(why(version(7, 0), "noeviction"), None);
+        assert_eq!(
+            why(version(6, 2), "noeviction").as_deref(),
+            Some("redis 6.2.3 is too old, at least 7.0.0 is needed")
+        );
+        assert_eq!(
+            why(version(8, 0), "allkeys-lru").as_deref(),
+            Some("redis runs with maxmemory-policy allkeys-lru, a pool needs noeviction")
+        );
+    }
+}

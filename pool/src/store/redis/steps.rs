@@ -1,0 +1,76 @@
+//! What every step needs: names, scripts, a connection; and how the streams of a call are numbered.
+
+use std::sync::Arc;
+
+use redis::{Cmd, Value};
+use tenure_connection::{Call, Connection};
+
+use super::keys::Keys;
+use super::reply::{Reply, failed};
+use super::script::Scripts;
+use crate::store::Result;
+
+/// Sends scripts and commands of one pool over one connection.
+#[derive(Clone, Debug)]
+pub(super) struct Steps {
+    pub(super) keys: Keys,
+    pub(super) scripts: Arc<Scripts>,
+    pub(super) connection: Connection,
+}
+
+impl Steps {
+    /// Sends a script's call.
+    pub(super) async fn run(&self, name: &'static str, call: Call) -> Result<Reply> {
+        Reply::of(name, self.connection.call(&call).await.map_err(failed)?)
+    }
+
+    /// Sends a command.
+    pub(super) async fn command(&self, command: &Cmd) -> Result<Value> {
+        self.connection.command(command).await.map_err(failed)
+    }
+}
+
+/// The streams that a call may write to, each named once. A script gets their keys after its own and tells them by
+/// their number, counted from 1; 0 is none.
+pub(super) struct Targets<T> {
+    list: Vec<T>,
+}
+
+impl<T: PartialEq> Targets<T> {
+    pub(super) fn new() -> Self {
+        Self { list: Vec::new() }
+    }
+
+    /// The number of a target.
+    pub(super) fn number(&mut self, target: Option<T>) -> usize {
+        let Some(target) = target else { return 0 };
+        if let Some(at) = self.list.iter().position(|known| *known == target) {
+            return at + 1;
+        }
+        self.list.push(target);
+        self.list.len()
+    }
+
+    /// The keys of the targets' streams, in the order of their numbers.
+    pub(super) fn keys(&self, key: impl Fn(&T) -> String) -> Vec<String> {
+        self.list.iter().map(key).collect()
+    }
+
+    /// The targets in the order of their numbers.
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
+        self.list.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_numbered_from_one_and_named_once() {
+        let mut targets = Targets::new();
+        let numbers: Vec<_> = [Some("a"), None, Some("b"), Some("a")].map(|t| targets.number(t)).into();
+        assert_eq!(numbers, [1, 0, 2, 1]);
+        assert_eq!(targets.keys(|t| format!("ns:{t}")), ["ns:a", "ns:b"]);
+    }
+}

@@ -1,0 +1,273 @@
+//! The seam, step by step; each is carried out by the module of its group.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tenure_streaming::EntryId;
+use tokio::sync::watch;
+
+use super::{RedisStore, events, heartbeats, jobs, membership, messages, ownership, server, upkeep};
+use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Token, WorkerId};
+use crate::member::{Member, Members};
+use crate::settings::{Settings, ShutdownFlag, StoredSettings};
+use crate::store::{
+    BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JobsPage, JoinRequest, Lookup,
+    NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, PoolEvent, PoolState, Reaped, ReleaseItem,
+    ReleaseReply, Renewal, Result, RouteReply, Seat, ServerIdentity, ShutdownMode, StartedItem, StopItem,
+    StopReply, Store, Swept, TakeItem, Taken,
+};
+
+#[async_trait]
+impl Store for RedisStore {
+    async fn pool_state(&self) -> Result<PoolState> {
+        server::pool_state(&self.open).await
+    }
+
+    async fn server_identity(&self) -> Result<ServerIdentity> {
+        server::identity(&self.open).await
+    }
+
+    async fn server_checks(&self) -> Result<()> {
+        server::checks(&self.open).await
+    }
+
+    fn bless(&self, run_id: &str) {
+        self.blessed.send_replace(Some(run_id.into()));
+    }
+
+    async fn bootstrap(&self, high_water: Token, run_id: &str, settings: &Settings) -> Result<Bootstrapped> {
+        membership::bootstrap(&self.open, high_water, run_id, settings).await
+    }
+
+    async fn recover(&self, inc: Incarnation, high_water: Token, run_id: &str) -> Result<Incarnation> {
+        membership::recover(&self.open, inc, high_water, run_id).await
+    }
+
+    async fn open_normal(&self, inc: Incarnation) -> Result<Option<WorkerId>> {
+        membership::open_normal(&self.steps, inc).await
+    }
+
+    async fn join(&self, inc: Incarnation, request: &JoinRequest) -> Result<Seat> {
+        membership::join(&self.steps, inc, request).await
+    }
+
+    async fn settle(&self, inc: Incarnation, worker: WorkerId) -> Result<Seat> {
+        membership::settle(&self.steps, inc, worker).await
+    }
+
+    async fn renew(
+        &self,
+        inc: Incarnation,
+        high_water: Token,
+        node: Option<&NodeName>,
+        workers: &[WorkerId],
+    ) -> Result<Renewal> {
+        membership::renew(&self.steps, inc, high_water, node, workers).await
+    }
+
+    async fn drain(&self, inc: Incarnation, worker: WorkerId) -> Result<Member> {
+        membership::drain(&self.steps, inc, worker).await
+    }
+
+    async fn expire(&self, inc: Incarnation, worker: WorkerId, seq: Option<u64>) -> Result<Expired> {
+        membership::expire(&self.steps, inc, worker, seq).await
+    }
+
+    async fn reap(&self, inc: Incarnation, worker: WorkerId, limit: usize) -> Result<Reaped> {
+        membership::reap(&self.steps, inc, worker, limit).await
+    }
+
+    async fn dispatch(&self, inc: Incarnation, items: &[DispatchItem]) -> Result<Vec<DispatchReply>> {
+        jobs::dispatch(&self.steps, inc, items).await
+    }
+
+    async fn route(
+        &self,
+        inc: Incarnation,
+        ring: Revision,
+        entries: &[EntryId],
+        jobs: &[(JobKey, Option<WorkerId>)],
+    ) -> Result<Vec<RouteReply>> {
+        jobs::route(&self.steps, inc, ring, entries, jobs).await
+    }
+
+    async fn begin(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        finished: &[EntryId],
+        jobs: &[(JobKey, Token)],
+    ) -> Result<Vec<BeginReply>> {
+        ownership::begin(&self.steps, inc, worker, finished, jobs).await
+    }
+
+    async fn started(&self, inc: Incarnation, worker: WorkerId, items: &[StartedItem]) -> Result<Vec<bool>> {
+        ownership::started(&self.steps, inc, worker, items).await
+    }
+
+    async fn release(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        finished: &[EntryId],
+        items: &[ReleaseItem],
+    ) -> Result<Vec<ReleaseReply>> {
+        ownership::release(&self.steps, inc, worker, finished, items).await
+    }
+
+    async fn stop(
+        &self,
+        inc: Incarnation,
+        repeat: bool,
+        waiting: Option<&NodeName>,
+        items: &[StopItem],
+    ) -> Result<Vec<StopReply>> {
+        messages::stop(&self.steps, inc, repeat, waiting, items).await
+    }
+
+    async fn notify(&self, inc: Incarnation, items: &[NotifyItem]) -> Result<Vec<NotifyReply>> {
+        messages::notify(&self.steps, inc, items).await
+    }
+
+    async fn take(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        finished: &[EntryId],
+        items: &[TakeItem],
+    ) -> Result<Vec<Option<Taken>>> {
+        messages::take(&self.steps, inc, worker, finished, items).await
+    }
+
+    async fn sweep(&self, inc: Incarnation, limit: usize, kick: bool) -> Result<Swept> {
+        upkeep::sweep(&self.steps, inc, limit, kick).await
+    }
+
+    async fn owned(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        after: Option<&JobKey>,
+        limit: usize,
+    ) -> Result<OwnedPage> {
+        ownership::owned(&self.steps, inc, worker, after, limit).await
+    }
+
+    async fn shutdown(
+        &self,
+        inc: Incarnation,
+        by: &NodeName,
+        mode: ShutdownMode,
+    ) -> Result<Option<ShutdownFlag>> {
+        upkeep::shutdown(&self.steps, inc, by, mode).await
+    }
+
+    async fn purge(&self, inc: Incarnation, limit: usize) -> Result<Vec<(DispatchId, Outcome)>> {
+        upkeep::purge(&self.steps, inc, limit).await
+    }
+
+    async fn cleanup(&self, inc: Incarnation, tombstone: Duration) -> Result<u64> {
+        upkeep::cleanup(&self.steps, inc, tombstone).await
+    }
+
+    async fn forget_node(&self, node: &NodeName) -> Result<()> {
+        events::forget_node(&self.steps, node).await
+    }
+
+    async fn pool_events(
+        &self,
+        consumer: &NodeName,
+        max: usize,
+        block: Duration,
+    ) -> Result<Option<Vec<PoolEvent>>> {
+        events::of_pool(&self.steps.keys, &self.pool_reads, consumer, max, block).await
+    }
+
+    async fn claim_events(
+        &self,
+        consumer: &NodeName,
+        min_idle: Duration,
+        max: usize,
+    ) -> Result<Option<Vec<PoolEvent>>> {
+        events::claim(&self.steps, consumer, min_idle, max).await
+    }
+
+    async fn restore_group(&self, inc: Incarnation) -> Result<()> {
+        upkeep::restore_group(&self.steps, inc).await
+    }
+
+    async fn prune_consumers(&self, inc: Incarnation, idle: Duration) -> Result<()> {
+        upkeep::prune_consumers(&self.steps, inc, idle).await
+    }
+
+    async fn node_events(
+        &self,
+        node: &NodeName,
+        cursors: &Cursors,
+        max: usize,
+        block: Duration,
+    ) -> Result<NodeEvents> {
+        events::of_node(&self.steps.keys, &self.node_reads, node, cursors, max, block).await
+    }
+
+    async fn oldest_worker_event(&self, worker: WorkerId) -> Result<Option<EntryId>> {
+        events::oldest_of_worker(&self.steps, worker).await
+    }
+
+    async fn heartbeats(&self, workers: Option<&[WorkerId]>) -> Result<BTreeMap<WorkerId, u64>> {
+        heartbeats::read(&self.steps, workers).await
+    }
+
+    async fn lookup(&self, items: &[(JobKey, Option<DispatchId>)]) -> Result<Vec<Lookup>> {
+        jobs::lookup(&self.steps, items).await
+    }
+
+    async fn payload(&self, key: &JobKey) -> Result<Option<Bytes>> {
+        jobs::payload(&self.steps, key).await
+    }
+
+    async fn jobs_page(&self, cursor: u64, limit: usize) -> Result<JobsPage> {
+        jobs::page(&self.steps, cursor, limit).await
+    }
+
+    async fn tell(&self, outcomes: &[(DispatchId, Outcome)]) -> Result<()> {
+        events::tell(&self.steps, outcomes).await
+    }
+
+    async fn server_time(&self) -> Result<u64> {
+        server::time(&self.steps, self.clock).await
+    }
+
+    fn members(&self) -> watch::Receiver<Arc<Members>> {
+        self.maps.as_ref().map_or_else(|| watch::channel(Arc::default()).1, super::Maps::members)
+    }
+
+    fn settings(&self) -> watch::Receiver<Arc<StoredSettings>> {
+        self.maps.as_ref().map_or_else(|| watch::channel(Arc::default()).1, super::Maps::settings)
+    }
+
+    fn expect(&self, inc: Incarnation, members: Revision, settings: Revision) {
+        if let Some(maps) = &self.maps {
+            maps.expect(inc, members, settings);
+        }
+    }
+
+    async fn lease_store(&self) -> Result<Arc<dyn Store>> {
+        Ok(Arc::new(self.for_lease()))
+    }
+
+    async fn close(&self) {
+        if let Some(maps) = &self.maps {
+            maps.close().await;
+        }
+        for reads in [&self.pool_reads, &self.node_reads] {
+            // A read in flight closes its connection itself when its future ends.
+            if let Ok(mut reads) = reads.try_lock() {
+                reads.close();
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Repair and the end of the pool: sweep, shutdown, purge, cleanup, and the consumer group of the pool's stream.
+
+use std::time::Duration;
+
+use super::steps::Steps;
+use crate::id::{DispatchId, Incarnation, NodeName, WorkerId};
+use crate::settings::ShutdownFlag;
+use crate::store::{Outcome, Result, ShutdownMode, Swept};
+
+pub(super) async fn sweep(steps: &Steps, inc: Incarnation, limit: usize, kick: bool) -> Result<Swept> {
+    let mut call = steps.scripts.sweep.call(&[]);
+    call.arg(inc.0).arg(limit).arg(u8::from(kick));
+    let reply = steps.run("sweep", call).await?;
+    let backlog = reply.code() == b"BACKLOG";
+    let mut values = if backlog { reply.values() } else { reply.ok()? };
+    let count = values.number()? as usize;
+    let next_due = values.number_or_empty()?;
+    let now = values.number()?;
+
+    let mut list = values.list()?;
+    let mut stops = Vec::with_capacity(list.len() / 3);
+    while list.len() > 0 {
+        let key = list.key()?;
+        let id = list.parsed("a dispatch", |text| text.parse().ok())?;
+        // Only a damaged record is stopping and has no owner; nobody can be told.
+        if let Some(owner) = list.number_or_empty()? {
+            stops.push((key, id, WorkerId(owner)));
+        }
+    }
+    let outcomes = values.outcomes()?;
+    let mut list = values.list()?;
+    let bad = (0..list.len()).map(|_| list.key()).collect::<Result<_>>()?;
+    let mut list = values.list()?;
+    let mut dead = (0..list.len()).map(|_| list.number().map(WorkerId)).collect::<Result<Vec<WorkerId>>>()?;
+    dead.sort_unstable();
+    let next_in = next_due.map(|due| Duration::from_millis(due.saturating_sub(now)));
+    Ok(Swept { count, backlog, next_due, next_in, stops, outcomes, bad, dead })
+}
+
+pub(super) async fn shutdown(
+    steps: &Steps,
+    inc: Incarnation,
+    by: &NodeName,
+    mode: ShutdownMode,
+) -> Result<Option<ShutdownFlag>> {
+    let (mode, closing) = match mode {
+        ShutdownMode::Closing(time) => ("closing", time),
+        ShutdownMode::DropQueued => ("drop_queued", Duration::ZERO),
+        ShutdownMode::Advance => ("advance", Duration::ZERO),
+    };
+    let mut call = steps.scripts.shutdown.call(&[]);
+    call.arg(inc.0).arg(by.as_str()).arg(mode).arg(millis(closing));
+    let flag = steps.run("shutdown", call).await?.ok()?.text()?;
+    Ok(ShutdownFlag::parse(&flag))
+}
+
+pub(super) async fn purge(
+    steps: &Steps,
+    inc: Incarnation,
+    limit: usize,
+) -> Result<Vec<(DispatchId, Outcome)>> {
+    let mut call = steps.scripts.purge.call(&[]);
+    call.arg(inc.0).arg(limit);
+    steps.run("purge", call).await?.ok()?.outcomes()
+}
+
+pub(super) async fn cleanup(steps: &Steps, inc: Incarnation, tombstone: Duration) -> Result<u64> {
+    let mut call = steps.scripts.cleanup.call(&[]);
+    call.arg(inc.0).arg(millis(tombstone));
+    steps.run("cleanup", call).await?.ok()?.number()
+}
+
+pub(super) async fn restore_group(steps: &Steps, inc: Incarnation) -> Result<()> {
+    let mut call = steps.scripts.restore_group.call(&[]);
+    call.arg(inc.0);
+    steps.run("restore_group", call).await?.ok().map(|_| ())
+}
+
+pub(super) async fn prune_consumers(steps: &Steps, inc: Incarnation, idle: Duration) -> Result<()> {
+    let mut call = steps.scripts.prune_consumers.call(&[]);
+    call.arg(inc.0).arg(millis(idle));
+    steps.run("prune_consumers", call).await?.ok().map(|_| ())
+}
+
+/// A duration as the scripts take it. A day is beyond every use, and far below what Lua and Redis count exactly.
+fn millis(duration: Duration) -> u64 {
+    const DAY: u64 = 86_400_000;
+    u64::try_from(duration.as_millis()).map_or(DAY, |ms| ms.min(DAY))
+}
