@@ -124,6 +124,8 @@ fn decimal(text: &str) -> Option<u64> {
     text.parse().ok()
 }
 
+/// Outer `None`: damaged; inner: the field is empty.
+#[allow(clippy::option_option)]
 fn optional<T>(text: &str, wrap: impl FnOnce(u64) -> T) -> Option<Option<T>> {
     if text.is_empty() { Some(None) } else { decimal(text).map(|n| Some(wrap(n))) }
 }

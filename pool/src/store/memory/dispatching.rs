@@ -8,7 +8,9 @@ use tenure_streaming::EntryId;
 use super::state::{Ended, Remembered, State, Stored};
 use crate::id::{DispatchId, Incarnation, JobKey, Revision, Token, WorkerId};
 use crate::record::{Begun, JobState, Record};
-use crate::store::{DispatchItem, DispatchReply, JobsPage, Lookup, Refusal, RouteReply, WorkerEvent};
+use crate::store::{
+    DispatchItem, DispatchReply, JobsPage, Lookup, Outcome, Refusal, RouteReply, WorkerEvent,
+};
 
 /// How long a job waits for a first live worker before its event is repeated, ms.
 pub(super) const NO_WORKER_RETRY: u64 = 30_000;
@@ -42,9 +44,7 @@ impl State {
             }
             replies.push(reply.unwrap_or(DispatchReply::Accepted));
         }
-        if !accepted.is_empty() {
-            self.emit(now, accepted);
-        }
+        self.emit(now, &accepted);
         Ok(replies)
     }
 
@@ -137,12 +137,15 @@ impl State {
             record: self.record(key).cloned(),
             bad: self.is_damaged(key),
             ended: id.as_ref().is_some_and(|id| self.ended.contains(&Ended::Dispatch(id.clone()))),
-            outcome: id
-                .as_ref()
-                .and_then(|id| self.remembered.get(id.caller_id()?))
-                .and_then(|remembered| remembered.outcome.clone()),
+            outcome: id.as_ref().and_then(|id| self.outcome(id)),
         };
         items.iter().map(look).collect()
+    }
+
+    /// The outcome of the dispatch that holds a caller's own id.
+    fn outcome(&self, id: &DispatchId) -> Option<Outcome> {
+        let remembered = self.remembered.get(id.caller_id()?)?;
+        remembered.outcome.clone().filter(|_| remembered.id == *id)
     }
 
     /// The payload of a job.

@@ -267,7 +267,7 @@ impl State {
         }
         let stopping = self.stopping();
         let page: Vec<_> = self.owned_after(worker, None).take(limit).cloned().collect();
-        let mut outcomes = Vec::new();
+        let (mut outcomes, mut starts) = (Vec::new(), Vec::new());
         for key in &page {
             let Some(mut record) = self.record(key).filter(|r| r.owner == Some(worker)).cloned() else {
                 self.disown(worker, key);
@@ -280,11 +280,12 @@ impl State {
                 outcomes.push((id, outcome.to_owned()));
             } else {
                 self.forgive(&mut record, now);
-                if self.requeue(key, record, now, "worker lost") == JobState::Parked {
+                if self.requeue(key, record, now, 0, "worker lost", &mut starts) == JobState::Parked {
                     outcomes.push((id, "parked".to_owned()));
                 }
             }
         }
+        self.emit(now, &starts);
         let done = page.len() < limit;
         if done {
             self.worker_streams.remove(&worker);

@@ -18,6 +18,8 @@ mod state;
 mod stopping;
 mod store;
 mod streams;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -28,7 +30,7 @@ use bytes::Bytes;
 use self::server::Shared;
 use self::state::{State, Stored};
 use super::Dump;
-use crate::id::JobKey;
+use crate::id::{JobKey, WorkerId};
 use crate::record::Record;
 
 /// The server's clock: ms since 1970.
@@ -127,6 +129,12 @@ impl MemoryStore {
             Some(job) => job.stored = stored,
             None => server.state.insert(key.clone(), stored, Bytes::new()),
         }
+    }
+
+    /// Puts a key into a worker's index, whether it belongs there or not.
+    #[doc(hidden)]
+    pub fn write_index(&self, worker: WorkerId, key: &JobKey) {
+        self.shared.lock().state.own(worker, key.clone());
     }
 
     /// Loses the routers' consumer group.

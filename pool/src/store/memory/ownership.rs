@@ -4,7 +4,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 use tenure_streaming::EntryId;
 
-use super::state::{EVENT_RETRY, State, Stored};
+use super::state::State;
 use super::streams::Starts;
 use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Token, WorkerId};
 use crate::record::{Begun, JobState, Record};
@@ -119,13 +119,11 @@ impl State {
         for item in items {
             replies.push(match self.record_of(&item.key, worker, item.token).cloned() {
                 Some(record) => self.release_one(now, item, record, &mut told, &mut starts),
-                None if self.is_damaged_of(&item.key, worker, item.token) => ReleaseReply::Bad,
+                None if self.is_damaged(&item.key) => ReleaseReply::Bad,
                 None => ReleaseReply::Stale,
             });
         }
-        if !starts.is_empty() {
-            self.emit(now, starts);
-        }
+        self.emit(now, &starts);
         self.tell_nodes(now, told);
         self.finish(worker, finished);
         Ok(replies)
@@ -163,25 +161,12 @@ impl State {
             }
             ReleaseMode::Fail | ReleaseMode::Delete => self.forgive(&mut record, now),
         }
-        if self.park_or_free(key, &mut record, now, &item.result) == JobState::Parked {
-            self.write(key, record);
+        let delay = item.delay.as_millis().min(DELAY_MAX) as u64;
+        if self.requeue(key, record, now, delay, &item.result, starts) == JobState::Parked {
             told.extend(item.tell.clone().map(|node| (node, id, "parked".to_owned())));
             return ReleaseReply::Parked;
         }
-        let delay = item.delay.as_millis().min(DELAY_MAX) as u64;
-        if delay == 0 {
-            starts.push((key.clone(), record.mix));
-        }
-        self.queue.put(key.clone(), now + if delay == 0 { EVENT_RETRY } else { delay });
-        self.write(key, record);
         ReleaseReply::Queued
-    }
-
-    /// True if what stands there does not parse, but names the worker and the token.
-    fn is_damaged_of(&self, key: &JobKey, worker: WorkerId, token: Token) -> bool {
-        let claim = format!("|{worker}|{token}|");
-        let claimed = |raw: &[u8]| raw.get(3..).is_some_and(|rest| rest.starts_with(claim.as_bytes()));
-        matches!(self.jobs.get(key).map(|job| &job.stored), Some(Stored::Damaged(raw)) if claimed(raw))
     }
 
     /// The keys in a worker's index, beginning after `after`.

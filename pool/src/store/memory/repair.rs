@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::dispatching::NO_WORKER_RETRY;
 use super::state::{Ended, State};
+use super::streams::Starts;
 use crate::id::{Incarnation, JobKey};
 use crate::record::JobState;
 use crate::store::{Refusal, Swept};
@@ -41,14 +42,16 @@ impl State {
         let waiting = self.queue.range(Some(now + self.limit("route_ms")), now + NO_WORKER_RETRY);
         let waiting: Vec<_> = waiting.take(if kick { limit - late.len() } else { 0 }).cloned().collect();
         swept.count = late.len() + waiting.len();
+        let mut starts = Starts::new();
         for key in late {
-            self.repair(now, key, &mut swept);
+            self.repair(now, key, &mut swept, &mut starts);
         }
         for key in waiting {
             if self.record(&key).is_some_and(|record| record.state == JobState::Queued) {
-                self.repair(now, key, &mut swept);
+                self.repair(now, key, &mut swept, &mut starts);
             }
         }
+        self.emit(now, &starts);
         swept.next_due = self.queue.first();
         swept.next_in = swept.next_due.map(|due| Duration::from_millis(due.saturating_sub(now)));
         Ok(swept)
@@ -64,7 +67,7 @@ impl State {
         }
     }
 
-    fn repair(&mut self, now: u64, key: JobKey, swept: &mut Swept) {
+    fn repair(&mut self, now: u64, key: JobKey, swept: &mut Swept, starts: &mut Starts) {
         if self.is_damaged(&key) {
             self.queue.put(key.clone(), now + BAD_RETRY);
             swept.bad.push(key);
@@ -76,13 +79,13 @@ impl State {
         };
         match (record.state, record.owner) {
             (JobState::Queued, _) => {
-                self.emit(now, vec![(key.clone(), record.mix)]);
+                starts.push((key.clone(), record.mix));
                 self.queue.put(key, now + self.limit("route_ms"));
             }
             (JobState::Assigned, _) => {
                 record.mix += 1;
                 let id = record.id.clone();
-                if self.requeue(&key, record, now, "not begun in time") == JobState::Parked {
+                if self.requeue(&key, record, now, 0, "not begun in time", starts) == JobState::Parked {
                     swept.outcomes.push((id, "parked".to_owned()));
                 }
             }

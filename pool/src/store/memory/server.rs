@@ -126,12 +126,15 @@ impl MemoryStore {
         let now = (self.shared.clock)();
         let state = &mut server.state;
         state.expire_keys(now);
-        let before = (state.appended, state.meta.incarnation);
+        let (appended, revisions) = (state.appended, state.revisions());
         let answer = step(state, now).map_err(StoreError::Refused)?;
-        if before != (state.appended, state.meta.incarnation) {
+        let changed = revisions != state.revisions();
+        if changed {
+            self.shared.publish(state);
+        }
+        if changed || appended != state.appended {
             self.shared.wake();
         }
-        self.shared.publish(state);
         Ok(answer)
     }
 

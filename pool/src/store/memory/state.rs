@@ -9,14 +9,12 @@ use bytes::Bytes;
 
 use super::log::Log;
 use super::scored::Scored;
-use super::streams::{NodeStream, PoolStream};
+use super::streams::{NodeStream, PoolStream, Starts};
 use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Token, WorkerId};
 use crate::member::Member;
 use crate::record::{Begun, JobState, Record};
 use crate::store::{Outcome, Refusal, WorkerEvent};
 
-/// How long a job waits for its event to be routed before the sweeper repeats it, ms.
-pub(super) const EVENT_RETRY: u64 = 2_000;
 /// The longest error that is kept for a parked job, bytes.
 const ERROR_MAX: usize = 1_024;
 
@@ -152,6 +150,11 @@ impl State {
         if self.guard(inc)? { Err(Refusal::Recovering) } else { Ok(()) }
     }
 
+    /// What replicas compare.
+    pub(super) fn revisions(&self) -> (Option<Incarnation>, Revision, Revision) {
+        (self.meta.incarnation, self.meta.members, self.meta.settings)
+    }
+
     /// A numeric setting; every one was stored when the pool was created.
     pub(super) fn limit(&self, name: &str) -> u64 {
         self.settings.get(name).and_then(|text| text.parse().ok()).unwrap_or_default()
@@ -256,42 +259,37 @@ impl State {
         }
     }
 
-    /// Makes an owned or parked job unowned: queued with a start event, or parked when it has begun too often.
-    /// The token stays as it is.
-    pub(super) fn requeue(&mut self, key: &JobKey, mut record: Record, now: u64, error: &str) -> JobState {
-        if self.park_or_free(key, &mut record, now, error) == JobState::Queued {
-            self.queue.put(key.clone(), now + EVENT_RETRY);
-            self.emit(now, vec![(key.clone(), record.mix)]);
-        }
-        let state = record.state;
-        self.write(key, record);
-        state
-    }
-
-    /// Takes the owner off a record and parks it when it has begun too often; the caller writes the record and,
-    /// when it is queued, says when it is due.
-    pub(super) fn park_or_free(
+    /// Makes an owned job unowned: queued, with a start event now or left to the sweeper after `delay` ms; or
+    /// parked when it has begun too often. The token stays as it is. The caller emits `starts`.
+    pub(super) fn requeue(
         &mut self,
         key: &JobKey,
-        record: &mut Record,
+        mut record: Record,
         now: u64,
-        error: &str,
+        delay: u64,
+        reason: &str,
+        starts: &mut Starts,
     ) -> JobState {
         if let Some(owner) = record.owner.take() {
             self.disown(owner, key);
         }
-        self.parked.remove(key);
-        self.errors.remove(key);
         record.since = now;
-        record.state = JobState::Queued;
-        if u64::from(record.attempts) >= self.limit("max_attempts") {
-            record.state = JobState::Parked;
+        let parked = u64::from(record.attempts) >= self.limit("max_attempts");
+        record.state = if parked { JobState::Parked } else { JobState::Queued };
+        if parked {
             self.queue.remove(key);
             self.parked.put(key.clone(), now);
-            let error = &error.as_bytes()[..error.len().min(ERROR_MAX)];
-            self.errors.insert(key.clone(), Bytes::copy_from_slice(error));
+            let reason = &reason.as_bytes()[..reason.len().min(ERROR_MAX)];
+            self.errors.insert(key.clone(), Bytes::copy_from_slice(reason));
+        } else if delay > 0 {
+            self.queue.put(key.clone(), now + delay);
+        } else {
+            self.queue.put(key.clone(), now + self.limit("route_ms"));
+            starts.push((key.clone(), record.mix));
         }
-        record.state
+        let state = record.state;
+        self.write(key, record);
+        state
     }
 
     /// A run that lasted long enough counts as healthy: it was the first attempt.

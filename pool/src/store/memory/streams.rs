@@ -8,7 +8,7 @@ use tenure_streaming::EntryId;
 use super::log::Log;
 use super::state::State;
 use crate::id::{DispatchId, Incarnation, JobKey, NodeName, WorkerId};
-use crate::store::{Cursors, NodeEvents, Outcome, PoolEvent, Refusal, WorkerEvent};
+use crate::store::{BATCH_MAX, Cursors, NodeEvents, Outcome, PoolEvent, Refusal, WorkerEvent};
 
 /// How many outcomes a node's stream holds.
 const OUTCOMES_MAX: usize = 1_024;
@@ -54,10 +54,12 @@ fn ms(duration: Duration) -> u64 {
 }
 
 impl State {
-    /// Appends a start event to the pool's stream.
-    pub(super) fn emit(&mut self, now: u64, jobs: Starts) {
-        self.pool_stream.log.append(now, jobs);
-        self.appended += 1;
+    /// Appends start events to the pool's stream.
+    pub(super) fn emit(&mut self, now: u64, starts: &[(JobKey, u32)]) {
+        for jobs in starts.chunks(BATCH_MAX) {
+            self.pool_stream.log.append(now, jobs.to_vec());
+            self.appended += 1;
+        }
     }
 
     /// Appends an event to a worker's stream.
