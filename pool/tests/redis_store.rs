@@ -1,0 +1,350 @@
+//! What only the store on Redis can get wrong: servers that change, connections, keys left behind.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use redis::{Value, cmd};
+use tenure_connection::Client;
+use tenure_pool::id::{
+    DispatchId, Incarnation, JobKey, NodeName, Nonce, PoolName, Revision, Token, WorkerId,
+};
+use tenure_pool::settings::Settings;
+use tenure_pool::store::{
+    BeginReply, Cursors, DispatchItem, DispatchReply, Expired, JoinRequest, NotifyItem, NotifyReply,
+    PoolState, RedisStore, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, RouteReply, ShutdownMode,
+    StartedItem, StopItem, StopReply, Store, StoreError, TakeItem, Taken, UnsuitableServer, WorkerEvent,
+};
+use tenure_streaming::EntryId;
+use tenure_testing::{Data, RedisServer, eventually};
+
+const SOON: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(600);
+
+fn client(server: &RedisServer) -> Client {
+    Client::builder(&server.url()).response_timeout(SOON).build().unwrap()
+}
+
+fn key(text: &str) -> JobKey {
+    JobKey::try_from(text).unwrap()
+}
+
+fn node(text: &str) -> NodeName {
+    NodeName::new(text).unwrap()
+}
+
+fn pool_name(text: &str) -> PoolName {
+    PoolName::new(text).unwrap()
+}
+
+/// A store that has blessed its server, and a pool in phase N.
+async fn pool(client: &Client, name: &str) -> (RedisStore, Incarnation) {
+    let store = RedisStore::open(client, &pool_name(name));
+    let inc = open_pool(&store).await;
+    (store, inc)
+}
+
+async fn open_pool(store: &dyn Store) -> Incarnation {
+    let run_id = store.server_identity().await.unwrap().run_id;
+    let made = store.bootstrap(Token(0), &run_id, &Settings::default()).await.unwrap();
+    assert!(made.created);
+    store.bless(&run_id);
+    assert_eq!(store.open_normal(made.incarnation).await.unwrap(), None);
+    made.incarnation
+}
+
+async fn join(store: &dyn Store, inc: Incarnation) -> WorkerId {
+    let request = JoinRequest {
+        nonce: Nonce::new("nonce").unwrap(),
+        node: node("n1"),
+        meta: String::new(),
+        preferred: None,
+        settings: Settings::default(),
+    };
+    store.join(inc, &request).await.unwrap().worker
+}
+
+async fn dispatch(store: &dyn Store, inc: Incarnation, name: &str) -> DispatchId {
+    let id = DispatchId::of_node(&node("n1"), "first").unwrap();
+    let item = DispatchItem {
+        key: key(name),
+        id: id.clone(),
+        not_after: store.server_time().await.unwrap() + 10_000,
+        hash: String::new(),
+        payload: Bytes::from_static(b"\x00payload"),
+    };
+    assert_eq!(store.dispatch(inc, &[item]).await.unwrap(), [DispatchReply::Accepted]);
+    id
+}
+
+async fn keys(client: &Client) -> Vec<String> {
+    let keys = client.commands().command(cmd("KEYS").arg("*")).await.unwrap();
+    redis::from_redis_value(keys).unwrap()
+}
+
+async fn clients(client: &Client) -> String {
+    let list = client.commands().command(cmd("CLIENT").arg("LIST")).await.unwrap();
+    redis::from_redis_value(list).unwrap()
+}
+
+#[tokio::test]
+async fn a_job_lives_from_dispatch_to_the_tombstone() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let (store, inc) = pool(&client, "p").await;
+    let worker = join(&store, inc).await;
+    let renewal = store.renew(inc, Token(0), Some(&node("n1")), &[worker, WorkerId(1)]).await.unwrap();
+    assert_eq!(renewal.states.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
+    let mut members = store.members();
+    let seen = members.wait_for(|members| members.entries.contains_key(&worker)).await.unwrap().clone();
+    assert_eq!((seen.incarnation, seen.revision), (Some(inc), renewal.members));
+
+    let job = key("a|b\n");
+    let id = dispatch(&store, inc, "a|b\n").await;
+    let events = store.pool_events(&node("n1"), 8, LONG).await.unwrap().unwrap();
+    assert_eq!(events[0].jobs, [(job.clone(), 0)]);
+    let jobs = [(job.clone(), Some(worker))];
+    let stale = store.route(inc, Revision(99), &[events[0].entry], &jobs).await;
+    assert!(matches!(stale, Err(StoreError::Refused(Refusal::StaleRing(_)))), "{stale:?}");
+    let routed = store.route(inc, renewal.members, &[events[0].entry], &jobs).await.unwrap();
+    assert_eq!(routed, [RouteReply::Routed]);
+
+    let mut cursors = Cursors { workers: [(worker, EntryId::default())].into(), node: EntryId::default() };
+    let mut came = store.node_events(&node("n1"), &cursors, 8, LONG).await.unwrap();
+    let (_, entry, event) = came.workers.remove(0);
+    let WorkerEvent::Start { token, keys: assigned } = event else { panic!("{event:?}") };
+    assert_eq!(assigned, [job.clone()]);
+    let begun = store.begin(inc, worker, &[entry], &[(job.clone(), token)]).await.unwrap();
+    let BeginReply::Begun { record, waiting: false, payload } = &begun[0] else { panic!("{begun:?}") };
+    assert_eq!((&record.id, &**payload), (&id, &b"\x00payload"[..]));
+    assert_eq!(store.oldest_worker_event(worker).await.unwrap(), None);
+    let item = StartedItem { key: job.clone(), token, tell: Some(node("n1")) };
+    assert_eq!(store.started(inc, worker, &[item]).await.unwrap(), [true]);
+    cursors.node = came.outcomes[0].0;
+    let told = store.node_events(&node("n1"), &cursors, 8, LONG).await.unwrap().outcomes;
+    assert_eq!(told[0].1, [(id.clone(), "ok".to_owned())]);
+
+    let note = NotifyItem { key: job.clone(), guess: Some(worker), body: Bytes::from_static(b"one") };
+    assert_eq!(store.notify(inc, &[note]).await.unwrap(), [NotifyReply::Kept]);
+    let take = |ack| TakeItem { key: job.clone(), token, ack };
+    let taken = store.take(inc, worker, &[], &[take(0)]).await.unwrap();
+    let Some(Taken { first, bodies }) = &taken[0] else { panic!("{taken:?}") };
+    assert_eq!(bodies, &[Bytes::from_static(b"one")]);
+    let rest = store.take(inc, worker, &[], &[take(first + 1)]).await.unwrap();
+    assert_eq!(rest, [Some(Taken { first: 0, bodies: vec![] })]);
+    assert_eq!(store.owned(inc, worker, None, 8).await.unwrap().jobs.len(), 1);
+    assert_eq!(store.jobs_page(0, 8).await.unwrap().jobs.len(), 1);
+    assert!(store.payload(&job).await.unwrap().is_some());
+    assert_eq!(store.sweep(inc, 8, true).await.unwrap().count, 0);
+
+    let stop = StopItem { key: job.clone(), id: id.clone(), guess: Some(worker) };
+    assert_eq!(store.stop(inc, false, Some(&node("n1")), &[stop]).await.unwrap(), [StopReply::Stopping]);
+    let release = ReleaseItem {
+        key: job.clone(),
+        token,
+        mode: ReleaseMode::Delete,
+        delay: Duration::ZERO,
+        tell: None,
+        tell_stopper: Some(node("n1")),
+        result: String::new(),
+    };
+    assert_eq!(store.release(inc, worker, &[], &[release]).await.unwrap(), [ReleaseReply::Deleted]);
+    assert!(store.lookup(&[(job, Some(id))]).await.unwrap()[0].ended);
+
+    store.shutdown(inc, &node("n1"), ShutdownMode::DropQueued).await.unwrap();
+    assert_eq!(store.purge(inc, 8).await.unwrap(), []);
+    assert_eq!(store.expire(inc, worker, None).await.unwrap(), Expired::Done);
+    assert!(store.reap(inc, worker, 8).await.unwrap().done);
+    store.forget_node(&node("n1")).await.unwrap();
+    assert_eq!(store.cleanup(inc, Duration::from_secs(60)).await.unwrap(), 0);
+    assert_eq!(keys(&client).await, ["tenure:{p}:m"]);
+    assert_eq!(store.pool_state().await.unwrap(), PoolState::Closed);
+    members.wait_for(|members| members.incarnation.is_none()).await.unwrap();
+    store.close().await;
+}
+
+#[tokio::test]
+async fn steps_go_to_the_blessed_server_process_only() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let store = RedisStore::open(&client, &pool_name("p"));
+    let refused = store.server_time().await;
+    assert!(matches!(refused, Err(StoreError::OtherServer { .. })), "nobody is blessed: {refused:?}");
+    let inc = open_pool(&store).await;
+    let lease = store.lease_store().await.unwrap();
+    lease.renew(inc, Token(0), None, &[]).await.unwrap();
+
+    server.restart(Data::Keep).unwrap();
+    let other = eventually(SOON, "the restart to be noticed", async || match store.heartbeats(None).await {
+        Err(StoreError::OtherServer { run_id }) => Some(run_id),
+        _ => None,
+    })
+    .await;
+    eventually(SOON, "the lease to notice it as well", async || {
+        let renewed = lease.renew(inc, Token(0), None, &[]).await;
+        matches!(renewed, Err(StoreError::OtherServer { .. })).then_some(())
+    })
+    .await;
+    let events = store.pool_events(&node("n1"), 8, LONG).await;
+    assert!(events.is_err(), "{events:?}");
+    let state = store.pool_state().await.unwrap();
+    assert!(matches!(&state, PoolState::Present { run_id, .. } if *run_id != other), "{state:?}");
+
+    let inc = store.recover(inc, Token(7), &other).await.unwrap();
+    store.bless(&other);
+    assert!(lease.renew(inc, Token(0), None, &[]).await.unwrap().recovering);
+    store.members().wait_for(|members| members.incarnation == Some(inc)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lost_group_is_told_and_restored() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let (store, inc) = pool(&client, "p").await;
+    dispatch(&store, inc, "a").await;
+    assert_eq!(store.pool_events(&node("n1"), 8, LONG).await.unwrap().unwrap().len(), 1);
+    client.commands().command(cmd("XGROUP").arg(&["DESTROY", "tenure:{p}:ps", "r"])).await.unwrap();
+    assert_eq!(store.pool_events(&node("n1"), 8, LONG).await.unwrap(), None);
+    assert_eq!(store.claim_events(&node("n1"), Duration::ZERO, 8).await.unwrap(), None);
+    store.prune_consumers(inc, Duration::ZERO).await.unwrap();
+    store.restore_group(inc).await.unwrap();
+    assert_eq!(store.pool_events(&node("n1"), 8, LONG).await.unwrap().unwrap().len(), 1);
+    store.restore_group(inc).await.unwrap();
+    let claimed = store.claim_events(&node("n2"), Duration::ZERO, 8).await.unwrap().unwrap();
+    assert_eq!(claimed.len(), 1);
+
+    store.prune_consumers(inc, Duration::ZERO).await.unwrap();
+    let consumers = cmd("XINFO").arg(&["CONSUMERS", "tenure:{p}:ps", "r"]).clone();
+    let Value::Array(left) = client.commands().command(&consumers).await.unwrap() else { panic!("no list") };
+    assert_eq!(left.len(), 1, "who holds an entry stays");
+}
+
+#[tokio::test]
+async fn a_read_that_was_dropped_does_not_hold_up_the_next() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let (store, inc) = pool(&client, "p").await;
+    store.renew(inc, Token(0), Some(&node("n1")), &[]).await.unwrap();
+    let mut cursors = Cursors::default();
+    let opened = store.node_events(&node("n1"), &cursors, 8, LONG).await.unwrap();
+    cursors.node = opened.outcomes[0].0;
+    let n1 = node("n1");
+    for round in 0..10 {
+        let blocked = eventually(SOON, "the read to block", async || {
+            clients(&client).await.contains("cmd=xread").then_some(())
+        });
+        tokio::select! {
+            read = store.node_events(&n1, &cursors, 8, LONG) => panic!("nothing to read: {read:?}"),
+            () = blocked => {}
+        }
+        let id = DispatchId::of_node(&node("n1"), &format!("id{round}")).unwrap();
+        store.tell(&[(id.clone(), "ok".to_owned())]).await.unwrap();
+        let told = store.node_events(&node("n1"), &cursors, 8, LONG).await.unwrap().outcomes;
+        assert_eq!(told[0].1, [(id, "ok".to_owned())]);
+        cursors.node = told[0].0;
+    }
+}
+
+#[tokio::test]
+async fn flushed_scripts_are_loaded_again_and_strange_data_is_an_error() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let (store, inc) = pool(&client, "p").await;
+    client.commands().command(cmd("SCRIPT").arg("FLUSH")).await.unwrap();
+    dispatch(&store, inc, "a").await;
+
+    client.commands().command(cmd("SET").arg("tenure:{p}:jn").arg("x")).await.unwrap();
+    let note = NotifyItem { key: key("a"), guess: None, body: Bytes::new() };
+    let error = store.notify(inc, &[note]).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unusable(_)), "{error:?}");
+    client.commands().command(cmd("HDEL").arg("tenure:{p}:cf").arg("late_ms")).await.unwrap();
+    let error = store.purge(inc, 8).await.unwrap_err();
+    let StoreError::Unusable(source) = error else { panic!("{error:?}") };
+    assert!(source.to_string().contains("late_ms"), "{source}");
+}
+
+#[tokio::test]
+async fn a_full_server_refuses_new_work_and_lets_work_end() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let (store, inc) = pool(&client, "p").await;
+    let worker = join(&store, inc).await;
+    let id = dispatch(&store, inc, "a").await;
+    client.commands().command(cmd("CONFIG").arg(&["SET", "maxmemory", "1"])).await.unwrap();
+    let item = DispatchItem {
+        key: key("b"),
+        id: DispatchId::of_node(&node("n1"), "b").unwrap(),
+        not_after: store.server_time().await.unwrap() + 10_000,
+        hash: String::new(),
+        payload: Bytes::new(),
+    };
+    let full = store.dispatch(inc, &[item]).await;
+    assert!(matches!(full, Err(StoreError::NotExecuted(_))), "{full:?}");
+    store.renew(inc, Token(0), None, &[worker]).await.unwrap();
+    let stop = StopItem { key: key("a"), id, guess: None };
+    assert_eq!(store.stop(inc, false, None, &[stop]).await.unwrap(), [StopReply::Deleted]);
+}
+
+#[tokio::test]
+async fn unsuitable_servers_are_refused_by_name() {
+    let server = RedisServer::builder().config("maxmemory-policy", "allkeys-lru").start().unwrap();
+    let store = RedisStore::open(&client(&server), &pool_name("p"));
+    let StoreError::Unusable(source) = store.server_checks().await.unwrap_err() else { panic!("usable") };
+    let expected = UnsuitableServer::Evicts { policy: "allkeys-lru".into() };
+    assert_eq!(source.downcast_ref::<UnsuitableServer>(), Some(&expected));
+
+    let server = RedisServer::start().unwrap();
+    RedisStore::open(&client(&server), &pool_name("p")).server_checks().await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_store() {
+    let server = RedisServer::start().unwrap();
+    let watcher = client(&server);
+    for close in [true, false] {
+        let user = client(&server);
+        let (store, inc) = pool(&user, if close { "closed" } else { "dropped" }).await;
+        let mut members = store.members();
+        members.wait_for(|members| members.incarnation == Some(inc)).await.unwrap();
+        store.pool_events(&node("n1"), 1, Duration::from_millis(1)).await.unwrap();
+        let lease: Arc<dyn Store> = store.lease_store().await.unwrap();
+        lease.renew(inc, Token(0), None, &[]).await.unwrap();
+        assert!(clients(&watcher).await.lines().count() > 4);
+        if close {
+            store.close().await;
+            assert!(members.changed().await.is_err(), "nobody tells of members any more");
+        }
+        drop((store, lease, user));
+        eventually(SOON, "all connections but the watcher's to end", async || {
+            (clients(&watcher).await.lines().count() == 1).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn the_dump_shows_every_key() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let store = RedisStore::open_with_clock_key(&client, &pool_name("p"));
+    client.commands().command(cmd("SET").arg("tenure:{p}:clock").arg(1_750_000_000_000_u64)).await.unwrap();
+    let inc = open_pool(&store).await;
+    assert_eq!(inc, Incarnation(1_750_000_000_000));
+    assert_eq!(store.server_time().await.unwrap(), 1_750_000_000_000);
+    let item = DispatchItem {
+        key: JobKey::new(vec![0xff, b'k']).unwrap(),
+        id: DispatchId::of_caller(&node("n1"), "own").unwrap(),
+        not_after: 1_750_000_000_001,
+        hash: "h".into(),
+        payload: Bytes::new(),
+    };
+    store.dispatch(inc, &[item]).await.unwrap();
+    store.pool_events(&node("n1"), 1, LONG).await.unwrap();
+    let dump = store.dump().await.unwrap();
+    assert_eq!(dump.names().collect::<Vec<_>>(), ["cf", "jo", "jp", "m", "od", "ps", "ps.r", "q"]);
+    let text = format!("{dump:?}");
+    assert!(text.contains(r"od own = \xffk|h|n1.!own|"), "{text}");
+    assert!(text.contains(r"q \xffk @ 1750000002000") && text.contains("ps.r n1 = 1"), "{text}");
+    assert!(!text.contains("rid"), "{text}");
+}
