@@ -1,0 +1,283 @@
+//! What the engine makes of the store's answers.
+
+use super::call::Done;
+use super::effect::Notice;
+use super::engine::Engine;
+
+use super::sweeping::stops_again;
+use super::worker::Worker;
+use crate::id::WorkerId;
+use crate::store::{BeginReply, NodeEvents, Result};
+
+impl Engine {
+    fn worker(&mut self, id: WorkerId) -> Option<&mut Worker> {
+        self.workers.values_mut().find(|w| w.jobs.worker == id)
+    }
+
+    pub(super) fn on_done(&mut self, done: Done) -> Result<()> {
+        let now = self.ctx.now;
+        match done {
+            Done::Survey(answer) => {
+                let change = self.pool.on_surveyed(&mut self.ctx, answer);
+                self.on_change(change);
+            }
+            Done::Bootstrap { run_id, answer } => {
+                let change = self.pool.on_bootstrapped(&mut self.ctx, run_id, answer);
+                self.on_change(change);
+            }
+            Done::Recover { run_id, answer } => {
+                let change = self.pool.on_recovered(&mut self.ctx, run_id, answer);
+                self.on_change(change);
+            }
+            Done::OpenNormal(answer) => {
+                let change = self.pool.on_opened(&mut self.ctx, answer);
+                self.on_change(change);
+            }
+            Done::ServerTime(answer) => {
+                self.clock.busy = false;
+                match answer {
+                    Ok(ms) => self.clock.read = Some((now, ms)),
+                    Err(error) => {
+                        self.clock.next = now + std::time::Duration::from_millis(100);
+                        return Err(error);
+                    }
+                }
+            }
+            Done::Join { .. }
+            | Done::Settle { .. }
+            | Done::Drain { .. }
+            | Done::Expire { .. }
+            | Done::Reap { .. } => {
+                return self.on_membership(done);
+            }
+            Done::Begin { .. }
+            | Done::Started { .. }
+            | Done::Release { .. }
+            | Done::Take { .. }
+            | Done::Owned { .. }
+            | Done::OldestEvent { .. } => return self.on_ownership(done),
+            Done::Dispatch { items, answer } => match answer {
+                Ok(replies) => {
+                    self.dispatching.sent();
+                    if self.dispatching.on_sent(&mut self.ctx, &items, replies) {
+                        self.clock.next = now;
+                    }
+                }
+                Err(error) => {
+                    self.dispatching.send_again(now, items);
+                    return Err(error);
+                }
+            },
+            Done::LookUp { tickets, answer } => match answer {
+                Ok(found) => {
+                    self.dispatching.looked_up();
+                    let stopping = self.closing.is_stopping();
+                    self.dispatching.on_looked_up(&mut self.ctx, &tickets, found, stopping);
+                }
+                Err(error) => {
+                    self.dispatching.look_again(now, tickets);
+                    return Err(error);
+                }
+            },
+            Done::FindOwners(answer) => match answer {
+                Ok(found) => self.requests.on_found(&mut self.ctx, found),
+                Err(error) => {
+                    self.requests.find_again(now);
+                    return Err(error);
+                }
+            },
+            Done::Stop { repeat, items, answer } => match answer {
+                Ok(replies) if repeat => self.requests.on_stopped_again(items, &replies),
+                Ok(replies) => self.requests.on_stopped(&mut self.ctx, &replies),
+                Err(error) => {
+                    self.requests.send_stops_again(now, repeat.then_some(items));
+                    return Err(error);
+                }
+            },
+            Done::Notify(answer) => match answer {
+                Ok(replies) => self.requests.on_notified(&mut self.ctx, &replies),
+                Err(error) => {
+                    self.requests.send_notes_again(now);
+                    return Err(error);
+                }
+            },
+            Done::Route { events, answer } => return self.routing.on_routed(&mut self.ctx, events, answer),
+            Done::ReadPool(answer) => return self.routing.on_events(&mut self.ctx, false, answer),
+            Done::ClaimPool(answer) => return self.routing.on_events(&mut self.ctx, true, answer),
+            Done::RestoreGroup(answer) => return self.routing.on_restored(&mut self.ctx, answer),
+            Done::ReadNode { round, answer } => {
+                if let Some(events) = self.reading.on_read(&self.ctx, round, answer)? {
+                    self.on_node_events(events);
+                }
+            }
+            Done::Heartbeats(answer) => {
+                return self.liveness.on_heartbeats(&mut self.ctx, &self.members, answer);
+            }
+            Done::Sweep { kick, answer } => return self.on_swept(kick, answer),
+            Done::PruneConsumers(answer) => return answer,
+            Done::Tell { outcomes, answer } => {
+                self.tells.busy = false;
+                if let Err(error) = answer {
+                    self.tells.queue.splice(0..0, outcomes);
+                    return Err(error);
+                }
+            }
+            Done::Shutdown { mode, answer } => return self.closing.on_flag(&self.ctx, mode, answer),
+            Done::Purge(answer) => {
+                let outcomes = self.closing.on_purged(&self.ctx, answer)?;
+                self.tells.queue.extend(outcomes);
+            }
+            Done::Cleanup(answer) => {
+                if self.closing.on_cleaned(&self.ctx, answer)? {
+                    if self.attaching.is_empty() {
+                        self.on_pool_closed();
+                    } else {
+                        self.pool.start_over();
+                    }
+                }
+            }
+            Done::ForgetNode(_) => self.on_forgotten(),
+        }
+        Ok(())
+    }
+
+    fn on_membership(&mut self, done: Done) -> Result<()> {
+        let ctx = &mut self.ctx;
+        let first = match done {
+            Done::Join { seating, answer } => match self.workers.get_mut(&seating.local) {
+                Some(worker) => worker.on_joined(ctx, seating, answer)?,
+                None => false,
+            },
+            Done::Settle { worker, answer } => match self.worker_at(worker) {
+                Some((worker, ctx)) => worker.on_settled(ctx, answer)?,
+                None => false,
+            },
+            Done::Drain { worker, answer } => {
+                if let Some((worker, ctx)) = self.worker_at(worker) {
+                    worker.on_drained(ctx, answer)?;
+                }
+                false
+            }
+            Done::Expire { worker: id, seq: None, answer } => {
+                if answer.is_ok() {
+                    self.liveness.found_dead(id);
+                }
+                if let Some((worker, ctx)) = self.worker_at(id) {
+                    worker.on_left(ctx, answer)?;
+                }
+                false
+            }
+            Done::Expire { worker, seq: Some(_), answer } => {
+                self.liveness.on_expired(ctx, worker, answer)?;
+                false
+            }
+            Done::Reap { worker, answer } => {
+                let outcomes = self.liveness.on_reaped(ctx, worker, answer)?;
+                self.tells.queue.extend(outcomes);
+                false
+            }
+            _ => false,
+        };
+        if first {
+            self.sweeping.kick();
+        }
+        Ok(())
+    }
+
+    fn worker_at(&mut self, id: WorkerId) -> Option<(&mut Worker, &mut super::ctx::Ctx)> {
+        let worker = self.workers.values_mut().find(|w| w.jobs.worker == id)?;
+        Some((worker, &mut self.ctx))
+    }
+
+    fn on_ownership(&mut self, done: Done) -> Result<()> {
+        match done {
+            Done::Begin { worker, finished, jobs, answer } => {
+                let highest = jobs.iter().map(|(_, token, _)| *token).max();
+                let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
+                match answer {
+                    Ok(replies) => {
+                        let begun = replies.iter().any(|reply| matches!(reply, BeginReply::Begun { .. }));
+                        worker.jobs.on_begun(ctx, &finished, jobs, replies);
+                        if let Some(token) = highest.filter(|_| begun) {
+                            self.pool.saw_token(token);
+                        }
+                    }
+                    Err(error) => {
+                        worker.jobs.begin_again(ctx.now, finished, jobs);
+                        return Err(error);
+                    }
+                }
+            }
+            Done::Started { worker, items, answer } => {
+                let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
+                match answer {
+                    Ok(_) => worker.jobs.on_started_noted(),
+                    Err(error) => {
+                        worker.jobs.started_again(ctx.now, items);
+                        return Err(error);
+                    }
+                }
+            }
+            Done::Release { worker, finished, items, answer } => {
+                let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
+                match answer {
+                    Ok(replies) => worker.jobs.on_released(ctx, &finished, items, &replies),
+                    Err(error) => {
+                        worker.jobs.release_again(ctx.now, finished, items);
+                        return Err(error);
+                    }
+                }
+            }
+            Done::Take { worker, finished, items, answer } => {
+                let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
+                match answer {
+                    Ok(replies) => worker.jobs.on_taken(ctx, &finished, items, replies),
+                    Err(error) => {
+                        worker.jobs.take_again(ctx.now, finished, items);
+                        return Err(error);
+                    }
+                }
+            }
+            Done::Owned { worker, answer } => {
+                if let Some((worker, ctx)) = self.worker_at(worker) {
+                    return worker.on_owned(ctx, answer);
+                }
+            }
+            Done::OldestEvent { worker, answer } => {
+                let oldest = answer?;
+                if let Some((worker, _)) = self.worker_at(worker) {
+                    worker.jobs.intake.oldest(oldest);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn on_node_events(&mut self, events: NodeEvents) {
+        for (id, entry, event) in events.workers {
+            if let Some(worker) = self.workers.values_mut().find(|w| w.member_id() == Some(id)) {
+                worker.jobs.on_event(&mut self.ctx, entry, event);
+            }
+        }
+        for (_, outcomes) in events.outcomes {
+            for (id, outcome) in outcomes {
+                self.dispatching.on_outcome(&mut self.ctx, &id, &outcome);
+            }
+        }
+    }
+
+    fn on_swept(&mut self, kick: bool, answer: Result<crate::store::Swept>) -> Result<()> {
+        let nodes: std::collections::BTreeSet<_> = self.members.entries.values().map(|m| &m.node).collect();
+        let mut swept = self.sweeping.on_swept(&mut self.ctx, nodes.len(), kick, answer)?;
+        self.requests.stop_again(stops_again(&mut swept));
+        self.tells.queue.append(&mut swept.outcomes);
+        for key in swept.bad {
+            self.ctx.report(Notice::BadRecord { key });
+        }
+        for worker in swept.dead {
+            self.liveness.found_dead(worker);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,235 @@
+//! What the engine asks of the store, and how it hears back. A call that was not answered comes back with what
+//! it carried, so that it can be sent again, unchanged.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tenure_streaming::EntryId;
+
+use super::worker::Seating;
+use crate::id::{DispatchId, Incarnation, JobKey, Revision, Token, WorkerId};
+use crate::member::Member;
+use crate::settings::ShutdownFlag;
+use crate::store::{
+    BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JoinRequest, Lookup, NodeEvents,
+    NotifyItem, NotifyReply, Outcome, OwnedPage, PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply,
+    Result, RouteReply, Seat, ServerIdentity, ShutdownMode, StartedItem, StopItem, StopReply, Swept,
+    TakeItem, Taken,
+};
+use crate::ticket::Ticket;
+
+/// A job that a worker has been told to begin, with the entry of its stream that said so.
+pub(crate) type ToBegin = (JobKey, Token, Option<EntryId>);
+/// A job to give up, with the entries of the worker's stream that are handled when it is.
+pub(crate) type ToRelease = (ReleaseItem, Vec<EntryId>);
+
+/// One step or read of the [`Store`](crate::store::Store).
+#[derive(Clone, Debug)]
+pub(crate) enum Call {
+    Survey,
+    ServerTime,
+    Bootstrap {
+        high_water: Token,
+        run_id: String,
+    },
+    Recover {
+        high_water: Token,
+        run_id: String,
+    },
+    OpenNormal,
+    Join {
+        seating: Seating,
+        request: JoinRequest,
+    },
+    Settle {
+        worker: WorkerId,
+    },
+    Drain {
+        worker: WorkerId,
+    },
+    Expire {
+        worker: WorkerId,
+        seq: Option<u64>,
+    },
+    Reap {
+        worker: WorkerId,
+    },
+    Dispatch(Vec<DispatchItem>),
+    Route {
+        ring: Revision,
+        events: Vec<PoolEvent>,
+        entries: Vec<EntryId>,
+        jobs: Vec<(JobKey, Option<WorkerId>)>,
+    },
+    Begin {
+        worker: WorkerId,
+        finished: Vec<EntryId>,
+        jobs: Vec<ToBegin>,
+    },
+    Started {
+        worker: WorkerId,
+        items: Vec<StartedItem>,
+    },
+    Release {
+        worker: WorkerId,
+        finished: Vec<EntryId>,
+        items: Vec<ToRelease>,
+    },
+    Take {
+        worker: WorkerId,
+        finished: Vec<EntryId>,
+        items: Vec<TakeItem>,
+    },
+    Owned {
+        worker: WorkerId,
+        after: Option<JobKey>,
+    },
+    OldestEvent {
+        worker: WorkerId,
+    },
+    Stop {
+        repeat: bool,
+        items: Vec<StopItem>,
+    },
+    Notify(Vec<NotifyItem>),
+    /// What became of dispatches.
+    LookUp(Vec<Ticket>),
+    /// Who owns these keys.
+    FindOwners(Vec<JobKey>),
+    Tell(Vec<(DispatchId, Outcome)>),
+    Sweep {
+        kick: bool,
+    },
+    Heartbeats(Option<Vec<WorkerId>>),
+    ReadPool,
+    ClaimPool,
+    RestoreGroup,
+    PruneConsumers,
+    /// `round` tells one read from the next: a new one replaces the one in flight.
+    ReadNode {
+        round: u64,
+        cursors: Cursors,
+    },
+    Shutdown(ShutdownMode),
+    Purge,
+    Cleanup,
+    ForgetNode,
+}
+
+/// The answer to a [`Call`].
+#[derive(Debug)]
+pub(crate) enum Done {
+    Survey(Result<(PoolState, ServerIdentity)>),
+    ServerTime(Result<u64>),
+    Bootstrap {
+        run_id: String,
+        answer: Result<Bootstrapped>,
+    },
+    Recover {
+        run_id: String,
+        answer: Result<Incarnation>,
+    },
+    OpenNormal(Result<Option<WorkerId>>),
+    Join {
+        seating: Seating,
+        answer: Result<Seat>,
+    },
+    Settle {
+        worker: WorkerId,
+        answer: Result<Seat>,
+    },
+    Drain {
+        worker: WorkerId,
+        answer: Result<Member>,
+    },
+    Expire {
+        worker: WorkerId,
+        seq: Option<u64>,
+        answer: Result<Expired>,
+    },
+    Reap {
+        worker: WorkerId,
+        answer: Result<Reaped>,
+    },
+    Dispatch {
+        items: Vec<DispatchItem>,
+        answer: Result<Vec<DispatchReply>>,
+    },
+    Route {
+        events: Vec<PoolEvent>,
+        answer: Result<Vec<RouteReply>>,
+    },
+    Begin {
+        worker: WorkerId,
+        finished: Vec<EntryId>,
+        jobs: Vec<ToBegin>,
+        answer: Result<Vec<BeginReply>>,
+    },
+    Started {
+        worker: WorkerId,
+        items: Vec<StartedItem>,
+        answer: Result<Vec<bool>>,
+    },
+    Release {
+        worker: WorkerId,
+        finished: Vec<EntryId>,
+        items: Vec<ToRelease>,
+        answer: Result<Vec<ReleaseReply>>,
+    },
+    Take {
+        worker: WorkerId,
+        finished: Vec<EntryId>,
+        items: Vec<TakeItem>,
+        answer: Result<Vec<Option<Taken>>>,
+    },
+    Owned {
+        worker: WorkerId,
+        answer: Result<OwnedPage>,
+    },
+    OldestEvent {
+        worker: WorkerId,
+        answer: Result<Option<EntryId>>,
+    },
+    Stop {
+        repeat: bool,
+        items: Vec<StopItem>,
+        answer: Result<Vec<StopReply>>,
+    },
+    Notify(Result<Vec<NotifyReply>>),
+    LookUp {
+        tickets: Vec<Ticket>,
+        answer: Result<Vec<Lookup>>,
+    },
+    FindOwners(Result<Vec<Lookup>>),
+    Tell {
+        outcomes: Vec<(DispatchId, Outcome)>,
+        answer: Result<()>,
+    },
+    Sweep {
+        kick: bool,
+        answer: Result<Swept>,
+    },
+    Heartbeats(Result<BTreeMap<WorkerId, u64>>),
+    ReadPool(Result<Option<Vec<PoolEvent>>>),
+    ClaimPool(Result<Option<Vec<PoolEvent>>>),
+    RestoreGroup(Result<()>),
+    PruneConsumers(Result<()>),
+    ReadNode {
+        round: u64,
+        answer: Result<NodeEvents>,
+    },
+    Shutdown {
+        mode: ShutdownMode,
+        answer: Result<Option<ShutdownFlag>>,
+    },
+    Purge(Result<Vec<(DispatchId, Outcome)>>),
+    Cleanup(Result<u64>),
+    ForgetNode(Result<()>),
+}
+
+/// How many entries one read of a stream takes; an entry has up to 128 jobs.
+pub(crate) const READ_ENTRIES: usize = 8;
+/// How long a read of a stream waits for the first entry.
+pub(crate) const READ_BLOCK: Duration = Duration::from_secs(5);
+/// Jobs per page of a sweep, a reap, a purge or a scan.
+pub(crate) const PAGE: usize = 256;

@@ -1,0 +1,168 @@
+//! How a node leaves its pool, and how a pool ends.
+//!
+//! A node that closes drains all its workers before the first of them hands on a job, so that no job moves
+//! twice. A pool that shuts down is *closing* while what was accepted is begun, then *stopping*: every node ends
+//! its jobs and leaves, and the last one cleans up. Whoever asked may die: any node carries it on.
+
+use std::time::Duration;
+
+use super::call::Call;
+use super::ctx::Ctx;
+use super::effect::Effect;
+use super::input::{Answer, Refused, ReplyTo};
+use super::time::{Time, earliest};
+use crate::id::{DispatchId, JobKey, WorkerId};
+use crate::settings::ShutdownFlag;
+use crate::store::{Outcome, Refusal, Result, ShutdownMode, StoreError};
+
+const STEP: Duration = Duration::from_millis(20);
+
+/// What one node knows and does about ends.
+#[derive(Debug, Default)]
+pub(crate) struct Closing {
+    /// The node is to leave.
+    pub(crate) leaving: bool,
+    closers: Vec<(ReplyTo, Time)>,
+    /// The pool's flag, as last heard of.
+    pub(crate) flag: Option<ShutdownFlag>,
+    to_ask: Option<ShutdownMode>,
+    askers: Vec<(ReplyTo, Time)>,
+    busy: bool,
+    next: Time,
+    purged: bool,
+    /// Nothing to do until the last worker has left.
+    resting: bool,
+    dropped: u64,
+}
+
+impl Closing {
+    pub(crate) fn close(&mut self, to: ReplyTo, deadline: Time) {
+        self.leaving = true;
+        self.closers.push((to, deadline));
+    }
+
+    pub(crate) fn shut_down(&mut self, to: ReplyTo, mode: ShutdownMode, deadline: Time) {
+        self.askers.push((to, deadline));
+        self.to_ask = Some(mode);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.flag.as_ref().is_some_and(ShutdownFlag::is_stopping)
+    }
+
+    /// The pool is another one: its flag is not known.
+    pub(crate) fn reset(&mut self) {
+        self.flag = None;
+        self.purged = false;
+    }
+
+    pub(crate) fn saw_flag(&mut self, flag: Option<ShutdownFlag>) {
+        if flag.is_some() && !self.is_stopping() {
+            self.flag = flag;
+        }
+    }
+
+    pub(crate) fn on_flag(
+        &mut self,
+        ctx: &Ctx,
+        mode: ShutdownMode,
+        answer: Result<Option<ShutdownFlag>>,
+    ) -> Result<()> {
+        self.busy = false;
+        self.next = ctx.now + STEP;
+        self.saw_flag(answer?);
+        if self.to_ask == Some(mode) {
+            self.to_ask = None;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn on_purged(
+        &mut self,
+        ctx: &Ctx,
+        answer: Result<Vec<(DispatchId, Outcome)>>,
+    ) -> Result<Vec<(DispatchId, Outcome)>> {
+        self.busy = false;
+        let outcomes = answer.inspect_err(|_| self.next = ctx.now + STEP)?;
+        self.purged = outcomes.is_empty();
+        self.dropped += outcomes.len() as u64;
+        Ok(outcomes)
+    }
+
+    /// True when the pool is gone.
+    pub(crate) fn on_cleaned(&mut self, ctx: &Ctx, answer: Result<u64>) -> Result<bool> {
+        self.busy = false;
+        self.purged = false;
+        self.next = ctx.now + STEP;
+        match answer {
+            Ok(left) => {
+                self.dropped += left;
+                Ok(true)
+            }
+            Err(StoreError::Refused(Refusal::Members(_))) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Who waits past its deadline learns what is left.
+    pub(crate) fn on_time(
+        &mut self,
+        ctx: &mut Ctx,
+        held: impl Fn() -> Vec<JobKey>,
+        members: impl Fn() -> Vec<WorkerId>,
+    ) {
+        let now = ctx.now;
+        for to in expired(&mut self.closers, now) {
+            ctx.out.push(Effect::Reply { to, answer: Answer::Closed { left: held() } });
+        }
+        for to in expired(&mut self.askers, now) {
+            let (result, left, dropped) = (Err(Refused::Deadline), members(), self.dropped);
+            ctx.out.push(Effect::Reply { to, answer: Answer::ShutDown { result, left, dropped } });
+        }
+    }
+
+    /// `idle`: no worker of this node is left.
+    pub(crate) fn flush(&mut self, ctx: &mut Ctx, idle: bool) {
+        if self.busy || ctx.now < self.next {
+            return;
+        }
+        self.resting = false;
+        let call = match (&self.flag, self.to_ask) {
+            (Some(ShutdownFlag::Stopping { .. }), _) if !self.purged => Call::Purge,
+            (Some(ShutdownFlag::Stopping { .. }), _) if idle => Call::Cleanup,
+            (Some(ShutdownFlag::Stopping { .. }), _) => {
+                self.resting = true;
+                return;
+            }
+            (_, Some(mode)) => Call::Shutdown(mode),
+            (Some(ShutdownFlag::Closing { .. }), None) => Call::Shutdown(ShutdownMode::Advance),
+            (None, None) => return,
+        };
+        self.busy = true;
+        ctx.call(call);
+    }
+
+    /// The pool is gone: whoever asked for that is told, and whoever closes has left it.
+    pub(crate) fn end(&mut self, ctx: &mut Ctx, pool_closed: bool) {
+        for (to, _) in self.closers.drain(..) {
+            ctx.out.push(Effect::Reply { to, answer: Answer::Closed { left: vec![] } });
+        }
+        for (to, _) in self.askers.drain(..) {
+            let result = if pool_closed { Ok(()) } else { Err(Refused::NodeClosed) };
+            let answer = Answer::ShutDown { result, left: vec![], dropped: self.dropped };
+            ctx.out.push(Effect::Reply { to, answer });
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let waits = self.closers.iter().chain(&self.askers).map(|(_, at)| *at).min();
+        let acts = (self.flag.is_some() || self.to_ask.is_some()) && !self.busy && !self.resting;
+        earliest(waits, acts.then_some(self.next))
+    }
+}
+
+fn expired(waiters: &mut Vec<(ReplyTo, Time)>, now: Time) -> Vec<ReplyTo> {
+    let due = waiters.iter().filter(|(_, at)| *at <= now).map(|(to, _)| *to).collect();
+    waiters.retain(|(_, at)| *at > now);
+    due
+}

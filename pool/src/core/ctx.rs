@@ -1,0 +1,67 @@
+//! What every part of the core gets to see of the whole: time, settings, and where its effects go.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::call::Call;
+use super::effect::{Effect, Notice};
+use super::input::{Answer, ReplyTo};
+use super::lease::Timing;
+use super::time::{Jitter, Time};
+use crate::id::{Incarnation, NodeName, WorkerId};
+use crate::settings::Settings;
+
+/// What a node runs with.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) node: NodeName,
+    /// What tells this life of the node from another.
+    pub(crate) nonce: u64,
+    pub(crate) settings: Settings,
+    pub(crate) timing: Timing,
+    /// How long a changed ring must stay as it is before jobs are moved.
+    pub(crate) stable_after: Duration,
+    /// How many jobs of a worker are on the move at once.
+    pub(crate) handoff_parallel: usize,
+    pub(crate) start_timeout: Duration,
+    pub(crate) stop_timeout: Duration,
+    /// How long a cancelled start, and then an aborted handler, may take to end.
+    pub(crate) abort_grace: Duration,
+    /// How many start handlers of a worker run at once.
+    pub(crate) start_permits: usize,
+    /// The store is known to be new: no waiting before the pool opens.
+    pub(crate) assume_fresh: bool,
+}
+
+/// The time, what is known to all, and where effects go.
+#[derive(Debug)]
+pub(crate) struct Ctx {
+    /// The time of this step.
+    pub(crate) now: Time,
+    pub(crate) config: Config,
+    /// The incarnation that steps are sent in; 0 while none is known.
+    pub(crate) incarnation: Incarnation,
+    /// When the lease of each living worker passes its soft deadline, as far as renewals have been heard of.
+    pub(crate) leases: BTreeMap<WorkerId, Time>,
+    pub(crate) jitter: Jitter,
+    pub(crate) out: Vec<Effect>,
+}
+
+impl Ctx {
+    pub(crate) fn call(&mut self, call: Call) {
+        self.out.push(Effect::Call { incarnation: self.incarnation, call });
+    }
+
+    pub(crate) fn report(&mut self, notice: Notice) {
+        self.out.push(Effect::Report(notice));
+    }
+
+    pub(crate) fn reply(&mut self, to: ReplyTo, answer: Answer) {
+        self.out.push(Effect::Reply { to, answer });
+    }
+
+    /// A hint: the handler is checked against the lease itself just before it starts.
+    pub(crate) fn lease_holds(&self, worker: WorkerId) -> bool {
+        self.leases.get(&worker).is_some_and(|&soft_at| self.now < soft_at)
+    }
+}

@@ -1,0 +1,332 @@
+//! The dispatcher: jobs on their way into the pool, and callers that wait for what becomes of them.
+//!
+//! Hints from workers settle most waits; a hint that was lost costs one look at the record, once a second.
+//! Until it is settled or its deadline has passed, a dispatch is sent again whenever it may have been lost, with
+//! the same id: it is accepted at most once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::call::Call;
+use super::ctx::Ctx;
+use super::effect::Effect;
+use super::input::{Answer, ReplyTo};
+use super::lane::Lane;
+use super::time::Time;
+use crate::error::DispatchError;
+use crate::id::DispatchId;
+use crate::record::{Begun, JobState};
+use crate::store::{DispatchItem, DispatchReply, Lookup, Outcome};
+use crate::ticket::Ticket;
+
+const POLL: Duration = Duration::from_secs(1);
+const RETRY: Duration = Duration::from_millis(100);
+
+/// One dispatch that somebody waits for.
+#[derive(Debug)]
+struct Open {
+    ticket: Ticket,
+    /// What to send; `None` for a dispatch that is only waited for.
+    item: Option<DispatchItem>,
+    accepted: bool,
+    /// Waiters for the start; `true`: acceptance is enough.
+    waiters: Vec<(ReplyTo, bool)>,
+    deadline: Time,
+    /// When it is next looked at or sent.
+    next: Time,
+    /// It is in one of the lanes.
+    under_way: bool,
+}
+
+/// The open dispatches of one node.
+#[derive(Debug, Default)]
+pub(crate) struct Dispatching {
+    open: BTreeMap<DispatchId, Open>,
+    timers: BTreeSet<(Time, DispatchId)>,
+    sends: Lane<DispatchItem>,
+    polls: Lane<Ticket>,
+}
+
+impl Dispatching {
+    pub(crate) fn submit(
+        &mut self,
+        ctx: &mut Ctx,
+        to: ReplyTo,
+        item: DispatchItem,
+        started: bool,
+        deadline: Time,
+    ) {
+        let ticket = Ticket { key: item.key.clone(), id: item.id.clone() };
+        if let Some(open) = self.open.get_mut(&ticket.id) {
+            if open.item.as_ref().is_some_and(|i| i.key != item.key || i.hash != item.hash) {
+                return reply(ctx, to, Err(DispatchError::Conflict));
+            }
+            open.waiters.push((to, !started));
+            return;
+        }
+        self.sends.push(item.clone());
+        self.insert(ctx, ticket, Some(item), false, (to, !started), deadline);
+    }
+
+    pub(crate) fn wait(&mut self, ctx: &mut Ctx, to: ReplyTo, ticket: Ticket, deadline: Time) {
+        if let Some(open) = self.open.get_mut(&ticket.id) {
+            open.waiters.push((to, false));
+            return;
+        }
+        self.polls.push(ticket.clone());
+        self.insert(ctx, ticket, None, true, (to, false), deadline);
+    }
+
+    fn insert(
+        &mut self,
+        ctx: &Ctx,
+        ticket: Ticket,
+        item: Option<DispatchItem>,
+        accepted: bool,
+        waiter: (ReplyTo, bool),
+        deadline: Time,
+    ) {
+        let next = deadline.min(ctx.now + POLL);
+        self.timers.insert((next, ticket.id.clone()));
+        let id = ticket.id.clone();
+        self.open.insert(
+            id,
+            Open { ticket, item, accepted, waiters: vec![waiter], deadline, next, under_way: true },
+        );
+    }
+
+    // ---- what comes back
+
+    /// Returns whether the server's clock should be read again.
+    pub(crate) fn on_sent(
+        &mut self,
+        ctx: &mut Ctx,
+        items: &[DispatchItem],
+        replies: Vec<DispatchReply>,
+    ) -> bool {
+        let mut late = false;
+        for (item, answer) in items.iter().zip(replies) {
+            self.is_back(&item.id);
+            match answer {
+                DispatchReply::Accepted => self.accepted(ctx, &item.id),
+                DispatchReply::Exists => self.settle(ctx, &item.id, &Err(DispatchError::JobExists)),
+                DispatchReply::Full => self.settle(ctx, &item.id, &Err(DispatchError::PoolFull)),
+                DispatchReply::Ended => self.settle(ctx, &item.id, &Err(DispatchError::Ended)),
+                DispatchReply::Conflict => self.settle(ctx, &item.id, &Err(DispatchError::Conflict)),
+                DispatchReply::Outcome(outcome) => self.on_outcome(ctx, &item.id, &outcome),
+                DispatchReply::ShuttingDown => self.settle(ctx, &item.id, &Err(DispatchError::ShuttingDown)),
+                DispatchReply::Bad => self.settle(ctx, &item.id, &Err(DispatchError::BadRecord)),
+                DispatchReply::Late => {
+                    late = true;
+                    self.send_later(ctx, &item.id);
+                }
+                DispatchReply::Recovering => self.send_later(ctx, &item.id),
+            }
+        }
+        late
+    }
+
+    pub(crate) fn sent(&mut self) {
+        self.sends.answered();
+    }
+
+    pub(crate) fn send_again(&mut self, now: Time, items: Vec<DispatchItem>) {
+        self.sends.put_back(now, items);
+    }
+
+    fn accepted(&mut self, ctx: &mut Ctx, id: &DispatchId) {
+        let Some(open) = self.open.get_mut(id) else { return };
+        open.accepted = true;
+        let ticket = open.ticket.clone();
+        open.waiters.retain(|&(to, acceptance)| {
+            if acceptance {
+                reply(ctx, to, Ok(ticket.clone()));
+            }
+            !acceptance
+        });
+        if open.waiters.is_empty() {
+            self.forget(id);
+        }
+    }
+
+    fn send_later(&mut self, ctx: &Ctx, id: &DispatchId) {
+        let Some(open) = self.open.get_mut(id) else { return };
+        open.accepted = false;
+        self.timers.remove(&(open.next, id.clone()));
+        open.next = open.deadline.min(ctx.now + RETRY);
+        self.timers.insert((open.next, id.clone()));
+    }
+
+    /// A worker, or whoever ended the job, says what became of it.
+    pub(crate) fn on_outcome(&mut self, ctx: &mut Ctx, id: &DispatchId, outcome: &Outcome) {
+        let result = match outcome.as_str() {
+            "ok" => Ok(()),
+            "stopped" => Err(DispatchError::Stopped),
+            "parked" => Err(DispatchError::Parked),
+            "shutdown" => Err(DispatchError::ShuttingDown),
+            "exists" => Err(DispatchError::JobExists),
+            other => match other.strip_prefix("e:") {
+                Some(error) => Err(DispatchError::StartFailed(error.to_owned())),
+                None => Err(DispatchError::Ended),
+            },
+        };
+        self.settle(ctx, id, &result);
+    }
+
+    pub(crate) fn on_looked_up(
+        &mut self,
+        ctx: &mut Ctx,
+        tickets: &[Ticket],
+        found: Vec<Lookup>,
+        stopping: bool,
+    ) {
+        for (ticket, found) in tickets.iter().zip(found) {
+            let id = &ticket.id;
+            self.is_back(id);
+            match found {
+                Lookup { record: Some(record), .. } if record.id == *id => match (record.begun, record.state)
+                {
+                    (Begun::Started, _) => self.settle(ctx, id, &Ok(())),
+                    (_, JobState::Parked) => self.settle(ctx, id, &Err(DispatchError::Parked)),
+                    _ => {}
+                },
+                Lookup { outcome: Some(outcome), .. } => self.on_outcome(ctx, id, &outcome),
+                Lookup { ended: true, .. } => self.settle(ctx, id, &Err(DispatchError::Ended)),
+                Lookup { bad: true, .. } => self.settle(ctx, id, &Err(DispatchError::BadRecord)),
+                _ if stopping => self.settle(ctx, id, &Err(DispatchError::ShuttingDown)),
+                Lookup { record: Some(_), .. } => {
+                    let sent = self.open.get(id).is_some_and(|open| open.item.is_some());
+                    let error = if sent { DispatchError::JobExists } else { DispatchError::Ended };
+                    self.settle(ctx, id, &Err(error));
+                }
+                Lookup { record: None, .. } => {
+                    let Some(open) = self.open.get_mut(id) else { continue };
+                    if let Some(item) = open.item.clone() {
+                        open.under_way = true;
+                        self.sends.push(item);
+                    } else {
+                        self.settle(ctx, id, &Err(DispatchError::Ended));
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn looked_up(&mut self) {
+        self.polls.answered();
+    }
+
+    pub(crate) fn look_again(&mut self, now: Time, tickets: Vec<Ticket>) {
+        self.polls.put_back(now, tickets);
+    }
+
+    fn settle(&mut self, ctx: &mut Ctx, id: &DispatchId, result: &Result<(), DispatchError>) {
+        let Some(open) = self.forget(id) else { return };
+        for (to, acceptance) in open.waiters {
+            let accepted_by_now = result.is_ok()
+                || matches!(
+                    result,
+                    Err(DispatchError::Stopped
+                        | DispatchError::StartFailed(_)
+                        | DispatchError::Parked
+                        | DispatchError::Ended)
+                );
+            let answer = if acceptance && accepted_by_now { Ok(()) } else { result.clone() };
+            reply(ctx, to, answer.map(|()| open.ticket.clone()));
+        }
+    }
+
+    fn forget(&mut self, id: &DispatchId) -> Option<Open> {
+        let open = self.open.remove(id)?;
+        self.timers.remove(&(open.next, id.clone()));
+        Some(open)
+    }
+
+    /// Whoever still waits is told.
+    pub(crate) fn end(&mut self, ctx: &mut Ctx, error: &DispatchError) {
+        let ids: Vec<_> = self.open.keys().cloned().collect();
+        for id in ids {
+            self.settle(ctx, &id, &Err(error.clone()));
+        }
+        self.sends.clear();
+        self.polls.clear();
+    }
+
+    /// The pool lives in another incarnation: what was accepted may be forgotten, and is sent again.
+    pub(crate) fn resubmit(&mut self) {
+        for open in self.open.values_mut() {
+            if let Some(item) = open.item.clone().filter(|_| open.accepted && !open.under_way) {
+                (open.accepted, open.under_way) = (false, true);
+                self.sends.push(item);
+            }
+        }
+    }
+
+    // ---- what is due
+
+    /// Sends and looks. `may_send`: the pool's phase and incarnation are known.
+    pub(crate) fn flush(&mut self, ctx: &mut Ctx, not_after: impl Fn(Time) -> u64, may_send: bool) {
+        while let Some((at, id)) = self.timers.first().cloned() {
+            if at > ctx.now {
+                break;
+            }
+            self.timers.pop_first();
+            self.on_time(ctx, &id);
+        }
+        if !may_send {
+            return;
+        }
+        if let Some(mut items) = self.sends.batch(ctx.now, |i| i.payload.len() + i.key.as_bytes().len()) {
+            items.retain_mut(|item| {
+                let Some(open) = self.open.get(&item.id) else { return false };
+                item.not_after = not_after(open.deadline);
+                true
+            });
+            if items.is_empty() {
+                self.sends.answered();
+            } else {
+                ctx.call(Call::Dispatch(items));
+            }
+        }
+        if let Some(tickets) = self.polls.batch(ctx.now, |t| t.key.as_bytes().len()) {
+            ctx.call(Call::LookUp(tickets));
+        }
+    }
+
+    fn on_time(&mut self, ctx: &mut Ctx, id: &DispatchId) {
+        let Some(open) = self.open.get_mut(id) else { return };
+        if ctx.now >= open.deadline {
+            let error = DispatchError::Deadline { ticket: open.ticket.clone(), accepted: open.accepted };
+            if let Some(open) = self.open.remove(id) {
+                for (to, _) in open.waiters {
+                    reply(ctx, to, Err(error.clone()));
+                }
+            }
+            return;
+        }
+        open.next = open.deadline.min(ctx.now + POLL);
+        self.timers.insert((open.next, id.clone()));
+        if std::mem::replace(&mut open.under_way, true) {
+            return;
+        }
+        match (&open.item, open.accepted) {
+            (Some(item), false) => self.sends.push(item.clone()),
+            _ => self.polls.push(open.ticket.clone()),
+        }
+    }
+
+    fn is_back(&mut self, id: &DispatchId) {
+        if let Some(open) = self.open.get_mut(id) {
+            open.under_way = false;
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let timer = self.timers.first().map(|(at, _)| *at);
+        [self.sends.deadline(), self.polls.deadline()].into_iter().fold(timer, super::time::earliest)
+    }
+}
+
+fn reply(ctx: &mut Ctx, to: ReplyTo, answer: Result<Ticket, DispatchError>) {
+    ctx.out.push(Effect::Reply { to, answer: Answer::Submitted(answer) });
+}

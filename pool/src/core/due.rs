@@ -1,0 +1,152 @@
+//! What the engine does after each round of inputs: every part that may act does what is due.
+
+use std::time::Duration;
+
+use super::call::Call;
+use super::effect::Effect;
+use super::engine::{End, Engine};
+use super::input::{Answer, Refused};
+use super::phase::Phase;
+use super::time::Time;
+use super::worker::{Door, Worker};
+use crate::error::DispatchError;
+
+/// How often the server's clock is read again.
+const CLOCK_EVERY: Duration = Duration::from_secs(60);
+/// A dispatch's deadline stays this far below the longest that the store honours.
+const CLOCK_MARGIN: Duration = Duration::from_millis(250);
+
+impl Engine {
+    pub(super) fn flush(&mut self) {
+        if self.end != End::No {
+            return;
+        }
+        self.pool.flush(&mut self.ctx);
+        self.attach();
+        let door = self.door();
+        self.flush_workers(door);
+        if matches!(door, Door::Open | Door::Shut) {
+            self.flush_known();
+        }
+        if self.is_normal() {
+            let stopping = self.closing.is_stopping();
+            if !stopping {
+                self.routing.flush(&mut self.ctx, &self.ring);
+            }
+            if self.sweeping.flush(&mut self.ctx) && !stopping {
+                self.routing.claim(&mut self.ctx);
+            }
+        }
+        self.flush_users(matches!(door, Door::Open | Door::Shut));
+        self.finish();
+    }
+
+    fn door(&self) -> Door {
+        match self.pool.phase {
+            Phase::Closed => Door::Gone,
+            Phase::Unknown => Door::Unknown,
+            Phase::Normal if self.closing.flag.is_none() && !self.closing.leaving => Door::Open,
+            Phase::Normal | Phase::Recovering { .. } => Door::Shut,
+        }
+    }
+
+    fn flush_workers(&mut self, door: Door) {
+        let stopping = self.closing.is_stopping();
+        for worker in self.workers.values_mut() {
+            if stopping {
+                worker.stop_all(&mut self.ctx);
+            }
+            worker.flush(&mut self.ctx, &self.ring, door);
+        }
+        // A node that leaves takes all its workers out of the ring before the first job moves: so none moves twice.
+        let together = self.closing.leaving && !self.workers.values().all(Worker::is_out_of_ring);
+        if !together {
+            for worker in self.workers.values_mut() {
+                if worker.hand_on(&mut self.ctx) {
+                    worker.flush(&mut self.ctx, &self.ring, door);
+                }
+            }
+        }
+    }
+
+    /// What may be done once the incarnation is known, in either phase.
+    fn flush_known(&mut self) {
+        let normal = self.is_normal();
+        let ctx = &mut self.ctx;
+        self.liveness.flush(ctx, &self.members, normal);
+        let reads = self.workers.values().filter(|w| w.jobs.has_room());
+        self.reading.flush(ctx, reads.filter_map(|w| Some((w.member_id()?, w.jobs.intake.cursor()))));
+        if !self.clock.busy && ctx.now >= self.clock.next {
+            self.clock.busy = true;
+            self.clock.next = ctx.now + CLOCK_EVERY;
+            ctx.call(Call::ServerTime);
+        }
+        if !self.tells.busy && !self.tells.queue.is_empty() {
+            self.tells.busy = true;
+            let count = self.tells.queue.len().min(512);
+            ctx.call(Call::Tell(self.tells.queue.drain(..count).collect()));
+        }
+        self.closing.flush(ctx, self.workers.values().all(Worker::is_gone));
+    }
+
+    fn flush_users(&mut self, known: bool) {
+        let now = self.ctx.now;
+        let (read, ms) = self.clock.read.unwrap_or_default();
+        let now_ms = ms + now.since(read).as_millis() as u64;
+        let longest = self.ctx.config.settings.max_dispatch_deadline.saturating_sub(CLOCK_MARGIN);
+        let not_after = |deadline: Time| now_ms + deadline.since(now).min(longest).as_millis() as u64;
+        let clock_known = self.clock.read.is_some();
+        self.dispatching.flush(&mut self.ctx, not_after, known && clock_known);
+        self.requests.flush(&mut self.ctx, known);
+        let (workers, members) = (&self.workers, &self.members);
+        let held = || workers.values().flat_map(|w| w.jobs.held.keys().cloned()).collect();
+        let left = || members.entries.keys().copied().collect();
+        self.closing.on_time(&mut self.ctx, held, left);
+    }
+
+    /// Tells who waits for the pool, once it is known whether this node may be part of it.
+    fn attach(&mut self) {
+        let here = self.pool.incarnation.is_some() && self.settings.incarnation == self.pool.incarnation;
+        if self.attaching.is_empty() || !here {
+            return;
+        }
+        let ours = self.ctx.config.settings.fields();
+        let differs = |(name, ours): (&'static str, String)| {
+            let theirs = self.settings.fields.get(name)?.clone();
+            (theirs != ours).then(|| Refused::Setting { name: name.into(), theirs, ours })
+        };
+        let refusal = ours.into_iter().find_map(differs);
+        let answer = match refusal {
+            Some(refusal) => Err(refusal),
+            None if self.closing.flag.is_some() && self.liveness.saw_life => Err(Refused::ShuttingDown),
+            None if self.closing.flag.is_none() && self.is_normal() && self.renewed => {
+                self.pool.attached();
+                Ok(())
+            }
+            None => return,
+        };
+        for to in self.attaching.drain(..) {
+            self.ctx.reply(to, Answer::Attached(answer.clone()));
+        }
+    }
+
+    /// Ends the engine once nothing of this node is left in the pool, or of the pool.
+    fn finish(&mut self) {
+        let gone = self.workers.values().all(Worker::is_gone);
+        let closed = self.pool.phase == Phase::Closed;
+        if self.end == End::No && gone && (closed || self.closing.leaving && self.liveness.is_idle()) {
+            self.end = End::Forgetting;
+            self.ctx.call(Call::ForgetNode);
+        }
+    }
+
+    /// The node's last call was answered, or was not.
+    pub(super) fn on_forgotten(&mut self) {
+        self.end = End::Ended;
+        let closed = self.pool.phase == Phase::Closed;
+        self.dispatching.end(&mut self.ctx, &DispatchError::NodeClosed);
+        self.requests.end(&mut self.ctx, &Refused::NodeClosed);
+        self.closing.end(&mut self.ctx, closed);
+        self.ctx.out.push(Effect::End);
+    }
+}

@@ -1,0 +1,83 @@
+//! Everything that the engine may do to the world: the specification of the shell.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::call::Call;
+use super::input::{Answer, LocalWorker, ReplyTo};
+use super::time::Time;
+use crate::id::{DispatchId, Incarnation, JobKey, Revision, Token, WorkerId};
+use crate::stop::StopReason;
+use crate::store::StoreError;
+
+/// One thing to do. Effects of one step are performed in order; calls run concurrently.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    /// Call the store; the answer comes back as [`Input::Done`](super::input::Input::Done).
+    Call { incarnation: Incarnation, call: Call },
+    /// Steps go to the server process `run_id` from now on, and to no other.
+    Bless(String),
+    /// The maps should be at these revisions by now.
+    Expect { incarnation: Incarnation, members: Revision, settings: Revision },
+    /// Renew in this incarnation from now on: the node's stream, and the leases that are held in it.
+    Renew { incarnation: Incarnation },
+    /// Renew this worker's lease, which counts from `from`, in this incarnation.
+    Hold { incarnation: Incarnation, worker: WorkerId, from: Time },
+    /// Stop renewing it; nothing of it runs.
+    Drop { worker: WorkerId },
+    /// Stop renewing it; ask all its handlers to end, and abort them at the lease's hard deadline.
+    Fence { worker: WorkerId },
+    /// Run the start handler.
+    Start { local: LocalWorker, worker: WorkerId, job: Box<NewJob> },
+    /// Fire the job's cancellation, then run the stop handler, after whatever handler runs now.
+    Stop { worker: WorkerId, key: JobKey, token: Token, why: StopReason },
+    /// Fire the job's cancellation only.
+    Cancel { worker: WorkerId, key: JobKey, token: Token },
+    /// Hand notifications to the handler, in order.
+    Deliver { worker: WorkerId, key: JobKey, token: Token, bodies: Vec<Bytes> },
+    /// Abort whatever handler of the job runs; the end comes back when it has ended.
+    Abort { worker: WorkerId, key: JobKey, token: Token },
+    /// The worker has this id now; `None`: it has left for good.
+    Seated { local: LocalWorker, worker: Option<WorkerId> },
+    /// Answer a command.
+    Reply { to: ReplyTo, answer: Answer },
+    /// Tell whoever watches.
+    Report(Notice),
+    /// The engine has ended: the node has left its pool, or the pool is gone.
+    End,
+}
+
+/// A job to start.
+#[derive(Clone, Debug)]
+pub(crate) struct NewJob {
+    pub(crate) key: JobKey,
+    pub(crate) token: Token,
+    pub(crate) id: DispatchId,
+    pub(crate) envelope: Bytes,
+    pub(crate) attempts: u32,
+    pub(crate) created_ms: u64,
+}
+
+/// What an operator should hear of.
+#[derive(Debug)]
+pub(crate) enum Notice {
+    /// A pool was created, or entered phase R after a sign of data loss.
+    Recovering { incarnation: Incarnation, wait: Duration },
+    /// Phase R has ended.
+    Normal { incarnation: Incarnation },
+    /// The store did not do something; it is tried again.
+    Trouble(StoreError),
+    /// A worker was seen dead and expired.
+    Expired { worker: WorkerId },
+    /// A worker of this node has lost its lease or its pool.
+    Fenced { worker: WorkerId, jobs: usize },
+    /// The record of a job does not parse.
+    BadRecord { key: JobKey },
+    /// A handler's stop returned an error; the job has ended all the same.
+    StopFailed { key: JobKey, error: String },
+    /// A handler does not end: its job is kept.
+    Stuck { key: JobKey, token: Token },
+    /// A job was parked.
+    Parked { key: JobKey, error: String },
+}

@@ -1,0 +1,259 @@
+//! How jobs start, are asked to end, and leave a worker's hands (the second half of [`Jobs`]).
+
+use std::time::Duration;
+
+use tenure_streaming::EntryId;
+
+use super::call::Call;
+use super::ctx::Ctx;
+use super::effect::{Effect, Notice};
+use super::held::{Order, Phase, back_off, release_of};
+use super::jobs::Jobs;
+use super::time::{Time, earliest};
+use crate::id::{JobKey, NodeName, Token};
+use crate::stop::StopReason;
+use crate::store::{ReleaseItem, ReleaseMode, StartedItem, TakeItem};
+
+impl Jobs {
+    /// Starts what waits, as far as permits go.
+    pub(super) fn start_waiting(&mut self, ctx: &mut Ctx) {
+        while self.starting < ctx.config.start_permits {
+            let Some((key, token)) = self.to_start.pop_front() else { return };
+            let Some(held) = self.held.get_mut(&key).filter(|h| h.token == token) else { continue };
+            if !matches!(held.phase, Phase::Waiting(_)) {
+                continue;
+            }
+            let Phase::Waiting(job) = std::mem::replace(&mut held.phase, Phase::Starting) else { continue };
+            self.starting += 1;
+            self.timers.insert((ctx.now + ctx.config.start_timeout, key, token));
+            ctx.out.push(Effect::Start { local: self.local, worker: self.worker, job });
+        }
+    }
+
+    pub(super) fn on_started(&mut self, ctx: &mut Ctx, key: &JobKey) {
+        let Some(held) = self.held.get_mut(key) else { return };
+        if matches!(held.phase, Phase::Starting) {
+            self.starting -= 1;
+        }
+        held.phase = Phase::Running;
+        let ending = held.order.as_ref().map(|o| o.why);
+        if matches!(ending, None | Some(StopReason::Moved | StopReason::Draining)) {
+            let tell = if held.started_before { None } else { held.waiting_node() };
+            self.starteds.push(StartedItem { key: key.clone(), token: held.token, tell });
+            held.started_before = true;
+        }
+        match ending {
+            Some(why) => self.run_stop(ctx, key, why),
+            None => self.fetch(key),
+        }
+    }
+
+    /// Asks for the notifications of a running job, if some may wait and no fetch is under way.
+    pub(super) fn fetch(&mut self, key: &JobKey) {
+        let Some(held) = self.held.get_mut(key) else { return };
+        if held.notes.wanted
+            && !held.notes.busy
+            && held.order.is_none()
+            && matches!(held.phase, Phase::Running)
+        {
+            held.notes.wanted = false;
+            held.notes.busy = true;
+            self.takes.push(TakeItem { key: key.clone(), token: held.token, ack: held.notes.ack });
+        }
+    }
+
+    /// Asks a held job to end.
+    pub(crate) fn order(&mut self, ctx: &mut Ctx, key: &JobKey, order: Order) {
+        let Some(held) = self.held.get_mut(key) else { return };
+        let why = order.why;
+        let known = held.order.as_ref().map(|o| o.why);
+        held.add_order(order);
+        let (worker, token) = (self.worker, held.token);
+        match held.phase {
+            Phase::Waiting(_) => self.end_as_ordered(ctx, key),
+            Phase::Starting if !matches!(why, StopReason::Moved | StopReason::Draining) => {
+                held.phase = Phase::Stopping;
+                self.starting -= 1;
+                self.timers.insert((ctx.now + ctx.config.stop_timeout, key.clone(), token));
+                ctx.out.push(Effect::Cancel { worker, key: key.clone(), token });
+            }
+            Phase::Running if known.is_none() => self.run_stop(ctx, key, why),
+            Phase::Starting | Phase::Running | Phase::Stopping | Phase::Aborting => {}
+        }
+    }
+
+    fn run_stop(&mut self, ctx: &mut Ctx, key: &JobKey, why: StopReason) {
+        let Some(held) = self.held.get_mut(key) else { return };
+        held.phase = Phase::Stopping;
+        let (worker, token) = (self.worker, held.token);
+        self.timers.insert((ctx.now + ctx.config.stop_timeout, key.clone(), token));
+        ctx.out.push(Effect::Stop { worker, key: key.clone(), token, why });
+    }
+
+    /// Start and stop handlers that take too long are cancelled, then aborted; one that does not end even so
+    /// keeps its job, and is reported.
+    pub(crate) fn on_time(&mut self, ctx: &mut Ctx) {
+        while let Some((at, key, token)) = self.timers.first().cloned() {
+            if at > ctx.now {
+                return;
+            }
+            self.timers.pop_first();
+            let Some(held) = self.held.get_mut(&key).filter(|h| h.token == token) else { continue };
+            let worker = self.worker;
+            match held.phase {
+                Phase::Starting => {
+                    held.add_order(Order { why: StopReason::StartTimeout, tell: None, entries: vec![] });
+                    held.phase = Phase::Stopping;
+                    self.starting -= 1;
+                    self.timers.insert((ctx.now + ctx.config.abort_grace, key.clone(), token));
+                    ctx.out.push(Effect::Cancel { worker, key, token });
+                }
+                Phase::Stopping => {
+                    held.phase = Phase::Aborting;
+                    self.timers.insert((ctx.now + ctx.config.abort_grace, key.clone(), token));
+                    ctx.out.push(Effect::Abort { worker, key, token });
+                }
+                Phase::Aborting => ctx.report(Notice::Stuck { key, token }),
+                Phase::Waiting(_) | Phase::Running => {}
+            }
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let lanes = [
+            self.begins.deadline(),
+            self.starteds.deadline(),
+            self.releases.deadline(),
+            self.takes.deadline(),
+        ];
+        lanes.into_iter().fold(self.timers.first().map(|(at, ..)| *at), earliest)
+    }
+
+    /// The handler has ended after it was asked to.
+    pub(super) fn end_as_ordered(&mut self, ctx: &mut Ctx, key: &JobKey) {
+        let Some(held) = self.held.get(key) else { return };
+        let why = held.order.as_ref().map_or(StopReason::LeaseLost, |o| o.why);
+        let (mode, result) = release_of(why);
+        let failed = mode == ReleaseMode::Fail;
+        let delay = if failed { ctx.jitter.stretch(back_off(held.attempts)) } else { Duration::ZERO };
+        self.give_up(key, mode, delay, result.into());
+    }
+
+    /// The handler has ended, or never ran: the job leaves this worker's hands.
+    pub(super) fn give_up(&mut self, key: &JobKey, mode: ReleaseMode, delay: Duration, result: String) {
+        let Some(held) = self.held.remove(key) else { return };
+        if matches!(held.phase, Phase::Starting) {
+            self.starting -= 1;
+        }
+        let tell = if held.started_before { None } else { held.waiting_node() };
+        let (key, token) = (key.clone(), held.token);
+        let mut item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
+        let Some(order) = held.order else {
+            self.push_release(item, Vec::new());
+            return;
+        };
+        match order.why {
+            StopReason::LeaseLost => {
+                self.released.push(item.key);
+                return;
+            }
+            StopReason::Stopped | StopReason::Shutdown if mode != ReleaseMode::Delete => {
+                (item.mode, item.delay) = (ReleaseMode::Delete, Duration::ZERO);
+                item.result = release_of(order.why).1.into();
+            }
+            StopReason::Moved | StopReason::Draining if mode == ReleaseMode::Refuse => {
+                (item.mode, item.delay) = (ReleaseMode::HandOff, Duration::ZERO);
+            }
+            _ => {}
+        }
+        item.tell_stopper = order.tell;
+        self.push_release(item, order.entries);
+    }
+
+    /// Gives back a job that was not started here.
+    pub(super) fn hand_back(
+        &mut self,
+        key: JobKey,
+        token: Token,
+        tell: Option<NodeName>,
+        entries: Vec<EntryId>,
+    ) {
+        let (mode, delay, result) = (ReleaseMode::HandOff, Duration::ZERO, String::new());
+        self.push_release(ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result }, entries);
+    }
+
+    /// Ends a job that is to stop and does not run here.
+    pub(super) fn release_for_stopper(
+        &mut self,
+        key: JobKey,
+        token: Token,
+        tell_stopper: Option<NodeName>,
+        entries: Vec<EntryId>,
+    ) {
+        let (mode, delay, result) = (ReleaseMode::Delete, Duration::ZERO, String::new());
+        self.push_release(ReleaseItem { key, token, mode, delay, tell: None, tell_stopper, result }, entries);
+    }
+
+    /// Gives back a job that the store says is this worker's and that does not run here.
+    pub(crate) fn disown(&mut self, key: JobKey, token: Token) {
+        self.hand_back(key, token, None, Vec::new());
+    }
+
+    fn push_release(&mut self, item: ReleaseItem, entries: Vec<EntryId>) {
+        self.releasing.insert((item.key.clone(), item.token));
+        self.releases.push((item, entries));
+    }
+
+    /// Asks all jobs to end, and from now on hands on what comes.
+    pub(crate) fn leave(&mut self, ctx: &mut Ctx, why: StopReason) {
+        self.leaving = Some(why);
+        let keys: Vec<_> = self.held.keys().cloned().collect();
+        for key in keys {
+            self.order(ctx, &key, Order { why, tell: None, entries: vec![] });
+        }
+    }
+
+    /// The worker is no member any more: nothing is sent for it, and its handlers are on their way out.
+    pub(crate) fn fence(&mut self, ctx: &mut Ctx) {
+        self.leave(ctx, StopReason::LeaseLost);
+        self.begins.clear();
+        self.starteds.clear();
+        self.releases.clear();
+        self.takes.clear();
+        self.beginning.clear();
+        self.releasing.clear();
+    }
+
+    /// Sends what is ready: one call per lane.
+    pub(crate) fn flush(&mut self, ctx: &mut Ctx) {
+        let worker = self.worker;
+        if let Some(items) =
+            self.releases.batch(ctx.now, |(item, _)| item.key.as_bytes().len() + item.result.len())
+        {
+            for entry in items.iter().flat_map(|(_, entries)| entries) {
+                self.intake.answered(*entry);
+            }
+            let finished = self.intake.take_handled();
+            ctx.call(Call::Release { worker, finished, items });
+        }
+        let mut jobs = self.begins.batch(ctx.now, |(key, ..)| key.as_bytes().len());
+        if jobs.is_none() && self.intake.has_handled() && self.begins.is_idle() && self.takes.is_idle() {
+            self.begins.occupy();
+            jobs = Some(Vec::new());
+        }
+        if let Some(jobs) = jobs {
+            for entry in jobs.iter().filter_map(|(_, _, entry)| *entry) {
+                self.intake.answered(entry);
+            }
+            let finished = self.intake.take_handled();
+            ctx.call(Call::Begin { worker, finished, jobs });
+        }
+        if let Some(items) = self.starteds.batch(ctx.now, |item| item.key.as_bytes().len()) {
+            ctx.call(Call::Started { worker, items });
+        }
+        if let Some(items) = self.takes.batch(ctx.now, |item| item.key.as_bytes().len()) {
+            let finished = self.intake.take_handled();
+            ctx.call(Call::Take { worker, finished, items });
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! The engine of one node: hands each input to the part that it concerns, then lets every part do what is due.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::call::Call;
+use super::closing::Closing;
+use super::ctx::{Config, Ctx};
+use super::dispatching::Dispatching;
+use super::effect::{Effect, Notice};
+use super::input::{Answer, Command, Input, LocalWorker, Refused, ReplyTo};
+use super::liveness::Liveness;
+use super::phase::{Change, Phase, PoolPhase};
+use super::reading::Reading;
+use super::requests::Requests;
+use super::ring::Ring;
+use super::routing::Routing;
+use super::sweeping::Sweeping;
+use super::time::{Jitter, Time, earliest};
+use super::worker::Worker;
+use crate::error::DispatchError;
+use crate::id::{DispatchId, Incarnation, WorkerId};
+use crate::member::{MemberState, Members};
+use crate::settings::StoredSettings;
+use crate::store::{Outcome, Renewal, Result, StoreError};
+
+/// All of one node's decisions.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(super) ctx: Ctx,
+    pub(super) pool: PoolPhase,
+    pub(super) members: Arc<Members>,
+    pub(super) settings: Arc<StoredSettings>,
+    pub(super) ring: Ring,
+    pub(super) workers: BTreeMap<LocalWorker, Worker>,
+    pub(super) routing: Routing,
+    pub(super) reading: Reading,
+    pub(super) liveness: Liveness,
+    pub(super) sweeping: Sweeping,
+    pub(super) dispatching: Dispatching,
+    pub(super) requests: Requests,
+    pub(super) closing: Closing,
+    pub(super) attaching: Vec<ReplyTo>,
+    /// A renewal was answered in this incarnation.
+    pub(super) renewed: bool,
+    pub(super) clock: Clock,
+    pub(super) tells: Tells,
+    pub(super) end: End,
+}
+
+/// The server's clock, as far as it was read.
+#[derive(Debug, Default)]
+pub(super) struct Clock {
+    pub(super) read: Option<(Time, u64)>,
+    pub(super) busy: bool,
+    pub(super) next: Time,
+}
+
+/// Outcomes that other nodes are to hear of.
+#[derive(Debug, Default)]
+pub(super) struct Tells {
+    pub(super) queue: Vec<(DispatchId, Outcome)>,
+    pub(super) busy: bool,
+}
+
+/// How far the engine's own end has come.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum End {
+    No,
+    Forgetting,
+    Ended,
+}
+
+impl Engine {
+    pub(crate) fn new(config: Config, seed: u64) -> Self {
+        let members = Arc::new(Members::default());
+        let ring = Ring::new(&members, &config.settings);
+        let ctx = Ctx {
+            now: Time(0),
+            config,
+            incarnation: Incarnation(0),
+            leases: BTreeMap::new(),
+            jitter: Jitter::new(seed),
+            out: Vec::new(),
+        };
+        Self {
+            ctx,
+            pool: PoolPhase::new(),
+            members,
+            settings: Arc::default(),
+            ring,
+            workers: BTreeMap::new(),
+            routing: Routing::default(),
+            reading: Reading::default(),
+            liveness: Liveness::default(),
+            sweeping: Sweeping::default(),
+            dispatching: Dispatching::default(),
+            requests: Requests::default(),
+            closing: Closing::default(),
+            attaching: Vec::new(),
+            renewed: false,
+            clock: Clock::default(),
+            tells: Tells::default(),
+            end: End::No,
+        }
+    }
+
+    /// Takes in what has happened, and says what to do. `now` is taken after the last of the inputs.
+    pub(crate) fn step(&mut self, now: Time, inputs: impl IntoIterator<Item = Input>) -> Vec<Effect> {
+        self.ctx.now = now;
+        for input in inputs {
+            let result = self.take(input);
+            self.judge(result);
+        }
+        self.flush();
+        std::mem::take(&mut self.ctx.out)
+    }
+
+    /// When [`step`](Self::step) is to be called again, if nothing happens before.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        if self.end != End::No {
+            return None;
+        }
+        let known = self.pool.incarnation.is_some() && self.pool.phase != Phase::Unknown;
+        let normal = self.is_normal();
+        let parts = [
+            self.pool.deadline(),
+            normal.then(|| self.sweeping.deadline()).flatten(),
+            normal.then(|| self.routing.deadline()).flatten(),
+            known.then(|| self.liveness.deadline()).flatten(),
+            known.then(|| self.reading.deadline()).flatten(),
+            (known && !self.clock.busy).then_some(self.clock.next),
+            self.dispatching.deadline(),
+            self.requests.deadline(),
+            self.closing.deadline(),
+        ];
+        let workers = self.workers.values().map(Worker::deadline);
+        parts.into_iter().chain(workers).fold(None, earliest)
+    }
+
+    pub(super) fn is_normal(&self) -> bool {
+        self.pool.phase == Phase::Normal
+    }
+
+    fn take(&mut self, input: Input) -> Result<()> {
+        match input {
+            Input::Woke => {}
+            Input::Done(done) => return self.on_done(*done),
+            Input::Members(members) => self.on_members(members),
+            Input::Settings(settings) => {
+                self.settings = settings;
+                self.see_flag();
+            }
+            Input::Renewed { workers, answer } => return self.on_renewed(&workers, answer),
+            Input::LeaseLost(id) => {
+                if let Some(worker) = self.workers.values_mut().find(|w| w.member_id() == Some(id)) {
+                    worker.fence(&mut self.ctx);
+                }
+            }
+            Input::Handler { worker, key, token, event } => {
+                if let Some(worker) = self.workers.values_mut().find(|w| w.jobs.worker == worker) {
+                    worker.jobs.on_handler(&mut self.ctx, &key, token, event);
+                }
+            }
+            Input::Command(command) => self.on_command(command),
+        }
+        Ok(())
+    }
+
+    fn see_flag(&mut self) {
+        if self.settings.incarnation.is_some() && self.settings.incarnation == self.pool.incarnation {
+            self.closing.saw_flag(self.settings.flag());
+        }
+    }
+
+    fn on_members(&mut self, members: Arc<Members>) {
+        if members.incarnation.is_none() || members.incarnation != self.pool.incarnation {
+            self.members = members;
+            return;
+        }
+        self.members = members;
+        let ring = Ring::new(&self.members, &self.ctx.config.settings);
+        let changed = !ring.places_like(&self.ring);
+        self.ring = ring;
+        for worker in self.workers.values_mut() {
+            let member = self.members.entries.get(&worker.jobs.worker);
+            worker.on_member(&mut self.ctx, member, changed);
+        }
+    }
+
+    fn on_renewed(&mut self, workers: &[WorkerId], answer: Result<Renewal>) -> Result<()> {
+        let renewal = answer?;
+        self.renewed = true;
+        if let Some(incarnation) = self.pool.incarnation {
+            let (members, settings) = (renewal.members, renewal.settings);
+            if members != self.members.revision || settings != self.settings.revision {
+                self.ctx.out.push(Effect::Expect { incarnation, members, settings });
+            }
+            if self.pool.saw_members(members) {
+                self.pool.phase = Phase::Unknown;
+            }
+        }
+        self.closing.saw_flag(renewal.flag);
+        for (&id, state) in workers.iter().zip(&renewal.states) {
+            let Some(worker) = self.workers.values_mut().find(|w| w.member_id() == Some(id)) else {
+                continue;
+            };
+            match state {
+                None => worker.fence(&mut self.ctx),
+                Some(MemberState::Up | MemberState::Standby | MemberState::Draining) => {
+                    self.ctx.call(Call::OldestEvent { worker: id });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The soft deadlines of the leases, as the lease thread knows them.
+    pub(crate) fn set_leases(&mut self, leases: BTreeMap<WorkerId, Time>) {
+        self.ctx.leases = leases;
+    }
+
+    fn on_command(&mut self, command: Command) {
+        let closed = self.end != End::No || self.pool.phase == Phase::Closed;
+        let leaving = self.closing.leaving;
+        let ctx = &mut self.ctx;
+        match command {
+            Command::Attach { reply } => self.attaching.push(reply),
+            Command::AddWorker { reply, local, meta } => {
+                if closed || leaving {
+                    ctx.reply(reply, Answer::WorkerAdded(Err(Refused::NodeClosed)));
+                } else {
+                    self.workers.insert(local, Worker::new(local, meta, Some(reply)));
+                }
+            }
+            Command::Submit { reply, item, started, deadline } => {
+                if closed || leaving {
+                    ctx.reply(reply, Answer::Submitted(Err(DispatchError::NodeClosed)));
+                } else {
+                    self.dispatching.submit(ctx, reply, item, started, deadline);
+                }
+            }
+            Command::Wait { reply, ticket, deadline } => self.dispatching.wait(ctx, reply, ticket, deadline),
+            Command::StopJob { reply, key, deadline } => self.requests.stop(reply, key, deadline),
+            Command::Notify { reply, key, body, deadline } => {
+                self.requests.notify(reply, key, body, &self.ring, deadline);
+            }
+            Command::DrainWorker { reply, local } => match self.workers.get_mut(&local) {
+                Some(worker) => worker.drain(ctx, Some(reply)),
+                None => ctx.reply(reply, Answer::Drained(Ok(()))),
+            },
+            Command::Close { reply, deadline } => {
+                self.closing.close(reply, deadline);
+                for worker in self.workers.values_mut() {
+                    worker.drain(ctx, None);
+                }
+            }
+            Command::Shutdown { reply, mode, deadline } => self.closing.shut_down(reply, mode, deadline),
+        }
+    }
+
+    /// What a refusal or a failure says of the pool as a whole.
+    fn judge(&mut self, result: Result<()>) {
+        if let Err(error) = result {
+            let change = self.pool.doubt(&self.ctx, &error);
+            if !matches!(error, StoreError::Refused(_)) {
+                self.ctx.report(Notice::Trouble(error));
+            }
+            self.on_change(change);
+        }
+    }
+
+    pub(super) fn on_change(&mut self, change: Change) {
+        match change {
+            Change::Nothing => {}
+            Change::Incarnation => {
+                self.ctx.incarnation = self.pool.incarnation.unwrap_or_default();
+                for worker in self.workers.values_mut() {
+                    worker.fence(&mut self.ctx);
+                }
+                self.renewed = false;
+                self.clock.next = self.ctx.now;
+                self.routing.reset();
+                self.reading.reset();
+                self.liveness.reset();
+                self.closing.reset();
+                self.dispatching.resubmit();
+                self.see_flag();
+                self.on_members(self.members.clone());
+            }
+            Change::Normal { opened } => {
+                self.liveness.reset();
+                if opened {
+                    self.sweeping.kick();
+                }
+            }
+            Change::Closed => {
+                if self.attaching.is_empty() {
+                    self.on_pool_closed();
+                } else {
+                    self.pool.start_over();
+                }
+            }
+        }
+    }
+
+    pub(super) fn on_pool_closed(&mut self) {
+        self.pool.phase = Phase::Closed;
+        self.dispatching.end(&mut self.ctx, &DispatchError::ShuttingDown);
+        self.requests.end(&mut self.ctx, &Refused::PoolClosed);
+        for worker in self.workers.values_mut() {
+            worker.pool_gone(&mut self.ctx);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! One job in a worker's hands, from its begin to its release.
+
+use std::time::Duration;
+
+use tenure_streaming::EntryId;
+
+use super::effect::NewJob;
+use crate::id::{DispatchId, NodeName, Token};
+use crate::record::{Begun, Record};
+use crate::stop::StopReason;
+use crate::store::ReleaseMode;
+
+/// Where a held job is.
+#[derive(Debug)]
+pub(crate) enum Phase {
+    /// Begun; waits for its turn to start.
+    Waiting(Box<NewJob>),
+    /// The start handler runs.
+    Starting,
+    /// Started.
+    Running,
+    /// The stop handler runs, or the start handler has been cancelled.
+    Stopping,
+    /// Aborted; has not ended yet.
+    Aborting,
+}
+
+/// Why and how a held job is to end.
+#[derive(Debug)]
+pub(crate) struct Order {
+    pub(crate) why: StopReason,
+    /// The node that waits for the stop.
+    pub(crate) tell: Option<NodeName>,
+    /// Entries of the worker's stream that the release answers.
+    pub(crate) entries: Vec<EntryId>,
+}
+
+/// The notifications of a held job: fetched, delivered and acknowledged in turn.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    /// Some may wait that the fetch under way does not bring.
+    pub(crate) wanted: bool,
+    /// A fetch or a delivery is under way.
+    pub(crate) busy: bool,
+    /// All below this number have been delivered.
+    pub(crate) ack: u64,
+}
+
+/// One job in a worker's hands.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) token: Token,
+    pub(crate) id: DispatchId,
+    pub(crate) mix: u32,
+    pub(crate) attempts: u32,
+    pub(crate) started_before: bool,
+    pub(crate) phase: Phase,
+    pub(crate) order: Option<Order>,
+    pub(crate) notes: Notes,
+}
+
+impl Held {
+    pub(crate) fn new(record: &Record, job: NewJob, waiting: bool) -> Self {
+        Self {
+            token: record.token,
+            id: record.id.clone(),
+            mix: record.mix,
+            attempts: record.attempts,
+            started_before: record.begun == Begun::Started,
+            phase: Phase::Waiting(Box::new(job)),
+            order: None,
+            notes: Notes { wanted: waiting, ..Notes::default() },
+        }
+    }
+
+    /// The node that waits for the dispatch's outcome, as far as it is a name.
+    pub(crate) fn waiting_node(&self) -> Option<NodeName> {
+        NodeName::new(self.id.node()).ok()
+    }
+
+    /// Adds an order to the one there is. The more urgent reason counts.
+    pub(crate) fn add_order(&mut self, order: Order) {
+        let Some(present) = &mut self.order else {
+            self.order = Some(order);
+            return;
+        };
+        if urgency(order.why) > urgency(present.why) {
+            present.why = order.why;
+        }
+        present.tell = order.tell.or(present.tell.take());
+        present.entries.extend(order.entries);
+    }
+}
+
+fn urgency(why: StopReason) -> u8 {
+    match why {
+        StopReason::Moved => 0,
+        StopReason::Draining => 1,
+        StopReason::StartTimeout => 2,
+        StopReason::Stopped => 3,
+        StopReason::Shutdown => 4,
+        StopReason::LeaseLost => 5,
+    }
+}
+
+/// How a job that has ended for this reason is released, and with which result.
+pub(crate) fn release_of(why: StopReason) -> (ReleaseMode, &'static str) {
+    match why {
+        StopReason::Moved | StopReason::Draining | StopReason::LeaseLost => (ReleaseMode::HandOff, ""),
+        StopReason::StartTimeout => (ReleaseMode::Fail, "the start took too long"),
+        StopReason::Stopped => (ReleaseMode::Delete, ""),
+        StopReason::Shutdown => (ReleaseMode::Delete, "shutdown"),
+    }
+}
+
+/// The pause before a failed or refused job is tried again: 1 s, doubled with each attempt, at most 60 s.
+pub(crate) fn back_off(attempts: u32) -> Duration {
+    Duration::from_secs(1 << attempts.saturating_sub(1).min(6)).min(Duration::from_secs(60))
+}

@@ -1,0 +1,160 @@
+//! Everything that reaches the engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::call::Done;
+use super::time::Time;
+use crate::error::DispatchError;
+use crate::id::{JobKey, Token, WorkerId};
+use crate::member::Members;
+use crate::settings::StoredSettings;
+use crate::store::{DispatchItem, Renewal, ShutdownMode, StoreError};
+use crate::ticket::Ticket;
+
+/// Where the answer to a command goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ReplyTo(pub(crate) u64);
+
+/// A worker of this node, whatever its id in the pool is at the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct LocalWorker(pub(crate) u32);
+
+/// Something that happened.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// The engine's deadline has passed.
+    Woke,
+    /// A call was answered.
+    Done(Box<Done>),
+    /// The members changed.
+    Members(Arc<Members>),
+    /// The stored settings changed.
+    Settings(Arc<StoredSettings>),
+    /// A renewal of these workers was answered, or not.
+    Renewed { workers: Vec<WorkerId>, answer: Result<Renewal, StoreError> },
+    /// The lease of a worker has passed its soft deadline: its handlers have been asked to end.
+    LeaseLost(WorkerId),
+    /// A handler did something.
+    Handler { worker: WorkerId, key: JobKey, token: Token, event: HandlerEvent },
+    /// A user of the node asks for something.
+    Command(Command),
+}
+
+/// What a job's handler did.
+#[derive(Debug)]
+pub(crate) enum HandlerEvent {
+    /// The lease had passed when it was to start: nothing of it ran.
+    NotRun,
+    /// start succeeded.
+    Started,
+    /// start refused: not here, not now. Nothing of it runs.
+    Refused { backoff: Option<Duration> },
+    /// start failed or panicked. Nothing of it runs.
+    Failed(String),
+    /// Notifications were delivered.
+    Delivered,
+    /// The job ended by itself. Nothing of it runs.
+    Ended(Result<(), String>),
+    /// stop has returned. Nothing of it runs.
+    Stopped(Result<(), String>),
+    /// It was aborted and has ended.
+    Aborted,
+}
+
+/// What a user of the node asks for.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Answer when the pool can be used.
+    Attach {
+        reply: ReplyTo,
+    },
+    AddWorker {
+        reply: ReplyTo,
+        local: LocalWorker,
+        meta: String,
+    },
+    /// Accept a job; `started`: answer only when it has been started.
+    Submit {
+        reply: ReplyTo,
+        item: DispatchItem,
+        started: bool,
+        deadline: Time,
+    },
+    /// Answer when the dispatch has come to something.
+    Wait {
+        reply: ReplyTo,
+        ticket: Ticket,
+        deadline: Time,
+    },
+    StopJob {
+        reply: ReplyTo,
+        key: JobKey,
+        deadline: Time,
+    },
+    Notify {
+        reply: ReplyTo,
+        key: JobKey,
+        body: Bytes,
+        deadline: Time,
+    },
+    DrainWorker {
+        reply: ReplyTo,
+        local: LocalWorker,
+    },
+    Close {
+        reply: ReplyTo,
+        deadline: Time,
+    },
+    Shutdown {
+        reply: ReplyTo,
+        mode: ShutdownMode,
+        deadline: Time,
+    },
+}
+
+/// Why a command other than a dispatch was not carried out.
+#[derive(Clone, Debug)]
+pub(crate) enum Refused {
+    /// The pool was shut down.
+    PoolClosed,
+    /// The node is closing or closed.
+    NodeClosed,
+    /// The pool is shutting down.
+    ShuttingDown,
+    /// The pool runs with another value of a setting.
+    Setting { name: String, theirs: String, ours: String },
+    /// No such job.
+    JobNotFound,
+    /// The job has as many notifications waiting as it may.
+    NotifyFull,
+    /// The key's record does not parse.
+    BadRecord,
+    /// Not answered in time.
+    Deadline,
+    /// The store will not do it.
+    Store(StoreError),
+}
+
+/// The answer to a command.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Attached(Result<(), Refused>),
+    WorkerAdded(Result<(), Refused>),
+    Submitted(Result<Ticket, DispatchError>),
+    Stopped(Result<(), Refused>),
+    Notified(Result<(), Refused>),
+    Drained(Result<(), Refused>),
+    /// The jobs that are left; empty: the node has left the pool.
+    Closed {
+        left: Vec<JobKey>,
+    },
+    /// The members that are left; empty: the pool is gone. And the jobs dropped.
+    ShutDown {
+        result: Result<(), Refused>,
+        left: Vec<WorkerId>,
+        dropped: u64,
+    },
+}

@@ -1,0 +1,330 @@
+//! The jobs in a worker's hands. Invariants:
+//!
+//! 1. No handler starts without an answered `begin` for its (key, token), under a lease that holds.
+//! 2. A job is released only after its handler has ended, and exactly once; until the release is answered, no
+//!    event brings that (key, token) back.
+//! 3. Every begin and release is sent until it is answered, or the worker is fenced.
+//! 4. What one handler does or does not do concerns its own key only.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use tenure_streaming::EntryId;
+
+use super::call::{ToBegin, ToRelease};
+use super::ctx::Ctx;
+use super::effect::{Effect, NewJob, Notice};
+use super::held::{Held, Order, Phase, back_off};
+use super::input::{HandlerEvent, LocalWorker};
+use super::intake::Intake;
+use super::lane::Lane;
+use super::time::Time;
+use crate::id::{JobKey, NodeName, Token, WorkerId};
+use crate::stop::StopReason;
+use crate::store::{BeginReply, ReleaseMode, ReleaseReply, StartedItem, TakeItem, Taken, WorkerEvent};
+
+/// A stop that came while the begin of its job was under way: who waits, and the entries that said so.
+type EarlyStop = Option<(Option<NodeName>, Vec<EntryId>)>;
+
+/// The jobs of one worker, from the events of its stream to their release.
+#[derive(Debug)]
+pub(crate) struct Jobs {
+    pub(crate) worker: WorkerId,
+    pub(super) local: LocalWorker,
+    pub(crate) intake: Intake,
+    pub(crate) held: BTreeMap<JobKey, Held>,
+    pub(super) beginning: BTreeMap<(JobKey, Token), EarlyStop>,
+    pub(super) releasing: BTreeSet<(JobKey, Token)>,
+    pub(super) to_start: VecDeque<(JobKey, Token)>,
+    pub(super) starting: usize,
+    pub(super) timers: BTreeSet<(Time, JobKey, Token)>,
+    pub(super) begins: Lane<ToBegin>,
+    pub(super) starteds: Lane<StartedItem>,
+    pub(super) releases: Lane<ToRelease>,
+    pub(super) takes: Lane<TakeItem>,
+    /// While set, everything that comes is handed on, and nothing is started.
+    pub(crate) leaving: Option<StopReason>,
+    /// Keys whose release was answered since the last look.
+    pub(super) released: Vec<JobKey>,
+    /// A begin or release went unanswered once: the store may hold jobs of ours that we do not know.
+    pub(crate) audit_due: bool,
+}
+
+impl Jobs {
+    pub(crate) fn new(worker: WorkerId, local: LocalWorker) -> Self {
+        Self {
+            worker,
+            local,
+            intake: Intake::default(),
+            held: BTreeMap::new(),
+            beginning: BTreeMap::new(),
+            releasing: BTreeSet::new(),
+            to_start: VecDeque::new(),
+            starting: 0,
+            timers: BTreeSet::new(),
+            begins: Lane::default(),
+            starteds: Lane::default(),
+            releases: Lane::default(),
+            takes: Lane::default(),
+            leaving: None,
+            released: Vec::new(),
+            audit_due: false,
+        }
+    }
+
+    /// Whether the worker may read on: enough is not in hand yet.
+    pub(crate) fn has_room(&self) -> bool {
+        self.begins.len() + self.to_start.len() < 1024
+    }
+
+    /// Nothing is held, nothing under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.held.is_empty() && self.beginning.is_empty() && self.releasing.is_empty()
+    }
+
+    /// Keys whose release was answered since the last call.
+    pub(crate) fn take_released(&mut self) -> Vec<JobKey> {
+        std::mem::take(&mut self.released)
+    }
+
+    /// True when this (key, token) is here, coming or going.
+    pub(crate) fn knows(&self, key: &JobKey, token: Token) -> bool {
+        let id = (key.clone(), token);
+        self.held.get(key).is_some_and(|h| h.token == token)
+            || self.beginning.contains_key(&id)
+            || self.releasing.contains(&id)
+    }
+
+    // ---- events of the worker's stream
+
+    pub(crate) fn on_event(&mut self, ctx: &mut Ctx, entry: EntryId, event: WorkerEvent) {
+        match event {
+            WorkerEvent::Start { token, keys } => {
+                if self.intake.admit(entry, keys.len()) {
+                    for key in keys {
+                        self.assigned(entry, key, token);
+                    }
+                }
+            }
+            WorkerEvent::Stop { waiting, jobs } => {
+                if self.intake.admit(entry, jobs.len()) {
+                    for (key, token) in jobs {
+                        self.stop_asked(ctx, entry, waiting.clone(), key, token);
+                    }
+                }
+            }
+            WorkerEvent::Notify { jobs } => {
+                if self.intake.admit(entry, 0) {
+                    for (key, token) in jobs {
+                        if let Some(held) = self.held.get_mut(&key)
+                            && held.token == token
+                        {
+                            held.notes.wanted = true;
+                            self.fetch(&key);
+                        }
+                    }
+                }
+            }
+            WorkerEvent::Unknown => {
+                self.intake.admit(entry, 0);
+            }
+        }
+    }
+
+    fn assigned(&mut self, entry: EntryId, key: JobKey, token: Token) {
+        if self.knows(&key, token) {
+            self.intake.answered(entry);
+        } else if self.leaving.is_some() {
+            self.hand_back(key, token, None, vec![entry]);
+        } else {
+            self.beginning.insert((key.clone(), token), None);
+            self.begins.push((key, token, Some(entry)));
+        }
+    }
+
+    fn stop_asked(
+        &mut self,
+        ctx: &mut Ctx,
+        entry: EntryId,
+        tell: Option<NodeName>,
+        key: JobKey,
+        token: Token,
+    ) {
+        if self.held.get(&key).is_some_and(|h| h.token == token) {
+            self.order(ctx, &key, Order { why: StopReason::Stopped, tell, entries: vec![entry] });
+            return;
+        }
+        let id = (key, token);
+        if let Some(early) = self.beginning.get_mut(&id) {
+            let (present, entries) = early.get_or_insert_default();
+            *present = tell.or(present.take());
+            entries.push(entry);
+        } else if self.releasing.contains(&id) {
+            self.intake.answered(entry);
+        } else {
+            self.release_for_stopper(id.0, token, tell, vec![entry]);
+        }
+    }
+
+    // ---- answers of the store
+
+    pub(crate) fn on_begun(
+        &mut self,
+        ctx: &mut Ctx,
+        finished: &[EntryId],
+        jobs: Vec<ToBegin>,
+        replies: Vec<BeginReply>,
+    ) {
+        self.begins.answered();
+        self.intake.deleted(finished);
+        for ((key, token, _), reply) in jobs.into_iter().zip(replies) {
+            if reply == BeginReply::Full {
+                self.begins.push((key, token, None));
+                continue;
+            }
+            let Some(early_stop) = self.beginning.remove(&(key.clone(), token)) else { continue };
+            match reply {
+                BeginReply::Begun { record, waiting, payload } => {
+                    if let Some((tell, entries)) = early_stop {
+                        self.release_for_stopper(key, token, tell, entries);
+                    } else if self.leaving.is_some() || !ctx.lease_holds(self.worker) {
+                        let tell = NodeName::new(record.id.node()).ok();
+                        self.hand_back(key, token, tell, vec![]);
+                    } else {
+                        let job = NewJob {
+                            key: key.clone(),
+                            token,
+                            id: record.id.clone(),
+                            envelope: payload,
+                            attempts: record.attempts,
+                            created_ms: record.created,
+                        };
+                        self.held.insert(key.clone(), Held::new(&record, job, waiting));
+                        self.to_start.push_back((key, token));
+                    }
+                }
+                BeginReply::Refused | BeginReply::Full => {
+                    if let Some((tell, entries)) = early_stop {
+                        self.release_for_stopper(key, token, tell, entries);
+                    }
+                }
+            }
+        }
+        self.start_waiting(ctx);
+    }
+
+    pub(crate) fn on_released(
+        &mut self,
+        ctx: &mut Ctx,
+        finished: &[EntryId],
+        items: Vec<ToRelease>,
+        replies: &[ReleaseReply],
+    ) {
+        self.releases.answered();
+        self.intake.deleted(finished);
+        for ((item, _), reply) in items.into_iter().zip(replies) {
+            self.releasing.remove(&(item.key.clone(), item.token));
+            match reply {
+                ReleaseReply::Parked => {
+                    ctx.report(Notice::Parked { key: item.key.clone(), error: item.result });
+                }
+                ReleaseReply::Bad => ctx.report(Notice::BadRecord { key: item.key.clone() }),
+                ReleaseReply::Deleted | ReleaseReply::Queued | ReleaseReply::Stale => {}
+            }
+            self.released.push(item.key);
+        }
+    }
+
+    pub(crate) fn on_taken(
+        &mut self,
+        ctx: &mut Ctx,
+        finished: &[EntryId],
+        items: Vec<TakeItem>,
+        replies: Vec<Option<Taken>>,
+    ) {
+        self.takes.answered();
+        self.intake.deleted(finished);
+        for (item, reply) in items.into_iter().zip(replies) {
+            let Some(held) = self.held.get_mut(&item.key).filter(|h| h.token == item.token) else { continue };
+            let running = matches!(held.phase, Phase::Running);
+            match reply {
+                Some(Taken { first, bodies }) if !bodies.is_empty() && running => {
+                    held.notes.ack = first + bodies.len() as u64;
+                    let (worker, key, token) = (self.worker, item.key, item.token);
+                    ctx.out.push(Effect::Deliver { worker, key, token, bodies });
+                }
+                _ => {
+                    held.notes.busy = false;
+                    self.fetch(&item.key);
+                }
+            }
+        }
+    }
+
+    /// A call of these lanes was not answered: it goes again. Its entries have been counted already.
+    pub(crate) fn begin_again(&mut self, now: Time, finished: Vec<EntryId>, jobs: Vec<ToBegin>) {
+        self.intake.not_deleted(finished);
+        let jobs = jobs.into_iter().map(|(key, token, _)| (key, token, None)).collect();
+        self.begins.put_back(now, jobs);
+        self.audit_due = true;
+    }
+
+    pub(crate) fn release_again(&mut self, now: Time, finished: Vec<EntryId>, items: Vec<ToRelease>) {
+        self.intake.not_deleted(finished);
+        let items = items.into_iter().map(|(item, _)| (item, Vec::new())).collect();
+        self.releases.put_back(now, items);
+        self.audit_due = true;
+    }
+
+    pub(crate) fn take_again(&mut self, now: Time, finished: Vec<EntryId>, items: Vec<TakeItem>) {
+        self.intake.not_deleted(finished);
+        self.takes.put_back(now, items);
+    }
+
+    pub(crate) fn on_started_noted(&mut self) {
+        self.starteds.answered();
+    }
+
+    pub(crate) fn started_again(&mut self, now: Time, items: Vec<StartedItem>) {
+        self.starteds.put_back(now, items);
+    }
+
+    // ---- handlers
+
+    pub(crate) fn on_handler(&mut self, ctx: &mut Ctx, key: &JobKey, token: Token, event: HandlerEvent) {
+        let Some(held) = self.held.get_mut(key).filter(|h| h.token == token) else { return };
+        match event {
+            HandlerEvent::Started => self.on_started(ctx, key),
+            HandlerEvent::Delivered => {
+                held.notes.wanted = true;
+                held.notes.busy = false;
+                self.fetch(key);
+            }
+            HandlerEvent::NotRun => self.give_up(key, ReleaseMode::HandOff, Duration::ZERO, String::new()),
+            HandlerEvent::Refused { backoff } => {
+                let delay = backoff.unwrap_or_else(|| ctx.jitter.stretch(back_off(held.attempts)));
+                self.give_up(key, ReleaseMode::Refuse, delay, "refused".into());
+            }
+            HandlerEvent::Failed(error) => {
+                if held.started_before {
+                    let delay = ctx.jitter.stretch(back_off(held.attempts));
+                    self.give_up(key, ReleaseMode::Fail, delay, error);
+                } else {
+                    self.give_up(key, ReleaseMode::Delete, Duration::ZERO, format!("e:{error}"));
+                }
+            }
+            HandlerEvent::Ended(result) => {
+                let result = result.err().map(|e| format!("e:{e}")).unwrap_or_default();
+                self.give_up(key, ReleaseMode::Delete, Duration::ZERO, result);
+            }
+            HandlerEvent::Stopped(result) => {
+                if let Err(error) = result {
+                    ctx.report(Notice::StopFailed { key: key.clone(), error });
+                }
+                self.end_as_ordered(ctx, key);
+            }
+            HandlerEvent::Aborted => self.end_as_ordered(ctx, key),
+        }
+        self.start_waiting(ctx);
+    }
+}

@@ -1,0 +1,177 @@
+//! The observer: who has stopped renewing? It compares rates, never clocks: a worker whose counter has not
+//! changed for its time to live, by this node's own clock from **after** the reply that first showed it, is
+//! expired, and the step that expires it is refused if the counter has moved meanwhile. Then it is reaped.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::call::Call;
+use super::ctx::Ctx;
+use super::effect::Notice;
+use super::time::Time;
+use crate::id::{DispatchId, WorkerId};
+use crate::member::Members;
+use crate::store::{Expired, Outcome, Reaped, Result};
+
+/// Up to this many workers, every node watches all.
+const WATCH_ALL: usize = 256;
+/// Above, every node watches this many, chosen by rendezvous of node and worker.
+const WATCH_SOME: usize = 64;
+const RETRY: Duration = Duration::from_millis(100);
+
+/// One node's observer and reaper.
+#[derive(Debug, Default)]
+pub(crate) struct Liveness {
+    seen: BTreeMap<WorkerId, (u64, Time)>,
+    next: Option<Time>,
+    busy: bool,
+    expires: VecDeque<(WorkerId, u64)>,
+    expiring: bool,
+    dead: BTreeSet<WorkerId>,
+    reaping: bool,
+    retry_at: Option<Time>,
+    /// Some member has renewed under this observer's eyes.
+    pub(crate) saw_life: bool,
+}
+
+impl Liveness {
+    /// Another incarnation or server: what was seen says nothing any more.
+    pub(crate) fn reset(&mut self) {
+        *self = Self { busy: self.busy, expiring: self.expiring, reaping: self.reaping, ..Self::default() };
+    }
+
+    /// An expired worker that is not reaped yet.
+    pub(crate) fn found_dead(&mut self, worker: WorkerId) {
+        self.dead.insert(worker);
+    }
+
+    /// Nothing is left to expire or reap, as far as is known.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.expires.is_empty() && self.dead.is_empty() && !self.expiring && !self.reaping
+    }
+
+    pub(crate) fn on_heartbeats(
+        &mut self,
+        ctx: &mut Ctx,
+        members: &Members,
+        answer: Result<BTreeMap<WorkerId, u64>>,
+    ) -> Result<()> {
+        self.busy = false;
+        let beats = answer?;
+        self.seen.retain(|worker, _| members.entries.contains_key(worker) || beats.contains_key(worker));
+        for (worker, seq) in beats {
+            match self.seen.get_mut(&worker) {
+                Some((known, _)) if *known == seq => {}
+                Some(seen) => {
+                    *seen = (seq, ctx.now);
+                    self.saw_life = true;
+                }
+                None => {
+                    self.seen.insert(worker, (seq, ctx.now));
+                }
+            }
+        }
+        let ttl = ctx.config.timing.ttl;
+        for (&worker, &(seq, since)) in &self.seen {
+            let own = members.entries.get(&worker).map_or(ttl, |m| m.ttl);
+            let silent = ctx.now.since(since) >= ttl.max(own);
+            if silent && !self.expires.iter().any(|&(w, _)| w == worker) {
+                self.expires.push_back((worker, seq));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn on_expired(
+        &mut self,
+        ctx: &mut Ctx,
+        worker: WorkerId,
+        answer: Result<Expired>,
+    ) -> Result<()> {
+        self.expiring = false;
+        match answer.inspect_err(|_| self.retry_at = Some(ctx.now + RETRY))? {
+            Expired::Done => {
+                ctx.report(Notice::Expired { worker });
+                self.seen.remove(&worker);
+                self.dead.insert(worker);
+            }
+            Expired::Gone => {
+                self.seen.remove(&worker);
+            }
+            Expired::Renewed => {
+                self.seen.remove(&worker);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn on_reaped(
+        &mut self,
+        ctx: &mut Ctx,
+        worker: WorkerId,
+        answer: Result<Reaped>,
+    ) -> Result<Vec<(DispatchId, Outcome)>> {
+        self.reaping = false;
+        let reaped = answer.inspect_err(|_| self.retry_at = Some(ctx.now + RETRY))?;
+        if reaped.done {
+            self.dead.remove(&worker);
+        }
+        Ok(reaped.outcomes)
+    }
+
+    /// Looks, expires, and reaps. All that are to be expired are, before the first is reaped: so no job is
+    /// assigned to a worker that is known to be dead. `may_reap`: the pool is in phase N.
+    pub(crate) fn flush(&mut self, ctx: &mut Ctx, members: &Members, may_reap: bool) {
+        let next = *self.next.get_or_insert(ctx.now);
+        if ctx.now >= next && !self.busy {
+            self.next = Some(ctx.now + ctx.jitter.stretch(ctx.config.timing.ttl / 10));
+            if !members.entries.is_empty() {
+                self.busy = true;
+                ctx.call(Call::Heartbeats(self.watched(ctx, members)));
+            }
+        }
+        if self.retry_at.is_some_and(|at| ctx.now < at) {
+            return;
+        }
+        self.retry_at = None;
+        if !self.expiring
+            && let Some((worker, seq)) = self.expires.pop_front()
+        {
+            self.expiring = true;
+            ctx.call(Call::Expire { worker, seq: Some(seq) });
+        }
+        if may_reap
+            && !self.reaping
+            && !self.expiring
+            && let Some(&worker) = self.dead.first()
+        {
+            self.reaping = true;
+            ctx.call(Call::Reap { worker });
+        }
+    }
+
+    /// The workers to look at; `None` for all: in a small fleet, and as soon as one looks late in a large one.
+    fn watched(&self, ctx: &Ctx, members: &Members) -> Option<Vec<WorkerId>> {
+        let late = ctx.config.timing.ttl / 2;
+        if members.entries.len() <= WATCH_ALL
+            || self.seen.values().any(|(_, since)| ctx.now.since(*since) > late)
+        {
+            return None;
+        }
+        let mut ranked: Vec<_> =
+            members.entries.keys().map(|&w| (rendezvous(ctx.config.nonce, w), w)).collect();
+        ranked.sort_unstable();
+        Some(ranked.into_iter().take(WATCH_SOME).map(|(_, w)| w).collect())
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let look = if self.busy { None } else { self.next };
+        super::time::earliest(look, self.retry_at)
+    }
+}
+
+fn rendezvous(nonce: u64, worker: WorkerId) -> u64 {
+    let mut z = nonce ^ worker.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    z ^ (z >> 32)
+}

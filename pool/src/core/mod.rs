@@ -1,0 +1,48 @@
+//! The pure core: it decides everything, and does nothing.
+//!
+//! ```text
+//!  Redis or memory ──answers, maps──► Input ──► engine.step(now, inputs) ──► Effect ──► Store, handlers, replies
+//!                                      ▲                                      │
+//!  users ──Node, Worker───────────────►│◄──────── Done, HandlerEvent ─────────┘
+//! ```
+//! Nothing in here does I/O, reads a clock, draws a random number, logs, or iterates in an order that a run does
+//! not repeat: time, ids and the seed of the jitter come in as arguments, so a failing run replays.
+//!
+//! Invariants, each kept by one part:
+//! 1. No handler starts without an answered `begin` for its (key, token) under a lease that holds (`jobs`).
+//! 2. A job is released only after its handler has ended; releases and begins are sent until they are answered
+//!    or the worker is fenced (`jobs`, `ending`).
+//! 3. A fenced worker sends nothing but its good-bye, and that only when nothing of it runs (`worker`).
+//! 4. A worker is expired only when its counter stood still for its time to live by this node's own clock
+//!    (`liveness`), and reaped only after all that are silent were expired.
+//! 5. A job is assigned only from the ring at the revision that the step checks (`routing`).
+//! 6. On any sign of data loss all workers of the node are fenced (`phase`, `engine`).
+//! 7. Each lane has one call in flight; what was not answered is sent again, unchanged (`lane`).
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod answers;
+pub(crate) mod call;
+mod closing;
+pub(crate) mod ctx;
+mod dispatching;
+mod due;
+pub(crate) mod effect;
+mod ending;
+pub(crate) mod engine;
+mod held;
+pub(crate) mod input;
+mod intake;
+mod jobs;
+mod lane;
+pub(crate) mod lease;
+mod liveness;
+mod phase;
+mod reading;
+mod rebalance;
+mod requests;
+pub(crate) mod ring;
+mod routing;
+mod sweeping;
+pub(crate) mod time;
+mod worker;

@@ -1,0 +1,280 @@
+//! The pool as this node knows it: which incarnation, which phase, which server; and how both are found again
+//! after any sign of data loss.
+//!
+//! ```text
+//! Unknown ──survey──▶ absent ──bootstrap──▶ Recovering ──T of observation──▶ Normal
+//!    ▲                present, other server ──recover──▶ Recovering            │
+//!    │                present ─────────────────────────▶ Recovering or Normal  │
+//!    └──────────────── any refusal that hints at loss ─────────────────────────┘
+//! ```
+//! A node that finds another incarnation than the one it knew fences all its workers: whoever ran under the old
+//! one stops, and phase R lasts until the last lease of the old one has run out.
+
+use std::time::Duration;
+
+use super::call::Call;
+use super::ctx::Ctx;
+use super::effect::{Effect, Notice};
+use super::time::Time;
+use crate::id::{Incarnation, Revision, Token, WorkerId};
+use crate::store::{Bootstrapped, PoolState, Refusal, Result, ServerIdentity, StoreError};
+
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Where the pool is, as far as this node knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// To be found out.
+    Unknown,
+    /// Phase R, observed since; it may be opened after `wait`.
+    Recovering { since: Time, wait: Duration },
+    /// Phase N.
+    Normal,
+    /// Shut down.
+    Closed,
+}
+
+/// What changed for the rest of the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Nothing,
+    /// Another incarnation than the one known so far, or the first.
+    Incarnation,
+    /// Phase N has begun; `opened`: this node has opened it.
+    Normal {
+        opened: bool,
+    },
+    /// The pool was shut down.
+    Closed,
+}
+
+/// One node's knowledge of its pool.
+#[derive(Debug)]
+pub(crate) struct PoolPhase {
+    pub(crate) phase: Phase,
+    pub(crate) incarnation: Option<Incarnation>,
+    high_water: Token,
+    members: Revision,
+    /// The wait that a bootstrap under way asks for.
+    wait: Duration,
+    /// A tombstone is the end of the pool only for who has known it alive.
+    may_create: bool,
+    busy: bool,
+    retry_at: Time,
+}
+
+impl PoolPhase {
+    pub(crate) fn new() -> Self {
+        Self {
+            phase: Phase::Unknown,
+            incarnation: None,
+            high_water: Token(0),
+            members: Revision(0),
+            wait: Duration::ZERO,
+            may_create: true,
+            busy: false,
+            retry_at: Time(0),
+        }
+    }
+
+    /// The highest token that this node has seen.
+    pub(crate) fn saw_token(&mut self, token: Token) {
+        self.high_water = self.high_water.max(token);
+    }
+
+    /// The members' revision, as the server says. One that went back is a sign of loss.
+    pub(crate) fn saw_members(&mut self, revision: Revision) -> bool {
+        let lost = revision < self.members;
+        self.members = self.members.max(revision);
+        lost
+    }
+
+    /// The node has become part of the pool: from now on a tombstone is the end.
+    pub(crate) fn attached(&mut self) {
+        self.may_create = false;
+    }
+
+    /// The pool that this node was to join has been cleaned up: it is made anew.
+    pub(crate) fn start_over(&mut self) {
+        self.phase = Phase::Unknown;
+        self.incarnation = None;
+        self.members = Revision(0);
+    }
+
+    /// A step was refused, or the server is another one.
+    pub(crate) fn doubt(&mut self, ctx: &Ctx, error: &StoreError) -> Change {
+        let sign = match error {
+            StoreError::Refused(Refusal::Closed) if !self.may_create => {
+                return self.closed();
+            }
+            StoreError::Refused(
+                Refusal::NoPool | Refusal::Closed | Refusal::StaleIncarnation(_) | Refusal::Recovering,
+            )
+            | StoreError::OtherServer { .. } => true,
+            _ => false,
+        };
+        if sign && !matches!(self.phase, Phase::Unknown | Phase::Closed | Phase::Recovering { .. }) {
+            self.phase = Phase::Unknown;
+            self.retry_at = ctx.now;
+        } else if sign
+            && matches!(self.phase, Phase::Recovering { .. })
+            && !matches!(error, StoreError::Refused(Refusal::Recovering))
+        {
+            self.phase = Phase::Unknown;
+            self.retry_at = ctx.now + RETRY;
+        }
+        Change::Nothing
+    }
+
+    fn closed(&mut self) -> Change {
+        if self.phase == Phase::Closed {
+            return Change::Nothing;
+        }
+        self.phase = Phase::Closed;
+        Change::Closed
+    }
+
+    pub(crate) fn on_surveyed(
+        &mut self,
+        ctx: &mut Ctx,
+        answer: Result<(PoolState, ServerIdentity)>,
+    ) -> Change {
+        self.busy = false;
+        self.retry_at = ctx.now + RETRY;
+        let Ok((state, server)) = answer else { return Change::Nothing };
+        let run_id = server.run_id.clone();
+        match state {
+            PoolState::Closed if !self.may_create => self.closed(),
+            PoolState::Closed => {
+                self.bootstrap(ctx, Duration::ZERO, run_id);
+                Change::Nothing
+            }
+            PoolState::Absent => {
+                let ttl = ctx.config.timing.ttl;
+                let new_server = server.uptime > ttl && !server.promoted && !server.flushed;
+                let fresh = self.incarnation.is_none() && (ctx.config.assume_fresh || new_server);
+                self.bootstrap(ctx, if fresh { Duration::ZERO } else { ttl }, run_id);
+                Change::Nothing
+            }
+            PoolState::Present { incarnation, run_id: blessed, members, .. }
+                if blessed != run_id || Some(incarnation) == self.incarnation && members < self.members =>
+            {
+                self.busy = true;
+                let (call, high_water) = (incarnation, self.high_water);
+                ctx.out.push(Effect::Call { incarnation: call, call: Call::Recover { high_water, run_id } });
+                Change::Nothing
+            }
+            PoolState::Present { incarnation, recovering, .. } => {
+                let wait = if recovering { Some(ctx.config.timing.ttl) } else { None };
+                self.adopt(ctx, incarnation, run_id, wait)
+            }
+        }
+    }
+
+    fn bootstrap(&mut self, ctx: &mut Ctx, wait: Duration, run_id: String) {
+        self.busy = true;
+        self.wait = wait;
+        ctx.call(Call::Bootstrap { high_water: self.high_water, run_id });
+    }
+
+    pub(crate) fn on_bootstrapped(
+        &mut self,
+        ctx: &mut Ctx,
+        run_id: String,
+        answer: Result<Bootstrapped>,
+    ) -> Change {
+        self.busy = false;
+        self.retry_at = ctx.now + RETRY;
+        match answer {
+            Ok(Bootstrapped { incarnation, created: true }) => {
+                self.adopt(ctx, incarnation, run_id, Some(self.wait))
+            }
+            Ok(_) | Err(_) => Change::Nothing,
+        }
+    }
+
+    pub(crate) fn on_recovered(
+        &mut self,
+        ctx: &mut Ctx,
+        run_id: String,
+        answer: Result<Incarnation>,
+    ) -> Change {
+        self.busy = false;
+        self.retry_at = ctx.now + RETRY;
+        match answer {
+            Ok(incarnation) => self.adopt(ctx, incarnation, run_id, Some(ctx.config.timing.ttl)),
+            Err(_) => Change::Nothing,
+        }
+    }
+
+    /// `wait`: phase R, which may be opened after it; `None`: phase N.
+    fn adopt(
+        &mut self,
+        ctx: &mut Ctx,
+        incarnation: Incarnation,
+        run_id: String,
+        wait: Option<Duration>,
+    ) -> Change {
+        ctx.out.push(Effect::Bless(run_id));
+        let other = self.incarnation != Some(incarnation);
+        if other {
+            self.incarnation = Some(incarnation);
+            self.members = Revision(0);
+            ctx.out.push(Effect::Renew { incarnation });
+        }
+        match wait {
+            Some(wait) => {
+                self.phase = Phase::Recovering { since: ctx.now, wait };
+                ctx.report(Notice::Recovering { incarnation, wait });
+            }
+            None => self.phase = Phase::Normal,
+        }
+        match (other, wait) {
+            (true, _) => Change::Incarnation,
+            (false, None) => Change::Normal { opened: false },
+            (false, Some(_)) => Change::Nothing,
+        }
+    }
+
+    pub(crate) fn on_opened(&mut self, ctx: &mut Ctx, answer: Result<Option<WorkerId>>) -> Change {
+        self.busy = false;
+        self.retry_at = ctx.now + ctx.config.timing.ttl / 10;
+        let (Phase::Recovering { .. }, Some(incarnation)) = (self.phase, self.incarnation) else {
+            return Change::Nothing;
+        };
+        match answer {
+            Ok(None) => {
+                self.phase = Phase::Normal;
+                ctx.report(Notice::Normal { incarnation });
+                Change::Normal { opened: true }
+            }
+            Ok(Some(_)) => Change::Nothing,
+            Err(error) => self.doubt(ctx, &error),
+        }
+    }
+
+    pub(crate) fn flush(&mut self, ctx: &mut Ctx) {
+        if self.busy || self.next().is_none_or(|at| ctx.now < at) {
+            return;
+        }
+        self.busy = true;
+        match self.phase {
+            Phase::Unknown => ctx.call(Call::Survey),
+            Phase::Recovering { since, wait } if ctx.now.since(since) >= wait => ctx.call(Call::OpenNormal),
+            Phase::Recovering { .. } => ctx.call(Call::Survey),
+            Phase::Normal | Phase::Closed => self.busy = false,
+        }
+    }
+
+    fn next(&self) -> Option<Time> {
+        match self.phase {
+            Phase::Unknown => Some(self.retry_at),
+            Phase::Recovering { since, wait } => Some(self.retry_at.max(since + wait)),
+            Phase::Normal | Phase::Closed => None,
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        if self.busy { None } else { self.next() }
+    }
+}

@@ -1,0 +1,71 @@
+//! What the node reads: one blocking read over the streams of all its workers and its own. When the set of
+//! streams or a cursor changes, a new read takes the place of the one that waits.
+
+use std::time::Duration;
+
+use tenure_streaming::EntryId;
+
+use super::call::Call;
+use super::ctx::Ctx;
+use super::time::Time;
+use crate::store::{Cursors, NodeEvents, Result};
+
+const RETRY: Duration = Duration::from_millis(50);
+
+/// The node's reader.
+#[derive(Debug, Default)]
+pub(crate) struct Reading {
+    round: u64,
+    waiting: Option<Cursors>,
+    node: EntryId,
+    retry_at: Option<Time>,
+}
+
+impl Reading {
+    /// The node's stream is another one now.
+    pub(crate) fn reset(&mut self) {
+        self.node = EntryId::default();
+        self.waiting = None;
+    }
+
+    /// The events of this read; `None` for a read that was replaced.
+    pub(crate) fn on_read(
+        &mut self,
+        ctx: &Ctx,
+        round: u64,
+        answer: Result<NodeEvents>,
+    ) -> Result<Option<NodeEvents>> {
+        if round != self.round {
+            return Ok(None);
+        }
+        self.waiting = None;
+        let events = answer.inspect_err(|_| self.retry_at = Some(ctx.now + RETRY))?;
+        if let Some((last, _)) = events.outcomes.last() {
+            self.node = self.node.max(*last);
+        }
+        Ok(Some(events))
+    }
+
+    /// Reads on, from these cursors of the workers.
+    pub(crate) fn flush(
+        &mut self,
+        ctx: &mut Ctx,
+        workers: impl Iterator<Item = (crate::id::WorkerId, EntryId)>,
+    ) {
+        if self.retry_at.is_some_and(|at| ctx.now < at) {
+            return;
+        }
+        self.retry_at = None;
+        let cursors = Cursors { workers: workers.collect(), node: self.node };
+        if self.waiting.as_ref() == Some(&cursors) {
+            return;
+        }
+        self.round += 1;
+        self.waiting = Some(cursors.clone());
+        ctx.call(Call::ReadNode { round: self.round, cursors });
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.retry_at
+    }
+}

@@ -1,0 +1,57 @@
+//! When the ring has changed and stayed so for a while, the jobs that belong to another worker are handed on:
+//! stopped here, then released, so that the successor cannot begin early. A bounded number at a time.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::ctx::Ctx;
+use super::held::{Order, Phase};
+use super::jobs::Jobs;
+use super::ring::Ring;
+use super::time::Time;
+use crate::id::JobKey;
+use crate::stop::StopReason;
+
+/// The moves of one worker.
+#[derive(Debug, Default)]
+pub(crate) struct Rebalance {
+    due: Option<Time>,
+    to_move: VecDeque<JobKey>,
+    moving: BTreeSet<JobKey>,
+}
+
+impl Rebalance {
+    /// The ring has changed: what was planned is void, and the wait begins anew.
+    pub(crate) fn ring_changed(&mut self, ctx: &mut Ctx) {
+        self.to_move.clear();
+        self.due = Some(ctx.now + ctx.jitter.stretch(ctx.config.stable_after));
+    }
+
+    /// The key's release was answered.
+    pub(crate) fn released(&mut self, key: &JobKey) {
+        self.moving.remove(key);
+    }
+
+    pub(crate) fn flush(&mut self, ctx: &mut Ctx, jobs: &mut Jobs, ring: &Ring) {
+        if self.due.is_some_and(|at| ctx.now >= at) {
+            self.due = None;
+            let elsewhere = |(key, mix): (&JobKey, u32)| {
+                ring.pick(key.as_bytes(), mix).is_some_and(|w| w != jobs.worker).then(|| key.clone())
+            };
+            self.to_move =
+                jobs.held.iter().map(|(key, held)| (key, held.mix)).filter_map(elsewhere).collect();
+        }
+        while self.moving.len() < ctx.config.handoff_parallel {
+            let Some(key) = self.to_move.pop_front() else { return };
+            let movable =
+                jobs.held.get(&key).is_some_and(|h| h.order.is_none() && !matches!(h.phase, Phase::Aborting));
+            if movable {
+                self.moving.insert(key.clone());
+                jobs.order(ctx, &key, Order { why: StopReason::Moved, tell: None, entries: vec![] });
+            }
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.due
+    }
+}

@@ -1,0 +1,255 @@
+//! Stops and notifications on their way to a job, wherever it is: the owner is guessed, and where the guess is
+//! wrong the answer names it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::call::Call;
+use super::ctx::Ctx;
+use super::effect::Effect;
+use super::input::{Answer, Refused, ReplyTo};
+use super::lane::Lane;
+use super::ring::Ring;
+use super::time::{Time, earliest};
+use crate::id::{DispatchId, JobKey, WorkerId};
+use crate::store::{Lookup, NotifyItem, NotifyReply, StopItem, StopReply};
+
+const RETRY: Duration = Duration::from_millis(100);
+
+/// What somebody wants of a job.
+#[derive(Clone, Debug)]
+enum Want {
+    Stop { id: Option<DispatchId> },
+    Notify { body: Bytes },
+}
+
+#[derive(Clone, Debug)]
+struct Request {
+    to: ReplyTo,
+    key: JobKey,
+    want: Want,
+    owner: Option<WorkerId>,
+    deadline: Time,
+}
+
+/// The open stops and notifications of one node.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    open: BTreeMap<ReplyTo, Request>,
+    finds: Lane<ReplyTo>,
+    stops: Lane<ReplyTo>,
+    notes: Lane<ReplyTo>,
+    timers: BTreeSet<(Time, ReplyTo)>,
+    /// Stops that a sweep found unfinished.
+    again: Lane<StopItem>,
+    in_flight: InFlight,
+}
+
+/// Which request each item of a call in flight belongs to, in order.
+#[derive(Debug, Default)]
+struct InFlight {
+    finds: Vec<ReplyTo>,
+    stops: Vec<ReplyTo>,
+    notes: Vec<ReplyTo>,
+}
+
+impl Requests {
+    pub(crate) fn stop(&mut self, to: ReplyTo, key: JobKey, deadline: Time) {
+        self.timers.insert((deadline, to));
+        self.open.insert(to, Request { to, key, want: Want::Stop { id: None }, owner: None, deadline });
+        self.finds.push(to);
+    }
+
+    pub(crate) fn notify(&mut self, to: ReplyTo, key: JobKey, body: Bytes, ring: &Ring, deadline: Time) {
+        self.timers.insert((deadline, to));
+        let owner = ring.pick(key.as_bytes(), 0);
+        self.open.insert(to, Request { to, key, want: Want::Notify { body }, owner, deadline });
+        self.notes.push(to);
+    }
+
+    pub(crate) fn stop_again(&mut self, items: Vec<StopItem>) {
+        for item in items {
+            self.again.push(item);
+        }
+    }
+
+    // ---- answers
+
+    pub(crate) fn on_found(&mut self, ctx: &mut Ctx, found: Vec<Lookup>) {
+        self.finds.answered();
+        for (to, found) in std::mem::take(&mut self.in_flight.finds).into_iter().zip(found) {
+            let Some(request) = self.open.get_mut(&to) else { continue };
+            match found.record {
+                Some(record) => {
+                    request.owner = record.owner;
+                    request.want = Want::Stop { id: Some(record.id) };
+                    self.stops.push(to);
+                }
+                None if found.bad => self.finish(ctx, to, Err(Refused::BadRecord)),
+                None => self.finish(ctx, to, Err(Refused::JobNotFound)),
+            }
+        }
+    }
+
+    pub(crate) fn on_stopped(&mut self, ctx: &mut Ctx, replies: &[StopReply]) {
+        self.stops.answered();
+        for (to, reply) in std::mem::take(&mut self.in_flight.stops).into_iter().zip(replies) {
+            match reply {
+                StopReply::Deleted | StopReply::Stopping | StopReply::Ended => self.finish(ctx, to, Ok(())),
+                StopReply::Absent => self.finish(ctx, to, Err(Refused::JobNotFound)),
+                StopReply::Bad => self.finish(ctx, to, Err(Refused::BadRecord)),
+                StopReply::Owner(owner) => {
+                    if let Some(request) = self.open.get_mut(&to) {
+                        request.owner = *owner;
+                        self.stops.push(to);
+                    }
+                }
+                StopReply::Recovering => {
+                    self.timers.insert((ctx.now + RETRY, to));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn on_stopped_again(&mut self, items: Vec<StopItem>, replies: &[StopReply]) {
+        self.again.answered();
+        for (mut item, reply) in items.into_iter().zip(replies) {
+            if let StopReply::Owner(owner) = reply {
+                item.guess = *owner;
+                self.again.push(item);
+            }
+        }
+    }
+
+    pub(crate) fn on_notified(&mut self, ctx: &mut Ctx, replies: &[NotifyReply]) {
+        self.notes.answered();
+        for (to, reply) in std::mem::take(&mut self.in_flight.notes).into_iter().zip(replies) {
+            match reply {
+                NotifyReply::Kept => self.finish(ctx, to, Ok(())),
+                NotifyReply::Full => self.finish(ctx, to, Err(Refused::NotifyFull)),
+                NotifyReply::Absent => self.finish(ctx, to, Err(Refused::JobNotFound)),
+                NotifyReply::Bad => self.finish(ctx, to, Err(Refused::BadRecord)),
+                NotifyReply::Owner(owner) => {
+                    if let Some(request) = self.open.get_mut(&to) {
+                        request.owner = *owner;
+                        self.notes.push(to);
+                    }
+                }
+                NotifyReply::Recovering => {
+                    self.timers.insert((ctx.now + RETRY, to));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn find_again(&mut self, now: Time) {
+        let items = std::mem::take(&mut self.in_flight.finds);
+        self.finds.put_back(now, items);
+    }
+
+    pub(crate) fn send_stops_again(&mut self, now: Time, repeated: Option<Vec<StopItem>>) {
+        match repeated {
+            Some(items) => self.again.put_back(now, items),
+            None => {
+                let items = std::mem::take(&mut self.in_flight.stops);
+                self.stops.put_back(now, items);
+            }
+        }
+    }
+
+    pub(crate) fn send_notes_again(&mut self, now: Time) {
+        let items = std::mem::take(&mut self.in_flight.notes);
+        self.notes.put_back(now, items);
+    }
+
+    fn finish(&mut self, ctx: &mut Ctx, to: ReplyTo, result: Result<(), Refused>) {
+        let Some(request) = self.open.remove(&to) else { return };
+        self.timers.remove(&(request.deadline, to));
+        let answer = match request.want {
+            Want::Stop { .. } => Answer::Stopped(result),
+            Want::Notify { .. } => Answer::Notified(result),
+        };
+        ctx.out.push(Effect::Reply { to: request.to, answer });
+    }
+
+    /// Whoever still waits is told.
+    pub(crate) fn end(&mut self, ctx: &mut Ctx, why: &Refused) {
+        let open: Vec<_> = self.open.keys().copied().collect();
+        for to in open {
+            self.finish(ctx, to, Err(why.clone()));
+        }
+    }
+
+    // ---- what is due
+
+    pub(crate) fn flush(&mut self, ctx: &mut Ctx, may_send: bool) {
+        while let Some((at, to)) = self.timers.first().copied() {
+            if at > ctx.now {
+                break;
+            }
+            self.timers.pop_first();
+            let Some(request) = self.open.get(&to) else { continue };
+            if ctx.now >= request.deadline {
+                self.finish(ctx, to, Err(Refused::Deadline));
+            } else {
+                match request.want {
+                    Want::Stop { .. } => self.stops.push(to),
+                    Want::Notify { .. } => self.notes.push(to),
+                }
+            }
+        }
+        if !may_send {
+            return;
+        }
+        if let Some(batch) = self.finds.batch(ctx.now, |_| 512) {
+            let open = |to: &ReplyTo| self.open.get(to).map(|r| (*to, r.key.clone()));
+            let (tos, keys): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
+            self.in_flight.finds = tos;
+            send(ctx, &mut self.finds, keys, Call::FindOwners);
+        }
+        if let Some(batch) = self.stops.batch(ctx.now, |_| 512) {
+            let open = |to: &ReplyTo| {
+                let r = self.open.get(to)?;
+                let Want::Stop { id: Some(id) } = &r.want else { return None };
+                Some((*to, StopItem { key: r.key.clone(), id: id.clone(), guess: r.owner }))
+            };
+            let (tos, items): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
+            self.in_flight.stops = tos;
+            send(ctx, &mut self.stops, items, |items| Call::Stop { repeat: false, items });
+        }
+        let bodies = |to: &ReplyTo| match self.open.get(to).map(|r| &r.want) {
+            Some(Want::Notify { body }) => body.len(),
+            _ => 0,
+        };
+        if let Some(batch) = self.notes.batch(ctx.now, bodies) {
+            let open = |to: &ReplyTo| {
+                let r = self.open.get(to)?;
+                let Want::Notify { body } = &r.want else { return None };
+                Some((*to, NotifyItem { key: r.key.clone(), guess: r.owner, body: body.clone() }))
+            };
+            let (tos, items): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
+            self.in_flight.notes = tos;
+            send(ctx, &mut self.notes, items, Call::Notify);
+        }
+        if let Some(items) = self.again.batch(ctx.now, |_| 512) {
+            ctx.call(Call::Stop { repeat: true, items });
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let timer = self.timers.first().map(|(at, _)| *at);
+        let lanes =
+            [self.finds.deadline(), self.stops.deadline(), self.notes.deadline(), self.again.deadline()];
+        lanes.into_iter().fold(timer, earliest)
+    }
+}
+
+fn send<T>(ctx: &mut Ctx, lane: &mut Lane<ReplyTo>, items: Vec<T>, call: impl FnOnce(Vec<T>) -> Call) {
+    if items.is_empty() {
+        lane.answered();
+    } else {
+        ctx.call(call(items));
+    }
+}

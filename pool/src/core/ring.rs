@@ -1,0 +1,193 @@
+//! JumpChain: which worker a key belongs to.
+//!
+//! Jump consistent hash (Lamping and Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm", 2014) over slots
+//! that may be holes: a key whose slot is a hole is hashed again with the next counter. So a worker that goes
+//! takes only its own keys with it, spread over all others; who fills the hole gets exactly those back; an
+//! appended slot gets its share and nobody else's keys move.
+
+use std::hash::{Hash, Hasher};
+
+use jumphash::JumpHasher;
+
+use crate::id::{Revision, WorkerId};
+use crate::member::{MemberState, Members};
+use crate::settings::Settings;
+
+/// The living slots at one revision of the members.
+#[derive(Debug)]
+pub struct Ring {
+    revision: Revision,
+    slots: Vec<Option<WorkerId>>,
+    live: u32,
+    strikes: u32,
+    hasher: JumpHasher,
+}
+
+/// Hashes the key and a counter as bytes alone: no length, no terminator, the same on every platform.
+struct Probe<'a>(&'a [u8], u32);
+
+impl Hash for Probe<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(self.0);
+        state.write(&self.1.to_le_bytes());
+    }
+}
+
+impl Ring {
+    /// The ring that these members make. Its size is one more than the highest slot of a member that is up.
+    pub fn new(members: &Members, settings: &Settings) -> Self {
+        let up = || members.entries.iter().filter(|(_, m)| m.state == MemberState::Up);
+        let size = up().filter_map(|(_, m)| m.slot).max().map_or(0, |slot| slot as usize + 1);
+        let mut slots = vec![None; size];
+        for (&worker, member) in up() {
+            if let Some(slot) = member.slot {
+                slots[slot as usize] = Some(worker);
+            }
+        }
+        let live = slots.iter().flatten().count() as u32;
+        let (k1, k2) = settings.hash_keys;
+        let hasher = JumpHasher::new_with_keys(k1, k2);
+        Self { revision: members.revision, slots, live, strikes: settings.strikes.max(1), hasher }
+    }
+
+    /// The members' revision that it was made from.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// True when both place every key alike.
+    pub(crate) fn places_like(&self, other: &Self) -> bool {
+        self.slots == other.slots
+    }
+
+    /// The worker of a key with `mix` strikes against its placement; every `strikes` of them send it to the next
+    /// worker of its chain. `None` when no worker is up.
+    pub fn pick(&self, key: &[u8], mix: u32) -> Option<WorkerId> {
+        if self.live == 0 {
+            return None;
+        }
+        let size = self.slots.len() as u32;
+        let skip = (mix / self.strikes) % self.live;
+        let mut passed: Vec<WorkerId> = Vec::new();
+        for counter in 0..size.saturating_mul(64) {
+            let slot = self.hasher.slot(&Probe(key, counter), size);
+            let Some(worker) = self.slots[slot as usize] else { continue };
+            if passed.contains(&worker) {
+                continue;
+            }
+            if passed.len() as u32 == skip {
+                return Some(worker);
+            }
+            passed.push(worker);
+        }
+        self.slots.iter().flatten().nth(skip as usize).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::id::{NodeName, Nonce};
+    use crate::member::Member;
+
+    fn ring(slots: &[Option<u64>]) -> Ring {
+        let node = NodeName::new("n").unwrap_or_else(|e| panic!("{e}"));
+        let nonce = Nonce::new("x").unwrap_or_else(|e| panic!("{e}"));
+        let entries = slots.iter().enumerate().filter_map(|(slot, worker)| {
+            let member = Member {
+                state: MemberState::Up,
+                slot: Some(slot as u32),
+                ttl: Duration::from_secs(10),
+                nonce: nonce.clone(),
+                node: node.clone(),
+                meta: String::new(),
+            };
+            worker.map(|w| (WorkerId(w), member))
+        });
+        let members = Members { entries: entries.collect(), ..Members::default() };
+        Ring::new(&members, &Settings::default())
+    }
+
+    fn placement(ring: &Ring, keys: u32) -> BTreeMap<u32, WorkerId> {
+        (0..keys).filter_map(|k| ring.pick(format!("key-{k}").as_bytes(), 0).map(|w| (k, w))).collect()
+    }
+
+    #[test]
+    fn golden_values() {
+        let zero = Settings { hash_keys: (0, 0), ..Settings::default() };
+        let hasher = JumpHasher::new_with_keys(0, 0);
+        struct Raw<'a>(&'a [u8]);
+        impl Hash for Raw<'_> {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                state.write(self.0);
+            }
+        }
+        assert_eq!(hasher.slot(&Raw(b"user:1"), 16), 14);
+        assert_eq!(hasher.slot(&Raw(b"user:1\0\0\0\0"), 1000), hasher.slot(&Probe(b"user:1", 0), 1000));
+        assert_eq!(zero.hash_keys, (0, 0));
+        let full = ring(&[Some(1), Some(2), Some(3), Some(4), Some(5)]);
+        let holes = ring(&[Some(1), None, Some(3), None, Some(5)]);
+        let picks = |ring: &Ring, mix| {
+            ["acme", "globex", "initech"].map(|k| ring.pick(k.as_bytes(), mix).map_or(0, |w| w.0))
+        };
+        assert_eq!((picks(&full, 0), picks(&full, 3), picks(&holes, 0)), GOLDEN);
+    }
+
+    const GOLDEN: ([u64; 3], [u64; 3], [u64; 3]) = ([0, 0, 0], [0, 0, 0], [0, 0, 0]);
+
+    #[test]
+    fn no_worker_no_pick() {
+        assert_eq!(ring(&[]).pick(b"k", 0), None);
+        assert_eq!(ring(&[None, None]).pick(b"k", 5), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_worker_that_goes_takes_only_its_own_keys_and_who_fills_the_hole_gets_exactly_those(
+            live in proptest::collection::vec(any::<bool>(), 2..24), gone in any::<proptest::sample::Index>(),
+        ) {
+            let slots: Vec<_> = live.iter().enumerate().map(|(i, &up)| up.then_some(i as u64 + 1)).collect();
+            let up: Vec<_> = slots.iter().flatten().copied().collect();
+            prop_assume!(up.len() > 1);
+            let gone = up[gone.index(up.len())];
+            let without: Vec<_> = slots.iter().map(|&w| w.filter(|&w| w != gone)).collect();
+            let refilled: Vec<_> = slots.iter().map(|&w| if w == Some(gone) { Some(1000) } else { w }).collect();
+            let before = placement(&ring(&slots), 500);
+            let after = placement(&ring(&without), 500);
+            let again = placement(&ring(&refilled), 500);
+            for k in 0..500 {
+                if before[&k].0 == gone {
+                    prop_assert_eq!(again[&k].0, 1000);
+                } else {
+                    prop_assert_eq!(before[&k], after[&k]);
+                    prop_assert_eq!(before[&k], again[&k]);
+                }
+            }
+        }
+
+        #[test]
+        fn an_appended_slot_takes_only_its_share(n in 1_usize..24) {
+            let slots: Vec<_> = (1..=n as u64).map(Some).collect();
+            let mut more = slots.clone();
+            more.push(Some(1000));
+            let (before, after) = (placement(&ring(&slots), 2000), placement(&ring(&more), 2000));
+            let moved = (0..2000).filter(|k| before[k] != after[k]).count();
+            prop_assert!((0..2000).all(|k| before[&k] == after[&k] || after[&k].0 == 1000));
+            let share = 2000 / (n + 1);
+            prop_assert!(moved > share / 2 && moved < share * 2, "moved {} of a share of {}", moved, share);
+        }
+
+        #[test]
+        fn strikes_walk_through_all_workers(n in 1_u64..12, key in "[a-z]{1,12}") {
+            let ring = ring(&(1..=n).map(Some).collect::<Vec<_>>());
+            let walk: std::collections::BTreeSet<_> = (0..n).map(|i| ring.pick(key.as_bytes(), 3 * i as u32)).collect();
+            prop_assert_eq!(walk.len() as u64, n);
+            prop_assert_eq!(ring.pick(key.as_bytes(), 0), ring.pick(key.as_bytes(), 2));
+        }
+    }
+}

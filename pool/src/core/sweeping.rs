@@ -1,0 +1,77 @@
+//! The sweeper: whatever is due and was not done is set going again. Events may be lost; records are not.
+//!
+//! All nodes sweep, about twice a second together; a sweep is atomic, so there is no leader.
+
+use std::time::Duration;
+
+use super::call::{Call, PAGE};
+use super::ctx::Ctx;
+use super::time::{Time, earliest};
+use crate::store::{Result, StopItem, Swept};
+
+/// One node's sweeper.
+#[derive(Debug, Default)]
+pub(crate) struct Sweeping {
+    next: Option<Time>,
+    rounds: u64,
+    busy: bool,
+    /// Also wake the jobs that wait for a worker, until none is left.
+    kick: bool,
+}
+
+/// How often consumers of the pool's stream that are gone are forgotten, in sweeps.
+const PRUNE_EVERY: u64 = 120;
+
+impl Sweeping {
+    /// The pool has its first worker, or has been opened: jobs that wait for one are woken.
+    pub(crate) fn kick(&mut self) {
+        self.kick = true;
+        self.next = None;
+    }
+
+    /// Returns what the sweep found.
+    pub(crate) fn on_swept(
+        &mut self,
+        ctx: &mut Ctx,
+        nodes: usize,
+        kick: bool,
+        answer: Result<Swept>,
+    ) -> Result<Swept> {
+        self.busy = false;
+        let period = Duration::from_millis(500) * u32::try_from(nodes.max(2)).unwrap_or(u32::MAX);
+        self.next = Some(ctx.now + ctx.jitter.stretch(period));
+        let swept = answer.inspect_err(|_| self.kick |= kick)?;
+        if swept.count >= PAGE {
+            self.next = Some(ctx.now);
+            self.kick |= kick;
+        } else if let Some(wait) = swept.next_in {
+            let due = ctx.now + wait.max(Duration::from_millis(1));
+            self.next = earliest(self.next, Some(due));
+        }
+        Ok(swept)
+    }
+
+    /// Returns true when it is time to claim what other routers left.
+    pub(crate) fn flush(&mut self, ctx: &mut Ctx) -> bool {
+        if self.busy || self.next.is_some_and(|at| ctx.now < at) {
+            return false;
+        }
+        self.busy = true;
+        self.rounds += 1;
+        ctx.call(Call::Sweep { kick: std::mem::take(&mut self.kick) });
+        if self.rounds % PRUNE_EVERY == 0 {
+            ctx.call(Call::PruneConsumers);
+        }
+        self.rounds % 2 == 0
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        if self.busy { None } else { self.next }
+    }
+}
+
+/// The stops that a sweep found unfinished, as the step takes them.
+pub(crate) fn stops_again(swept: &mut Swept) -> Vec<StopItem> {
+    let stops = std::mem::take(&mut swept.stops);
+    stops.into_iter().map(|(key, id, owner)| StopItem { key, id, guess: Some(owner) }).collect()
+}

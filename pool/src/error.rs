@@ -1,0 +1,125 @@
+//! What can go wrong, as callers branch on it.
+
+use std::time::Duration;
+
+use crate::id::IdError;
+use crate::settings::InvalidSetting;
+use crate::store::StoreError;
+use crate::ticket::Ticket;
+
+/// Any error, boxed: what handlers return.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
+
+/// Why a node could not do what it was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A name or key is not valid. Nothing was written.
+    #[error("not a valid name, nothing was written")]
+    Name(#[from] IdError),
+    /// A setting is out of its range. Nothing was written.
+    #[error("not a valid setting, nothing was written")]
+    Setting(#[from] InvalidSetting),
+    /// The pool runs with another value of a pool-wide setting. Nothing was written.
+    #[error("the pool runs with {name} = {theirs}, this node was given {ours}; nothing was written")]
+    SettingMismatch {
+        /// The setting's name in the store.
+        name: String,
+        /// The pool's value.
+        theirs: String,
+        /// This node's value.
+        ours: String,
+    },
+    /// A notification or payload is too long. Nothing was written.
+    #[error("{what} has {len} bytes, at most {max} are allowed; nothing was written")]
+    TooLong {
+        /// What is too long.
+        what: &'static str,
+        /// Its length, in bytes.
+        len: usize,
+        /// The limit, in bytes.
+        max: usize,
+    },
+    /// No job of this key lives, or it is being stopped.
+    #[error("no job with this key")]
+    JobNotFound,
+    /// The job has as many notifications waiting as it may have. This one was not kept.
+    #[error("too many notifications wait for this job, this one was not kept")]
+    NotifyFull,
+    /// The record of the job is damaged, or of a later version. It was left as it is.
+    #[error("the job's record cannot be read, it was left as it is")]
+    BadRecord,
+    /// The pool is shutting down.
+    #[error("the pool is shutting down")]
+    ShuttingDown,
+    /// The pool was shut down.
+    #[error("the pool was shut down")]
+    PoolClosed,
+    /// The node has been closed or is closing.
+    #[error("the node is closed")]
+    NodeClosed,
+    /// Not answered in time; what was asked for may still happen.
+    #[error("no answer within {0:?}, what was asked for may still happen")]
+    Deadline(Duration),
+    /// The store cannot be used.
+    #[error("the store did not do it")]
+    Store(#[from] StoreError),
+}
+
+/// What a dispatch came to, when it did not come to a started job.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DispatchError {
+    /// The key or id is not valid. Nothing was written.
+    #[error("not a valid key, nothing was written")]
+    Key(#[from] IdError),
+    /// The payload is too long. Nothing was written.
+    #[error("the payload has {len} bytes, at most {max} are allowed; nothing was written")]
+    PayloadTooLong {
+        /// Its length with its envelope, in bytes.
+        len: usize,
+        /// The limit, in bytes.
+        max: usize,
+    },
+    /// A job with this key lives. Nothing was changed.
+    #[error("a job with this key exists, nothing was changed")]
+    JobExists,
+    /// The pool holds as many queued jobs as it may. The job was not accepted.
+    #[error("the pool's queue is full, the job was not accepted")]
+    PoolFull,
+    /// The id was used for another key or other bytes. Nothing was changed.
+    #[error("the id was used for another key or payload, nothing was changed")]
+    Conflict,
+    /// The start handler failed; the job is gone.
+    #[error("the job's start failed, the job is gone: {0}")]
+    StartFailed(String),
+    /// The job failed too often and is parked.
+    #[error("the job failed too often and is parked")]
+    Parked,
+    /// The job was stopped before it was started.
+    #[error("the job was stopped")]
+    Stopped,
+    /// The job was accepted and has ended; its outcome is not known any more.
+    #[error("the job has ended, its outcome is not known any more")]
+    Ended,
+    /// The pool is shutting down: the job is not, or no longer, accepted.
+    #[error("the pool is shutting down, the job will not run")]
+    ShuttingDown,
+    /// The node was closed while it waited. What was accepted stays accepted.
+    #[error("the node was closed, the job stays accepted if it was")]
+    NodeClosed,
+    /// Not answered in time. Where it was accepted, the job stays accepted: wait for it with the ticket.
+    #[error("no answer in time for {ticket}, the job stays accepted if it was")]
+    Deadline {
+        /// What to wait for it by.
+        ticket: Ticket,
+        /// It is known to have been accepted.
+        accepted: bool,
+    },
+    /// The record of the key is damaged, or of a later version. It was left as it is.
+    #[error("the key's record cannot be read, it was left as it is")]
+    BadRecord,
+    /// The store cannot be used.
+    #[error("the store did not do it")]
+    Store(#[from] StoreError),
+}

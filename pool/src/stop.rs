@@ -1,0 +1,19 @@
+//! Why a handler is asked to end its job.
+
+/// Why [`JobHandler::stop`](crate::JobHandler::stop) is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StopReason {
+    /// The job was stopped by [`Node::stop_job`](crate::Node::stop_job).
+    Stopped,
+    /// The key belongs to another worker now.
+    Moved,
+    /// The worker is leaving.
+    Draining,
+    /// The pool is shutting down.
+    Shutdown,
+    /// The lease was lost: another worker may take the job soon. End at once.
+    LeaseLost,
+    /// The start took too long.
+    StartTimeout,
+}
