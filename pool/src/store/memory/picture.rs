@@ -74,7 +74,9 @@ impl State {
         });
         dump.scores("tb", ended);
         let remembered = self.remembered.iter().map(|(caller, r)| {
-            (caller, format!("{}|{}|{}|{}", r.key, r.hash, r.id, r.outcome.as_deref().unwrap_or_default()))
+            let outcome = r.outcome.as_deref().unwrap_or_default();
+            let fields = [r.key.as_bytes(), r.hash.as_bytes(), r.id.as_str().as_bytes(), outcome.as_bytes()];
+            (caller, Text::from(fields.join(&b'|')))
         });
         dump.hash("od", remembered);
     }

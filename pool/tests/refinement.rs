@@ -1,0 +1,61 @@
+//! Random sequences of the protocol's steps on both stores: every answer and the whole state agree after each step.
+//!
+//! `REFINEMENT_CASES` sets how many sequences are walked, `REFINEMENT_SEED` which ones.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+#[path = "store/backend.rs"]
+mod backend;
+#[path = "store/driver.rs"]
+mod driver;
+#[path = "store/op.rs"]
+mod op;
+#[path = "store/step.rs"]
+mod step;
+
+use proptest::collection::vec;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+use tenure_testing::RedisServer;
+
+use self::backend::{Backend, START};
+use self::driver::Driver;
+use self::op::{Op, op};
+
+fn number(variable: &str, default: u32) -> u32 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+async fn walk(redis: &Backend, ops: &[Op]) -> Result<(), String> {
+    redis.wipe().await;
+    redis.set_clock(START).await;
+    let memory = Backend::memory().await;
+    let mut driver = Driver::start(&memory, redis).await?;
+    for op in ops {
+        driver.make(op).await?;
+    }
+    Ok(())
+}
+
+#[test]
+fn both_stores_answer_and_end_alike() {
+    let server = RedisServer::start().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let redis = runtime.block_on(Backend::redis(&server.url(), "refinement"));
+
+    let seed = number("REFINEMENT_SEED", 1);
+    let mut bytes = [0; 32];
+    bytes[..4].copy_from_slice(&seed.to_le_bytes());
+    let config = Config {
+        cases: number("REFINEMENT_CASES", 60),
+        max_shrink_iters: 400,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let walked = runner.run(&vec(op(), 40..120), |ops| {
+        runtime.block_on(walk(&redis, &ops)).map_err(|difference| TestCaseError::fail(difference))
+    });
+    if let Err(failure) = walked {
+        panic!("REFINEMENT_SEED={seed}: {failure}");
+    }
+}

@@ -1,0 +1,145 @@
+//! Both stores behind one face, with a clock that stands until it is set and with faults that no step makes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use redis::Cmd;
+use tenure_connection::{Client, Connection};
+use tenure_pool::id::{JobKey, PoolName, WorkerId};
+use tenure_pool::store::{Dump, MemoryStore, RedisStore, Store};
+
+/// The time at which every clock starts, ms.
+pub(crate) const START: u64 = 1_760_000_000_000;
+
+/// One pool on one store.
+pub(crate) struct Backend {
+    pub(crate) store: Arc<dyn Store>,
+    clock: Arc<AtomicU64>,
+    kind: Kind,
+}
+
+enum Kind {
+    Memory(MemoryStore),
+    Redis { store: Arc<RedisStore>, client: Client, pool: PoolName, raw: Connection },
+}
+
+impl Backend {
+    /// A store in memory, without a pool.
+    pub(crate) async fn memory() -> Self {
+        let clock = Arc::new(AtomicU64::new(START));
+        let reading = Arc::clone(&clock);
+        let store = MemoryStore::with_clock(Arc::new(move || reading.load(Ordering::SeqCst)));
+        let backend = Self { store: Arc::new(store.clone()), clock, kind: Kind::Memory(store) };
+        backend.bless(&*backend.store).await;
+        backend
+    }
+
+    /// A store on a Redis server, for a pool of this name that is not there yet.
+    pub(crate) async fn redis(url: &str, pool: &str) -> Self {
+        let client = Client::open(url).unwrap();
+        let pool = PoolName::new(pool).unwrap();
+        let store = Arc::new(RedisStore::open_with_clock_key(&client, &pool));
+        let raw = client.commands();
+        let clock = Arc::new(AtomicU64::new(START));
+        let shared = Arc::clone(&store) as Arc<dyn Store>;
+        let backend = Self { store: shared, clock, kind: Kind::Redis { store, client, pool, raw } };
+        backend.set_clock(START).await;
+        backend.bless(&*backend.store).await;
+        backend
+    }
+
+    /// Makes a client send its steps to the server that answers.
+    pub(crate) async fn bless(&self, client: &dyn Store) {
+        client.bless(&client.server_identity().await.unwrap().run_id);
+    }
+
+    /// Another client of the same pool, blessed for nothing.
+    pub(crate) fn client(&self) -> Arc<dyn Store> {
+        match &self.kind {
+            Kind::Memory(store) => Arc::new(store.clone()),
+            Kind::Redis { client, pool, .. } => Arc::new(RedisStore::open_with_clock_key(client, pool)),
+        }
+    }
+
+    /// The whole state.
+    pub(crate) async fn dump(&self) -> Dump {
+        match &self.kind {
+            Kind::Memory(store) => store.dump(),
+            Kind::Redis { store, .. } => store.dump().await.unwrap(),
+        }
+    }
+
+    /// The time by the store's clock, ms.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.load(Ordering::SeqCst)
+    }
+
+    /// Sets the store's clock.
+    pub(crate) async fn set_clock(&self, ms: u64) {
+        self.clock.store(ms, Ordering::SeqCst);
+        if let Kind::Redis { .. } = &self.kind {
+            self.raw(redis::cmd("SET").arg(self.key("clock")).arg(ms)).await;
+        }
+    }
+
+    /// Moves the store's clock on.
+    pub(crate) async fn advance(&self, ms: u64) {
+        self.set_clock(self.now() + ms).await;
+    }
+
+    /// Loses everything.
+    pub(crate) async fn wipe(&self) {
+        match &self.kind {
+            Kind::Memory(store) => store.wipe(),
+            Kind::Redis { .. } => {
+                self.raw(&redis::cmd("FLUSHALL")).await;
+                self.set_clock(self.now()).await;
+            }
+        }
+    }
+
+    /// Writes a record as it is.
+    pub(crate) async fn write_record(&self, key: &JobKey, record: &[u8]) {
+        match &self.kind {
+            Kind::Memory(store) => store.write_record(key, record),
+            Kind::Redis { .. } => {
+                self.raw(redis::cmd("HSET").arg(self.key("jo")).arg(key.as_bytes()).arg(record)).await;
+                self.raw(redis::cmd("HSETNX").arg(self.key("jp")).arg(key.as_bytes()).arg("")).await;
+            }
+        }
+    }
+
+    /// Puts a key into a worker's index.
+    pub(crate) async fn write_index(&self, worker: WorkerId, key: &JobKey) {
+        match &self.kind {
+            Kind::Memory(store) => store.write_index(worker, key),
+            Kind::Redis { .. } => {
+                let member = [format!("{worker}:").as_bytes(), key.as_bytes()].concat();
+                self.raw(redis::cmd("ZADD").arg(self.key("bw")).arg(0).arg(member)).await;
+            }
+        }
+    }
+
+    /// Loses the routers' consumer group.
+    pub(crate) async fn destroy_group(&self) {
+        match &self.kind {
+            Kind::Memory(store) => store.destroy_group(),
+            Kind::Redis { .. } => {
+                self.raw(redis::cmd("XGROUP").arg("DESTROY").arg(self.key("ps")).arg("r")).await;
+            }
+        }
+    }
+
+    fn key(&self, name: &str) -> String {
+        match &self.kind {
+            Kind::Memory(_) => unreachable!("the store in memory has no keys"),
+            Kind::Redis { pool, .. } => format!("tenure:{{{pool}}}:{name}"),
+        }
+    }
+
+    async fn raw(&self, command: &Cmd) {
+        if let Kind::Redis { raw, .. } = &self.kind {
+            raw.command(command).await.unwrap();
+        }
+    }
+}

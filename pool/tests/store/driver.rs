@@ -1,0 +1,377 @@
+//! Resolves moves against the state, makes each call on both stores, and compares answers and states.
+
+use std::time::Duration;
+use tenure_pool::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, Token, WorkerId};
+use tenure_pool::record::Record;
+use tenure_pool::settings::Settings;
+use tenure_pool::store::{
+    DispatchItem, JoinRequest, NotifyItem, PoolEvent, PoolState, ReleaseItem, ReleaseMode, ShutdownMode,
+    StartedItem, StopItem, Store, TakeItem,
+};
+
+use super::backend::Backend;
+use super::op::{Dispatched, Op, Released};
+use super::step::{EntryPair, Step, body, perform};
+
+/// Keys whose bytes might be mistaken for something else.
+const KEYS: [&[u8]; 8] = [b"a", b"a:", b"1:a", b"h:a", b"0:a", b"\xff|\n", b"|1|R|", b"s3"];
+const RESULTS: [&str; 3] = ["", "e:no", "boom"];
+
+/// Small limits and short times, so that a short walk meets them all.
+fn settings() -> Settings {
+    let ms = Duration::from_millis;
+    Settings {
+        // Node streams live twice as long by the server's own clock, which nobody sets.
+        worker_ttl: ms(600_000),
+        max_queued: 5,
+        route_timeout: ms(200),
+        assign_timeout: ms(500),
+        stop_retry: ms(300),
+        max_dispatch_deadline: ms(3_000),
+        outcome_retention: ms(5_000),
+        max_attempts: 2,
+        stable_run: ms(4_000),
+        strikes: 2,
+        notify_cap: 3,
+        notify_bytes: 60,
+        payload_max: 32,
+        ..Settings::default()
+    }
+}
+
+/// A client of both stores.
+pub(crate) struct Driver<'a> {
+    sides: [&'a Backend; 2],
+    inc: Incarnation,
+    outdated: bool,
+    /// Every worker that ever joined, and one that never did.
+    workers: Vec<WorkerId>,
+    nonces: u32,
+    /// Start events read and not routed yet.
+    read: Vec<(EntryPair, Vec<(JobKey, u32)>)>,
+    sent: Vec<Step>,
+}
+
+impl<'a> Driver<'a> {
+    /// A driver of two fresh stores, with the pool open and one worker in it.
+    pub(crate) async fn start(memory: &'a Backend, redis: &'a Backend) -> Result<Self, String> {
+        let mut driver = Self {
+            sides: [memory, redis],
+            inc: Incarnation(0),
+            outdated: false,
+            workers: vec![WorkerId(7)],
+            nonces: 0,
+            read: Vec::new(),
+            sent: Vec::new(),
+        };
+        for op in
+            [Op::Bootstrap, Op::OpenNormal, Op::Join { preferred: None, again: false, other_settings: false }]
+        {
+            driver.make(&op).await?;
+        }
+        Ok(driver)
+    }
+
+    /// Makes one move and compares.
+    pub(crate) async fn make(&mut self, op: &Op) -> Result<(), String> {
+        match op {
+            Op::Outdated => {
+                self.outdated = true;
+                return Ok(());
+            }
+            Op::Clock { step } => {
+                for side in self.sides {
+                    side.set_clock(side.now().saturating_add_signed(*step)).await;
+                }
+                return Ok(());
+            }
+            Op::Damage { key, kind } => {
+                let damage = self.damage(*key, *kind).await;
+                for side in self.sides {
+                    side.write_record(&job(*key), &damage).await;
+                }
+            }
+            Op::Stray { worker, key } => {
+                for side in self.sides {
+                    side.write_index(self.worker(*worker), &job(*key)).await;
+                }
+            }
+            Op::LoseGroup if self.is_present().await => {
+                for side in self.sides {
+                    side.destroy_group().await;
+                }
+                self.call(Step::Read(node(0), 1)).await?;
+                self.call(Step::RestoreGroup).await?;
+            }
+            Op::Look => {
+                let ids = (0..24).map(|id| (job(id), Some(dispatch_id(id)))).collect();
+                for step in [Step::Lookup(ids), Step::JobsPage, Step::Heartbeats, Step::PoolState] {
+                    self.call(step).await?;
+                }
+                self.call(Step::Payload(job(0))).await?;
+            }
+            Op::Route { read, extra, spread, aim } => self.route(*read, extra, *spread, *aim).await?,
+            _ => {
+                if let Some(step) = self.resolve(op).await {
+                    self.call(step).await?;
+                }
+            }
+        }
+        self.compare_states(op).await
+    }
+
+    async fn compare_states(&self, op: &Op) -> Result<(), String> {
+        let [memory, redis] = [self.sides[0].dump().await, self.sides[1].dump().await];
+        if memory == redis {
+            return Ok(());
+        }
+        let [ours, theirs] = [memory.lines(), redis.lines()];
+        let only = |these: &[String], those: &[String], mark: &str| {
+            let missing = these.iter().filter(|line| !those.contains(line));
+            missing.map(|line| format!("{mark} {line}\n")).collect::<String>()
+        };
+        let difference = only(&ours, &theirs, "memory:") + &only(&theirs, &ours, "redis: ");
+        Err(format!("the states differ after {op:?}, resolved to {:?}:\n{difference}", self.sent.last()))
+    }
+
+    async fn call(&mut self, step: Step) -> Result<Vec<EntryPair>, String> {
+        let inc = Incarnation(self.inc.0 - u64::from(std::mem::take(&mut self.outdated)));
+        let memory = perform(&*self.sides[0].store, 0, inc, &step).await;
+        let redis = perform(&*self.sides[1].store, 1, inc, &step).await;
+        if memory.text != redis.text {
+            return Err(format!("{step:?}\n  memory: {}\n  redis:  {}", memory.text, redis.text));
+        }
+        self.workers.extend(memory.joined.filter(|worker| !self.workers.contains(worker)));
+        self.inc = memory.incarnation.unwrap_or(self.inc);
+        self.sent.push(step);
+        let pair = |(ours, theirs): (&PoolEvent, &PoolEvent)| [ours.entry, theirs.entry];
+        let pairs: Vec<_> = memory.events.iter().zip(&redis.events).map(pair).collect();
+        self.read.extend(pairs.iter().copied().zip(memory.events.into_iter().map(|event| event.jobs)));
+        Ok(pairs)
+    }
+
+    /// Reads start events and routes them, with other jobs mixed in.
+    async fn route(&mut self, read: usize, extra: &[usize], spread: usize, aim: bool) -> Result<(), String> {
+        self.call(Step::Read(node(read), read)).await?;
+        let (revision, up) = self.ring().await;
+        let ring = Revision(revision.0 - u64::from(!aim).min(revision.0));
+        let taken: Vec<_> = self.read.drain(..read.min(self.read.len())).collect();
+        let (entries, jobs): (Vec<_>, Vec<_>) = taken.into_iter().unzip();
+        let keys = jobs.into_iter().flatten().map(|(key, _)| key).chain(extra.iter().map(|key| job(*key)));
+        let worker = |at: usize| up.get(at % up.len().max(1)).copied();
+        let jobs: Vec<_> = keys.enumerate().map(|(at, key)| (key, worker(at / spread + read))).collect();
+        self.call(Step::Route(ring, entries, jobs)).await.map(drop)
+    }
+
+    async fn resolve(&mut self, op: &Op) -> Option<Step> {
+        Some(match op {
+            Op::Join { preferred, again, other_settings } => {
+                self.nonces += u32::from(!again);
+                let mut settings = settings();
+                settings.max_queued += u64::from(*other_settings);
+                Step::Join(JoinRequest {
+                    nonce: Nonce::new(format!("nonce{}", self.nonces)).unwrap(),
+                    node: node(0),
+                    meta: "meta".into(),
+                    preferred: *preferred,
+                    settings,
+                })
+            }
+            Op::Settle { worker } => Step::Settle(self.worker(*worker)),
+            Op::Drain { worker } => Step::Drain(self.worker(*worker)),
+            Op::Expire { worker, leaves, aim } => {
+                let worker = self.worker(*worker);
+                let seq = self.memory().heartbeats(None).await.unwrap().get(&worker).copied();
+                let seq = seq.unwrap_or(1) - u64::from(!aim);
+                Step::Expire(worker, (!leaves).then_some(seq))
+            }
+            Op::Reap { worker, limit } => Step::Reap(self.worker(*worker), *limit),
+            Op::Renew { workers, node: name, ahead } => {
+                let high_water = self.workers.last()?.0 + ahead;
+                let workers = workers.iter().map(|worker| self.worker(*worker)).collect();
+                Step::Renew(Token(high_water), name.map(node), workers)
+            }
+            Op::Dispatch { jobs } => Step::Dispatch(jobs.iter().map(|job| self.dispatched(job)).collect()),
+            Op::Begin { jobs, finish } => {
+                let worker = self.owner(jobs[0].0).await;
+                let mut items = Vec::new();
+                for (key, aim) in jobs {
+                    items.push((job(*key), self.token(*key, *aim).await));
+                }
+                Step::Begin(worker, self.oldest(worker, *finish).await, items)
+            }
+            Op::Started { jobs } => {
+                let worker = self.owner(jobs[0].0).await;
+                let mut items = Vec::new();
+                for (key, aim, tell) in jobs {
+                    let token = self.token(*key, *aim).await;
+                    items.push(StartedItem { key: job(*key), token, tell: tell.map(node) });
+                }
+                Step::Started(worker, items)
+            }
+            Op::Release { jobs, finish } => {
+                let worker = self.owner(jobs[0].key).await;
+                let mut items = Vec::new();
+                for job in jobs {
+                    items.push(self.released(job).await);
+                }
+                Step::Release(worker, self.oldest(worker, *finish).await, items)
+            }
+            Op::Stop { jobs, repeat, waiting } => {
+                let mut items = Vec::new();
+                for (key, right_id, right_owner) in jobs {
+                    let record = self.record(*key).await;
+                    let id =
+                        record.filter(|_| *right_id).map_or_else(|| dispatch_id(*key), |record| record.id);
+                    items.push(StopItem { key: job(*key), id, guess: self.guess(*key, *right_owner).await });
+                }
+                Step::Stop(*repeat, waiting.map(node), items)
+            }
+            Op::Notify { items } => {
+                let mut notes = Vec::new();
+                for (key, aim, len) in items {
+                    let guess = self.guess(*key, *aim).await;
+                    notes.push(NotifyItem { key: job(*key), guess, body: body(*len) });
+                }
+                Step::Notify(notes)
+            }
+            Op::Take { jobs, finish } => {
+                let worker = self.owner(jobs[0].0).await;
+                let mut items = Vec::new();
+                for (key, aim, ack) in jobs {
+                    items.push(TakeItem { key: job(*key), token: self.token(*key, *aim).await, ack: *ack });
+                }
+                Step::Take(worker, self.oldest(worker, *finish).await, items)
+            }
+            Op::Sweep { limit, kick } => Step::Sweep(*limit, *kick),
+            Op::Owned { worker, after, limit } => Step::Owned(self.worker(*worker), after.map(job), *limit),
+            Op::Read { node: at, max } => Step::Read(node(*at), *max),
+            Op::Claim { node: at, max } => Step::Claim(node(*at), *max),
+            Op::NodeEvents { node: at, max } => Step::NodeEvents(node(*at), self.workers.clone(), *max),
+            Op::Tell { ids } => {
+                Step::Tell(ids.iter().map(|id| (dispatch_id(*id), "ok".to_owned())).collect())
+            }
+            Op::Shutdown { mode } => {
+                let closing = ShutdownMode::Closing(Duration::from_secs(2));
+                let modes = [closing, ShutdownMode::DropQueued, ShutdownMode::Advance];
+                Step::Shutdown(node(1), modes[*mode])
+            }
+            Op::Purge => Step::Purge(KEYS.len()),
+            Op::Cleanup => Step::Cleanup,
+            Op::Bootstrap => Step::Bootstrap(Box::new(settings())),
+            Op::Recover => Step::Recover,
+            Op::OpenNormal => Step::OpenNormal,
+            Op::Prune => Step::Prune,
+            Op::ForgetNode { node: at } => Step::ForgetNode(node(*at)),
+            Op::Resend { back } => self.sent.iter().rev().nth(*back)?.clone(),
+            _ => return None,
+        })
+    }
+
+    fn memory(&self) -> &dyn Store {
+        &*self.sides[0].store
+    }
+
+    async fn is_present(&self) -> bool {
+        matches!(self.memory().pool_state().await, Ok(PoolState::Present { .. }))
+    }
+
+    /// The ring's revision and the workers in it.
+    async fn ring(&self) -> (Revision, Vec<WorkerId>) {
+        match self.memory().pool_state().await.unwrap() {
+            PoolState::Present { incarnation, members, settings, .. } => {
+                self.memory().expect(incarnation, members, settings);
+                let entries = self.memory().members().borrow().entries.clone();
+                let up = entries.into_iter().filter(|(_, member)| member.slot.is_some());
+                (members, up.map(|(worker, _)| worker).collect())
+            }
+            _ => (Revision(0), Vec::new()),
+        }
+    }
+
+    fn worker(&self, at: usize) -> WorkerId {
+        self.workers[self.workers.len() - 1 - at % self.workers.len()]
+    }
+
+    async fn record(&self, key: usize) -> Option<Record> {
+        let found = self.memory().lookup(&[(job(key), None)]).await.unwrap();
+        found.into_iter().next().and_then(|found| found.record)
+    }
+
+    /// The job's owner, or some worker.
+    async fn owner(&self, key: usize) -> WorkerId {
+        self.record(key).await.and_then(|record| record.owner).unwrap_or_else(|| self.worker(key))
+    }
+
+    async fn guess(&self, key: usize, aim: bool) -> Option<WorkerId> {
+        let owner = self.record(key).await.and_then(|record| record.owner);
+        if aim { owner } else { Some(self.worker(key)).filter(|_| key > 3) }
+    }
+
+    async fn token(&self, key: usize, aim: bool) -> Token {
+        let token = self.record(key).await.map_or(Token(1), |record| record.token);
+        Token(token.0 - u64::from(!aim).min(token.0))
+    }
+
+    /// The oldest entry of a worker's stream, on both stores.
+    async fn oldest(&self, worker: WorkerId, wanted: bool) -> Vec<EntryPair> {
+        let memory = self.sides[0].store.oldest_worker_event(worker).await.unwrap();
+        let redis = self.sides[1].store.oldest_worker_event(worker).await.unwrap();
+        match (memory, redis) {
+            (Some(ours), Some(theirs)) if wanted => vec![[ours, theirs]],
+            _ => Vec::new(),
+        }
+    }
+
+    fn dispatched(&self, job_: &Dispatched) -> DispatchItem {
+        DispatchItem {
+            key: job(job_.key),
+            id: dispatch_id(job_.id),
+            not_after: self.sides[0].now().saturating_add_signed(job_.deadline),
+            hash: if job_.hash == 0 { String::new() } else { "digest".to_owned() },
+            payload: body(job_.size),
+        }
+    }
+
+    async fn released(&self, release: &Released) -> ReleaseItem {
+        let modes = [ReleaseMode::Delete, ReleaseMode::HandOff, ReleaseMode::Refuse, ReleaseMode::Fail];
+        ReleaseItem {
+            key: job(release.key),
+            token: self.token(release.key, release.aim).await,
+            mode: modes[release.mode],
+            delay: Duration::from_millis(release.delay),
+            tell: release.tell.map(node),
+            tell_stopper: release.tell_stopper.map(node),
+            result: RESULTS[release.result].to_owned(),
+        }
+    }
+
+    /// What is written instead of a record: damage, another version, or fields of a later one.
+    async fn damage(&self, key: usize, kind: usize) -> Vec<u8> {
+        let record = self.record(key).await.map(|record| record.to_string());
+        let text = match (kind, record) {
+            (0, _) | (4, None) => "rubbish".to_owned(),
+            (1, _) | (5, None) => "2|Q||0|0|0|1|node0.g0|1||0|".to_owned(),
+            (2, _) => "1|Z||0|0|0|1|node0.g0|1||0|".to_owned(),
+            (3, _) => "1|Q||0|0|0|1|node0|1||0|".to_owned(),
+            (4, Some(record)) => record.chars().take(record.len() / 2).collect(),
+            (_, Some(record)) => format!("{record}|later"),
+            (_, None) => String::new(),
+        };
+        text.into_bytes()
+    }
+}
+
+fn job(at: usize) -> JobKey {
+    JobKey::try_from(KEYS[at % KEYS.len()]).unwrap()
+}
+
+fn node(at: usize) -> NodeName {
+    NodeName::new(format!("node{}", at % 3)).unwrap()
+}
+
+/// One of 24 dispatches; every third carries a caller's own id, which different nodes may use.
+fn dispatch_id(at: usize) -> DispatchId {
+    let own = if at % 3 == 0 { format!("!own{}", at % 4) } else { format!("g{at}") };
+    format!("node{}.{own}", at % 2).parse().unwrap()
+}

@@ -1,0 +1,247 @@
+//! What a random client does next, in small numbers that are resolved against the state: so that a sequence stays
+//! meaningful when parts of it are taken out.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// True nine times in ten: the client is up to date.
+pub(crate) type Aim = bool;
+
+/// One move.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    Join {
+        preferred: Option<u32>,
+        again: bool,
+        other_settings: bool,
+    },
+    Settle {
+        worker: usize,
+    },
+    Drain {
+        worker: usize,
+    },
+    Expire {
+        worker: usize,
+        leaves: bool,
+        aim: Aim,
+    },
+    Reap {
+        worker: usize,
+        limit: usize,
+    },
+    Renew {
+        workers: Vec<usize>,
+        node: Option<usize>,
+        ahead: u64,
+    },
+    Dispatch {
+        jobs: Vec<Dispatched>,
+    },
+    Route {
+        read: usize,
+        extra: Vec<usize>,
+        spread: usize,
+        aim: Aim,
+    },
+    Begin {
+        jobs: Vec<(usize, Aim)>,
+        finish: bool,
+    },
+    Started {
+        jobs: Vec<(usize, Aim, Option<usize>)>,
+    },
+    Release {
+        jobs: Vec<Released>,
+        finish: bool,
+    },
+    Stop {
+        jobs: Vec<(usize, Aim, Aim)>,
+        repeat: bool,
+        waiting: Option<usize>,
+    },
+    Notify {
+        items: Vec<(usize, Aim, usize)>,
+    },
+    Take {
+        jobs: Vec<(usize, Aim, u64)>,
+        finish: bool,
+    },
+    Sweep {
+        limit: usize,
+        kick: bool,
+    },
+    Owned {
+        worker: usize,
+        after: Option<usize>,
+        limit: usize,
+    },
+    Read {
+        node: usize,
+        max: usize,
+    },
+    Claim {
+        node: usize,
+        max: usize,
+    },
+    NodeEvents {
+        node: usize,
+        max: usize,
+    },
+    Look,
+    Tell {
+        ids: Vec<usize>,
+    },
+    Clock {
+        step: i64,
+    },
+    Damage {
+        key: usize,
+        kind: usize,
+    },
+    Stray {
+        worker: usize,
+        key: usize,
+    },
+    LoseGroup,
+    Shutdown {
+        mode: usize,
+    },
+    Purge,
+    Cleanup,
+    Recover,
+    OpenNormal,
+    Bootstrap,
+    Prune,
+    ForgetNode {
+        node: usize,
+    },
+    /// An earlier call, sent again as it was.
+    Resend {
+        back: usize,
+    },
+    /// The next call is made with the incarnation before.
+    Outdated,
+}
+
+/// A job of a dispatch.
+#[derive(Clone, Debug)]
+pub(crate) struct Dispatched {
+    pub(crate) key: usize,
+    pub(crate) id: usize,
+    pub(crate) hash: usize,
+    pub(crate) size: usize,
+    pub(crate) deadline: i64,
+}
+
+/// A job of a release.
+#[derive(Clone, Debug)]
+pub(crate) struct Released {
+    pub(crate) key: usize,
+    pub(crate) aim: Aim,
+    pub(crate) mode: usize,
+    pub(crate) delay: u64,
+    pub(crate) tell: Option<usize>,
+    pub(crate) tell_stopper: Option<usize>,
+    pub(crate) result: usize,
+}
+
+fn aim() -> impl Strategy<Value = Aim> {
+    prop::bool::weighted(0.9)
+}
+
+fn rare() -> impl Strategy<Value = bool> {
+    prop::bool::weighted(0.1)
+}
+
+fn dispatched() -> impl Strategy<Value = Dispatched> {
+    let deadline = prop_oneof![8 => Just(1_000), 1 => Just(-1), 1 => Just(3_001)];
+    let size = prop_oneof![9 => 0_usize..20, 1 => Just(33)];
+    let parts = (0_usize..8, 0_usize..24, 0_usize..2, size, deadline);
+    parts.prop_map(|(key, id, hash, size, deadline)| Dispatched { key, id, hash, size, deadline })
+}
+
+fn released() -> impl Strategy<Value = Released> {
+    let node = || prop::option::of(0_usize..3);
+    let delay = prop_oneof![2 => Just(0), 1 => Just(400), 1 => Just(300_000)];
+    let parts = (0_usize..8, aim(), 0_usize..4, delay, node(), node(), 0_usize..3);
+    parts.prop_map(|(key, aim, mode, delay, tell, tell_stopper, result)| Released {
+        key,
+        aim,
+        mode,
+        delay,
+        tell,
+        tell_stopper,
+        result,
+    })
+}
+
+fn clock() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        6 => 0_i64..700,
+        3 => Just(2_500_i64),
+        2 => Just(6_000_i64),
+        1 => Just(35_000_i64),
+        2 => -400_i64..0,
+        1 => Just(-330_000_i64),
+    ]
+}
+
+/// One move of a random client; those that keep jobs going come most often.
+pub(crate) fn op() -> impl Strategy<Value = Op> {
+    let key = || 0_usize..8;
+    let worker = || 0_usize..8;
+    let node = || 0_usize..3;
+    let jobs = prop_oneof![
+        14 => vec(dispatched(), 1..5).prop_map(|jobs| Op::Dispatch { jobs }),
+        16 => (1_usize..6, vec(key(), 0..3), 1_usize..3, aim())
+            .prop_map(|(read, extra, spread, aim)| Op::Route { read, extra, spread, aim }),
+        16 => (vec((key(), aim()), 1..8), any::<bool>()).prop_map(|(jobs, finish)| Op::Begin { jobs, finish }),
+        6 => vec((key(), aim(), prop::option::of(node())), 1..4).prop_map(|jobs| Op::Started { jobs }),
+        10 => (vec(released(), 1..4), any::<bool>()).prop_map(|(jobs, finish)| Op::Release { jobs, finish }),
+        7 => (vec((key(), aim(), aim()), 1..4), rare(), prop::option::of(node()))
+            .prop_map(|(jobs, repeat, waiting)| Op::Stop { jobs, repeat, waiting }),
+        7 => vec((key(), aim(), 0_usize..30), 1..5).prop_map(|items| Op::Notify { items }),
+        6 => (vec((key(), aim(), 0_u64..4), 1..4), any::<bool>()).prop_map(|(jobs, finish)| Op::Take { jobs, finish }),
+        8 => (1_usize..9, any::<bool>()).prop_map(|(limit, kick)| Op::Sweep { limit, kick }),
+        8 => clock().prop_map(|step| Op::Clock { step }),
+        5 => (0_usize..20).prop_map(|back| Op::Resend { back }),
+    ];
+    let members = prop_oneof![
+        8 => (prop::option::of(0_u32..4), rare(), rare())
+            .prop_map(|(preferred, again, other_settings)| Op::Join { preferred, again, other_settings }),
+        3 => worker().prop_map(|worker| Op::Settle { worker }),
+        2 => worker().prop_map(|worker| Op::Drain { worker }),
+        3 => (worker(), any::<bool>(), aim())
+            .prop_map(|(worker, leaves, aim)| Op::Expire { worker, leaves, aim }),
+        5 => (worker(), 1_usize..4).prop_map(|(worker, limit)| Op::Reap { worker, limit }),
+        3 => (vec(worker(), 1..4), prop::option::of(node()), 0_u64..3)
+            .prop_map(|(workers, node, ahead)| Op::Renew { workers, node, ahead }),
+    ];
+    let reads = prop_oneof![
+        2 => (worker(), prop::option::of(key()), 1_usize..4)
+            .prop_map(|(worker, after, limit)| Op::Owned { worker, after, limit }),
+        2 => (node(), 1_usize..4).prop_map(|(node, max)| Op::Read { node, max }),
+        2 => (node(), 1_usize..4).prop_map(|(node, max)| Op::Claim { node, max }),
+        3 => (node(), 1_usize..40).prop_map(|(node, max)| Op::NodeEvents { node, max }),
+        1 => Just(Op::Look),
+        1 => vec(0_usize..24, 1..4).prop_map(|ids| Op::Tell { ids }),
+        1 => Just(Op::Prune),
+        1 => node().prop_map(|node| Op::ForgetNode { node }),
+    ];
+    let faults = prop_oneof![
+        3 => (key(), 0_usize..6).prop_map(|(key, kind)| Op::Damage { key, kind }),
+        1 => (worker(), key()).prop_map(|(worker, key)| Op::Stray { worker, key }),
+        1 => Just(Op::LoseGroup),
+        1 => Just(Op::Recover),
+        2 => Just(Op::Outdated),
+    ];
+    let life = prop_oneof![
+        2 => (0_usize..3).prop_map(|mode| Op::Shutdown { mode }),
+        2 => Just(Op::Purge),
+        2 => Just(Op::Cleanup),
+        3 => Just(Op::Bootstrap),
+        4 => Just(Op::OpenNormal),
+    ];
+    prop_oneof![75 => jobs, 14 => members, 9 => reads, 5 => faults, 2 => life]
+}

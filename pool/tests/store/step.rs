@@ -1,0 +1,172 @@
+//! One concrete call, made alike on both stores, and its answer as text without what differs by nature: the ids of
+//! stream entries and the server process.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tenure_pool::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Token, WorkerId};
+use tenure_pool::settings::Settings;
+use tenure_pool::store::{
+    Cursors, DispatchItem, JoinRequest, NotifyItem, Outcome, PoolEvent, PoolState, ReleaseItem, Result,
+    ShutdownMode, StartedItem, StopItem, Store, StoreError, TakeItem,
+};
+use tenure_streaming::EntryId;
+
+/// An entry's id on each of the two stores.
+pub(crate) type EntryPair = [EntryId; 2];
+
+/// A call with all its arguments.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Join(JoinRequest),
+    Settle(WorkerId),
+    Drain(WorkerId),
+    Expire(WorkerId, Option<u64>),
+    Reap(WorkerId, usize),
+    Renew(Token, Option<NodeName>, Vec<WorkerId>),
+    Dispatch(Vec<DispatchItem>),
+    Route(Revision, Vec<EntryPair>, Vec<(JobKey, Option<WorkerId>)>),
+    Begin(WorkerId, Vec<EntryPair>, Vec<(JobKey, Token)>),
+    Started(WorkerId, Vec<StartedItem>),
+    Release(WorkerId, Vec<EntryPair>, Vec<ReleaseItem>),
+    Stop(bool, Option<NodeName>, Vec<StopItem>),
+    Notify(Vec<NotifyItem>),
+    Take(WorkerId, Vec<EntryPair>, Vec<TakeItem>),
+    Sweep(usize, bool),
+    Owned(WorkerId, Option<JobKey>, usize),
+    Shutdown(NodeName, ShutdownMode),
+    Purge(usize),
+    Cleanup,
+    Bootstrap(Box<Settings>),
+    Recover,
+    OpenNormal,
+    Read(NodeName, usize),
+    Claim(NodeName, usize),
+    NodeEvents(NodeName, Vec<WorkerId>, usize),
+    Lookup(Vec<(JobKey, Option<DispatchId>)>),
+    Payload(JobKey),
+    JobsPage,
+    Heartbeats,
+    PoolState,
+    Tell(Vec<(DispatchId, Outcome)>),
+    ForgetNode(NodeName),
+    RestoreGroup,
+    Prune,
+}
+
+/// An answer.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    pub(crate) text: String,
+    /// The start events it brought.
+    pub(crate) events: Vec<PoolEvent>,
+    /// The worker that joined.
+    pub(crate) joined: Option<WorkerId>,
+    /// The pool's incarnation, when the call may have changed it.
+    pub(crate) incarnation: Option<Incarnation>,
+}
+
+/// Makes the call on one of the two stores.
+pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, step: &Step) -> Answer {
+    let entries = |pairs: &[EntryPair]| -> Vec<EntryId> { pairs.iter().map(|pair| pair[side]).collect() };
+    match step.clone() {
+        Step::Join(request) => {
+            let seat = store.join(inc, &request).await;
+            let joined = seat.as_ref().ok().map(|seat| seat.worker);
+            Answer { joined, ..text(&seat) }
+        }
+        Step::Settle(worker) => text(&store.settle(inc, worker).await),
+        Step::Drain(worker) => text(&store.drain(inc, worker).await),
+        Step::Expire(worker, seq) => text(&store.expire(inc, worker, seq).await),
+        Step::Reap(worker, limit) => text(&store.reap(inc, worker, limit).await),
+        Step::Renew(high_water, node, workers) => {
+            let mut renewal = store.renew(inc, high_water, node.as_ref(), &workers).await;
+            if let Ok(renewal) = &mut renewal {
+                renewal.run_id.clear();
+            }
+            text(&renewal)
+        }
+        Step::Dispatch(items) => text(&store.dispatch(inc, &items).await),
+        Step::Route(ring, pairs, jobs) => text(&store.route(inc, ring, &entries(&pairs), &jobs).await),
+        Step::Begin(worker, pairs, jobs) => text(&store.begin(inc, worker, &entries(&pairs), &jobs).await),
+        Step::Started(worker, items) => text(&store.started(inc, worker, &items).await),
+        Step::Release(worker, pairs, items) => {
+            text(&store.release(inc, worker, &entries(&pairs), &items).await)
+        }
+        Step::Stop(repeat, waiting, items) => text(&store.stop(inc, repeat, waiting.as_ref(), &items).await),
+        Step::Notify(items) => text(&store.notify(inc, &items).await),
+        Step::Take(worker, pairs, items) => text(&store.take(inc, worker, &entries(&pairs), &items).await),
+        Step::Sweep(limit, kick) => text(&store.sweep(inc, limit, kick).await),
+        Step::Owned(worker, after, limit) => text(&store.owned(inc, worker, after.as_ref(), limit).await),
+        Step::Shutdown(by, mode) => text(&store.shutdown(inc, &by, mode).await),
+        Step::Purge(limit) => text(&store.purge(inc, limit).await),
+        Step::Cleanup => text(&store.cleanup(inc, Duration::from_secs(3_600)).await),
+        Step::Bootstrap(settings) => {
+            let made = store.bootstrap(Token(0), "process", &settings).await;
+            let incarnation = made.as_ref().ok().map(|made| made.incarnation);
+            Answer { incarnation, ..text(&made) }
+        }
+        Step::Recover => {
+            let next = store.recover(inc, Token(0), "process").await;
+            Answer { incarnation: next.as_ref().ok().copied(), ..text(&next) }
+        }
+        Step::OpenNormal => text(&store.open_normal(inc).await),
+        Step::Read(node, max) => pool_events(store.pool_events(&node, max, Duration::ZERO).await),
+        Step::Claim(node, max) => pool_events(store.claim_events(&node, Duration::ZERO, max).await),
+        Step::NodeEvents(node, workers, max) => node_events(store, &node, &workers, max).await,
+        Step::Lookup(items) => text(&store.lookup(&items).await),
+        Step::Payload(key) => text(&store.payload(&key).await),
+        Step::JobsPage => {
+            let mut page = store.jobs_page(0, 1_000).await;
+            if let Ok(page) = &mut page {
+                page.jobs.sort_by(|a, b| a.0.cmp(&b.0));
+            }
+            text(&page)
+        }
+        Step::Heartbeats => text(&store.heartbeats(None).await),
+        Step::PoolState => {
+            let mut state = store.pool_state().await;
+            if let Ok(PoolState::Present { run_id, .. }) = &mut state {
+                run_id.clear();
+            }
+            text(&state)
+        }
+        Step::Tell(outcomes) => text(&store.tell(&outcomes).await),
+        Step::ForgetNode(node) => text(&store.forget_node(&node).await),
+        Step::RestoreGroup => text(&store.restore_group(inc).await),
+        Step::Prune => text(&store.prune_consumers(inc, Duration::ZERO).await),
+    }
+}
+
+fn text<T: std::fmt::Debug>(answer: &Result<T>) -> Answer {
+    if let Err(error) = answer {
+        assert!(matches!(error, StoreError::Refused(_)), "not an answer: {error:?}");
+    }
+    Answer { text: format!("{answer:?}"), ..Answer::default() }
+}
+
+fn pool_events(events: Result<Option<Vec<PoolEvent>>>) -> Answer {
+    let jobs = events.as_ref().map(|events| {
+        let jobs =
+            |events: &Vec<PoolEvent>| events.iter().map(|event| event.jobs.clone()).collect::<Vec<_>>();
+        events.as_ref().map(jobs)
+    });
+    let jobs = jobs.map_err(Clone::clone);
+    Answer { events: events.ok().flatten().unwrap_or_default(), ..text(&jobs) }
+}
+
+async fn node_events(store: &dyn Store, node: &NodeName, workers: &[WorkerId], max: usize) -> Answer {
+    let start = EntryId { ms: 0, seq: 0 };
+    let cursors = Cursors { workers: workers.iter().map(|worker| (*worker, start)).collect(), node: start };
+    let events = store.node_events(node, &cursors, max, Duration::ZERO).await;
+    text(&events.map(|events| {
+        let workers: Vec<_> = events.workers.into_iter().map(|(worker, _, event)| (worker, event)).collect();
+        let outcomes: Vec<_> = events.outcomes.into_iter().map(|(_, outcomes)| outcomes).collect();
+        (workers, outcomes)
+    }))
+}
+
+/// A body of this many bytes.
+pub(crate) fn body(len: usize) -> Bytes {
+    Bytes::from(vec![b'x'; len])
+}
