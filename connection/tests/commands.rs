@@ -194,8 +194,11 @@ async fn wrong_credentials_are_told_at_once_and_typed() {
 #[tokio::test]
 async fn a_database_is_selected_on_every_connection() {
     let server = RedisServer::builder().tcp().start().unwrap();
-    let redis = Client::open(&format!("{}/3", server.url())).unwrap().commands();
+    // A protocol asked for in the URL changes nothing: replies keep one shape.
+    let redis = Client::open(&format!("{}/3?protocol=resp3", server.url())).unwrap().commands();
     redis.command(cmd("SET").arg("k").arg("v")).await.unwrap();
+    redis.command(cmd("HSET").arg("h").arg("f").arg("v")).await.unwrap();
+    assert!(matches!(redis.command(cmd("HGETALL").arg("h")).await.unwrap(), Value::Array(_)));
     let other = Client::open(&server.url()).unwrap().commands();
     assert_eq!(other.command(cmd("EXISTS").arg("k")).await.unwrap(), Value::Int(0));
     let missing = Client::open(&format!("{}/99", server.url())).unwrap().commands();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use redis::cmd;
-use tenure_connection::{Client, Connection, Event, Subscriber};
+use tenure_connection::{Client, Connection, Error, Event, Subscriber};
 use tenure_testing::{Data, RedisServer};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -55,4 +55,17 @@ async fn an_outage_is_said_once_and_ended_by_a_subscription() {
     let ended = tokio::spawn(async move { next(&mut subscriber).await });
     server.restart(Data::Wipe).unwrap();
     assert!(matches!(ended.await.unwrap(), Event::Subscribed));
+}
+
+#[tokio::test]
+async fn a_server_that_stopped_answering_is_noticed_by_a_silent_subscription() {
+    let server = RedisServer::start().unwrap();
+    let client = Client::builder(&server.url()).response_timeout(Duration::from_millis(300)).build().unwrap();
+    let mut subscriber = client.subscriber(["a"]);
+    assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
+    server.pause().unwrap();
+    let event = next(&mut subscriber).await;
+    assert!(matches!(event, Event::Disconnected(Error::TimedOut(_))), "{event:?}");
+    server.resume().unwrap();
+    assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
 }

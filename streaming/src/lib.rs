@@ -1,15 +1,16 @@
-//! placeholder
-use std::fmt;
-/// Id.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EntryId {
-    /// ms
-    pub ms: u64,
-    /// seq
-    pub seq: u64,
-}
-impl fmt::Display for EntryId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.ms, self.seq)
-    }
-}
+#![doc = include_str!("../README.md")]
+
+mod cursor;
+mod entry;
+mod error;
+mod reader;
+mod reply;
+mod sink;
+mod stream;
+
+pub use cursor::{Cursors, EntryId, EntryIdError};
+pub use entry::{Batch, Entry};
+pub use error::Error;
+pub use reader::{Reader, ReaderHandle};
+pub use sink::{Sink, SinkOptions};
+pub use stream::{AddOptions, Start, Stream};

@@ -1,0 +1,173 @@
+//! Positions in streams. Pure: no I/O, no clock.
+//!
+//! Invariant: a cursor moves only over what has been handed out, or where it is put on purpose. Moving is a
+//! comparison with where the reader believes it to be, so entries that were read before somebody put the cursor
+//! elsewhere are never handed out.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// The id of an entry: the server's time in milliseconds at which it was added, and a count within that
+/// millisecond. The ids of a stream only rise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntryId {
+    /// Milliseconds since 1970 by the server's clock.
+    pub ms: u64,
+    /// Counts the entries of one millisecond.
+    pub seq: u64,
+}
+
+impl EntryId {
+    /// Before every entry.
+    pub const MIN: Self = Self { ms: 0, seq: 0 };
+    /// After every entry.
+    pub const MAX: Self = Self { ms: u64::MAX, seq: u64::MAX };
+
+    /// An id from its parts.
+    pub const fn new(ms: u64, seq: u64) -> Self {
+        Self { ms, seq }
+    }
+
+    /// The id just before this one; that of [`EntryId::MIN`] is itself.
+    #[must_use]
+    pub const fn previous(self) -> Self {
+        match (self.ms, self.seq) {
+            (0, 0) => Self::MIN,
+            (ms, 0) => Self { ms: ms - 1, seq: u64::MAX },
+            (ms, seq) => Self { ms, seq: seq - 1 },
+        }
+    }
+}
+
+impl fmt::Display for EntryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.ms, self.seq)
+    }
+}
+
+/// The text is not the id of an entry.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no entry id: two decimal numbers joined by a dash")]
+pub struct EntryIdError {
+    text: String,
+}
+
+impl FromStr for EntryId {
+    type Err = EntryIdError;
+
+    fn from_str(text: &str) -> Result<Self, EntryIdError> {
+        let number = |part: &str| {
+            let decimal = part.bytes().all(|b| b.is_ascii_digit());
+            if decimal { part.parse().ok() } else { None }
+        };
+        text.split_once('-')
+            .and_then(|(ms, seq)| Some(Self { ms: number(ms)?, seq: number(seq)? }))
+            .ok_or_else(|| EntryIdError { text: text.chars().take(64).collect() })
+    }
+}
+
+/// Where a reader is in each of its streams.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cursors {
+    after: BTreeMap<Arc<str>, EntryId>,
+}
+
+impl Cursors {
+    /// Puts the cursor of a stream after an entry, adding the stream if need be. Returns whether that changed
+    /// anything.
+    pub fn put(&mut self, stream: &str, after: EntryId) -> bool {
+        if let Some(cursor) = self.after.get_mut(stream) {
+            return std::mem::replace(cursor, after) != after;
+        }
+        self.after.insert(stream.into(), after);
+        true
+    }
+
+    /// Forgets a stream. Returns whether it was known.
+    pub fn remove(&mut self, stream: &str) -> bool {
+        self.after.remove(stream).is_some()
+    }
+
+    /// The last entry that was handed out of a stream.
+    pub fn get(&self, stream: &str) -> Option<EntryId> {
+        self.after.get(stream).copied()
+    }
+
+    /// Moves the cursor of a stream from `from` to `to`, because the entries between have been handed out. Returns
+    /// `false`, and moves nothing, when the cursor is no longer at `from`: they must not be handed out.
+    #[must_use]
+    pub fn advance(&mut self, stream: &str, from: EntryId, to: EntryId) -> bool {
+        match self.after.get_mut(stream) {
+            Some(cursor) if *cursor == from && to >= from => {
+                *cursor = to;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The streams with their cursors, by name.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, EntryId)> {
+        self.after.iter().map(|(stream, after)| (stream, *after))
+    }
+
+    /// A stream as it is held here, with its cursor.
+    pub(crate) fn find(&self, stream: &[u8]) -> Option<(&Arc<str>, EntryId)> {
+        let (stream, after) = self.after.get_key_value(std::str::from_utf8(stream).ok()?)?;
+        Some((stream, *after))
+    }
+
+    /// Whether there are no streams.
+    pub fn is_empty(&self) -> bool {
+        self.after.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn text_that_is_no_id_is_refused() {
+        for bad in ["", "-", "5", "5-", "-5", "5-x", "+5-1", "5-1-2", "18446744073709551616-0", " 5-1"] {
+            assert!(bad.parse::<EntryId>().is_err(), "{bad}");
+        }
+        let long = "9".repeat(1000).parse::<EntryId>().unwrap_err();
+        assert!(long.to_string().len() < 150);
+    }
+
+    #[test]
+    fn a_cursor_that_was_put_elsewhere_does_not_move() {
+        let mut cursors = Cursors::default();
+        assert!(cursors.put("s", EntryId::new(5, 0)));
+        assert!(!cursors.put("s", EntryId::new(5, 0)));
+        assert!(cursors.advance("s", EntryId::new(5, 0), EntryId::new(7, 0)));
+        assert!(cursors.put("s", EntryId::MIN));
+        assert!(!cursors.advance("s", EntryId::new(7, 0), EntryId::new(8, 0)));
+        assert_eq!(cursors.get("s"), Some(EntryId::MIN));
+        assert!(cursors.remove("s") && !cursors.remove("s"));
+        assert!(!cursors.advance("s", EntryId::MIN, EntryId::new(8, 0)), "a removed stream");
+        assert!(cursors.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn ids_survive_their_text_and_order_by_time(a: (u64, u64), b: (u64, u64)) {
+            let (x, y) = (EntryId::new(a.0, a.1), EntryId::new(b.0, b.1));
+            prop_assert_eq!(x.to_string().parse::<EntryId>(), Ok(x));
+            prop_assert_eq!(x.cmp(&y), a.cmp(&b));
+        }
+
+        #[test]
+        fn nothing_lies_between_an_id_and_the_one_before_it(ms: u64, seq in prop_oneof![Just(0), any::<u64>()]) {
+            let id = EntryId::new(ms, seq);
+            let joined = |id: EntryId| (u128::from(id.ms) << 64) | u128::from(id.seq);
+            prop_assert_eq!(joined(id.previous()), joined(id).saturating_sub(1));
+        }
+    }
+}
