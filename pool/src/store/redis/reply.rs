@@ -217,8 +217,7 @@ impl Reply {
 
 /// A stream entry's id.
 pub(super) fn entry_id(text: &str) -> Option<EntryId> {
-    let (ms, seq) = text.split_once('-')?;
-    Some(EntryId { ms: ms.parse().ok()?, seq: seq.parse().ok()? })
+    text.parse().ok()
 }
 
 #[cfg(test)]
