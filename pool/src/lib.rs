@@ -1,22 +1,36 @@
 //! Dedicated-worker pool on Redis: every job key has one worker, and moves safely.
 
+mod builder;
 mod core;
 mod error;
+mod handler;
 pub mod id;
+mod job;
+mod listing;
 pub mod member;
+mod node;
 pub mod record;
+mod runtime;
 pub mod settings;
 mod stop;
 pub mod store;
 mod ticket;
+mod wire;
+mod worker;
 
+pub use builder::{Backend, FencePolicy, NodeBuilder};
 pub use error::{BoxError, DispatchError, Error};
+pub use handler::{JobHandler, Start, run};
+pub use id::{DispatchId, JobKey, Token, WorkerId};
+pub use job::Job;
+pub use listing::{JobInfo, WorkerInfo};
+pub use member::MemberState;
+pub use node::{CloseReport, Node, ShutdownReport};
+pub use record::JobState;
+pub use runtime::lease::LeaseGuard;
+pub use settings::Settings;
 pub use stop::StopReason;
+pub use store::MemoryStore;
+pub use tenure_connection::Client;
 pub use ticket::Ticket;
-/// Stand-ins.
-pub trait JobHandler {
-    /// Stop.
-    fn stop(&self);
-}
-/// Stand-in.
-pub struct Node;
+pub use worker::Worker;

@@ -13,24 +13,23 @@ mod op;
 #[path = "store/step.rs"]
 mod step;
 
-use proptest::collection::vec;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use tenure_testing::RedisServer;
 
 use self::backend::{Backend, START};
 use self::driver::Driver;
-use self::op::{Op, op};
+use self::op::Walk;
 
 fn number(variable: &str, default: u32) -> u32 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-async fn walk(redis: &Backend, ops: &[Op]) -> Result<(), String> {
+async fn compare(redis: &Backend, walk: &Walk) -> Result<(), String> {
     redis.wipe().await;
     redis.set_clock(START).await;
     let memory = Backend::memory().await;
-    let mut driver = Driver::start(&memory, redis).await?;
-    for op in ops {
+    let mut driver = Driver::start(&memory, redis, walk.max_attempts).await?;
+    for op in &walk.ops {
         driver.make(op).await?;
     }
     Ok(())
@@ -52,9 +51,8 @@ fn both_stores_answer_and_end_alike() {
         ..Config::default()
     };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let walked = runner.run(&vec(op(), 40..120), |ops| {
-        runtime.block_on(walk(&redis, &ops)).map_err(|difference| TestCaseError::fail(difference))
-    });
+    let walked =
+        runner.run(&op::walk(), |ops| runtime.block_on(compare(&redis, &ops)).map_err(TestCaseError::fail));
     if let Err(failure) = walked {
         panic!("REFINEMENT_SEED={seed}: {failure}");
     }

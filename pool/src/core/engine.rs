@@ -19,7 +19,7 @@ use super::sweeping::Sweeping;
 use super::time::{Jitter, Time, earliest};
 use super::worker::Worker;
 use crate::error::DispatchError;
-use crate::id::{DispatchId, Incarnation, WorkerId};
+use crate::id::{DispatchId, Incarnation, Token, WorkerId};
 use crate::member::{MemberState, Members};
 use crate::settings::StoredSettings;
 use crate::store::{Outcome, Renewal, Result, StoreError};
@@ -213,6 +213,11 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// The highest token that this node has seen.
+    pub(crate) fn high_water(&self) -> Token {
+        self.pool.high_water
     }
 
     /// The soft deadlines of the leases, as the lease thread knows them.

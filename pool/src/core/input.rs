@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::call::Done;
 use super::time::Time;
-use crate::error::DispatchError;
+use crate::error::{DispatchError, Error};
 use crate::id::{JobKey, Token, WorkerId};
 use crate::member::Members;
 use crate::settings::StoredSettings;
@@ -15,11 +15,11 @@ use crate::store::{DispatchItem, Renewal, ShutdownMode, StoreError};
 use crate::ticket::Ticket;
 
 /// Where the answer to a command goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ReplyTo(pub(crate) u64);
 
 /// A worker of this node, whatever its id in the pool is at the time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LocalWorker(pub(crate) u32);
 
 /// Something that happened.
@@ -138,6 +138,23 @@ pub(crate) enum Refused {
     Store(StoreError),
 }
 
+impl Refused {
+    /// As the user sees it; `patience` is how long it was waited for.
+    pub(crate) fn into_error(self, patience: Duration) -> Error {
+        match self {
+            Self::PoolClosed => Error::PoolClosed,
+            Self::NodeClosed => Error::NodeClosed,
+            Self::ShuttingDown => Error::ShuttingDown,
+            Self::Setting { name, theirs, ours } => Error::SettingMismatch { name, theirs, ours },
+            Self::JobNotFound => Error::JobNotFound,
+            Self::NotifyFull => Error::NotifyFull,
+            Self::BadRecord => Error::BadRecord,
+            Self::Deadline => Error::Deadline(patience),
+            Self::Store(error) => Error::Store(error),
+        }
+    }
+}
+
 /// The answer to a command.
 #[derive(Debug)]
 pub(crate) enum Answer {
@@ -157,4 +174,21 @@ pub(crate) enum Answer {
         left: Vec<WorkerId>,
         dropped: u64,
     },
+}
+
+impl Command {
+    /// Where its answer goes.
+    pub(crate) fn reply_to(&self) -> ReplyTo {
+        match self {
+            Self::Attach { reply }
+            | Self::AddWorker { reply, .. }
+            | Self::Submit { reply, .. }
+            | Self::Wait { reply, .. }
+            | Self::StopJob { reply, .. }
+            | Self::Notify { reply, .. }
+            | Self::DrainWorker { reply, .. }
+            | Self::Close { reply, .. }
+            | Self::Shutdown { reply, .. } => *reply,
+        }
+    }
 }

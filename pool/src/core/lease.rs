@@ -11,22 +11,22 @@ use super::time::Time;
 
 /// When a lease ends, counted from the sending of the last renewal that was acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
+pub(crate) struct Timing {
     /// T: a silent worker's jobs are free after it.
-    pub ttl: Duration,
+    pub(crate) ttl: Duration,
     /// No new begins, and handlers are asked to end: 0.6 T.
-    pub soft: Duration,
+    pub(crate) soft: Duration,
     /// Handlers are aborted: 0.8 T.
-    pub hard: Duration,
+    pub(crate) hard: Duration,
     /// κ: the longest time from abort to dead that the proof allows: min(1 s, T/10).
-    pub kill: Duration,
+    pub(crate) kill: Duration,
     /// Time between renewals: T/5.
-    pub renew_every: Duration,
+    pub(crate) renew_every: Duration,
 }
 
 impl Timing {
     /// The timing for a time to live. The inequality `hard·1.01 + κ < T·0.99` holds for every T.
-    pub fn of(ttl: Duration) -> Self {
+    pub(crate) fn of(ttl: Duration) -> Self {
         Self {
             ttl,
             soft: ttl * 6 / 10,
@@ -39,7 +39,7 @@ impl Timing {
 
 /// What a lease permits now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
+pub(crate) enum Standing {
     /// Begin and run jobs.
     Held,
     /// Begin nothing, ask the handlers to end.
@@ -50,27 +50,27 @@ pub enum Standing {
 
 /// A lease: the time at which its last acknowledged renewal was **sent**.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lease {
+pub(crate) struct Lease {
     from: Time,
     timing: Timing,
 }
 
 impl Lease {
     /// A lease from the time its join was sent.
-    pub fn new(from: Time, timing: Timing) -> Self {
+    pub(crate) fn new(from: Time, timing: Timing) -> Self {
         Self { from, timing }
     }
 
     /// A renewal that was sent at `sent` was acknowledged at `now`. One that comes after the soft deadline is
     /// ignored: the worker has given up by then.
-    pub fn renewed(&mut self, sent: Time, now: Time) {
+    pub(crate) fn renewed(&mut self, sent: Time, now: Time) {
         if self.standing(now) == Standing::Held {
             self.from = self.from.max(sent);
         }
     }
 
     /// What it permits.
-    pub fn standing(&self, now: Time) -> Standing {
+    pub(crate) fn standing(&self, now: Time) -> Standing {
         let age = now.since(self.from);
         if age >= self.timing.hard {
             Standing::Hard
@@ -82,12 +82,12 @@ impl Lease {
     }
 
     /// When the soft deadline is.
-    pub fn soft_at(&self) -> Time {
+    pub(crate) fn soft_at(&self) -> Time {
         self.from + self.timing.soft
     }
 
     /// When the hard deadline is.
-    pub fn hard_at(&self) -> Time {
+    pub(crate) fn hard_at(&self) -> Time {
         self.from + self.timing.hard
     }
 }

@@ -53,7 +53,7 @@ pub(crate) enum Change {
 pub(crate) struct PoolPhase {
     pub(crate) phase: Phase,
     pub(crate) incarnation: Option<Incarnation>,
-    high_water: Token,
+    pub(crate) high_water: Token,
     members: Revision,
     /// The wait that a bootstrap under way asks for.
     wait: Duration,

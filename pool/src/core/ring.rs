@@ -15,7 +15,7 @@ use crate::settings::Settings;
 
 /// The living slots at one revision of the members.
 #[derive(Debug)]
-pub struct Ring {
+pub(crate) struct Ring {
     revision: Revision,
     slots: Vec<Option<WorkerId>>,
     live: u32,
@@ -35,7 +35,7 @@ impl Hash for Probe<'_> {
 
 impl Ring {
     /// The ring that these members make. Its size is one more than the highest slot of a member that is up.
-    pub fn new(members: &Members, settings: &Settings) -> Self {
+    pub(crate) fn new(members: &Members, settings: &Settings) -> Self {
         let up = || members.entries.iter().filter(|(_, m)| m.state == MemberState::Up);
         let size = up().filter_map(|(_, m)| m.slot).max().map_or(0, |slot| slot as usize + 1);
         let mut slots = vec![None; size];
@@ -51,7 +51,7 @@ impl Ring {
     }
 
     /// The members' revision that it was made from.
-    pub fn revision(&self) -> Revision {
+    pub(crate) fn revision(&self) -> Revision {
         self.revision
     }
 
@@ -62,7 +62,7 @@ impl Ring {
 
     /// The worker of a key with `mix` strikes against its placement; every `strikes` of them send it to the next
     /// worker of its chain. `None` when no worker is up.
-    pub fn pick(&self, key: &[u8], mix: u32) -> Option<WorkerId> {
+    pub(crate) fn pick(&self, key: &[u8], mix: u32) -> Option<WorkerId> {
         if self.live == 0 {
             return None;
         }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 /// Nanoseconds on the node's boot-time clock, which goes on while the machine sleeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(pub u64);
+pub(crate) struct Time(pub(crate) u64);
 
 impl Time {
     /// How long it was from `earlier` to this; zero when it was not earlier.
-    pub fn since(self, earlier: Self) -> Duration {
+    pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }

@@ -1,13 +1,16 @@
 //! Resolves moves against the state, makes each call on both stores, and compares answers and states.
 
 use std::time::Duration;
+
 use tenure_pool::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, Token, WorkerId};
-use tenure_pool::record::Record;
+use tenure_pool::record::{JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    DispatchItem, JoinRequest, NotifyItem, PoolEvent, PoolState, ReleaseItem, ReleaseMode, ShutdownMode,
-    StartedItem, StopItem, Store, TakeItem,
+    Content, DispatchItem, JoinRequest, NotifyItem, PoolEvent, PoolState, ReleaseItem, ReleaseMode,
+    ShutdownMode, StartedItem, StopItem, Store, TakeItem, Text,
 };
+
+use JobState::{Assigned, Parked, Queued, Running, Stopping};
 
 use super::backend::Backend;
 use super::op::{Dispatched, Op, Released};
@@ -18,7 +21,7 @@ const KEYS: [&[u8]; 8] = [b"a", b"a:", b"1:a", b"h:a", b"0:a", b"\xff|\n", b"|1|
 const RESULTS: [&str; 3] = ["", "e:no", "boom"];
 
 /// Small limits and short times, so that a short walk meets them all.
-fn settings() -> Settings {
+fn settings(max_attempts: u32) -> Settings {
     let ms = Duration::from_millis;
     Settings {
         // Node streams live twice as long by the server's own clock, which nobody sets.
@@ -29,7 +32,7 @@ fn settings() -> Settings {
         stop_retry: ms(300),
         max_dispatch_deadline: ms(3_000),
         outcome_retention: ms(5_000),
-        max_attempts: 2,
+        max_attempts,
         stable_run: ms(4_000),
         strikes: 2,
         notify_cap: 3,
@@ -44,6 +47,7 @@ pub(crate) struct Driver<'a> {
     sides: [&'a Backend; 2],
     inc: Incarnation,
     outdated: bool,
+    max_attempts: u32,
     /// Every worker that ever joined, and one that never did.
     workers: Vec<WorkerId>,
     nonces: u32,
@@ -54,11 +58,16 @@ pub(crate) struct Driver<'a> {
 
 impl<'a> Driver<'a> {
     /// A driver of two fresh stores, with the pool open and one worker in it.
-    pub(crate) async fn start(memory: &'a Backend, redis: &'a Backend) -> Result<Self, String> {
+    pub(crate) async fn start(
+        memory: &'a Backend,
+        redis: &'a Backend,
+        max_attempts: u32,
+    ) -> Result<Self, String> {
         let mut driver = Self {
             sides: [memory, redis],
             inc: Incarnation(0),
             outdated: false,
+            max_attempts,
             workers: vec![WorkerId(7)],
             nonces: 0,
             read: Vec::new(),
@@ -110,6 +119,18 @@ impl<'a> Driver<'a> {
                 }
                 self.call(Step::Payload(job(0))).await?;
             }
+            Op::Reopen if self.is_recovering().await => {
+                for worker in self.workers.clone() {
+                    self.call(Step::Expire(worker, None)).await?;
+                }
+                self.call(Step::OpenNormal).await?;
+            }
+            Op::End => {
+                for worker in self.workers.clone() {
+                    self.call(Step::Expire(worker, None)).await?;
+                    self.call(Step::Reap(worker, KEYS.len())).await?;
+                }
+            }
             Op::Route { read, extra, spread, aim } => self.route(*read, extra, *spread, *aim).await?,
             _ => {
                 if let Some(step) = self.resolve(op).await {
@@ -157,9 +178,13 @@ impl<'a> Driver<'a> {
         let ring = Revision(revision.0 - u64::from(!aim).min(revision.0));
         let taken: Vec<_> = self.read.drain(..read.min(self.read.len())).collect();
         let (entries, jobs): (Vec<_>, Vec<_>) = taken.into_iter().unzip();
-        let keys = jobs.into_iter().flatten().map(|(key, _)| key).chain(extra.iter().map(|key| job(*key)));
+        let mut keys: Vec<_> = jobs.into_iter().flatten().map(|(key, _)| key).collect();
+        for key in extra {
+            keys.push(job(self.near(*key, &[Queued], None).await));
+        }
         let worker = |at: usize| up.get(at % up.len().max(1)).copied();
-        let jobs: Vec<_> = keys.enumerate().map(|(at, key)| (key, worker(at / spread + read))).collect();
+        let jobs: Vec<_> =
+            keys.into_iter().enumerate().map(|(at, key)| (key, worker(at / spread + read))).collect();
         self.call(Step::Route(ring, entries, jobs)).await.map(drop)
     }
 
@@ -167,7 +192,7 @@ impl<'a> Driver<'a> {
         Some(match op {
             Op::Join { preferred, again, other_settings } => {
                 self.nonces += u32::from(!again);
-                let mut settings = settings();
+                let mut settings = settings(self.max_attempts);
                 settings.max_queued += u64::from(*other_settings);
                 Step::Join(JoinRequest {
                     nonce: Nonce::new(format!("nonce{}", self.nonces)).unwrap(),
@@ -179,6 +204,7 @@ impl<'a> Driver<'a> {
             }
             Op::Settle { worker } => Step::Settle(self.worker(*worker)),
             Op::Drain { worker } => Step::Drain(self.worker(*worker)),
+            Op::Leave { worker } => Step::Expire(self.worker(*worker), None),
             Op::Expire { worker, leaves, aim } => {
                 let worker = self.worker(*worker);
                 let seq = self.memory().heartbeats(None).await.unwrap().get(&worker).copied();
@@ -193,53 +219,59 @@ impl<'a> Driver<'a> {
             }
             Op::Dispatch { jobs } => Step::Dispatch(jobs.iter().map(|job| self.dispatched(job)).collect()),
             Op::Begin { jobs, finish } => {
-                let worker = self.owner(jobs[0].0).await;
+                let (worker, keys) =
+                    self.held(jobs.iter().map(|job| job.0), &[Assigned, Assigned, Running]).await;
                 let mut items = Vec::new();
-                for (key, aim) in jobs {
-                    items.push((job(*key), self.token(*key, *aim).await));
+                for (key, (_, aim)) in keys.into_iter().zip(jobs) {
+                    items.push((job(key), self.token(key, *aim).await));
                 }
                 Step::Begin(worker, self.oldest(worker, *finish).await, items)
             }
             Op::Started { jobs } => {
-                let worker = self.owner(jobs[0].0).await;
+                let (worker, keys) = self.held(jobs.iter().map(|job| job.0), &[Running, Stopping]).await;
                 let mut items = Vec::new();
-                for (key, aim, tell) in jobs {
-                    let token = self.token(*key, *aim).await;
-                    items.push(StartedItem { key: job(*key), token, tell: tell.map(node) });
+                for (key, (_, aim, tell)) in keys.into_iter().zip(jobs) {
+                    let token = self.token(key, *aim).await;
+                    items.push(StartedItem { key: job(key), token, tell: tell.map(node) });
                 }
                 Step::Started(worker, items)
             }
             Op::Release { jobs, finish } => {
-                let worker = self.owner(jobs[0].key).await;
+                let states = [Running, Stopping, Assigned];
+                let (worker, keys) = self.held(jobs.iter().map(|job| job.key), &states).await;
                 let mut items = Vec::new();
-                for job in jobs {
-                    items.push(self.released(job).await);
+                for (key, job) in keys.into_iter().zip(jobs) {
+                    items.push(self.released(key, job).await);
                 }
                 Step::Release(worker, self.oldest(worker, *finish).await, items)
             }
             Op::Stop { jobs, repeat, waiting } => {
                 let mut items = Vec::new();
                 for (key, right_id, right_owner) in jobs {
-                    let record = self.record(*key).await;
+                    let key = self.near(*key, &[Running, Stopping, Parked, Queued], None).await;
+                    let record = self.record(key).await;
                     let id =
-                        record.filter(|_| *right_id).map_or_else(|| dispatch_id(*key), |record| record.id);
-                    items.push(StopItem { key: job(*key), id, guess: self.guess(*key, *right_owner).await });
+                        record.filter(|_| *right_id).map_or_else(|| dispatch_id(key), |record| record.id);
+                    items.push(StopItem { key: job(key), id, guess: self.guess(key, *right_owner).await });
                 }
                 Step::Stop(*repeat, waiting.map(node), items)
             }
             Op::Notify { items } => {
                 let mut notes = Vec::new();
                 for (key, aim, len) in items {
-                    let guess = self.guess(*key, *aim).await;
-                    notes.push(NotifyItem { key: job(*key), guess, body: body(*len) });
+                    let key = self.near(*key, &[Running, Queued, Stopping], None).await;
+                    let guess = self.guess(key, *aim).await;
+                    notes.push(NotifyItem { key: job(key), guess, body: body(*len) });
                 }
                 Step::Notify(notes)
             }
             Op::Take { jobs, finish } => {
-                let worker = self.owner(jobs[0].0).await;
+                let (worker, keys) = self.held(jobs.iter().map(|job| job.0), &[Running]).await;
+                let notified = self.notified().await;
                 let mut items = Vec::new();
-                for (key, aim, ack) in jobs {
-                    items.push(TakeItem { key: job(*key), token: self.token(*key, *aim).await, ack: *ack });
+                for (key, (_, aim, behind)) in keys.into_iter().zip(jobs) {
+                    let ack = notified.saturating_sub(*behind);
+                    items.push(TakeItem { key: job(key), token: self.token(key, *aim).await, ack });
                 }
                 Step::Take(worker, self.oldest(worker, *finish).await, items)
             }
@@ -258,7 +290,7 @@ impl<'a> Driver<'a> {
             }
             Op::Purge => Step::Purge(KEYS.len()),
             Op::Cleanup => Step::Cleanup,
-            Op::Bootstrap => Step::Bootstrap(Box::new(settings())),
+            Op::Bootstrap => Step::Bootstrap(Box::new(settings(self.max_attempts))),
             Op::Recover => Step::Recover,
             Op::OpenNormal => Step::OpenNormal,
             Op::Prune => Step::Prune,
@@ -270,6 +302,10 @@ impl<'a> Driver<'a> {
 
     fn memory(&self) -> &dyn Store {
         &*self.sides[0].store
+    }
+
+    async fn is_recovering(&self) -> bool {
+        matches!(self.memory().pool_state().await, Ok(PoolState::Present { recovering: true, .. }))
     }
 
     async fn is_present(&self) -> bool {
@@ -298,9 +334,41 @@ impl<'a> Driver<'a> {
         found.into_iter().next().and_then(|found| found.record)
     }
 
-    /// The job's owner, or some worker.
-    async fn owner(&self, key: usize) -> WorkerId {
-        self.record(key).await.and_then(|record| record.owner).unwrap_or_else(|| self.worker(key))
+    /// The next key whose record is in the first of these states in which there is any, if it is to be found.
+    async fn near(&self, key: usize, states: &[JobState], owner: Option<WorkerId>) -> usize {
+        if key >= KEYS.len() {
+            return key % KEYS.len();
+        }
+        let keys = (0..KEYS.len()).map(|step| (key + step) % KEYS.len());
+        let asked: Vec<_> = keys.clone().map(|key| (job(key), None)).collect();
+        let found = self.memory().lookup(&asked).await.unwrap();
+        let records: Vec<_> = keys.zip(found).filter_map(|(key, found)| Some((key, found.record?))).collect();
+        let fits = |record: &Record| owner.is_none() || record.owner == owner;
+        let rotated = (0..states.len()).map(|step| states[(key + step) % states.len()]);
+        let mut candidates = rotated.flat_map(|state| records.iter().filter(move |(_, r)| r.state == state));
+        candidates.find(|(_, record)| fits(record)).map_or(key, |(key, _)| *key)
+    }
+
+    /// Keys of one worker, and the worker.
+    async fn held(&self, keys: impl Iterator<Item = usize>, states: &[JobState]) -> (WorkerId, Vec<usize>) {
+        let mut held = Vec::new();
+        let mut owner = None;
+        for key in keys {
+            let key = self.near(key, states, owner).await;
+            owner = owner.or(self.record(key).await.and_then(|record| record.owner));
+            held.push(key);
+        }
+        (owner.unwrap_or_else(|| self.worker(held[0])), held)
+    }
+
+    /// How many notifications were ever stored: their numbers are below.
+    async fn notified(&self) -> u64 {
+        match self.sides[0].dump().await.get("m") {
+            Some(Content::Hash(meta)) => {
+                meta.get(&Text::from("nt")).and_then(|text| text.to_string().parse().ok()).unwrap_or(0)
+            }
+            _ => 0,
+        }
     }
 
     async fn guess(&self, key: usize, aim: bool) -> Option<WorkerId> {
@@ -333,11 +401,11 @@ impl<'a> Driver<'a> {
         }
     }
 
-    async fn released(&self, release: &Released) -> ReleaseItem {
+    async fn released(&self, key: usize, release: &Released) -> ReleaseItem {
         let modes = [ReleaseMode::Delete, ReleaseMode::HandOff, ReleaseMode::Refuse, ReleaseMode::Fail];
         ReleaseItem {
-            key: job(release.key),
-            token: self.token(release.key, release.aim).await,
+            key: job(key),
+            token: self.token(key, release.aim).await,
             mode: modes[release.mode],
             delay: Duration::from_millis(release.delay),
             tell: release.tell.map(node),

@@ -26,6 +26,10 @@ pub(crate) enum Op {
         leaves: bool,
         aim: Aim,
     },
+    /// A worker's own end.
+    Leave {
+        worker: usize,
+    },
     Reap {
         worker: usize,
         limit: usize,
@@ -111,6 +115,10 @@ pub(crate) enum Op {
     Cleanup,
     Recover,
     OpenNormal,
+    /// After a recovery: everybody leaves, the pool opens.
+    Reopen,
+    /// Everybody leaves and is reaped.
+    End,
     Bootstrap,
     Prune,
     ForgetNode {
@@ -164,7 +172,8 @@ fn dispatched() -> impl Strategy<Value = Dispatched> {
 fn released() -> impl Strategy<Value = Released> {
     let node = || prop::option::of(0_usize..3);
     let delay = prop_oneof![2 => Just(0), 1 => Just(400), 1 => Just(300_000)];
-    let parts = (0_usize..8, aim(), 0_usize..4, delay, node(), node(), 0_usize..3);
+    let mode = prop_oneof![1 => Just(0_usize), 2 => Just(1_usize), 2 => Just(2_usize), 5 => Just(3_usize)];
+    let parts = (0_usize..10, aim(), mode, delay, node(), node(), 0_usize..3);
     parts.prop_map(|(key, aim, mode, delay, tell, tell_stopper, result)| Released {
         key,
         aim,
@@ -188,8 +197,8 @@ fn clock() -> impl Strategy<Value = i64> {
 }
 
 /// One move of a random client; those that keep jobs going come most often.
-pub(crate) fn op() -> impl Strategy<Value = Op> {
-    let key = || 0_usize..8;
+fn op() -> impl Strategy<Value = Op> {
+    let key = || 0_usize..10;
     let worker = || 0_usize..8;
     let node = || 0_usize..3;
     let jobs = prop_oneof![
@@ -202,7 +211,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         7 => (vec((key(), aim(), aim()), 1..4), rare(), prop::option::of(node()))
             .prop_map(|(jobs, repeat, waiting)| Op::Stop { jobs, repeat, waiting }),
         7 => vec((key(), aim(), 0_usize..30), 1..5).prop_map(|items| Op::Notify { items }),
-        6 => (vec((key(), aim(), 0_u64..4), 1..4), any::<bool>()).prop_map(|(jobs, finish)| Op::Take { jobs, finish }),
+        6 => (vec((key(), aim(), 0_u64..6), 1..4), any::<bool>()).prop_map(|(jobs, finish)| Op::Take { jobs, finish }),
         8 => (1_usize..9, any::<bool>()).prop_map(|(limit, kick)| Op::Sweep { limit, kick }),
         8 => clock().prop_map(|step| Op::Clock { step }),
         5 => (0_usize..20).prop_map(|back| Op::Resend { back }),
@@ -230,18 +239,45 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         1 => node().prop_map(|node| Op::ForgetNode { node }),
     ];
     let faults = prop_oneof![
-        3 => (key(), 0_usize..6).prop_map(|(key, kind)| Op::Damage { key, kind }),
-        1 => (worker(), key()).prop_map(|(worker, key)| Op::Stray { worker, key }),
+        2 => (key(), 0_usize..6).prop_map(|(key, kind)| Op::Damage { key, kind }),
+        2 => (worker(), key()).prop_map(|(worker, key)| Op::Stray { worker, key }),
         1 => Just(Op::LoseGroup),
         1 => Just(Op::Recover),
         2 => Just(Op::Outdated),
+        8 => Just(Op::Reopen),
+        1 => (0_usize..3).prop_map(|mode| Op::Shutdown { mode }),
     ];
-    let life = prop_oneof![
-        2 => (0_usize..3).prop_map(|mode| Op::Shutdown { mode }),
-        2 => Just(Op::Purge),
+    prop_oneof![150 => jobs, 28 => members, 16 => reads, 13 => faults]
+}
+
+/// One move of a pool that is being shut down.
+fn ending() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => (0_usize..3).prop_map(|mode| Op::Shutdown { mode }),
+        3 => Just(Op::Purge),
+        3 => (0_usize..8).prop_map(|worker| Op::Leave { worker }),
+        4 => (0_usize..8, 1_usize..4).prop_map(|(worker, limit)| Op::Reap { worker, limit }),
         2 => Just(Op::Cleanup),
-        3 => Just(Op::Bootstrap),
-        4 => Just(Op::OpenNormal),
-    ];
-    prop_oneof![75 => jobs, 14 => members, 9 => reads, 5 => faults, 2 => life]
+        1 => Just(Op::End),
+        1 => Just(Op::Look),
+        1 => Just(Op::Bootstrap),
+        1 => Just(Op::OpenNormal),
+        6 => op(),
+    ]
+}
+
+/// A life of the pool.
+#[derive(Clone, Debug)]
+pub(crate) struct Walk {
+    pub(crate) max_attempts: u32,
+    pub(crate) ops: Vec<Op>,
+}
+
+/// A life of the pool, with its end in two of five.
+pub(crate) fn walk() -> impl Strategy<Value = Walk> {
+    let end = prop::option::weighted(0.4, vec(ending(), 10..40));
+    (1_u32..4, vec(op(), 30..100), end).prop_map(|(max_attempts, mut ops, end)| {
+        ops.extend(end.into_iter().flatten());
+        Walk { max_attempts, ops }
+    })
 }

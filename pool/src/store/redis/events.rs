@@ -1,6 +1,7 @@
 //! The streams: start events of the pool, events of workers, outcomes for nodes.
 
 use std::time::Duration;
+use std::vec::IntoIter;
 
 use bytes::Bytes;
 use redis::{Cmd, Value};
@@ -159,37 +160,39 @@ fn worker_event(mut fields: Values) -> Result<WorkerEvent> {
     while fields.len() > 0 {
         all.push((fields.bytes()?, fields.bytes()?));
     }
-    Ok(decoded(&all).unwrap_or(WorkerEvent::Unknown))
+    Ok(decoded(all.into_iter()).unwrap_or(WorkerEvent::Unknown))
 }
 
-fn decoded(fields: &[(Bytes, Bytes)]) -> Option<WorkerEvent> {
-    let (first, rest) = fields.split_first()?;
-    match &*first.0 {
+fn decoded(mut fields: IntoIter<(Bytes, Bytes)>) -> Option<WorkerEvent> {
+    match &*fields.as_slice().first()?.0 {
         b"t" => {
-            let keys =
-                rest.iter().map(|(field, key)| (&**field == b"s").then(|| JobKey::new(key.clone()).ok())?);
-            Some(WorkerEvent::Start { token: token(&first.1)?, keys: keys.collect::<Option<_>>()? })
+            let token = token(&fields.next()?.1)?;
+            let keys = fields.map(|(field, key)| (&*field == b"s").then(|| JobKey::new(key).ok())?);
+            Some(WorkerEvent::Start { token, keys: keys.collect::<Option<_>>()? })
         }
         b"w" => {
-            let waiting = std::str::from_utf8(&first.1).ok()?;
-            let waiting = if waiting.is_empty() { None } else { Some(NodeName::new(waiting).ok()?) };
-            Some(WorkerEvent::Stop { waiting, jobs: keys_and_tokens(rest, b"x")? })
+            let waiting = fields.next()?.1;
+            let waiting = match std::str::from_utf8(&waiting).ok()? {
+                "" => None,
+                name => Some(NodeName::new(name).ok()?),
+            };
+            Some(WorkerEvent::Stop { waiting, jobs: keys_and_tokens(fields, b"x")? })
         }
         b"n" => Some(WorkerEvent::Notify { jobs: keys_and_tokens(fields, b"n")? }),
         _ => None,
     }
 }
 
-fn keys_and_tokens(fields: &[(Bytes, Bytes)], kind: &[u8]) -> Option<Vec<(JobKey, Token)>> {
-    fields
-        .chunks(2)
-        .map(|pair| match pair {
-            [(field, key), (t, number)] if field == kind && &**t == b"t" => {
-                Some((JobKey::new(key.clone()).ok()?, token(number)?))
-            }
-            _ => None,
-        })
-        .collect()
+fn keys_and_tokens(mut fields: IntoIter<(Bytes, Bytes)>, kind: &[u8]) -> Option<Vec<(JobKey, Token)>> {
+    let mut jobs = Vec::with_capacity(fields.len() / 2);
+    while let Some((field, key)) = fields.next() {
+        let (t, number) = fields.next()?;
+        if *field != *kind || &*t != b"t" {
+            return None;
+        }
+        jobs.push((JobKey::new(key).ok()?, token(&number)?));
+    }
+    Some(jobs)
 }
 
 fn token(text: &[u8]) -> Option<Token> {

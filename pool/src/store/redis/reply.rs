@@ -132,8 +132,9 @@ impl Values {
     /// The next value, a job's key.
     pub(super) fn key(&mut self) -> Result<JobKey> {
         let bytes = self.bytes()?;
-        JobKey::new(bytes.clone())
-            .map_err(|_| unexpected(self.call, "a job's key", &Value::BulkString(bytes.to_vec())))
+        let len = bytes.len();
+        JobKey::new(bytes)
+            .map_err(|_| unexpected(self.call, "a job's key", &Value::SimpleString(format!("{len} bytes"))))
     }
 
     /// The next value, a member's entry.

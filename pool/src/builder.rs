@@ -1,0 +1,246 @@
+//! How a node joins a pool.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_connection::Client;
+
+use crate::core::ctx::Config;
+use crate::core::lease::Timing;
+use crate::error::Error;
+use crate::id::{NodeName, PoolName};
+use crate::node::Node;
+use crate::settings::{InvalidSetting, Settings};
+use crate::store::{MemoryStore, RedisStore, Store};
+
+/// Where a pool lives: a Redis, or the memory of this process. A memory store holds one pool, whatever its name.
+#[derive(Clone)]
+pub struct Backend(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Redis(Client),
+    Memory(MemoryStore),
+    Store(Arc<dyn Store>),
+}
+
+impl fmt::Debug for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Kind::Redis(_) => "Backend(redis)",
+            Kind::Memory(_) => "Backend(memory)",
+            Kind::Store(_) => "Backend(store)",
+        })
+    }
+}
+
+impl From<Client> for Backend {
+    fn from(client: Client) -> Self {
+        Self(Kind::Redis(client))
+    }
+}
+
+impl From<&Client> for Backend {
+    fn from(client: &Client) -> Self {
+        Self(Kind::Redis(client.clone()))
+    }
+}
+
+impl From<MemoryStore> for Backend {
+    fn from(store: MemoryStore) -> Self {
+        Self(Kind::Memory(store))
+    }
+}
+
+impl From<&MemoryStore> for Backend {
+    fn from(store: &MemoryStore) -> Self {
+        Self(Kind::Memory(store.clone()))
+    }
+}
+
+impl From<Arc<dyn Store>> for Backend {
+    fn from(store: Arc<dyn Store>) -> Self {
+        Self(Kind::Store(store))
+    }
+}
+
+/// What happens when a handler runs on after its lease, although it was aborted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FencePolicy {
+    /// It is logged as an error.
+    #[default]
+    Report,
+    /// The process aborts. Use it wherever the outside resource cannot check tokens.
+    AbortProcess,
+}
+
+/// Builds a [`Node`]. The pool-wide settings must be the same on every node of a pool.
+#[derive(Debug)]
+#[must_use = "a node joins only when `join` is awaited"]
+pub struct NodeBuilder {
+    pool: String,
+    backend: Backend,
+    name: Option<String>,
+    settings: Settings,
+    stable_after: Duration,
+    handoff_parallel: usize,
+    start_timeout: Duration,
+    stop_timeout: Duration,
+    start_permits: usize,
+    fence_policy: FencePolicy,
+    assume_fresh: bool,
+    join_timeout: Duration,
+}
+
+impl NodeBuilder {
+    pub(crate) fn new(pool: &str, backend: Backend) -> Self {
+        Self {
+            pool: pool.to_owned(),
+            backend,
+            name: None,
+            settings: Settings::default(),
+            stable_after: Duration::from_secs(5),
+            handoff_parallel: 128,
+            start_timeout: Duration::from_secs(30),
+            stop_timeout: Duration::from_secs(30),
+            start_permits: 256,
+            fence_policy: FencePolicy::default(),
+            assume_fresh: false,
+            join_timeout: Duration::from_secs(60),
+        }
+    }
+
+    /// The node's name, unique among the living nodes of the pool. By default made up.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// All pool-wide settings at once.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Pool-wide: how long a silent worker keeps its jobs. 10 s.
+    pub fn worker_ttl(mut self, ttl: Duration) -> Self {
+        self.settings.worker_ttl = ttl;
+        self
+    }
+
+    /// Pool-wide: how many accepted jobs that were never begun the pool holds. 10,000.
+    pub fn max_queued(mut self, jobs: u64) -> Self {
+        self.settings.max_queued = jobs;
+        self
+    }
+
+    /// Pool-wide: how long a new worker waits to be given the slot of one that leaves. 5 s.
+    pub fn join_settle(mut self, settle: Duration) -> Self {
+        self.settings.join_settle = settle;
+        self
+    }
+
+    /// How long a changed ring must stay as it is before this node moves jobs. 5 s.
+    pub fn stable_after(mut self, stable: Duration) -> Self {
+        self.stable_after = stable;
+        self
+    }
+
+    /// How many jobs of a worker are on the move at once. 128.
+    pub fn handoff_parallel(mut self, jobs: usize) -> Self {
+        self.handoff_parallel = jobs;
+        self
+    }
+
+    /// How long a start handler may take before it is cancelled, and 5 s later aborted. 30 s.
+    pub fn start_timeout(mut self, timeout: Duration) -> Self {
+        self.start_timeout = timeout;
+        self
+    }
+
+    /// How long a stop handler may take before it is aborted. 30 s.
+    pub fn stop_timeout(mut self, timeout: Duration) -> Self {
+        self.stop_timeout = timeout;
+        self
+    }
+
+    /// How many start handlers of a worker run at once. 256.
+    pub fn start_permits(mut self, permits: usize) -> Self {
+        self.start_permits = permits;
+        self
+    }
+
+    /// What happens when a handler runs on after its lease, although it was aborted.
+    pub fn fence_policy(mut self, policy: FencePolicy) -> Self {
+        self.fence_policy = policy;
+        self
+    }
+
+    /// The store is known to be new, because the caller has just started it: the pool opens without waiting for
+    /// workers that a wiped store may have forgotten. For demonstrations and tests.
+    pub fn assume_fresh(mut self, fresh: bool) -> Self {
+        self.assume_fresh = fresh;
+        self
+    }
+
+    /// How long [`join`](Self::join) may take; it has to wait for the worker TTL where a store may have lost
+    /// its data, and where a pool was shut down halfway. 60 s.
+    pub fn join_timeout(mut self, timeout: Duration) -> Self {
+        self.join_timeout = timeout;
+        self
+    }
+
+    /// Joins the pool; creates it if there is none.
+    ///
+    /// # Errors
+    /// A name or setting is not valid; the pool runs with other settings; the server is too old or evicts keys;
+    /// the pool is shutting down; the store does not answer within the time. Nothing was written then, but for an
+    /// empty pool that others may join.
+    ///
+    /// # Cancel safety
+    /// A dropped call leaves nothing but, perhaps, an empty pool.
+    pub async fn join(self) -> Result<Node, Error> {
+        let pool = PoolName::new(&self.pool)?;
+        let node = match &self.name {
+            Some(name) => NodeName::new(name)?,
+            None => NodeName::new(format!("node-{}", ulid::Ulid::generate()))?,
+        };
+        self.settings.validate()?;
+        self.check_own()?;
+        let store: Arc<dyn Store> = match self.backend.0 {
+            Kind::Redis(client) => Arc::new(RedisStore::open(&client, &pool)),
+            Kind::Memory(store) => Arc::new(store),
+            Kind::Store(store) => store,
+        };
+        let config = Config {
+            node,
+            nonce: rand_u64(),
+            timing: Timing::of(self.settings.worker_ttl),
+            settings: self.settings,
+            stable_after: self.stable_after,
+            handoff_parallel: self.handoff_parallel,
+            start_timeout: self.start_timeout,
+            stop_timeout: self.stop_timeout,
+            abort_grace: Duration::from_secs(5),
+            start_permits: self.start_permits,
+            assume_fresh: self.assume_fresh,
+        };
+        Node::start(config, store, self.fence_policy, self.join_timeout).await
+    }
+
+    fn check_own(&self) -> Result<(), InvalidSetting> {
+        let zero = |name, value: usize| match value {
+            0 => Err(InvalidSetting { name, value: "0".into(), why: "must be at least 1" }),
+            _ => Ok(()),
+        };
+        zero("handoff_parallel", self.handoff_parallel)?;
+        zero("start_permits", self.start_permits)
+    }
+}
+
+/// 64 random bits: what tells one life of a node from another.
+fn rand_u64() -> u64 {
+    ulid::Ulid::generate().random() as u64
+}

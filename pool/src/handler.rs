@@ -1,0 +1,144 @@
+//! What runs jobs: written by the pool's users.
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+
+use crate::error::BoxError;
+use crate::job::Job;
+use crate::stop::StopReason;
+
+/// What a start handler came to.
+#[non_exhaustive]
+pub enum Start {
+    /// The job runs from now on, until it is stopped.
+    Started,
+    /// The job runs as this future, which ends when the job's cancellation fires, or when the job ends by itself.
+    Running(BoxFuture<'static, Result<(), BoxError>>),
+    /// Not here, not now: the job goes back to the queue, and after some refusals to another worker.
+    Refused {
+        /// When to try again; `None`: after a pause that grows.
+        backoff: Option<Duration>,
+    },
+    /// The start failed. A dispatch learns the error and the job is gone; a job that had run before is tried again.
+    Failed(BoxError),
+}
+
+impl fmt::Debug for Start {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Started => f.write_str("Started"),
+            Self::Running(_) => f.write_str("Running"),
+            Self::Refused { backoff } => f.debug_struct("Refused").field("backoff", backoff).finish(),
+            Self::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
+        }
+    }
+}
+
+/// Runs the jobs of a worker: each key's calls come one after the other, different keys' concurrently.
+///
+/// A handler that is slow, hangs or panics hurts its own key only. After `stop` has returned, or a start that did
+/// not succeed, nothing of the job may run any more: another worker may begin it at once.
+///
+/// ```
+/// use bytes::Bytes;
+/// use tenure_pool::{BoxError, Job, JobHandler, Start, StopReason};
+///
+/// struct Feeds;
+///
+/// impl JobHandler for Feeds {
+///     async fn start(&self, job: Job) -> Start {
+///         println!("open the feed of {} with token {}", job.key(), job.token());
+///         Start::Started
+///     }
+///     async fn stop(&self, job: &Job, why: StopReason) -> Result<(), BoxError> {
+///         println!("close the feed of {}: {why:?}", job.key());
+///         Ok(())
+///     }
+///     async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
+///         println!("{} hears {body:?}", job.key());
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait JobHandler: Send + Sync + 'static {
+    /// Starts the job. Not called again for this (key, token). When the job's cancellation fires meanwhile, return.
+    fn start(&self, job: Job) -> impl Future<Output = Start> + Send;
+
+    /// Ends the job; nothing of it runs when this returns, whatever it returns. The job's cancellation has fired.
+    fn stop(&self, job: &Job, why: StopReason) -> impl Future<Output = Result<(), BoxError>> + Send {
+        let _ = (job, why);
+        async { Ok(()) }
+    }
+
+    /// Takes a notification, in the order of their arrival, at least once each.
+    fn notify(&self, job: &Job, body: Bytes) -> impl Future<Output = Result<(), BoxError>> + Send {
+        let _ = (job, body);
+        async { Ok(()) }
+    }
+}
+
+/// A handler from one async closure: the job runs as the future that it returns, until that ends by itself or the
+/// job's cancellation fires. Notifications come from [`Job::notified`].
+///
+/// ```
+/// use tenure_pool::Job;
+///
+/// let handler = tenure_pool::run(|job: Job| async move {
+///     loop {
+///         tokio::select! {
+///             () = job.cancelled() => return Ok(()),
+///             body = job.notified() => println!("{} hears {body:?}", job.key()),
+///         }
+///     }
+/// });
+/// # let _ = handler;
+/// ```
+pub fn run<F, Fut>(body: F) -> impl JobHandler
+where
+    F: Fn(Job) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<(), BoxError>> + Send + 'static,
+{
+    Running(body)
+}
+
+struct Running<F>(F);
+
+impl<F, Fut> JobHandler for Running<F>
+where
+    F: Fn(Job) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<(), BoxError>> + Send + 'static,
+{
+    async fn start(&self, job: Job) -> Start {
+        Start::Running(Box::pin((self.0)(job)))
+    }
+
+    async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
+        job.note(body);
+        Ok(())
+    }
+}
+
+/// The object-safe form of [`JobHandler`].
+pub(crate) trait AnyHandler: Send + Sync + 'static {
+    fn start(&self, job: Job) -> BoxFuture<'_, Start>;
+    fn stop<'a>(&'a self, job: &'a Job, why: StopReason) -> BoxFuture<'a, Result<(), BoxError>>;
+    fn notify<'a>(&'a self, job: &'a Job, body: Bytes) -> BoxFuture<'a, Result<(), BoxError>>;
+}
+
+impl<H: JobHandler> AnyHandler for H {
+    fn start(&self, job: Job) -> BoxFuture<'_, Start> {
+        Box::pin(JobHandler::start(self, job))
+    }
+
+    fn stop<'a>(&'a self, job: &'a Job, why: StopReason) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(JobHandler::stop(self, job, why))
+    }
+
+    fn notify<'a>(&'a self, job: &'a Job, body: Bytes) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(JobHandler::notify(self, job, body))
+    }
+}

@@ -1,0 +1,167 @@
+//! One running job: its handler's calls, one after the other, in a task of its own.
+
+use std::any::Any;
+use std::future::{Future, poll_fn};
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::{Notify, mpsc};
+
+use crate::core::input::{HandlerEvent, Input};
+use crate::error::BoxError;
+use crate::handler::{AnyHandler, Start};
+use crate::job::Job;
+use crate::stop::StopReason;
+
+/// What an actor is told.
+#[derive(Debug)]
+pub(crate) enum Order {
+    Deliver(Vec<Bytes>),
+    Stop(StopReason),
+}
+
+/// An actor's inbox: much smaller than a channel, since there is one for every job held.
+#[derive(Debug, Default)]
+pub(crate) struct Mailbox {
+    orders: Mutex<Vec<Order>>,
+    wake: Notify,
+}
+
+impl Mailbox {
+    pub(crate) fn put(&self, order: Order) {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner).push(order);
+        self.wake.notify_one();
+    }
+
+    async fn next(&self) -> Order {
+        loop {
+            let woken = self.wake.notified();
+            {
+                let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+                if !orders.is_empty() {
+                    return orders.remove(0);
+                }
+            }
+            woken.await;
+        }
+    }
+}
+
+type Outcome = Result<(), String>;
+type Body = BoxFuture<'static, Outcome>;
+
+/// Runs the job to its end, and says so as its last act.
+pub(crate) async fn run(
+    job: Job,
+    handler: Arc<dyn AnyHandler>,
+    mailbox: Arc<Mailbox>,
+    inputs: mpsc::UnboundedSender<Input>,
+) {
+    let say = |event| {
+        let (worker, key, token) = (job.worker(), job.key().clone(), job.token());
+        // The driver is gone only when nobody wants to know any more.
+        let _ = inputs.send(Input::Handler { worker, key, token, event });
+    };
+    if !job.lease().check() {
+        return say(HandlerEvent::NotRun);
+    }
+    let mut body = match AssertUnwindSafe(handler.start(job.clone())).catch_unwind().await {
+        Ok(Start::Started) => None,
+        Ok(Start::Running(future)) => Some(guarded(future)),
+        Ok(Start::Refused { backoff }) => return say(HandlerEvent::Refused { backoff }),
+        Ok(Start::Failed(error)) => return say(HandlerEvent::Failed(chain(&*error))),
+        Err(panic) => return say(HandlerEvent::Failed(panicked(&*panic))),
+    };
+    say(HandlerEvent::Started);
+    loop {
+        let order = tokio::select! {
+            biased;
+            ended = ended(&mut body) => return say(HandlerEvent::Ended(ended)),
+            order = mailbox.next() => order,
+        };
+        match order {
+            Order::Deliver(bodies) => {
+                for note in bodies {
+                    let delivery = AssertUnwindSafe(handler.notify(&job, note)).catch_unwind();
+                    match beside(&mut body, delivery).await {
+                        (Some(ended), _) => return say(HandlerEvent::Ended(ended)),
+                        (None, Ok(Ok(()))) => {}
+                        (None, Ok(Err(error))) => {
+                            tracing::warn!(key = %job.key(), error = %chain(&*error), "a notification was refused");
+                        }
+                        (None, Err(panic)) => {
+                            tracing::error!(key = %job.key(), error = %panicked(&*panic), "a notification's handler failed");
+                        }
+                    }
+                }
+                say(HandlerEvent::Delivered);
+            }
+            Order::Stop(why) => {
+                let own = match &mut body {
+                    Some(future) => future.await,
+                    None => Ok(()),
+                };
+                let stopped = match AssertUnwindSafe(handler.stop(&job, why)).catch_unwind().await {
+                    Ok(result) => result.map_err(|error| chain(&*error)),
+                    Err(panic) => Err(panicked(&*panic)),
+                };
+                return say(HandlerEvent::Stopped(own.and(stopped)));
+            }
+        }
+    }
+}
+
+/// The job's own end; never, for a job without a body.
+async fn ended(body: &mut Option<Body>) -> Outcome {
+    match body {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Does the work while the body goes on. When the body ends, the work is still finished.
+async fn beside<T>(body: &mut Option<Body>, work: impl Future<Output = T>) -> (Option<Outcome>, T) {
+    let mut work = pin!(work);
+    let mut end = None;
+    let done = poll_fn(|cx| {
+        if end.is_none()
+            && let Some(future) = body
+            && let Poll::Ready(outcome) = future.poll_unpin(cx)
+        {
+            end = Some(outcome);
+        }
+        work.as_mut().poll(cx)
+    })
+    .await;
+    (end, done)
+}
+
+fn guarded(future: BoxFuture<'static, Result<(), BoxError>>) -> Body {
+    let caught = AssertUnwindSafe(future).catch_unwind();
+    Box::pin(caught.map(|end| match end {
+        Ok(result) => result.map_err(|error| chain(&*error)),
+        Err(panic) => Err(panicked(&*panic)),
+    }))
+}
+
+/// An error and all its sources, in one line.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> String {
+    let what = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("panicked: {}", what.unwrap_or("with no message"))
+}

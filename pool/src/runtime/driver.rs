@@ -1,0 +1,309 @@
+//! The driver: one task that feeds the engine and does what it says.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{AbortHandle, Id, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::actor::{self, Mailbox, Order};
+use super::clock;
+use super::lease::Leases;
+use super::perform::perform;
+use crate::core::call::{Call, Done};
+use crate::core::ctx::Config;
+use crate::core::effect::{Effect, NewJob};
+use crate::core::engine::Engine;
+use crate::core::input::{Answer, Command, HandlerEvent, Input, LocalWorker, ReplyTo};
+use crate::core::time::Time;
+use crate::handler::AnyHandler;
+use crate::id::{Incarnation, JobKey, Token, WorkerId};
+use crate::job::{Job, Parts};
+use crate::runtime::notice;
+use crate::store::Store;
+use crate::wire;
+
+/// The most inputs that one step takes, so that effects are never far behind.
+const STEP_INPUTS: usize = 1024;
+/// The engine is not woken more often than this by its own deadline.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
+
+/// What a user of the node sends.
+pub(crate) enum Message {
+    /// Have the engine do something, and answer.
+    Command(Command, oneshot::Sender<Answer>),
+    /// A new worker's handler and where to publish its id; its command follows.
+    Handler(LocalWorker, Arc<dyn AnyHandler>, watch::Sender<Option<WorkerId>>),
+}
+
+struct Running {
+    token: Token,
+    task: Id,
+    mailbox: Arc<Mailbox>,
+    cancel: CancellationToken,
+    abort: AbortHandle,
+}
+
+pub(crate) struct Driver {
+    engine: Engine,
+    config: Arc<Config>,
+    store: Arc<dyn Store>,
+    leases: Arc<Leases>,
+    inputs: mpsc::UnboundedSender<Input>,
+    calls: FuturesUnordered<BoxFuture<'static, Done>>,
+    node_read: Option<BoxFuture<'static, Done>>,
+    handlers: HashMap<LocalWorker, (Arc<dyn AnyHandler>, watch::Sender<Option<WorkerId>>)>,
+    running: HashMap<(WorkerId, JobKey), Running>,
+    tasks: JoinSet<()>,
+    task_owners: HashMap<Id, (WorkerId, JobKey, Token)>,
+    replies: HashMap<ReplyTo, oneshot::Sender<Answer>>,
+    ended: bool,
+}
+
+impl Driver {
+    pub(crate) fn new(
+        config: Config,
+        seed: u64,
+        store: Arc<dyn Store>,
+        leases: Arc<Leases>,
+        inputs: mpsc::UnboundedSender<Input>,
+    ) -> Self {
+        Self {
+            engine: Engine::new(config.clone(), seed),
+            config: Arc::new(config),
+            store,
+            leases,
+            inputs,
+            calls: FuturesUnordered::new(),
+            node_read: None,
+            handlers: HashMap::new(),
+            running: HashMap::new(),
+            tasks: JoinSet::new(),
+            task_owners: HashMap::new(),
+            replies: HashMap::new(),
+            ended: false,
+        }
+    }
+
+    /// Runs until the engine ends.
+    pub(crate) async fn run(
+        mut self,
+        mut events: mpsc::UnboundedReceiver<Input>,
+        mut messages: mpsc::Receiver<Message>,
+    ) {
+        let (mut members, mut settings) = (self.store.members(), self.store.settings());
+        members.mark_changed();
+        settings.mark_changed();
+        let mut batch = vec![Input::Woke];
+        let mut has_users = true;
+        while !self.ended {
+            self.step(&mut batch);
+            let sleep = self.engine.deadline().map(|at| at.since(clock::now()).max(SHORTEST_SLEEP));
+            tokio::select! {
+                biased;
+                Some(input) = events.recv() => batch.push(input),
+                Some(done) = self.calls.next(), if !self.calls.is_empty() => batch.push(Input::Done(Box::new(done))),
+                done = pending_read(&mut self.node_read) => batch.push(self.on_node_read(done)),
+                Some(end) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => self.on_task_end(end, &mut batch),
+                Ok(()) = members.changed() => batch.push(Input::Members(members.borrow_and_update().clone())),
+                Ok(()) = settings.changed() => batch.push(Input::Settings(settings.borrow_and_update().clone())),
+                message = messages.recv(), if has_users => match message {
+                    Some(message) => self.on_message(message, &mut batch),
+                    None => {
+                        has_users = false;
+                        batch.push(Input::Command(close_of_its_own()));
+                    }
+                },
+                () = sleep_for(sleep) => batch.push(Input::Woke),
+            }
+            self.gather(&mut events, &mut messages, &mut batch);
+        }
+        self.tasks.shutdown().await;
+        self.leases.end();
+        self.store.close().await;
+    }
+
+    /// Whatever else has arrived goes into the same step.
+    fn gather(
+        &mut self,
+        events: &mut mpsc::UnboundedReceiver<Input>,
+        messages: &mut mpsc::Receiver<Message>,
+        batch: &mut Vec<Input>,
+    ) {
+        while batch.len() < STEP_INPUTS {
+            if let Ok(input) = events.try_recv() {
+                batch.push(input);
+            } else if let Some(Some(done)) = self.calls.next().now_or_never() {
+                batch.push(Input::Done(Box::new(done)));
+            } else if let Ok(message) = messages.try_recv() {
+                self.on_message(message, batch);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn on_message(&mut self, message: Message, batch: &mut Vec<Input>) {
+        match message {
+            Message::Command(command, answer) => {
+                self.replies.insert(command.reply_to(), answer);
+                batch.push(Input::Command(command));
+            }
+            Message::Handler(local, handler, id) => {
+                self.handlers.insert(local, (handler, id));
+            }
+        }
+    }
+
+    fn on_node_read(&mut self, done: Done) -> Input {
+        self.node_read = None;
+        Input::Done(Box::new(done))
+    }
+
+    fn on_task_end(
+        &mut self,
+        end: Result<(Id, ()), tokio::task::JoinError>,
+        batch: &mut Vec<Input>,
+    ) {
+        let (id, event) = match end {
+            Ok((id, ())) => (id, None),
+            Err(error) if error.is_cancelled() => (error.id(), Some(HandlerEvent::Aborted)),
+            Err(error) => (error.id(), Some(HandlerEvent::Failed(error.to_string()))),
+        };
+        let Some((worker, key, token)) = self.task_owners.remove(&id) else { return };
+        self.leases.leave(worker, id);
+        let place = (worker, key);
+        if self.running.get(&place).is_some_and(|r| r.task == id) {
+            self.running.remove(&place);
+        }
+        if let Some(event) = event {
+            batch.push(Input::Handler { worker, key: place.1, token, event });
+        }
+    }
+
+    fn step(&mut self, batch: &mut Vec<Input>) {
+        let now = clock::now();
+        self.leases.progress(now, self.engine.high_water());
+        for input in batch.iter() {
+            tracing::trace!(?input, "input");
+        }
+        self.engine.set_leases(self.leases.soft_deadlines());
+        for effect in self.engine.step(now, batch.drain(..)) {
+            tracing::trace!(?effect, "effect");
+            self.perform(effect);
+        }
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Call { incarnation, call } => self.call(incarnation, call),
+            Effect::Bless(run_id) => self.store.bless(&run_id),
+            Effect::Expect { incarnation, members, settings } => self.store.expect(incarnation, members, settings),
+            Effect::Renew { incarnation } => self.leases.renew(incarnation),
+            Effect::Hold { incarnation, worker, from } => self.leases.hold(incarnation, worker, from),
+            Effect::Drop { worker } => self.leases.drop_worker(worker),
+            Effect::Fence { worker } => self.leases.fence(worker),
+            Effect::Start { local, worker, job } => self.start(local, worker, *job),
+            Effect::Stop { worker, key, token, why } => {
+                if let Some(running) = self.running(worker, key, token) {
+                    running.cancel.cancel();
+                    running.mailbox.put(Order::Stop(why));
+                }
+            }
+            Effect::Cancel { worker, key, token } => {
+                if let Some(running) = self.running(worker, key, token) {
+                    running.cancel.cancel();
+                }
+            }
+            Effect::Deliver { worker, key, token, bodies } => {
+                if let Some(running) = self.running(worker, key, token) {
+                    running.mailbox.put(Order::Deliver(bodies));
+                }
+            }
+            Effect::Abort { worker, key, token } => {
+                if let Some(running) = self.running(worker, key, token) {
+                    running.abort.abort();
+                }
+            }
+            Effect::Seated { local, worker } => {
+                if let Some((_, id)) = self.handlers.get(&local) {
+                    id.send_replace(worker);
+                }
+            }
+            Effect::Reply { to, answer } => {
+                if let Some(waiting) = self.replies.remove(&to) {
+                    // Whoever asked may have gone.
+                    let _ = waiting.send(answer);
+                }
+            }
+            Effect::Report(report) => notice::log(&self.config.node, &report),
+            Effect::End => self.ended = true,
+        }
+    }
+
+    fn call(&mut self, incarnation: Incarnation, call: Call) {
+        let (store, config) = (self.store.clone(), self.config.clone());
+        let replaces = matches!(call, Call::ReadNode { .. });
+        let future = async move { perform(&*store, &config, incarnation, call).await }.boxed();
+        if replaces {
+            self.node_read = Some(future);
+        } else {
+            self.calls.push(future);
+        }
+    }
+
+    fn running(&self, worker: WorkerId, key: JobKey, token: Token) -> Option<&Running> {
+        self.running.get(&(worker, key)).filter(|r| r.token == token)
+    }
+
+    fn start(&mut self, local: LocalWorker, worker: WorkerId, job: NewJob) {
+        let NewJob { key, token, id, envelope, attempts, created_ms } = job;
+        let event = |event| Input::Handler { worker, key: key.clone(), token, event };
+        let Some((handler, _)) = self.handlers.get(&local) else {
+            // A worker is never added without its handler.
+            let _ = self.inputs.send(event(HandlerEvent::NotRun));
+            return;
+        };
+        let payload = match wire::open(&envelope) {
+            Ok(payload) => payload,
+            Err(error) => {
+                let _ = self.inputs.send(event(HandlerEvent::Failed(error.to_string())));
+                return;
+            }
+        };
+        let (lease, cancellation) = self.leases.admit(worker);
+        let cancel = cancellation.clone();
+        let parts = Parts { key: key.clone(), payload, token, id, worker, attempts, created_ms, cancellation, lease };
+        let mailbox = Arc::new(Mailbox::default());
+        let actor = actor::run(Job::new(parts), handler.clone(), mailbox.clone(), self.inputs.clone());
+        let abort = self.tasks.spawn(actor);
+        let task = abort.id();
+        self.leases.enter(worker, abort.clone());
+        self.task_owners.insert(task, (worker, key.clone(), token));
+        self.running.insert((worker, key), Running { token, task, mailbox, cancel, abort });
+    }
+}
+
+/// The node's read, while there is one.
+async fn pending_read(read: &mut Option<BoxFuture<'static, Done>>) -> Done {
+    match read {
+        Some(read) => read.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn sleep_for(sleep: Option<Duration>) {
+    match sleep {
+        Some(sleep) => tokio::time::sleep(sleep).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Nobody holds the node any more: it leaves its pool, and nobody waits for that.
+fn close_of_its_own() -> Command {
+    Command::Close { reply: ReplyTo(u64::MAX), deadline: Time(u64::MAX) }
+}

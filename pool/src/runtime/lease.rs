@@ -1,0 +1,311 @@
+//! The lease thread: renews the leases of a node's workers and ends their handlers when a lease runs out.
+//!
+//! An OS thread with a runtime and a connection of its own, so that neither a big batch nor a handler that blocks
+//! the node's runtime delays a renewal or the watchdog.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, Id};
+use tokio_util::sync::CancellationToken;
+
+use super::clock;
+use crate::builder::FencePolicy;
+use crate::core::input::Input;
+use crate::core::lease::{Lease, Standing, Timing};
+use crate::core::time::Time;
+use crate::id::{Incarnation, NodeName, Token, WorkerId};
+use crate::store::{Renewal, Store, StoreError};
+
+/// Whether a job's worker still holds its lease. Two loads and a clock read: check it before each outside effect.
+#[derive(Clone, Debug)]
+pub struct LeaseGuard {
+    soft_at: Arc<AtomicU64>,
+}
+
+impl LeaseGuard {
+    /// True while no other worker can have begun the job.
+    pub fn check(&self) -> bool {
+        clock::now().0 < self.soft_at.load(Ordering::Acquire)
+    }
+
+    /// How long the lease holds if it is not renewed.
+    pub fn remaining(&self) -> Duration {
+        Time(self.soft_at.load(Ordering::Acquire)).since(clock::now())
+    }
+}
+
+/// One worker's lease and everything that runs under it.
+#[derive(Debug)]
+struct Tenancy {
+    incarnation: Incarnation,
+    lease: Lease,
+    soft_at: Arc<AtomicU64>,
+    cancel: CancellationToken,
+    tasks: HashMap<Id, AbortHandle>,
+    renewing: bool,
+    asked_to_end: bool,
+    aborted: bool,
+    overdue: bool,
+}
+
+/// The leases of a node, shared between the lease thread and the driver.
+#[derive(Debug)]
+pub(crate) struct Leases {
+    timing: Timing,
+    state: Mutex<State>,
+    progress: AtomicU64,
+    high_water: AtomicU64,
+    wake: tokio::sync::Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    incarnation: Option<Incarnation>,
+    tenancies: BTreeMap<WorkerId, Tenancy>,
+    ended: bool,
+}
+
+impl Leases {
+    pub(crate) fn new(timing: Timing) -> Self {
+        let (state, progress, high_water) = (Mutex::default(), AtomicU64::new(clock::now().0), AtomicU64::new(0));
+        Self { timing, state, progress, high_water, wake: tokio::sync::Notify::new() }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Renew in this incarnation from now on.
+    pub(crate) fn renew(&self, incarnation: Incarnation) {
+        self.state().incarnation = Some(incarnation);
+        self.wake.notify_one();
+    }
+
+    /// Hold a lease for this worker, from the time its join was sent.
+    pub(crate) fn hold(&self, incarnation: Incarnation, worker: WorkerId, from: Time) {
+        let lease = Lease::new(from, self.timing);
+        let tenancy = Tenancy {
+            incarnation,
+            lease,
+            soft_at: Arc::new(AtomicU64::new(lease.soft_at().0)),
+            cancel: CancellationToken::new(),
+            tasks: HashMap::new(),
+            renewing: true,
+            asked_to_end: false,
+            aborted: false,
+            overdue: false,
+        };
+        self.state().tenancies.insert(worker, tenancy);
+        self.wake.notify_one();
+    }
+
+    /// Stop renewing; handlers are asked to end, and aborted at the hard deadline.
+    pub(crate) fn fence(&self, worker: WorkerId) {
+        if let Some(tenancy) = self.state().tenancies.get_mut(&worker) {
+            tenancy.give_up();
+        }
+    }
+
+    /// Nothing of the worker runs: forget it.
+    pub(crate) fn drop_worker(&self, worker: WorkerId) {
+        self.state().tenancies.remove(&worker);
+    }
+
+    /// What a new job of the worker runs under: its guard, and a cancellation of its own.
+    pub(crate) fn admit(&self, worker: WorkerId) -> (LeaseGuard, CancellationToken) {
+        match self.state().tenancies.get(&worker) {
+            Some(t) => (LeaseGuard { soft_at: t.soft_at.clone() }, t.cancel.child_token()),
+            None => (LeaseGuard { soft_at: Arc::default() }, CancellationToken::new()),
+        }
+    }
+
+    /// A task runs under the worker's lease.
+    pub(crate) fn enter(&self, worker: WorkerId, task: AbortHandle) {
+        if let Some(tenancy) = self.state().tenancies.get_mut(&worker) {
+            tenancy.tasks.insert(task.id(), task);
+        }
+    }
+
+    /// It has ended.
+    pub(crate) fn leave(&self, worker: WorkerId, task: Id) {
+        if let Some(tenancy) = self.state().tenancies.get_mut(&worker) {
+            tenancy.tasks.remove(&task);
+        }
+    }
+
+    /// The soft deadlines.
+    pub(crate) fn soft_deadlines(&self) -> BTreeMap<WorkerId, Time> {
+        self.state().tenancies.iter().map(|(&worker, t)| (worker, t.lease.soft_at())).collect()
+    }
+
+    /// The driver is alive, and has seen tokens up to this.
+    pub(crate) fn progress(&self, now: Time, high_water: Token) {
+        self.progress.store(now.0, Ordering::Release);
+        self.high_water.fetch_max(high_water.0, Ordering::AcqRel);
+    }
+
+    /// The node ends: the thread goes once nothing is left to watch.
+    pub(crate) fn end(&self) {
+        self.state().ended = true;
+        self.wake.notify_one();
+    }
+
+    /// What to renew now: nothing while the driver makes no progress.
+    fn due(&self, now: Time) -> Option<(Incarnation, Vec<WorkerId>)> {
+        let stalled = now.since(Time(self.progress.load(Ordering::Acquire))) > self.timing.ttl;
+        let state = self.state();
+        let incarnation = state.incarnation.filter(|_| !stalled && !state.ended)?;
+        let own = |(_, t): &(&WorkerId, &Tenancy)| t.renewing && t.incarnation == incarnation;
+        Some((incarnation, state.tenancies.iter().filter(own).map(|(&worker, _)| worker).collect()))
+    }
+
+    fn renewed(&self, sent: Time, now: Time, workers: &[WorkerId], renewal: &Renewal) {
+        let mut state = self.state();
+        for (worker, member) in workers.iter().zip(&renewal.states) {
+            if let Some(tenancy) = state.tenancies.get_mut(worker)
+                && member.is_some()
+                && tenancy.renewing
+            {
+                tenancy.lease.renewed(sent, now);
+                tenancy.soft_at.store(tenancy.lease.soft_at().0, Ordering::Release);
+            }
+        }
+    }
+
+    /// Ends what runs past its lease. Returns the workers that have just passed their soft deadline.
+    fn watch(&self, now: Time, policy: FencePolicy) -> Vec<WorkerId> {
+        let mut lost = Vec::new();
+        for (&worker, tenancy) in &mut self.state().tenancies {
+            let standing = tenancy.lease.standing(now);
+            if standing >= Standing::Soft && !tenancy.asked_to_end {
+                tenancy.give_up();
+                lost.push(worker);
+            }
+            if standing == Standing::Hard && !tenancy.aborted {
+                tenancy.aborted = true;
+                for task in tenancy.tasks.values() {
+                    task.abort();
+                }
+            }
+            let running = tenancy.tasks.values().filter(|task| !task.is_finished()).count();
+            let overdue = now >= tenancy.lease.hard_at() + self.timing.kill && running > 0;
+            if overdue && !tenancy.overdue {
+                tenancy.overdue = true;
+                tracing::error!(worker = worker.0, running, "handlers run on after their lease: they do not end when aborted");
+                if policy == FencePolicy::AbortProcess {
+                    std::process::abort();
+                }
+            }
+        }
+        lost
+    }
+
+    fn may_end(&self) -> bool {
+        let state = self.state();
+        state.ended && state.tenancies.values().all(|t| t.tasks.values().all(AbortHandle::is_finished))
+    }
+}
+
+impl Tenancy {
+    fn give_up(&mut self) {
+        self.renewing = false;
+        self.asked_to_end = true;
+        self.soft_at.store(0, Ordering::Release);
+        self.cancel.cancel();
+    }
+}
+
+/// What the lease thread needs.
+pub(crate) struct LeaseThread {
+    pub(crate) leases: Arc<Leases>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) node: NodeName,
+    pub(crate) policy: FencePolicy,
+    pub(crate) inputs: mpsc::UnboundedSender<Input>,
+}
+
+impl LeaseThread {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system gives no thread or no event queue.
+    pub(crate) fn spawn(self) -> std::io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::Builder::new().name(format!("lease {}", self.node)).spawn(move || {
+            runtime.block_on(self.run());
+        })?;
+        Ok(())
+    }
+
+    async fn run(self) {
+        let timing = self.leases.timing;
+        let tick = (timing.ttl / 50).clamp(Duration::from_millis(5), Duration::from_millis(200));
+        let mut next_renewal = clock::now();
+        let mut renewals = std::pin::pin!(futures::future::OptionFuture::from(None));
+        let mut renewing = false;
+        let mut store = None;
+        let mut watch = tokio::time::interval(tick);
+        watch.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while !self.leases.may_end() {
+            let now = clock::now();
+            for worker in self.leases.watch(now, self.policy) {
+                let _ = self.inputs.send(Input::LeaseLost(worker));
+            }
+            if !renewing
+                && now >= next_renewal
+                && let Some((incarnation, workers)) = self.leases.due(now)
+            {
+                renewing = true;
+                next_renewal = now + timing.renew_every;
+                renewals.set(Some(self.renew_once(store.take(), incarnation, workers)).into());
+            }
+            tokio::select! {
+                _ = watch.tick() => {}
+                () = self.leases.wake.notified() => next_renewal = clock::now(),
+                Some((kept, failed)) = &mut renewals, if renewing => {
+                    renewing = false;
+                    store = kept;
+                    renewals.set(None.into());
+                    if failed {
+                        next_renewal = clock::now() + timing.renew_every / 4;
+                    }
+                }
+            }
+        }
+    }
+
+    /// One renewal, over the lease's own connection, which is kept unless it failed.
+    async fn renew_once(
+        &self,
+        store: Option<Arc<dyn Store>>,
+        incarnation: Incarnation,
+        workers: Vec<WorkerId>,
+    ) -> (Option<Arc<dyn Store>>, bool) {
+        let sent = clock::now();
+        let high_water = Token(self.leases.high_water.load(Ordering::Acquire));
+        let patience = self.leases.timing.renew_every * 2;
+        let attempt = async {
+            let store = match store {
+                Some(store) => store,
+                None => self.store.lease_store().await?,
+            };
+            let renewal = store.renew(incarnation, high_water, Some(&self.node), &workers).await;
+            renewal.map(|renewal| (store, renewal))
+        };
+        let (kept, answer) = match tokio::time::timeout(patience, attempt).await {
+            Ok(Ok((store, renewal))) => {
+                self.leases.renewed(sent, clock::now(), &workers, &renewal);
+                (Some(store), Ok(renewal))
+            }
+            Ok(Err(error)) => (None, Err(error)),
+            Err(elapsed) => (None, Err(StoreError::Unanswered(Arc::new(elapsed)))),
+        };
+        let failed = answer.is_err();
+        let _ = self.inputs.send(Input::Renewed { workers, answer });
+        (kept, failed)
+    }
+}

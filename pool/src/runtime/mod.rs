@@ -1,0 +1,16 @@
+//! The shell around the core: it reads the clock, performs the effects, runs the handlers, and decides nothing.
+//!
+//! | loop | where | ends when |
+//! |---|---|---|
+//! | the driver: inputs to the engine, effects from it | `driver`, a task | the engine ends, or the node is abandoned |
+//! | one actor per running job | `actor`, a task each | its job ends, or it is aborted |
+//! | the lease: renewals and the watchdog | `lease`, an OS thread with a connection of its own | the driver ends |
+//!
+//! The driver ends first, and with it the actors; the lease thread goes on until nothing of a worker runs.
+
+pub(crate) mod actor;
+pub(crate) mod clock;
+pub(crate) mod driver;
+pub(crate) mod lease;
+mod notice;
+mod perform;

@@ -1,0 +1,110 @@
+//! Calls to the store, and nothing else: each [`Call`] becomes one step or read, its answer a [`Done`].
+
+use std::time::Duration;
+
+use crate::core::call::{Call, Done, PAGE, READ_BLOCK, READ_ENTRIES};
+use crate::core::ctx::Config;
+use crate::id::Incarnation;
+use crate::store::Store;
+
+/// How long start events may lie with a consumer before another node takes them over.
+const CLAIM_IDLE: Duration = Duration::from_secs(5);
+/// After how long a consumer that holds nothing is forgotten.
+const CONSUMER_IDLE: Duration = Duration::from_secs(600);
+/// How long the name of a pool that was shut down stays marked.
+const TOMBSTONE: Duration = Duration::from_secs(3600);
+
+/// Makes the call.
+pub(super) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation, call: Call) -> Done {
+    match call {
+        Call::Survey => {
+            let both = async { Ok((store.pool_state().await?, store.server_identity().await?)) };
+            Done::Survey(both.await)
+        }
+        Call::ServerTime => Done::ServerTime(store.server_time().await),
+        Call::Bootstrap { high_water, run_id } => {
+            let answer = store.bootstrap(high_water, &run_id, &config.settings).await;
+            Done::Bootstrap { run_id, answer }
+        }
+        Call::Recover { high_water, run_id } => {
+            let answer = store.recover(inc, high_water, &run_id).await;
+            Done::Recover { run_id, answer }
+        }
+        Call::OpenNormal => Done::OpenNormal(store.open_normal(inc).await),
+        Call::Join { seating, request } => {
+            let answer = store.join(inc, &request).await;
+            Done::Join { seating, answer }
+        }
+        Call::Settle { worker } => Done::Settle { worker, answer: store.settle(inc, worker).await },
+        Call::Drain { worker } => Done::Drain { worker, answer: store.drain(inc, worker).await },
+        Call::Expire { worker, seq } => {
+            let answer = store.expire(inc, worker, seq).await;
+            Done::Expire { worker, seq, answer }
+        }
+        Call::Reap { worker } => Done::Reap { worker, answer: store.reap(inc, worker, PAGE).await },
+        Call::Dispatch(items) => {
+            let answer = store.dispatch(inc, &items).await;
+            Done::Dispatch { items, answer }
+        }
+        Call::Route { ring, events, entries, jobs } => {
+            let answer = store.route(inc, ring, &entries, &jobs).await;
+            Done::Route { events, answer }
+        }
+        Call::Begin { worker, finished, jobs } => {
+            let items: Vec<_> = jobs.iter().map(|(key, token, _)| (key.clone(), *token)).collect();
+            let answer = store.begin(inc, worker, &finished, &items).await;
+            Done::Begin { worker, finished, jobs, answer }
+        }
+        Call::Started { worker, items } => {
+            let answer = store.started(inc, worker, &items).await;
+            Done::Started { worker, items, answer }
+        }
+        Call::Release { worker, finished, items } => {
+            let (released, entries): (Vec<_>, Vec<_>) = items.into_iter().unzip();
+            let answer = store.release(inc, worker, &finished, &released).await;
+            Done::Release { worker, finished, items: released.into_iter().zip(entries).collect(), answer }
+        }
+        Call::Take { worker, finished, items } => {
+            let answer = store.take(inc, worker, &finished, &items).await;
+            Done::Take { worker, finished, items, answer }
+        }
+        Call::Owned { worker, after } => {
+            Done::Owned { worker, answer: store.owned(inc, worker, after.as_ref(), PAGE).await }
+        }
+        Call::OldestEvent { worker } => {
+            Done::OldestEvent { worker, answer: store.oldest_worker_event(worker).await }
+        }
+        Call::Stop { repeat, items } => {
+            let answer = store.stop(inc, repeat, None, &items).await;
+            Done::Stop { repeat, items, answer }
+        }
+        Call::Notify(items) => Done::Notify(store.notify(inc, &items).await),
+        Call::LookUp(tickets) => {
+            let items: Vec<_> = tickets.iter().map(|t| (t.key.clone(), Some(t.id.clone()))).collect();
+            let answer = store.lookup(&items).await;
+            Done::LookUp { tickets, answer }
+        }
+        Call::FindOwners(keys) => {
+            let items: Vec<_> = keys.into_iter().map(|key| (key, None)).collect();
+            Done::FindOwners(store.lookup(&items).await)
+        }
+        Call::Tell(outcomes) => {
+            let answer = store.tell(&outcomes).await;
+            Done::Tell { outcomes, answer }
+        }
+        Call::Sweep { kick } => Done::Sweep { kick, answer: store.sweep(inc, PAGE, kick).await },
+        Call::Heartbeats(workers) => Done::Heartbeats(store.heartbeats(workers.as_deref()).await),
+        Call::ReadPool => Done::ReadPool(store.pool_events(&config.node, READ_ENTRIES, READ_BLOCK).await),
+        Call::ClaimPool => Done::ClaimPool(store.claim_events(&config.node, CLAIM_IDLE, READ_ENTRIES).await),
+        Call::RestoreGroup => Done::RestoreGroup(store.restore_group(inc).await),
+        Call::PruneConsumers => Done::PruneConsumers(store.prune_consumers(inc, CONSUMER_IDLE).await),
+        Call::ReadNode { round, cursors } => {
+            let answer = store.node_events(&config.node, &cursors, READ_ENTRIES, READ_BLOCK).await;
+            Done::ReadNode { round, answer }
+        }
+        Call::Shutdown(mode) => Done::Shutdown { mode, answer: store.shutdown(inc, &config.node, mode).await },
+        Call::Purge => Done::Purge(store.purge(inc, PAGE).await),
+        Call::Cleanup => Done::Cleanup(store.cleanup(inc, TOMBSTONE).await),
+        Call::ForgetNode => Done::ForgetNode(store.forget_node(&config.node).await),
+    }
+}

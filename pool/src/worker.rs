@@ -1,0 +1,49 @@
+//! A worker of this node, as its owner holds it.
+
+use tokio::sync::watch;
+
+use crate::core::input::LocalWorker;
+use crate::error::Error;
+use crate::id::WorkerId;
+use crate::listing::WorkerInfo;
+use crate::node::Node;
+
+/// A worker that this process runs. Dropping it changes nothing: a worker leaves with its node, or when it is
+/// drained.
+#[derive(Clone, Debug)]
+pub struct Worker {
+    node: Node,
+    local: LocalWorker,
+    id: watch::Receiver<Option<WorkerId>>,
+}
+
+impl Worker {
+    pub(crate) fn new(node: Node, local: LocalWorker, id: watch::Receiver<Option<WorkerId>>) -> Self {
+        Self { node, local, id }
+    }
+
+    pub(crate) fn local(&self) -> LocalWorker {
+        self.local
+    }
+
+    /// Its id in the pool; another one after it has lost a lease and joined anew, `None` once it has left.
+    pub fn id(&self) -> Option<WorkerId> {
+        *self.id.borrow()
+    }
+
+    /// Its entry among the pool's members, as this node knows it.
+    pub fn info(&self) -> Option<WorkerInfo> {
+        self.node.workers_of(self.id()?)
+    }
+
+    /// Hands its jobs on and leaves the pool; see [`Node::drain_worker`].
+    ///
+    /// # Errors
+    /// The node is closed.
+    ///
+    /// # Cancel safety
+    /// A dropped call does not stop the draining.
+    pub async fn drain(&self) -> Result<(), Error> {
+        self.node.drain_worker(self).await
+    }
+}
