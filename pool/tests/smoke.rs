@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_pool::{BoxError, Job, JobHandler, MemoryStore, Node, Start, StopReason};
-use tenure_testing::eventually;
+use tenure_pool::{Backend, BoxError, Client, Job, JobHandler, MemoryStore, Node, Start, StopReason};
+use tenure_testing::{RedisServer, eventually};
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<BTreeMap<String, Vec<String>>>>);
@@ -37,11 +37,21 @@ impl JobHandler for Log {
 }
 
 #[tokio::test]
-async fn a_job_is_started_notified_moved_and_stopped() {
+async fn in_memory_a_job_is_started_notified_moved_and_stopped() {
+    a_job_is_started_notified_moved_and_stopped(MemoryStore::new().into()).await;
+}
+
+#[tokio::test]
+async fn on_redis_a_job_is_started_notified_moved_and_stopped() {
+    let server = RedisServer::start().unwrap();
+    let client = Client::open(&server.url()).unwrap();
+    a_job_is_started_notified_moved_and_stopped(client.into()).await;
+}
+
+async fn a_job_is_started_notified_moved_and_stopped(backend: Backend) {
     let _ = tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).with_test_writer().try_init();
-    let store = MemoryStore::new();
     let build = |name: &str| {
-        Node::builder("smoke", store.clone())
+        Node::builder("smoke", backend.clone())
             .name(name)
             .worker_ttl(Duration::from_secs(2))
             .join_settle(Duration::from_millis(50))
