@@ -92,6 +92,9 @@ pub struct CloseReport {
 pub struct ShutdownReport {
     /// Jobs that were accepted and had not begun when the pool stopped.
     pub dropped: u64,
+    /// The workers that were still members when the time was up; empty: the pool is gone. Otherwise the shutdown
+    /// goes on as long as any node lives.
+    pub left: Vec<WorkerId>,
 }
 
 impl Node {
@@ -402,7 +405,7 @@ impl Node {
     /// every worker of every node ends its jobs and leaves, and nothing is left but a tombstone. Waits up to 60 s.
     ///
     /// # Errors
-    /// `Deadline`: members are left; whoever of them lives carries it on. The node is closed.
+    /// The node is closed.
     ///
     /// # Cancel safety
     /// A dropped call does not stop the shutdown.
@@ -410,7 +413,7 @@ impl Node {
         let budget = Duration::from_secs(60);
         let (mode, deadline) = (ShutdownMode::Closing(CLOSING), clock::now() + budget);
         match self.ask(|reply| Command::Shutdown { reply, mode, deadline }).await {
-            Some(Answer::ShutDown { result: Ok(()), dropped, .. }) => Ok(ShutdownReport { dropped }),
+            Some(Answer::ShutDown { result: Ok(()), dropped, left }) => Ok(ShutdownReport { dropped, left }),
             Some(Answer::ShutDown { result: Err(refused), .. }) => Err(refused.into_error(budget)),
             _ => Err(Error::NodeClosed),
         }

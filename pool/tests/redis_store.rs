@@ -114,7 +114,7 @@ async fn a_job_lives_from_dispatch_to_the_tombstone() {
     let mut came = store.node_events(&node("n1"), &cursors, 8, LONG).await.unwrap();
     let (_, entry, event) = came.workers.remove(0);
     let WorkerEvent::Start { token, keys: assigned } = event else { panic!("{event:?}") };
-    assert_eq!(assigned, [job.clone()]);
+    assert_eq!(assigned, std::slice::from_ref(&job));
     let begun = store.begin(inc, worker, &[entry], &[(job.clone(), token)]).await.unwrap();
     let BeginReply::Begun { record, waiting: false, payload } = &begun[0] else { panic!("{begun:?}") };
     assert_eq!((&record.id, &**payload), (&id, &b"\x00payload"[..]));

@@ -10,10 +10,6 @@ use crate::id::WorkerId;
 use crate::store::{BeginReply, NodeEvents, Result};
 
 impl Engine {
-    fn worker(&mut self, id: WorkerId) -> Option<&mut Worker> {
-        self.workers.values_mut().find(|w| w.jobs.worker == id)
-    }
-
     pub(super) fn on_done(&mut self, done: Done) -> Result<()> {
         let now = self.ctx.now;
         match done {
@@ -136,7 +132,7 @@ impl Engine {
                     }
                 }
             }
-            Done::ForgetNode(_) => self.on_forgotten(),
+            Done::ForgetNode => self.on_forgotten(),
         }
         Ok(())
     }

@@ -102,7 +102,8 @@ pub(crate) enum Call {
     },
     Heartbeats(Option<Vec<WorkerId>>),
     ReadPool,
-    ClaimPool,
+    /// `all`: also what other nodes have only just read.
+    ClaimPool { all: bool },
     RestoreGroup,
     PruneConsumers,
     /// `round` tells one read from the next: a new one replaces the one in flight.
@@ -224,7 +225,7 @@ pub(crate) enum Done {
     },
     Purge(Result<Vec<(DispatchId, Outcome)>>),
     Cleanup(Result<u64>),
-    ForgetNode(Result<()>),
+    ForgetNode,
 }
 
 /// How many entries one read of a stream takes; an entry has up to 128 jobs.

@@ -116,7 +116,7 @@ impl Closing {
             ctx.out.push(Effect::Reply { to, answer: Answer::Closed { left: held() } });
         }
         for to in expired(&mut self.askers, now) {
-            let (result, left, dropped) = (Err(Refused::Deadline), members(), self.dropped);
+            let (result, left, dropped) = (Ok(()), members(), self.dropped);
             ctx.out.push(Effect::Reply { to, answer: Answer::ShutDown { result, left, dropped } });
         }
     }

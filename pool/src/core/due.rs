@@ -31,9 +31,12 @@ impl Engine {
         if self.is_normal() {
             let stopping = self.closing.is_stopping();
             if !stopping {
+                if self.closing.leaving {
+                    self.routing.leave(&mut self.ctx);
+                }
                 self.routing.flush(&mut self.ctx, &self.ring);
             }
-            if self.sweeping.flush(&mut self.ctx) && !stopping {
+            if self.sweeping.flush(&mut self.ctx) && !stopping && !self.closing.leaving {
                 self.routing.claim(&mut self.ctx);
             }
         }
@@ -134,7 +137,9 @@ impl Engine {
     fn finish(&mut self) {
         let gone = self.workers.values().all(Worker::is_gone);
         let closed = self.pool.phase == Phase::Closed;
-        if self.end == End::No && gone && (closed || self.closing.leaving && self.liveness.is_idle()) {
+        let routed = !self.is_normal() || self.closing.is_stopping() || self.routing.has_left();
+        let left = self.closing.leaving && self.liveness.is_idle() && routed && !self.tells.is_pending();
+        if self.end == End::No && gone && (closed || left) {
             self.end = End::Forgetting;
             self.ctx.call(Call::ForgetNode);
         }

@@ -16,6 +16,8 @@ use crate::store::StoreError;
 pub(crate) enum Effect {
     /// Call the store; the answer comes back as [`Input::Done`](super::input::Input::Done).
     Call { incarnation: Incarnation, call: Call },
+    /// Give up the read of the pool's stream that waits; no answer comes.
+    StopReadingPool,
     /// Steps go to the server process `run_id` from now on, and to no other.
     Bless(String),
     /// The maps should be at these revisions by now.

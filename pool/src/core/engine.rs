@@ -63,6 +63,12 @@ pub(super) struct Tells {
     pub(super) busy: bool,
 }
 
+impl Tells {
+    pub(super) fn is_pending(&self) -> bool {
+        self.busy || !self.queue.is_empty()
+    }
+}
+
 /// How far the engine's own end has come.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {

@@ -76,10 +76,6 @@ impl<T> Lane<T> {
         self.queue.clear();
     }
 
-    pub(crate) fn is_busy(&self) -> bool {
-        self.busy
-    }
-
     /// Nothing waits and nothing is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         !self.busy && self.queue.is_empty()

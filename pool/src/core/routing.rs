@@ -7,7 +7,7 @@ use super::call::Call;
 use super::ctx::Ctx;
 use super::effect::Effect;
 use super::ring::Ring;
-use super::time::{Time, earliest};
+use super::time::Time;
 use crate::id::Revision;
 use crate::store::{PoolEvent, Refusal, Result, RouteReply, StoreError};
 
@@ -26,6 +26,18 @@ pub(crate) struct Routing {
     retry_at: Option<Time>,
     /// Not before the ring is at this revision.
     wants_ring: Option<Revision>,
+    leaving: Leaving,
+}
+
+/// How far the router has come in leaving: what it has read, somebody has to route.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Leaving {
+    #[default]
+    No,
+    /// It reads no more; what it was handed at the last moment is being claimed.
+    Claiming,
+    /// It routes what it still has.
+    Routing,
 }
 
 /// How many jobs one step assigns; whole entries only.
@@ -40,6 +52,9 @@ impl Routing {
     ) -> Result<()> {
         if claimed {
             self.claiming = false;
+            if self.leaving == Leaving::Claiming {
+                self.leaving = Leaving::Routing;
+            }
         } else {
             self.reading = false;
         }
@@ -89,8 +104,24 @@ impl Routing {
     pub(crate) fn claim(&mut self, ctx: &mut Ctx) {
         if !self.claiming && !self.group_lost {
             self.claiming = true;
-            ctx.call(Call::ClaimPool);
+            ctx.call(Call::ClaimPool { all: false });
         }
+    }
+
+    /// Reads no more: other nodes route from now on, and what this one has read is routed before it goes.
+    pub(crate) fn leave(&mut self, ctx: &mut Ctx) {
+        if self.leaving == Leaving::No && !self.claiming {
+            self.leaving = Leaving::Claiming;
+            self.reading = false;
+            self.claiming = true;
+            ctx.out.push(Effect::StopReadingPool);
+            ctx.call(Call::ClaimPool { all: true });
+        }
+    }
+
+    /// Nothing that it has read is left with it.
+    pub(crate) fn has_left(&self) -> bool {
+        self.leaving == Leaving::Routing && self.events.is_empty() && !self.routing
     }
 
     /// Forgets what it read: the pool's data is not what it was.
@@ -118,7 +149,7 @@ impl Routing {
         if !self.routing && !self.events.is_empty() {
             self.route(ctx, ring);
         }
-        if !self.reading && self.events.len() < 16 {
+        if !self.reading && self.leaving == Leaving::No && self.events.len() < 16 {
             self.reading = true;
             ctx.call(Call::ReadPool);
         }
@@ -140,6 +171,6 @@ impl Routing {
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
-        earliest(self.retry_at, None)
+        self.retry_at
     }
 }

@@ -55,7 +55,9 @@ pub(crate) struct Driver {
     leases: Arc<Leases>,
     inputs: mpsc::UnboundedSender<Input>,
     calls: FuturesUnordered<BoxFuture<'static, Done>>,
+    /// The two reads that wait, and that may be given up.
     node_read: Option<BoxFuture<'static, Done>>,
+    pool_read: Option<BoxFuture<'static, Done>>,
     handlers: HashMap<LocalWorker, (Arc<dyn AnyHandler>, watch::Sender<Option<WorkerId>>)>,
     running: HashMap<(WorkerId, JobKey), Running>,
     tasks: JoinSet<()>,
@@ -80,6 +82,7 @@ impl Driver {
             inputs,
             calls: FuturesUnordered::new(),
             node_read: None,
+            pool_read: None,
             handlers: HashMap::new(),
             running: HashMap::new(),
             tasks: JoinSet::new(),
@@ -107,7 +110,8 @@ impl Driver {
                 biased;
                 Some(input) = events.recv() => batch.push(input),
                 Some(done) = self.calls.next(), if !self.calls.is_empty() => batch.push(Input::Done(Box::new(done))),
-                done = pending_read(&mut self.node_read) => batch.push(self.on_node_read(done)),
+                done = pending_read(&mut self.node_read) => batch.push(Input::Done(Box::new(done))),
+                done = pending_read(&mut self.pool_read) => batch.push(Input::Done(Box::new(done))),
                 Some(end) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => self.on_task_end(end, &mut batch),
                 Ok(()) = members.changed() => batch.push(Input::Members(members.borrow_and_update().clone())),
                 Ok(()) = settings.changed() => batch.push(Input::Settings(settings.borrow_and_update().clone())),
@@ -159,11 +163,6 @@ impl Driver {
         }
     }
 
-    fn on_node_read(&mut self, done: Done) -> Input {
-        self.node_read = None;
-        Input::Done(Box::new(done))
-    }
-
     fn on_task_end(
         &mut self,
         end: Result<(Id, ()), tokio::task::JoinError>,
@@ -201,6 +200,7 @@ impl Driver {
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Call { incarnation, call } => self.call(incarnation, call),
+            Effect::StopReadingPool => self.pool_read = None,
             Effect::Bless(run_id) => self.store.bless(&run_id),
             Effect::Expect { incarnation, members, settings } => self.store.expect(incarnation, members, settings),
             Effect::Renew { incarnation } => self.leases.renew(incarnation),
@@ -247,12 +247,12 @@ impl Driver {
 
     fn call(&mut self, incarnation: Incarnation, call: Call) {
         let (store, config) = (self.store.clone(), self.config.clone());
-        let replaces = matches!(call, Call::ReadNode { .. });
+        let reads = (matches!(call, Call::ReadNode { .. }), matches!(call, Call::ReadPool));
         let future = async move { perform(&*store, &config, incarnation, call).await }.boxed();
-        if replaces {
-            self.node_read = Some(future);
-        } else {
-            self.calls.push(future);
+        match reads {
+            (true, _) => self.node_read = Some(future),
+            (_, true) => self.pool_read = Some(future),
+            _ => self.calls.push(future),
         }
     }
 
@@ -288,12 +288,14 @@ impl Driver {
     }
 }
 
-/// The node's read, while there is one.
+/// A read that waits, while there is one.
 async fn pending_read(read: &mut Option<BoxFuture<'static, Done>>) -> Done {
-    match read {
-        Some(read) => read.await,
+    let done = match read {
+        Some(waiting) => waiting.await,
         None => std::future::pending().await,
-    }
+    };
+    *read = None;
+    done
 }
 
 async fn sleep_for(sleep: Option<Duration>) {

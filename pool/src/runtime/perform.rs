@@ -95,7 +95,10 @@ pub(super) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
         Call::Sweep { kick } => Done::Sweep { kick, answer: store.sweep(inc, PAGE, kick).await },
         Call::Heartbeats(workers) => Done::Heartbeats(store.heartbeats(workers.as_deref()).await),
         Call::ReadPool => Done::ReadPool(store.pool_events(&config.node, READ_ENTRIES, READ_BLOCK).await),
-        Call::ClaimPool => Done::ClaimPool(store.claim_events(&config.node, CLAIM_IDLE, READ_ENTRIES).await),
+        Call::ClaimPool { all } => {
+            let idle = if all { Duration::ZERO } else { CLAIM_IDLE };
+            Done::ClaimPool(store.claim_events(&config.node, idle, READ_ENTRIES).await)
+        }
         Call::RestoreGroup => Done::RestoreGroup(store.restore_group(inc).await),
         Call::PruneConsumers => Done::PruneConsumers(store.prune_consumers(inc, CONSUMER_IDLE).await),
         Call::ReadNode { round, cursors } => {
@@ -105,6 +108,11 @@ pub(super) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
         Call::Shutdown(mode) => Done::Shutdown { mode, answer: store.shutdown(inc, &config.node, mode).await },
         Call::Purge => Done::Purge(store.purge(inc, PAGE).await),
         Call::Cleanup => Done::Cleanup(store.cleanup(inc, TOMBSTONE).await),
-        Call::ForgetNode => Done::ForgetNode(store.forget_node(&config.node).await),
+        Call::ForgetNode => {
+            if let Err(error) = store.forget_node(&config.node).await {
+                tracing::debug!(%error, "the node's stream was left to expire");
+            }
+            Done::ForgetNode
+        }
     }
 }

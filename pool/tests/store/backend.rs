@@ -120,6 +120,14 @@ impl Backend {
         }
     }
 
+    /// Makes the pool one that was created without a setting.
+    pub(crate) async fn forget_setting(&self, name: &str) {
+        match &self.kind {
+            Kind::Memory(store) => store.forget_setting(name),
+            Kind::Redis { .. } => self.raw(redis::cmd("HDEL").arg(self.key("cf")).arg(name)).await,
+        }
+    }
+
     /// Loses the routers' consumer group.
     pub(crate) async fn destroy_group(&self) {
         match &self.kind {

@@ -32,7 +32,7 @@ local function queue_of(key, header)
       local first, next_, bytes = match(header, '^(%d+)|(%d+)|(%d+)$')
       queue = first and { first = tonumber(first), next = tonumber(next_), bytes = tonumber(bytes) } or false
     else
-      queue = { first = number + kept, next = number + kept, bytes = 0 }
+      queue = { first = 0, next = 0, bytes = 0 }
     end
     queues[key] = queue
   end
@@ -55,9 +55,12 @@ local function answer(i, key, guess, body)
   local queue = queue_of(key, waiting[i])
   if not queue then return 'X' end
   if queue.next - queue.first >= cap or queue.bytes + #body > cap_bytes then return 'B' end
-  if queue.next == queue.first and state == 'R' then
-    if guess == 0 or argv[2 + guess] ~= owner then return 'M' .. owner end
-    wake(guess, key, token)
+  if queue.next == queue.first then
+    if state == 'R' then
+      if guess == 0 or argv[2 + guess] ~= owner then return 'M' .. owner end
+      wake(guess, key, token)
+    end
+    queue.first, queue.next = number + kept, number + kept
   end
   fields[#fields + 1] = num(queue.next) .. ':' .. key
   fields[#fields + 1] = body

@@ -137,6 +137,12 @@ impl MemoryStore {
         self.shared.lock().state.own(worker, key.clone());
     }
 
+    /// Makes the pool one that was created without a setting.
+    #[doc(hidden)]
+    pub fn forget_setting(&self, name: &str) {
+        self.shared.lock().state.settings.remove(name);
+    }
+
     /// Loses the routers' consumer group.
     #[doc(hidden)]
     pub fn destroy_group(&self) {

@@ -1,0 +1,48 @@
+//! What every store must do, step by step: each scenario runs on the store in memory and on Redis.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+/// Makes two tests of each scenario, one per store.
+macro_rules! scenarios {
+    ($($name:ident),* $(,)?) => {
+        mod memory {
+            $(#[tokio::test] async fn $name() { super::$name(crate::lab::Kind::Memory).await; })*
+        }
+        mod redis {
+            $(#[tokio::test] async fn $name() { super::$name(crate::lab::Kind::Redis).await; })*
+        }
+    };
+}
+
+#[path = "store/backend.rs"]
+mod backend;
+#[path = "store/closing.rs"]
+mod closing;
+#[path = "store/damage.rs"]
+mod damage;
+#[path = "store/dispatching.rs"]
+mod dispatching;
+#[path = "store/lab.rs"]
+mod lab;
+#[path = "store/membership.rs"]
+mod membership;
+#[path = "store/notifications.rs"]
+mod notifications;
+#[path = "store/outcomes.rs"]
+mod outcomes;
+#[path = "store/ownership.rs"]
+mod ownership;
+#[path = "store/recovery.rs"]
+mod recovery;
+#[path = "store/release.rs"]
+mod release;
+#[path = "store/repair.rs"]
+mod repair;
+#[path = "store/replicas.rs"]
+mod replicas;
+#[path = "store/routing.rs"]
+mod routing;
+#[path = "store/stopping.rs"]
+mod stopping;
+#[path = "store/streams.rs"]
+mod streams;

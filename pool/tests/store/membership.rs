@@ -1,0 +1,280 @@
+//! Members: joining, slots, heartbeats, and a worker's end.
+
+use tenure_pool::id::{Token, WorkerId};
+use tenure_pool::member::MemberState;
+use tenure_pool::settings::Settings;
+use tenure_pool::store::{Expired, JoinRequest, Refusal, ShutdownMode};
+
+use super::lab::{Kind, Lab, node};
+
+scenarios! {
+    the_first_worker_gets_slot_zero,
+    a_standby_settles_on_the_lowest_hole,
+    a_repeated_join_gets_its_entry_again,
+    other_settings_are_refused_before_anything_is_written,
+    a_setting_that_the_pool_does_not_know_is_added,
+    bad_metadata_is_refused,
+    a_closing_pool_takes_no_worker,
+    a_free_preferred_slot_is_given,
+    a_drained_slot_goes_to_the_oldest_standby,
+    a_draining_standby_hands_nothing_on,
+    an_expired_slot_goes_to_the_oldest_standby,
+    a_new_worker_takes_over_a_draining_or_dead_slot,
+    worker_ids_are_never_used_again,
+    a_heartbeat_counts_members_only,
+    a_heartbeat_raises_the_token_counter,
+    a_heartbeat_opens_the_nodes_stream,
+    an_outdated_counter_expires_nobody,
+    expiry_is_final_and_may_be_repeated,
+    reaping_goes_in_pages,
+    a_living_worker_is_not_reaped,
+    heartbeats_are_read_for_all_or_some,
+}
+
+async fn slot(lab: &Lab, worker: WorkerId) -> (MemberState, Option<u32>) {
+    lab.store().expect(lab.inc, lab.revision().await, tenure_pool::id::Revision(1));
+    let revision = lab.revision().await;
+    let mut members = lab.store().members();
+    let members = members.wait_for(|members| members.revision >= revision).await.unwrap();
+    let member = &members.entries[&worker];
+    (member.state, member.slot)
+}
+
+async fn the_first_worker_gets_slot_zero(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let first = lab.join().await;
+    assert_eq!((first.member.state, first.member.slot, first.first), (MemberState::Up, Some(0), true));
+    let second = lab.join().await;
+    assert_eq!((second.member.state, second.member.slot, second.first), (MemberState::Standby, None, false));
+    let settled = lab.store().settle(lab.inc, second.worker).await.unwrap();
+    assert_eq!((settled.member.state, settled.member.slot, settled.first), (MemberState::Up, Some(1), false));
+    assert_eq!(lab.store().settle(lab.inc, second.worker).await.unwrap(), settled);
+}
+
+async fn a_standby_settles_on_the_lowest_hole(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (first, second, third) = (lab.worker().await, lab.worker().await, lab.worker().await);
+    lab.leave(second).await;
+    let standby = lab.join().await;
+    assert_eq!(standby.member.state, MemberState::Standby);
+    assert_eq!(lab.store().settle(lab.inc, standby.worker).await.unwrap().member.slot, Some(1));
+    assert_eq!(slot(&lab, first).await, (MemberState::Up, Some(0)));
+    assert_eq!(slot(&lab, third).await, (MemberState::Up, Some(2)));
+}
+
+async fn a_repeated_join_gets_its_entry_again(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let request = JoinRequest { meta: "zone:a".into(), ..lab.request() };
+    let seat = lab.store().join(lab.inc, &request).await.unwrap();
+    assert_eq!((seat.member.meta.as_str(), &seat.member.nonce), ("zone:a", &request.nonce));
+    assert_eq!((&seat.member.node, seat.member.ttl), (&request.node, lab.settings.worker_ttl));
+    let before = lab.backend.dump().await;
+    let again = lab.store().join(lab.inc, &request).await.unwrap();
+    assert_eq!((again.worker, &again.member, again.first), (seat.worker, &seat.member, false));
+    assert_eq!(lab.backend.dump().await, before);
+    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
+    assert_eq!(lab.store().join(lab.inc, &request).await.unwrap().worker, seat.worker);
+}
+
+async fn other_settings_are_refused_before_anything_is_written(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let settings = Settings { max_queued: 7, worker_ttl: lab.settings.worker_ttl * 2, ..lab.settings.clone() };
+    let request = JoinRequest { settings, ..lab.request() };
+    let refusal = lab.refused(lab.store().join(lab.inc, &request)).await;
+    let (name, theirs, ours) = ("ttl".to_owned(), "10000".to_owned(), "20000".to_owned());
+    assert_eq!(refusal, Refusal::Setting { name, theirs, ours });
+}
+
+async fn a_setting_that_the_pool_does_not_know_is_added(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.backend.forget_setting("strikes").await;
+    lab.join().await;
+    assert_eq!(lab.field("cf", "strikes").await.as_deref(), Some("3"));
+    assert_eq!(lab.field("m", "cv").await.as_deref(), Some("2"));
+}
+
+async fn bad_metadata_is_refused(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    for meta in ["a|b", "ü", &"x".repeat(65)] {
+        let request = JoinRequest { meta: meta.to_owned(), ..lab.request() };
+        assert_eq!(lab.refused(lab.store().join(lab.inc, &request)).await, Refusal::BadArgument);
+    }
+}
+
+async fn a_closing_pool_takes_no_worker(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::Closing(super::lab::ms(9_000))).await.unwrap();
+    let refusal = lab.refused(lab.store().join(lab.inc, &lab.request())).await;
+    assert_eq!(refusal, Refusal::ShuttingDown);
+}
+
+async fn a_free_preferred_slot_is_given(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let join = async |preferred| {
+        let request = JoinRequest { preferred: Some(preferred), ..lab.request() };
+        lab.store().join(lab.inc, &request).await.unwrap()
+    };
+    let first = join(7).await;
+    assert_eq!((first.member.slot, first.first), (Some(7), true));
+    assert_eq!(join(65_535).await.member.slot, Some(65_535));
+    assert_eq!(join(7).await.member.slot, None, "it is taken");
+    assert_eq!(join(65_536).await.member.slot, None, "it is out of range");
+}
+
+async fn a_drained_slot_goes_to_the_oldest_standby(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let leaving = lab.worker().await;
+    let (oldest, other) = (lab.join().await.worker, lab.join().await.worker);
+    let before = lab.revision().await;
+    let member = lab.store().drain(lab.inc, leaving).await.unwrap();
+    assert_eq!((member.state, member.slot), (MemberState::Draining, Some(0)));
+    assert_eq!(lab.revision().await.0, before.0 + 1, "one revision for both");
+    assert_eq!(slot(&lab, oldest).await, (MemberState::Up, Some(0)));
+    assert_eq!(slot(&lab, other).await, (MemberState::Standby, None));
+    let dump = lab.backend.dump().await;
+    assert_eq!(lab.store().drain(lab.inc, leaving).await.unwrap(), member);
+    assert_eq!(lab.backend.dump().await, dump);
+    assert_eq!(lab.store().settle(lab.inc, leaving).await.unwrap().member, member, "draining is for good");
+}
+
+async fn a_draining_standby_hands_nothing_on(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.worker().await;
+    let (leaving, other) = (lab.join().await.worker, lab.join().await.worker);
+    let member = lab.store().drain(lab.inc, leaving).await.unwrap();
+    assert_eq!((member.state, member.slot), (MemberState::Draining, None));
+    assert_eq!(slot(&lab, other).await, (MemberState::Standby, None));
+}
+
+async fn an_expired_slot_goes_to_the_oldest_standby(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let dying = lab.worker().await;
+    let standby = lab.join().await.worker;
+    lab.store().expire(lab.inc, dying, Some(1)).await.unwrap();
+    assert_eq!(slot(&lab, standby).await, (MemberState::Up, Some(0)));
+}
+
+async fn a_new_worker_takes_over_a_draining_or_dead_slot(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (first, second, third) = (lab.worker().await, lab.worker().await, lab.worker().await);
+    lab.store().expire(lab.inc, first, None).await.unwrap();
+    lab.store().drain(lab.inc, third).await.unwrap();
+    lab.store().drain(lab.inc, second).await.unwrap();
+    assert_eq!(lab.join().await.member.slot, Some(1), "the lowest of those that drain");
+    assert_eq!(lab.join().await.member.slot, Some(2), "then the other");
+    assert_eq!(lab.join().await.member.slot, Some(0), "then that of the dead one");
+    assert_eq!(lab.join().await.member.slot, None);
+}
+
+async fn worker_ids_are_never_used_again(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let first = lab.worker().await;
+    lab.leave(first).await;
+    let second = lab.join().await;
+    assert!(second.worker > first);
+    assert!(second.first, "the pool has its first live slot again");
+}
+
+async fn a_heartbeat_counts_members_only(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (up, standby) = (lab.worker().await, lab.join().await.worker);
+    let draining = lab.worker().await;
+    lab.store().drain(lab.inc, draining).await.unwrap();
+    let asked = [up, WorkerId(5), draining];
+    let renewal = lab.store().renew(lab.inc, Token(0), None, &asked).await.unwrap();
+    assert_eq!(renewal.states, [Some(MemberState::Up), None, Some(MemberState::Draining)]);
+    assert_eq!(renewal.members, lab.revision().await);
+    assert_eq!((renewal.settings.0, renewal.flag, renewal.recovering), (1, None, false));
+    assert_eq!(renewal.run_id, lab.store().server_identity().await.unwrap().run_id);
+    let counters = lab.store().heartbeats(None).await.unwrap();
+    assert_eq!((counters[&up], counters.get(&WorkerId(5)), counters[&draining]), (2, None, 2));
+    assert!(counters.get(&standby).is_none_or(|seq| *seq == 1));
+}
+
+async fn a_heartbeat_raises_the_token_counter(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let high_water = Token(worker.0 + 1_000_000);
+    lab.store().renew(lab.inc, high_water, None, &[worker]).await.unwrap();
+    lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+    assert_eq!(lab.join().await.worker, WorkerId(high_water.0 + 1));
+}
+
+async fn a_heartbeat_opens_the_nodes_stream(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    assert!(lab.backend.dump().await.get("ns:node1").is_none());
+    for _ in 0..2 {
+        lab.store().renew(lab.inc, Token(0), Some(&node("node1")), &[worker]).await.unwrap();
+    }
+    let dump = lab.backend.dump().await;
+    assert_eq!(dump.lines().iter().filter(|line| line.starts_with("ns:node1[")).count(), 1);
+    lab.store().forget_node(&node("node1")).await.unwrap();
+    assert!(lab.backend.dump().await.get("ns:node1").is_none());
+}
+
+async fn an_outdated_counter_expires_nobody(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+    let before = lab.backend.dump().await;
+    assert_eq!(lab.store().expire(lab.inc, worker, Some(1)).await.unwrap(), Expired::Renewed);
+    assert_eq!(lab.backend.dump().await, before);
+    assert_eq!(lab.store().expire(lab.inc, worker, Some(2)).await.unwrap(), Expired::Done);
+}
+
+async fn expiry_is_final_and_may_be_repeated(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    assert_eq!(lab.store().expire(lab.inc, worker, None).await.unwrap(), Expired::Done);
+    let before = lab.backend.dump().await;
+    assert_eq!(lab.store().expire(lab.inc, worker, Some(9)).await.unwrap(), Expired::Done);
+    assert_eq!(lab.backend.dump().await, before);
+    assert_eq!(lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap().states, [None]);
+    assert_eq!(lab.refused(lab.store().settle(lab.inc, worker)).await, Refusal::Fenced);
+    assert_eq!(lab.refused(lab.store().drain(lab.inc, worker)).await, Refusal::Fenced);
+    assert_eq!(lab.store().sweep(lab.inc, 10, false).await.unwrap().dead, [worker]);
+    lab.leave(worker).await;
+    assert_eq!(lab.store().expire(lab.inc, worker, None).await.unwrap(), Expired::Gone);
+    assert!(lab.store().sweep(lab.inc, 10, false).await.unwrap().dead.is_empty());
+}
+
+async fn reaping_goes_in_pages(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (worker, other) = (lab.worker().await, lab.worker().await);
+    for (name, owner) in [("a", worker), ("b", worker), ("c", worker), ("d", other)] {
+        lab.run(name, &format!("node1.{name}"), owner).await;
+    }
+    lab.store().expire(lab.inc, worker, None).await.unwrap();
+    let page = lab.store().reap(lab.inc, worker, 2).await.unwrap();
+    assert_eq!((page.done, page.count, page.outcomes), (false, 2, Vec::new()));
+    let page = lab.store().reap(lab.inc, worker, 2).await.unwrap();
+    assert_eq!((page.done, page.count), (true, 1));
+    let dump = lab.backend.dump().await;
+    assert!(dump.get("dw").is_none() && dump.get(&format!("ws:{worker}")).is_none());
+    let page = lab.store().reap(lab.inc, worker, 2).await.unwrap();
+    assert_eq!((page.done, page.count), (true, 0));
+    let free: Vec<_> = lab.starts().await.into_iter().flat_map(|(_, jobs)| jobs).map(|job| job.0).collect();
+    assert_eq!(free, ["a", "b", "c"].map(super::lab::key));
+    assert_eq!(lab.record("a").await.unwrap().owner, None);
+    assert_eq!(lab.record("d").await.unwrap().owner, Some(other));
+}
+
+async fn a_living_worker_is_not_reaped(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("a", "node1.a", worker).await;
+    let before = lab.backend.dump().await;
+    assert_eq!(lab.store().reap(lab.inc, worker, 10).await.unwrap().count, 0);
+    assert_eq!(lab.backend.dump().await, before);
+}
+
+async fn heartbeats_are_read_for_all_or_some(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (first, second) = (lab.worker().await, lab.worker().await);
+    let all = lab.store().heartbeats(None).await.unwrap();
+    assert_eq!(all.into_iter().collect::<Vec<_>>(), [(first, 1), (second, 1)]);
+    let some = lab.store().heartbeats(Some(&[second, WorkerId(5)])).await.unwrap();
+    assert_eq!(some.into_iter().collect::<Vec<_>>(), [(second, 1)]);
+    assert!(lab.store().heartbeats(Some(&[])).await.unwrap().is_empty());
+}

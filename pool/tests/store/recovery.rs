@@ -1,0 +1,263 @@
+//! The pool's creation, its recovery, phase R, and callers that belong elsewhere.
+
+use tenure_pool::id::{Incarnation, Token, WorkerId};
+use tenure_pool::record::JobState;
+use tenure_pool::store::{
+    DispatchReply, Expired, NotifyReply, PoolState, Refusal, ReleaseMode, ReleaseReply, ShutdownMode, StopReply, Store,
+    StoreError,
+};
+
+use super::lab::{Kind, Lab, ms, node, refusal};
+
+scenarios! {
+    a_pool_is_created_once,
+    tokens_begin_above_all_that_was_seen,
+    without_a_pool_every_step_is_refused,
+    another_incarnation_is_refused_by_every_step,
+    the_first_recovery_wins,
+    recovery_keeps_what_survived,
+    phase_r_refuses_what_starts_jobs,
+    phase_r_lets_work_end,
+    phase_r_asks_to_retry_what_may_run_unseen,
+    the_pool_opens_when_the_last_member_is_gone,
+    an_unblessed_client_sends_nothing,
+    a_lease_shares_the_blessing,
+}
+
+async fn a_pool_is_created_once(kind: Kind) {
+    let mut lab = Lab::blank(kind).await;
+    assert_eq!(lab.store().pool_state().await.unwrap(), PoolState::Absent);
+    lab.bootstrap().await;
+    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    let present = PoolState::Present {
+        incarnation: Incarnation(lab.backend.now()),
+        recovering: true,
+        members: tenure_pool::id::Revision(1),
+        settings: tenure_pool::id::Revision(1),
+        run_id: run_id.clone(),
+    };
+    assert_eq!(lab.store().pool_state().await.unwrap(), present);
+    let before = lab.backend.dump().await;
+    lab.backend.advance(1_000).await;
+    let again = lab.store().bootstrap(Token(u64::from(u32::MAX)), &run_id, &lab.settings).await.unwrap();
+    assert_eq!((again.created, again.incarnation), (false, lab.inc));
+    assert_eq!(lab.backend.dump().await, before);
+}
+
+async fn tokens_begin_above_all_that_was_seen(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let floor = (lab.backend.now() - 1_735_689_600_000) * 4_096;
+    assert_eq!(lab.join().await.worker, WorkerId(floor + 1));
+    let mut lab = Lab::blank(kind).await;
+    let seen = Token(floor + 1_000_000_000);
+    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    lab.inc = lab.store().bootstrap(seen, &run_id, &lab.settings).await.unwrap().incarnation;
+    let seen = Token(seen.0 + 5);
+    lab.inc = lab.store().recover(lab.inc, seen, &run_id).await.unwrap();
+    lab.store().open_normal(lab.inc).await.unwrap();
+    assert_eq!(lab.join().await.worker, WorkerId(seen.0 + 1));
+}
+
+/// The refusal of each step that takes an incarnation.
+async fn every_step(lab: &Lab, inc: Incarnation) -> Vec<Refusal> {
+    let (store, worker, router) = (lab.store(), WorkerId(5), node("router"));
+    let revision = tenure_pool::id::Revision(1);
+    vec![
+        refusal(store.recover(inc, Token(0), "x").await),
+        refusal(store.open_normal(inc).await),
+        refusal(store.join(inc, &lab.request()).await),
+        refusal(store.settle(inc, worker).await),
+        refusal(store.renew(inc, Token(0), None, &[worker]).await),
+        refusal(store.drain(inc, worker).await),
+        refusal(store.expire(inc, worker, None).await),
+        refusal(store.reap(inc, worker, 10).await),
+        refusal(store.dispatch(inc, &[lab.item("k", "node1.k")]).await),
+        refusal(store.route(inc, revision, &[], &[(super::lab::key("k"), None)]).await),
+        refusal(store.begin(inc, worker, &[], &[(super::lab::key("k"), Token(1))]).await),
+        refusal(store.started(inc, worker, &[started("k", Token(1))]).await),
+        refusal(store.release(inc, worker, &[], &[super::lab::release("k", Token(1), ReleaseMode::Delete)]).await),
+        refusal(store.stop(inc, false, None, &[super::lab::stop("k", "node1.k", None)]).await),
+        refusal(store.notify(inc, &[notification("k")]).await),
+        refusal(store.take(inc, worker, &[], &[take("k", Token(1))]).await),
+        refusal(store.sweep(inc, 10, false).await),
+        refusal(store.owned(inc, worker, None, 10).await),
+        refusal(store.shutdown(inc, &router, ShutdownMode::DropQueued).await),
+        refusal(store.purge(inc, 10).await),
+        refusal(store.cleanup(inc, ms(1_000)).await),
+        refusal(store.restore_group(inc).await),
+        refusal(store.prune_consumers(inc, ms(0)).await),
+    ]
+}
+
+fn started(name: &str, token: Token) -> tenure_pool::store::StartedItem {
+    tenure_pool::store::StartedItem { key: super::lab::key(name), token, tell: None }
+}
+
+fn notification(name: &str) -> tenure_pool::store::NotifyItem {
+    tenure_pool::store::NotifyItem { key: super::lab::key(name), guess: None, body: "body".into() }
+}
+
+fn take(name: &str, token: Token) -> tenure_pool::store::TakeItem {
+    tenure_pool::store::TakeItem { key: super::lab::key(name), token, ack: 0 }
+}
+
+async fn without_a_pool_every_step_is_refused(kind: Kind) {
+    let lab = Lab::blank(kind).await;
+    for refusal in every_step(&lab, Incarnation(1)).await {
+        assert_eq!(refusal, Refusal::NoPool);
+    }
+    assert_eq!(lab.store().pool_state().await.unwrap(), PoolState::Absent);
+    let events = lab.store().pool_events(&node("router"), 10, ms(0)).await.unwrap();
+    assert_eq!(events, None, "there is no consumer group");
+}
+
+async fn another_incarnation_is_refused_by_every_step(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let before = lab.backend.dump().await;
+    for refusal in every_step(&lab, Incarnation(lab.inc.0 - 1)).await {
+        assert_eq!(refusal, Refusal::StaleIncarnation(lab.inc));
+    }
+    assert_eq!(lab.backend.dump().await, before);
+}
+
+async fn the_first_recovery_wins(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let before = lab.inc;
+    lab.recover().await;
+    assert!(lab.inc > before, "also within the same ms");
+    let refusal = lab.refused(lab.store().recover(before, Token(0), "x")).await;
+    assert_eq!(refusal, Refusal::StaleIncarnation(lab.inc));
+    lab.backend.set_clock(lab.backend.now() - 60_000).await;
+    let before = lab.inc;
+    lab.recover().await;
+    assert!(lab.inc > before, "also when the clock has stepped back");
+}
+
+async fn recovery_keeps_what_survived(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("a", "node1.a", worker).await;
+    lab.dispatch("b", "node1.b").await;
+    lab.recover().await;
+    assert_eq!(lab.record("a").await.unwrap().state, JobState::Running);
+    assert_eq!(lab.record("b").await.unwrap().state, JobState::Queued);
+    lab.store().expire(lab.inc, worker, Some(1)).await.unwrap();
+    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    assert_eq!(lab.store().reap(lab.inc, worker, 10).await.unwrap().count, 1);
+    let next = lab.worker().await;
+    lab.run_again("a", next).await;
+    lab.run_again("b", next).await;
+}
+
+async fn phase_r_refuses_what_starts_jobs(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.dispatch("a", "node1.a").await;
+    lab.route("a", worker).await;
+    let token = lab.token("a").await;
+    lab.recover().await;
+    let (store, inc) = (lab.store(), lab.inc);
+    assert_eq!(lab.refused(store.join(inc, &lab.request())).await, Refusal::Recovering);
+    assert_eq!(lab.refused(store.reap(inc, worker, 10)).await, Refusal::Recovering);
+    assert_eq!(lab.refused(store.sweep(inc, 10, true)).await, Refusal::Recovering);
+    let revision = lab.revision().await;
+    let jobs = [(super::lab::key("a"), Some(worker))];
+    assert_eq!(lab.refused(store.route(inc, revision, &[], &jobs)).await, Refusal::Recovering);
+    let jobs = [(super::lab::key("a"), token)];
+    assert_eq!(lab.refused(store.begin(inc, worker, &[], &jobs)).await, Refusal::Recovering);
+    assert_eq!(lab.refused(store.take(inc, worker, &[], &[take("a", token)])).await, Refusal::Recovering);
+}
+
+async fn phase_r_lets_work_end(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let standby = lab.join().await.worker;
+    let token = lab.run("a", "node1.a", worker).await;
+    lab.run("b", "node1.b", worker).await;
+    lab.recover().await;
+    let renewal = lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+    assert!(renewal.recovering);
+    assert!(lab.started("a", worker).await);
+    assert_eq!(lab.release("a", worker, ReleaseMode::HandOff).await, ReleaseReply::Queued);
+    assert_eq!(lab.stop("b", "node1.b", Some(worker)).await, StopReply::Stopping);
+    assert_eq!(lab.release("b", worker, ReleaseMode::HandOff).await, ReleaseReply::Deleted);
+    assert_eq!(lab.store().owned(lab.inc, worker, None, 10).await.unwrap().jobs, []);
+    lab.store().settle(lab.inc, standby).await.unwrap();
+    lab.store().drain(lab.inc, worker).await.unwrap();
+    assert_eq!(lab.store().expire(lab.inc, worker, None).await.unwrap(), Expired::Done);
+    assert_eq!(lab.token("a").await, token, "a hand-off mints nothing");
+}
+
+async fn phase_r_asks_to_retry_what_may_run_unseen(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.dispatch("queued", "node1.q").await;
+    lab.dispatch("assigned", "node1.a").await;
+    lab.route("assigned", worker).await;
+    lab.run("running", "node1.r", worker).await;
+    lab.recover().await;
+    let before = lab.backend.dump().await;
+    assert_eq!(lab.dispatch("new", "node1.n").await, DispatchReply::Recovering);
+    assert_eq!(lab.dispatch("queued", "node1.q").await, DispatchReply::Accepted, "it was accepted before");
+    assert_eq!(lab.dispatch("running", "node1.n").await, DispatchReply::Exists);
+    assert_eq!(lab.notify("new", None, "body").await, NotifyReply::Recovering);
+    for (name, id) in [("new", "node1.n"), ("queued", "node1.q"), ("assigned", "node1.a")] {
+        assert_eq!(lab.stop(name, id, Some(worker)).await, StopReply::Recovering);
+    }
+    assert_eq!(lab.stop("queued", "node1.other", None).await, StopReply::Absent);
+    assert_eq!(lab.backend.dump().await, before);
+    assert_eq!(lab.notify("queued", None, "body").await, NotifyReply::Kept);
+    assert_eq!(lab.notify("running", Some(worker), "body").await, NotifyReply::Kept);
+}
+
+async fn the_pool_opens_when_the_last_member_is_gone(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let (first, second) = (lab.worker().await, lab.join().await.worker);
+    lab.recover().await;
+    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), Some(first));
+    lab.store().expire(lab.inc, first, Some(1)).await.unwrap();
+    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), Some(second));
+    lab.store().expire(lab.inc, second, Some(1)).await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    }
+    lab.join().await;
+}
+
+async fn an_unblessed_client_sends_nothing(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let other = lab.backend.client();
+    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    let is_refused = |answer: Result<u64, StoreError>| match answer {
+        Err(StoreError::OtherServer { run_id: answered }) => assert_eq!(answered, run_id),
+        other => panic!("{other:?}"),
+    };
+    is_refused(other.server_time().await);
+    other.bless("somebody-else");
+    is_refused(other.server_time().await);
+    assert_eq!(other.pool_state().await.unwrap(), lab.store().pool_state().await.unwrap());
+    assert_eq!(other.server_identity().await.unwrap().run_id, run_id);
+    other.server_checks().await.unwrap();
+    let known = other.bootstrap(Token(0), "x", &lab.settings).await.unwrap();
+    assert_eq!((known.created, known.incarnation), (false, lab.inc));
+    other.bless(&run_id);
+    other.server_time().await.unwrap();
+    other.close().await;
+    lab.store().server_time().await.unwrap();
+}
+
+async fn a_lease_shares_the_blessing(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let client = lab.backend.client();
+    let lease = client.lease_store().await.unwrap();
+    assert!(matches!(
+        lease.renew(lab.inc, Token(0), None, &[worker]).await,
+        Err(StoreError::OtherServer { .. })
+    ));
+    lab.backend.bless(&*client).await;
+    lease.renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+    assert_eq!(lease.expire(lab.inc, worker, Some(1)).await.unwrap(), Expired::Renewed);
+    lease.close().await;
+    client.close().await;
+}
