@@ -49,8 +49,19 @@ impl Job {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts { key, payload, token, id, worker, attempts, created_ms, cancellation, lease } = parts;
         let (notes, noted) = (Mutex::default(), Notify::new());
-        let shared =
-            Shared { key, payload, token, id, worker, attempts, created_ms, cancellation, lease, notes, noted };
+        let shared = Shared {
+            key,
+            payload,
+            token,
+            id,
+            worker,
+            attempts,
+            created_ms,
+            cancellation,
+            lease,
+            notes,
+            noted,
+        };
         Self { shared: Arc::new(shared) }
     }
 

@@ -110,7 +110,8 @@ impl Node {
         policy: FencePolicy,
         timeout: Duration,
     ) -> Result<Self, Error> {
-        if let Err(error) = tokio::time::timeout(timeout, store.server_checks()).await.unwrap_or(Err(late())) {
+        if let Err(error) = tokio::time::timeout(timeout, store.server_checks()).await.unwrap_or(Err(late()))
+        {
             store.close().await;
             return Err(error.into());
         }
@@ -131,8 +132,9 @@ impl Node {
         let driver = tokio::spawn(driver.run(events, inbox)).abort_handle();
         let (replies, locals) = (AtomicU64::new(1), AtomicU32::new(0));
         let store = StoreHandle(store);
-        let node =
-            Self { shared: Arc::new(Shared { name, settings, store, messages, replies, locals, driver, leases }) };
+        let node = Self {
+            shared: Arc::new(Shared { name, settings, store, messages, replies, locals, driver, leases }),
+        };
         let attached = tokio::time::timeout(timeout, node.ask(|reply| Command::Attach { reply })).await;
         let failed = match attached {
             Ok(Some(Answer::Attached(Ok(())))) => return Ok(node),
@@ -261,7 +263,13 @@ impl Node {
         }
     }
 
-    async fn send_job<K>(&self, key: K, payload: Bytes, started: bool, patience: Duration) -> Result<Ticket, DispatchError>
+    async fn send_job<K>(
+        &self,
+        key: K,
+        payload: Bytes,
+        started: bool,
+        patience: Duration,
+    ) -> Result<Ticket, DispatchError>
     where
         K: TryInto<JobKey>,
         K::Error: Into<IdError>,

@@ -103,7 +103,9 @@ pub(crate) enum Call {
     Heartbeats(Option<Vec<WorkerId>>),
     ReadPool,
     /// `all`: also what other nodes have only just read.
-    ClaimPool { all: bool },
+    ClaimPool {
+        all: bool,
+    },
     RestoreGroup,
     PruneConsumers,
     /// `round` tells one read from the next: a new one replaces the one in flight.

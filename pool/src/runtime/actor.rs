@@ -162,6 +162,7 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> String {
-    let what = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let what =
+        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     format!("panicked: {}", what.unwrap_or("with no message"))
 }

@@ -163,11 +163,7 @@ impl Driver {
         }
     }
 
-    fn on_task_end(
-        &mut self,
-        end: Result<(Id, ()), tokio::task::JoinError>,
-        batch: &mut Vec<Input>,
-    ) {
+    fn on_task_end(&mut self, end: Result<(Id, ()), tokio::task::JoinError>, batch: &mut Vec<Input>) {
         let (id, event) = match end {
             Ok((id, ())) => (id, None),
             Err(error) if error.is_cancelled() => (error.id(), Some(HandlerEvent::Aborted)),
@@ -202,7 +198,9 @@ impl Driver {
             Effect::Call { incarnation, call } => self.call(incarnation, call),
             Effect::StopReadingPool => self.pool_read = None,
             Effect::Bless(run_id) => self.store.bless(&run_id),
-            Effect::Expect { incarnation, members, settings } => self.store.expect(incarnation, members, settings),
+            Effect::Expect { incarnation, members, settings } => {
+                self.store.expect(incarnation, members, settings)
+            }
             Effect::Renew { incarnation } => self.leases.renew(incarnation),
             Effect::Hold { incarnation, worker, from } => self.leases.hold(incarnation, worker, from),
             Effect::Drop { worker } => self.leases.drop_worker(worker),
@@ -277,7 +275,8 @@ impl Driver {
         };
         let (lease, cancellation) = self.leases.admit(worker);
         let cancel = cancellation.clone();
-        let parts = Parts { key: key.clone(), payload, token, id, worker, attempts, created_ms, cancellation, lease };
+        let parts =
+            Parts { key: key.clone(), payload, token, id, worker, attempts, created_ms, cancellation, lease };
         let mailbox = Arc::new(Mailbox::default());
         let actor = actor::run(Job::new(parts), handler.clone(), mailbox.clone(), self.inputs.clone());
         let abort = self.tasks.spawn(actor);

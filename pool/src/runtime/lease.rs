@@ -71,7 +71,8 @@ struct State {
 
 impl Leases {
     pub(crate) fn new(timing: Timing) -> Self {
-        let (state, progress, high_water) = (Mutex::default(), AtomicU64::new(clock::now().0), AtomicU64::new(0));
+        let (state, progress, high_water) =
+            (Mutex::default(), AtomicU64::new(clock::now().0), AtomicU64::new(0));
         Self { timing, state, progress, high_water, wake: tokio::sync::Notify::new() }
     }
 
@@ -195,7 +196,11 @@ impl Leases {
             let overdue = now >= tenancy.lease.hard_at() + self.timing.kill && running > 0;
             if overdue && !tenancy.overdue {
                 tenancy.overdue = true;
-                tracing::error!(worker = worker.0, running, "handlers run on after their lease: they do not end when aborted");
+                tracing::error!(
+                    worker = worker.0,
+                    running,
+                    "handlers run on after their lease: they do not end when aborted"
+                );
                 if policy == FencePolicy::AbortProcess {
                     std::process::abort();
                 }

@@ -105,7 +105,9 @@ pub(super) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
             let answer = store.node_events(&config.node, &cursors, READ_ENTRIES, READ_BLOCK).await;
             Done::ReadNode { round, answer }
         }
-        Call::Shutdown(mode) => Done::Shutdown { mode, answer: store.shutdown(inc, &config.node, mode).await },
+        Call::Shutdown(mode) => {
+            Done::Shutdown { mode, answer: store.shutdown(inc, &config.node, mode).await }
+        }
         Call::Purge => Done::Purge(store.purge(inc, PAGE).await),
         Call::Cleanup => Done::Cleanup(store.cleanup(inc, TOMBSTONE).await),
         Call::ForgetNode => {

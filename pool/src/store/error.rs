@@ -1,0 +1,83 @@
+//! Why a step was refused, or has no answer.
+
+use std::sync::Arc;
+
+use crate::id::{Incarnation, Revision};
+
+/// A step was answered with a refusal: nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// There is no pool of this name.
+    #[error("there is no such pool")]
+    NoPool,
+    /// The pool was shut down a short time ago.
+    #[error("the pool was shut down")]
+    Closed,
+    /// The pool lives in another incarnation than the caller.
+    #[error("the pool is in incarnation {0}")]
+    StaleIncarnation(Incarnation),
+    /// The pool is recovering from a loss of data.
+    #[error("the pool is recovering")]
+    Recovering,
+    /// The pool is shutting down.
+    #[error("the pool is shutting down")]
+    ShuttingDown,
+    /// The ring has changed since the caller looked.
+    #[error("the ring is at revision {0}")]
+    StaleRing(Revision),
+    /// The worker is no member any more.
+    #[error("the worker is no member any more")]
+    Fenced,
+    /// Another node holds the planner's term.
+    #[error("another node holds the planner's term")]
+    StaleTerm,
+    /// The pool runs with another value of a setting.
+    #[error("the pool runs with {name} = {theirs}, not {ours}")]
+    Setting {
+        /// The setting's name.
+        name: String,
+        /// The pool's value.
+        theirs: String,
+        /// The caller's value.
+        ours: String,
+    },
+    /// An argument is out of its range.
+    #[error("an argument is out of its range")]
+    BadArgument,
+    /// The step belongs to a shutdown's second half, which has not begun.
+    #[error("the pool is not stopping")]
+    NotStopping,
+    /// Workers or their remains are left.
+    #[error("{0} members are left")]
+    Members(u64),
+}
+
+/// Why a step has no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The step was answered with a refusal: nothing was changed.
+    #[error("refused, nothing was changed")]
+    Refused(#[source] Refusal),
+    /// The server process behind the connection is not the one that the pool last blessed: a sign of data loss.
+    /// Nothing was sent.
+    #[error("another server process answers (run id {run_id}), nothing was sent")]
+    OtherServer {
+        /// The process that answers.
+        run_id: String,
+    },
+    /// The step was not executed; it may be sent again.
+    #[error("not executed")]
+    NotExecuted(#[source] Arc<dyn std::error::Error + Send + Sync>),
+    /// The step may or may not have been executed; it is to be sent again, unchanged.
+    #[error("no answer, the step may have been executed")]
+    Unanswered(#[source] Arc<dyn std::error::Error + Send + Sync>),
+    /// The store will not do it, now or later: wrong password, missing right, unsuitable server, answer that
+    /// cannot be read.
+    #[error("the store cannot be used")]
+    Unusable(#[source] Arc<dyn std::error::Error + Send + Sync>),
+}
+
+/// The answer to a step.
+pub type Result<T> = std::result::Result<T, StoreError>;

@@ -1,0 +1,149 @@
+//! What the steps of a pool's life and of its members take and answer.
+
+use std::time::Duration;
+
+use super::Outcome;
+use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, WorkerId};
+use crate::member::{Member, MemberState};
+use crate::settings::{Settings, ShutdownFlag};
+
+/// The pool as it stands, whoever asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PoolState {
+    /// Nothing is there.
+    Absent,
+    /// The tombstone of a shutdown is there.
+    Closed,
+    /// A pool is there.
+    Present {
+        /// Its incarnation.
+        incarnation: Incarnation,
+        /// True in phase R.
+        recovering: bool,
+        /// Revision of the members.
+        members: Revision,
+        /// Revision of the settings.
+        settings: Revision,
+        /// The server process last blessed.
+        run_id: String,
+    },
+}
+
+/// The server behind the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerIdentity {
+    /// The process.
+    pub run_id: String,
+    /// How long it has run.
+    pub uptime: Duration,
+    /// It was promoted from a replica at some time.
+    pub promoted: bool,
+    /// A `flushall`, `flushdb` or `swapdb` was run since it started.
+    pub flushed: bool,
+}
+
+/// bootstrap's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bootstrapped {
+    /// The pool's incarnation.
+    pub incarnation: Incarnation,
+    /// False: there was one already.
+    pub created: bool,
+}
+
+/// What a worker joins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinRequest {
+    /// Identity of this join.
+    pub nonce: Nonce,
+    /// The worker's node.
+    pub node: NodeName,
+    /// Free text: `[A-Za-z0-9_:.-]{0,64}`.
+    pub meta: String,
+    /// The slot it would like: its own before a fence.
+    pub preferred: Option<u32>,
+    /// The settings it runs with.
+    pub settings: Settings,
+}
+
+/// A worker's place, from join or settle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// The worker.
+    pub worker: WorkerId,
+    /// Its entry.
+    pub member: Member,
+    /// It is the pool's first live slot: whoever got this answer kicks the sweeper.
+    pub first: bool,
+}
+
+/// renew's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Renewal {
+    /// Revision of the members.
+    pub members: Revision,
+    /// Revision of the settings.
+    pub settings: Revision,
+    /// The shutdown flag.
+    pub flag: Option<ShutdownFlag>,
+    /// True in phase R.
+    pub recovering: bool,
+    /// The server process that answered.
+    pub run_id: String,
+    /// Per worker asked for, in order: its state, or `None` when it is fenced.
+    pub states: Vec<Option<MemberState>>,
+}
+
+/// sweep's answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Jobs acted upon; at the limit there may be more.
+    pub count: usize,
+    /// The pool's stream is too long: nothing was re-sent.
+    pub backlog: bool,
+    /// Server time, ms, of the next job that is due.
+    pub next_due: Option<u64>,
+    /// How long until then, by the server's clock.
+    pub next_in: Option<Duration>,
+    /// Stops to send again: key, dispatch, owner.
+    pub stops: Vec<(JobKey, DispatchId, WorkerId)>,
+    /// Outcomes for the nodes that wait.
+    pub outcomes: Vec<(DispatchId, Outcome)>,
+    /// Jobs whose record does not parse.
+    pub bad: Vec<JobKey>,
+    /// Expired workers that are not reaped yet.
+    pub dead: Vec<WorkerId>,
+}
+
+/// expire's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expired {
+    /// Expired, now or before.
+    Done,
+    /// No such worker any more.
+    Gone,
+    /// It has renewed meanwhile.
+    Renewed,
+}
+
+/// reap's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reaped {
+    /// No job of the worker is left.
+    pub done: bool,
+    /// Jobs freed by this call.
+    pub count: usize,
+    /// Outcomes for the nodes that wait.
+    pub outcomes: Vec<(DispatchId, Outcome)>,
+}
+
+/// How a shutdown is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShutdownMode {
+    /// Begin what was accepted, for at most this long.
+    Closing(Duration),
+    /// Drop what nobody runs.
+    DropQueued,
+    /// From closing to stopping, if its time has come.
+    Advance,
+}

@@ -1,0 +1,183 @@
+//! What the steps of a job's life take and answer: dispatch, route, begin, started, release, and looks at jobs.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{EntryId, Outcome};
+use crate::id::{DispatchId, JobKey, NodeName, Token};
+use crate::record::Record;
+
+/// One job to accept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DispatchItem {
+    /// The job's key.
+    pub key: JobKey,
+    /// Identity of the dispatch.
+    pub id: DispatchId,
+    /// Server time, ms, after which it is refused.
+    pub not_after: u64,
+    /// Digest of the bytes, for a caller's own id; else empty.
+    pub hash: String,
+    /// The payload's envelope.
+    pub payload: Bytes,
+}
+
+/// dispatch's answer for one job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DispatchReply {
+    /// `A`: accepted, now or by an earlier call with the same id.
+    Accepted,
+    /// `E`: the key lives under another dispatch.
+    Exists,
+    /// `B`: the bound of queued jobs is reached.
+    Full,
+    /// `T`: the dispatch ended before.
+    Ended,
+    /// `C`: the id was used for another key or other bytes.
+    Conflict,
+    /// `O`: the outcome of the caller's id.
+    Outcome(Outcome),
+    /// `L`: past its deadline, or with one too far ahead.
+    Late,
+    /// `R`: the pool is recovering and the job may be running unseen; ask again.
+    Recovering,
+    /// `Z`: the pool is shutting down.
+    ShuttingDown,
+    /// `X`: bad argument, or the key's record does not parse.
+    Bad,
+}
+
+/// A start event of the pool's stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolEvent {
+    /// Its entry.
+    pub entry: EntryId,
+    /// The jobs that want a worker, with the strikes against their placement.
+    pub jobs: Vec<(JobKey, u32)>,
+}
+
+/// route's answer for one job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RouteReply {
+    /// `R`: assigned.
+    Routed,
+    /// `D`: it does not want a worker any more.
+    Done,
+    /// `W`: no live worker; it waits.
+    Waiting,
+    /// `X`: its record does not parse.
+    Bad,
+}
+
+/// begin's answer for one job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BeginReply {
+    /// It is the worker's.
+    Begun {
+        /// Its record.
+        record: Record,
+        /// Notifications wait.
+        waiting: bool,
+        /// The payload's envelope.
+        payload: Bytes,
+    },
+    /// `L`: the answer is full; untouched, ask again.
+    Full,
+    /// It is not this worker's under this token.
+    Refused,
+}
+
+/// A job whose start handler has succeeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartedItem {
+    /// The job's key.
+    pub key: JobKey,
+    /// The worker's token.
+    pub token: Token,
+    /// The node that waits for the outcome.
+    pub tell: Option<NodeName>,
+}
+
+/// How a job is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ReleaseMode {
+    /// `d`: it has ended.
+    Delete,
+    /// `h`: handed on, or restarted as planned; attempts start anew.
+    HandOff,
+    /// `r`: refused by the worker; takes its attempt back and is a strike against the placement.
+    Refuse,
+    /// `q`: failed; attempts kept.
+    Fail,
+}
+
+/// A job to give up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReleaseItem {
+    /// The job's key.
+    pub key: JobKey,
+    /// The worker's token.
+    pub token: Token,
+    /// How.
+    pub mode: ReleaseMode,
+    /// When it may be routed again; zero: at once. At most 240 s.
+    pub delay: Duration,
+    /// The node that waits for the outcome of the dispatch.
+    pub tell: Option<NodeName>,
+    /// The node that waits for the stop.
+    pub tell_stopper: Option<NodeName>,
+    /// The outcome when it ends here (empty: `ended`, or `stopped` for a stopping job), the error when it failed.
+    pub result: String,
+}
+
+/// release's answer for one job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReleaseReply {
+    /// `D`: deleted.
+    Deleted,
+    /// `Q`: queued.
+    Queued,
+    /// `P`: parked.
+    Parked,
+    /// `S`: stale, nothing done.
+    Stale,
+    /// `X`: its record does not parse.
+    Bad,
+}
+
+/// A page of a worker's jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnedPage {
+    /// Where the next page begins; `None` after the last.
+    pub next: Option<JobKey>,
+    /// Jobs and their records; `None` where it is missing or does not parse.
+    pub jobs: Vec<(JobKey, Option<Record>)>,
+}
+
+/// One dispatch, looked up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lookup {
+    /// The key's record, if there is one that parses.
+    pub record: Option<Record>,
+    /// There is a record that does not parse.
+    pub bad: bool,
+    /// The dispatch is remembered as ended.
+    pub ended: bool,
+    /// The outcome of a caller's own id.
+    pub outcome: Option<Outcome>,
+}
+
+/// A page of all jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobsPage {
+    /// Where the next page begins; `None` after the last.
+    pub next: Option<u64>,
+    /// Jobs and their records; `None` where it does not parse. A job may come twice while the pool changes.
+    pub jobs: Vec<(JobKey, Option<Record>)>,
+}
