@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{
-    AsyncConnectionConfig, Cmd, ConnectionInfo, ProtocolVersion, RedisConnectionInfo, RedisError, Value,
-};
+use redis::{AsyncConnectionConfig, Cmd, ConnectionInfo, RedisConnectionInfo, RedisError, Value};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -52,7 +50,6 @@ impl Connector {
         let made = async {
             let stream = self.stream().await?;
             let settings = self.info.redis_settings().clone().set_skip_set_lib_name();
-            let settings = settings.set_protocol(ProtocolVersion::RESP2);
             PubSub::new(&settings, stream).await.map_err(Error::connecting)
         };
         timeout(self.connect_timeout, made).await.unwrap_or_else(|_| Err(Error::connect_timed_out()))

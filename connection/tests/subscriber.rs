@@ -6,6 +6,7 @@ use std::time::Duration;
 use redis::cmd;
 use tenure_connection::{Client, Connection, Error, Event, Subscriber};
 use tenure_testing::{Data, RedisServer};
+use tokio::net::TcpListener;
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -29,7 +30,8 @@ async fn expect_message(subscriber: &mut Subscriber, channel: &str, payload: &[u
 #[tokio::test]
 async fn messages_come_after_the_subscription_and_after_every_new_one() {
     let server = RedisServer::builder().password("secret").start().unwrap();
-    let client = Client::builder(&server.url()).response_timeout(SOON).build().unwrap();
+    let url = format!("{}&protocol=resp3", server.url());
+    let client = Client::builder(&url).response_timeout(SOON).build().unwrap();
     let redis = client.commands();
     let mut subscriber = client.subscriber(["a", "b"]);
     assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
@@ -46,15 +48,32 @@ async fn messages_come_after_the_subscription_and_after_every_new_one() {
 }
 
 #[tokio::test]
-async fn an_outage_is_said_once_and_ended_by_a_subscription() {
+async fn an_outage_is_said_once_while_attempts_go_on() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = Client::open(&format!("redis://{}", listener.local_addr().unwrap())).unwrap();
+    let mut subscriber = client.subscriber(["a"]);
+    let hang_up = async |times: u32| {
+        for _ in 0..times {
+            drop(listener.accept().await.unwrap());
+        }
+    };
+    let (event, ()) = tokio::join!(next(&mut subscriber), hang_up(1));
+    assert!(matches!(event, Event::Disconnected(error) if error.is_transient()));
+    tokio::select! {
+        event = subscriber.next() => panic!("{event:?}"),
+        () = hang_up(4) => {}
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_comes_up_is_subscribed_to() {
     let server = RedisServer::start().unwrap();
     let client = Client::builder(&server.url()).response_timeout(SOON).build().unwrap();
     server.kill().unwrap();
     let mut subscriber = client.subscriber(["a"]);
     assert!(matches!(next(&mut subscriber).await, Event::Disconnected(error) if error.is_transient()));
-    let ended = tokio::spawn(async move { next(&mut subscriber).await });
     server.restart(Data::Wipe).unwrap();
-    assert!(matches!(ended.await.unwrap(), Event::Subscribed));
+    assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
 }
 
 #[tokio::test]

@@ -43,6 +43,7 @@ async fn writes_reach_every_copy_and_conditions_hold_for_all() {
 
     assert_eq!(a.set_and_wait("k", b"\xff,\"\n\0").await.unwrap(), None);
     assert_eq!(a.get("k").as_deref(), Some(&b"\xff,\"\n\0"[..]), "sees its own write");
+    assert!(!a.watch().has_changed().unwrap(), "a watch tells of what comes");
     assert_eq!(b.set_if_absent("k", "x").await.unwrap(), Exchange::Kept(Some(b"\xff,\"\n\0"[..].into())));
     assert_eq!(b.set_if_absent(b"\xfe", "y").await.unwrap(), Exchange::Written);
     assert_eq!(a.test_and_set("k", "not this", "z").await.unwrap(), {

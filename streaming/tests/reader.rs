@@ -157,8 +157,15 @@ async fn entries_come_one_by_one_and_the_cursor_moves_as_they_are_taken() {
     assert_eq!(take().await, ids[0], "what was read before is dropped");
     handle.set_cursor("s", ids[3]);
     assert_eq!(take().await, ids[4]);
+
+    let redis = client.commands();
+    let mut waiting = entries.next();
+    tokio::select! {
+        item = &mut waiting => panic!("{item:?}"),
+        () = eventually(SOON, "a read that waits", async || blocked(&redis).await == 1) => {}
+    }
     let later = stream.add(&[("n", "later")]).await.unwrap();
-    assert_eq!(take().await, later);
+    assert_eq!(waiting.await.expect("endless").unwrap().1.id, later);
 }
 
 #[tokio::test]
