@@ -20,7 +20,7 @@ struct Court {
 impl Court {
     async fn open(fencing: Fencing) -> Self {
         let server = FeedServer::start(fencing).await.unwrap();
-        let control = Control::open(server.address()).await.unwrap();
+        let control = Control::new(server.address());
         Self { server, control }
     }
 
@@ -184,6 +184,18 @@ async fn a_stale_hello_is_refused_and_counted() {
     let stats = court.control.stats().await.unwrap();
     assert_eq!((stats.refused, stats.stale_accepted), (1, 0));
     assert_eq!(stats.tenants["acme"].node, "n2");
+}
+
+#[tokio::test]
+async fn notifications_are_counted_by_their_number() {
+    let mut court = Court::open(Fencing::Enforced).await;
+    let mut session = court.session(1, "n1").await.unwrap();
+    for number in [4, 5, 4] {
+        session.note(number).await.unwrap();
+    }
+    let stats = court.stats_when("three have arrived", |s| s.tenants["acme"].noted.len() == 2).await;
+    assert_eq!(stats.tenants["acme"].noted[&5], 1);
+    court.stats_when("one came twice", |s| s.tenants["acme"].noted[&4] == 2).await;
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ fn good() -> Report {
             step("stop", Change::None, 2, &[]),
         ],
         closing: Closing::default(),
-        failure: None,
+        failures: vec![],
     }
 }
 
@@ -55,7 +55,7 @@ fn each_fault_is_named() {
         ("1 messages with a stale token had an effect", |r| r.closing.stale_accepted = 1),
         ("1 accepted tenants were lost", |r| r.closing.lost = 1),
         ("the pool left 4 keys behind", |r| r.closing.keys_left = 4),
-        ("add: waited for nothing", |r| r.failure = Some("add: waited for nothing".into())),
+        ("add: waited for nothing", |r| r.failures.push("add: waited for nothing".into())),
     ];
     for (fault, break_it) in cases {
         let mut report = good();

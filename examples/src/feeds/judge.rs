@@ -5,7 +5,7 @@
 //! 2. A newer token closes the older connections.
 //! 3. Two connections are a *duplicate* when each sent a heartbeat after the later one was accepted. A refused
 //!    heartbeat counts: the tenant was spared, and still two workers were at work.
-//! 4. Apart from the decision, a [`Ledger`] writes down every message that had an effect: one below a token already
+//! 4. Apart from the decision, a ledger writes down every message that had an effect: one below a token already
 //!    written down is a stale token accepted.
 
 use std::collections::BTreeMap;

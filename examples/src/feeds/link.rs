@@ -1,4 +1,4 @@
-//! A TCP connection that carries one JSON object per line, each send and each receive with a deadline.
+//! A TCP connection that carries one JSON value per line, each send and each receive with a deadline.
 
 use std::io;
 use std::net::SocketAddr;

@@ -10,11 +10,24 @@
 //! whether a tenant ever had two connections that both acted, and how long each change of hands took. The conductor
 //! takes the pool through its life and compares what the pool says with what the judge saw.
 
+pub mod child;
+pub mod cli;
+pub mod conductor;
+pub mod fleet;
+pub mod handler;
 pub mod judge;
+pub mod keyspace;
 pub mod link;
+pub mod node;
+pub mod progress;
 pub mod report;
 pub mod server;
 pub mod session;
+pub mod stage;
 pub mod stats;
+pub mod step;
+pub mod story;
+pub mod subscription;
 pub mod tenants;
+pub mod view;
 pub mod wire;

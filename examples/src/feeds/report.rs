@@ -58,8 +58,8 @@ pub struct Report {
     pub steps: Vec<StepReport>,
     /// The end.
     pub closing: Closing,
-    /// Why the demo did not come to its proper end, if it did not.
-    pub failure: Option<String>,
+    /// Why the demo did not come to its proper end; empty when it did.
+    pub failures: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -124,7 +124,7 @@ impl Report {
         if keys_left > 0 {
             faults.push(format!("the pool left {keys_left} keys behind"));
         }
-        faults.extend(self.failure.clone());
+        faults.extend(self.failures.iter().cloned());
         faults
     }
 }

@@ -131,22 +131,17 @@ impl Session {
     }
 }
 
-/// The conductor's connection to the judge.
+/// The conductor's line to the judge; it connects when it has to.
 #[derive(Debug)]
 pub struct Control {
-    link: Link,
+    address: SocketAddr,
+    link: Option<Link>,
 }
 
 impl Control {
-    /// Connects.
-    ///
-    /// # Errors
-    /// The network's.
-    ///
-    /// # Cancel safety
-    /// Safe.
-    pub async fn open(address: SocketAddr) -> Result<Self, SessionError> {
-        Ok(Self { link: Link::connect(address).await? })
+    /// A line to the judge of this feed server. Nothing is sent yet.
+    pub fn new(address: SocketAddr) -> Self {
+        Self { address, link: None }
     }
 
     /// Begins a new step: moves are counted from here.
@@ -155,7 +150,7 @@ impl Control {
     /// The network's; the step may or may not have begun.
     ///
     /// # Cancel safety
-    /// Not safe: drop the connection.
+    /// Safe, but the step may have begun.
     pub async fn mark(&mut self) -> Result<(), SessionError> {
         match self.ask(&Request::Mark).await? {
             Reply::Marked => Ok(()),
@@ -169,7 +164,7 @@ impl Control {
     /// The network's.
     ///
     /// # Cancel safety
-    /// Not safe: drop the connection.
+    /// Safe.
     pub async fn stats(&mut self) -> Result<Stats, SessionError> {
         match self.ask(&Request::Stats).await? {
             Reply::Stats(stats) => Ok(stats),
@@ -177,8 +172,15 @@ impl Control {
         }
     }
 
+    /// Keeps the connection only when question and answer are both through, so that no answer is taken for another.
     async fn ask(&mut self, request: &Request) -> Result<Reply, SessionError> {
-        self.link.send(request).await?;
-        self.link.receive(PATIENCE).await?.ok_or(SessionError::Closed)
+        let mut link = match self.link.take() {
+            Some(link) => link,
+            None => Link::connect(self.address).await?,
+        };
+        link.send(request).await?;
+        let reply = link.receive(PATIENCE).await?.ok_or(SessionError::Closed)?;
+        self.link = Some(link);
+        Ok(reply)
     }
 }

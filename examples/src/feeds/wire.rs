@@ -1,4 +1,4 @@
-//! What goes over a connection to the feed server: one JSON object per line, in both directions.
+//! What goes over a connection to the feed server: one JSON value per line, in both directions.
 //!
 //! The first line decides what the connection is: [`Request::Hello`] makes it a tenant's, [`Request::Stats`] and
 //! [`Request::Mark`] are the conductor's. Every message of a tenant carries the token of its job.
@@ -9,7 +9,7 @@ use super::stats::Stats;
 
 /// From a client to the feed server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Request {
     /// Connects as a tenant.
     Hello(Hello),
@@ -55,7 +55,7 @@ pub struct Hello {
 
 /// From the feed server to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Reply {
     /// The connection is the tenant's.
     Welcome,

@@ -1,0 +1,108 @@
+//! The conductor: sets the stage, plays the story, shuts the pool down, and reports, whatever happened on the way.
+
+use clap::ValueEnum;
+use tokio_util::sync::CancellationToken;
+
+use super::cli::describe;
+use super::node::Timings;
+use super::progress::Progress;
+use super::report::{Closing, Report};
+use super::stage::{Stage, StageError};
+use super::story::Story;
+use super::tenants::Tenant;
+
+/// Where the pool lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Store {
+    /// Redis, with nodes as processes.
+    Redis,
+    /// The memory of this process, with nodes as tasks.
+    Memory,
+}
+
+/// What to play.
+#[derive(Clone, Debug)]
+pub struct Demo {
+    /// Where the pool lives.
+    pub store: Store,
+    /// One job each.
+    pub tenants: Vec<Tenant>,
+    /// Decides which nodes leave and which tenants stop.
+    pub seed: u64,
+    /// The pool's times.
+    pub timings: Timings,
+}
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DemoError {
+    /// The stage could not be set.
+    #[error("the demo cannot be set up")]
+    SetUp(#[source] StageError),
+    /// Somebody wants it to end.
+    #[error("interrupted, everything has been cleaned up")]
+    Interrupted,
+    /// Somebody wants it to end, and it could not clean up.
+    #[error("interrupted, and not everything could be cleaned up")]
+    NotCleared(#[source] StageError),
+}
+
+/// Plays the demo from beginning to end. When it returns, all its processes have ended.
+///
+/// # Errors
+/// Only when there is nothing to report; what goes wrong on the way stands in the report.
+///
+/// # Cancel safety
+/// Not safe: keys may be left in a Redis that is not private. Fire `interrupt` instead.
+pub async fn run(demo: &Demo, interrupt: &CancellationToken) -> Result<Report, DemoError> {
+    let setting = async {
+        match demo.store {
+            Store::Redis => Stage::over_redis(&demo.timings).await,
+            Store::Memory => Stage::in_memory(&demo.timings).await,
+        }
+    };
+    let mut stage = tokio::select! {
+        stage = setting => stage.map_err(DemoError::SetUp)?,
+        () = interrupt.cancelled() => return Err(DemoError::Interrupted),
+    };
+    let mut progress = Progress::default();
+    let mut story = Story::new(&mut stage, &mut progress, &demo.tenants, &demo.timings, demo.seed);
+    let played = tokio::select! {
+        played = story.play() => Some(played),
+        () = interrupt.cancelled() => None,
+    };
+    let (steps, live) = story.finish();
+    let Some(played) = played else {
+        progress.done("interrupted");
+        stage.clear().await.map_err(DemoError::NotCleared)?;
+        return Err(DemoError::Interrupted);
+    };
+    let mut failures = Failures::default();
+    failures.check(played);
+    progress.now("shutting the pool down");
+    let lost = failures.check(stage.look().await).map_or(live.len(), |view| view.lost(&live));
+    failures.check(stage.shut_down().await);
+    let stats = failures.check(stage.control.stats().await).unwrap_or_default();
+    let keys_left = failures.check(stage.keys_left().await).unwrap_or_default();
+    failures.check(stage.clear().await);
+    progress.done("shutdown");
+    let closing = Closing {
+        duplicates: stats.duplicates.len(),
+        refused: stats.refused,
+        stale_accepted: stats.stale_accepted,
+        lost,
+        keys_left,
+    };
+    Ok(Report { tenants: demo.tenants.len(), steps, closing, failures: failures.0 })
+}
+
+/// What went wrong on the way, in words.
+#[derive(Default)]
+struct Failures(Vec<String>);
+
+impl Failures {
+    fn check<T, E: std::error::Error + 'static>(&mut self, result: Result<T, E>) -> Option<T> {
+        result.map_err(|error| self.0.push(describe(&error))).ok()
+    }
+}

@@ -1,0 +1,161 @@
+//! The nodes of the story: processes over Redis, or tasks of this process over one memory store.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use tenure_pool::MemoryStore;
+
+use super::child::{ChildError, ChildProcess};
+use super::node::{CloseError, FeedNode, Timings};
+
+/// Why a node does not do what it should.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FleetError {
+    /// A node process.
+    #[error("a node process failed")]
+    Process(#[from] ChildError),
+    /// A node in this process could not join.
+    #[error("{name}: could not join the pool")]
+    Join {
+        /// The node.
+        name: String,
+        /// Why.
+        source: tenure_pool::Error,
+    },
+    /// A node in this process could not leave.
+    #[error("{name}: could not leave the pool")]
+    Close {
+        /// The node.
+        name: String,
+        /// Why.
+        source: CloseError,
+    },
+    /// No node of this name runs.
+    #[error("{name}: does not run")]
+    Absent {
+        /// The node.
+        name: String,
+    },
+}
+
+/// What every node is started with.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The pool to join.
+    pub pool: String,
+    /// The feed server.
+    pub feed: SocketAddr,
+    /// The pool's times.
+    pub timings: Timings,
+}
+
+/// How nodes run.
+#[derive(Debug)]
+enum Nodes {
+    Processes { redis_url: String, running: BTreeMap<String, ChildProcess> },
+    Tasks { store: MemoryStore, running: BTreeMap<String, FeedNode> },
+}
+
+/// The running nodes, by name.
+#[derive(Debug)]
+pub struct Fleet {
+    plan: Plan,
+    nodes: Nodes,
+}
+
+impl Fleet {
+    /// Nodes will be processes.
+    pub fn of_processes(plan: Plan, redis_url: String) -> Self {
+        Self { plan, nodes: Nodes::Processes { redis_url, running: BTreeMap::new() } }
+    }
+
+    /// Nodes will be tasks of this process.
+    pub fn of_tasks(plan: Plan, store: MemoryStore) -> Self {
+        Self { plan, nodes: Nodes::Tasks { store, running: BTreeMap::new() } }
+    }
+
+    /// The names of the running nodes.
+    pub fn names(&self) -> Vec<String> {
+        match &self.nodes {
+            Nodes::Processes { running, .. } => running.keys().cloned().collect(),
+            Nodes::Tasks { running, .. } => running.keys().cloned().collect(),
+        }
+    }
+
+    /// Starts a node; its workers are members of the pool when this returns.
+    ///
+    /// # Errors
+    /// It did not start; it does not run then.
+    ///
+    /// # Cancel safety
+    /// A process is killed when the future is dropped; a task may go on.
+    pub async fn start(&mut self, name: &str) -> Result<(), FleetError> {
+        let Plan { pool, feed, timings } = &self.plan;
+        match &mut self.nodes {
+            Nodes::Processes { redis_url, running } => {
+                let Timings { ttl_ms, join_settle_ms, stable_after_ms } = timings;
+                let args = [
+                    "node".to_owned(),
+                    format!("--pool={pool}"),
+                    format!("--name={name}"),
+                    format!("--feed={feed}"),
+                    format!("--ttl-ms={ttl_ms}"),
+                    format!("--join-settle-ms={join_settle_ms}"),
+                    format!("--stable-after-ms={stable_after_ms}"),
+                ];
+                // The URL may hold a password, and arguments are for all to see.
+                let variables = [("REDIS_URL", redis_url.as_str())];
+                let (child, _) =
+                    ChildProcess::start(name, args.into_iter().map(Into::into), &variables).await?;
+                running.insert(name.to_owned(), child);
+            }
+            Nodes::Tasks { store, running } => {
+                let node = FeedNode::start(store.clone().into(), pool, name, timings, *feed)
+                    .await
+                    .map_err(|source| FleetError::Join { name: name.to_owned(), source })?;
+                running.insert(name.to_owned(), node);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a node hand its tenants on and leave.
+    ///
+    /// # Errors
+    /// It did not end as it should; it does not run any more.
+    ///
+    /// # Cancel safety
+    /// The node does not run any more when the future is dropped; tenants may not have been handed on.
+    pub async fn drain(&mut self, name: &str) -> Result<(), FleetError> {
+        let absent = || FleetError::Absent { name: name.to_owned() };
+        match &mut self.nodes {
+            Nodes::Processes { running, .. } => {
+                running.remove(name).ok_or_else(absent)?.leave().await?;
+            }
+            Nodes::Tasks { running, .. } => {
+                let node = running.remove(name).ok_or_else(absent)?;
+                node.close().await.map_err(|source| FleetError::Close { name: name.to_owned(), source })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Kills a node: it tells nobody.
+    ///
+    /// # Errors
+    /// It could not be killed.
+    ///
+    /// # Cancel safety
+    /// The node is dead all the same when the future is dropped.
+    pub async fn kill(&mut self, name: &str) -> Result<(), FleetError> {
+        let absent = || FleetError::Absent { name: name.to_owned() };
+        match &mut self.nodes {
+            Nodes::Processes { running, .. } => {
+                running.remove(name).ok_or_else(absent)?.kill().await?;
+            }
+            Nodes::Tasks { running, .. } => running.remove(name).ok_or_else(absent)?.crash(),
+        }
+        Ok(())
+    }
+}

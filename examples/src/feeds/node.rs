@@ -1,0 +1,127 @@
+//! A node of the story: two workers that connect tenants to the feed.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+use tenure_pool::{Backend, Error, Node};
+
+use super::handler::FeedHandler;
+
+/// Workers on each node.
+pub const WORKERS: usize = 2;
+
+/// The pool's times, short enough for a story.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub struct Timings {
+    /// How long a worker without a heartbeat keeps its tenants, in milliseconds.
+    #[arg(long, default_value_t = 2_000)]
+    pub ttl_ms: u64,
+    /// How long a new worker waits before it takes a slot of its own, in milliseconds.
+    #[arg(long, default_value_t = 300)]
+    pub join_settle_ms: u64,
+    /// How long the ring must be unchanged before tenants move, in milliseconds.
+    #[arg(long, default_value_t = 300)]
+    pub stable_after_ms: u64,
+}
+
+impl Timings {
+    /// How long a worker without a heartbeat keeps its tenants.
+    pub fn ttl(&self) -> Duration {
+        Duration::from_millis(self.ttl_ms)
+    }
+
+    /// How long a new worker waits before it takes a slot of its own.
+    pub fn join_settle(&self) -> Duration {
+        Duration::from_millis(self.join_settle_ms)
+    }
+
+    /// How long the ring must be unchanged before tenants move.
+    pub fn stable_after(&self) -> Duration {
+        Duration::from_millis(self.stable_after_ms)
+    }
+}
+
+/// Joins the pool, without workers as yet.
+///
+/// # Errors
+/// The pool's.
+///
+/// # Cancel safety
+/// As [`NodeBuilder::join`](tenure_pool::NodeBuilder::join).
+pub async fn join(backend: Backend, pool: &str, name: &str, timings: &Timings) -> Result<Node, Error> {
+    Node::builder(pool, backend)
+        .name(name)
+        .worker_ttl(timings.ttl())
+        .join_settle(timings.join_settle())
+        .stable_after(timings.stable_after())
+        .assume_fresh(true)
+        .join()
+        .await
+}
+
+/// Why a node has not left the pool.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CloseError {
+    /// The pool did not do it.
+    #[error("the node could not leave the pool")]
+    Pool(#[from] Error),
+    /// The time was not enough.
+    #[error("the node still holds {tenants} tenants")]
+    Left {
+        /// How many it holds.
+        tenants: usize,
+    },
+}
+
+/// A node with its workers.
+#[derive(Debug)]
+pub struct FeedNode {
+    node: Node,
+    handlers: Vec<FeedHandler>,
+}
+
+impl FeedNode {
+    /// Joins the pool with [`WORKERS`] workers that connect to this feed server.
+    ///
+    /// # Errors
+    /// The pool's; the node has left again then, or is expired.
+    ///
+    /// # Cancel safety
+    /// Not safe: a node that has joined goes on.
+    pub async fn start(
+        backend: Backend,
+        pool: &str,
+        name: &str,
+        timings: &Timings,
+        feed: SocketAddr,
+    ) -> Result<Self, Error> {
+        let node = join(backend, pool, name, timings).await?;
+        let handlers: Vec<_> = (0..WORKERS).map(|n| FeedHandler::new(feed, name, n)).collect();
+        // All at once: the ring then changes once, and nobody moves twice.
+        let added = handlers.iter().map(|handler| node.add_worker(handler.clone()));
+        futures::future::try_join_all(added).await?;
+        Ok(Self { node, handlers })
+    }
+
+    /// Hands all tenants on and leaves the pool. Fine also when the pool has been shut down.
+    ///
+    /// # Errors
+    /// The pool's, or [`CloseError::Left`].
+    ///
+    /// # Cancel safety
+    /// As [`Node::close`].
+    pub async fn close(&self) -> Result<(), CloseError> {
+        let left = self.node.close().await?.left.len();
+        if left == 0 { Ok(()) } else { Err(CloseError::Left { tenants: left }) }
+    }
+
+    /// Dies as a process dies: the pool is told nothing, all connections break off.
+    pub fn crash(self) {
+        self.node.abandon();
+        for handler in &self.handlers {
+            handler.cut();
+        }
+    }
+}

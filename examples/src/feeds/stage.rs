@@ -1,0 +1,226 @@
+//! What the story is played on: a store, the feed server, the fleet, and the conductor's own node.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tenure_connection::Client;
+use tenure_pool::{Backend, JobState, MemberState, MemoryStore, Node};
+use tenure_testing::Endpoint;
+use tokio::time::timeout;
+
+use super::child::{ChildError, ChildProcess};
+use super::fleet::{Fleet, FleetError, Plan};
+use super::judge::Fencing;
+use super::keyspace::{Keyspace, KeyspaceError};
+use super::node::{Timings, join};
+use super::server::FeedServer;
+use super::session::{Control, SessionError};
+use super::view::{Assignment, Crew, View};
+
+/// How long the whole pool may take to shut down.
+const SHUTDOWN: Duration = Duration::from_secs(15);
+
+/// The name of the conductor's node.
+const CONDUCTOR: &str = "conductor";
+
+/// Why the stage cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StageError {
+    /// There is no private Redis server.
+    #[error("no redis server could be started")]
+    Server(#[from] tenure_testing::Error),
+    /// The address of Redis cannot be used.
+    #[error("redis cannot be used")]
+    Redis(#[from] tenure_connection::Error),
+    /// The pool's keys cannot be listed or removed.
+    #[error("the pool's keys cannot be handled")]
+    Keys(#[from] KeyspaceError),
+    /// The pool did not do what it was asked.
+    #[error("the pool failed")]
+    Pool(#[from] tenure_pool::Error),
+    /// The feed server could not be started.
+    #[error("the feed server could not be started")]
+    Feed(#[from] std::io::Error),
+    /// The feed server's process could not be started.
+    #[error("the feed server's process could not be started")]
+    FeedProcess(#[from] ChildError),
+    /// The feed server's process said something else than its address.
+    #[error("the feed server's process gave no address: {0:?}")]
+    FeedAddress(String),
+    /// The judge cannot be asked.
+    #[error("the judge cannot be asked")]
+    Judge(#[from] SessionError),
+    /// A node did not do what it should.
+    #[error("a node failed")]
+    Fleet(#[from] FleetError),
+    /// The shutdown ended without all workers.
+    #[error("{workers} workers had not left when the shutdown was over")]
+    MembersLeft {
+        /// How many.
+        workers: usize,
+    },
+    /// The shutdown took too long.
+    #[error("the pool was not shut down within {} s", SHUTDOWN.as_secs())]
+    ShutdownTimeout,
+}
+
+/// The store, as the conductor sees it.
+enum Ground {
+    Redis { keys: Box<Keyspace>, _endpoint: Endpoint },
+    Memory(MemoryStore),
+}
+
+/// Keeps the feed server running.
+enum Feed {
+    Process { _child: ChildProcess },
+    Task { _server: FeedServer },
+}
+
+/// Everything that runs.
+pub struct Stage {
+    ground: Ground,
+    _feed: Feed,
+    /// The judge.
+    pub control: Control,
+    /// The nodes with workers; none at first.
+    pub fleet: Fleet,
+    /// The conductor's node, without workers.
+    pub node: Node,
+}
+
+impl Stage {
+    /// Redis of `REDIS_URL` or a private one; feed server and nodes are processes.
+    ///
+    /// # Errors
+    /// What could not be started; nothing runs then.
+    ///
+    /// # Cancel safety
+    /// Nothing runs when the future is dropped; keys of a pool that was just made may be left in a Redis that is not
+    /// private.
+    pub async fn over_redis(timings: &Timings) -> Result<Self, StageError> {
+        let endpoint = Endpoint::from_env()?;
+        let client = Client::open(endpoint.url())?;
+        let (child, line) = ChildProcess::start("feed server", ["server".into()], &[]).await?;
+        let address = line.parse().map_err(|_| StageError::FeedAddress(line))?;
+        // Of its own: the Redis may be somebody's, and other stories may run on it.
+        let plan = plan(format!("feeds-{:08x}", rand::random::<u32>()), address, timings);
+        let fleet = Fleet::of_processes(plan.clone(), endpoint.url().to_owned());
+        let keys = Box::new(Keyspace::new(client.clone(), &plan.pool));
+        let ground = Ground::Redis { keys, _endpoint: endpoint };
+        Self::open(plan, ground, client.into(), Feed::Process { _child: child }, fleet).await
+    }
+
+    /// No Redis: feed server and nodes are tasks of this process.
+    ///
+    /// # Errors
+    /// What could not be started; nothing runs then.
+    ///
+    /// # Cancel safety
+    /// Nothing runs when the future is dropped.
+    pub async fn in_memory(timings: &Timings) -> Result<Self, StageError> {
+        let store = MemoryStore::new();
+        let server = FeedServer::start(Fencing::Enforced).await?;
+        let plan = plan("feeds".to_owned(), server.address(), timings);
+        let fleet = Fleet::of_tasks(plan.clone(), store.clone());
+        let backend = store.clone().into();
+        Self::open(plan, Ground::Memory(store), backend, Feed::Task { _server: server }, fleet).await
+    }
+
+    async fn open(
+        plan: Plan,
+        ground: Ground,
+        backend: Backend,
+        feed: Feed,
+        fleet: Fleet,
+    ) -> Result<Self, StageError> {
+        let control = Control::new(plan.feed);
+        let node = join(backend, &plan.pool, CONDUCTOR, &plan.timings).await?;
+        Ok(Self { ground, _feed: feed, control, fleet, node })
+    }
+
+    /// Looks at everything.
+    ///
+    /// # Errors
+    /// Pool or judge cannot be asked.
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn look(&mut self) -> Result<View, StageError> {
+        let mut view = View { stats: self.control.stats().await?, ..View::default() };
+        let workers = self.node.workers();
+        for worker in &workers {
+            let crew: &mut Crew = view.nodes.entry(worker.node.to_string()).or_default();
+            if worker.state == MemberState::Up && worker.slot.is_some() {
+                crew.up += 1;
+            } else {
+                crew.others += 1;
+            }
+        }
+        for job in self.node.jobs().await? {
+            let owner = workers.iter().find(|worker| Some(worker.id) == job.owner);
+            let assignment = Assignment {
+                running: job.state == JobState::Running,
+                token: job.token.0,
+                node: owner.map(|worker| worker.node.to_string()),
+            };
+            view.jobs.insert(String::from_utf8_lossy(job.key.as_bytes()).into_owned(), assignment);
+        }
+        Ok(view)
+    }
+
+    /// Shuts the pool down, and lets the nodes end.
+    ///
+    /// # Errors
+    /// It is not shut down, or a node did not end well; use [`clear`](Self::clear) then.
+    ///
+    /// # Cancel safety
+    /// Not safe: a shutdown that was begun goes on.
+    pub async fn shut_down(&mut self) -> Result<(), StageError> {
+        let shutdown = timeout(SHUTDOWN, self.node.shutdown()).await;
+        let left = shutdown.map_err(|_| StageError::ShutdownTimeout)??.left.len();
+        if left > 0 {
+            return Err(StageError::MembersLeft { workers: left });
+        }
+        for name in self.fleet.names() {
+            self.fleet.drain(&name).await?;
+        }
+        Ok(())
+    }
+
+    /// Counts what the pool left in the store, its tombstone aside.
+    ///
+    /// # Errors
+    /// Redis cannot be asked.
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn keys_left(&self) -> Result<usize, StageError> {
+        match &self.ground {
+            Ground::Memory(store) => Ok(store.dump().names().filter(|name| *name != "m").count()),
+            Ground::Redis { keys, .. } => Ok(keys.left().await?),
+        }
+    }
+
+    /// Kills what still runs and removes the pool's keys, also after a story that went wrong.
+    ///
+    /// # Errors
+    /// A process cannot be killed, or Redis cannot be asked.
+    ///
+    /// # Cancel safety
+    /// Can be called again.
+    pub async fn clear(&mut self) -> Result<(), StageError> {
+        for name in self.fleet.names() {
+            self.fleet.kill(&name).await?;
+        }
+        self.node.abandon();
+        if let Ground::Redis { keys, .. } = &self.ground {
+            keys.remove().await?;
+        }
+        Ok(())
+    }
+}
+
+fn plan(pool: String, feed: SocketAddr, timings: &Timings) -> Plan {
+    Plan { pool, feed, timings: timings.clone() }
+}
