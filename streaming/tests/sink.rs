@@ -92,12 +92,12 @@ async fn what_a_dead_consumer_held_is_claimed_once_and_in_full() {
     let added = fill(&client, 50).await;
     let mut dead = open(&client, "dead").await;
     assert_eq!(dead.next_batch(50, LONG).await.unwrap().len(), 50);
-    // Deleted meanwhile: neither comes again nor wedges the claim.
-    Stream::new(&client, "s").remove(&added[..20]).await.unwrap();
     drop(dead);
 
     let mut heir = open(&client, "heir").await;
     assert!(heir.claim(LONG, 100).await.unwrap().is_empty(), "not idle for long enough");
+    // Deleted meanwhile: neither comes again nor wedges the claim.
+    Stream::new(&client, "s").remove(&added[..20]).await.unwrap();
     let mut claimed = Vec::new();
     while claimed.len() < 30 {
         // Redis looks at ten pending entries for one wanted: the deleted ones alone are more.
