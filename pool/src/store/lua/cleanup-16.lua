@@ -10,7 +10,7 @@
 local head, refusal = guard(true)
 if not head then return refusal end
 if not is_stopping(call('HGET', CF, 'sd')) then return { 'NOTSTOPPING' } end
-local members = call('HLEN', W) + call('HLEN', DW)
+local members = call('HLEN', W) - call('HEXISTS', W, 'size') + call('HLEN', DW)
 if members > 0 then return { 'MEMBERS', members } end
 local dropped = call('HLEN', JO)
 call('UNLINK', M, W, HB, DW, CF, JO, JP, BW, Q, PK, JE, JN, PS, TB, OD)

@@ -4,7 +4,7 @@
 -- KEYS: m w hb dw cf ch
 -- ARGV: inc, nonce, node, meta, preferred slot or '', then (setting, value)*
 -- Returns: OK wid entry first (1: the pool's first live slot) | SHUTDOWN | SETTING name theirs ours | BADARG
--- Publishes: w, one entry; cf, settings that are new
+-- Publishes: w, one entry and, when the ring grows, its size; cf, settings that are new
 --@prelude
 --@guard
 --@ring
@@ -52,5 +52,7 @@ if #added > 0 then mapput('cf', CF, M, 'cv', CH, argv[1], added) end
 local wid = num(call('HINCRBY', M, 'tok', 1))
 local entry = (slot and 'U|' .. slot or 'P|-') .. '|' .. ttl .. '|' .. nonce .. '|' .. node .. '|' .. meta
 call('HSET', HB, wid, 1)
-mapput('w', W, M, 'mv', CH, argv[1], { wid, entry })
+local changes = { wid, entry }
+grow(changes, slot)
+mapput('w', W, M, 'mv', CH, argv[1], changes)
 return { 'OK', wid, entry, slot and live == 0 and '1' or '0' }

@@ -12,7 +12,7 @@ if not head then return refusal end
 if head[2] == 'N' then return { 'OK' } end
 local lowest = nil
 for _, wid in ipairs(call('HKEYS', W)) do
-  if not lowest or tonumber(wid) < tonumber(lowest) then lowest = wid end
+  if wid ~= 'size' and (not lowest or tonumber(wid) < tonumber(lowest)) then lowest = wid end
 end
 if lowest then return { 'WAIT', lowest } end
 call('HSET', M, 'ph', 'N')

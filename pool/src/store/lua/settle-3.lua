@@ -3,7 +3,7 @@
 -- KEYS: m w ch
 -- ARGV: inc, wid
 -- Returns: OK entry first (1: the pool's first live slot) | FENCED
--- Publishes: w, one entry
+-- Publishes: w, one entry and, when the ring grows, its size
 --@prelude
 --@guard
 --@ring
@@ -17,5 +17,7 @@ local used, live = ring()
 local slot = 0
 while used[slot] do slot = slot + 1 end
 entry = 'U|' .. slot .. sub(entry, 4)
-mapput('w', W, M, 'mv', CH, argv[1], { argv[2], entry })
+local changes = { argv[2], entry }
+grow(changes, slot)
+mapput('w', W, M, 'mv', CH, argv[1], changes)
 return { 'OK', entry, live == 0 and '1' or '0' }

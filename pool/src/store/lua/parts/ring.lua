@@ -13,3 +13,13 @@ local function ring()
   end
   return used, live, oldest, entry, all
 end
+
+-- Adds the ring's size to a change of w when the slot is beyond it. It never shrinks: a trailing slot that was left
+-- is a hole like any other, so that nobody else's keys move.
+local function grow(changes, slot)
+  local size = tonumber(call('HGET', W, 'size') or '0')
+  if slot and slot >= size then
+    changes[#changes + 1] = 'size'
+    changes[#changes + 1] = num(slot + 1)
+  end
+end
