@@ -94,6 +94,8 @@ pub struct Members {
     pub incarnation: Option<Incarnation>,
     /// The map's revision: the version of the ring.
     pub revision: Revision,
+    /// The slots of the ring, holes included; it never shrinks.
+    pub ring_size: u32,
     /// Entries that parse. A damaged one is left out: it holds no slot and is expired like any silent worker.
     pub entries: BTreeMap<WorkerId, Member>,
 }

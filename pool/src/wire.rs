@@ -1,4 +1,4 @@
-//! The envelope of a payload: a MessagePack map, version first, body last. Fields of a later version are passed
+//! The envelope of a payload: a `MessagePack` map, version first, body last. Fields of a later version are passed
 //! over when it is read, and stand untouched in the store.
 
 use bytes::Bytes;

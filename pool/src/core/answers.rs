@@ -18,11 +18,11 @@ impl Engine {
                 self.on_change(change);
             }
             Done::Bootstrap { run_id, answer } => {
-                let change = self.pool.on_bootstrapped(&mut self.ctx, run_id, answer);
+                let change = self.pool.on_bootstrapped(&mut self.ctx, run_id, &answer);
                 self.on_change(change);
             }
             Done::Recover { run_id, answer } => {
-                let change = self.pool.on_recovered(&mut self.ctx, run_id, answer);
+                let change = self.pool.on_recovered(&mut self.ctx, run_id, &answer);
                 self.on_change(change);
             }
             Done::OpenNormal(answer) => {

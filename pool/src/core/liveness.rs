@@ -95,10 +95,7 @@ impl Liveness {
                 self.seen.remove(&worker);
                 self.dead.insert(worker);
             }
-            Expired::Gone => {
-                self.seen.remove(&worker);
-            }
-            Expired::Renewed => {
+            Expired::Gone | Expired::Renewed => {
                 self.seen.remove(&worker);
             }
         }

@@ -181,13 +181,13 @@ impl PoolPhase {
         &mut self,
         ctx: &mut Ctx,
         run_id: String,
-        answer: Result<Bootstrapped>,
+        answer: &Result<Bootstrapped>,
     ) -> Change {
         self.busy = false;
         self.retry_at = ctx.now + RETRY;
         match answer {
             Ok(Bootstrapped { incarnation, created: true }) => {
-                self.adopt(ctx, incarnation, run_id, Some(self.wait))
+                self.adopt(ctx, *incarnation, run_id, Some(self.wait))
             }
             Ok(_) | Err(_) => Change::Nothing,
         }
@@ -197,12 +197,12 @@ impl PoolPhase {
         &mut self,
         ctx: &mut Ctx,
         run_id: String,
-        answer: Result<Incarnation>,
+        answer: &Result<Incarnation>,
     ) -> Change {
         self.busy = false;
         self.retry_at = ctx.now + RETRY;
         match answer {
-            Ok(incarnation) => self.adopt(ctx, incarnation, run_id, Some(ctx.config.timing.ttl)),
+            Ok(incarnation) => self.adopt(ctx, *incarnation, run_id, Some(ctx.config.timing.ttl)),
             Err(_) => Change::Nothing,
         }
     }
@@ -223,6 +223,8 @@ impl PoolPhase {
             ctx.out.push(Effect::Renew { incarnation });
         }
         match wait {
+            // Others may open it before this node would: it is looked at until then.
+            Some(_) if !other && matches!(self.phase, Phase::Recovering { .. }) => {}
             Some(wait) => {
                 self.phase = Phase::Recovering { since: ctx.now, wait };
                 ctx.report(Notice::Recovering { incarnation, wait });
@@ -259,17 +261,15 @@ impl PoolPhase {
         }
         self.busy = true;
         match self.phase {
-            Phase::Unknown => ctx.call(Call::Survey),
             Phase::Recovering { since, wait } if ctx.now.since(since) >= wait => ctx.call(Call::OpenNormal),
-            Phase::Recovering { .. } => ctx.call(Call::Survey),
+            Phase::Unknown | Phase::Recovering { .. } => ctx.call(Call::Survey),
             Phase::Normal | Phase::Closed => self.busy = false,
         }
     }
 
     fn next(&self) -> Option<Time> {
         match self.phase {
-            Phase::Unknown => Some(self.retry_at),
-            Phase::Recovering { since, wait } => Some(self.retry_at.max(since + wait)),
+            Phase::Unknown | Phase::Recovering { .. } => Some(self.retry_at),
             Phase::Normal | Phase::Closed => None,
         }
     }

@@ -150,12 +150,11 @@ impl Requests {
     }
 
     pub(crate) fn send_stops_again(&mut self, now: Time, repeated: Option<Vec<StopItem>>) {
-        match repeated {
-            Some(items) => self.again.put_back(now, items),
-            None => {
-                let items = std::mem::take(&mut self.in_flight.stops);
-                self.stops.put_back(now, items);
-            }
+        if let Some(items) = repeated {
+            self.again.put_back(now, items);
+        } else {
+            let items = std::mem::take(&mut self.in_flight.stops);
+            self.stops.put_back(now, items);
         }
     }
 

@@ -1,4 +1,4 @@
-//! JumpChain: which worker a key belongs to.
+//! `JumpChain`: which worker a key belongs to.
 //!
 //! Jump consistent hash (Lamping and Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm", 2014) over slots
 //! that may be holes: a key whose slot is a hole is hashed again with the next counter. So a worker that goes
@@ -34,11 +34,11 @@ impl Hash for Probe<'_> {
 }
 
 impl Ring {
-    /// The ring that these members make. Its size is one more than the highest slot of a member that is up.
+    /// The ring that these members make.
     pub(crate) fn new(members: &Members, settings: &Settings) -> Self {
         let up = || members.entries.iter().filter(|(_, m)| m.state == MemberState::Up);
-        let size = up().filter_map(|(_, m)| m.slot).max().map_or(0, |slot| slot as usize + 1);
-        let mut slots = vec![None; size];
+        let highest = up().filter_map(|(_, m)| m.slot).max().map_or(0, |slot| slot + 1);
+        let mut slots = vec![None; members.ring_size.max(highest) as usize];
         for (&worker, member) in up() {
             if let Some(slot) = member.slot {
                 slots[slot as usize] = Some(worker);
@@ -109,7 +109,8 @@ mod tests {
             };
             worker.map(|w| (WorkerId(w), member))
         });
-        let members = Members { entries: entries.collect(), ..Members::default() };
+        let members =
+            Members { entries: entries.collect(), ring_size: slots.len() as u32, ..Members::default() };
         Ring::new(&members, &Settings::default())
     }
 
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!((picks(&full, 0), picks(&full, 3), picks(&holes, 0)), GOLDEN);
     }
 
-    const GOLDEN: ([u64; 3], [u64; 3], [u64; 3]) = ([0, 0, 0], [0, 0, 0], [0, 0, 0]);
+    const GOLDEN: ([u64; 3], [u64; 3], [u64; 3]) = ([2, 2, 3], [1, 1, 5], [1, 1, 3]);
 
     #[test]
     fn no_worker_no_pick() {

@@ -20,7 +20,7 @@ pub(crate) struct Routing {
     reading: bool,
     claiming: bool,
     restoring: bool,
-    routing: bool,
+    assigning: bool,
     /// The group of consumers is gone; made again before the next read.
     group_lost: bool,
     retry_at: Option<Time>,
@@ -82,7 +82,7 @@ impl Routing {
         events: Vec<PoolEvent>,
         answer: Result<Vec<RouteReply>>,
     ) -> Result<()> {
-        self.routing = false;
+        self.assigning = false;
         let Err(error) = answer else { return Ok(()) };
         self.events.splice(0..0, events);
         match error {
@@ -121,7 +121,7 @@ impl Routing {
 
     /// Nothing that it has read is left with it.
     pub(crate) fn has_left(&self) -> bool {
-        self.leaving == Leaving::Routing && self.events.is_empty() && !self.routing
+        self.leaving == Leaving::Routing && self.events.is_empty() && !self.assigning
     }
 
     /// Forgets what it read: the pool's data is not what it was.
@@ -146,7 +146,7 @@ impl Routing {
             }
             return;
         }
-        if !self.routing && !self.events.is_empty() {
+        if !self.assigning && !self.events.is_empty() {
             self.route(ctx, ring);
         }
         if !self.reading && self.leaving == Leaving::No && self.events.len() < 16 {
@@ -166,7 +166,7 @@ impl Routing {
         let entries = events.iter().map(|event| event.entry).collect();
         let jobs = events.iter().flat_map(|event| &event.jobs);
         let jobs = jobs.map(|(key, mix)| (key.clone(), ring.pick(key.as_bytes(), *mix))).collect();
-        self.routing = true;
+        self.assigning = true;
         ctx.call(Call::Route { ring: ring.revision(), events, entries, jobs });
     }
 

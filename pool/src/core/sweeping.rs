@@ -59,10 +59,10 @@ impl Sweeping {
         self.busy = true;
         self.rounds += 1;
         ctx.call(Call::Sweep { kick: std::mem::take(&mut self.kick) });
-        if self.rounds % PRUNE_EVERY == 0 {
+        if self.rounds.is_multiple_of(PRUNE_EVERY) {
             ctx.call(Call::PruneConsumers);
         }
-        self.rounds % 2 == 0
+        self.rounds.is_multiple_of(2)
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {

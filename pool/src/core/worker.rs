@@ -114,8 +114,7 @@ impl Worker {
             Stage::In { .. } => {
                 self.stage = Stage::Draining { told: false, busy: false, retry_at: Time(0) };
             }
-            Stage::Out { since: None, .. } => self.gone(ctx),
-            Stage::Gone => self.gone(ctx),
+            Stage::Out { since: None, .. } | Stage::Gone => self.gone(ctx),
             Stage::Out { .. } | Stage::Draining { .. } | Stage::Fenced | Stage::Leaving { .. } => {}
         }
     }

@@ -40,6 +40,12 @@ pub(crate) enum Message {
     Handler(LocalWorker, Arc<dyn AnyHandler>, watch::Sender<Option<WorkerId>>),
 }
 
+/// A worker's handler, and where its id in the pool is published.
+struct Local {
+    handler: Arc<dyn AnyHandler>,
+    id: watch::Sender<Option<WorkerId>>,
+}
+
 struct Running {
     token: Token,
     task: Id,
@@ -58,7 +64,7 @@ pub(crate) struct Driver {
     /// The two reads that wait, and that may be given up.
     node_read: Option<BoxFuture<'static, Done>>,
     pool_read: Option<BoxFuture<'static, Done>>,
-    handlers: HashMap<LocalWorker, (Arc<dyn AnyHandler>, watch::Sender<Option<WorkerId>>)>,
+    handlers: HashMap<LocalWorker, Local>,
     running: HashMap<(WorkerId, JobKey), Running>,
     tasks: JoinSet<()>,
     task_owners: HashMap<Id, (WorkerId, JobKey, Token)>,
@@ -115,13 +121,10 @@ impl Driver {
                 Some(end) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => self.on_task_end(end, &mut batch),
                 Ok(()) = members.changed() => batch.push(Input::Members(members.borrow_and_update().clone())),
                 Ok(()) = settings.changed() => batch.push(Input::Settings(settings.borrow_and_update().clone())),
-                message = messages.recv(), if has_users => match message {
-                    Some(message) => self.on_message(message, &mut batch),
-                    None => {
-                        has_users = false;
-                        batch.push(Input::Command(close_of_its_own()));
-                    }
-                },
+                message = messages.recv(), if has_users => {
+                    has_users = message.is_some();
+                    self.on_message(message.unwrap_or_else(nobody_left), &mut batch);
+                }
                 () = sleep_for(sleep) => batch.push(Input::Woke),
             }
             self.gather(&mut events, &mut messages, &mut batch);
@@ -158,7 +161,7 @@ impl Driver {
                 batch.push(Input::Command(command));
             }
             Message::Handler(local, handler, id) => {
-                self.handlers.insert(local, (handler, id));
+                self.handlers.insert(local, Local { handler, id });
             }
         }
     }
@@ -199,7 +202,7 @@ impl Driver {
             Effect::StopReadingPool => self.pool_read = None,
             Effect::Bless(run_id) => self.store.bless(&run_id),
             Effect::Expect { incarnation, members, settings } => {
-                self.store.expect(incarnation, members, settings)
+                self.store.expect(incarnation, members, settings);
             }
             Effect::Renew { incarnation } => self.leases.renew(incarnation),
             Effect::Hold { incarnation, worker, from } => self.leases.hold(incarnation, worker, from),
@@ -228,7 +231,7 @@ impl Driver {
                 }
             }
             Effect::Seated { local, worker } => {
-                if let Some((_, id)) = self.handlers.get(&local) {
+                if let Some(Local { id, .. }) = self.handlers.get(&local) {
                     id.send_replace(worker);
                 }
             }
@@ -261,7 +264,7 @@ impl Driver {
     fn start(&mut self, local: LocalWorker, worker: WorkerId, job: NewJob) {
         let NewJob { key, token, id, envelope, attempts, created_ms } = job;
         let event = |event| Input::Handler { worker, key: key.clone(), token, event };
-        let Some((handler, _)) = self.handlers.get(&local) else {
+        let Some(Local { handler, .. }) = self.handlers.get(&local) else {
             // A worker is never added without its handler.
             let _ = self.inputs.send(event(HandlerEvent::NotRun));
             return;
@@ -305,6 +308,7 @@ async fn sleep_for(sleep: Option<Duration>) {
 }
 
 /// Nobody holds the node any more: it leaves its pool, and nobody waits for that.
-fn close_of_its_own() -> Command {
-    Command::Close { reply: ReplyTo(u64::MAX), deadline: Time(u64::MAX) }
+fn nobody_left() -> Message {
+    let (nobody, _) = oneshot::channel();
+    Message::Command(Command::Close { reply: ReplyTo(u64::MAX), deadline: Time(u64::MAX) }, nobody)
 }

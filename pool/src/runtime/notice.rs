@@ -10,31 +10,31 @@ pub(super) fn log(node: &NodeName, notice: &Notice) {
             tracing::info!(%node, incarnation = incarnation.0, ?wait, "the pool is being opened; jobs start after the wait");
         }
         Notice::Normal { incarnation } => {
-            tracing::info!(%node, incarnation = incarnation.0, "the pool is open")
+            tracing::info!(%node, incarnation = incarnation.0, "the pool is open");
         }
         Notice::Trouble(error @ StoreError::Unusable(source)) => {
             tracing::error!(%node, %error, %source, "the store did not do a step, it is tried again");
         }
         Notice::Trouble(error) => {
-            tracing::debug!(%node, ?error, "the store did not do a step, it is tried again")
+            tracing::debug!(%node, ?error, "the store did not do a step, it is tried again");
         }
         Notice::Expired { worker } => {
-            tracing::warn!(%node, worker = worker.0, "a worker was silent for its time to live: its jobs move")
+            tracing::warn!(%node, worker = worker.0, "a worker was silent for its time to live: its jobs move");
         }
         Notice::Fenced { worker, jobs } => {
             tracing::warn!(%node, worker = worker.0, jobs, "a worker of this node lost its lease: its jobs are ended here");
         }
         Notice::BadRecord { key } => {
-            tracing::error!(%node, %key, "the record of a job cannot be read, it is left as it is")
+            tracing::error!(%node, %key, "the record of a job cannot be read, it is left as it is");
         }
         Notice::StopFailed { key, error } => {
-            tracing::warn!(%node, %key, error, "a stop handler failed; the job has ended")
+            tracing::warn!(%node, %key, error, "a stop handler failed; the job has ended");
         }
         Notice::Stuck { key, token } => {
             tracing::error!(%node, %key, token = token.0, "a handler does not end when aborted: its job stays here");
         }
         Notice::Parked { key, error } => {
-            tracing::warn!(%node, %key, error, "a job failed too often and is parked")
+            tracing::warn!(%node, %key, error, "a job failed too often and is parked");
         }
     }
 }

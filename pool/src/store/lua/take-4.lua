@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- The owner acknowledges notifications, all that are numbered below `ack`, and fetches the next: at most 16 a job, and
--- 256 KiB in all. Entries of its stream that are finished are deleted.
+-- 256 KiB in all, but one of each job that has any: an empty answer says that nothing waits. Entries of its stream that are finished are deleted.
 -- KEYS: m jo jn ws
 -- ARGV: inc, wid, count of entries, entry*, then (key, token, ack)*
 -- Returns: OK, then per job {number of the first, body, ..}, {} when nothing waits | nil not the owner
@@ -42,7 +42,7 @@ local function take(key, ack)
   if first >= next_ then return {} end
   local taken = { num(first) }
   for seq = first, math.min(first + 16, next_) - 1 do
-    if bytes > 262144 then break end
+    if bytes > 262144 and #taken > 1 then break end
     local body = call('HGET', JN, num(seq) .. ':' .. key) or ''
     taken[#taken + 1] = body
     bytes = bytes + #body

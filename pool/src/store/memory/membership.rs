@@ -132,6 +132,7 @@ impl State {
         };
         self.heartbeats.insert(worker, 1);
         self.members.insert(worker, member.clone());
+        self.grow(slot);
         self.meta.members.0 += 1;
         Ok(Seat { worker, member, first })
     }
@@ -174,8 +175,14 @@ impl State {
         }
         member.state = MemberState::Up;
         member.slot = (0..=u32::MAX).find(|slot| !used.contains_key(slot));
+        let member = member.clone();
+        self.grow(member.slot);
         self.meta.members.0 += 1;
-        Ok(Seat { worker, member: member.clone(), first: used.is_empty() })
+        Ok(Seat { worker, member, first: used.is_empty() })
+    }
+
+    fn grow(&mut self, slot: Option<u32>) {
+        self.ring_size = self.ring_size.max(slot.map_or(0, |slot| slot + 1));
     }
 
     /// Heartbeat of a node's workers. `server` is the process that answers.

@@ -32,7 +32,11 @@ impl State {
         } else if let Some(tombstone) = &self.tombstone {
             dump.hash("m", [("closed", tombstone.incarnation.to_string())]);
         }
-        dump.hash("w", self.members.iter().map(|(worker, member)| (worker.to_string(), member.to_string())));
+        let size = (self.ring_size > 0).then(|| ("size".to_owned(), self.ring_size.to_string()));
+        dump.hash(
+            "w",
+            self.members.iter().map(|(worker, member)| (worker.to_string(), member.to_string())).chain(size),
+        );
         dump.hash("hb", self.heartbeats.iter().map(|(worker, seq)| (worker.to_string(), seq.to_string())));
         dump.hash("cf", &self.settings);
         let dead = self.dead.iter().map(|(worker, dead)| {

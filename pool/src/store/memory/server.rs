@@ -85,8 +85,8 @@ impl Shared {
         self.members.send_if_modified(|known| {
             let changed = (known.incarnation, known.revision) != (incarnation, revision);
             if changed {
-                let entries = state.members.clone();
-                *known = Arc::new(Members { incarnation, revision, entries });
+                let (ring_size, entries) = (state.ring_size, state.members.clone());
+                *known = Arc::new(Members { incarnation, revision, ring_size, entries });
             }
             changed
         });

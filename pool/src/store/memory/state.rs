@@ -99,6 +99,8 @@ pub(super) struct State {
     pub(super) tombstone: Option<Tombstone>,
     /// `w`
     pub(super) members: BTreeMap<WorkerId, Member>,
+    /// `size` of `w`: the slots of the ring; it never shrinks.
+    pub(super) ring_size: u32,
     /// `dw`
     pub(super) dead: BTreeMap<WorkerId, Dead>,
     /// `hb`

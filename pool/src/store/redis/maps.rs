@@ -140,7 +140,8 @@ fn read_members(snapshot: &Snapshot) -> Members {
         let worker = std::str::from_utf8(worker).ok()?.parse().ok()?;
         Some((worker, Member::parse(entry)?))
     });
-    let size = snapshot.entries.get(&b"size"[..]).and_then(|size| std::str::from_utf8(size).ok()?.parse().ok());
+    let size =
+        snapshot.entries.get(&b"size"[..]).and_then(|size| std::str::from_utf8(size).ok()?.parse().ok());
     Members {
         incarnation: snapshot.incarnation.map(Incarnation),
         revision: Revision(snapshot.revision),
