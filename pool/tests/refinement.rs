@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 #[path = "store/backend.rs"]
+#[expect(dead_code, reason = "the conformance suite uses the rest")]
 mod backend;
 #[path = "store/driver.rs"]
 mod driver;

@@ -87,13 +87,15 @@ impl Backend {
         self.set_clock(self.now() + ms).await;
     }
 
-    /// Loses everything.
+    /// Loses the pool, without a word to anybody.
     pub(crate) async fn wipe(&self) {
         match &self.kind {
             Kind::Memory(store) => store.wipe(),
-            Kind::Redis { .. } => {
-                self.raw(&redis::cmd("FLUSHALL")).await;
-                self.set_clock(self.now()).await;
+            Kind::Redis { store, .. } => {
+                let dump = store.dump().await.unwrap();
+                for name in dump.names().filter(|name| *name != "ps.r") {
+                    self.raw(redis::cmd("DEL").arg(self.key(name))).await;
+                }
             }
         }
     }

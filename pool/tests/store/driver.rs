@@ -147,11 +147,12 @@ impl<'a> Driver<'a> {
             return Ok(());
         }
         let [ours, theirs] = [memory.lines(), redis.lines()];
-        let only = |these: &[String], those: &[String], mark: &str| {
+        let only = |these: &[String], those: &[String], mark: &str| -> Vec<_> {
             let missing = these.iter().filter(|line| !those.contains(line));
-            missing.map(|line| format!("{mark} {line}\n")).collect::<String>()
+            missing.map(|line| format!("{mark} {line}")).collect()
         };
-        let difference = only(&ours, &theirs, "memory:") + &only(&theirs, &ours, "redis: ");
+        let difference =
+            [only(&ours, &theirs, "memory:"), only(&theirs, &ours, "redis: ")].concat().join("\n");
         Err(format!("the states differ after {op:?}, resolved to {:?}:\n{difference}", self.sent.last()))
     }
 
@@ -440,6 +441,6 @@ fn node(at: usize) -> NodeName {
 
 /// One of 24 dispatches; every third carries a caller's own id, which different nodes may use.
 fn dispatch_id(at: usize) -> DispatchId {
-    let own = if at % 3 == 0 { format!("!own{}", at % 4) } else { format!("g{at}") };
+    let own = if at.is_multiple_of(3) { format!("!own{}", at % 4) } else { format!("g{at}") };
     format!("node{}.{own}", at % 2).parse().unwrap()
 }

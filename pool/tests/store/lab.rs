@@ -9,9 +9,9 @@ use tenure_pool::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision
 use tenure_pool::record::Record;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    BeginReply, Content, DispatchItem, DispatchReply, JoinRequest, Lookup, NotifyItem, NotifyReply, PoolState, Refusal,
-    ReleaseItem, ReleaseMode, ReleaseReply, Result, RouteReply, Seat, StartedItem, StopItem, StopReply, Store,
-    StoreError, TakeItem, Taken, Text,
+    BeginReply, Content, DispatchItem, DispatchReply, JoinRequest, Lookup, NotifyItem, NotifyReply,
+    PoolState, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, Result, RouteReply, Seat, StartedItem,
+    StopItem, StopReply, Store, StoreError, TakeItem, Taken, Text,
 };
 use tenure_streaming::EntryId;
 use tenure_testing::RedisServer;
@@ -176,6 +176,11 @@ impl Lab {
     /// Routes and begins a queued job.
     pub(crate) async fn run_again(&self, name: &str, worker: WorkerId) -> Token {
         assert_eq!(self.route(name, worker).await, RouteReply::Routed);
+        self.run_assigned(name, worker).await
+    }
+
+    /// Begins an assigned job.
+    pub(crate) async fn run_assigned(&self, name: &str, worker: WorkerId) -> Token {
         assert!(matches!(self.begin(name, worker).await, BeginReply::Begun { .. }));
         self.token(name).await
     }

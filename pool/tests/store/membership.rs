@@ -1,11 +1,11 @@
 //! Members: joining, slots, heartbeats, and a worker's end.
 
-use tenure_pool::id::{Token, WorkerId};
+use tenure_pool::id::{Revision, Token, WorkerId};
 use tenure_pool::member::MemberState;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{Expired, JoinRequest, Refusal, ShutdownMode};
 
-use super::lab::{Kind, Lab, node};
+use super::lab::{Kind, Lab, key, ms, node};
 
 scenarios! {
     the_first_worker_gets_slot_zero,
@@ -32,7 +32,7 @@ scenarios! {
 }
 
 async fn slot(lab: &Lab, worker: WorkerId) -> (MemberState, Option<u32>) {
-    lab.store().expect(lab.inc, lab.revision().await, tenure_pool::id::Revision(1));
+    lab.store().expect(lab.inc, lab.revision().await, Revision(1));
     let revision = lab.revision().await;
     let mut members = lab.store().members();
     let members = members.wait_for(|members| members.revision >= revision).await.unwrap();
@@ -78,7 +78,8 @@ async fn a_repeated_join_gets_its_entry_again(kind: Kind) {
 
 async fn other_settings_are_refused_before_anything_is_written(kind: Kind) {
     let lab = Lab::new(kind).await;
-    let settings = Settings { max_queued: 7, worker_ttl: lab.settings.worker_ttl * 2, ..lab.settings.clone() };
+    let settings =
+        Settings { max_queued: 7, worker_ttl: lab.settings.worker_ttl * 2, ..lab.settings.clone() };
     let request = JoinRequest { settings, ..lab.request() };
     let refusal = lab.refused(lab.store().join(lab.inc, &request)).await;
     let (name, theirs, ours) = ("ttl".to_owned(), "10000".to_owned(), "20000".to_owned());
@@ -103,7 +104,7 @@ async fn bad_metadata_is_refused(kind: Kind) {
 
 async fn a_closing_pool_takes_no_worker(kind: Kind) {
     let lab = Lab::new(kind).await;
-    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::Closing(super::lab::ms(9_000))).await.unwrap();
+    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::Closing(ms(9_000))).await.unwrap();
     let refusal = lab.refused(lab.store().join(lab.inc, &lab.request())).await;
     assert_eq!(refusal, Refusal::ShuttingDown);
 }
@@ -255,7 +256,7 @@ async fn reaping_goes_in_pages(kind: Kind) {
     let page = lab.store().reap(lab.inc, worker, 2).await.unwrap();
     assert_eq!((page.done, page.count), (true, 0));
     let free: Vec<_> = lab.starts().await.into_iter().flat_map(|(_, jobs)| jobs).map(|job| job.0).collect();
-    assert_eq!(free, ["a", "b", "c"].map(super::lab::key));
+    assert_eq!(free, ["a", "b", "c"].map(key));
     assert_eq!(lab.record("a").await.unwrap().owner, None);
     assert_eq!(lab.record("d").await.unwrap().owner, Some(other));
 }

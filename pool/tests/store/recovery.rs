@@ -1,13 +1,13 @@
 //! The pool's creation, its recovery, phase R, and callers that belong elsewhere.
 
-use tenure_pool::id::{Incarnation, Token, WorkerId};
+use tenure_pool::id::{Incarnation, Revision, Token, WorkerId};
 use tenure_pool::record::JobState;
 use tenure_pool::store::{
-    DispatchReply, Expired, NotifyReply, PoolState, Refusal, ReleaseMode, ReleaseReply, ShutdownMode, StopReply, Store,
-    StoreError,
+    DispatchReply, Expired, NotifyItem, NotifyReply, PoolState, Refusal, ReleaseMode, ReleaseReply,
+    ShutdownMode, StartedItem, StopReply, StoreError, TakeItem,
 };
 
-use super::lab::{Kind, Lab, ms, node, refusal};
+use super::lab::{Kind, Lab, key, ms, node, refusal, release, stop};
 
 scenarios! {
     a_pool_is_created_once,
@@ -32,8 +32,8 @@ async fn a_pool_is_created_once(kind: Kind) {
     let present = PoolState::Present {
         incarnation: Incarnation(lab.backend.now()),
         recovering: true,
-        members: tenure_pool::id::Revision(1),
-        settings: tenure_pool::id::Revision(1),
+        members: Revision(1),
+        settings: Revision(1),
         run_id: run_id.clone(),
     };
     assert_eq!(lab.store().pool_state().await.unwrap(), present);
@@ -61,7 +61,7 @@ async fn tokens_begin_above_all_that_was_seen(kind: Kind) {
 /// The refusal of each step that takes an incarnation.
 async fn every_step(lab: &Lab, inc: Incarnation) -> Vec<Refusal> {
     let (store, worker, router) = (lab.store(), WorkerId(5), node("router"));
-    let revision = tenure_pool::id::Revision(1);
+    let revision = Revision(1);
     vec![
         refusal(store.recover(inc, Token(0), "x").await),
         refusal(store.open_normal(inc).await),
@@ -72,11 +72,11 @@ async fn every_step(lab: &Lab, inc: Incarnation) -> Vec<Refusal> {
         refusal(store.expire(inc, worker, None).await),
         refusal(store.reap(inc, worker, 10).await),
         refusal(store.dispatch(inc, &[lab.item("k", "node1.k")]).await),
-        refusal(store.route(inc, revision, &[], &[(super::lab::key("k"), None)]).await),
-        refusal(store.begin(inc, worker, &[], &[(super::lab::key("k"), Token(1))]).await),
+        refusal(store.route(inc, revision, &[], &[(key("k"), None)]).await),
+        refusal(store.begin(inc, worker, &[], &[(key("k"), Token(1))]).await),
         refusal(store.started(inc, worker, &[started("k", Token(1))]).await),
-        refusal(store.release(inc, worker, &[], &[super::lab::release("k", Token(1), ReleaseMode::Delete)]).await),
-        refusal(store.stop(inc, false, None, &[super::lab::stop("k", "node1.k", None)]).await),
+        refusal(store.release(inc, worker, &[], &[release("k", Token(1), ReleaseMode::Delete)]).await),
+        refusal(store.stop(inc, false, None, &[stop("k", "node1.k", None)]).await),
         refusal(store.notify(inc, &[notification("k")]).await),
         refusal(store.take(inc, worker, &[], &[take("k", Token(1))]).await),
         refusal(store.sweep(inc, 10, false).await),
@@ -89,16 +89,16 @@ async fn every_step(lab: &Lab, inc: Incarnation) -> Vec<Refusal> {
     ]
 }
 
-fn started(name: &str, token: Token) -> tenure_pool::store::StartedItem {
-    tenure_pool::store::StartedItem { key: super::lab::key(name), token, tell: None }
+fn started(name: &str, token: Token) -> StartedItem {
+    StartedItem { key: key(name), token, tell: None }
 }
 
-fn notification(name: &str) -> tenure_pool::store::NotifyItem {
-    tenure_pool::store::NotifyItem { key: super::lab::key(name), guess: None, body: "body".into() }
+fn notification(name: &str) -> NotifyItem {
+    NotifyItem { key: key(name), guess: None, body: "body".into() }
 }
 
-fn take(name: &str, token: Token) -> tenure_pool::store::TakeItem {
-    tenure_pool::store::TakeItem { key: super::lab::key(name), token, ack: 0 }
+fn take(name: &str, token: Token) -> TakeItem {
+    TakeItem { key: key(name), token, ack: 0 }
 }
 
 async fn without_a_pool_every_step_is_refused(kind: Kind) {
@@ -161,9 +161,9 @@ async fn phase_r_refuses_what_starts_jobs(kind: Kind) {
     assert_eq!(lab.refused(store.reap(inc, worker, 10)).await, Refusal::Recovering);
     assert_eq!(lab.refused(store.sweep(inc, 10, true)).await, Refusal::Recovering);
     let revision = lab.revision().await;
-    let jobs = [(super::lab::key("a"), Some(worker))];
+    let jobs = [(key("a"), Some(worker))];
     assert_eq!(lab.refused(store.route(inc, revision, &[], &jobs)).await, Refusal::Recovering);
-    let jobs = [(super::lab::key("a"), token)];
+    let jobs = [(key("a"), token)];
     assert_eq!(lab.refused(store.begin(inc, worker, &[], &jobs)).await, Refusal::Recovering);
     assert_eq!(lab.refused(store.take(inc, worker, &[], &[take("a", token)])).await, Refusal::Recovering);
 }

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- The owner acknowledges notifications, all that are numbered below `ack`, and fetches the next: at most 16 a job, and
--- 256 KiB in all, but one of each job that has any: an empty answer says that nothing waits. Entries of its stream that are finished are deleted.
+-- 256 KiB in all, but one of each job that has any: an empty answer says that nothing waits. Entries of its stream that
+-- are finished are deleted.
 -- KEYS: m jo jn ws
 -- ARGV: inc, wid, count of entries, entry*, then (key, token, ack)*
 -- Returns: OK, then per job {number of the first, body, ..}, {} when nothing waits | nil not the owner

@@ -1,0 +1,192 @@
+//! The shutdown cascade, down to the tombstone.
+
+use std::time::Duration;
+
+use tenure_pool::id::Token;
+use tenure_pool::settings::{Settings, ShutdownFlag};
+use tenure_pool::store::{PoolState, Refusal, ReleaseMode, ReleaseReply, ShutdownMode, StopReply};
+use tenure_testing::eventually;
+
+use super::lab::{Kind, Lab, id, ms, node};
+
+scenarios! {
+    closing_turns_into_stopping_when_nothing_is_queued,
+    closing_turns_into_stopping_at_its_deadline,
+    a_recovering_pool_waits_for_the_deadline,
+    stopping_may_come_at_once,
+    purge_needs_a_stopping_pool,
+    purge_drops_what_nobody_runs,
+    the_dead_hand_nothing_on,
+    cleanup_waits_for_the_last_member,
+    only_the_tombstone_is_left,
+    a_tombstone_is_replaced_by_a_new_pool,
+    a_tombstone_expires,
+}
+
+async fn shutdown(lab: &Lab, mode: ShutdownMode) -> Option<ShutdownFlag> {
+    lab.store().shutdown(lab.inc, &node("node1"), mode).await.unwrap()
+}
+
+fn stopping() -> ShutdownFlag {
+    ShutdownFlag::Stopping { by: "node1".into() }
+}
+
+async fn closing_turns_into_stopping_when_nothing_is_queued(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.dispatch("k", "node1.g").await;
+    assert_eq!(shutdown(&lab, ShutdownMode::Advance).await, None);
+    let deadline_ms = lab.backend.now() + 9_000;
+    let closing = Some(ShutdownFlag::Closing { deadline_ms, by: "node1".into() });
+    assert_eq!(shutdown(&lab, ShutdownMode::Closing(ms(9_000))).await, closing);
+    lab.backend.advance(10).await;
+    let before = lab.backend.dump().await;
+    let again = lab.store().shutdown(lab.inc, &node("node2"), ShutdownMode::Closing(ms(1))).await.unwrap();
+    assert_eq!(again, closing, "the first one counts");
+    assert_eq!(shutdown(&lab, ShutdownMode::Advance).await, closing, "a job waits");
+    assert_eq!(lab.backend.dump().await, before);
+    lab.run_again("k", worker).await;
+    let flag = lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap().flag;
+    assert_eq!(flag, closing);
+    let advanced = lab.store().shutdown(lab.inc, &node("node2"), ShutdownMode::Advance).await.unwrap();
+    assert_eq!(advanced, Some(stopping()), "by whom it was asked for stays");
+    assert_eq!(shutdown(&lab, ShutdownMode::Closing(ms(9_000))).await, Some(stopping()));
+}
+
+async fn closing_turns_into_stopping_at_its_deadline(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.dispatch("k", "node1.g").await;
+    shutdown(&lab, ShutdownMode::Closing(ms(9_000))).await;
+    lab.backend.advance(8_999).await;
+    assert_ne!(shutdown(&lab, ShutdownMode::Advance).await, Some(stopping()));
+    lab.backend.advance(1).await;
+    assert_eq!(shutdown(&lab, ShutdownMode::Advance).await, Some(stopping()));
+}
+
+async fn a_recovering_pool_waits_for_the_deadline(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    shutdown(&lab, ShutdownMode::Closing(ms(9_000))).await;
+    lab.recover().await;
+    assert_ne!(shutdown(&lab, ShutdownMode::Advance).await, Some(stopping()));
+    lab.backend.advance(9_000).await;
+    assert_eq!(shutdown(&lab, ShutdownMode::Advance).await, Some(stopping()));
+}
+
+async fn stopping_may_come_at_once(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.dispatch("k", "node1.g").await;
+    shutdown(&lab, ShutdownMode::Closing(ms(9_000))).await;
+    assert_eq!(shutdown(&lab, ShutdownMode::DropQueued).await, Some(stopping()));
+    let before = lab.backend.dump().await;
+    assert_eq!(shutdown(&lab, ShutdownMode::DropQueued).await, Some(stopping()));
+    assert_eq!(lab.backend.dump().await, before);
+}
+
+async fn purge_needs_a_stopping_pool(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.dispatch("k", "node1.g").await;
+    assert_eq!(lab.refused(lab.store().purge(lab.inc, 10)).await, Refusal::NotStopping);
+    shutdown(&lab, ShutdownMode::Closing(ms(9_000))).await;
+    assert_eq!(lab.refused(lab.store().purge(lab.inc, 10)).await, Refusal::NotStopping);
+    assert_eq!(lab.refused(lab.store().cleanup(lab.inc, ms(1_000))).await, Refusal::NotStopping);
+}
+
+async fn purge_drops_what_nobody_runs(kind: Kind) {
+    let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
+    let worker = lab.worker().await;
+    for name in ["a", "b", "assigned", "parked", "running", "ending"] {
+        lab.dispatch(name, &format!("node1.{name}")).await;
+    }
+    lab.route("assigned", worker).await;
+    lab.run_again("parked", worker).await;
+    assert_eq!(lab.release("parked", worker, ReleaseMode::Fail).await, ReleaseReply::Parked);
+    lab.run_again("running", worker).await;
+    lab.run_again("ending", worker).await;
+    assert_eq!(lab.stop("ending", "node1.ending", Some(worker)).await, StopReply::Stopping);
+    shutdown(&lab, ShutdownMode::DropQueued).await;
+    let mut dropped = Vec::new();
+    loop {
+        let page = lab.store().purge(lab.inc, 2).await.unwrap();
+        if page.is_empty() {
+            break;
+        }
+        dropped.extend(page);
+    }
+    dropped.sort();
+    let expected =
+        ["a", "assigned", "b", "parked"].map(|name| (id(&format!("node1.{name}")), "shutdown".to_owned()));
+    assert_eq!(dropped, expected);
+    let left = lab.store().jobs_page(0, 100).await.unwrap().jobs;
+    assert_eq!(left.len(), 2);
+    assert_eq!(lab.release("running", worker, ReleaseMode::HandOff).await, ReleaseReply::Deleted);
+    assert_eq!(lab.release("ending", worker, ReleaseMode::HandOff).await, ReleaseReply::Deleted);
+    assert_eq!(lab.queued().await, 0);
+}
+
+async fn the_dead_hand_nothing_on(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.g", worker).await;
+    shutdown(&lab, ShutdownMode::DropQueued).await;
+    lab.store().expire(lab.inc, worker, None).await.unwrap();
+    let reaped = lab.store().reap(lab.inc, worker, 10).await.unwrap();
+    assert_eq!(reaped.outcomes, [(id("node1.g"), "shutdown".to_owned())]);
+    assert_eq!(lab.record("k").await, None);
+}
+
+async fn cleanup_waits_for_the_last_member(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (worker, other) = (lab.worker().await, lab.worker().await);
+    shutdown(&lab, ShutdownMode::DropQueued).await;
+    lab.store().expire(lab.inc, other, None).await.unwrap();
+    assert_eq!(lab.refused(lab.store().cleanup(lab.inc, ms(1_000))).await, Refusal::Members(2));
+    lab.leave(other).await;
+    assert_eq!(lab.refused(lab.store().cleanup(lab.inc, ms(1_000))).await, Refusal::Members(1));
+    lab.leave(worker).await;
+    assert_eq!(lab.store().cleanup(lab.inc, ms(60_000)).await.unwrap(), 0);
+}
+
+/// A pool that was used in every way, shut down.
+async fn closed(kind: Kind, tombstone: Duration) -> Lab {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.store().renew(lab.inc, Token(0), Some(&node("node1")), &[worker]).await.unwrap();
+    lab.run("running", "node1.!own", worker).await;
+    lab.notify("running", Some(worker), "body").await;
+    lab.dispatch("queued", "node1.q").await;
+    lab.starts().await;
+    shutdown(&lab, ShutdownMode::DropQueued).await;
+    lab.leave(worker).await;
+    assert_eq!(lab.store().cleanup(lab.inc, tombstone).await.unwrap(), 1, "what was queued is dropped");
+    lab
+}
+
+async fn only_the_tombstone_is_left(kind: Kind) {
+    let lab = closed(kind, Duration::from_secs(3_600)).await;
+    lab.store().forget_node(&node("node1")).await.unwrap();
+    let dump = lab.backend.dump().await;
+    assert_eq!(dump.lines(), [format!("m closed = {}", lab.inc)]);
+    assert_eq!(lab.store().pool_state().await.unwrap(), PoolState::Closed);
+    assert_eq!(lab.refused(lab.store().join(lab.inc, &lab.request())).await, Refusal::Closed);
+    assert_eq!(lab.refused(lab.store().cleanup(lab.inc, ms(1_000))).await, Refusal::Closed);
+    let events = lab.store().pool_events(&node("router"), 10, ms(0)).await.unwrap();
+    assert_eq!(events, None);
+}
+
+async fn a_tombstone_is_replaced_by_a_new_pool(kind: Kind) {
+    let mut lab = closed(kind, Duration::from_secs(3_600)).await;
+    lab.backend.advance(1_000).await;
+    let before = lab.inc;
+    lab.bootstrap().await;
+    assert!(lab.inc > before);
+    lab.store().open_normal(lab.inc).await.unwrap();
+    let worker = lab.worker().await;
+    lab.run("running", "node1.r", worker).await;
+}
+
+async fn a_tombstone_expires(kind: Kind) {
+    let lab = closed(kind, ms(20)).await;
+    lab.backend.advance(20).await;
+    let state = async || lab.store().pool_state().await.unwrap() == PoolState::Absent;
+    eventually(Duration::from_secs(10), "the tombstone to expire", state).await;
+}

@@ -1,0 +1,207 @@
+//! Records that do not parse: each is answered, left as it is, and hurts no other item of its batch.
+
+use tenure_pool::id::{JobKey, Token, WorkerId};
+use tenure_pool::record::JobState;
+use tenure_pool::store::{
+    BeginReply, DispatchReply, NotifyItem, NotifyReply, ReleaseMode, ReleaseReply, RouteReply, StartedItem,
+    StopReply, TakeItem,
+};
+
+use super::lab::{Kind, Lab, key, release, stop};
+
+const DAMAGED: [(&str, &str); 6] = [
+    ("rubbish", "rubbish"),
+    ("empty", ""),
+    ("version", "2|Q||0|0|0|1|node1.g|1||0|"),
+    ("state", "1|Z||0|0|0|1|node1.g|1||0|"),
+    ("number", "1|Q||x|0|0|1|node1.g|1||0|"),
+    ("cut", "1|R|5|9|1|1|17"),
+];
+
+scenarios! {
+    dispatch_answers_it,
+    route_answers_it,
+    begin_started_and_take_refuse_it,
+    release_answers_it,
+    stop_and_notify_answer_it,
+    sweep_reports_it_and_puts_it_off,
+    reap_passes_it,
+    it_is_listed,
+    a_later_versions_fields_are_kept,
+}
+
+/// A pool with a damaged record under each key, and a good job beside them.
+async fn damaged(kind: Kind) -> (Lab, WorkerId) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    for (name, text) in DAMAGED {
+        lab.backend.write_record(&key(name), text.as_bytes()).await;
+    }
+    (lab, worker)
+}
+
+/// Each damaged key, with a good one before and behind.
+fn around<T>(item: impl Fn(JobKey) -> T) -> Vec<T> {
+    let names = DAMAGED.iter().map(|(name, _)| *name);
+    ["good", "better"]
+        .into_iter()
+        .take(1)
+        .chain(names)
+        .chain(["better"])
+        .map(|name| item(key(name)))
+        .collect()
+}
+
+/// The answers that [`around`] brings when the damaged ones all get `bad`.
+fn expected<T: Clone>(good: T, bad: T) -> Vec<T> {
+    let mut replies = vec![bad; DAMAGED.len() + 2];
+    replies[0] = good.clone();
+    replies[DAMAGED.len() + 1] = good;
+    replies
+}
+
+async fn records(lab: &Lab) -> Vec<String> {
+    let mut records = Vec::new();
+    for (name, _) in DAMAGED {
+        records.push(lab.field("jo", name).await.unwrap());
+    }
+    records
+}
+
+async fn dispatch_good(lab: &Lab) {
+    lab.dispatch("good", "node1.good").await;
+    lab.dispatch("better", "node1.better").await;
+}
+
+async fn dispatch_answers_it(kind: Kind) {
+    let (lab, _) = damaged(kind).await;
+    let before = records(&lab).await;
+    let items: Vec<_> =
+        around(|key| key.to_string()).iter().map(|k| lab.item(k, &format!("node1.{k}"))).collect();
+    let replies = lab.dispatch_all(&items).await;
+    assert_eq!(replies, expected(DispatchReply::Accepted, DispatchReply::Bad));
+    assert_eq!(records(&lab).await, before);
+}
+
+async fn route_answers_it(kind: Kind) {
+    let (lab, worker) = damaged(kind).await;
+    dispatch_good(&lab).await;
+    let before = records(&lab).await;
+    let jobs = around(|key| (key, Some(worker)));
+    let replies = lab.store().route(lab.inc, lab.revision().await, &[], &jobs).await.unwrap();
+    assert_eq!(replies, expected(RouteReply::Routed, RouteReply::Bad));
+    assert_eq!(records(&lab).await, before);
+}
+
+async fn begin_started_and_take_refuse_it(kind: Kind) {
+    let (lab, worker) = damaged(kind).await;
+    let before = records(&lab).await;
+    dispatch_good(&lab).await;
+    lab.route_all(&["good", "better"], Some(worker)).await;
+    let token = lab.token("good").await;
+    let jobs = around(|key| (key, token));
+    let replies = lab.store().begin(lab.inc, worker, &[], &jobs).await.unwrap();
+    let begun: Vec<_> = replies.iter().map(|reply| matches!(reply, BeginReply::Begun { .. })).collect();
+    assert_eq!(begun, expected(true, false));
+    let items = around(|key| StartedItem { key, token, tell: None });
+    let replies = lab.store().started(lab.inc, worker, &items).await.unwrap();
+    assert_eq!(replies, expected(true, false));
+    let items = around(|key| TakeItem { key, token, ack: 0 });
+    let replies = lab.store().take(lab.inc, worker, &[], &items).await.unwrap();
+    assert_eq!(replies.iter().map(Option::is_some).collect::<Vec<_>>(), expected(true, false));
+    let replies = lab.store().begin(lab.inc, WorkerId(5), &[], &[(key("cut"), Token(9))]).await;
+    assert!(replies.is_err(), "the worker that it seems to name is no member");
+    assert_eq!(records(&lab).await, before);
+}
+
+async fn release_answers_it(kind: Kind) {
+    let (lab, worker) = damaged(kind).await;
+    let before = records(&lab).await;
+    lab.dispatch("good", "node1.good").await;
+    lab.dispatch("better", "node1.better").await;
+    lab.route_all(&["good", "better"], Some(worker)).await;
+    let token = lab.token("good").await;
+    let items = around(|key| release(&key.to_string(), token, ReleaseMode::Delete));
+    let replies = lab.store().release(lab.inc, worker, &[], &items).await.unwrap();
+    assert_eq!(replies, expected(ReleaseReply::Deleted, ReleaseReply::Bad));
+    assert_eq!(records(&lab).await, before);
+}
+
+async fn stop_and_notify_answer_it(kind: Kind) {
+    let (lab, _) = damaged(kind).await;
+    let before = records(&lab).await;
+    dispatch_good(&lab).await;
+    let items = around(|key| NotifyItem { key, guess: None, body: "body".into() });
+    let replies = lab.store().notify(lab.inc, &items).await.unwrap();
+    assert_eq!(replies, expected(NotifyReply::Kept, NotifyReply::Bad));
+    let items = around(|key| stop(&key.to_string(), &format!("node1.{key}"), None));
+    assert_eq!(lab.stop_all(&items).await, expected(StopReply::Deleted, StopReply::Bad));
+    assert_eq!(records(&lab).await, before);
+}
+
+async fn sweep_reports_it_and_puts_it_off(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    for (name, text) in DAMAGED {
+        lab.dispatch(name, &format!("node1.{name}")).await;
+        lab.backend.write_record(&key(name), text.as_bytes()).await;
+    }
+    dispatch_good(&lab).await;
+    lab.starts().await;
+    let before = records(&lab).await;
+    lab.backend.advance(2_000).await;
+    let mut swept = lab.store().sweep(lab.inc, 100, false).await.unwrap();
+    swept.bad.sort();
+    let mut damaged = DAMAGED.map(|(name, _)| key(name));
+    damaged.sort();
+    assert_eq!(swept.bad, damaged);
+    assert_eq!(swept.count, 8);
+    assert_eq!(lab.score("q", "cut").await, Some(lab.backend.now() + 60_000));
+    let started: Vec<_> = lab.starts().await.into_iter().flat_map(|(_, jobs)| jobs).collect();
+    assert_eq!(started, [(key("better"), 0), (key("good"), 0)]);
+    assert_eq!(records(&lab).await, before);
+}
+
+async fn reap_passes_it(kind: Kind) {
+    let (lab, worker) = damaged(kind).await;
+    let before = records(&lab).await;
+    dispatch_good(&lab).await;
+    lab.route_all(&["good", "better"], Some(worker)).await;
+    for (name, _) in DAMAGED {
+        lab.backend.write_index(worker, &key(name)).await;
+    }
+    lab.store().expire(lab.inc, worker, None).await.unwrap();
+    let reaped = lab.store().reap(lab.inc, worker, 100).await.unwrap();
+    assert_eq!((reaped.done, reaped.count), (true, 8));
+    assert_eq!(lab.record("good").await.unwrap().state, JobState::Queued);
+    assert_eq!(records(&lab).await, before);
+    assert!(lab.backend.dump().await.get("bw").is_none());
+}
+
+async fn it_is_listed(kind: Kind) {
+    let (lab, worker) = damaged(kind).await;
+    let items: Vec<_> = DAMAGED.iter().map(|(name, _)| (key(name), None)).collect();
+    for found in lab.store().lookup(&items).await.unwrap() {
+        assert_eq!((found.record, found.bad), (None, true));
+    }
+    let page = lab.store().jobs_page(0, 100).await.unwrap();
+    assert_eq!(page.jobs.len(), DAMAGED.len());
+    assert!(page.jobs.iter().all(|(_, record)| record.is_none()));
+    lab.backend.write_index(worker, &key("cut")).await;
+    let page = lab.store().owned(lab.inc, worker, None, 10).await.unwrap();
+    assert_eq!(page.jobs, [(key("cut"), None)]);
+}
+
+async fn a_later_versions_fields_are_kept(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.dispatch("k", "node1.g").await;
+    let record = lab.record("k").await.unwrap().to_string();
+    lab.backend.write_record(&key("k"), format!("{record}plan|new|field").as_bytes()).await;
+    lab.run_again("k", worker).await;
+    assert!(lab.started("k", worker).await);
+    assert_eq!(lab.release("k", worker, ReleaseMode::HandOff).await, ReleaseReply::Queued);
+    lab.run_again("k", worker).await;
+    assert_eq!(lab.stop("k", "node1.g", Some(worker)).await, StopReply::Stopping);
+    let record = lab.record("k").await.unwrap();
+    assert_eq!((record.plan.as_str(), record.tail.as_str()), ("plan", "|new|field"));
+}

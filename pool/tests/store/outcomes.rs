@@ -1,0 +1,134 @@
+//! Dispatches under a caller's own id, and the outcomes that nodes are told.
+
+use tenure_pool::id::Token;
+use tenure_pool::store::{
+    Cursors, DispatchItem, DispatchReply, ReleaseItem, ReleaseMode, ReleaseReply, StartedItem, StopReply,
+};
+
+use super::lab::{Kind, Lab, id, key, ms, node, release};
+
+scenarios! {
+    an_own_id_stands_for_one_key_and_one_payload,
+    an_own_id_is_used_once_in_a_batch,
+    the_first_outcome_stays,
+    an_outcome_is_kept_for_its_time,
+    a_stopped_job_has_an_outcome,
+    nodes_that_wait_are_told,
+    a_node_that_is_gone_is_not_told,
+}
+
+fn with_hash(lab: &Lab, name: &str, id_: &str, hash: &str) -> DispatchItem {
+    DispatchItem { hash: hash.to_owned(), ..lab.item(name, id_) }
+}
+
+async fn an_own_id_stands_for_one_key_and_one_payload(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let first = with_hash(&lab, "k", "node1.!order", "h");
+    assert_eq!(lab.dispatch_all(&[first]).await, [DispatchReply::Accepted]);
+    let before = lab.backend.dump().await;
+    let items = [
+        with_hash(&lab, "k", "node2.!order", "h"),
+        with_hash(&lab, "k", "node2.!order", "other"),
+        with_hash(&lab, "other", "node1.!order", "h"),
+    ];
+    let (accepted, conflict) = (DispatchReply::Accepted, DispatchReply::Conflict);
+    assert_eq!(lab.dispatch_all(&items).await, [accepted, conflict.clone(), conflict]);
+    assert_eq!(lab.backend.dump().await, before);
+    assert_eq!(lab.record("k").await.unwrap().id, id("node1.!order"));
+}
+
+async fn an_own_id_is_used_once_in_a_batch(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let items = [
+        with_hash(&lab, "k", "node1.!order", "h"),
+        with_hash(&lab, "k", "node2.!order", "h"),
+        with_hash(&lab, "other", "node1.!order", "h"),
+    ];
+    let (accepted, conflict) = (DispatchReply::Accepted, DispatchReply::Conflict);
+    assert_eq!(lab.dispatch_all(&items).await, [accepted.clone(), accepted, conflict]);
+    assert_eq!(lab.queued().await, 1);
+}
+
+async fn the_first_outcome_stays(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.!order", worker).await;
+    assert_eq!(lab.lookup("k", "node1.!order").await.outcome, None);
+    assert!(lab.started("k", worker).await);
+    assert_eq!(lab.lookup("k", "node1.!order").await.outcome.as_deref(), Some("ok"));
+    lab.release("k", worker, ReleaseMode::Delete).await;
+    let found = lab.lookup("k", "node1.!order").await;
+    assert_eq!((found.record, found.ended, found.outcome.as_deref()), (None, false, Some("ok")));
+    assert_eq!(lab.lookup("k", "node2.!order").await.outcome, None, "another dispatch");
+    assert_eq!(lab.dispatch("k", "node2.!order").await, DispatchReply::Outcome("ok".into()));
+}
+
+async fn an_outcome_is_kept_for_its_time(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("k", "node1.!order", worker).await;
+    let item = ReleaseItem { result: "e:no".into(), ..release("k", token, ReleaseMode::Delete) };
+    lab.release_item(worker, item).await;
+    let retention = u64::try_from(lab.settings.outcome_retention.as_millis()).unwrap();
+    lab.backend.advance(retention - 1).await;
+    lab.store().sweep(lab.inc, 10, false).await.unwrap();
+    assert_eq!(lab.dispatch("k", "node1.!order").await, DispatchReply::Outcome("e:no".into()));
+    lab.backend.advance(1).await;
+    lab.store().sweep(lab.inc, 10, false).await.unwrap();
+    let dump = lab.backend.dump().await;
+    assert!(dump.get("od").is_none() && dump.get("tb").is_none());
+    assert_eq!(lab.dispatch("k", "node1.!order").await, DispatchReply::Accepted);
+}
+
+async fn a_stopped_job_has_an_outcome(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.dispatch("k", "node1.!order").await;
+    assert_eq!(lab.stop("k", "node1.!order", None).await, StopReply::Deleted);
+    assert_eq!(lab.dispatch("k", "node1.!order").await, DispatchReply::Outcome("stopped".into()));
+}
+
+async fn outcomes_of(lab: &Lab, name: &str) -> Vec<(String, String)> {
+    let events = lab.store().node_events(&node(name), &Cursors::default(), 100, ms(0)).await.unwrap();
+    let outcomes = events.outcomes.into_iter().flat_map(|(_, outcomes)| outcomes);
+    outcomes.map(|(id, outcome)| (id.to_string(), outcome)).collect()
+}
+
+async fn nodes_that_wait_are_told(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    for name in ["node1", "node2"] {
+        lab.store().renew(lab.inc, Token(0), Some(&node(name)), &[worker]).await.unwrap();
+    }
+    let token = lab.run("k", "node1.g", worker).await;
+    let item = StartedItem { key: key("k"), token, tell: Some(node("node1")) };
+    for _ in 0..2 {
+        assert_eq!(lab.store().started(lab.inc, worker, std::slice::from_ref(&item)).await.unwrap(), [true]);
+    }
+    let told = ("node1.g".to_owned(), "ok".to_owned());
+    assert_eq!(outcomes_of(&lab, "node1").await, [told.clone(), told.clone()], "a hint may come twice");
+    let item = ReleaseItem {
+        tell: Some(node("node1")),
+        tell_stopper: Some(node("node2")),
+        result: "e:no".into(),
+        ..release("k", token, ReleaseMode::Delete)
+    };
+    assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Deleted);
+    let failed = ("node1.g".to_owned(), "e:no".to_owned());
+    assert_eq!(outcomes_of(&lab, "node1").await, [told.clone(), told, failed.clone()]);
+    assert_eq!(outcomes_of(&lab, "node2").await, [failed]);
+    let hints = [(id("node2.h"), "parked".to_owned()), (id("node1.h"), "ok".to_owned())];
+    lab.store().tell(&hints).await.unwrap();
+    assert_eq!(outcomes_of(&lab, "node2").await[1], ("node2.h".to_owned(), "parked".to_owned()));
+}
+
+async fn a_node_that_is_gone_is_not_told(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("k", "node9.g", worker).await;
+    let item = StartedItem { key: key("k"), token, tell: Some(node("node9")) };
+    assert_eq!(lab.store().started(lab.inc, worker, &[item]).await.unwrap(), [true]);
+    let item = ReleaseItem { tell: Some(node("node9")), ..release("k", token, ReleaseMode::Delete) };
+    assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Deleted);
+    lab.store().tell(&[(id("node9.g"), "ok".to_owned())]).await.unwrap();
+    assert!(lab.backend.dump().await.get("ns:node9").is_none());
+}

@@ -1,0 +1,248 @@
+//! What an owner does with its jobs: begin, started, and the list of them.
+
+use bytes::Bytes;
+use tenure_pool::id::{JobKey, Token, WorkerId};
+use tenure_pool::record::{Begun, JobState};
+use tenure_pool::store::{
+    BATCH_BYTES, BeginReply, DispatchItem, Refusal, ReleaseMode, ReleaseReply, ShutdownMode, StartedItem,
+    StopReply,
+};
+
+use super::lab::{Kind, Lab, key, node};
+
+scenarios! {
+    a_begun_job_is_the_workers,
+    begin_may_be_repeated,
+    begin_needs_the_worker_the_token_and_the_state,
+    a_fenced_worker_begins_nothing,
+    a_stopping_pool_begins_nothing,
+    a_full_answer_leaves_the_rest_untouched,
+    begin_says_that_notifications_wait,
+    finished_entries_are_deleted,
+    a_success_is_noted_once,
+    a_success_drops_partial_strikes,
+    only_the_owner_reports_success,
+    owned_jobs_come_in_pages,
+    an_index_is_no_truth,
+}
+
+async fn a_begun_job_is_the_workers(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.dispatch("k", "node1.g").await;
+    lab.route("k", worker).await;
+    lab.backend.advance(10).await;
+    let BeginReply::Begun { record, waiting, payload } = lab.begin("k", worker).await else {
+        panic!("refused")
+    };
+    assert_eq!((record.state, record.owner, record.attempts), (JobState::Running, Some(worker), 1));
+    assert_eq!((record.begun, record.since), (Begun::Begun, lab.backend.now()));
+    assert_eq!((waiting, &*payload), (false, &b"payload"[..]));
+    assert_eq!(lab.record("k").await, Some(record));
+    assert_eq!((lab.score("q", "k").await, lab.queued().await), (None, 0));
+}
+
+async fn begin_may_be_repeated(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.dispatch("k", "node1.g").await;
+    lab.route("k", worker).await;
+    let jobs = [(key("k"), lab.token("k").await), (key("k"), lab.token("k").await)];
+    let first = lab.store().begin(lab.inc, worker, &[], &jobs).await.unwrap();
+    assert_eq!(first[0], first[1]);
+    let before = lab.backend.dump().await;
+    lab.backend.advance(10).await;
+    assert_eq!(lab.store().begin(lab.inc, worker, &[], &jobs).await.unwrap(), first);
+    assert_eq!(lab.backend.dump().await, before);
+}
+
+async fn begin_needs_the_worker_the_token_and_the_state(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (worker, other) = (lab.worker().await, lab.worker().await);
+    for name in ["a", "queued", "stopping"] {
+        lab.dispatch(name, &format!("node1.{name}")).await;
+    }
+    lab.route("a", worker).await;
+    lab.run_again("stopping", worker).await;
+    assert_eq!(lab.stop("stopping", "node1.stopping", Some(worker)).await, StopReply::Stopping);
+    let token = lab.token("a").await;
+    let before = lab.backend.dump().await;
+    let jobs = [
+        (key("a"), Token(token.0 - 1)),
+        (key("a"), Token(token.0 + 1)),
+        (key("queued"), Token(0)),
+        (key("stopping"), lab.token("stopping").await),
+        (key("absent"), token),
+    ];
+    let replies = lab.store().begin(lab.inc, worker, &[], &jobs).await.unwrap();
+    assert_eq!(replies, vec![BeginReply::Refused; 5]);
+    let replies = lab.store().begin(lab.inc, other, &[], &[(key("a"), token)]).await.unwrap();
+    assert_eq!(replies, [BeginReply::Refused]);
+    assert_eq!(lab.backend.dump().await, before);
+}
+
+async fn a_fenced_worker_begins_nothing(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.dispatch("k", "node1.g").await;
+    lab.route("k", worker).await;
+    let jobs = [(key("k"), lab.token("k").await)];
+    lab.store().expire(lab.inc, worker, None).await.unwrap();
+    assert_eq!(lab.refused(lab.store().begin(lab.inc, worker, &[], &jobs)).await, Refusal::Fenced);
+}
+
+async fn a_stopping_pool_begins_nothing(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.dispatch("k", "node1.g").await;
+    lab.route("k", worker).await;
+    let jobs = [(key("k"), lab.token("k").await)];
+    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
+    assert_eq!(lab.refused(lab.store().begin(lab.inc, worker, &[], &jobs)).await, Refusal::ShuttingDown);
+}
+
+async fn a_full_answer_leaves_the_rest_untouched(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let names = ["a", "b", "c", "d"];
+    for name in names {
+        let payload = Bytes::from(vec![b'x'; BATCH_BYTES / 2]);
+        lab.dispatch_all(&[DispatchItem { payload, ..lab.item(name, &format!("node1.{name}")) }]).await;
+    }
+    lab.route_all(&names, Some(worker)).await;
+    let token = lab.token("a").await;
+    let mut jobs: Vec<_> = names.iter().map(|name| (key(name), token)).collect();
+    jobs.push((key("absent"), token));
+    let replies = lab.store().begin(lab.inc, worker, &[], &jobs).await.unwrap();
+    assert!(replies[..3].iter().all(|reply| matches!(reply, BeginReply::Begun { .. })), "a MiB and a half");
+    assert_eq!(replies[3..], [BeginReply::Full, BeginReply::Refused]);
+    assert_eq!(lab.record("d").await.unwrap().state, JobState::Assigned);
+    assert!(matches!(lab.begin("d", worker).await, BeginReply::Begun { .. }));
+}
+
+async fn begin_says_that_notifications_wait(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.dispatch("a", "node1.a").await;
+    lab.dispatch("b", "node1.b").await;
+    lab.notify("a", None, "hello").await;
+    lab.route_all(&["a", "b"], Some(worker)).await;
+    assert!(matches!(lab.begin("a", worker).await, BeginReply::Begun { waiting: true, .. }));
+    assert!(matches!(lab.begin("b", worker).await, BeginReply::Begun { waiting: false, .. }));
+}
+
+async fn finished_entries_are_deleted(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    for name in ["a", "b", "c"] {
+        lab.dispatch(name, &format!("node1.{name}")).await;
+        lab.route(name, worker).await;
+    }
+    let oldest = async || lab.store().oldest_worker_event(worker).await.unwrap();
+    let first = oldest().await.unwrap();
+    lab.store().begin(lab.inc, worker, &[first], &[(key("a"), lab.token("a").await)]).await.unwrap();
+    let second = oldest().await.unwrap();
+    assert!(second > first);
+    lab.store().release(lab.inc, worker, &[second], &[]).await.unwrap();
+    let third = oldest().await.unwrap();
+    assert!(third > second);
+    lab.store().take(lab.inc, worker, &[third], &[]).await.unwrap();
+    assert_eq!(oldest().await, None);
+    assert_eq!(lab.record("b").await.unwrap().state, JobState::Assigned, "the entry is no truth");
+}
+
+async fn a_success_is_noted_once(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.g", worker).await;
+    assert!(lab.started("k", worker).await);
+    assert_eq!(lab.record("k").await.unwrap().begun, Begun::Started);
+    let before = lab.backend.dump().await;
+    assert!(lab.started("k", worker).await);
+    assert_eq!(lab.backend.dump().await, before);
+    lab.release("k", worker, ReleaseMode::HandOff).await;
+    lab.run_again("k", worker).await;
+    assert_eq!(lab.record("k").await.unwrap().begun, Begun::Started, "it stays started");
+}
+
+async fn a_success_drops_partial_strikes(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.g", worker).await;
+    for _ in 0..4 {
+        lab.release("k", worker, ReleaseMode::Refuse).await;
+        lab.run_again("k", worker).await;
+    }
+    assert_eq!(lab.record("k").await.unwrap().mix, 4);
+    assert!(lab.started("k", worker).await);
+    assert_eq!(lab.record("k").await.unwrap().mix, 3, "three strikes chose this worker");
+}
+
+async fn only_the_owner_reports_success(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (worker, other) = (lab.worker().await, lab.worker().await);
+    let token = lab.run("k", "node1.g", worker).await;
+    lab.dispatch("assigned", "node1.a").await;
+    lab.route("assigned", worker).await;
+    let before = lab.backend.dump().await;
+    let item = |name, token| StartedItem { key: key(name), token, tell: None };
+    let items =
+        [item("k", Token(token.0 + 1)), item("absent", token), item("assigned", lab.token("assigned").await)];
+    assert_eq!(lab.store().started(lab.inc, worker, &items).await.unwrap(), [false; 3]);
+    assert_eq!(lab.store().started(lab.inc, other, &[item("k", token)]).await.unwrap(), [false]);
+    assert_eq!(lab.backend.dump().await, before);
+    assert_eq!(lab.stop("k", "node1.g", Some(worker)).await, StopReply::Stopping);
+    assert!(lab.started("k", worker).await, "a stopping job has started all the same");
+    assert_eq!(lab.record("k").await.unwrap().state, JobState::Stopping);
+}
+
+async fn owned_jobs_come_in_pages(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    // One worker's number is the beginning of the other's, and keys look like parts of index entries.
+    let (worker, other) = (WorkerId(5), WorkerId(55));
+    let keys: [&[u8]; 6] = [b"\x00", b":", b";", b"5:5", b"|", b"\xff\xff"];
+    for (at, bytes) in keys.into_iter().enumerate() {
+        let item =
+            DispatchItem { key: JobKey::try_from(bytes).unwrap(), ..lab.item("k", &format!("node1.g{at}")) };
+        lab.dispatch_all(&[item]).await;
+    }
+    lab.dispatch("others", "node1.o").await;
+    let mut jobs: Vec<_> = keys.map(|bytes| (JobKey::try_from(bytes).unwrap(), Some(worker))).into();
+    jobs.push((key("others"), Some(other)));
+    lab.store().route(lab.inc, lab.revision().await, &[], &jobs).await.unwrap();
+    let mut found = Vec::new();
+    let mut after = None;
+    let mut pages = 0;
+    loop {
+        let page = lab.store().owned(lab.inc, worker, after.as_ref(), 2).await.unwrap();
+        pages += 1;
+        found
+            .extend(page.jobs.into_iter().map(|(key, record)| (key, record.and_then(|record| record.owner))));
+        match page.next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    jobs.pop();
+    jobs.sort();
+    assert_eq!(found, jobs);
+    assert!(pages <= 4);
+    let page = lab.store().owned(lab.inc, other, None, 10).await.unwrap();
+    assert_eq!((page.next, page.jobs.len()), (None, 1));
+}
+
+async fn an_index_is_no_truth(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (worker, other) = (lab.worker().await, lab.worker().await);
+    lab.run("k", "node1.g", other).await;
+    lab.backend.write_index(worker, &key("ghost")).await;
+    lab.backend.write_index(worker, &key("k")).await;
+    let page = lab.store().owned(lab.inc, worker, None, 10).await.unwrap();
+    assert_eq!(page.jobs[0], (key("ghost"), None));
+    assert_eq!(page.jobs[1].1.as_ref().unwrap().owner, Some(other));
+    lab.store().expire(lab.inc, worker, None).await.unwrap();
+    assert_eq!(lab.store().reap(lab.inc, worker, 10).await.unwrap().count, 2);
+    assert_eq!(lab.store().owned(lab.inc, worker, None, 10).await.unwrap().jobs, []);
+    assert_eq!(lab.record("k").await.unwrap().owner, Some(other), "it is still the other's");
+    assert_eq!(lab.release("k", other, ReleaseMode::Delete).await, ReleaseReply::Deleted);
+}

@@ -1,0 +1,160 @@
+//! Requests to end jobs.
+
+use tenure_pool::id::WorkerId;
+use tenure_pool::record::JobState;
+use tenure_pool::settings::Settings;
+use tenure_pool::store::{
+    BeginReply, Cursors, DispatchReply, NotifyReply, ReleaseMode, ReleaseReply, StopReply, WorkerEvent,
+};
+
+use super::lab::{Kind, Lab, key, ms, node, stop};
+
+scenarios! {
+    what_nobody_runs_is_deleted_at_once,
+    a_running_jobs_owner_is_told,
+    a_wrong_guess_changes_nothing,
+    a_second_stop_says_nothing_new,
+    the_sweeper_says_it_again,
+    a_stop_never_ends_a_successor,
+    a_batch_tells_each_owner_once,
+    a_dead_owners_stopping_job_ends,
+}
+
+async fn stops(lab: &Lab, worker: WorkerId) -> Vec<WorkerEvent> {
+    let cursors = Cursors { workers: [(worker, Cursors::default().node)].into(), ..Cursors::default() };
+    let events = lab.store().node_events(&node("node1"), &cursors, 100, ms(0)).await.unwrap().workers;
+    let events = events.into_iter().map(|(_, _, event)| event);
+    events.filter(|event| matches!(event, WorkerEvent::Stop { .. })).collect()
+}
+
+async fn what_nobody_runs_is_deleted_at_once(kind: Kind) {
+    let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
+    let worker = lab.worker().await;
+    for name in ["queued", "assigned", "parked"] {
+        lab.dispatch(name, &format!("node1.{name}")).await;
+    }
+    lab.route("assigned", worker).await;
+    let token = lab.token("assigned").await;
+    lab.run_again("parked", worker).await;
+    assert_eq!(lab.release("parked", worker, ReleaseMode::Fail).await, ReleaseReply::Parked);
+    lab.notify("queued", None, "body").await;
+    for name in ["queued", "assigned", "parked"] {
+        let id = format!("node1.{name}");
+        assert_eq!(lab.stop(name, &id, None).await, StopReply::Deleted);
+        assert_eq!(lab.stop(name, &id, None).await, StopReply::Ended);
+        assert_eq!(lab.dispatch(name, &id).await, DispatchReply::Ended);
+    }
+    let begun = lab.store().begin(lab.inc, worker, &[], &[(key("assigned"), token)]).await.unwrap();
+    assert_eq!(begun, [BeginReply::Refused]);
+    let dump = lab.backend.dump().await;
+    for name in ["jo", "jp", "q", "bw", "pk", "je", "jn"] {
+        assert!(dump.get(name).is_none(), "{name}");
+    }
+    assert_eq!(lab.queued().await, 0);
+    assert_eq!(lab.stop("queued", "node1.never", None).await, StopReply::Absent);
+}
+
+async fn a_running_jobs_owner_is_told(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("k", "node1.g", worker).await;
+    let (store, inc) = (lab.store(), lab.inc);
+    let items = [stop("k", "node1.g", Some(worker))];
+    let replies = store.stop(inc, false, Some(&node("node9")), &items).await.unwrap();
+    assert_eq!(replies, [StopReply::Stopping]);
+    assert_eq!(lab.record("k").await.unwrap().state, JobState::Stopping);
+    assert_eq!(lab.score("q", "k").await, Some(lab.backend.now() + 2_000));
+    let told = WorkerEvent::Stop { waiting: Some(node("node9")), jobs: vec![(key("k"), token)] };
+    assert_eq!(stops(&lab, worker).await, [told]);
+    assert_eq!(lab.notify("k", Some(worker), "body").await, NotifyReply::Absent);
+    assert_eq!(lab.dispatch("k", "node1.h").await, DispatchReply::Exists);
+}
+
+async fn a_wrong_guess_changes_nothing(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (worker, other) = (lab.worker().await, lab.worker().await);
+    lab.run("k", "node1.g", worker).await;
+    let before = lab.backend.dump().await;
+    for guess in [None, Some(other)] {
+        assert_eq!(lab.stop("k", "node1.g", guess).await, StopReply::Owner(Some(worker)));
+    }
+    assert_eq!(lab.backend.dump().await, before);
+}
+
+async fn a_second_stop_says_nothing_new(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.g", worker).await;
+    lab.stop("k", "node1.g", Some(worker)).await;
+    let before = lab.backend.dump().await;
+    lab.backend.advance(10).await;
+    assert_eq!(lab.stop("k", "node1.g", Some(worker)).await, StopReply::Stopping);
+    assert_eq!(lab.backend.dump().await, before);
+}
+
+async fn the_sweeper_says_it_again(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.g", worker).await;
+    lab.stop("k", "node1.g", Some(worker)).await;
+    lab.backend.advance(2_000).await;
+    let swept = lab.store().sweep(lab.inc, 10, false).await.unwrap();
+    let (name, id, owner) = swept.stops[0].clone();
+    assert_eq!((swept.stops.len(), &name, owner), (1, &key("k"), worker));
+    lab.backend.advance(10).await;
+    let item = tenure_pool::store::StopItem { key: name, id, guess: Some(owner) };
+    let replies = lab.store().stop(lab.inc, true, None, &[item.clone(), item]).await.unwrap();
+    assert_eq!(replies, [StopReply::Stopping; 2]);
+    assert_eq!(stops(&lab, worker).await.len(), 2, "once more, not twice");
+    assert_eq!(lab.score("q", "k").await, Some(lab.backend.now() + 2_000));
+}
+
+async fn a_stop_never_ends_a_successor(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.first", worker).await;
+    lab.release("k", worker, ReleaseMode::Delete).await;
+    lab.run("k", "node1.second", worker).await;
+    let before = lab.backend.dump().await;
+    assert_eq!(lab.stop("k", "node1.first", Some(worker)).await, StopReply::Ended);
+    assert_eq!(lab.stop("k", "node1.third", Some(worker)).await, StopReply::Absent);
+    assert_eq!(lab.backend.dump().await, before);
+}
+
+async fn a_batch_tells_each_owner_once(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (worker, other) = (lab.worker().await, lab.worker().await);
+    for (name, owner) in [("a", worker), ("b", other), ("c", worker)] {
+        lab.run(name, &format!("node1.{name}"), owner).await;
+    }
+    lab.dispatch("queued", "node1.q").await;
+    let items = [
+        stop("a", "node1.a", Some(worker)),
+        stop("b", "node1.b", Some(other)),
+        stop("c", "node1.c", Some(worker)),
+        stop("a", "node1.a", Some(worker)),
+        stop("a", "node1.other", Some(worker)),
+        stop("queued", "node1.q", None),
+        stop("queued", "node1.q", None),
+    ];
+    let replies = lab.stop_all(&items).await;
+    let (stopping, absent) = (StopReply::Stopping, StopReply::Absent);
+    let expected = [stopping, stopping, stopping, stopping, absent, StopReply::Deleted, StopReply::Ended];
+    assert_eq!(replies, expected);
+    let told = stops(&lab, worker).await;
+    let jobs = vec![(key("a"), lab.token("a").await), (key("c"), lab.token("c").await)];
+    assert_eq!(told, [WorkerEvent::Stop { waiting: None, jobs }]);
+    assert_eq!(stops(&lab, other).await.len(), 1);
+}
+
+async fn a_dead_owners_stopping_job_ends(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.g", worker).await;
+    lab.stop("k", "node1.g", Some(worker)).await;
+    lab.store().expire(lab.inc, worker, None).await.unwrap();
+    let reaped = lab.store().reap(lab.inc, worker, 10).await.unwrap();
+    assert_eq!(reaped.outcomes, [(super::lab::id("node1.g"), "stopped".to_owned())]);
+    assert_eq!(lab.record("k").await, None);
+    assert!(lab.starts().await.is_empty());
+}

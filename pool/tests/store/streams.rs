@@ -1,0 +1,181 @@
+//! Reading: start events by many consumers, a node's own streams, and what becomes of a read that waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_pool::id::{Token, WorkerId};
+use tenure_pool::store::{Cursors, DispatchReply, RouteReply, WorkerEvent};
+use tenure_streaming::EntryId;
+
+use super::lab::{Kind, Lab, id, key, ms, node};
+
+const LONG: Duration = Duration::from_secs(60);
+
+scenarios! {
+    consumers_share_the_start_events,
+    what_a_consumer_left_is_claimed,
+    a_lost_group_is_restored_from_the_beginning,
+    a_consumer_that_holds_events_is_not_forgotten,
+    a_read_waits_for_a_start_event,
+    a_read_ends_when_the_pool_does,
+    a_nodes_events_come_in_order_from_its_cursors,
+    a_read_waits_for_a_nodes_events,
+    a_dropped_read_does_not_hold_up_the_next,
+    a_read_that_finds_nothing_ends_in_time,
+}
+
+async fn consumers_share_the_start_events(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    for name in ["a", "b", "c"] {
+        lab.dispatch(name, &format!("node1.{name}")).await;
+    }
+    let read = async |name, max| lab.store().pool_events(&node(name), max, ms(0)).await.unwrap().unwrap();
+    let (first, second) = (read("n1", 2).await, read("n2", 2).await);
+    assert_eq!((first.len(), second.len()), (2, 1));
+    assert!(first[0].entry < first[1].entry && first[1].entry < second[0].entry);
+    assert!(read("n1", 2).await.is_empty());
+}
+
+async fn what_a_consumer_left_is_claimed(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    for name in ["a", "b", "c"] {
+        lab.dispatch(name, &format!("node1.{name}")).await;
+    }
+    let read = lab.store().pool_events(&node("gone"), 10, ms(0)).await.unwrap().unwrap();
+    let claim = async |idle, max| lab.store().claim_events(&node("heir"), idle, max).await.unwrap().unwrap();
+    assert!(claim(LONG, 10).await.is_empty(), "they were read just now");
+    assert_eq!(claim(ms(0), 2).await, read[..2]);
+    assert_eq!(lab.field("ps.r", "heir").await.as_deref(), Some("2"));
+    assert_eq!(claim(ms(0), 10).await, read);
+    let entries: Vec<_> = read.iter().map(|event| event.entry).collect();
+    lab.store().route(lab.inc, lab.revision().await, &entries, &[]).await.unwrap();
+    assert!(claim(ms(0), 10).await.is_empty());
+}
+
+async fn a_lost_group_is_restored_from_the_beginning(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.dispatch("a", "node1.a").await;
+    lab.dispatch("b", "node1.b").await;
+    let read = lab.starts().await;
+    lab.store().route(lab.inc, lab.revision().await, &[read[0].0], &[]).await.unwrap();
+    lab.backend.destroy_group().await;
+    assert_eq!(lab.store().pool_events(&node("n1"), 10, ms(0)).await.unwrap(), None);
+    assert_eq!(lab.store().claim_events(&node("n1"), ms(0), 10).await.unwrap(), None);
+    lab.store().prune_consumers(lab.inc, ms(0)).await.unwrap();
+    lab.store().restore_group(lab.inc).await.unwrap();
+    assert_eq!(lab.starts().await, read[1..], "handled entries are gone");
+    lab.store().restore_group(lab.inc).await.unwrap();
+    assert!(lab.starts().await.is_empty(), "a group that is there stays as it is");
+}
+
+async fn a_consumer_that_holds_events_is_not_forgotten(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.dispatch("a", "node1.a").await;
+    assert_eq!(lab.store().pool_events(&node("holds"), 1, ms(0)).await.unwrap().unwrap().len(), 1);
+    assert!(lab.store().pool_events(&node("idle"), 1, ms(0)).await.unwrap().unwrap().is_empty());
+    lab.store().prune_consumers(lab.inc, ms(0)).await.unwrap();
+    assert_eq!(lab.field("ps.r", "holds").await.as_deref(), Some("1"));
+    assert_eq!(lab.store().claim_events(&node("heir"), ms(0), 10).await.unwrap().unwrap().len(), 1);
+}
+
+async fn a_read_waits_for_a_start_event(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let store = Arc::clone(&lab.backend.store);
+    let reader = tokio::spawn(async move { store.pool_events(&node("n1"), 10, LONG).await });
+    tokio::task::yield_now().await;
+    assert_eq!(lab.dispatch("k", "node1.g").await, DispatchReply::Accepted);
+    let events = reader.await.unwrap().unwrap().unwrap();
+    assert_eq!(events[0].jobs, [(key("k"), 0)]);
+}
+
+async fn a_read_ends_when_the_pool_does(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let store = Arc::clone(&lab.backend.store);
+    let reader = tokio::spawn(async move { store.pool_events(&node("n1"), 10, LONG).await });
+    tokio::task::yield_now().await;
+    let drop_queued = tenure_pool::store::ShutdownMode::DropQueued;
+    lab.store().shutdown(lab.inc, &node("n1"), drop_queued).await.unwrap();
+    lab.store().cleanup(lab.inc, LONG).await.unwrap();
+    assert_eq!(reader.await.unwrap().unwrap(), None);
+}
+
+fn cursors(workers: &[(WorkerId, EntryId)]) -> Cursors {
+    Cursors { workers: workers.iter().copied().collect(), ..Cursors::default() }
+}
+
+async fn a_nodes_events_come_in_order_from_its_cursors(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (first, second) = (lab.worker().await, lab.worker().await);
+    let start = Cursors::default().node;
+    for (name, worker) in [("a", first), ("b", second), ("c", first), ("d", first)] {
+        lab.dispatch(name, &format!("node1.{name}")).await;
+        lab.route(name, worker).await;
+    }
+    let read = async |cursors: &Cursors, max| {
+        let events = lab.store().node_events(&node("node1"), cursors, max, ms(0)).await.unwrap();
+        events.workers
+    };
+    let keys = |events: &[(WorkerId, EntryId, WorkerEvent)]| -> Vec<_> {
+        let keys = events.iter().flat_map(|(worker, _, event)| match event {
+            WorkerEvent::Start { keys, .. } => keys.iter().map(|key| (*worker, key.to_string())).collect(),
+            _ => Vec::new(),
+        });
+        keys.collect()
+    };
+    let of = |worker, name: &str| (worker, name.to_owned());
+    let all = read(&cursors(&[(first, start), (second, start)]), 100).await;
+    assert_eq!(keys(&all), [of(first, "a"), of(first, "c"), of(first, "d"), of(second, "b")]);
+    let page = read(&cursors(&[(first, start), (second, start)]), 1).await;
+    assert_eq!(keys(&page), [of(first, "a"), of(second, "b")], "so many of each stream");
+    let rest = read(&cursors(&[(first, all[1].1)]), 100).await;
+    assert_eq!(keys(&rest), [of(first, "d")]);
+    assert_eq!(lab.store().oldest_worker_event(first).await.unwrap(), Some(all[0].1));
+    assert_eq!(lab.store().oldest_worker_event(WorkerId(5)).await.unwrap(), None);
+    assert!(read(&cursors(&[(WorkerId(5), start)]), 100).await.is_empty());
+}
+
+async fn a_read_waits_for_a_nodes_events(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.store().renew(lab.inc, Token(0), Some(&node("node1")), &[worker]).await.unwrap();
+    let opened =
+        lab.store().node_events(&node("node1"), &Cursors::default(), 10, ms(0)).await.unwrap().outcomes;
+    let last = opened.last().map_or(Cursors::default().node, |(entry, _)| *entry);
+    let waiting = Cursors { node: last, ..cursors(&[(worker, Cursors::default().node)]) };
+    let read = |cursors: Cursors| {
+        let store = Arc::clone(&lab.backend.store);
+        tokio::spawn(async move { store.node_events(&node("node1"), &cursors, 10, LONG).await.unwrap() })
+    };
+    let reader = read(waiting.clone());
+    tokio::task::yield_now().await;
+    lab.dispatch("k", "node1.g").await;
+    assert_eq!(lab.route("k", worker).await, RouteReply::Routed);
+    let events = reader.await.unwrap();
+    assert_eq!((events.workers.len(), events.outcomes.len()), (1, 0));
+    let reader = read(Cursors { node: last, ..cursors(&[(worker, events.workers[0].1)]) });
+    tokio::task::yield_now().await;
+    lab.store().tell(&[(id("node1.g"), "ok".to_owned())]).await.unwrap();
+    let events = reader.await.unwrap();
+    assert_eq!((events.workers.len(), events.outcomes.len()), (0, 1));
+    assert_eq!(events.outcomes[0].1, [(id("node1.g"), "ok".to_owned())]);
+}
+
+async fn a_dropped_read_does_not_hold_up_the_next(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let (name, all) = (node("node1"), cursors(&[(worker, Cursors::default().node)]));
+    let read = lab.store().node_events(&name, &all, 10, LONG);
+    assert!(tokio::time::timeout(ms(20), read).await.is_err(), "nothing is there yet");
+    lab.dispatch("k", "node1.g").await;
+    lab.route("k", worker).await;
+    let read = lab.store().node_events(&name, &all, 10, LONG);
+    let events = tokio::time::timeout(LONG / 4, read).await.expect("the dropped read blocks").unwrap();
+    assert_eq!(events.workers.len(), 1);
+}
+
+async fn a_read_that_finds_nothing_ends_in_time(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    assert_eq!(lab.store().pool_events(&node("n1"), 10, ms(20)).await.unwrap(), Some(Vec::new()));
+    let events = lab.store().node_events(&node("n1"), &Cursors::default(), 10, ms(20)).await.unwrap();
+    assert!(events.workers.is_empty() && events.outcomes.is_empty());
+}
