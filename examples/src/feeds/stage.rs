@@ -73,7 +73,7 @@ enum Ground {
 
 /// Keeps the feed server running.
 enum Feed {
-    Process { _child: ChildProcess },
+    Process { _child: Box<ChildProcess> },
     Task { _server: FeedServer },
 }
 
@@ -102,13 +102,14 @@ impl Stage {
         let endpoint = Endpoint::from_env()?;
         let client = Client::open(endpoint.url())?;
         let (child, line) = ChildProcess::start("feed server", ["server".into()], &[]).await?;
+        let feed = Feed::Process { _child: Box::new(child) };
         let address = line.parse().map_err(|_| StageError::FeedAddress(line))?;
         // Of its own: the Redis may be somebody's, and other stories may run on it.
         let plan = plan(format!("feeds-{:08x}", rand::random::<u32>()), address, timings);
         let fleet = Fleet::of_processes(plan.clone(), endpoint.url().to_owned());
         let keys = Box::new(Keyspace::new(client.clone(), &plan.pool));
         let ground = Ground::Redis { keys, _endpoint: endpoint };
-        Self::open(plan, ground, client.into(), Feed::Process { _child: child }, fleet).await
+        Self::open(plan, ground, client.into(), feed, fleet).await
     }
 
     /// No Redis: feed server and nodes are tasks of this process.
@@ -150,7 +151,7 @@ impl Stage {
         let mut view = View { stats: self.control.stats().await?, ..View::default() };
         let workers = self.node.workers();
         for worker in &workers {
-            let crew: &mut Crew = view.nodes.entry(worker.node.to_string()).or_default();
+            let crew: &mut Crew = view.nodes.entry(worker.node.clone()).or_default();
             if worker.state == MemberState::Up && worker.slot.is_some() {
                 crew.up += 1;
             } else {
@@ -162,7 +163,7 @@ impl Stage {
             let assignment = Assignment {
                 running: job.state == JobState::Running,
                 token: job.token.0,
-                node: owner.map(|worker| worker.node.to_string()),
+                node: owner.map(|worker| worker.node.clone()),
             };
             view.jobs.insert(String::from_utf8_lossy(job.key.as_bytes()).into_owned(), assignment);
         }
