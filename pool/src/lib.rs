@@ -1,4 +1,4 @@
-//! Dedicated-worker pool on Redis: every job key has one worker, and moves safely.
+#![doc = include_str!("../README.md")]
 
 mod builder;
 mod core;
