@@ -2,6 +2,7 @@
 #
 #   make demo   the main job: one live feed per tenant   STORE=redis|memory   TENANTS=path.csv
 #   make test   every test, documentation included
+#   make bench  how fast the pool is, beside the floor of the same minute
 #   make ci     what a change has to pass
 #
 # REDIS_URL, when set, is the Redis of `make demo`. The tests always start private servers.
@@ -13,7 +14,7 @@ TENANTS ?=
 with_redis = REDIS_SERVER_BIN="$$(scripts/redis-server --path)" && export REDIS_SERVER_BIN
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test ci
+.PHONY: help demo test bench ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -25,6 +26,9 @@ demo:
 
 test:
 	@$(with_redis) && cargo test --workspace
+
+bench:
+	@$(with_redis) && cargo run --release -p tenure-bench -- dispatch
 
 ci:
 	@.ci/run
