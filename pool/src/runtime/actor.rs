@@ -81,7 +81,7 @@ pub(crate) async fn run(
     loop {
         let order = tokio::select! {
             biased;
-            ended = ended(&mut body) => return say(HandlerEvent::Ended(ended)),
+            ended = ended(&mut body) => return say(end(&job, &*handler, &mailbox, ended).await),
             order = mailbox.next() => order,
         };
         match order {
@@ -89,7 +89,7 @@ pub(crate) async fn run(
                 for note in bodies {
                     let delivery = AssertUnwindSafe(handler.notify(&job, note)).catch_unwind();
                     match beside(&mut body, delivery).await {
-                        (Some(ended), _) => return say(HandlerEvent::Ended(ended)),
+                        (Some(ended), _) => return say(end(&job, &*handler, &mailbox, ended).await),
                         (None, Ok(Ok(()))) => {}
                         (None, Ok(Err(error))) => {
                             tracing::warn!(key = %job.key(), error = %chain(&*error), "a notification was refused");
@@ -106,13 +106,29 @@ pub(crate) async fn run(
                     Some(future) => future.await,
                     None => Ok(()),
                 };
-                let stopped = match AssertUnwindSafe(handler.stop(&job, why)).catch_unwind().await {
-                    Ok(result) => result.map_err(|error| chain(&*error)),
-                    Err(panic) => Err(panicked(&*panic)),
-                };
-                return say(HandlerEvent::Stopped(own.and(stopped)));
+                return say(HandlerEvent::Stopped(own.and(stop(&job, &*handler, why).await)));
             }
         }
+    }
+}
+
+/// What the end of the body means. One whose cancellation has fired was asked to end: the order that says why is
+/// on its way, and the job is not at its own end.
+async fn end(job: &Job, handler: &dyn AnyHandler, mailbox: &Mailbox, ended: Outcome) -> HandlerEvent {
+    if !job.cancellation().is_cancelled() {
+        return HandlerEvent::Ended(ended);
+    }
+    loop {
+        if let Order::Stop(why) = mailbox.next().await {
+            return HandlerEvent::Stopped(ended.and(stop(job, handler, why).await));
+        }
+    }
+}
+
+async fn stop(job: &Job, handler: &dyn AnyHandler, why: StopReason) -> Outcome {
+    match AssertUnwindSafe(handler.stop(job, why)).catch_unwind().await {
+        Ok(result) => result.map_err(|error| chain(&*error)),
+        Err(panic) => Err(panicked(&*panic)),
     }
 }
 
