@@ -79,6 +79,9 @@ pub(crate) async fn run(
     };
     say(HandlerEvent::Started);
     loop {
+        // What was said has woken the driver, perhaps to run next on this thread, where nobody can take it over:
+        // a handler that blocks its thread must not keep the driver with it.
+        tokio::task::yield_now().await;
         let order = tokio::select! {
             biased;
             ended = ended(&mut body) => return say(end(&job, &*handler, &mailbox, ended).await),
