@@ -1,0 +1,69 @@
+//! Nodes that vanish: their jobs, and no others, run elsewhere when their leases are over.
+
+use std::time::Duration;
+
+use tenure_testing::eventually;
+
+use crate::world::{PATIENCE, World, held_by, moved, on_both_stores, workers_on};
+
+on_both_stores!(
+    a_vanished_nodes_jobs_move_and_return_with_it,
+    a_job_stopped_just_before_a_crash_stays_stopped
+);
+
+const TTL: Duration = Duration::from_secs(2);
+
+async fn a_vanished_nodes_jobs_move_and_return_with_it(world: World) {
+    let world = world.with_ttl(TTL);
+    let (b, a) = (world.node_with("b", 2).await, world.node_with("a", 2).await);
+    let _c = world.node_with("c", 1).await;
+    let keys = world.dispatch(&b, 100).await;
+    let before = world.placed(&b, &keys).await;
+    let mut lost: Vec<_> = a.workers().into_iter().filter(|worker| worker.node == "a").collect();
+    let ids = workers_on(&a);
+    a.abandon();
+    a.closed().await;
+    eventually(PATIENCE, "the dead workers to be expired", async || b.workers().len() == 3).await;
+    let between = world.placed(&b, &keys).await;
+    let orphans = held_by(&before, &ids);
+    assert!(!orphans.is_empty());
+    assert_eq!(moved(&before, &between), orphans);
+    for (key, starts) in world.recorder.starts() {
+        assert_eq!(starts, if orphans.contains(&key) { 2 } else { 1 }, "{key}");
+    }
+
+    let again = world.node_with("a", 2).await;
+    let after = world.placed(&b, &keys).await;
+    let mut taken: Vec<_> = again.workers().into_iter().filter(|worker| worker.node == "a").collect();
+    let slots = |workers: &mut Vec<tenure_pool::WorkerInfo>| {
+        let mut slots: Vec<_> = workers.iter().map(|worker| worker.slot).collect();
+        slots.sort();
+        slots
+    };
+    assert_eq!(slots(&mut taken), slots(&mut lost));
+    assert_eq!(moved(&between, &after), orphans);
+    assert_eq!(held_by(&after, &workers_on(&again)), orphans);
+    for (key, starts) in world.recorder.starts() {
+        // Its workers come back one after the other: the first may hold what belongs to the second for a moment.
+        assert!(if orphans.contains(&key) { (3..=4).contains(&starts) } else { starts == 1 }, "{key}: {starts}");
+    }
+    world.assert_clean();
+}
+
+async fn a_job_stopped_just_before_a_crash_stays_stopped(world: World) {
+    let world = world.with_ttl(TTL);
+    let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
+    world.dispatch(&a, 10).await;
+    for i in 0..5 {
+        let key = format!("job-{i}");
+        world.stop(&b, &key).await;
+        world.history().stop_acknowledged(&key);
+    }
+    a.abandon();
+    a.closed().await;
+    world.add_worker(&b).await;
+    eventually(PATIENCE, "what was not stopped to run again", async || world.recorder.running().len() == 5)
+        .await;
+    eventually(PATIENCE, "the stopped jobs to be gone", async || b.jobs().await.unwrap().len() == 5).await;
+    world.assert_clean();
+}

@@ -1,0 +1,213 @@
+//! Handlers that hang, panic, refuse, block or will not end: each hurts its own key, and nothing else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tenure_pool::id::JobKey;
+use tenure_pool::{DispatchError, JobState, Node, NodeBuilder, Settings};
+use tenure_testing::eventually;
+
+use crate::recorder::Act;
+use crate::world::{PATIENCE, SHORT, World, on_both_stores};
+
+on_both_stores!(
+    a_start_that_hangs_delays_no_other_key,
+    a_stop_that_hangs_delays_no_other_key,
+    a_start_that_panics_is_reported_and_its_worker_lives,
+    a_start_that_fails_is_reported_and_its_key_is_free,
+    a_notification_that_panics_costs_only_itself,
+    a_refused_job_goes_to_the_next_worker_with_its_payload,
+    a_refused_job_is_tried_again_by_its_only_worker,
+    a_job_that_ends_by_itself_is_gone,
+    a_handler_that_blocks_its_thread_hurts_only_its_key,
+    a_handler_that_will_not_end_keeps_its_job_and_its_worker,
+);
+
+/// Lets a blocked thread go when the scenario is over, however it ends.
+struct Release(Arc<AtomicBool>);
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// A job that is not in trouble is dispatched, notified and stopped.
+async fn assert_at_ease(world: &World, node: &Node, key: &str) {
+    world.dispatch_one(node, key).await;
+    node.notify(key, "hello").await.unwrap();
+    eventually(PATIENCE, "the notification", async || world.recorder.notes(key) == ["hello"]).await;
+    world.stop(node, key).await;
+    eventually(PATIENCE, "the stop", async || !world.recorder.is_running(key)).await;
+}
+
+/// A handler that does this with one key, and runs the others.
+async fn acting(world: &World, node: &Node, trouble: &'static str, act: Act) {
+    let handler = world.recorder.acting(move |job| {
+        if job.key().to_string() == trouble { act.clone() } else { Act::Run }
+    });
+    node.add_worker(handler).await.unwrap();
+}
+
+fn impatient(builder: NodeBuilder) -> NodeBuilder {
+    builder.start_timeout(Duration::from_secs(1)).stop_timeout(SHORT)
+}
+
+async fn a_start_that_hangs_delays_no_other_key(world: World) {
+    let node = impatient(world.builder("a")).start_permits(2).join().await.unwrap();
+    acting(&world, &node, "hangs", Act::HangStart).await;
+    node.submit("hangs", "").await.unwrap();
+    eventually(PATIENCE, "the start to hang", async || world.recorder.is_running("hangs")).await;
+    assert_at_ease(&world, &node, "other").await;
+    // Cancelled, aborted, given back, and tried again.
+    eventually(PATIENCE, "the start to be tried again", async || world.recorder.starts_of("hangs") > 1).await;
+    world.stop(&node, "hangs").await;
+    eventually(PATIENCE, "the hung job to go", async || node.jobs().await.unwrap().is_empty()).await;
+    world.assert_clean_at_end();
+}
+
+async fn a_stop_that_hangs_delays_no_other_key(world: World) {
+    let node = world.builder("a").stop_timeout(Duration::from_secs(1)).join().await.unwrap();
+    acting(&world, &node, "hangs", Act::HangStop).await;
+    world.dispatch_one(&node, "hangs").await;
+    world.stop(&node, "hangs").await;
+    assert_eq!(node.job("hangs").await.unwrap().unwrap().state, JobState::Stopping);
+    assert_at_ease(&world, &node, "other").await;
+    eventually(PATIENCE, "the hung stop to be aborted", async || !world.recorder.is_running("hangs")).await;
+    eventually(PATIENCE, "the hung job to go", async || node.jobs().await.unwrap().is_empty()).await;
+    world.assert_clean_at_end();
+}
+
+async fn a_start_that_panics_is_reported_and_its_worker_lives(world: World) {
+    let node = world.node("a").await;
+    acting(&world, &node, "panics", Act::Panic("no feed today")).await;
+    match node.dispatch("panics", "").await {
+        Err(DispatchError::StartFailed(text)) => assert!(text.contains("no feed today"), "{text}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(node.job("panics").await.unwrap(), None);
+    assert_at_ease(&world, &node, "other").await;
+}
+
+async fn a_start_that_fails_is_reported_and_its_key_is_free(world: World) {
+    let node = world.node("a").await;
+    acting(&world, &node, "fails", Act::Fail("bad credentials")).await;
+    for _ in 0..2 {
+        match node.dispatch("fails", "").await {
+            Err(DispatchError::StartFailed(text)) => assert_eq!(text, "bad credentials"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(world.recorder.starts_of("fails"), 2);
+    assert_at_ease(&world, &node, "other").await;
+}
+
+async fn a_notification_that_panics_costs_only_itself(world: World) {
+    let node = world.node_with("a", 1).await;
+    world.dispatch_one(&node, "key").await;
+    for body in ["before", "panic", "after"] {
+        node.notify("key", body).await.unwrap();
+    }
+    eventually(PATIENCE, "what follows", async || world.recorder.notes("key") == ["before", "after"]).await;
+    assert_at_ease(&world, &node, "other").await;
+    assert_eq!(world.recorder.starts_of("key"), 1);
+    world.assert_clean();
+}
+
+async fn a_refused_job_goes_to_the_next_worker_with_its_payload(world: World) {
+    let ttl = world.ttl();
+    let settings = Settings { worker_ttl: ttl, join_settle: SHORT, strikes: 2, ..Settings::default() };
+    let build = |name| world.builder(name).settings(settings.clone());
+    let (a, b) = (build("a").join().await.unwrap(), build("b").join().await.unwrap());
+    let refusing = a.add_worker(world.recorder.acting(|_| Act::Refuse(SHORT))).await.unwrap();
+    eventually(PATIENCE, "the first to be up", async || refusing.info().is_some_and(|i| i.slot.is_some())).await;
+    world.add_worker(&b).await;
+    for i in 0..10 {
+        world.dispatch_one(&a, &format!("job-{i}")).await;
+    }
+    let mut refused = 0;
+    for (key, starts) in world.recorder.starts() {
+        assert!(starts == 1 || starts == 3, "{key} was started {starts} times");
+        refused += usize::from(starts == 3);
+        let payloads = world.recorder.payloads(&key);
+        assert!(payloads.iter().all(|payload| payload == &format!("payload of {key}")), "{key}");
+    }
+    assert!(refused > 0, "some keys belong to the one that refuses");
+    for held in world.holders(&b).await.into_values() {
+        assert_ne!(held.owner, refusing.id().unwrap().0);
+    }
+    world.assert_clean();
+}
+
+async fn a_refused_job_is_tried_again_by_its_only_worker(world: World) {
+    let node = world.node("a").await;
+    let refusals = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let handler = world.recorder.acting(move |_| {
+        if refusals.fetch_add(1, Ordering::SeqCst) < 5 { Act::Refuse(Duration::from_millis(10)) } else { Act::Run }
+    });
+    node.add_worker(handler).await.unwrap();
+    world.dispatch_one(&node, "key").await;
+    assert_eq!(world.recorder.starts_of("key"), 6);
+    assert_eq!(node.job("key").await.unwrap().unwrap().attempts, 1, "a refusal is no attempt");
+    world.assert_clean();
+}
+
+async fn a_job_that_ends_by_itself_is_gone(world: World) {
+    let node = world.node("a").await;
+    acting(&world, &node, "ends", Act::End).await;
+    node.dispatch("ends", "").await.unwrap();
+    eventually(PATIENCE, "the job to be gone", async || node.jobs().await.unwrap().is_empty()).await;
+    assert_eq!(world.recorder.starts_of("ends"), 1);
+    assert_at_ease(&world, &node, "other").await;
+}
+
+async fn a_handler_that_blocks_its_thread_hurts_only_its_key(world: World) {
+    let world = world.with_ttl(Duration::from_secs(2));
+    let node = world.node("a").await;
+    let released = Arc::new(AtomicBool::new(false));
+    let release = Release(released.clone());
+    acting(&world, &node, "blocks", Act::Block(released)).await;
+    let blocked = node.submit("blocks", "").await.unwrap();
+    eventually(PATIENCE, "the thread to be blocked", async || world.recorder.is_running("blocks")).await;
+    let beats = node.workers()[0].id;
+    let since = tokio::time::Instant::now();
+    let mut rounds = 0;
+    while since.elapsed() < world.ttl() * 2 {
+        assert_at_ease(&world, &node, &format!("other-{rounds}")).await;
+        rounds += 1;
+    }
+    assert_eq!(node.workers()[0].id, beats, "the lease went on");
+    drop(release);
+    node.wait(&blocked).await.unwrap();
+    assert_eq!(world.recorder.starts_of("blocks"), 1);
+    world.stop(&node, "blocks").await;
+    eventually(PATIENCE, "the job to end", async || node.jobs().await.unwrap().is_empty()).await;
+}
+
+async fn a_handler_that_will_not_end_keeps_its_job_and_its_worker(world: World) {
+    let world = world.with_ttl(Duration::from_secs(2));
+    let (a, b) = (impatient(world.builder("a")).join().await.unwrap(), world.node("b").await);
+    let released = Arc::new(AtomicBool::new(false));
+    let release = Release(released.clone());
+    acting(&world, &a, "stays", Act::Block(released)).await;
+    for key in ["stays", "goes"] {
+        a.submit(key, "").await.unwrap();
+        eventually(PATIENCE, "the job to run", async || world.recorder.is_running(key)).await;
+    }
+    world.add_worker(&b).await;
+    let budget = world.ttl() * 2;
+    let report = a.close_within(budget).await.unwrap();
+    assert_eq!(report.left, [JobKey::new("stays").unwrap()]);
+    assert_eq!(world.recorder.starts_of("stays"), 1, "nobody else runs it");
+    assert!(a.workers().iter().any(|worker| worker.node == "a"), "its worker has kept its lease");
+    eventually(PATIENCE, "the other job to have moved", async || {
+        let job = b.job("goes").await.unwrap();
+        job.is_some_and(|job| b.workers().iter().any(|w| w.node == "b" && Some(w.id) == job.owner))
+    })
+    .await;
+    drop(release);
+    assert_eq!(a.close().await.unwrap().left, vec![]);
+    eventually(PATIENCE, "the job to move", async || world.recorder.starts_of("stays") == 2).await;
+    world.assert_clean();
+}

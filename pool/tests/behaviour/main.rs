@@ -1,0 +1,22 @@
+//! The whole pool through its public API: what users see, on both stores.
+//!
+//! Every scenario has a pool of its own ([`world`]) and one handler ([`recorder`]) that does what the scenario
+//! asks of it and writes down what happened; the history's checker judges it. [`placement`] knows by itself
+//! where each key belongs.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod crash;
+mod dispatch;
+mod faults;
+mod idle;
+mod input;
+mod lifetime;
+mod moves;
+mod notify;
+mod outage;
+mod placement;
+mod recorder;
+mod server_loss;
+mod shutdown;
+mod stop;
+mod world;

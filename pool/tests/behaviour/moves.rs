@@ -1,0 +1,86 @@
+//! Joins, leaves and drains: each moves exactly the keys that have to move, once, and stops before it starts.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tenure_testing::eventually;
+
+use crate::world::{Holders, PATIENCE, World, held_by, moved, on_both_stores, workers_on};
+
+on_both_stores!(
+    an_added_worker_takes_exactly_its_share,
+    a_closing_node_moves_exactly_its_keys,
+    a_drained_worker_moves_exactly_its_keys,
+    a_replacement_takes_over_exactly_the_leavers_keys,
+);
+
+const JOBS: usize = 120;
+
+/// What moved is what had to, and no key was started more often than its moves say.
+fn assert_moved(world: &World, before: &Holders, after: &Holders, expected: &[String]) {
+    assert_eq!(moved(before, after), expected);
+    assert!(!expected.is_empty(), "nothing had to move: the scenario shows nothing");
+    let expected: BTreeSet<_> = expected.iter().collect();
+    for (key, starts) in world.recorder.starts() {
+        assert_eq!(starts, 1 + usize::from(expected.contains(&key)), "{key}");
+    }
+    for (key, held) in after {
+        assert!(held.token >= before[key].token, "{key}");
+    }
+    world.assert_clean();
+}
+
+async fn an_added_worker_takes_exactly_its_share(world: World) {
+    let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 1).await);
+    let keys = world.dispatch(&b, JOBS).await;
+    let before = world.placed(&a, &keys).await;
+    let added = world.add_worker(&b).await;
+    let after = world.placed(&a, &keys).await;
+    let share = held_by(&after, &[added.id().unwrap().0]);
+    assert_moved(&world, &before, &after, &share);
+}
+
+async fn a_closing_node_moves_exactly_its_keys(world: World) {
+    let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 2).await);
+    let _c = world.node_with("c", 1).await;
+    let keys = world.dispatch(&b, JOBS).await;
+    let before = world.placed(&b, &keys).await;
+    let leavers = workers_on(&a);
+    assert_eq!(leavers.len(), 2);
+    assert_eq!(a.close().await.unwrap().left, vec![]);
+    let after = world.placed(&b, &keys).await;
+    assert_moved(&world, &before, &after, &held_by(&before, &leavers));
+    assert_eq!(b.workers().len(), 3);
+}
+
+async fn a_drained_worker_moves_exactly_its_keys(world: World) {
+    let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 2).await);
+    let leaver = world.add_worker(&a).await;
+    let keys = world.dispatch(&b, JOBS).await;
+    let before = world.placed(&b, &keys).await;
+    let id = leaver.id().unwrap().0;
+    leaver.drain().await.unwrap();
+    assert_eq!(leaver.id(), None);
+    let after = world.placed(&b, &keys).await;
+    assert_moved(&world, &before, &after, &held_by(&before, &[id]));
+    assert!(a.close().await.unwrap().left.is_empty(), "a node goes on after a drain, and can be closed");
+}
+
+async fn a_replacement_takes_over_exactly_the_leavers_keys(world: World) {
+    let settle = Duration::from_secs(60);
+    let (a, b) = (
+        world.builder("a").join_settle(settle).join().await.unwrap(),
+        world.builder("b").join_settle(settle).join().await.unwrap(),
+    );
+    let old = world.add_worker(&a).await;
+    let keys = world.dispatch(&a, JOBS).await;
+    let before = world.placed(&a, &keys).await;
+    let (id, slot) = (old.id().unwrap().0, old.info().unwrap().slot);
+    let new = b.add_worker(world.recorder.clone()).await.unwrap();
+    assert_eq!(new.info().and_then(|info| info.slot), None, "a worker that joins waits for a slot");
+    old.drain().await.unwrap();
+    let after = world.placed(&b, &keys).await;
+    assert_eq!(new.info().unwrap().slot, slot);
+    assert_moved(&world, &before, &after, &held_by(&before, &[id]));
+    eventually(PATIENCE, "the old worker to be gone", async || b.workers().len() == 1).await;
+}

@@ -1,0 +1,39 @@
+//! Where each key belongs, worked out apart from the pool: jump hash over the slots; a key that meets a hole is
+//! hashed again with the next counter.
+
+use std::hash::{Hash, Hasher};
+
+use jumphash::JumpHasher;
+use tenure_pool::{MemberState, Settings, WorkerInfo};
+
+struct Probe<'a>(&'a str, u32);
+
+impl Hash for Probe<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(self.0.as_bytes());
+        state.write(&self.1.to_le_bytes());
+    }
+}
+
+/// The ring: a slot for every worker that was ever up at the same time, with the workers that are up now.
+#[derive(Default)]
+pub(crate) struct Slots(Vec<Option<u64>>);
+
+impl Slots {
+    /// Who is up now. A ring never shrinks.
+    pub(crate) fn fill(&mut self, workers: &[WorkerInfo]) {
+        self.0.fill(None);
+        for worker in workers.iter().filter(|worker| worker.state == MemberState::Up) {
+            let Some(slot) = worker.slot.map(|slot| slot as usize) else { continue };
+            self.0.resize(self.0.len().max(slot + 1), None);
+            self.0[slot] = Some(worker.id.0);
+        }
+    }
+
+    pub(crate) fn worker_of(&self, key: &str) -> Option<u64> {
+        let (k1, k2) = Settings::default().hash_keys;
+        let (hasher, size) = (JumpHasher::new_with_keys(k1, k2), u32::try_from(self.0.len()).ok()?);
+        let slot = |counter| self.0[hasher.slot(&Probe(key, counter), size) as usize];
+        (0..64 * size).find_map(slot)
+    }
+}

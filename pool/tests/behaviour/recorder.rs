@@ -1,0 +1,184 @@
+//! The handler of all scenarios: it does with each job what the scenario says, and records what happened.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::pending;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tenure_pool::{BoxError, Job, JobHandler, Start, StopReason};
+use tenure_testing::history::{Event, History};
+
+/// What becomes of a start.
+#[derive(Clone)]
+pub(crate) enum Act {
+    /// It runs until it is cancelled.
+    Run,
+    /// The start never returns.
+    HangStart,
+    /// It runs on when it is cancelled.
+    HangStop,
+    /// The start panics.
+    Panic(&'static str),
+    /// The start fails.
+    Fail(&'static str),
+    /// The start is refused.
+    Refuse(Duration),
+    /// The job ends by itself at once.
+    End,
+    /// The job keeps its thread, whatever it is told, until this is set.
+    Block(Arc<AtomicBool>),
+}
+
+type Script = Arc<dyn Fn(&Job) -> Act + Send + Sync>;
+
+/// The handler.
+#[derive(Clone)]
+pub(crate) struct Recorder {
+    log: Arc<Log>,
+    script: Script,
+}
+
+struct Log {
+    history: Arc<History>,
+    notes: Mutex<BTreeMap<String, Vec<String>>>,
+    stops: Mutex<Vec<(String, StopReason)>>,
+    payloads: Mutex<BTreeMap<String, Vec<Bytes>>>,
+}
+
+/// One run of a job: its end is recorded when the last of it is dropped, be it aborted or not.
+struct Run {
+    history: Arc<History>,
+    key: String,
+    token: u64,
+    worker: String,
+}
+
+impl Run {
+    fn begin(history: Arc<History>, job: &Job) -> Self {
+        let (key, token, worker) = (job.key().to_string(), job.token().0, job.worker().0.to_string());
+        history.started(&key, token, &worker);
+        Self { history, key, token, worker }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.history.stopped(&self.key, self.token, &self.worker);
+    }
+}
+
+impl Recorder {
+    pub(crate) fn new(history: Arc<History>) -> Self {
+        let (notes, stops, payloads) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { log: Arc::new(Log { history, notes, stops, payloads }), script: Arc::new(|_| Act::Run) }
+    }
+
+    /// The same records, another script.
+    pub(crate) fn acting(&self, script: impl Fn(&Job) -> Act + Send + Sync + 'static) -> Self {
+        Self { log: self.log.clone(), script: Arc::new(script) }
+    }
+
+    pub(crate) fn history(&self) -> &History {
+        &self.log.history
+    }
+
+    /// How often each key was started.
+    pub(crate) fn starts(&self) -> BTreeMap<String, usize> {
+        let mut starts = BTreeMap::new();
+        for entry in self.log.history.entries() {
+            if let Event::Started { key, .. } = entry.event {
+                *starts.entry(key).or_default() += 1;
+            }
+        }
+        starts
+    }
+
+    pub(crate) fn starts_of(&self, key: &str) -> usize {
+        self.starts().get(key).copied().unwrap_or_default()
+    }
+
+    /// The keys that run now.
+    pub(crate) fn running(&self) -> BTreeSet<String> {
+        let mut active: BTreeMap<String, i32> = BTreeMap::new();
+        for entry in self.log.history.entries() {
+            match entry.event {
+                Event::Started { key, .. } => *active.entry(key).or_default() += 1,
+                Event::Stopped { key, .. } => *active.entry(key).or_default() -= 1,
+                _ => {}
+            }
+        }
+        active.into_iter().filter(|(_, count)| *count > 0).map(|(key, _)| key).collect()
+    }
+
+    pub(crate) fn is_running(&self, key: &str) -> bool {
+        self.running().contains(key)
+    }
+
+    pub(crate) fn notes(&self, key: &str) -> Vec<String> {
+        self.log.notes.lock().unwrap().get(key).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn stops(&self, key: &str) -> Vec<StopReason> {
+        let stops = self.log.stops.lock().unwrap();
+        stops.iter().filter(|(stopped, _)| stopped == key).map(|(_, why)| *why).collect()
+    }
+
+    pub(crate) fn payloads(&self, key: &str) -> Vec<Bytes> {
+        self.log.payloads.lock().unwrap().get(key).cloned().unwrap_or_default()
+    }
+}
+
+impl JobHandler for Recorder {
+    async fn start(&self, job: Job) -> Start {
+        let act = (self.script)(&job);
+        self.log
+            .payloads
+            .lock()
+            .unwrap()
+            .entry(job.key().to_string())
+            .or_default()
+            .push(job.payload().clone());
+        let run = Run::begin(self.log.history.clone(), &job);
+        match act {
+            Act::Run => Start::Running(Box::pin(async move {
+                let _run = run;
+                job.cancelled().await;
+                Ok(())
+            })),
+            Act::HangStop => Start::Running(Box::pin(async move {
+                let _run = run;
+                pending().await
+            })),
+            Act::HangStart => pending().await,
+            Act::Panic(text) => panic!("{text}"),
+            Act::Fail(text) => Start::Failed(text.into()),
+            Act::Refuse(backoff) => Start::Refused { backoff: Some(backoff) },
+            Act::End => Start::Running(Box::pin(async move {
+                drop(run);
+                Ok(())
+            })),
+            Act::Block(released) => Start::Running(Box::pin(async move {
+                let _run = run;
+                while !released.load(Ordering::Acquire) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                job.cancelled().await;
+                Ok(())
+            })),
+        }
+    }
+
+    async fn stop(&self, job: &Job, why: StopReason) -> Result<(), BoxError> {
+        self.log.stops.lock().unwrap().push((job.key().to_string(), why));
+        Ok(())
+    }
+
+    async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
+        let body = String::from_utf8_lossy(&body).into_owned();
+        assert!(body != "panic", "as it was told");
+        self.log.notes.lock().unwrap().entry(job.key().to_string()).or_default().push(body);
+        Ok(())
+    }
+}

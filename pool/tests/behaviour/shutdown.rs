@@ -1,0 +1,143 @@
+//! The end of a whole pool: every handler stopped, every node closed, nothing left behind.
+
+use std::time::Duration;
+
+use tenure_pool::{DispatchError, Error, Node, StopReason};
+use tenure_testing::eventually;
+
+use crate::world::{Home, PATIENCE, POOL, World, on_both_stores};
+
+on_both_stores!(
+    a_shutdown_ends_every_node_and_leaves_nothing,
+    jobs_that_nobody_began_are_dropped_and_their_waiters_told,
+    the_others_finish_what_a_vanished_node_began,
+    a_join_cleans_up_after_a_pool_that_died_in_the_middle,
+    a_join_is_refused_while_the_pool_shuts_down,
+);
+
+/// What the store holds of the pool.
+fn keys_left(world: &World) -> Vec<String> {
+    match &world.home {
+        Home::Memory(store) => store.dump().names().map(str::to_owned).collect(),
+        Home::Redis(_) => {
+            let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut world.client()).unwrap();
+            let prefix = format!("tenure:{{{POOL}}}:");
+            let mut names: Vec<_> = keys.iter().map(|key| key.replace(&prefix, "")).collect();
+            names.sort();
+            names
+        }
+    }
+}
+
+async fn all_closed(nodes: &[&Node]) {
+    for node in nodes {
+        tokio::time::timeout(PATIENCE, node.closed()).await.expect("the node to close");
+    }
+}
+
+async fn a_shutdown_ends_every_node_and_leaves_nothing(world: World) {
+    let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 1).await);
+    let c = world.node("c").await;
+    let keys = world.dispatch(&c, 50).await;
+    for key in &keys {
+        world.history().stop_requested(key);
+    }
+    let report = a.shutdown().await.unwrap();
+    assert_eq!((report.dropped, report.left), (0, vec![]));
+    all_closed(&[&a, &b, &c]).await;
+    assert_eq!(world.recorder.running().len(), 0);
+    for key in &keys {
+        assert_eq!(world.recorder.stops(key), [StopReason::Shutdown], "{key}");
+        assert_eq!(world.recorder.starts_of(key), 1, "{key}");
+    }
+    assert_eq!(keys_left(&world), ["m"]);
+    world.assert_clean_at_end();
+    assert!(matches!(a.dispatch("late", "").await, Err(DispatchError::NodeClosed)));
+
+    let again = world.node_with("a", 1).await;
+    world.dispatch_one(&again, "anew").await;
+    assert!(world.recorder.is_running("anew"));
+}
+
+async fn jobs_that_nobody_began_are_dropped_and_their_waiters_told(world: World) {
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    let ticket = a.submit("never", "").await.unwrap();
+    let waiter = tokio::spawn({
+        let (b, ticket) = (b.clone(), ticket.clone());
+        async move { b.wait(&ticket).await }
+    });
+    let dispatcher = tokio::spawn({
+        let b = b.clone();
+        async move { b.dispatch("neither", "").await }
+    });
+    eventually(PATIENCE, "both to be accepted", async || a.jobs().await.unwrap().len() == 2).await;
+    let report = a.shutdown().await.unwrap();
+    assert_eq!(report.left, vec![]);
+    for answer in [waiter.await.unwrap(), dispatcher.await.unwrap()] {
+        assert!(matches!(answer, Err(DispatchError::ShuttingDown)), "{answer:?}");
+    }
+    all_closed(&[&a, &b]).await;
+    assert_eq!(keys_left(&world), ["m"]);
+    assert_eq!(world.recorder.starts_of("never"), 0);
+}
+
+async fn the_others_finish_what_a_vanished_node_began(world: World) {
+    let world = world.with_ttl(Duration::from_secs(2));
+    let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 2).await);
+    let keys = world.dispatch(&b, 30).await;
+    for key in &keys {
+        world.history().stop_requested(key);
+    }
+    let asked = tokio::spawn({
+        let a = a.clone();
+        async move { a.shutdown().await }
+    });
+    world.shutting_down().await;
+    a.abandon();
+    asked.await.unwrap().expect_err("the node has vanished");
+    all_closed(&[&a, &b]).await;
+    assert_eq!(world.recorder.running().len(), 0);
+    // The stream of the one that vanished has only itself to look after it: it expires.
+    assert_eq!(keys_left(&world), ["m", "ns:a"]);
+    world.assert_clean_at_end();
+}
+
+async fn a_join_cleans_up_after_a_pool_that_died_in_the_middle(world: World) {
+    let world = world.with_ttl(Duration::from_secs(1));
+    let (a, b) = (
+        world.builder("a").stop_timeout(Duration::from_secs(60)).join().await.unwrap(),
+        world.builder("b").stop_timeout(Duration::from_secs(60)).join().await.unwrap(),
+    );
+    for node in [&a, &b] {
+        node.add_worker(world.recorder.acting(|_| crate::recorder::Act::HangStop)).await.unwrap();
+    }
+    world.dispatch(&a, 10).await;
+    let asked = tokio::spawn({
+        let a = a.clone();
+        async move { a.shutdown().await }
+    });
+    world.shutting_down().await;
+    a.abandon();
+    b.abandon();
+    all_closed(&[&a, &b]).await;
+    assert!(asked.await.unwrap().is_err());
+    let c = world.node_with("c", 1).await;
+    assert_eq!(c.jobs().await.unwrap(), vec![], "the old pool's jobs are gone");
+    world.dispatch_one(&c, "anew").await;
+    assert!(world.recorder.is_running("anew"));
+    assert_eq!(c.workers().len(), 1);
+}
+
+async fn a_join_is_refused_while_the_pool_shuts_down(world: World) {
+    let world = world.with_ttl(Duration::from_secs(2));
+    let a = world.builder("a").stop_timeout(Duration::from_secs(60)).join().await.unwrap();
+    a.add_worker(world.recorder.acting(|_| crate::recorder::Act::HangStop)).await.unwrap();
+    world.dispatch_one(&a, "holds it up").await;
+    let _asked = tokio::spawn({
+        let a = a.clone();
+        async move { a.shutdown().await }
+    });
+    world.shutting_down().await;
+    let refused = world.builder("b").join().await.expect_err("the pool is shutting down");
+    assert!(matches!(refused, Error::ShuttingDown | Error::PoolClosed), "{refused:?}");
+}

@@ -1,0 +1,89 @@
+//! Stops: whatever the job is at, it ends, once, and never comes back.
+
+use std::time::Duration;
+
+use tenure_pool::{Error, StopReason};
+use tenure_testing::eventually;
+
+use crate::recorder::Act;
+use crate::world::{PATIENCE, World, on_both_stores};
+
+on_both_stores!(
+    a_running_job_is_stopped_from_another_node,
+    a_stop_reaches_a_start_that_is_under_way,
+    jobs_stopped_while_they_move_stay_stopped,
+    a_second_stop_changes_nothing,
+    a_stopped_key_can_be_dispatched_again,
+    a_stop_of_nothing_says_so,
+);
+
+async fn a_running_job_is_stopped_from_another_node(world: World) {
+    let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
+    world.dispatch_one(&a, "key").await;
+    world.stop(&b, "key").await;
+    eventually(PATIENCE, "the handler to end", async || world.recorder.stops("key") == [StopReason::Stopped]).await;
+    eventually(PATIENCE, "the record to go", async || b.job("key").await.unwrap().is_none()).await;
+    world.history().stop_acknowledged("key");
+    world.assert_clean();
+}
+
+async fn a_stop_reaches_a_start_that_is_under_way(world: World) {
+    let node = world.builder("a").stop_timeout(Duration::from_millis(200)).join().await.unwrap();
+    node.add_worker(world.recorder.acting(|_| Act::HangStart)).await.unwrap();
+    let ticket = node.submit("key", "").await.unwrap();
+    eventually(PATIENCE, "the start to be under way", async || world.recorder.is_running("key")).await;
+    world.stop(&node, "key").await;
+    eventually(PATIENCE, "the record to go", async || node.job("key").await.unwrap().is_none()).await;
+    assert!(!world.recorder.is_running("key"));
+    node.wait(&ticket).await.expect_err("it has never started");
+    assert_eq!(world.recorder.starts_of("key"), 1);
+}
+
+async fn jobs_stopped_while_they_move_stay_stopped(world: World) {
+    let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
+    let keys = world.dispatch(&a, 60).await;
+    let closing = tokio::spawn({
+        let a = a.clone();
+        async move { a.close().await }
+    });
+    for key in &keys {
+        world.stop(&b, key).await;
+        world.history().stop_acknowledged(key);
+    }
+    assert_eq!(closing.await.unwrap().unwrap().left, vec![]);
+    eventually(PATIENCE, "every record to go", async || b.jobs().await.unwrap().is_empty()).await;
+    assert_eq!(world.recorder.running().len(), 0);
+    world.dispatch_one(&b, "another").await;
+    world.assert_clean();
+}
+
+async fn a_second_stop_changes_nothing(world: World) {
+    let node = world.builder("a").stop_timeout(Duration::from_millis(500)).join().await.unwrap();
+    node.add_worker(world.recorder.acting(|_| Act::HangStop)).await.unwrap();
+    world.dispatch_one(&node, "key").await;
+    world.stop(&node, "key").await;
+    world.stop(&node, "key").await;
+    eventually(PATIENCE, "the record to go", async || node.job("key").await.unwrap().is_none()).await;
+    assert!(!world.recorder.is_running("key"));
+    assert!(matches!(node.stop_job("key").await, Err(Error::JobNotFound)));
+    world.assert_clean_at_end();
+}
+
+async fn a_stopped_key_can_be_dispatched_again(world: World) {
+    let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
+    for _ in 0..5 {
+        world.dispatch_one(&a, "key").await;
+        world.stop(&b, "key").await;
+        eventually(PATIENCE, "the record to go", async || a.job("key").await.unwrap().is_none()).await;
+    }
+    world.dispatch_one(&b, "key").await;
+    assert_eq!(world.recorder.starts_of("key"), 6);
+    world.assert_clean();
+}
+
+async fn a_stop_of_nothing_says_so(world: World) {
+    let node = world.node_with("a", 1).await;
+    assert!(matches!(node.stop_job("nothing").await, Err(Error::JobNotFound)));
+    assert!(matches!(node.notify("nothing", "x").await, Err(Error::JobNotFound)));
+    assert_eq!(node.job("nothing").await.unwrap(), None);
+}

@@ -1,0 +1,239 @@
+//! One pool under test: its store, its nodes, and the history of what its handlers did.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::future::join_all;
+use tenure_pool::id::PoolName;
+use tenure_pool::store::{RedisStore, Store};
+use tenure_pool::{Backend, Client, JobState, MemoryStore, Node, NodeBuilder};
+use tenure_testing::history::{Expect, History, check};
+use tenure_testing::{RedisServer, eventually};
+
+use crate::placement::Slots;
+use crate::recorder::Recorder;
+
+/// Longer than anything here takes, also on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const SHORT: Duration = Duration::from_millis(50);
+pub(crate) const POOL: &str = "behaviour";
+
+/// Makes two tests of each scenario, one per store.
+macro_rules! on_both_stores {
+    ($($scenario:ident),* $(,)?) => {
+        mod in_memory {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $scenario() {
+                super::$scenario($crate::world::World::in_memory()).await;
+            })*
+        }
+        mod on_redis {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $scenario() {
+                super::$scenario($crate::world::World::on_redis()).await;
+            })*
+        }
+    };
+}
+pub(crate) use on_both_stores;
+
+/// Where the pool lives.
+pub(crate) enum Home {
+    Memory(MemoryStore),
+    Redis(RedisServer),
+}
+
+/// The pool under test.
+pub(crate) struct World {
+    pub(crate) home: Home,
+    backend: Backend,
+    ttl: Duration,
+    ring: Mutex<Slots>,
+    pub(crate) recorder: Recorder,
+}
+
+/// Who runs a job, under which token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) owner: u64,
+    pub(crate) token: u64,
+}
+
+pub(crate) type Holders = BTreeMap<String, Held>;
+
+impl World {
+    pub(crate) fn in_memory() -> Self {
+        let store = MemoryStore::new();
+        Self::new((&store).into(), Home::Memory(store))
+    }
+
+    pub(crate) fn on_redis() -> Self {
+        Self::on_server(RedisServer::start().unwrap())
+    }
+
+    pub(crate) fn on_server(server: RedisServer) -> Self {
+        let client = Client::open(&server.url()).unwrap();
+        Self::new(client.into(), Home::Redis(server))
+    }
+
+    fn new(backend: Backend, home: Home) -> Self {
+        // Nothing but a crash waits for the time to live: long, so that a busy machine costs no lease.
+        let ttl = Duration::from_secs(10);
+        let ring = Mutex::default();
+        Self { home, backend, ttl, ring, recorder: Recorder::new(Arc::new(History::new())) }
+    }
+
+    pub(crate) fn with_ttl(self, ttl: Duration) -> Self {
+        Self { ttl, ..self }
+    }
+
+    pub(crate) fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    pub(crate) fn server(&self) -> &RedisServer {
+        match &self.home {
+            Home::Redis(server) => server,
+            Home::Memory(_) => panic!("this pool is not on Redis"),
+        }
+    }
+
+    /// A connection of the test's own.
+    pub(crate) fn client(&self) -> redis::Connection {
+        redis::Client::open(self.server().url()).unwrap().get_connection().unwrap()
+    }
+
+    pub(crate) fn history(&self) -> &History {
+        self.recorder.history()
+    }
+
+    pub(crate) fn builder(&self, name: &str) -> NodeBuilder {
+        Node::builder(POOL, self.backend.clone())
+            .name(name)
+            .worker_ttl(self.ttl)
+            .join_settle(SHORT)
+            .stable_after(SHORT)
+            .assume_fresh(true)
+    }
+
+    pub(crate) async fn node(&self, name: &str) -> Node {
+        self.builder(name).join().await.unwrap()
+    }
+
+    /// A node with this many workers that are up.
+    pub(crate) async fn node_with(&self, name: &str, workers: usize) -> Node {
+        let node = self.node(name).await;
+        for _ in 0..workers {
+            self.add_worker(&node).await;
+        }
+        node
+    }
+
+    /// Adds a recording worker and waits until it is up.
+    pub(crate) async fn add_worker(&self, node: &Node) -> tenure_pool::Worker {
+        let worker = node.add_worker(self.recorder.clone()).await.unwrap();
+        eventually(PATIENCE, "the worker to be up", async || {
+            worker.info().is_some_and(|info| info.state == tenure_pool::MemberState::Up)
+        })
+        .await;
+        self.ring.lock().unwrap().fill(&node.workers());
+        worker
+    }
+
+    /// Dispatches this many jobs, all at once.
+    pub(crate) async fn dispatch(&self, node: &Node, jobs: usize) -> Vec<String> {
+        let keys: Vec<_> = (0..jobs).map(|i| format!("job-{i}")).collect();
+        join_all(keys.iter().map(|key| self.dispatch_one(node, key))).await;
+        keys
+    }
+
+    pub(crate) async fn dispatch_one(&self, node: &Node, key: &str) {
+        self.history().submitted(key);
+        node.dispatch(key, format!("payload of {key}")).await.unwrap();
+        self.history().accepted(key);
+    }
+
+    pub(crate) async fn stop(&self, node: &Node, key: &str) {
+        self.history().stop_requested(key);
+        node.stop_job(key).await.unwrap();
+    }
+
+    /// Every field of the pool's data, one line each.
+    pub(crate) async fn data(&self) -> Vec<String> {
+        match &self.home {
+            Home::Memory(store) => store.dump().lines(),
+            Home::Redis(server) => {
+                let client = Client::open(&server.url()).unwrap();
+                let store = RedisStore::open(&client, &PoolName::new(POOL).unwrap());
+                let identity = store.server_identity().await.unwrap();
+                store.bless(&identity.run_id);
+                let lines = store.dump().await.unwrap().lines();
+                store.close().await;
+                lines
+            }
+        }
+    }
+
+    /// Waits until the pool's shutdown flag is set.
+    pub(crate) async fn shutting_down(&self) {
+        eventually(PATIENCE, "the pool's shutdown flag", async || match &self.home {
+            Home::Memory(store) => store.dump().lines().iter().any(|line| line.starts_with("cf sd = ")),
+            Home::Redis(_) => redis::cmd("HEXISTS").arg(format!("tenure:{{{POOL}}}:cf")).arg("sd").query(&mut self.client()).unwrap(),
+        })
+        .await;
+    }
+
+    /// The jobs that run, and who runs them.
+    pub(crate) async fn holders(&self, node: &Node) -> Holders {
+        let jobs = node.jobs().await.unwrap();
+        let running = jobs.into_iter().filter(|job| job.state == JobState::Running);
+        running
+            .map(|job| (job.key.to_string(), Held { owner: job.owner.unwrap().0, token: job.token.0 }))
+            .collect()
+    }
+
+    /// Waits until every one of these jobs runs where it belongs, and says where.
+    pub(crate) async fn placed(&self, node: &Node, keys: &[String]) -> Holders {
+        eventually(PATIENCE, "every job to run where it belongs", async || {
+            let holders = self.holders(node).await;
+            let mut ring = self.ring.lock().unwrap();
+            ring.fill(&node.workers());
+            let belongs = |key: &String| holders.get(key).map(|held| held.owner) == ring.worker_of(key);
+            let astray: Vec<_> = keys.iter().filter(|key| !belongs(key)).collect();
+            let running = self.recorder.running();
+            let idle: Vec<_> = keys.iter().filter(|key| !running.contains(*key)).collect();
+            if astray.is_empty() && idle.is_empty() {
+                return Ok(holders);
+            }
+            Err(format!("{} astray, {} idle", astray.len(), idle.len()))
+        })
+        .await
+    }
+
+    /// Judges the history; the pool is at rest and running.
+    pub(crate) fn assert_clean(&self) {
+        check(self.history(), &Expect::default()).assert_clean();
+    }
+
+    /// Judges the history of a pool that has ended, or whose jobs were lost on purpose.
+    pub(crate) fn assert_clean_at_end(&self) {
+        check(self.history(), &Expect { running_at_end: false, ..Expect::default() }).assert_clean();
+    }
+}
+
+/// The keys whose worker or token is another than before.
+pub(crate) fn moved(before: &Holders, after: &Holders) -> Vec<String> {
+    before.iter().filter(|(key, held)| after.get(*key) != Some(held)).map(|(key, _)| key.clone()).collect()
+}
+
+/// The keys that these workers held.
+pub(crate) fn held_by(holders: &Holders, workers: &[u64]) -> Vec<String> {
+    holders.iter().filter(|(_, held)| workers.contains(&held.owner)).map(|(key, _)| key.clone()).collect()
+}
+
+/// The workers of a node.
+pub(crate) fn workers_on(node: &Node) -> Vec<u64> {
+    let workers = node.workers().into_iter();
+    workers.filter(|worker| worker.node == node.name()).map(|worker| worker.id.0).collect()
+}
