@@ -39,6 +39,7 @@ impl Jobs {
         let ending = held.order.as_ref().map(|o| o.why);
         if matches!(ending, None | Some(StopReason::Moved | StopReason::Draining)) {
             let tell = if held.started_before { None } else { held.waiting_node() };
+            self.unnoted.insert((key.clone(), held.token));
             self.starteds.push(StartedItem { key: key.clone(), token: held.token, tell });
             held.started_before = true;
         }
@@ -145,9 +146,14 @@ impl Jobs {
         if matches!(held.phase, Phase::Starting) {
             self.starting -= 1;
         }
-        let tell = if held.started_before { None } else { held.waiting_node() };
         let (key, token) = (key.clone(), held.token);
+        let unnoted = self.unnoted.contains(&(key.clone(), token));
+        let tell = if held.started_before && !unnoted { None } else { held.waiting_node() };
         let mut item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
+        if unnoted && mode == ReleaseMode::Delete {
+            // The release may overtake the news of the start, and whoever waits for that start is to hear of it.
+            item.result = "ok".into();
+        }
         let Some(order) = held.order else {
             self.push_release(item, Vec::new());
             return;
@@ -218,6 +224,7 @@ impl Jobs {
         self.leave(ctx, StopReason::LeaseLost);
         self.begins.clear();
         self.starteds.clear();
+        self.unnoted.clear();
         self.releases.clear();
         self.takes.clear();
         self.beginning.clear();

@@ -40,6 +40,8 @@ pub(crate) struct Jobs {
     pub(super) timers: BTreeSet<(Time, JobKey, Token)>,
     pub(super) begins: Lane<ToBegin>,
     pub(super) starteds: Lane<StartedItem>,
+    /// Starts that succeeded and that the store may not know of yet.
+    pub(super) unnoted: BTreeSet<(JobKey, Token)>,
     pub(super) releases: Lane<ToRelease>,
     pub(super) takes: Lane<TakeItem>,
     /// While set, everything that comes is handed on, and nothing is started.
@@ -64,6 +66,7 @@ impl Jobs {
             timers: BTreeSet::new(),
             begins: Lane::default(),
             starteds: Lane::default(),
+            unnoted: BTreeSet::new(),
             releases: Lane::default(),
             takes: Lane::default(),
             leaving: None,
@@ -281,8 +284,11 @@ impl Jobs {
         self.takes.put_back(now, items);
     }
 
-    pub(crate) fn on_started_noted(&mut self) {
+    pub(crate) fn on_started_noted(&mut self, items: Vec<StartedItem>) {
         self.starteds.answered();
+        for StartedItem { key, token, .. } in items {
+            self.unnoted.remove(&(key, token));
+        }
     }
 
     pub(crate) fn started_again(&mut self, now: Time, items: Vec<StartedItem>) {
