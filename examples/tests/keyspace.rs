@@ -15,8 +15,8 @@ async fn only_the_keys_of_the_pool_are_counted_and_removed() {
         commands.command(cmd("SET").arg(key).arg(1)).await.unwrap();
     }
     let keys = Keyspace::new(client, "a");
-    assert_eq!(keys.left().await.unwrap(), 2, "the tombstone may stay");
+    assert_eq!(keys.left().await.unwrap(), ["tenure:{a}:jo", "tenure:{a}:ws:7"], "the tombstone may stay");
     keys.remove().await.unwrap();
-    assert_eq!(keys.left().await.unwrap(), 0);
+    assert!(keys.left().await.unwrap().is_empty());
     assert_eq!(commands.command(&cmd("DBSIZE")).await.unwrap(), redis::Value::Int(2));
 }

@@ -28,16 +28,16 @@ impl Keyspace {
         Self { client, prefix: format!("tenure:{{{pool}}}:") }
     }
 
-    /// How many there are, besides the tombstone that a shutdown leaves.
+    /// What there is, besides the tombstone that a shutdown leaves.
     ///
     /// # Errors
     /// Redis cannot be asked.
     ///
     /// # Cancel safety
     /// Safe: it only reads.
-    pub async fn left(&self) -> Result<usize, KeyspaceError> {
+    pub async fn left(&self) -> Result<Vec<String>, KeyspaceError> {
         let tombstone = format!("{}m", self.prefix);
-        Ok(self.list().await?.iter().filter(|key| **key != tombstone).count())
+        Ok(self.list().await?.into_iter().filter(|key| *key != tombstone).collect())
     }
 
     /// Removes all of them.

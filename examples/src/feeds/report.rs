@@ -46,7 +46,7 @@ pub struct Closing {
     /// Tenants whose job was accepted, not stopped, and was gone or without a connection at the end.
     pub lost: usize,
     /// Keys that the pool left behind, its tombstone aside.
-    pub keys_left: usize,
+    pub keys_left: Vec<String>,
 }
 
 /// The whole demo.
@@ -94,7 +94,7 @@ impl Report {
             moved_minimum: self.steps.iter().map(|s| s.fewest).sum(),
             crash_gap_ms_p99: p99(Change::Crash),
             handoff_gap_ms_p99: p99(Change::HandOff),
-            keys_left: self.closing.keys_left,
+            keys_left: self.closing.keys_left.len(),
         };
         serde_json::to_string(&summary).unwrap_or_default()
     }
@@ -111,7 +111,7 @@ impl Report {
                 faults.push(format!("{name}: tenants moved {} times where {fewest} would do", moves.len()));
             }
         }
-        let Closing { duplicates, stale_accepted, lost, keys_left, .. } = self.closing;
+        let Closing { duplicates, stale_accepted, lost, ref keys_left, .. } = self.closing;
         if duplicates > 0 {
             faults.push(format!("tenants had two acting connections {duplicates} times"));
         }
@@ -121,8 +121,8 @@ impl Report {
         if lost > 0 {
             faults.push(format!("{lost} accepted tenants were lost"));
         }
-        if keys_left > 0 {
-            faults.push(format!("the pool left {keys_left} keys behind"));
+        if let Some(first) = keys_left.first() {
+            faults.push(format!("the pool left {} keys behind, such as {first}", keys_left.len()));
         }
         faults.extend(self.failures.iter().cloned());
         faults

@@ -189,16 +189,18 @@ impl Stage {
         Ok(())
     }
 
-    /// Counts what the pool left in the store, its tombstone aside.
+    /// What the pool left in the store, its tombstone aside.
     ///
     /// # Errors
     /// Redis cannot be asked.
     ///
     /// # Cancel safety
     /// Safe: it only reads.
-    pub async fn keys_left(&self) -> Result<usize, StageError> {
+    pub async fn keys_left(&self) -> Result<Vec<String>, StageError> {
         match &self.ground {
-            Ground::Memory(store) => Ok(store.dump().names().filter(|name| *name != "m").count()),
+            Ground::Memory(store) => {
+                Ok(store.dump().names().filter(|name| *name != "m").map(str::to_owned).collect())
+            }
             Ground::Redis { keys, .. } => Ok(keys.left().await?),
         }
     }
