@@ -249,7 +249,14 @@ impl Driver {
     fn call(&mut self, incarnation: Incarnation, call: Call) {
         let (store, config) = (self.store.clone(), self.config.clone());
         let reads = (matches!(call, Call::ReadNode { .. }), matches!(call, Call::ReadPool));
-        let future = async move { perform(&*store, &config, incarnation, call).await }.boxed();
+        let leases = matches!(call, Call::ForgetNode).then(|| self.leases.clone());
+        let future = async move {
+            if let Some(leases) = leases {
+                leases.rest().await;
+            }
+            perform(&*store, &config, incarnation, call).await
+        }
+        .boxed();
         match reads {
             (true, _) => self.node_read = Some(future),
             (_, true) => self.pool_read = Some(future),

@@ -60,12 +60,15 @@ pub(crate) struct Leases {
     progress: AtomicU64,
     high_water: AtomicU64,
     wake: tokio::sync::Notify,
+    rested: tokio::sync::Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
     incarnation: Option<Incarnation>,
     tenancies: BTreeMap<WorkerId, Tenancy>,
+    /// A renewal is under way.
+    renewing: bool,
     ended: bool,
 }
 
@@ -73,7 +76,14 @@ impl Leases {
     pub(crate) fn new(timing: Timing) -> Self {
         let (state, progress, high_water) =
             (Mutex::default(), AtomicU64::new(clock::now().0), AtomicU64::new(0));
-        Self { timing, state, progress, high_water, wake: tokio::sync::Notify::new() }
+        Self {
+            timing,
+            state,
+            progress,
+            high_water,
+            wake: tokio::sync::Notify::new(),
+            rested: tokio::sync::Notify::new(),
+        }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -149,6 +159,19 @@ impl Leases {
         self.high_water.fetch_max(high_water.0, Ordering::AcqRel);
     }
 
+    /// Renews no more, and waits until the renewal under way is over: what a renewal keeps alive in the store can be
+    /// deleted then.
+    pub(crate) async fn rest(&self) {
+        self.end();
+        loop {
+            let rested = self.rested.notified();
+            if !self.state().renewing {
+                return;
+            }
+            rested.await;
+        }
+    }
+
     /// The node ends: the thread goes once nothing is left to watch.
     pub(crate) fn end(&self) {
         self.state().ended = true;
@@ -158,8 +181,9 @@ impl Leases {
     /// What to renew now: nothing while the driver makes no progress.
     fn due(&self, now: Time) -> Option<(Incarnation, Vec<WorkerId>)> {
         let stalled = now.since(Time(self.progress.load(Ordering::Acquire))) > self.timing.ttl;
-        let state = self.state();
+        let mut state = self.state();
         let incarnation = state.incarnation.filter(|_| !stalled && !state.ended)?;
+        state.renewing = true;
         let own = |(_, t): &(&WorkerId, &Tenancy)| t.renewing && t.incarnation == incarnation;
         Some((incarnation, state.tenancies.iter().filter(own).map(|(&worker, _)| worker).collect()))
     }
@@ -175,6 +199,11 @@ impl Leases {
                 tenancy.soft_at.store(tenancy.lease.soft_at().0, Ordering::Release);
             }
         }
+    }
+
+    fn renewal_over(&self) {
+        self.state().renewing = false;
+        self.rested.notify_one();
     }
 
     /// Ends what runs past its lease. Returns the workers that have just passed their soft deadline.
@@ -211,7 +240,9 @@ impl Leases {
 
     fn may_end(&self) -> bool {
         let state = self.state();
-        state.ended && state.tenancies.values().all(|t| t.tasks.values().all(AbortHandle::is_finished))
+        state.ended
+            && !state.renewing
+            && state.tenancies.values().all(|t| t.tasks.values().all(AbortHandle::is_finished))
     }
 }
 
@@ -273,6 +304,7 @@ impl LeaseThread {
                 () = self.leases.wake.notified() => next_renewal = clock::now(),
                 Some((kept, failed)) = &mut renewals, if renewing => {
                     renewing = false;
+                    self.leases.renewal_over();
                     store = kept;
                     renewals.set(None.into());
                     if failed {
