@@ -46,7 +46,7 @@ fn both_stores_answer_and_end_alike() {
     let mut bytes = [0; 32];
     bytes[..4].copy_from_slice(&seed.to_le_bytes());
     let config = Config {
-        cases: number("REFINEMENT_CASES", 60),
+        cases: number("REFINEMENT_CASES", 40),
         max_shrink_iters: 400,
         failure_persistence: None,
         ..Config::default()

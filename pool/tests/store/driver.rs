@@ -33,7 +33,7 @@ fn settings(max_attempts: u32) -> Settings {
         max_dispatch_deadline: ms(3_000),
         outcome_retention: ms(5_000),
         max_attempts,
-        stable_run: ms(4_000),
+        stable_run: ms(600),
         strikes: 2,
         notify_cap: 3,
         notify_bytes: 60,
@@ -131,6 +131,7 @@ impl<'a> Driver<'a> {
                     self.call(Step::Reap(worker, KEYS.len())).await?;
                 }
             }
+            Op::Run { key } => self.run(*key).await?,
             Op::Route { read, extra, spread, aim } => self.route(*read, extra, *spread, *aim).await?,
             _ => {
                 if let Some(step) = self.resolve(op).await {
@@ -187,6 +188,19 @@ impl<'a> Driver<'a> {
         let jobs: Vec<_> =
             keys.into_iter().enumerate().map(|(at, key)| (key, worker(at / spread + read))).collect();
         self.call(Step::Route(ring, entries, jobs)).await.map(drop)
+    }
+
+    /// Routes a queued job and begins it.
+    async fn run(&mut self, key: usize) -> Result<(), String> {
+        let key = self.near(key, &[Queued], None).await;
+        let (ring, up) = self.ring().await;
+        let worker = up.get(key % up.len().max(1)).copied();
+        self.call(Step::Route(ring, Vec::new(), vec![(job(key), worker)])).await?;
+        if let Some(owner) = self.record(key).await.and_then(|record| record.owner) {
+            let token = self.token(key, true).await;
+            self.call(Step::Begin(owner, Vec::new(), vec![(job(key), token)])).await?;
+        }
+        Ok(())
     }
 
     async fn resolve(&mut self, op: &Op) -> Option<Step> {

@@ -42,6 +42,10 @@ pub(crate) enum Op {
     Dispatch {
         jobs: Vec<Dispatched>,
     },
+    /// A queued job is routed and begun at once.
+    Run {
+        key: usize,
+    },
     Route {
         read: usize,
         extra: Vec<usize>,
@@ -202,13 +206,14 @@ fn op() -> impl Strategy<Value = Op> {
     let worker = || 0_usize..8;
     let node = || 0_usize..3;
     let jobs = prop_oneof![
-        14 => vec(dispatched(), 1..5).prop_map(|jobs| Op::Dispatch { jobs }),
+        9 => vec(dispatched(), 1..5).prop_map(|jobs| Op::Dispatch { jobs }),
+        24 => key().prop_map(|key| Op::Run { key }),
         16 => (1_usize..6, vec(key(), 0..3), 1_usize..3, aim())
             .prop_map(|(read, extra, spread, aim)| Op::Route { read, extra, spread, aim }),
         16 => (vec((key(), aim()), 1..8), any::<bool>()).prop_map(|(jobs, finish)| Op::Begin { jobs, finish }),
         6 => vec((key(), aim(), prop::option::of(node())), 1..4).prop_map(|jobs| Op::Started { jobs }),
-        10 => (vec(released(), 1..4), any::<bool>()).prop_map(|(jobs, finish)| Op::Release { jobs, finish }),
-        7 => (vec((key(), aim(), aim()), 1..4), rare(), prop::option::of(node()))
+        16 => (vec(released(), 1..4), any::<bool>()).prop_map(|(jobs, finish)| Op::Release { jobs, finish }),
+        4 => (vec((key(), aim(), aim()), 1..4), rare(), prop::option::of(node()))
             .prop_map(|(jobs, repeat, waiting)| Op::Stop { jobs, repeat, waiting }),
         7 => vec((key(), aim(), 0_usize..30), 1..5).prop_map(|items| Op::Notify { items }),
         6 => (vec((key(), aim(), 0_u64..6), 1..4), any::<bool>()).prop_map(|(jobs, finish)| Op::Take { jobs, finish }),
@@ -247,7 +252,7 @@ fn op() -> impl Strategy<Value = Op> {
         8 => Just(Op::Reopen),
         1 => (0_usize..3).prop_map(|mode| Op::Shutdown { mode }),
     ];
-    prop_oneof![150 => jobs, 28 => members, 16 => reads, 13 => faults]
+    prop_oneof![170 => jobs, 28 => members, 16 => reads, 13 => faults]
 }
 
 /// One move of a pool that is being shut down.
@@ -276,7 +281,8 @@ pub(crate) struct Walk {
 /// A life of the pool, with its end in two of five.
 pub(crate) fn walk() -> impl Strategy<Value = Walk> {
     let end = prop::option::weighted(0.4, vec(ending(), 10..40));
-    (1_u32..4, vec(op(), 30..100), end).prop_map(|(max_attempts, mut ops, end)| {
+    let max_attempts = prop_oneof![1 => Just(1_u32), 1 => Just(2_u32), 2 => Just(9_u32)];
+    (max_attempts, vec(op(), 50..150), end).prop_map(|(max_attempts, mut ops, end)| {
         ops.extend(end.into_iter().flatten());
         Walk { max_attempts, ops }
     })
