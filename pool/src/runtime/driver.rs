@@ -297,6 +297,13 @@ impl Driver {
     }
 }
 
+impl Drop for Driver {
+    /// However the driver ends: aborted, by a panic, or with its runtime, nobody is to renew for it.
+    fn drop(&mut self) {
+        self.leases.end();
+    }
+}
+
 /// A read that waits, while there is one.
 async fn pending_read(read: &mut Option<BoxFuture<'static, Done>>) -> Done {
     let done = match read {
