@@ -45,7 +45,10 @@ async fn a_vanished_nodes_jobs_move_and_return_with_it(world: World) {
     assert_eq!(held_by(&after, &workers_on(&again)), orphans);
     for (key, starts) in world.recorder.starts() {
         // Its workers come back one after the other: the first may hold what belongs to the second for a moment.
-        assert!(if orphans.contains(&key) { (3..=4).contains(&starts) } else { starts == 1 }, "{key}: {starts}");
+        assert!(
+            if orphans.contains(&key) { (3..=4).contains(&starts) } else { starts == 1 },
+            "{key}: {starts}"
+        );
     }
     world.assert_clean();
 }

@@ -44,9 +44,9 @@ async fn assert_at_ease(world: &World, node: &Node, key: &str) {
 
 /// A handler that does this with one key, and runs the others.
 async fn acting(world: &World, node: &Node, trouble: &'static str, act: Act) {
-    let handler = world.recorder.acting(move |job| {
-        if job.key().to_string() == trouble { act.clone() } else { Act::Run }
-    });
+    let handler = world
+        .recorder
+        .acting(move |job| if job.key().to_string() == trouble { act.clone() } else { Act::Run });
     node.add_worker(handler).await.unwrap();
 }
 
@@ -121,7 +121,8 @@ async fn a_refused_job_goes_to_the_next_worker_with_its_payload(world: World) {
     let build = |name| world.builder(name).settings(settings.clone());
     let (a, b) = (build("a").join().await.unwrap(), build("b").join().await.unwrap());
     let refusing = a.add_worker(world.recorder.acting(|_| Act::Refuse(SHORT))).await.unwrap();
-    eventually(PATIENCE, "the first to be up", async || refusing.info().is_some_and(|i| i.slot.is_some())).await;
+    eventually(PATIENCE, "the first to be up", async || refusing.info().is_some_and(|i| i.slot.is_some()))
+        .await;
     world.add_worker(&b).await;
     for i in 0..10 {
         world.dispatch_one(&a, &format!("job-{i}")).await;
@@ -144,7 +145,11 @@ async fn a_refused_job_is_tried_again_by_its_only_worker(world: World) {
     let node = world.node("a").await;
     let refusals = Arc::new(std::sync::atomic::AtomicU32::new(0));
     let handler = world.recorder.acting(move |_| {
-        if refusals.fetch_add(1, Ordering::SeqCst) < 5 { Act::Refuse(Duration::from_millis(10)) } else { Act::Run }
+        if refusals.fetch_add(1, Ordering::SeqCst) < 5 {
+            Act::Refuse(Duration::from_millis(10))
+        } else {
+            Act::Run
+        }
     });
     node.add_worker(handler).await.unwrap();
     world.dispatch_one(&node, "key").await;

@@ -1,1 +1,139 @@
-//! To come.
+//! What users may get wrong: each is a typed error, and nothing has been written then.
+
+use std::time::Duration;
+
+use tenure_connection::Error as ConnectionError;
+use tenure_pool::id::IdError;
+use tenure_pool::store::{StoreError, UnsuitableServer};
+use tenure_pool::{Client, DispatchError, Error, Node, NodeBuilder};
+use tenure_testing::RedisServer;
+
+use crate::world::{POOL, World, on_both_stores};
+
+on_both_stores!(
+    a_bad_key_is_refused,
+    a_payload_that_is_too_long_is_refused,
+    a_bad_name_is_refused,
+    a_setting_out_of_range_is_refused,
+    a_join_with_another_setting_is_refused,
+);
+
+async fn a_bad_key_is_refused(world: World) {
+    let node = world.node_with("a", 1).await;
+    for key in [String::new(), "k".repeat(600)] {
+        let dispatch = node.dispatch(key.as_str(), "").await;
+        assert!(matches!(dispatch, Err(DispatchError::Key(_))), "{dispatch:?}");
+        let submit = node.submit(key.as_str(), "").await;
+        assert!(matches!(submit, Err(DispatchError::Key(_))), "{submit:?}");
+        for result in [node.stop_job(key.as_str()).await, node.notify(key.as_str(), "").await] {
+            assert!(matches!(result, Err(Error::Name(_))), "{result:?}");
+        }
+    }
+    let long = node.dispatch("k".repeat(600).as_str(), "").await.unwrap_err();
+    assert!(matches!(long, DispatchError::Key(IdError::TooLong { len: 600, max: 512, .. })), "{long:?}");
+    assert_eq!(node.jobs().await.unwrap(), vec![]);
+}
+
+async fn a_payload_that_is_too_long_is_refused(world: World) {
+    let node = world.node_with("a", 1).await;
+    let refused = node.dispatch("key", vec![0; 2 << 20]).await.unwrap_err();
+    assert!(
+        matches!(refused, DispatchError::PayloadTooLong { len, max } if len > 2 << 20 && max == 512 << 10)
+    );
+    let refused = node.notify("key", vec![0; 2 << 20]).await.unwrap_err();
+    assert!(matches!(refused, Error::TooLong { .. }), "{refused:?}");
+    assert_eq!(node.jobs().await.unwrap(), vec![]);
+    node.dispatch("key", vec![0; 500 << 10]).await.unwrap();
+    assert_eq!(world.recorder.payloads("key")[0].len(), 500 << 10);
+}
+
+async fn a_bad_name_is_refused(world: World) {
+    for name in ["with.dot", "with{brace", "", "with space"] {
+        let refused = world.builder(name).join().await.unwrap_err();
+        assert!(matches!(refused, Error::Name(_)), "{name}: {refused:?}");
+    }
+    assert_eq!(world.data().await, [""; 0]);
+}
+
+async fn a_setting_out_of_range_is_refused(world: World) {
+    let builders: [fn(NodeBuilder) -> NodeBuilder; 3] = [
+        |builder| builder.worker_ttl(Duration::from_millis(1)),
+        |builder| builder.max_queued(0),
+        |builder| builder.handoff_parallel(0),
+    ];
+    for set in builders {
+        let refused = set(world.builder("a")).join().await.unwrap_err();
+        assert!(matches!(refused, Error::Setting(_)), "{refused:?}");
+    }
+    assert_eq!(world.data().await, [""; 0]);
+}
+
+async fn a_join_with_another_setting_is_refused(world: World) {
+    let node = world.node("a").await;
+    // A node's stream carries hints, and expires by itself.
+    let data = async || {
+        let lines = world.data().await;
+        lines.into_iter().filter(|line| !line.starts_with("ns:")).collect::<Vec<_>>()
+    };
+    let before = data().await;
+    let other = world.builder("b").worker_ttl(Duration::from_secs(7));
+    match other.join().await.unwrap_err() {
+        Error::SettingMismatch { name, theirs, ours } => {
+            assert_eq!((name.as_str(), theirs.as_str(), ours.as_str()), ("ttl", "10000", "7000"));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(data().await, before);
+    drop(node);
+}
+
+/// How a join on this server fails.
+async fn refusal(url: &str) -> Error {
+    let client = Client::open(url).unwrap();
+    let join = Node::builder(POOL, client).join_timeout(Duration::from_secs(5)).join();
+    join.await.expect_err("this server cannot be used")
+}
+
+fn keys_on(server: &RedisServer) -> u64 {
+    let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    redis::cmd("DBSIZE").query(&mut connection).unwrap()
+}
+
+#[tokio::test]
+async fn a_url_that_is_none_is_refused() {
+    for url in ["", "nonsense", "http://127.0.0.1"] {
+        let refused = Client::open(url).expect_err("no address of a Redis");
+        assert!(matches!(refused, ConnectionError::Config { .. }), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named_so() {
+    let refused = refusal("redis+unix:///nowhere/redis.sock").await;
+    assert!(matches!(refused, Error::Store(StoreError::NotExecuted(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_refused() {
+    let server = RedisServer::builder().password("right").start().unwrap();
+    for url in [server.url().replace("right", "wrong"), server.url().replace("?pass=right", "")] {
+        let refused = refusal(&url).await;
+        let Error::Store(StoreError::Unusable(source)) = &refused else { panic!("{refused:?}") };
+        let source = source.downcast_ref::<ConnectionError>();
+        assert!(matches!(source, Some(ConnectionError::Auth(_))), "{refused:?}");
+    }
+    assert_eq!(keys_on(&server), 0);
+    let node =
+        Node::builder(POOL, Client::open(&server.url()).unwrap()).assume_fresh(true).join().await.unwrap();
+    node.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_evicts_keys_is_refused() {
+    let server = RedisServer::builder().config("maxmemory-policy", "allkeys-lru").start().unwrap();
+    let refused = refusal(&server.url()).await;
+    let Error::Store(StoreError::Unusable(source)) = &refused else { panic!("{refused:?}") };
+    let expected = UnsuitableServer::Evicts { policy: "allkeys-lru".into() };
+    assert_eq!(source.downcast_ref::<UnsuitableServer>(), Some(&expected));
+    assert_eq!(keys_on(&server), 0);
+}

@@ -1,1 +1,122 @@
-//! To come.
+//! What a node leaves in its process when it has ended: no task, no thread, no connection.
+
+use tenure_pool::Node;
+use tenure_testing::eventually;
+
+use crate::world::{Home, PATIENCE, SHORT, World, on_both_stores};
+
+on_both_stores!(
+    a_closed_node_leaves_nothing_running,
+    an_abandoned_node_leaves_nothing_running,
+    a_node_that_nobody_holds_closes_by_itself,
+    a_refused_join_leaves_nothing_running,
+);
+
+/// The system shortens a thread's name to 15 bytes: node names here are short and used once.
+fn has_thread(name: &str) -> bool {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap();
+    threads.flatten().any(|thread| {
+        // A thread may end while it is looked at.
+        std::fs::read_to_string(thread.path().join("comm"))
+            .is_ok_and(|comm| comm.trim() == format!("lease {name}"))
+    })
+}
+
+fn tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
+
+/// The connections that others than this test hold.
+fn connections(world: &World) -> usize {
+    match &world.home {
+        Home::Memory(_) => 0,
+        Home::Redis(_) => {
+            let list: String = redis::cmd("CLIENT").arg("LIST").query(&mut world.client()).unwrap();
+            list.lines().count() - 1
+        }
+    }
+}
+
+/// The client belongs to the caller, and keeps its one connection, which is one task.
+fn kept_by_client(world: &World) -> usize {
+    usize::from(matches!(world.home, Home::Redis(_)))
+}
+
+async fn nothing_runs(world: &World, name: &str, tasks_before: usize, connections_before: usize) {
+    eventually(PATIENCE, "no task, thread or connection of the node", async || {
+        let left = (tasks(), has_thread(name), connections(world));
+        if left == (tasks_before, false, connections_before) { Ok(()) } else { Err(left) }
+    })
+    .await;
+}
+
+/// A node that has done something.
+async fn busy_node(world: &World, name: &str) -> Node {
+    let node = world.node_with(name, 2).await;
+    world.dispatch(&node, 10).await;
+    assert!(has_thread(name));
+    node
+}
+
+fn name_on(world: &World, stem: &str) -> String {
+    let store = if matches!(world.home, Home::Memory(_)) { "m" } else { "r" };
+    format!("{stem}-{store}")
+}
+
+async fn a_closed_node_leaves_nothing_running(world: World) {
+    let (before, name) = ((tasks(), connections(&world)), name_on(&world, "closed"));
+    let node = busy_node(&world, &name).await;
+    assert_eq!(node.close().await.unwrap().left, vec![]);
+    node.closed().await;
+    assert_eq!(node.close().await.unwrap().left, vec![], "closing a closed node is fine");
+    drop(node);
+    let kept = kept_by_client(&world);
+    nothing_runs(&world, &name, before.0 + kept, before.1 + kept).await;
+}
+
+async fn an_abandoned_node_leaves_nothing_running(world: World) {
+    let (before, name) = ((tasks(), connections(&world)), name_on(&world, "aband"));
+    let node = busy_node(&world, &name).await;
+    node.abandon();
+    node.closed().await;
+    drop(node);
+    let kept = kept_by_client(&world);
+    nothing_runs(&world, &name, before.0 + kept, before.1 + kept).await;
+    assert_eq!(world.recorder.running().len(), 0);
+}
+
+async fn a_node_that_nobody_holds_closes_by_itself(world: World) {
+    let other = world.node_with("stays", 1).await;
+    let (before, name) = ((tasks(), connections(&world)), name_on(&world, "drop"));
+    let node = busy_node(&world, &name).await;
+    let clone = node.clone();
+    drop(node);
+    clone.notify("job-0", "still here").await.unwrap();
+    drop(clone);
+    let keys: Vec<_> = (0..10).map(|i| format!("job-{i}")).collect();
+    eventually(PATIENCE, "its workers to have left", async || other.workers().len() == 1).await;
+    world.placed(&other, &keys).await;
+    // The other node now runs its jobs.
+    nothing_runs(&world, &name, before.0 + keys.len(), before.1).await;
+    world.assert_clean();
+}
+
+async fn a_refused_join_leaves_nothing_running(world: World) {
+    let node = world.node_with("stays", 1).await;
+    world.dispatch_one(&node, "key").await;
+    let (before, name) = ((tasks(), connections(&world)), name_on(&world, "other"));
+    world.builder(&name).join_settle(SHORT * 2).join().await.expect_err("another setting");
+    nothing_runs(&world, &name, before.0, before.1).await;
+}
+
+#[test]
+fn a_node_whose_runtime_ends_leaves_no_thread() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let world = World::in_memory();
+    let node = runtime.block_on(busy_node(&world, "orphan"));
+    drop(runtime);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(eventually(PATIENCE, "the lease thread to end", async || !has_thread("orphan")));
+    assert_eq!(world.recorder.running().len(), 0);
+    drop(node);
+}

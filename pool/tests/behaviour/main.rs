@@ -10,6 +10,7 @@ mod dispatch;
 mod faults;
 mod idle;
 mod input;
+mod life;
 mod lifetime;
 mod moves;
 mod notify;

@@ -1,1 +1,106 @@
-//! To come.
+//! A store that does not answer for a while: shorter than the lease costs nothing; longer, and every handler has
+//! stopped before anybody else could begin its job.
+
+use std::time::Duration;
+
+use tenure_testing::eventually;
+use tenure_testing::history::{Event, boottime_ns};
+
+use crate::recorder::Act;
+use crate::world::{Home, PATIENCE, World, on_both_stores, workers_on};
+
+on_both_stores!(
+    a_short_outage_costs_no_lease,
+    a_long_outage_ends_every_handler_and_starts_it_again,
+    handlers_that_ignore_their_cancellation_are_aborted,
+);
+
+impl World {
+    fn cut_off(&self) {
+        match &self.home {
+            Home::Memory(store) => store.set_available(false),
+            Home::Redis(server) => server.pause().unwrap(),
+        }
+    }
+
+    fn reconnect(&self) {
+        match &self.home {
+            Home::Memory(store) => store.set_available(true),
+            Home::Redis(server) => server.resume().unwrap(),
+        }
+    }
+
+    /// Waits until no handler runs, and checks that the last one ended before the lease did.
+    async fn all_ended_in_time(&self, cut_off: u64) {
+        eventually(PATIENCE, "every handler to end", async || self.recorder.running().is_empty()).await;
+        let lease_over = cut_off + u64::try_from(self.ttl().as_nanos()).unwrap();
+        for entry in self.history().entries() {
+            if let Event::Stopped { key, .. } = entry.event {
+                assert!(entry.at < lease_over, "{key} ran on when others could have begun it");
+            }
+        }
+    }
+}
+
+async fn a_short_outage_costs_no_lease(world: World) {
+    let world = world.with_ttl(Duration::from_secs(4));
+    let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
+    let keys = world.dispatch(&a, 30).await;
+    let before = world.placed(&a, &keys).await;
+    world.cut_off();
+    let call = tokio::spawn({
+        let b = b.clone();
+        async move { b.dispatch("meanwhile", "").await }
+    });
+    tokio::time::sleep(world.ttl() / 8).await;
+    world.reconnect();
+    call.await.unwrap().unwrap();
+    for key in &keys {
+        a.notify(key.as_str(), "hello").await.unwrap();
+    }
+    eventually(PATIENCE, "all to hear of it", async || {
+        keys.iter().all(|key| world.recorder.notes(key) == ["hello"])
+    })
+    .await;
+    let mut after = world.placed(&a, &keys).await;
+    after.remove("meanwhile");
+    assert_eq!(after, before);
+    assert!(world.recorder.starts().values().all(|starts| *starts == 1));
+    world.assert_clean();
+}
+
+async fn a_long_outage_ends_every_handler_and_starts_it_again(world: World) {
+    let world = world.with_ttl(Duration::from_secs(2));
+    let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 1).await);
+    let keys = world.dispatch(&a, 30).await;
+    let before = world.placed(&a, &keys).await;
+    let workers = [workers_on(&a), workers_on(&b)].concat();
+    let cut_off = boottime_ns();
+    world.cut_off();
+    world.all_ended_in_time(cut_off).await;
+    tokio::time::sleep(world.ttl()).await;
+    world.reconnect();
+    eventually(PATIENCE, "all workers to be back", async || {
+        let now = a.workers();
+        now.len() == 3 && now.iter().all(|worker| !workers.contains(&worker.id.0) && worker.slot.is_some())
+    })
+    .await;
+    let after = world.placed(&a, &keys).await;
+    for (key, held) in after {
+        assert!(held.token > before[&key].token, "{key}");
+    }
+    world.assert_clean();
+}
+
+async fn handlers_that_ignore_their_cancellation_are_aborted(world: World) {
+    let world = world.with_ttl(Duration::from_secs(3));
+    let node = world.node("a").await;
+    node.add_worker(world.recorder.acting(|_| Act::HangStop)).await.unwrap();
+    let keys = world.dispatch(&node, 10).await;
+    let cut_off = boottime_ns();
+    world.cut_off();
+    world.all_ended_in_time(cut_off).await;
+    world.reconnect();
+    eventually(PATIENCE, "all to run again", async || world.recorder.running().len() == keys.len()).await;
+    world.assert_clean();
+}

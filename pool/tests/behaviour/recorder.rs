@@ -17,6 +17,8 @@ pub(crate) enum Act {
     Run,
     /// The start never returns.
     HangStart,
+    /// It has no future of its own: it lasts until the stop handler has ended.
+    Hold,
     /// It runs on when it is cancelled.
     HangStop,
     /// The start panics.
@@ -45,6 +47,7 @@ struct Log {
     notes: Mutex<BTreeMap<String, Vec<String>>>,
     stops: Mutex<Vec<(String, StopReason)>>,
     payloads: Mutex<BTreeMap<String, Vec<Bytes>>>,
+    held: Mutex<BTreeMap<(String, u64), Run>>,
 }
 
 /// One run of a job: its end is recorded when the last of it is dropped, be it aborted or not.
@@ -71,8 +74,8 @@ impl Drop for Run {
 
 impl Recorder {
     pub(crate) fn new(history: Arc<History>) -> Self {
-        let (notes, stops, payloads) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { log: Arc::new(Log { history, notes, stops, payloads }), script: Arc::new(|_| Act::Run) }
+        let (notes, stops, payloads, held) = Default::default();
+        Self { log: Arc::new(Log { history, notes, stops, payloads, held }), script: Arc::new(|_| Act::Run) }
     }
 
     /// The same records, another script.
@@ -147,6 +150,10 @@ impl JobHandler for Recorder {
                 job.cancelled().await;
                 Ok(())
             })),
+            Act::Hold => {
+                self.log.held.lock().unwrap().insert((job.key().to_string(), job.token().0), run);
+                Start::Started
+            }
             Act::HangStop => Start::Running(Box::pin(async move {
                 let _run = run;
                 pending().await
@@ -172,6 +179,7 @@ impl JobHandler for Recorder {
 
     async fn stop(&self, job: &Job, why: StopReason) -> Result<(), BoxError> {
         self.log.stops.lock().unwrap().push((job.key().to_string(), why));
+        self.log.held.lock().unwrap().remove(&(job.key().to_string(), job.token().0));
         Ok(())
     }
 

@@ -21,7 +21,8 @@ async fn a_running_job_is_stopped_from_another_node(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
     world.dispatch_one(&a, "key").await;
     world.stop(&b, "key").await;
-    eventually(PATIENCE, "the handler to end", async || world.recorder.stops("key") == [StopReason::Stopped]).await;
+    eventually(PATIENCE, "the handler to end", async || world.recorder.stops("key") == [StopReason::Stopped])
+        .await;
     eventually(PATIENCE, "the record to go", async || b.job("key").await.unwrap().is_none()).await;
     world.history().stop_acknowledged("key");
     world.assert_clean();
@@ -48,10 +49,12 @@ async fn jobs_stopped_while_they_move_stay_stopped(world: World) {
     });
     for key in &keys {
         world.stop(&b, key).await;
-        world.history().stop_acknowledged(key);
     }
     assert_eq!(closing.await.unwrap().unwrap().left, vec![]);
     eventually(PATIENCE, "every record to go", async || b.jobs().await.unwrap().is_empty()).await;
+    for key in &keys {
+        world.history().stop_acknowledged(key);
+    }
     assert_eq!(world.recorder.running().len(), 0);
     world.dispatch_one(&b, "another").await;
     world.assert_clean();
