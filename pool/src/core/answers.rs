@@ -7,7 +7,7 @@ use super::engine::Engine;
 use super::sweeping::stops_again;
 use super::worker::Worker;
 use crate::id::WorkerId;
-use crate::store::{BeginReply, NodeEvents, Result};
+use crate::store::{BeginReply, NodeEvents, Refusal, Result, StoreError};
 
 impl Engine {
     pub(super) fn on_done(&mut self, done: Done) -> Result<()> {
@@ -115,6 +115,7 @@ impl Engine {
                 self.tells.busy = false;
                 if let Err(error) = answer {
                     self.tells.queue.splice(0..0, outcomes);
+                    self.tells.retry_at = now + std::time::Duration::from_millis(100);
                     return Err(error);
                 }
             }
@@ -197,6 +198,9 @@ impl Engine {
                         if let Some(token) = highest.filter(|_| begun) {
                             self.pool.saw_token(token);
                         }
+                    }
+                    Err(StoreError::Refused(Refusal::ShuttingDown)) => {
+                        worker.jobs.on_begin_shut(finished, jobs);
                     }
                     Err(error) => {
                         worker.jobs.begin_again(ctx.now, finished, jobs);

@@ -154,9 +154,10 @@ impl Closing {
         }
     }
 
-    pub(crate) fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self, may_send: bool) -> Option<Time> {
         let waits = self.closers.iter().chain(&self.askers).map(|(_, at)| *at).min();
-        let acts = (self.flag.is_some() || self.to_ask.is_some()) && !self.busy && !self.resting;
+        let wanted = self.flag.is_some() || self.to_ask.is_some();
+        let acts = may_send && wanted && !self.busy && !self.resting;
         earliest(waits, acts.then_some(self.next))
     }
 }

@@ -61,6 +61,10 @@ impl Dispatching {
             if open.item.as_ref().is_some_and(|i| i.key != item.key || i.hash != item.hash) {
                 return reply(ctx, to, Err(DispatchError::Conflict));
             }
+            if open.accepted && !started {
+                let ticket = open.ticket.clone();
+                return reply(ctx, to, Ok(ticket));
+            }
             open.waiters.push((to, !started));
             return;
         }
@@ -321,8 +325,11 @@ impl Dispatching {
         }
     }
 
-    pub(crate) fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self, may_send: bool) -> Option<Time> {
         let timer = self.timers.first().map(|(at, _)| *at);
+        if !may_send {
+            return timer;
+        }
         [self.sends.deadline(), self.polls.deadline()].into_iter().fold(timer, super::time::earliest)
     }
 }

@@ -25,7 +25,7 @@ impl Engine {
         self.attach();
         let door = self.door();
         self.flush_workers(door);
-        if matches!(door, Door::Open | Door::Shut) {
+        if door.is_known() {
             self.flush_known();
         }
         if self.is_normal() {
@@ -40,11 +40,12 @@ impl Engine {
                 self.routing.claim(&mut self.ctx);
             }
         }
-        self.flush_users(matches!(door, Door::Open | Door::Shut));
+        self.flush_users(door.is_known());
         self.finish();
     }
 
-    fn door(&self) -> Door {
+    /// What the pool lets workers do now.
+    pub(super) fn door(&self) -> Door {
         match self.pool.phase {
             Phase::Closed => Door::Gone,
             Phase::Unknown => Door::Unknown,
@@ -84,7 +85,7 @@ impl Engine {
             self.clock.next = ctx.now + CLOCK_EVERY;
             ctx.call(Call::ServerTime);
         }
-        if !self.tells.busy && !self.tells.queue.is_empty() {
+        if !self.tells.busy && !self.tells.queue.is_empty() && ctx.now >= self.tells.retry_at {
             self.tells.busy = true;
             let count = self.tells.queue.len().min(512);
             ctx.call(Call::Tell(self.tells.queue.drain(..count).collect()));

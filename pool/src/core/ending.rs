@@ -25,7 +25,7 @@ impl Jobs {
             }
             let Phase::Waiting(job) = std::mem::replace(&mut held.phase, Phase::Starting) else { continue };
             self.starting += 1;
-            self.timers.insert((ctx.now + ctx.config.start_timeout, key, token));
+            self.arm(&key, Some(ctx.now + ctx.config.start_timeout));
             ctx.out.push(Effect::Start { local: self.local, worker: self.worker, job });
         }
     }
@@ -36,6 +36,8 @@ impl Jobs {
             self.starting -= 1;
         }
         held.phase = Phase::Running;
+        self.arm(key, None);
+        let Some(held) = self.held.get_mut(key) else { return };
         let ending = held.order.as_ref().map(|o| o.why);
         if matches!(ending, None | Some(StopReason::Moved | StopReason::Draining)) {
             let tell = if held.started_before { None } else { held.waiting_node() };
@@ -75,7 +77,7 @@ impl Jobs {
             Phase::Starting if !matches!(why, StopReason::Moved | StopReason::Draining) => {
                 held.phase = Phase::Stopping;
                 self.starting -= 1;
-                self.timers.insert((ctx.now + ctx.config.stop_timeout, key.clone(), token));
+                self.arm(key, Some(ctx.now + ctx.config.stop_timeout));
                 ctx.out.push(Effect::Cancel { worker, key: key.clone(), token });
             }
             Phase::Running if known.is_none() => self.run_stop(ctx, key, why),
@@ -87,31 +89,42 @@ impl Jobs {
         let Some(held) = self.held.get_mut(key) else { return };
         held.phase = Phase::Stopping;
         let (worker, token) = (self.worker, held.token);
-        self.timers.insert((ctx.now + ctx.config.stop_timeout, key.clone(), token));
+        self.arm(key, Some(ctx.now + ctx.config.stop_timeout));
         ctx.out.push(Effect::Stop { worker, key: key.clone(), token, why });
+    }
+
+    /// Sets the time at which the job's handler has taken too long, in place of the one before.
+    fn arm(&mut self, key: &JobKey, at: Option<Time>) {
+        let Some(held) = self.held.get_mut(key) else { return };
+        if let Some(before) = std::mem::replace(&mut held.overdue_at, at) {
+            self.timers.remove(&(before, key.clone()));
+        }
+        if let Some(at) = at {
+            self.timers.insert((at, key.clone()));
+        }
     }
 
     /// Start and stop handlers that take too long are cancelled, then aborted; one that does not end even so
     /// keeps its job, and is reported.
     pub(crate) fn on_time(&mut self, ctx: &mut Ctx) {
-        while let Some((at, key, token)) = self.timers.first().cloned() {
+        while let Some((at, key)) = self.timers.first().cloned() {
             if at > ctx.now {
                 return;
             }
-            self.timers.pop_first();
-            let Some(held) = self.held.get_mut(&key).filter(|h| h.token == token) else { continue };
-            let worker = self.worker;
+            self.arm(&key, None);
+            let Some(held) = self.held.get_mut(&key) else { continue };
+            let (worker, token) = (self.worker, held.token);
             match held.phase {
                 Phase::Starting => {
                     held.add_order(Order { why: StopReason::StartTimeout, tell: None, entries: vec![] });
                     held.phase = Phase::Stopping;
                     self.starting -= 1;
-                    self.timers.insert((ctx.now + ctx.config.abort_grace, key.clone(), token));
+                    self.arm(&key, Some(ctx.now + ctx.config.abort_grace));
                     ctx.out.push(Effect::Cancel { worker, key, token });
                 }
                 Phase::Stopping => {
                     held.phase = Phase::Aborting;
-                    self.timers.insert((ctx.now + ctx.config.abort_grace, key.clone(), token));
+                    self.arm(&key, Some(ctx.now + ctx.config.abort_grace));
                     ctx.out.push(Effect::Abort { worker, key, token });
                 }
                 Phase::Aborting => ctx.report(Notice::Stuck { key, token }),
@@ -120,14 +133,21 @@ impl Jobs {
         }
     }
 
-    pub(crate) fn deadline(&self) -> Option<Time> {
+    /// When the next handler has taken too long; and, while the worker may send, when a call goes again.
+    pub(crate) fn deadline(&self, may_send: bool) -> Option<Time> {
+        let overdue = self.timers.first().map(|(at, _)| *at);
+        if !may_send {
+            return overdue;
+        }
+        let to_delete = self.intake.has_handled() && self.takes.is_idle();
         let lanes = [
+            to_delete.then(|| self.begins.resumes_at()).flatten(),
             self.begins.deadline(),
             self.starteds.deadline(),
             self.releases.deadline(),
             self.takes.deadline(),
         ];
-        lanes.into_iter().fold(self.timers.first().map(|(at, ..)| *at), earliest)
+        lanes.into_iter().fold(overdue, earliest)
     }
 
     /// The handler has ended after it was asked to.
@@ -142,6 +162,7 @@ impl Jobs {
 
     /// The handler has ended, or never ran: the job leaves this worker's hands.
     pub(super) fn give_up(&mut self, key: &JobKey, mode: ReleaseMode, delay: Duration, result: String) {
+        self.arm(key, None);
         let Some(held) = self.held.remove(key) else { return };
         if matches!(held.phase, Phase::Starting) {
             self.starting -= 1;
@@ -244,8 +265,12 @@ impl Jobs {
             ctx.call(Call::Release { worker, finished, items });
         }
         let mut jobs = self.begins.batch(ctx.now, |(key, ..)| key.as_bytes().len());
-        if jobs.is_none() && self.intake.has_handled() && self.begins.is_idle() && self.takes.is_idle() {
-            self.begins.occupy();
+        if jobs.is_none()
+            && self.intake.has_handled()
+            && self.begins.is_idle()
+            && self.takes.is_idle()
+            && self.begins.occupy(ctx.now)
+        {
             jobs = Some(Vec::new());
         }
         if let Some(jobs) = jobs {

@@ -61,11 +61,16 @@ pub(super) struct Clock {
 pub(super) struct Tells {
     pub(super) queue: Vec<(DispatchId, Outcome)>,
     pub(super) busy: bool,
+    pub(super) retry_at: Time,
 }
 
 impl Tells {
     pub(super) fn is_pending(&self) -> bool {
         self.busy || !self.queue.is_empty()
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        (!self.busy && !self.queue.is_empty()).then_some(self.retry_at)
     }
 }
 
@@ -122,25 +127,29 @@ impl Engine {
         std::mem::take(&mut self.ctx.out)
     }
 
-    /// When [`step`](Self::step) is to be called again, if nothing happens before.
+    /// When [`step`](Self::step) is to be called again, if nothing happens before. Right after a step it is in the
+    /// future: a part that must wait for something else does not name a time.
     pub(crate) fn deadline(&self) -> Option<Time> {
         if self.end != End::No {
             return None;
         }
-        let known = self.pool.incarnation.is_some() && self.pool.phase != Phase::Unknown;
+        let door = self.door();
+        let known = door.is_known();
         let normal = self.is_normal();
+        let routes = normal && !self.closing.is_stopping();
         let parts = [
             self.pool.deadline(),
             normal.then(|| self.sweeping.deadline()).flatten(),
-            normal.then(|| self.routing.deadline()).flatten(),
+            routes.then(|| self.routing.deadline()).flatten(),
             known.then(|| self.liveness.deadline()).flatten(),
             known.then(|| self.reading.deadline()).flatten(),
+            known.then(|| self.tells.deadline()).flatten(),
             (known && !self.clock.busy).then_some(self.clock.next),
-            self.dispatching.deadline(),
-            self.requests.deadline(),
-            self.closing.deadline(),
+            self.dispatching.deadline(known && self.clock.read.is_some()),
+            self.requests.deadline(known),
+            self.closing.deadline(known),
         ];
-        let workers = self.workers.values().map(Worker::deadline);
+        let workers = self.workers.values().map(|worker| worker.deadline(door));
         parts.into_iter().chain(workers).fold(None, earliest)
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tenure_streaming::EntryId;
 
 use super::effect::NewJob;
+use super::time::Time;
 use crate::id::{DispatchId, NodeName, Token};
 use crate::record::{Begun, Record};
 use crate::stop::StopReason;
@@ -55,6 +56,8 @@ pub(crate) struct Held {
     pub(crate) attempts: u32,
     pub(crate) started_before: bool,
     pub(crate) phase: Phase,
+    /// When the handler that runs has taken too long.
+    pub(crate) overdue_at: Option<Time>,
     pub(crate) order: Option<Order>,
     pub(crate) notes: Notes,
 }
@@ -68,6 +71,7 @@ impl Held {
             attempts: record.attempts,
             started_before: record.begun == Begun::Started,
             phase: Phase::Waiting(Box::new(job)),
+            overdue_at: None,
             order: None,
             notes: Notes { wanted: waiting, ..Notes::default() },
         }

@@ -37,7 +37,8 @@ pub(crate) struct Jobs {
     pub(super) releasing: BTreeSet<(JobKey, Token)>,
     pub(super) to_start: VecDeque<(JobKey, Token)>,
     pub(super) starting: usize,
-    pub(super) timers: BTreeSet<(Time, JobKey, Token)>,
+    /// When the handler of a held job has taken too long.
+    pub(super) timers: BTreeSet<(Time, JobKey)>,
     pub(super) begins: Lane<ToBegin>,
     pub(super) starteds: Lane<StartedItem>,
     /// Starts that succeeded and that the store may not know of yet.
@@ -213,7 +214,19 @@ impl Jobs {
                 }
             }
         }
-        self.start_waiting(ctx);
+    }
+
+    /// The pool is stopping: nothing is begun any more, and these jobs end where they are.
+    pub(crate) fn on_begin_shut(&mut self, finished: Vec<EntryId>, jobs: Vec<ToBegin>) {
+        self.begins.answered();
+        self.intake.not_deleted(finished);
+        for (key, token, _) in jobs {
+            match self.beginning.remove(&(key.clone(), token)) {
+                Some(Some((tell, entries))) => self.release_for_stopper(key, token, tell, entries),
+                Some(None) => self.hand_back(key, token, None, vec![]),
+                None => {}
+            }
+        }
     }
 
     pub(crate) fn on_released(
@@ -312,7 +325,8 @@ impl Jobs {
                 self.give_up(key, ReleaseMode::Refuse, delay, "refused".into());
             }
             HandlerEvent::Failed(error) => {
-                if held.started_before {
+                let too_late = held.order.as_ref().is_some_and(|o| o.why == StopReason::StartTimeout);
+                if held.started_before || too_late {
                     let delay = ctx.jitter.stretch(back_off(held.attempts));
                     self.give_up(key, ReleaseMode::Fail, delay, error);
                 } else {
@@ -331,6 +345,5 @@ impl Jobs {
             }
             HandlerEvent::Aborted => self.end_as_ordered(ctx, key),
         }
-        self.start_waiting(ctx);
     }
 }

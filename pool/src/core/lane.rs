@@ -33,11 +33,9 @@ impl<T> Lane<T> {
     /// The next batch, when no call is in flight and no retry is being waited for. The lane is busy from then on
     /// until [`answered`](Self::answered) or [`put_back`](Self::put_back).
     pub(crate) fn batch(&mut self, now: Time, bytes: impl Fn(&T) -> usize) -> Option<Vec<T>> {
-        if self.busy || self.queue.is_empty() || self.retry_at.is_some_and(|at| now < at) {
+        if self.queue.is_empty() || !self.occupy(now) {
             return None;
         }
-        self.busy = true;
-        self.retry_at = None;
         let mut total = 0;
         let mut count = 0;
         for item in self.queue.iter().take(BATCH_MAX) {
@@ -50,9 +48,14 @@ impl<T> Lane<T> {
         Some(self.queue.drain(..count).collect())
     }
 
-    /// Marks a call in flight that carries nothing from the queue.
-    pub(crate) fn occupy(&mut self) {
-        self.busy = true;
+    /// Marks a call in flight, also one that carries nothing from the queue; false when none may be sent now.
+    pub(crate) fn occupy(&mut self, now: Time) -> bool {
+        let ready = !self.busy && self.retry_at.is_none_or(|at| now >= at);
+        if ready {
+            self.busy = true;
+            self.retry_at = None;
+        }
+        ready
     }
 
     /// The call in flight was answered.
@@ -85,8 +88,14 @@ impl<T> Lane<T> {
         self.queue.len()
     }
 
+    /// When a call may be sent again after one that was not answered, if anything waits for that.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        if self.busy || self.queue.is_empty() { None } else { self.retry_at }
+        if self.queue.is_empty() { None } else { self.resumes_at() }
+    }
+
+    /// When a call may be sent again after one that was not answered, whatever waits for that.
+    pub(crate) fn resumes_at(&self) -> Option<Time> {
+        if self.busy { None } else { self.retry_at }
     }
 }
 

@@ -237,8 +237,11 @@ impl Requests {
         }
     }
 
-    pub(crate) fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self, may_send: bool) -> Option<Time> {
         let timer = self.timers.first().map(|(at, _)| *at);
+        if !may_send {
+            return timer;
+        }
         let lanes =
             [self.finds.deadline(), self.stops.deadline(), self.notes.deadline(), self.again.deadline()];
         lanes.into_iter().fold(timer, earliest)

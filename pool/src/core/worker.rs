@@ -55,6 +55,13 @@ pub(crate) enum Door {
     Gone,
 }
 
+impl Door {
+    /// Whether steps may be sent.
+    pub(crate) fn is_known(self) -> bool {
+        matches!(self, Self::Open | Self::Shut)
+    }
+}
+
 const RETRY: Duration = Duration::from_millis(100);
 
 /// One worker of this node.
@@ -73,6 +80,7 @@ pub(crate) struct Worker {
     drained: Vec<ReplyTo>,
     /// Compares the jobs that the store says are this worker's with those that are here.
     auditing: bool,
+    audit_at: Time,
 }
 
 impl Worker {
@@ -89,6 +97,7 @@ impl Worker {
             added,
             drained: Vec::new(),
             auditing: false,
+            audit_at: Time(0),
         }
     }
 
@@ -114,7 +123,7 @@ impl Worker {
             Stage::In { .. } => {
                 self.stage = Stage::Draining { told: false, busy: false, retry_at: Time(0) };
             }
-            Stage::Out { since: None, .. } | Stage::Gone => self.gone(ctx),
+            Stage::Out { busy: false, .. } | Stage::Gone => self.gone(ctx),
             Stage::Out { .. } | Stage::Draining { .. } | Stage::Fenced | Stage::Leaving { .. } => {}
         }
     }
@@ -137,8 +146,8 @@ impl Worker {
                     self.jobs.leave(ctx, StopReason::Shutdown);
                 }
             }
-            Stage::Out { .. } => self.gone(ctx),
-            Stage::Fenced | Stage::Leaving { .. } | Stage::Gone => {}
+            Stage::Out { busy: false, .. } => self.gone(ctx),
+            Stage::Out { .. } | Stage::Fenced | Stage::Leaving { .. } | Stage::Gone => {}
         }
     }
 
@@ -313,7 +322,13 @@ impl Worker {
 
     pub(crate) fn on_owned(&mut self, ctx: &mut Ctx, answer: Result<OwnedPage>) -> Result<()> {
         self.auditing = false;
-        let page = answer.inspect_err(|_| self.jobs.audit_due = true)?;
+        if self.member_id().is_none() {
+            return Ok(());
+        }
+        let page = answer.inspect_err(|_| {
+            self.jobs.audit_due = true;
+            self.audit_at = ctx.now + RETRY;
+        })?;
         let worker = self.jobs.worker;
         for (key, record) in page.jobs {
             if let Some(record) = record
@@ -336,6 +351,7 @@ impl Worker {
     /// Does what is due, as far as the pool lets it.
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, ring: &Ring, door: Door) {
         self.jobs.on_time(ctx);
+        self.jobs.start_waiting(ctx);
         for key in self.jobs.take_released() {
             self.rebalance.released(&key);
         }
@@ -347,7 +363,7 @@ impl Worker {
         if let Stage::Leaving { busy, retry_at } = &mut self.stage {
             match door {
                 Door::Gone => self.left(ctx),
-                Door::Open | Door::Shut if !*busy && ctx.now >= *retry_at => {
+                _ if door.is_known() && !*busy && ctx.now >= *retry_at => {
                     *busy = true;
                     ctx.call(Call::Expire { worker: self.jobs.worker, seq: None });
                 }
@@ -360,8 +376,9 @@ impl Worker {
         let worker = self.jobs.worker;
         let open = door == Door::Open;
         match &mut self.stage {
+            Stage::Out { busy: false, .. } if self.departing => self.gone(ctx),
             Stage::Out { since, busy, retry_at } => {
-                if open && !*busy && !self.departing && ctx.now >= *retry_at {
+                if open && !*busy && ctx.now >= *retry_at {
                     *busy = true;
                     if since.is_none() {
                         self.joins += 1;
@@ -372,13 +389,13 @@ impl Worker {
                     }
                 }
             }
-            Stage::In { .. } | Stage::Draining { .. } if matches!(door, Door::Unknown | Door::Gone) => {}
+            Stage::In { .. } | Stage::Draining { .. } if !door.is_known() => {}
             Stage::In { settle_at, busy } => {
                 if open && !*busy && settle_at.is_some_and(|at| ctx.now >= at) {
                     *busy = true;
                     ctx.call(Call::Settle { worker });
                 }
-                if self.jobs.audit_due && !self.auditing {
+                if self.jobs.audit_due && !self.auditing && ctx.now >= self.audit_at {
                     self.jobs.audit_due = false;
                     self.auditing = true;
                     ctx.call(Call::Owned { worker, after: None });
@@ -410,15 +427,25 @@ impl Worker {
         asked && self.jobs.is_idle()
     }
 
-    pub(crate) fn deadline(&self) -> Option<Time> {
+    /// When something is due that the door lets it do.
+    pub(crate) fn deadline(&self, door: Door) -> Option<Time> {
+        let (open, known) = (door == Door::Open, door.is_known());
         let own = match &self.stage {
-            Stage::Out { busy: false, retry_at, .. }
-            | Stage::Draining { told: false, busy: false, retry_at }
-            | Stage::Leaving { busy: false, retry_at } => Some(*retry_at),
-            Stage::In { settle_at, busy: false } => *settle_at,
+            Stage::Out { busy: false, retry_at, .. } if open => Some(*retry_at),
+            Stage::Draining { told: false, busy: false, retry_at }
+            | Stage::Leaving { busy: false, retry_at }
+                if known =>
+            {
+                Some(*retry_at)
+            }
+            Stage::In { settle_at, busy: false } if open => *settle_at,
             _ => None,
         };
-        [own, self.jobs.deadline(), self.rebalance.deadline()].into_iter().fold(None, earliest)
+        let serves = known && matches!(self.stage, Stage::In { .. });
+        let audit = (serves && self.jobs.audit_due && !self.auditing).then_some(self.audit_at);
+        let moves = (serves && self.jobs.leaving.is_none()).then(|| self.rebalance.deadline()).flatten();
+        let jobs = self.jobs.deadline(known && self.member_id().is_some());
+        [own, audit, moves, jobs].into_iter().fold(None, earliest)
     }
 }
 
