@@ -44,5 +44,7 @@ mod requests;
 pub(crate) mod ring;
 mod routing;
 mod sweeping;
+#[cfg(test)]
+mod tests;
 pub(crate) mod time;
 mod worker;

@@ -1,0 +1,223 @@
+//! Dispatches: sent in the batches that arise by themselves, and settled once.
+
+use super::bench::{Bench, entry, id, key, millis, present, record, secs};
+use crate::core::call::{Call, Done};
+use crate::core::input::Command;
+use crate::id::{Incarnation, WorkerId};
+use crate::record::{Begun, JobState};
+use crate::store::{DispatchReply, Lookup, NodeEvents, Refusal, StoreError};
+use crate::ticket::Ticket;
+
+fn replied(bench: &mut Bench, replies: Vec<DispatchReply>) {
+    bench.answer("dispatch", |call| match call {
+        Call::Dispatch(items) => Done::Dispatch { items, answer: Ok(replies) },
+        call => panic!("{call:?}"),
+    });
+}
+
+fn found(bench: &mut Bench, lookup: Lookup) {
+    bench.answer("lookup", |call| match call {
+        Call::LookUp(tickets) => Done::LookUp { tickets, answer: Ok(vec![lookup]) },
+        call => panic!("{call:?}"),
+    });
+}
+
+fn told(bench: &mut Bench, number: u64, dispatch: &str, outcome: &str) {
+    let outcomes = vec![(entry(number), vec![(id(dispatch), outcome.to_owned())])];
+    bench.events(NodeEvents { workers: vec![], outcomes });
+}
+
+/// A dispatch of k that is accepted, and waited for until it has started, at most 10 s.
+fn accepted() -> Bench {
+    let mut bench = Bench::attached();
+    bench.submit("k", "n.1", true, secs(10));
+    replied(&mut bench, vec![DispatchReply::Accepted]);
+    assert_eq!(bench.seen(), ["dispatch k/n.1<1010000"]);
+    bench
+}
+
+#[test]
+fn what_arrives_during_a_call_is_the_next_batch() {
+    let mut bench = Bench::attached();
+    bench.submit("a", "n.1", false, secs(5));
+    bench.submit("b", "n.2", false, secs(5));
+    bench.submit("c", "n.3", false, secs(5));
+    assert_eq!(bench.seen(), ["dispatch a/n.1<1005000"]);
+    replied(&mut bench, vec![DispatchReply::Accepted]);
+    assert_eq!(bench.seen(), ["reply 1 submitted ok", "dispatch b/n.2<1005000 c/n.3<1005000"]);
+}
+
+#[test]
+fn a_deadline_reaches_the_store_on_its_own_clock_and_no_further_than_it_honours() {
+    let mut bench = Bench::attached();
+    bench.advance(secs(2));
+    bench.all();
+    bench.submit("a", "n.1", false, secs(600));
+    assert_eq!(bench.seen(), ["dispatch a/n.1<1031750"]);
+}
+
+#[test]
+fn every_answer_settles_as_it_says() {
+    let answers = [
+        (DispatchReply::Accepted, "ok"),
+        (DispatchReply::Exists, "JobExists"),
+        (DispatchReply::Full, "PoolFull"),
+        (DispatchReply::Ended, "ok"),
+        (DispatchReply::Conflict, "Conflict"),
+        (DispatchReply::ShuttingDown, "ShuttingDown"),
+        (DispatchReply::Bad, "BadRecord"),
+        (DispatchReply::Outcome("ok".into()), "ok"),
+    ];
+    for (answer, settled) in answers {
+        let mut bench = Bench::attached();
+        bench.submit("k", "n.1", false, secs(5));
+        bench.all();
+        replied(&mut bench, vec![answer]);
+        assert_eq!(bench.seen(), [format!("reply 1 submitted {settled}")]);
+    }
+}
+
+#[test]
+fn every_outcome_settles_as_it_says() {
+    let outcomes = [
+        ("ok", "ok"),
+        ("stopped", "Stopped"),
+        ("parked", "Parked"),
+        ("shutdown", "ShuttingDown"),
+        ("exists", "JobExists"),
+        ("ended", "Ended"),
+        ("e:no route", "StartFailed(\"no route\")"),
+    ];
+    for (outcome, settled) in outcomes {
+        let mut bench = accepted();
+        told(&mut bench, 4, "n.1", outcome);
+        assert_eq!(bench.seen(), [format!("reply 1 submitted {settled}")]);
+        told(&mut bench, 5, "n.1", outcome);
+        assert_eq!(bench.seen(), [""; 0], "once");
+    }
+}
+
+#[test]
+fn a_lost_hint_costs_one_look_after_a_second() {
+    let mut bench = accepted();
+    bench.advance(millis(999));
+    assert_eq!(bench.seen(), [""; 0]);
+    bench.advance(millis(1));
+    assert_eq!(bench.seen(), ["lookup k/n.1"]);
+    let running = record("1", 7, WorkerId(9));
+    found(&mut bench, Lookup { record: Some(running), ..Lookup::default() });
+    assert_eq!(bench.seen(), [""; 0], "begun, not started");
+    bench.advance(secs(1));
+    let mut started = record("1", 7, WorkerId(9));
+    started.begun = Begun::Started;
+    found(&mut bench, Lookup { record: Some(started), ..Lookup::default() });
+    assert_eq!(bench.seen(), ["lookup k/n.1", "reply 1 submitted ok"]);
+}
+
+#[test]
+fn what_a_look_finds_settles_too() {
+    let mut parked = record("1", 7, WorkerId(9));
+    parked.state = JobState::Parked;
+    let lookups = [
+        (Lookup { record: Some(parked), ..Lookup::default() }, "Parked"),
+        (Lookup { record: Some(record("2", 7, WorkerId(9))), ..Lookup::default() }, "JobExists"),
+        (Lookup { ended: true, ..Lookup::default() }, "Ended"),
+        (Lookup { outcome: Some("stopped".into()), ..Lookup::default() }, "Stopped"),
+        (Lookup { bad: true, ..Lookup::default() }, "BadRecord"),
+    ];
+    for (lookup, settled) in lookups {
+        let mut bench = accepted();
+        bench.advance(secs(1));
+        bench.all();
+        found(&mut bench, lookup);
+        assert_eq!(bench.seen(), [format!("reply 1 submitted {settled}")]);
+    }
+}
+
+#[test]
+fn a_dispatch_that_the_store_has_forgotten_is_sent_again_with_its_id() {
+    let mut bench = accepted();
+    bench.advance(secs(1));
+    bench.all();
+    found(&mut bench, Lookup::default());
+    assert_eq!(bench.seen(), ["dispatch k/n.1<1010000"]);
+}
+
+#[test]
+fn at_the_deadline_it_is_said_whether_it_was_accepted() {
+    let mut bench = accepted();
+    bench.submit("j", "n.2", true, secs(10));
+    bench.all();
+    bench.advance(secs(10));
+    let seen = bench.of(&["reply"]);
+    let replies = ["reply 1 submitted Deadline accepted=true", "reply 2 submitted Deadline accepted=false"];
+    assert_eq!(seen, replies);
+}
+
+#[test]
+fn one_that_was_late_by_the_stores_clock_reads_that_and_is_sent_again() {
+    let mut bench = Bench::attached();
+    bench.submit("k", "n.1", true, secs(10));
+    bench.all();
+    replied(&mut bench, vec![DispatchReply::Late]);
+    assert_eq!(bench.all(), ["time"]);
+    bench.answer("time", |_| Done::ServerTime(Ok(5_000_000)));
+    bench.advance(millis(100));
+    assert_eq!(bench.seen(), ["dispatch k/n.1<5010000"]);
+}
+
+#[test]
+fn one_that_meets_a_recovering_pool_is_sent_again_after_a_pause() {
+    let mut bench = Bench::attached();
+    bench.submit("k", "n.1", true, secs(10));
+    bench.all();
+    replied(&mut bench, vec![DispatchReply::Recovering]);
+    assert_eq!(bench.seen(), [""; 0]);
+    bench.advance(millis(100));
+    assert_eq!(bench.seen(), ["dispatch k/n.1<1010000"]);
+}
+
+#[test]
+fn a_call_without_an_answer_is_sent_again_with_the_same_ids() {
+    let mut bench = Bench::attached();
+    bench.submit("a", "n.1", false, secs(5));
+    bench.submit("b", "n.2", false, secs(5));
+    bench.all();
+    bench.fail("dispatch");
+    bench.advance(millis(20));
+    assert_eq!(bench.seen(), ["! trouble", "dispatch a/n.1<1005000 b/n.2<1005000"]);
+}
+
+#[test]
+fn another_incarnation_is_sent_what_the_old_one_had_accepted() {
+    let mut bench = accepted();
+    bench.submit("j", "n.2", true, secs(10));
+    bench.fail_with("dispatch", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2))));
+    bench.advance(millis(20));
+    bench.all();
+    bench.survey(present(2, false, "a"));
+    assert_eq!(bench.of(&["dispatch"]), ["dispatch j/n.2<1010000 k/n.1<1010000"]);
+}
+
+#[test]
+fn one_id_is_one_dispatch_whoever_asks() {
+    let mut bench = accepted();
+    bench.submit("k", "n.1", true, secs(10));
+    bench.submit("k", "n.1", false, secs(10));
+    assert_eq!(bench.seen(), ["reply 3 submitted ok"], "accepted already");
+    bench.submit("j", "n.1", true, secs(10));
+    assert_eq!(bench.seen(), ["reply 4 submitted Conflict"]);
+    told(&mut bench, 4, "n.1", "ok");
+    assert_eq!(bench.seen(), ["reply 1 submitted ok", "reply 2 submitted ok"]);
+}
+
+#[test]
+fn a_ticket_is_waited_for_by_looking() {
+    let mut bench = Bench::attached();
+    let ticket = Ticket { key: key("k"), id: id("m.1") };
+    let deadline = bench.now + secs(5);
+    bench.command(|reply| Command::Wait { reply, ticket, deadline });
+    assert_eq!(bench.seen(), ["lookup k/m.1"]);
+    found(&mut bench, Lookup::default());
+    assert_eq!(bench.seen(), ["reply 1 submitted Ended"]);
+}

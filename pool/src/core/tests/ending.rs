@@ -1,0 +1,128 @@
+//! How a job leaves a worker's hands, and with what.
+
+use super::bench::{Bench, millis, secs};
+use crate::core::call::{Call, Done};
+use crate::core::held::back_off;
+use crate::core::input::HandlerEvent;
+use crate::record::Begun;
+use crate::store::ReleaseReply;
+
+/// A job whose start handler runs: never started before, or with this many attempts since it was.
+fn starting(restarts: Option<u32>) -> Bench {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 5, 7, &["k"]);
+    bench.begun_with(false, |record| {
+        if let Some(attempts) = restarts {
+            (record.begun, record.attempts) = (Begun::Started, attempts);
+        }
+    });
+    bench.all();
+    bench
+}
+
+#[test]
+fn a_first_start_that_fails_ends_the_job_with_the_error() {
+    let mut bench = starting(None);
+    bench.handler(1, "k", 7, HandlerEvent::Failed("no route".into()));
+    assert_eq!(bench.seen(), ["release 1: k@7 d tell=n result='e:no route'"]);
+}
+
+#[test]
+fn a_restart_that_fails_is_tried_again_after_a_pause_that_grows() {
+    assert_eq!(back_off(20), secs(60));
+    for (attempts, pause) in [(1, 1), (3, 4)] {
+        let mut bench = starting(Some(attempts));
+        bench.handler(1, "k", 7, HandlerEvent::Failed("no route".into()));
+        assert_eq!(bench.seen(), [format!("release 1: k@7 q in={pause}s result='no route'")]);
+    }
+}
+
+#[test]
+fn a_refusal_gives_the_job_back_after_the_pause_it_names_or_one_that_grows() {
+    let mut bench = starting(None);
+    bench.handler(1, "k", 7, HandlerEvent::Refused { backoff: Some(millis(250)) });
+    assert_eq!(bench.seen(), ["release 1: k@7 r in=250ms tell=n result='refused'"]);
+    let mut bench = starting(Some(2));
+    bench.handler(1, "k", 7, HandlerEvent::Refused { backoff: None });
+    assert_eq!(bench.seen(), ["release 1: k@7 r in=2s result='refused'"]);
+}
+
+#[test]
+fn a_job_that_ends_by_itself_is_deleted() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["a", "b"]);
+    bench.handler(1, "a", 7, HandlerEvent::Ended(Ok(())));
+    assert_eq!(bench.seen(), ["release 1: a@7 d"]);
+    bench.released();
+    bench.handler(1, "b", 7, HandlerEvent::Ended(Err("gone".into())));
+    assert_eq!(bench.seen(), ["release 1: b@7 d result='e:gone'"]);
+}
+
+#[test]
+fn a_panic_ends_its_own_job_only() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["a", "b"]);
+    bench.handler(1, "a", 7, HandlerEvent::Failed("panicked: index out of bounds".into()));
+    assert_eq!(bench.seen()[0], "release 1: a@7 q in=1s result='panicked: index out of bounds'");
+    bench.released();
+    assert_eq!(bench.in_flight(), [""; 0]);
+}
+
+#[test]
+fn an_error_of_stop_is_reported_and_the_job_has_ended_all_the_same() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    bench.stop_event(1, 9, None, &[("k", 7)]);
+    bench.all();
+    bench.handler(1, "k", 7, HandlerEvent::Stopped(Err("busy".into())));
+    assert_eq!(bench.seen(), ["! stop-failed k 'busy'", "release 1: k@7 d; done 9"]);
+}
+
+#[test]
+fn a_release_without_an_answer_comes_first_again_and_its_entries_are_named_again() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["a", "b"]);
+    bench.stop_event(1, 9, Some("m"), &[("a", 7)]);
+    bench.handler(1, "a", 7, HandlerEvent::Stopped(Ok(())));
+    bench.handler(1, "b", 7, HandlerEvent::Ended(Ok(())));
+    bench.all();
+    bench.fail("release");
+    assert_eq!(bench.seen(), ["! trouble", "owned 1", "begin 1: ; done 9"]);
+    bench.fail("begin");
+    bench.all();
+    bench.advance(millis(20));
+    assert_eq!(bench.seen(), ["release 1: a@7 d stopper=m, b@7 d; done 9"]);
+    bench.released();
+    bench.advance(secs(2));
+    assert_eq!(bench.seen(), [""; 0]);
+}
+
+#[test]
+fn a_parked_job_and_a_damaged_record_are_reported() {
+    let mut bench = starting(Some(20));
+    bench.handler(1, "k", 7, HandlerEvent::Failed("no route".into()));
+    bench.all();
+    let answer = |bench: &mut Bench, reply| {
+        bench.answer("release", |call| match call {
+            Call::Release { worker, finished, items } => {
+                Done::Release { worker, finished, items, answer: Ok(vec![reply]) }
+            }
+            call => panic!("{call:?}"),
+        });
+    };
+    answer(&mut bench, ReleaseReply::Parked);
+    assert_eq!(bench.seen(), ["! parked k 'no route'"]);
+    bench.running(8, &["j"]);
+    bench.handler(1, "j", 8, HandlerEvent::Ended(Ok(())));
+    bench.all();
+    answer(&mut bench, ReleaseReply::Bad);
+    assert_eq!(bench.seen(), ["! bad-record j"]);
+}
+
+#[test]
+fn what_a_handler_says_under_an_older_token_is_ignored() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    bench.handler(1, "k", 6, HandlerEvent::Ended(Ok(())));
+    assert_eq!(bench.seen(), [""; 0]);
+}

@@ -1,0 +1,135 @@
+//! A fenced worker sends nothing but its good-bye, and that only when nothing of it runs.
+
+use super::bench::{Bench, key, millis, present, record, secs};
+use crate::core::call::Done;
+use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
+use crate::id::{Incarnation, WorkerId};
+use crate::store::{Expired, OwnedPage, Refusal, StoreError};
+
+/// Answers the good-bye of worker 1.
+pub(super) fn gone(bench: &mut Bench) {
+    bench.answer("expire", |_| Done::Expire { worker: WorkerId(1), seq: None, answer: Ok(Expired::Done) });
+}
+
+#[test]
+fn a_lost_lease_ends_every_handler_and_sends_nothing_until_none_runs() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["a", "d"]);
+    bench.assign(1, 4, 4, &["b"]);
+    bench.begun();
+    bench.handler(1, "d", 3, HandlerEvent::Ended(Ok(())));
+    bench.assign(1, 5, 5, &["c"]);
+    bench.all();
+    bench.step([Input::LeaseLost(WorkerId(1))]);
+    assert_eq!(bench.seen(), ["! fenced 1 with 2", "fence 1", "STOP a@3 LeaseLost", "CANCEL b@4"]);
+    bench.begun();
+    bench.released();
+    assert_eq!(bench.seen(), [""; 0], "a late begin starts nothing, a late release begins nothing");
+    bench.handler(1, "b", 4, HandlerEvent::Failed("cancelled".into()));
+    bench.advance(secs(1));
+    assert_eq!(bench.seen(), [""; 0], "a runs");
+    bench.handler(1, "a", 3, HandlerEvent::Stopped(Ok(())));
+    assert_eq!(bench.seen(), ["drop 1", "expire 1"]);
+    gone(&mut bench);
+    assert_eq!(bench.seen(), ["join 7.1.2 slot=0", "reap 1"], "under another name, for its old slot");
+}
+
+#[test]
+fn a_worker_that_the_store_does_not_know_is_fenced() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    let mut renewal = bench.renewal();
+    renewal.states = vec![None];
+    bench.step([Input::Renewed { workers: vec![WorkerId(1)], answer: Ok(renewal) }]);
+    assert_eq!(bench.seen(), ["! fenced 1 with 1", "fence 1", "STOP k@3 LeaseLost"]);
+}
+
+#[test]
+fn another_incarnation_fences_all_workers() {
+    let mut bench = Bench::with_worker();
+    bench.worker(2);
+    bench.running(3, &["k"]);
+    bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
+    bench.fail_with("release", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2))));
+    assert_eq!(bench.seen(), ["release 1: k@3 d", "survey"]);
+    bench.survey(present(2, false, "a"));
+    let fences = ["! fenced 1 with 0", "fence 1", "! fenced 2 with 0", "fence 2"];
+    let leaves = ["drop 1", "expire 1", "drop 2", "expire 2"];
+    assert_eq!(bench.seen(), [&["bless a", "renew 2"][..], &fences, &leaves].concat());
+}
+
+#[test]
+fn no_good_bye_while_a_handler_runs_however_long() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    bench.step([Input::LeaseLost(WorkerId(1))]);
+    bench.all();
+    bench.advance(secs(1000));
+    assert_eq!(bench.seen(), ["ABORT k@3", "! stuck k@3"]);
+    bench.handler(1, "k", 3, HandlerEvent::Aborted);
+    assert_eq!(bench.seen(), ["drop 1", "expire 1"]);
+}
+
+#[test]
+fn a_start_that_succeeds_after_the_fence_is_stopped() {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 5, 7, &["k"]);
+    bench.begun();
+    bench.step([Input::LeaseLost(WorkerId(1))]);
+    bench.all();
+    bench.handler(1, "k", 7, HandlerEvent::Started);
+    assert_eq!(bench.seen(), ["STOP k@7 LeaseLost"]);
+    bench.handler(1, "k", 7, HandlerEvent::Stopped(Ok(())));
+    assert_eq!(bench.seen(), ["drop 1", "expire 1"]);
+}
+
+#[test]
+fn a_good_bye_without_an_answer_is_said_again_after_a_pause() {
+    let mut bench = Bench::with_worker();
+    bench.step([Input::LeaseLost(WorkerId(1))]);
+    bench.all();
+    bench.fail("expire");
+    bench.advance(millis(100));
+    assert_eq!(bench.seen(), ["! trouble", "expire 1"]);
+}
+
+#[test]
+fn late_answers_of_a_fenced_worker_change_nothing() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    bench.assign(1, 4, 4, &["b"]);
+    bench.fail("begin");
+    bench.step([Input::LeaseLost(WorkerId(1))]);
+    bench.all();
+    let lost = (key("lost"), Some(record("lost", 2, WorkerId(1))));
+    let answer = Ok(OwnedPage { next: None, jobs: vec![lost] });
+    bench.answer("owned", |_| Done::Owned { worker: WorkerId(1), answer });
+    bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
+    assert_eq!(bench.seen(), ["drop 1", "expire 1"]);
+}
+
+#[test]
+fn calls_that_fail_after_the_fence_are_not_made_again() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k", "j"]);
+    bench.assign(1, 4, 4, &["b"]);
+    bench.handler(1, "j", 3, HandlerEvent::Ended(Ok(())));
+    bench.step([Input::LeaseLost(WorkerId(1))]);
+    bench.all();
+    bench.fail("begin");
+    bench.fail("release");
+    bench.advance(secs(5));
+    assert_eq!(bench.seen(), ["! trouble", "! trouble"]);
+}
+
+#[test]
+fn a_fenced_worker_that_was_to_leave_leaves_for_good() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
+    bench.step([Input::LeaseLost(WorkerId(1))]);
+    bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
+    bench.all();
+    gone(&mut bench);
+    assert_eq!(bench.seen(), ["seated 1", "reply 2 drained ok", "reap 1"]);
+}

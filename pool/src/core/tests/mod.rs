@@ -1,0 +1,22 @@
+//! The engine's rules, one test each, by the exact effects: no I/O, no clock, no tasks.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod answers;
+mod beginning;
+mod bench;
+mod dispatching;
+mod ending;
+mod fencing;
+mod idling;
+mod leaving;
+mod notifying;
+mod observing;
+mod opening;
+mod rebalancing;
+mod render;
+mod requesting;
+mod routing;
+mod shutting_down;
+mod stopping;
+mod sweeping;
+mod timing_out;

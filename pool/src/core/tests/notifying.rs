@@ -1,0 +1,78 @@
+//! Notifications: fetched, delivered and acknowledged in turn, and none is overlooked.
+
+use super::bench::{Bench, secs};
+use crate::core::input::HandlerEvent;
+
+#[test]
+fn what_waits_at_the_begin_is_fetched_after_the_start_and_acknowledged_after_the_delivery() {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 5, 7, &["k"]);
+    bench.begun_with(true, |_| {});
+    assert_eq!(bench.seen(), ["begin 1: k@7; done 5", "RUN k@7"]);
+    bench.handler(1, "k", 7, HandlerEvent::Started);
+    assert_eq!(bench.seen(), ["started 1: k@7 tell=n", "take 1: k@7 ack=0"]);
+    bench.taken(4, &["x", "y"]);
+    assert_eq!(bench.seen(), ["DELIVER k@7 x y"]);
+    bench.handler(1, "k", 7, HandlerEvent::Delivered);
+    assert_eq!(bench.seen(), ["take 1: k@7 ack=6"]);
+    bench.taken(0, &[]);
+    assert_eq!(bench.seen(), [""; 0]);
+}
+
+#[test]
+fn a_wake_during_a_fetch_is_not_lost() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    bench.notify_event(1, 9, "k", 7);
+    assert_eq!(bench.seen(), ["take 1: k@7 ack=0; done 9"]);
+    bench.notify_event(1, 10, "k", 7);
+    assert_eq!(bench.seen(), [""; 0]);
+    bench.taken(0, &[]);
+    assert_eq!(bench.seen(), ["take 1: k@7 ack=0; done 10"]);
+}
+
+#[test]
+fn a_wake_during_a_delivery_is_not_lost() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    bench.notify_event(1, 9, "k", 7);
+    bench.taken(1, &["x"]);
+    bench.all();
+    bench.notify_event(1, 10, "k", 7);
+    assert_eq!(bench.seen(), ["begin 1: ; done 10"]);
+    bench.handler(1, "k", 7, HandlerEvent::Delivered);
+    assert_eq!(bench.seen(), ["take 1: k@7 ack=2"]);
+}
+
+#[test]
+fn nothing_is_fetched_or_delivered_while_the_job_stops() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    bench.notify_event(1, 8, "k", 7);
+    bench.stop_event(1, 9, None, &[("k", 7)]);
+    bench.all();
+    bench.taken(1, &["x"]);
+    assert_eq!(bench.seen(), [""; 0], "fetched before the stop: the next owner gets it");
+    bench.notify_event(1, 10, "k", 7);
+    assert_eq!(bench.seen(), ["begin 1: ; done 10"]);
+}
+
+#[test]
+fn a_wake_for_another_token_is_ignored() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    bench.notify_event(1, 9, "k", 6);
+    assert_eq!(bench.seen(), ["begin 1: ; done 9"]);
+}
+
+#[test]
+fn a_fetch_without_an_answer_comes_first_again() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["a", "b"]);
+    bench.notify_event(1, 9, "a", 7);
+    bench.notify_event(1, 10, "b", 7);
+    bench.all();
+    bench.fail("take");
+    bench.advance(secs(1));
+    assert_eq!(bench.seen(), ["! trouble", "take 1: a@7 ack=0 b@7 ack=0; done 10 9"]);
+}

@@ -1,0 +1,194 @@
+//! A worker is expired only after its counter stood still for its time to live by this node's own clock.
+
+use super::bench::{Bench, id, millis, present, secs, up};
+use crate::core::call::{Call, Done};
+use crate::core::time::Time;
+use crate::id::{Incarnation, WorkerId};
+use crate::member::Member;
+use crate::store::{Expired, Reaped, Refusal, StoreError};
+
+/// A node that watches workers 2 and 3 of another one, and has seen both with their counters at 5.
+fn observer() -> Bench {
+    let mut bench = Bench::attached();
+    bench.change_members(|members| {
+        members.insert(WorkerId(2), up(0));
+        members.insert(WorkerId(3), up(1));
+    });
+    beat(&mut bench, &[(2, 5), (3, 5)]);
+    bench
+}
+
+/// Waits for the next look, and answers it.
+fn beat(bench: &mut Bench, counters: &[(u64, u64)]) {
+    while !bench.is_calling("heartbeats") {
+        bench.advance(millis(100));
+    }
+    let counters = counters.iter().map(|&(worker, seq)| (WorkerId(worker), seq)).collect();
+    bench.answer("heartbeats", |_| Done::Heartbeats(Ok(counters)));
+}
+
+/// Looks until somebody is to be expired, and says how long that took from `since`.
+fn until_expired(bench: &mut Bench, since: Time, counters: &[(u64, u64)]) -> u64 {
+    while !bench.is_calling("expire") {
+        beat(bench, counters);
+    }
+    bench.now.since(since).as_secs()
+}
+
+fn expired(bench: &mut Bench, answer: Expired) {
+    bench.answer("expire", |call| match call {
+        Call::Expire { worker, seq } => Done::Expire { worker, seq, answer: Ok(answer) },
+        call => panic!("{call:?}"),
+    });
+}
+
+#[test]
+fn a_silent_worker_is_expired_after_its_time_to_live_and_then_reaped() {
+    let mut bench = observer();
+    let since = bench.now;
+    let mut others = 6;
+    while !bench.is_calling("expire") {
+        beat(&mut bench, &[(2, 5), (3, others)]);
+        others += 1;
+    }
+    assert!((10..12).contains(&bench.now.since(since).as_secs()));
+    assert_eq!(bench.seen(), ["expire 2 seq=5"]);
+    expired(&mut bench, Expired::Done);
+    assert_eq!(bench.seen(), ["! expired 2", "reap 2"]);
+    let more = Reaped { done: false, count: 256, outcomes: vec![] };
+    bench.answer("reap", |_| Done::Reap { worker: WorkerId(2), answer: Ok(more) });
+    assert_eq!(bench.seen(), ["reap 2"]);
+    let outcomes = vec![(id("m.1"), "stopped".to_owned())];
+    let last = Reaped { done: true, count: 1, outcomes };
+    bench.answer("reap", |_| Done::Reap { worker: WorkerId(2), answer: Ok(last) });
+    assert_eq!(bench.seen(), ["tell m.1=stopped"]);
+}
+
+#[test]
+fn the_time_counts_from_after_the_reply_that_showed_the_counter() {
+    let mut bench = Bench::attached();
+    bench.change_members(|members| {
+        members.insert(WorkerId(2), up(0));
+    });
+    bench.advance(millis(1_100));
+    assert!(bench.is_calling("heartbeats"));
+    bench.advance(secs(8));
+    beat(&mut bench, &[(2, 5)]);
+    let since = bench.now;
+    assert!((10..12).contains(&until_expired(&mut bench, since, &[(2, 5)])));
+}
+
+#[test]
+fn any_change_up_or_down_starts_the_time_anew() {
+    for other in [6, 4] {
+        let mut bench = observer();
+        bench.advance(secs(8));
+        beat(&mut bench, &[(2, other), (3, 99)]);
+        beat(&mut bench, &[(2, other), (3, 99)]);
+        let since = bench.now;
+        assert!((9..12).contains(&until_expired(&mut bench, since, &[(2, other), (3, 99)])));
+    }
+}
+
+#[test]
+fn a_worker_with_a_longer_time_to_live_is_given_that() {
+    let mut bench = Bench::attached();
+    bench.change_members(|members| {
+        members.insert(WorkerId(2), Member { ttl: secs(20), ..up(0) });
+    });
+    beat(&mut bench, &[(2, 5)]);
+    let since = bench.now;
+    assert!((20..22).contains(&until_expired(&mut bench, since, &[(2, 5)])));
+}
+
+#[test]
+fn another_incarnation_starts_all_times_anew() {
+    let mut bench = observer();
+    bench.advance(secs(8));
+    beat(&mut bench, &[(2, 5), (3, 5)]);
+    bench.submit("k", "n.1", false, secs(60));
+    bench.fail_with("dispatch", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2))));
+    bench.survey(present(2, false, "a"));
+    bench.maps(2);
+    beat(&mut bench, &[(2, 5), (3, 5)]);
+    let since = bench.now;
+    assert!((10..12).contains(&until_expired(&mut bench, since, &[(2, 5), (3, 5)])));
+}
+
+#[test]
+fn all_that_are_silent_are_expired_before_the_first_is_reaped() {
+    let mut bench = observer();
+    let since = bench.now;
+    until_expired(&mut bench, since, &[(2, 5), (3, 5)]);
+    assert_eq!(bench.seen(), ["expire 2 seq=5"]);
+    expired(&mut bench, Expired::Done);
+    assert_eq!(bench.seen(), ["! expired 2", "expire 3 seq=5"]);
+    expired(&mut bench, Expired::Done);
+    assert_eq!(bench.seen(), ["! expired 3", "reap 2"]);
+}
+
+#[test]
+fn a_worker_that_renewed_meanwhile_is_watched_anew() {
+    let mut bench = Bench::attached();
+    bench.change_members(|members| {
+        members.insert(WorkerId(2), up(0));
+    });
+    beat(&mut bench, &[(2, 5)]);
+    let since = bench.now;
+    until_expired(&mut bench, since, &[(2, 5)]);
+    bench.all();
+    expired(&mut bench, Expired::Renewed);
+    assert_eq!(bench.seen(), [""; 0]);
+    beat(&mut bench, &[(2, 5)]);
+    let since = bench.now;
+    assert!((10..12).contains(&until_expired(&mut bench, since, &[(2, 5)])));
+}
+
+#[test]
+fn an_expiry_or_a_reap_without_an_answer_is_made_again() {
+    let mut bench = Bench::attached();
+    bench.change_members(|members| {
+        members.insert(WorkerId(2), up(0));
+    });
+    beat(&mut bench, &[(2, 5)]);
+    let since = bench.now;
+    until_expired(&mut bench, since, &[(2, 5)]);
+    bench.fail("expire");
+    bench.all();
+    until_expired(&mut bench, since, &[(2, 5)]);
+    assert_eq!(bench.seen(), ["expire 2 seq=5"]);
+    expired(&mut bench, Expired::Done);
+    bench.all();
+    bench.fail("reap");
+    bench.advance(millis(100));
+    assert_eq!(bench.seen(), ["! trouble", "reap 2"]);
+}
+
+#[test]
+fn a_large_fleet_is_watched_in_parts_and_whole_as_soon_as_one_looks_late() {
+    let mut bench = Bench::attached();
+    bench.change_members(|members| {
+        members.extend((1..=300).map(|worker| (WorkerId(worker), up(worker as u32 - 1))));
+    });
+    let watched = |bench: &mut Bench| {
+        while !bench.is_calling("heartbeats") {
+            bench.advance(millis(100));
+        }
+        match bench.call("heartbeats") {
+            Call::Heartbeats(workers) => workers,
+            call => panic!("{call:?}"),
+        }
+    };
+    let part = watched(&mut bench).unwrap();
+    assert_eq!(part.len(), 64);
+    let since = bench.now;
+    loop {
+        let counters = part.iter().map(|&worker| (worker, 1)).collect();
+        bench.done(Done::Heartbeats(Ok(counters)));
+        match watched(&mut bench) {
+            Some(again) => assert_eq!(again, part),
+            None => break,
+        }
+    }
+    assert!((5..7).contains(&bench.now.since(since).as_secs()));
+}

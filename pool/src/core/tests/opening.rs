@@ -1,0 +1,218 @@
+//! How a node finds its pool, creates it, and opens it.
+
+use super::bench::{Bench, config, millis, present, secs, server, unanswered, up};
+use crate::core::call::Done;
+use crate::core::ctx::Config;
+use crate::core::input::{Command, Input};
+use crate::id::{Incarnation, Revision, WorkerId};
+use crate::settings::ShutdownFlag;
+use crate::store::{Bootstrapped, PoolState, Refusal, ServerIdentity, StoreError};
+
+fn created(bench: &mut Bench, incarnation: u64, created: bool) {
+    let answer = Ok(Bootstrapped { incarnation: Incarnation(incarnation), created });
+    bench.answer("bootstrap", |_| Done::Bootstrap { run_id: "a".into(), answer });
+}
+
+fn settled() -> ServerIdentity {
+    ServerIdentity { uptime: secs(60), ..server("a") }
+}
+
+/// Lets time pass in phase R; nobody else opens the pool.
+fn observe(bench: &mut Bench, seconds: u64) {
+    let end = bench.now + secs(seconds);
+    while bench.now < end {
+        bench.advance(millis(100));
+        if bench.is_calling("survey") {
+            bench.survey(present(1, true, "a"));
+        }
+    }
+}
+
+#[test]
+fn a_new_pool_on_a_server_that_lost_nothing_is_opened_at_once() {
+    for (config, server) in [(config(), settled()), (Config { assume_fresh: true, ..config() }, server("a"))]
+    {
+        let mut bench = Bench::new(config);
+        bench.survey_of(PoolState::Absent, server);
+        created(&mut bench, 1, true);
+        let seen = bench.seen();
+        assert_eq!(seen, ["survey", "bootstrap a above 0", "bless a", "renew 1", "! recovering 1 for 0ms"]);
+        bench.advance(millis(100));
+        assert_eq!(bench.seen(), ["open"]);
+        bench.answer("open", |_| Done::OpenNormal(Ok(None)));
+        assert_eq!(bench.of(&["!", "sweep"]), ["! normal 1", "sweep kick"]);
+    }
+}
+
+#[test]
+fn a_new_pool_on_a_server_that_may_have_lost_one_is_opened_after_a_time_to_live() {
+    let young = server("a");
+    let promoted = ServerIdentity { promoted: true, ..settled() };
+    let flushed = ServerIdentity { flushed: true, ..settled() };
+    for server in [young, promoted, flushed] {
+        let mut bench = Bench::new(config());
+        bench.survey_of(PoolState::Absent, server);
+        created(&mut bench, 1, true);
+        observe(&mut bench, 9);
+        assert!(bench.seen().contains(&"! recovering 1 for 10s".to_owned()));
+        assert!(!bench.is_calling("open"));
+        observe(&mut bench, 2);
+        assert!(bench.is_calling("open"));
+    }
+}
+
+#[test]
+fn a_pool_that_another_node_created_first_is_joined() {
+    let mut bench = Bench::new(config());
+    bench.survey_of(PoolState::Absent, settled());
+    created(&mut bench, 1, false);
+    bench.all();
+    bench.advance(millis(100));
+    assert_eq!(bench.seen(), ["survey"]);
+    bench.survey(present(1, false, "a"));
+    assert_eq!(bench.seen(), ["bless a", "renew 1"]);
+}
+
+#[test]
+fn a_survey_or_a_creation_without_an_answer_is_made_again() {
+    let mut bench = Bench::new(config());
+    bench.fail("survey");
+    bench.all();
+    bench.advance(millis(100));
+    bench.survey(PoolState::Absent);
+    bench.fail("bootstrap");
+    bench.advance(millis(100));
+    assert_eq!(bench.seen(), ["survey", "bootstrap a above 0", "survey"]);
+}
+
+#[test]
+fn a_pool_that_waits_for_a_member_is_tried_again() {
+    let mut bench = Bench::new(config());
+    bench.survey_of(PoolState::Absent, settled());
+    created(&mut bench, 1, true);
+    bench.advance(millis(100));
+    bench.all();
+    bench.answer("open", |_| Done::OpenNormal(Ok(Some(WorkerId(4)))));
+    bench.advance(secs(1));
+    assert_eq!(bench.seen(), ["open"]);
+}
+
+#[test]
+fn a_pool_that_others_open_is_noticed() {
+    let mut bench = Bench::new(config());
+    bench.survey(present(1, true, "a"));
+    bench.advance(millis(100));
+    assert_eq!(bench.seen(), ["survey", "bless a", "renew 1", "! recovering 1 for 10s", "survey"]);
+    bench.survey(present(1, false, "a"));
+    assert!(bench.is_calling("sweep"), "phase N");
+}
+
+#[test]
+fn another_server_process_is_a_sign_of_loss_and_starts_another_incarnation() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    bench.step([Input::Renewed {
+        workers: vec![WorkerId(1)],
+        answer: Err(StoreError::OtherServer { run_id: "b".into() }),
+    }]);
+    assert_eq!(bench.seen(), ["! trouble", "survey"]);
+    bench.survey_of(present(1, false, "a"), server("b"));
+    assert_eq!(bench.seen(), ["recover b above 3"]);
+    let answer = Ok(Incarnation(2));
+    bench.answer("recover", |_| Done::Recover { run_id: "b".into(), answer });
+    let adopted = ["bless b", "renew 2", "! recovering 2 for 10s"];
+    let fenced = ["! fenced 1 with 1", "fence 1", "STOP k@3 LeaseLost"];
+    assert_eq!(bench.seen(), [adopted, fenced].concat());
+}
+
+#[test]
+fn data_that_went_back_is_a_sign_of_loss() {
+    let mut bench = Bench::with_worker();
+    bench.renewed();
+    bench.members.revision = Revision(0);
+    bench.all();
+    bench.renewed();
+    bench.advance(millis(100));
+    assert_eq!(bench.seen(), ["survey"]);
+    bench.survey(present(1, false, "a"));
+    assert_eq!(bench.seen(), ["recover a above 0"]);
+}
+
+#[test]
+fn a_pool_that_is_gone_is_made_anew_and_observed() {
+    let mut bench = Bench::with_worker();
+    bench.submit("k", "n.1", true, secs(60));
+    bench.all();
+    bench.fail_with("dispatch", StoreError::Refused(Refusal::NoPool));
+    assert_eq!(bench.seen(), ["survey"]);
+    bench.survey_of(PoolState::Absent, settled());
+    created(&mut bench, 2, true);
+    let seen = bench.seen();
+    let waits = ["bootstrap a above 0", "bless a", "renew 2", "! recovering 2 for 10s"];
+    assert_eq!(seen[..4], waits, "leases of the lost one may still run");
+    assert_eq!(seen[4..6], ["! fenced 1 with 0", "fence 1"]);
+}
+
+#[test]
+fn a_tombstone_is_the_end_for_who_knew_the_pool_alive_and_nothing_for_others() {
+    let mut bench = Bench::new(config());
+    bench.survey(PoolState::Closed);
+    assert_eq!(bench.seen(), ["survey", "bootstrap a above 0"]);
+    created(&mut bench, 1, true);
+    assert!(bench.seen().contains(&"! recovering 1 for 0ms".to_owned()));
+
+    let mut bench = Bench::attached();
+    bench.command(|reply| Command::Attach { reply });
+    assert_eq!(bench.seen(), ["reply 1 attached ok"]);
+    bench.submit("k", "n.1", true, secs(60));
+    bench.all();
+    bench.fail_with("dispatch", StoreError::Refused(Refusal::Closed));
+    assert_eq!(bench.seen(), ["reply 2 submitted ShuttingDown", "forget-node"]);
+    bench.answer("forget-node", |_| Done::ForgetNode);
+    assert_eq!(bench.seen(), ["end"]);
+}
+
+#[test]
+fn a_node_is_attached_once_the_pool_is_open_its_settings_are_the_same_and_a_renewal_was_answered() {
+    let mut bench = Bench::new(config());
+    bench.command(|reply| Command::Attach { reply });
+    bench.survey(present(1, false, "a"));
+    bench.maps(1);
+    bench.step([Input::Renewed { workers: vec![], answer: Err(unanswered()) }]);
+    assert_eq!(bench.of(&["reply"]), [""; 0]);
+    bench.renewed();
+    assert_eq!(bench.of(&["reply"]), ["reply 1 attached ok"]);
+}
+
+#[test]
+fn a_node_with_another_setting_is_told_which() {
+    let mut bench = Bench::new(config());
+    bench.command(|reply| Command::Attach { reply });
+    bench.stored.fields.insert("ttl".into(), "5000".into());
+    bench.survey(present(1, false, "a"));
+    bench.maps(1);
+    let refused = r#"Setting { name: "ttl", theirs: "5000", ours: "10000" }"#;
+    assert_eq!(bench.of(&["reply"]), [format!("reply 1 attached {refused}")]);
+}
+
+#[test]
+fn a_node_that_comes_to_a_pool_that_shuts_down_waits_until_it_knows_whether_anybody_lives() {
+    let mut bench = Bench::new(config());
+    bench.command(|reply| Command::Attach { reply });
+    bench.survey(present(1, false, "a"));
+    bench.stored.fields.insert("sd".into(), "S||m".into());
+    assert!(matches!(bench.stored.flag(), Some(ShutdownFlag::Stopping { .. })));
+    bench.members.entries.insert(WorkerId(4), up(0));
+    bench.maps(1);
+    bench.renewed();
+    let beat = |bench: &mut Bench, seq| {
+        while !bench.is_calling("heartbeats") {
+            bench.advance(millis(100));
+        }
+        bench.answer("heartbeats", |_| Done::Heartbeats(Ok([(WorkerId(4), seq)].into())));
+    };
+    beat(&mut bench, 1);
+    assert_eq!(bench.of(&["reply"]), [""; 0]);
+    beat(&mut bench, 2);
+    assert_eq!(bench.of(&["reply"]), ["reply 1 attached ShuttingDown"]);
+}

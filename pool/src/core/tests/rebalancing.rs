@@ -1,0 +1,131 @@
+//! When the ring has changed and stayed so, exactly the jobs that belong elsewhere are handed on.
+
+use super::bench::{Bench, config, key, millis, secs, up};
+use crate::core::ctx::Config;
+use crate::core::input::{Command, HandlerEvent, LocalWorker};
+use crate::core::ring::Ring;
+use crate::id::WorkerId;
+use crate::member::{Member, MemberState};
+use crate::settings::Settings;
+
+const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
+
+/// One worker with twelve jobs, long after it joined.
+fn loaded(config: Config) -> Bench {
+    let mut bench = Bench::attached_with(config);
+    bench.worker(1);
+    bench.running(3, &NAMES);
+    bench.advance(secs(60));
+    bench.all();
+    bench
+}
+
+fn another(bench: &mut Bench, worker: u64, slot: u32) {
+    bench.change_members(|members| {
+        members.insert(WorkerId(worker), up(slot));
+    });
+}
+
+/// The jobs that belong elsewhere by the ring as it is.
+fn elsewhere(bench: &Bench) -> Vec<&'static str> {
+    let ring = Ring::new(&bench.members, &Settings::default());
+    NAMES.into_iter().filter(|name| ring.pick(key(name).as_bytes(), 0) != Some(WorkerId(1))).collect()
+}
+
+fn stops(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| format!("STOP {name}@3 Moved")).collect()
+}
+
+#[test]
+fn exactly_the_jobs_that_belong_elsewhere_move_after_a_while_of_quiet() {
+    let mut bench = loaded(config());
+    another(&mut bench, 2, 1);
+    bench.advance(millis(4_990));
+    assert_eq!(bench.seen(), [""; 0]);
+    bench.advance(millis(510));
+    let moved = elsewhere(&bench);
+    assert!(!moved.is_empty() && moved.len() < NAMES.len());
+    assert_eq!(bench.seen(), stops(&moved));
+    bench.handler(1, moved[0], 3, HandlerEvent::Stopped(Ok(())));
+    assert_eq!(bench.seen(), [format!("release 1: {}@3 h", moved[0])]);
+    bench.advance(secs(10));
+    assert_eq!(bench.seen(), [""; 0], "each once");
+}
+
+#[test]
+fn a_further_change_begins_the_wait_anew() {
+    let mut bench = loaded(config());
+    another(&mut bench, 2, 1);
+    bench.advance(secs(3));
+    another(&mut bench, 3, 2);
+    bench.advance(secs(4));
+    assert_eq!(bench.seen(), [""; 0]);
+    bench.advance(millis(1_500));
+    assert_eq!(bench.seen(), stops(&elsewhere(&bench)));
+}
+
+#[test]
+fn a_change_that_is_undone_moves_nothing() {
+    let mut bench = loaded(config());
+    another(&mut bench, 2, 1);
+    bench.advance(secs(3));
+    bench.change_members(|members| {
+        members.remove(&WorkerId(2));
+    });
+    bench.advance(secs(20));
+    assert_eq!(bench.seen(), [""; 0]);
+}
+
+#[test]
+fn a_change_that_leaves_the_ring_alone_delays_nothing() {
+    let mut bench = loaded(config());
+    another(&mut bench, 2, 1);
+    bench.advance(secs(3));
+    bench.change_members(|members| {
+        let standby = Member { state: MemberState::Standby, slot: None, ..up(0) };
+        members.insert(WorkerId(3), standby);
+    });
+    bench.advance(millis(2_500));
+    assert_eq!(bench.seen(), stops(&elsewhere(&bench)));
+}
+
+#[test]
+fn only_so_many_are_on_the_move_at_once() {
+    let mut bench = loaded(Config { handoff_parallel: 2, ..config() });
+    another(&mut bench, 2, 1);
+    bench.advance(secs(6));
+    let moved = elsewhere(&bench);
+    assert!(moved.len() > 2);
+    assert_eq!(bench.seen(), stops(&moved[..2]));
+    bench.handler(1, moved[1], 3, HandlerEvent::Stopped(Ok(())));
+    assert_eq!(bench.seen(), [format!("release 1: {}@3 h", moved[1])], "it counts until it is released");
+    bench.released();
+    assert_eq!(bench.seen(), stops(&moved[2..3]));
+}
+
+#[test]
+fn a_job_keeps_to_the_next_worker_of_its_chain_after_strikes() {
+    let mut bench = Bench::with_worker();
+    let settings = Settings::default();
+    another(&mut bench, 2, 1);
+    let ring = Ring::new(&bench.members, &settings);
+    let refused_elsewhere = |name: &&&str| ring.pick(key(name).as_bytes(), 0) == Some(WorkerId(2));
+    let name = *NAMES.iter().find(refused_elsewhere).unwrap();
+    bench.assign(1, 3, 3, &[name]);
+    bench.begun_with(false, |record| record.mix = settings.strikes);
+    bench.handler(1, name, 3, HandlerEvent::Started);
+    bench.all();
+    bench.advance(secs(6));
+    assert_eq!(bench.seen(), [""; 0], "its strikes send it here");
+}
+
+#[test]
+fn nothing_moves_while_the_worker_leaves() {
+    let mut bench = loaded(config());
+    another(&mut bench, 2, 1);
+    bench.advance(secs(3));
+    bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
+    bench.all();
+    bench.advance(secs(20));
+    assert_eq!(bench.seen(), [""; 0], "its drain is not answered, its moves are void");
+}

@@ -1,0 +1,190 @@
+//! Calls and effects as one line each: what a test compares. Jobs read `key@token`, entries by their number, pauses
+//! in whole seconds where they are longer (jitter stays below).
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use tenure_streaming::EntryId;
+
+use crate::core::call::Call;
+use crate::core::effect::{Effect, Notice};
+use crate::core::input::Answer;
+use crate::store::{ReleaseItem, ReleaseMode, StartedItem, StopItem, TakeItem};
+
+fn join<T>(items: impl IntoIterator<Item = T>, line: impl Fn(T) -> String) -> String {
+    items.into_iter().map(line).collect::<Vec<_>>().join(" ")
+}
+
+fn with_entries(line: String, entries: &[EntryId]) -> String {
+    if entries.is_empty() { line } else { format!("{line}; done {}", join(entries, |e| e.ms.to_string())) }
+}
+
+fn some(name: &str, value: Option<impl Display>) -> String {
+    value.map_or(String::new(), |value| format!(" {name}={value}"))
+}
+
+fn pause(pause: Duration) -> String {
+    if pause >= Duration::from_secs(1) {
+        format!("{}s", pause.as_secs())
+    } else {
+        format!("{}ms", pause.as_millis())
+    }
+}
+
+fn release(item: &ReleaseItem) -> String {
+    let mode = match item.mode {
+        ReleaseMode::Delete => 'd',
+        ReleaseMode::HandOff => 'h',
+        ReleaseMode::Refuse => 'r',
+        ReleaseMode::Fail => 'q',
+    };
+    let delay = (!item.delay.is_zero()).then(|| pause(item.delay));
+    let result = (!item.result.is_empty()).then_some(format!("'{}'", item.result));
+    let (tell, stopper) = (some("tell", item.tell.as_ref()), some("stopper", item.tell_stopper.as_ref()));
+    format!(
+        "{}@{} {mode}{}{tell}{stopper}{}",
+        item.key,
+        item.token,
+        some("in", delay),
+        some("result", result)
+    )
+}
+
+fn stop(item: &StopItem) -> String {
+    format!("{}/{}{}", item.key, item.id, some("owner", item.guess))
+}
+
+/// A call; its first word is its kind.
+pub(super) fn call(call: &Call) -> String {
+    match call {
+        Call::Survey => "survey".into(),
+        Call::ServerTime => "time".into(),
+        Call::Bootstrap { high_water, run_id } => format!("bootstrap {run_id} above {high_water}"),
+        Call::Recover { high_water, run_id } => format!("recover {run_id} above {high_water}"),
+        Call::OpenNormal => "open".into(),
+        Call::Join { request, .. } => format!("join {}{}", request.nonce, some("slot", request.preferred)),
+        Call::Settle { worker } => format!("settle {worker}"),
+        Call::Drain { worker } => format!("drain {worker}"),
+        Call::Expire { worker, seq } => format!("expire {worker}{}", some("seq", *seq)),
+        Call::Reap { worker } => format!("reap {worker}"),
+        Call::Dispatch(items) => {
+            format!("dispatch {}", join(items, |i| format!("{}/{}<{}", i.key, i.id, i.not_after)))
+        }
+        Call::Route { ring, entries, jobs, .. } => {
+            let job = |(key, worker): &(_, Option<_>)| match worker {
+                Some(worker) => format!("{key}>{worker}"),
+                None => format!("{key}>-"),
+            };
+            with_entries(format!("route at {ring}: {}", join(jobs, job)), entries)
+        }
+        Call::Begin { worker, finished, jobs } => {
+            let jobs = join(jobs, |(key, token, _)| format!("{key}@{token}"));
+            with_entries(format!("begin {worker}: {jobs}"), finished)
+        }
+        Call::Started { worker, items } => {
+            let item = |i: &StartedItem| format!("{}@{}{}", i.key, i.token, some("tell", i.tell.as_ref()));
+            format!("started {worker}: {}", join(items, item))
+        }
+        Call::Release { worker, finished, items } => {
+            let items = items.iter().map(|(item, _)| release(item)).collect::<Vec<_>>().join(", ");
+            with_entries(format!("release {worker}: {items}"), finished)
+        }
+        Call::Take { worker, finished, items } => {
+            let item = |i: &TakeItem| format!("{}@{} ack={}", i.key, i.token, i.ack);
+            with_entries(format!("take {worker}: {}", join(items, item)), finished)
+        }
+        Call::Owned { worker, after } => format!("owned {worker}{}", some("after", after.as_ref())),
+        Call::OldestEvent { worker } => format!("oldest {worker}"),
+        Call::Stop { repeat, items } => {
+            format!("stop{} {}", if *repeat { "-again" } else { "" }, join(items, stop))
+        }
+        Call::Notify(items) => {
+            format!("notify {}", join(items, |i| format!("{}{}", i.key, some("owner", i.guess))))
+        }
+        Call::LookUp(tickets) => format!("lookup {}", join(tickets, |t| format!("{}/{}", t.key, t.id))),
+        Call::FindOwners(keys) => format!("find {}", join(keys, ToString::to_string)),
+        Call::Tell(outcomes) => format!("tell {}", join(outcomes, |(id, outcome)| format!("{id}={outcome}"))),
+        Call::Sweep { kick } => format!("sweep{}", if *kick { " kick" } else { "" }),
+        Call::Heartbeats(workers) => {
+            format!("heartbeats{}", some("of", workers.as_ref().map(|w| join(w, ToString::to_string))))
+        }
+        Call::ReadPool => "read-pool".into(),
+        Call::ClaimPool { all } => format!("claim-pool{}", if *all { " all" } else { "" }),
+        Call::RestoreGroup => "restore-group".into(),
+        Call::PruneConsumers => "prune".into(),
+        Call::ReadNode { cursors, .. } => {
+            let worker = |(worker, cursor): (_, &EntryId)| format!("{worker}>{}", cursor.ms);
+            format!("read-node >{} {}", cursors.node.ms, join(&cursors.workers, worker))
+        }
+        Call::Shutdown(mode) => format!("shutdown {mode:?}"),
+        Call::Purge => "purge".into(),
+        Call::Cleanup => "cleanup".into(),
+        Call::ForgetNode => "forget-node".into(),
+    }
+}
+
+fn answer(answer: &Answer) -> String {
+    fn result<T>(name: &str, result: &Result<T, impl std::fmt::Debug>) -> String {
+        match result {
+            Ok(_) => format!("{name} ok"),
+            Err(error) => format!("{name} {error:?}"),
+        }
+    }
+    match answer {
+        Answer::Attached(r) => result("attached", r),
+        Answer::WorkerAdded(r) => result("worker", r),
+        Answer::Submitted(r) => match r {
+            Err(crate::DispatchError::Deadline { accepted, .. }) => {
+                format!("submitted Deadline accepted={accepted}")
+            }
+            r => result("submitted", r),
+        },
+        Answer::Stopped(r) => result("stopped", r),
+        Answer::Notified(r) => result("notified", r),
+        Answer::Drained(r) => result("drained", r),
+        Answer::Closed { left } => format!("closed{}", join(left, |key| format!(" left={key}"))),
+        Answer::ShutDown { result: r, left, dropped } => {
+            let left = join(left, |worker| format!(" left={worker}"));
+            format!("{} dropped={dropped}{left}", result("shut-down", r))
+        }
+    }
+}
+
+fn notice(notice: &Notice) -> String {
+    match notice {
+        Notice::Recovering { incarnation, wait } => format!("recovering {incarnation} for {}", pause(*wait)),
+        Notice::Normal { incarnation } => format!("normal {incarnation}"),
+        Notice::Trouble(_) => "trouble".into(),
+        Notice::Expired { worker } => format!("expired {worker}"),
+        Notice::Fenced { worker, jobs } => format!("fenced {worker} with {jobs}"),
+        Notice::BadRecord { key } => format!("bad-record {key}"),
+        Notice::StopFailed { key, error } => format!("stop-failed {key} '{error}'"),
+        Notice::Stuck { key, token } => format!("stuck {key}@{token}"),
+        Notice::Parked { key, error } => format!("parked {key} '{error}'"),
+    }
+}
+
+/// An effect other than a call.
+pub(super) fn effect(effect: &Effect) -> String {
+    match effect {
+        Effect::Call { call: c, .. } => call(c),
+        Effect::StopReadingPool => "stop-reading-pool".into(),
+        Effect::Bless(run_id) => format!("bless {run_id}"),
+        Effect::Expect { members, settings, .. } => format!("expect {members} {settings}"),
+        Effect::Renew { incarnation } => format!("renew {incarnation}"),
+        Effect::Hold { worker, .. } => format!("hold {worker}"),
+        Effect::Drop { worker } => format!("drop {worker}"),
+        Effect::Fence { worker } => format!("fence {worker}"),
+        Effect::Start { job, .. } => format!("RUN {}@{}", job.key, job.token),
+        Effect::Stop { key, token, why, .. } => format!("STOP {key}@{token} {why:?}"),
+        Effect::Cancel { key, token, .. } => format!("CANCEL {key}@{token}"),
+        Effect::Abort { key, token, .. } => format!("ABORT {key}@{token}"),
+        Effect::Deliver { key, token, bodies, .. } => {
+            format!("DELIVER {key}@{token} {}", join(bodies, |b| String::from_utf8_lossy(b).into_owned()))
+        }
+        Effect::Seated { local, worker } => format!("seated {}{}", local.0, some("as", *worker)),
+        Effect::Reply { to, answer: a } => format!("reply {} {}", to.0, answer(a)),
+        Effect::Report(n) => format!("! {}", notice(n)),
+        Effect::End => "end".into(),
+    }
+}

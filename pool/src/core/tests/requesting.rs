@@ -1,0 +1,127 @@
+//! Stops and notifications on their way to a job, wherever it is.
+
+use super::bench::{Bench, key, millis, record, secs, up};
+use crate::core::call::{Call, Done};
+use crate::core::input::Command;
+use crate::id::WorkerId;
+use crate::store::{Lookup, NotifyReply, StopReply};
+
+fn stop(bench: &mut Bench, name: &str) {
+    let deadline = bench.now + secs(5);
+    bench.command(|reply| Command::StopJob { reply, key: key(name), deadline });
+}
+
+fn notify(bench: &mut Bench, name: &str) {
+    let deadline = bench.now + secs(5);
+    bench.command(|reply| Command::Notify { reply, key: key(name), body: "x".into(), deadline });
+}
+
+fn found(bench: &mut Bench, found: Vec<Lookup>) {
+    bench.answer("find", |_| Done::FindOwners(Ok(found)));
+}
+
+fn stopped(bench: &mut Bench, replies: Vec<StopReply>) {
+    bench.answer("stop", |call| match call {
+        Call::Stop { repeat, items } => Done::Stop { repeat, items, answer: Ok(replies) },
+        call => panic!("{call:?}"),
+    });
+}
+
+fn notified(bench: &mut Bench, replies: Vec<NotifyReply>) {
+    bench.answer("notify", |_| Done::Notify(Ok(replies)));
+}
+
+/// A stop of k, which worker 9 owns, on its way.
+fn stopping() -> Bench {
+    let mut bench = Bench::attached();
+    stop(&mut bench, "k");
+    found(&mut bench, vec![Lookup { record: Some(record("k", 7, WorkerId(9))), ..Lookup::default() }]);
+    assert_eq!(bench.seen(), ["find k", "stop k/n.k owner=9"]);
+    bench
+}
+
+#[test]
+fn a_stop_names_the_life_of_the_job_that_it_found() {
+    let answers = [
+        (StopReply::Deleted, "ok"),
+        (StopReply::Stopping, "ok"),
+        (StopReply::Ended, "ok"),
+        (StopReply::Absent, "JobNotFound"),
+        (StopReply::Bad, "BadRecord"),
+    ];
+    for (answer, settled) in answers {
+        let mut bench = stopping();
+        stopped(&mut bench, vec![answer]);
+        assert_eq!(bench.seen(), [format!("reply 1 stopped {settled}")]);
+    }
+}
+
+#[test]
+fn a_stop_of_a_job_that_is_not_there_says_so() {
+    for (lookup, settled) in
+        [(Lookup::default(), "JobNotFound"), (Lookup { bad: true, ..Lookup::default() }, "BadRecord")]
+    {
+        let mut bench = Bench::attached();
+        stop(&mut bench, "k");
+        bench.all();
+        found(&mut bench, vec![lookup]);
+        assert_eq!(bench.seen(), [format!("reply 1 stopped {settled}")]);
+    }
+}
+
+#[test]
+fn a_wrong_guess_is_corrected_and_a_recovering_pool_is_asked_again() {
+    let mut bench = stopping();
+    stopped(&mut bench, vec![StopReply::Owner(Some(WorkerId(8)))]);
+    assert_eq!(bench.seen(), ["stop k/n.k owner=8"]);
+    stopped(&mut bench, vec![StopReply::Recovering]);
+    assert_eq!(bench.seen(), [""; 0]);
+    bench.advance(millis(100));
+    assert_eq!(bench.seen(), ["stop k/n.k owner=8"]);
+}
+
+#[test]
+fn a_notification_goes_to_the_worker_that_the_ring_names() {
+    let answers =
+        [(NotifyReply::Kept, "ok"), (NotifyReply::Full, "NotifyFull"), (NotifyReply::Absent, "JobNotFound")];
+    for (answer, settled) in answers {
+        let mut bench = Bench::attached();
+        bench.change_members(|members| {
+            members.insert(WorkerId(9), up(0));
+        });
+        notify(&mut bench, "k");
+        assert_eq!(bench.seen(), ["notify k owner=9"]);
+        notified(&mut bench, vec![NotifyReply::Owner(Some(WorkerId(8)))]);
+        assert_eq!(bench.seen(), ["notify k owner=8"]);
+        notified(&mut bench, vec![answer]);
+        assert_eq!(bench.seen(), [format!("reply 1 notified {settled}")]);
+    }
+}
+
+#[test]
+fn answers_reach_whoever_asked_also_when_others_have_given_up() {
+    let mut bench = Bench::attached();
+    notify(&mut bench, "a");
+    notify(&mut bench, "b");
+    bench.advance(secs(3));
+    notify(&mut bench, "c");
+    bench.advance(secs(2));
+    assert_eq!(bench.of(&["reply"]), ["reply 1 notified Deadline", "reply 2 notified Deadline"]);
+    notified(&mut bench, vec![NotifyReply::Kept]);
+    assert_eq!(bench.seen(), ["notify c"]);
+    notified(&mut bench, vec![NotifyReply::Kept]);
+    assert_eq!(bench.seen(), ["reply 3 notified ok"]);
+}
+
+#[test]
+fn a_call_without_an_answer_is_made_again() {
+    let mut bench = stopping();
+    bench.fail("stop");
+    notify(&mut bench, "k");
+    bench.fail("notify");
+    stop(&mut bench, "j");
+    bench.fail("find");
+    bench.all();
+    bench.advance(millis(20));
+    assert_eq!(bench.seen(), ["find j", "stop k/n.k owner=9", "notify k"]);
+}

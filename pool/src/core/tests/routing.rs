@@ -1,0 +1,113 @@
+//! Jobs are assigned by whole entries, and only from the ring at the revision that the step checks.
+
+use super::bench::{Bench, entry, key, millis, up};
+use crate::core::call::{Call, Done};
+use crate::id::{Revision, WorkerId};
+use crate::store::{PoolEvent, Refusal, RouteReply, StoreError};
+
+fn event(number: u64, names: &[&str]) -> PoolEvent {
+    PoolEvent { entry: entry(number), jobs: names.iter().map(|name| (key(name), 0)).collect() }
+}
+
+fn big(number: u64, jobs: u32) -> PoolEvent {
+    let jobs = (0..jobs).map(|i| (key(&format!("{number}.{i}")), 0)).collect();
+    PoolEvent { entry: entry(number), jobs }
+}
+
+fn read(bench: &mut Bench, events: Vec<PoolEvent>) {
+    bench.answer("read-pool", |_| Done::ReadPool(Ok(Some(events))));
+}
+
+/// A node without workers of its own, in a pool with one on another node.
+fn router() -> Bench {
+    let mut bench = Bench::attached();
+    bench.change_members(|members| {
+        members.insert(WorkerId(9), up(0));
+    });
+    bench.all();
+    bench
+}
+
+/// The entries and the number of jobs of the assignment in flight, which is answered.
+fn routed(bench: &mut Bench) -> (Vec<u64>, usize) {
+    let mut sizes = (vec![], 0);
+    bench.answer("route", |call| match call {
+        Call::Route { events, entries, jobs, .. } => {
+            sizes = (entries.iter().map(|e| e.ms).collect(), jobs.len());
+            Done::Route { events, answer: Ok(vec![RouteReply::Routed; jobs.len()]) }
+        }
+        call => panic!("{call:?}"),
+    });
+    sizes
+}
+
+#[test]
+fn what_is_read_is_assigned_and_the_next_read_waits_meanwhile() {
+    let mut bench = router();
+    read(&mut bench, vec![event(5, &["a", "b"]), event(6, &["c"])]);
+    assert_eq!(bench.all(), ["route at 1: a>9 b>9 c>9; done 5 6", "read-pool"]);
+    read(&mut bench, vec![event(7, &["d"])]);
+    assert_eq!(bench.all(), ["read-pool"], "one assignment at a time");
+    routed(&mut bench);
+    assert_eq!(bench.all(), ["route at 1: d>9; done 7"]);
+}
+
+#[test]
+fn without_a_worker_a_job_is_left_waiting() {
+    let mut bench = Bench::attached();
+    read(&mut bench, vec![event(5, &["a"])]);
+    assert_eq!(bench.seen(), ["route at 0: a>-; done 5"]);
+}
+
+#[test]
+fn a_step_takes_whole_entries_of_at_most_128_jobs_in_all() {
+    let mut bench = router();
+    read(&mut bench, vec![big(1, 60), big(2, 60), big(3, 60), big(4, 128)]);
+    assert_eq!(routed(&mut bench), (vec![1, 2], 120));
+    assert_eq!(routed(&mut bench), (vec![3], 60));
+    assert_eq!(routed(&mut bench), (vec![4], 128));
+    assert!(!bench.is_calling("route"));
+}
+
+#[test]
+fn a_stale_ring_is_waited_for_and_picked_from_again() {
+    let mut bench = router();
+    read(&mut bench, vec![event(5, &["a"])]);
+    bench.all();
+    bench.fail_with("route", StoreError::Refused(Refusal::StaleRing(Revision(2))));
+    assert_eq!(bench.all(), ["expect 2 0"]);
+    bench.change_members(|members| {
+        members.remove(&WorkerId(9));
+        members.insert(WorkerId(10), up(0));
+    });
+    assert_eq!(bench.all(), ["route at 2: a>10; done 5"]);
+}
+
+#[test]
+fn an_assignment_without_an_answer_is_sent_again_after_a_pause() {
+    let mut bench = router();
+    read(&mut bench, vec![event(5, &["a"])]);
+    bench.all();
+    bench.fail("route");
+    bench.advance(millis(50));
+    assert_eq!(bench.seen(), ["! trouble", "route at 1: a>9; done 5"]);
+}
+
+#[test]
+fn a_lost_group_is_restored_before_the_next_read() {
+    let mut bench = router();
+    bench.answer("read-pool", |_| Done::ReadPool(Ok(None)));
+    assert_eq!(bench.all(), ["restore-group"]);
+    bench.answer("restore-group", |_| Done::RestoreGroup(Ok(())));
+    bench.advance(millis(50));
+    assert_eq!(bench.all(), ["read-pool"]);
+}
+
+#[test]
+fn a_read_without_an_answer_is_made_again_after_a_pause() {
+    let mut bench = router();
+    bench.fail("read-pool");
+    assert_eq!(bench.all(), ["! trouble"]);
+    bench.advance(millis(50));
+    assert_eq!(bench.all(), ["read-pool"]);
+}

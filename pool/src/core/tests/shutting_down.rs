@@ -1,0 +1,199 @@
+//! The end of a pool: closing, stopping, and the last one cleans up.
+
+use super::bench::{Bench, id, millis, secs};
+use super::fencing::gone;
+use super::leaving::drained;
+use crate::core::call::{Call, Done};
+use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
+use crate::id::{DispatchId, WorkerId};
+use crate::settings::ShutdownFlag;
+use crate::store::{DispatchReply, Outcome, Reaped, Refusal, ShutdownMode, StoreError};
+
+fn closing() -> ShutdownFlag {
+    ShutdownFlag::Closing { deadline_ms: 1, by: "n".into() }
+}
+
+fn stopping() -> ShutdownFlag {
+    ShutdownFlag::Stopping { by: "n".into() }
+}
+
+fn shut_down(bench: &mut Bench, mode: ShutdownMode, patience: u64) {
+    let deadline = bench.now + secs(patience);
+    bench.command(|reply| Command::Shutdown { reply, mode, deadline });
+}
+
+fn flagged(bench: &mut Bench, flag: ShutdownFlag) {
+    bench.answer("shutdown", |call| match call {
+        Call::Shutdown(mode) => Done::Shutdown { mode, answer: Ok(Some(flag)) },
+        call => panic!("{call:?}"),
+    });
+}
+
+fn purged(bench: &mut Bench, outcomes: Vec<(DispatchId, Outcome)>) {
+    bench.answer("purge", |_| Done::Purge(Ok(outcomes)));
+}
+
+/// A renewal says that the pool is stopping.
+fn hear_of_stopping(bench: &mut Bench) {
+    let mut renewal = bench.renewal();
+    renewal.flag = Some(stopping());
+    bench.step([Input::Renewed { workers: vec![], answer: Ok(renewal) }]);
+}
+
+#[test]
+fn a_shutdown_closes_stops_purges_ends_all_jobs_leaves_and_cleans_up() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    shut_down(&mut bench, ShutdownMode::Closing(secs(10)), 60);
+    assert_eq!(bench.seen(), ["shutdown Closing(10s)"]);
+    flagged(&mut bench, closing());
+    bench.advance(millis(20));
+    assert_eq!(bench.seen(), ["shutdown Advance"]);
+    flagged(&mut bench, closing());
+    bench.advance(millis(20));
+    assert_eq!(bench.seen(), ["shutdown Advance"], "until it is stopping");
+    flagged(&mut bench, stopping());
+    assert_eq!(bench.seen(), ["STOP k@3 Shutdown"]);
+    bench.advance(millis(20));
+    assert_eq!(bench.seen(), ["purge"]);
+    purged(&mut bench, vec![(id("m.1"), "shutdown".into())]);
+    bench.advance(millis(20));
+    assert_eq!(bench.seen(), ["tell m.1=shutdown", "purge"], "until nothing is left");
+    bench.answer("tell", |call| match call {
+        Call::Tell(outcomes) => Done::Tell { outcomes, answer: Ok(()) },
+        call => panic!("{call:?}"),
+    });
+    purged(&mut bench, vec![]);
+    bench.advance(secs(1));
+    assert_eq!(bench.seen(), [""; 0], "k runs");
+    bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
+    assert_eq!(bench.seen(), ["release 1: k@3 d result='shutdown'"]);
+    bench.released();
+    assert_eq!(bench.seen(), ["drop 1", "expire 1"]);
+    gone(&mut bench);
+    assert_eq!(bench.seen(), ["seated 1", "reap 1", "cleanup"]);
+    let reaped = Reaped { done: true, count: 0, outcomes: vec![] };
+    bench.answer("reap", |_| Done::Reap { worker: WorkerId(1), answer: Ok(reaped) });
+    bench.fail_with("cleanup", StoreError::Refused(Refusal::Members(1)));
+    bench.advance(millis(20));
+    assert_eq!(bench.seen(), ["purge"], "members are left: it goes round again");
+    purged(&mut bench, vec![]);
+    assert_eq!(bench.seen(), ["cleanup"]);
+    bench.answer("cleanup", |_| Done::Cleanup(Ok(2)));
+    assert_eq!(bench.seen(), ["forget-node"]);
+    bench.answer("forget-node", |_| Done::ForgetNode);
+    assert_eq!(bench.seen(), ["reply 2 shut-down ok dropped=3", "end"]);
+}
+
+#[test]
+fn while_it_closes_what_was_accepted_is_still_begun_and_no_worker_joins() {
+    let mut bench = Bench::with_worker();
+    shut_down(&mut bench, ShutdownMode::Closing(secs(10)), 60);
+    flagged(&mut bench, closing());
+    bench.all();
+    bench.assign(1, 5, 7, &["k"]);
+    bench.begun();
+    assert_eq!(bench.seen(), ["begin 1: k@7; done 5", "RUN k@7"]);
+    let local = LocalWorker(2);
+    bench.command(|reply| Command::AddWorker { reply, local, meta: String::new() });
+    assert!(!bench.is_calling("join"));
+}
+
+#[test]
+fn a_node_that_hears_of_it_does_its_part() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    hear_of_stopping(&mut bench);
+    assert_eq!(bench.seen(), ["STOP k@3 Shutdown", "purge"]);
+    assert!(!bench.is_calling("route"));
+    bench.stored.fields.insert("sd".into(), "C|9|m".into());
+    bench.maps(1);
+    assert_eq!(bench.seen(), [""; 0], "stopping is never taken back");
+}
+
+#[test]
+fn jobs_that_were_being_begun_end_where_they_are() {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 5, 7, &["k"]);
+    bench.stop_event(1, 6, Some("m"), &[("k", 7)]);
+    bench.assign(1, 7, 8, &["j"]);
+    bench.all();
+    bench.fail_with("begin", StoreError::Refused(Refusal::ShuttingDown));
+    assert_eq!(bench.seen(), ["release 1: k@7 d stopper=m; done 5 6", "begin 1: j@8; done 7"]);
+    bench.fail_with("begin", StoreError::Refused(Refusal::ShuttingDown));
+    hear_of_stopping(&mut bench);
+    bench.released();
+    bench.all();
+    bench.released();
+    assert_eq!(bench.seen(), ["drop 1", "expire 1"]);
+}
+
+#[test]
+fn a_drain_under_way_becomes_an_end() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    bench.close(secs(60));
+    bench.answer("drain", drained);
+    hear_of_stopping(&mut bench);
+    bench.all();
+    bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
+    assert_eq!(bench.seen(), ["release 1: k@3 d result='shutdown'"]);
+}
+
+#[test]
+fn whoever_waits_for_a_dispatch_gets_shutting_down() {
+    let mut bench = Bench::attached();
+    bench.submit("a", "n.1", true, secs(60));
+    bench.answer("dispatch", |call| match call {
+        Call::Dispatch(items) => Done::Dispatch { items, answer: Ok(vec![DispatchReply::Accepted]) },
+        call => panic!("{call:?}"),
+    });
+    hear_of_stopping(&mut bench);
+    bench.all();
+    purged(&mut bench, vec![]);
+    bench.answer("cleanup", |_| Done::Cleanup(Ok(0)));
+    assert_eq!(bench.of(&["reply"]), ["reply 1 submitted ShuttingDown"]);
+}
+
+#[test]
+fn a_shutdown_past_its_deadline_names_the_members_that_are_left() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    shut_down(&mut bench, ShutdownMode::DropQueued, 1);
+    flagged(&mut bench, stopping());
+    bench.all();
+    bench.advance(secs(1));
+    assert_eq!(bench.of(&["reply"]), ["reply 2 shut-down ok dropped=0 left=1"]);
+}
+
+#[test]
+fn a_request_purge_or_cleanup_without_an_answer_is_made_again_after_a_pause() {
+    let mut bench = Bench::attached();
+    shut_down(&mut bench, ShutdownMode::DropQueued, 60);
+    bench.fail("shutdown");
+    bench.advance(millis(20));
+    flagged(&mut bench, stopping());
+    bench.advance(millis(20));
+    bench.fail("purge");
+    bench.advance(millis(20));
+    purged(&mut bench, vec![]);
+    bench.fail("cleanup");
+    bench.advance(millis(20));
+    let seen = bench.seen();
+    let calls: Vec<_> = seen.iter().filter(|line| !line.starts_with('!')).collect();
+    assert_eq!(calls, ["shutdown DropQueued", "shutdown DropQueued", "purge", "purge", "cleanup", "purge"]);
+}
+
+#[test]
+fn a_node_that_finds_the_pool_cleaned_up_ends_when_its_handlers_have() {
+    let mut bench = Bench::with_worker();
+    bench.command(|reply| Command::Attach { reply });
+    bench.running(3, &["k"]);
+    bench.handler(1, "k", 3, HandlerEvent::Delivered);
+    bench.fail_with("take", StoreError::Refused(Refusal::Closed));
+    bench.all();
+    bench.advance(secs(1));
+    assert_eq!(bench.seen(), [""; 0], "k runs");
+    bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
+    assert_eq!(bench.seen(), ["drop 1", "seated 1", "forget-node"]);
+}

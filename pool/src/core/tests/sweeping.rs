@@ -1,0 +1,104 @@
+//! Whatever is due and was not done is set going again.
+
+use super::bench::{Bench, id, key, millis, secs, up};
+use crate::core::call::{Call, Done, PAGE};
+use crate::core::input::{Command, LocalWorker};
+use crate::id::WorkerId;
+use crate::store::{Seat, Swept};
+
+fn swept(bench: &mut Bench, swept: Swept) {
+    bench.answer("sweep", |call| match call {
+        Call::Sweep { kick } => Done::Sweep { kick, answer: Ok(swept) },
+        call => panic!("{call:?}"),
+    });
+}
+
+/// An attached node whose first sweep found nothing.
+fn sweeper() -> Bench {
+    let mut bench = Bench::attached();
+    swept(&mut bench, Swept::default());
+    bench.all();
+    bench
+}
+
+#[test]
+fn it_sweeps_about_once_a_second_and_claims_every_second_time() {
+    let mut bench = sweeper();
+    bench.advance(millis(999));
+    assert_eq!(bench.of(&["sweep", "claim-pool"]), [""; 0]);
+    bench.advance(millis(101));
+    assert_eq!(bench.of(&["sweep", "claim-pool"]), ["sweep", "claim-pool"]);
+    swept(&mut bench, Swept::default());
+    bench.advance(millis(1_100));
+    assert_eq!(bench.of(&["sweep", "claim-pool"]), ["sweep"]);
+}
+
+#[test]
+fn it_sleeps_no_longer_than_until_the_next_job_is_due() {
+    let mut bench = sweeper();
+    bench.advance(secs(2));
+    swept(&mut bench, Swept { next_in: Some(millis(300)), ..Swept::default() });
+    bench.all();
+    bench.advance(millis(299));
+    assert_eq!(bench.of(&["sweep"]), [""; 0]);
+    bench.advance(millis(1));
+    assert_eq!(bench.of(&["sweep"]), ["sweep"]);
+}
+
+#[test]
+fn a_full_page_is_followed_by_the_next_at_once() {
+    let mut bench = sweeper();
+    bench.advance(secs(2));
+    bench.all();
+    swept(&mut bench, Swept { count: PAGE, ..Swept::default() });
+    assert_eq!(bench.of(&["sweep"]), ["sweep"]);
+}
+
+#[test]
+fn the_first_slot_of_the_pool_wakes_the_jobs_that_wait_until_none_is_left() {
+    let mut bench = sweeper();
+    bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
+    bench.leases.insert(WorkerId(1), bench.now + secs(100));
+    let seat = Seat { worker: WorkerId(1), member: up(0), first: true };
+    bench.answer("join", |call| match call {
+        Call::Join { seating, .. } => Done::Join { seating, answer: Ok(seat) },
+        call => panic!("{call:?}"),
+    });
+    assert_eq!(bench.of(&["sweep"]), ["sweep kick"]);
+    swept(&mut bench, Swept { count: PAGE, ..Swept::default() });
+    assert_eq!(bench.of(&["sweep"]), ["sweep kick"]);
+    bench.fail("sweep");
+    bench.all();
+    bench.advance(secs(2));
+    assert_eq!(bench.of(&["sweep"]), ["sweep kick"], "one without an answer counts for nothing");
+    swept(&mut bench, Swept::default());
+    bench.advance(secs(2));
+    assert_eq!(bench.of(&["sweep"]), ["sweep"]);
+}
+
+#[test]
+fn what_it_finds_is_acted_upon() {
+    let mut bench = sweeper();
+    bench.advance(secs(2));
+    bench.all();
+    let found = Swept {
+        stops: vec![(key("s"), id("m.1"), WorkerId(4))],
+        outcomes: vec![(id("m.2"), "parked".into())],
+        bad: vec![key("b")],
+        dead: vec![WorkerId(8)],
+        ..Swept::default()
+    };
+    swept(&mut bench, found);
+    assert_eq!(bench.seen(), ["! bad-record b", "reap 8", "tell m.2=parked", "stop-again s/m.1 owner=4"]);
+}
+
+#[test]
+fn outcomes_that_were_not_told_are_told_again_after_a_pause() {
+    let mut bench = sweeper();
+    bench.advance(secs(2));
+    swept(&mut bench, Swept { outcomes: vec![(id("m.2"), "parked".into())], ..Swept::default() });
+    bench.all();
+    bench.fail("tell");
+    bench.advance(millis(100));
+    assert_eq!(bench.seen(), ["! trouble", "tell m.2=parked"]);
+}

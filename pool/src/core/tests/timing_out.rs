@@ -1,0 +1,109 @@
+//! Handlers that take too long: cancelled, aborted, reported, and never released while they may run.
+
+use super::bench::{Bench, config, secs};
+use crate::core::ctx::Config;
+use crate::core::input::HandlerEvent;
+
+/// One worker; the jobs have been begun, and start as far as permits go.
+fn starting(config: Config, names: &[&str]) -> Bench {
+    let mut bench = Bench::attached_with(config);
+    bench.worker(1);
+    bench.assign(1, 5, 7, names);
+    bench.begun();
+    bench.all();
+    bench
+}
+
+#[test]
+fn a_start_that_hangs_is_cancelled_aborted_reported_and_released_only_when_it_has_ended() {
+    let mut bench = starting(config(), &["k"]);
+    bench.advance(secs(29));
+    assert_eq!(bench.seen(), [""; 0]);
+    bench.advance(secs(1));
+    assert_eq!(bench.seen(), ["CANCEL k@7"]);
+    bench.advance(secs(5));
+    assert_eq!(bench.seen(), ["ABORT k@7"]);
+    bench.advance(secs(5));
+    assert_eq!(bench.seen(), ["! stuck k@7"]);
+    bench.advance(secs(1000));
+    assert_eq!(bench.seen(), [""; 0], "it may still run");
+    bench.handler(1, "k", 7, HandlerEvent::Aborted);
+    assert_eq!(bench.seen(), ["release 1: k@7 q in=1s tell=n result='the start took too long'"]);
+}
+
+#[test]
+fn a_start_that_was_late_is_tried_again_however_it_ends() {
+    let mut bench = starting(config(), &["k"]);
+    bench.advance(secs(30));
+    bench.all();
+    bench.handler(1, "k", 7, HandlerEvent::Failed("cancelled".into()));
+    assert_eq!(bench.seen(), ["release 1: k@7 q in=1s tell=n result='cancelled'"]);
+    let mut bench = starting(config(), &["k"]);
+    bench.advance(secs(30));
+    bench.all();
+    bench.handler(1, "k", 7, HandlerEvent::Started);
+    assert_eq!(bench.seen(), ["STOP k@7 StartTimeout"]);
+    bench.handler(1, "k", 7, HandlerEvent::Stopped(Ok(())));
+    assert_eq!(bench.seen(), ["release 1: k@7 q in=1s tell=n result='the start took too long'"]);
+}
+
+#[test]
+fn a_stop_that_hangs_is_aborted_reported_and_released_only_when_it_has_ended() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    bench.stop_event(1, 9, None, &[("k", 7)]);
+    bench.all();
+    bench.advance(secs(19));
+    assert_eq!(bench.seen(), [""; 0]);
+    bench.advance(secs(1));
+    assert_eq!(bench.seen(), ["ABORT k@7"]);
+    bench.advance(secs(5));
+    assert_eq!(bench.seen(), ["! stuck k@7"]);
+    bench.advance(secs(1000));
+    assert_eq!(bench.seen(), [""; 0], "it may still run");
+    bench.handler(1, "k", 7, HandlerEvent::Aborted);
+    assert_eq!(bench.seen(), ["release 1: k@7 d; done 9"]);
+}
+
+#[test]
+fn a_stop_has_its_whole_time_whenever_the_start_was() {
+    let mut bench = starting(config(), &["k"]);
+    bench.handler(1, "k", 7, HandlerEvent::Started);
+    bench.advance(secs(25));
+    bench.stop_event(1, 9, None, &[("k", 7)]);
+    bench.all();
+    bench.advance(secs(19));
+    assert_eq!(bench.seen(), [""; 0]);
+    bench.advance(secs(1));
+    assert_eq!(bench.seen(), ["ABORT k@7"]);
+}
+
+#[test]
+fn a_stop_after_a_cancelled_start_has_its_whole_time() {
+    let mut bench = starting(config(), &["k"]);
+    bench.stop_event(1, 9, None, &[("k", 7)]);
+    bench.advance(secs(15));
+    bench.handler(1, "k", 7, HandlerEvent::Started);
+    bench.all();
+    bench.advance(secs(19));
+    assert_eq!(bench.seen(), [""; 0]);
+    bench.advance(secs(1));
+    assert_eq!(bench.seen(), ["ABORT k@7"]);
+}
+
+#[test]
+fn a_hung_start_keeps_no_other_job_waiting_when_permits_remain() {
+    let mut bench = starting(Config { start_permits: 2, ..config() }, &["a", "b", "c"]);
+    bench.handler(1, "b", 7, HandlerEvent::Started);
+    assert_eq!(bench.seen()[0], "RUN c@7");
+}
+
+#[test]
+fn a_hung_start_gives_its_permit_back_when_it_is_cancelled() {
+    let mut bench = starting(Config { start_permits: 1, ..config() }, &["a", "b"]);
+    bench.advance(secs(30));
+    assert_eq!(bench.seen(), ["CANCEL a@7", "RUN b@7"]);
+    let mut bench = starting(Config { start_permits: 1, ..config() }, &["a", "b"]);
+    bench.stop_event(1, 9, None, &[("a", 7)]);
+    assert_eq!(bench.seen(), ["CANCEL a@7", "RUN b@7"]);
+}
