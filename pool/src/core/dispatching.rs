@@ -29,13 +29,29 @@ struct Open {
     /// What to send; `None` for a dispatch that is only waited for.
     item: Option<DispatchItem>,
     accepted: bool,
-    /// Waiters for the start; `true`: acceptance is enough.
-    waiters: Vec<(ReplyTo, bool)>,
+    waiters: Vec<Waiter>,
+    /// The last of the waiters' deadlines.
     deadline: Time,
     /// When it is next looked at or sent.
     next: Time,
     /// It is in one of the lanes.
     under_way: bool,
+}
+
+/// Somebody who waits for a dispatch to be started.
+#[derive(Debug)]
+struct Waiter {
+    to: ReplyTo,
+    /// Acceptance is enough.
+    acceptance: bool,
+    deadline: Time,
+}
+
+impl Open {
+    fn admit(&mut self, waiter: Waiter) {
+        self.deadline = self.deadline.max(waiter.deadline);
+        self.waiters.push(waiter);
+    }
 }
 
 /// The open dispatches of one node.
@@ -57,6 +73,7 @@ impl Dispatching {
         deadline: Time,
     ) {
         let ticket = Ticket { key: item.key.clone(), id: item.id.clone() };
+        let waiter = Waiter { to, acceptance: !started, deadline };
         if let Some(open) = self.open.get_mut(&ticket.id) {
             if open.item.as_ref().is_some_and(|i| i.key != item.key || i.hash != item.hash) {
                 return reply(ctx, to, Err(DispatchError::Conflict));
@@ -65,20 +82,21 @@ impl Dispatching {
                 let ticket = open.ticket.clone();
                 return reply(ctx, to, Ok(ticket));
             }
-            open.waiters.push((to, !started));
-            return;
+            open.admit(waiter);
+            return self.look_by(&ticket.id, deadline);
         }
         self.sends.push(item.clone());
-        self.insert(ctx, ticket, Some(item), false, (to, !started), deadline);
+        self.insert(ctx, ticket, Some(item), false, waiter);
     }
 
     pub(crate) fn wait(&mut self, ctx: &mut Ctx, to: ReplyTo, ticket: Ticket, deadline: Time) {
+        let waiter = Waiter { to, acceptance: false, deadline };
         if let Some(open) = self.open.get_mut(&ticket.id) {
-            open.waiters.push((to, false));
-            return;
+            open.admit(waiter);
+            return self.look_by(&ticket.id, deadline);
         }
         self.polls.push(ticket.clone());
-        self.insert(ctx, ticket, None, true, (to, false), deadline);
+        self.insert(ctx, ticket, None, true, waiter);
     }
 
     fn insert(
@@ -87,16 +105,24 @@ impl Dispatching {
         ticket: Ticket,
         item: Option<DispatchItem>,
         accepted: bool,
-        waiter: (ReplyTo, bool),
-        deadline: Time,
+        waiter: Waiter,
     ) {
+        let deadline = waiter.deadline;
         let next = deadline.min(ctx.now + POLL);
         self.timers.insert((next, ticket.id.clone()));
         let id = ticket.id.clone();
-        self.open.insert(
-            id,
-            Open { ticket, item, accepted, waiters: vec![waiter], deadline, next, under_way: true },
-        );
+        let waiters = vec![waiter];
+        self.open.insert(id, Open { ticket, item, accepted, waiters, deadline, next, under_way: true });
+    }
+
+    /// Looks at the dispatch at `at` at the latest.
+    fn look_by(&mut self, id: &DispatchId, at: Time) {
+        let Some(open) = self.open.get_mut(id) else { return };
+        if at < open.next {
+            self.timers.remove(&(open.next, id.clone()));
+            self.timers.insert((at, id.clone()));
+            open.next = at;
+        }
     }
 
     // ---- what comes back
@@ -142,11 +168,11 @@ impl Dispatching {
         let Some(open) = self.open.get_mut(id) else { return };
         open.accepted = true;
         let ticket = open.ticket.clone();
-        open.waiters.retain(|&(to, acceptance)| {
-            if acceptance {
-                reply(ctx, to, Ok(ticket.clone()));
+        open.waiters.retain(|waiter| {
+            if waiter.acceptance {
+                reply(ctx, waiter.to, Ok(ticket.clone()));
             }
-            !acceptance
+            !waiter.acceptance
         });
         if open.waiters.is_empty() {
             self.forget(id);
@@ -156,9 +182,7 @@ impl Dispatching {
     fn send_later(&mut self, ctx: &Ctx, id: &DispatchId) {
         let Some(open) = self.open.get_mut(id) else { return };
         open.accepted = false;
-        self.timers.remove(&(open.next, id.clone()));
-        open.next = open.deadline.min(ctx.now + RETRY);
-        self.timers.insert((open.next, id.clone()));
+        self.look_by(id, ctx.now + RETRY);
     }
 
     /// A worker, or whoever ended the job, says what became of it.
@@ -226,7 +250,7 @@ impl Dispatching {
 
     fn settle(&mut self, ctx: &mut Ctx, id: &DispatchId, result: &Result<(), DispatchError>) {
         let Some(open) = self.forget(id) else { return };
-        for (to, acceptance) in open.waiters {
+        for Waiter { to, acceptance, .. } in open.waiters {
             let accepted_by_now = result.is_ok()
                 || matches!(
                     result,
@@ -299,16 +323,19 @@ impl Dispatching {
 
     fn on_time(&mut self, ctx: &mut Ctx, id: &DispatchId) {
         let Some(open) = self.open.get_mut(id) else { return };
-        if ctx.now >= open.deadline {
-            let error = DispatchError::Deadline { ticket: open.ticket.clone(), accepted: open.accepted };
-            if let Some(open) = self.open.remove(id) {
-                for (to, _) in open.waiters {
-                    reply(ctx, to, Err(error.clone()));
-                }
+        let error = DispatchError::Deadline { ticket: open.ticket.clone(), accepted: open.accepted };
+        open.waiters.retain(|waiter| {
+            let waits = ctx.now < waiter.deadline;
+            if !waits {
+                reply(ctx, waiter.to, Err(error.clone()));
             }
+            waits
+        });
+        let Some(first) = open.waiters.iter().map(|waiter| waiter.deadline).min() else {
+            self.open.remove(id);
             return;
-        }
-        open.next = open.deadline.min(ctx.now + POLL);
+        };
+        open.next = first.min(ctx.now + POLL);
         self.timers.insert((open.next, id.clone()));
         if std::mem::replace(&mut open.under_way, true) {
             return;

@@ -212,6 +212,20 @@ fn one_id_is_one_dispatch_whoever_asks() {
 }
 
 #[test]
+fn each_waiter_of_one_dispatch_waits_until_its_own_deadline() {
+    let mut bench = accepted();
+    bench.submit("k", "n.1", true, millis(500));
+    bench.submit("k", "n.1", true, secs(20));
+    bench.all();
+    bench.advance(millis(500));
+    assert_eq!(bench.of(&["reply"]), ["reply 2 submitted Deadline accepted=true"]);
+    bench.advance(millis(9_500));
+    assert_eq!(bench.of(&["reply"]), ["reply 1 submitted Deadline accepted=true"]);
+    told(&mut bench, 4, "n.1", "ok");
+    assert_eq!(bench.of(&["reply"]), ["reply 3 submitted ok"]);
+}
+
+#[test]
 fn a_ticket_is_waited_for_by_looking() {
     let mut bench = Bench::attached();
     let ticket = Ticket { key: key("k"), id: id("m.1") };

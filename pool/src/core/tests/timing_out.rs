@@ -92,6 +92,19 @@ fn a_stop_after_a_cancelled_start_has_its_whole_time() {
 }
 
 #[test]
+fn a_cancelled_start_that_hangs_is_aborted_after_the_time_of_a_stop() {
+    let mut bench = starting(config(), &["k"]);
+    bench.stop_event(1, 9, None, &[("k", 7)]);
+    assert_eq!(bench.seen(), ["CANCEL k@7"]);
+    bench.advance(secs(19));
+    assert_eq!(bench.seen(), [""; 0]);
+    bench.advance(secs(1));
+    assert_eq!(bench.seen(), ["ABORT k@7"]);
+    bench.handler(1, "k", 7, HandlerEvent::Aborted);
+    assert_eq!(bench.seen(), ["release 1: k@7 d tell=n; done 9"]);
+}
+
+#[test]
 fn a_hung_start_keeps_no_other_job_waiting_when_permits_remain() {
     let mut bench = starting(Config { start_permits: 2, ..config() }, &["a", "b", "c"]);
     bench.handler(1, "b", 7, HandlerEvent::Started);
