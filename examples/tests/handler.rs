@@ -31,7 +31,7 @@ fn payload() -> Vec<u8> {
 async fn pool(feed: SocketAddr) -> (Node, FeedNode) {
     let store = MemoryStore::new();
     let node = join(store.clone().into(), "feeds", "conductor", &timings()).await.unwrap();
-    let workers = FeedNode::start(store.into(), "feeds", "n1", &timings(), feed).await.unwrap();
+    let workers = FeedNode::start(store.into(), "feeds", "n1", &timings(), feed, None).await.unwrap();
     (node, workers)
 }
 

@@ -6,9 +6,11 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
 use tenure_connection::Client;
+use tenure_testing::history::History;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -75,6 +77,9 @@ struct NodeArgs {
     /// The pool's Redis.
     #[arg(long, env = "REDIS_URL", hide_env_values = true)]
     redis: String,
+    /// A file to which to append when which tenant was attended to.
+    #[arg(long, value_name = "PATH")]
+    history: Option<PathBuf>,
     #[command(flatten)]
     timings: Timings,
 }
@@ -150,7 +155,9 @@ async fn node(args: NodeArgs) -> Result<(), Box<dyn Error>> {
     end_with_parent();
     let mut term = signal(SignalKind::terminate())?;
     let client = Client::open(&args.redis)?;
-    let node = FeedNode::start(client.into(), &args.pool, &args.name, &args.timings, args.feed).await?;
+    let history = args.history.map(History::append_to).transpose()?.map(Arc::new);
+    let node =
+        FeedNode::start(client.into(), &args.pool, &args.name, &args.timings, args.feed, history).await?;
     say("ready");
     term.recv().await;
     Ok(node.close().await?)

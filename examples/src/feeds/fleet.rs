@@ -111,7 +111,7 @@ impl Fleet {
                 running.insert(name.to_owned(), child);
             }
             Nodes::Tasks { store, running } => {
-                let node = FeedNode::start(store.clone().into(), pool, name, timings, *feed)
+                let node = FeedNode::start(store.clone().into(), pool, name, timings, *feed, None)
                     .await
                     .map_err(|source| FleetError::Join { name: name.to_owned(), source })?;
                 running.insert(name.to_owned(), node);

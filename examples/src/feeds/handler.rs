@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tenure_pool::{BoxError, Job, JobHandler, JobKey, Start, StopReason, Token};
+use tenure_testing::history::History;
 
+use super::attendance::Attendance;
 use super::session::SessionError;
 use super::subscription::Subscription;
 use super::tenants::Tenant;
@@ -18,6 +20,7 @@ pub struct FeedHandler {
     feed: SocketAddr,
     node: String,
     worker: String,
+    history: Option<Arc<History>>,
     subscriptions: Arc<Mutex<Subscriptions>>,
 }
 
@@ -30,8 +33,16 @@ impl FeedHandler {
             feed,
             node: node.to_owned(),
             worker: format!("{node}/{number}"),
+            history: None,
             subscriptions: Arc::default(),
         }
+    }
+
+    /// Writes down when it attends to which tenant.
+    #[must_use]
+    pub fn recorded_in(mut self, history: Arc<History>) -> Self {
+        self.history = Some(history);
+        self
     }
 
     /// Breaks all connections off, as when the process dies.
@@ -54,7 +65,8 @@ impl FeedHandler {
             worker: self.worker.clone(),
             symbol: tenant.symbol,
         };
-        Ok(Subscription::open(self.feed, hello, job).await?)
+        let attendance = self.history.clone().map(|history| Attendance::begin(history, &hello));
+        Ok(Subscription::open(attendance, self.feed, hello, job).await?)
     }
 }
 

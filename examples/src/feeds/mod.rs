@@ -10,6 +10,7 @@
 //! whether a tenant ever had two connections that both acted, and how long each change of hands took. The conductor
 //! takes the pool through its life and compares what the pool says with what the judge saw.
 
+pub mod attendance;
 pub mod child;
 pub mod cli;
 pub mod conductor;

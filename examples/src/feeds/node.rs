@@ -1,10 +1,12 @@
 //! A node of the story: two workers that connect tenants to the feed.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use tenure_pool::{Backend, Error, Node};
+use tenure_testing::history::History;
 
 use super::handler::FeedHandler;
 
@@ -83,7 +85,8 @@ pub struct FeedNode {
 }
 
 impl FeedNode {
-    /// Joins the pool with [`WORKERS`] workers that connect to this feed server.
+    /// Joins the pool with [`WORKERS`] workers that connect to this feed server, and write down in the history when
+    /// they attend to which tenant.
     ///
     /// # Errors
     /// The pool's; the node has left again then, or is expired.
@@ -96,9 +99,17 @@ impl FeedNode {
         name: &str,
         timings: &Timings,
         feed: SocketAddr,
+        history: Option<Arc<History>>,
     ) -> Result<Self, Error> {
         let node = join(backend, pool, name, timings).await?;
-        let handlers: Vec<_> = (0..WORKERS).map(|n| FeedHandler::new(feed, name, n)).collect();
+        let handler = |number| {
+            let handler = FeedHandler::new(feed, name, number);
+            match &history {
+                Some(history) => handler.recorded_in(history.clone()),
+                None => handler,
+            }
+        };
+        let handlers: Vec<_> = (0..WORKERS).map(handler).collect();
         // All at once: the ring then changes once, and nobody moves twice.
         let added = handlers.iter().map(|handler| node.add_worker(handler.clone()));
         futures::future::try_join_all(added).await?;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tenure_connection::Client;
-use tenure_pool::{Backend, JobState, MemberState, MemoryStore, Node};
+use tenure_pool::{Backend, MemoryStore, Node};
 use tenure_testing::Endpoint;
 use tokio::time::timeout;
 
@@ -15,7 +15,7 @@ use super::keyspace::{Keyspace, KeyspaceError};
 use super::node::{Timings, join};
 use super::server::FeedServer;
 use super::session::{Control, SessionError};
-use super::view::{Assignment, Crew, View};
+use super::view::View;
 
 /// How long the whole pool may take to shut down.
 const SHUTDOWN: Duration = Duration::from_secs(15);
@@ -148,26 +148,9 @@ impl Stage {
     /// # Cancel safety
     /// Safe: it only reads.
     pub async fn look(&mut self) -> Result<View, StageError> {
-        let mut view = View { stats: self.control.stats().await?, ..View::default() };
+        let stats = self.control.stats().await?;
         let workers = self.node.workers();
-        for worker in &workers {
-            let crew: &mut Crew = view.nodes.entry(worker.node.clone()).or_default();
-            if worker.state == MemberState::Up && worker.slot.is_some() {
-                crew.up += 1;
-            } else {
-                crew.others += 1;
-            }
-        }
-        for job in self.node.jobs().await? {
-            let owner = workers.iter().find(|worker| Some(worker.id) == job.owner);
-            let assignment = Assignment {
-                running: job.state == JobState::Running,
-                token: job.token.0,
-                node: owner.map(|worker| worker.node.clone()),
-            };
-            view.jobs.insert(String::from_utf8_lossy(job.key.as_bytes()).into_owned(), assignment);
-        }
-        Ok(view)
+        Ok(View::new(stats, &workers, &self.node.jobs().await?))
     }
 
     /// Shuts the pool down, and lets the nodes end.

@@ -11,6 +11,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+use super::attendance::Attendance;
 use super::session::{Session, SessionError};
 use super::wire::Hello;
 
@@ -37,19 +38,25 @@ struct Note {
 
 impl Subscription {
     /// Connects as the tenant and keeps the connection from here on; the first heartbeat has been sent when this
-    /// returns.
+    /// returns. The attendance ends with the subscription.
     ///
     /// # Errors
     /// Why the server did not take the tenant. Nothing runs then.
     ///
     /// # Cancel safety
     /// The connection is closed when the future is dropped.
-    pub async fn open(feed: SocketAddr, hello: Hello, job: &Job) -> Result<Self, SessionError> {
+    pub async fn open(
+        attendance: Option<Attendance>,
+        feed: SocketAddr,
+        hello: Hello,
+        job: &Job,
+    ) -> Result<Self, SessionError> {
         let mut session = Session::open(feed, hello.clone()).await?;
         session.beat().await?;
         let end = job.cancellation().child_token();
         let (notes, waiting) = mpsc::channel(NOTES);
-        let keeper = Keeper { feed, hello, job: job.clone(), end: end.clone(), waiting };
+        let job = job.clone();
+        let keeper = Keeper { feed, hello, job, end: end.clone(), waiting, _attendance: attendance };
         Ok(Self { end, notes, task: tokio::spawn(keeper.run(session)) })
     }
 
@@ -106,6 +113,8 @@ struct Keeper {
     job: Job,
     end: CancellationToken,
     waiting: mpsc::Receiver<Note>,
+    /// Dropped after the session, which is not part of this.
+    _attendance: Option<Attendance>,
 }
 
 impl Keeper {

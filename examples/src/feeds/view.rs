@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tenure_pool::{JobInfo, JobState, MemberState, WorkerInfo};
+
 use super::stats::Stats;
 
 /// What the pool says of a job.
@@ -36,6 +38,29 @@ pub struct View {
 }
 
 impl View {
+    /// Puts together what was seen.
+    pub fn new(stats: Stats, workers: &[WorkerInfo], jobs: &[JobInfo]) -> Self {
+        let mut nodes: BTreeMap<_, Crew> = BTreeMap::new();
+        for worker in workers {
+            let crew = nodes.entry(worker.node.clone()).or_default();
+            if worker.state == MemberState::Up && worker.slot.is_some() {
+                crew.up += 1;
+            } else {
+                crew.others += 1;
+            }
+        }
+        let assignment = |job: &JobInfo| {
+            let owner = workers.iter().find(|worker| Some(worker.id) == job.owner);
+            let assignment = Assignment {
+                running: job.state == JobState::Running,
+                token: job.token.0,
+                node: owner.map(|worker| worker.node.clone()),
+            };
+            (String::from_utf8_lossy(job.key.as_bytes()).into_owned(), assignment)
+        };
+        Self { stats, nodes, jobs: jobs.iter().map(assignment).collect() }
+    }
+
     /// The tenants that are connected from a node, as the judge sees it.
     pub fn tenants_on(&self, node: &str) -> usize {
         self.stats.tenants.values().filter(|standing| standing.connected && standing.node == node).count()
