@@ -54,11 +54,7 @@ impl Jobs {
     /// Asks for the notifications of a running job, if some may wait and no fetch is under way.
     pub(super) fn fetch(&mut self, key: &JobKey) {
         let Some(held) = self.held.get_mut(key) else { return };
-        if held.notes.wanted
-            && !held.notes.busy
-            && held.order.is_none()
-            && matches!(held.phase, Phase::Running)
-        {
+        if held.notes.wanted && !held.notes.busy && matches!(held.phase, Phase::Running) {
             held.notes.wanted = false;
             held.notes.busy = true;
             self.takes.push(TakeItem { key: key.clone(), token: held.token, ack: held.notes.ack });

@@ -108,6 +108,8 @@ fn a_node_that_hears_of_it_does_its_part() {
     assert!(!bench.is_calling("route"));
     bench.stored.fields.insert("sd".into(), "C|9|m".into());
     bench.maps(1);
+    purged(&mut bench, vec![]);
+    bench.advance(secs(1));
     assert_eq!(bench.seen(), [""; 0], "stopping is never taken back");
 }
 
