@@ -9,7 +9,7 @@ use tenure_testing::RedisServer;
 
 use crate::world::World;
 
-const WATCHED: Duration = Duration::from_secs(5);
+const WATCHED: Duration = Duration::from_secs(10);
 
 /// How many commands clients send within a while; those that scripts run are not counted.
 fn commands_within(socket: &Path, time: Duration) -> u32 {
@@ -46,7 +46,7 @@ async fn held_jobs_cost_no_commands() {
     let keys = world.dispatch(&a, 1_000).await;
     world.placed(&a, &keys).await;
     let with = idle_commands(world.server()).await;
-    assert!(without < 50 && with < 50, "{without} without jobs, {with} with 1,000, within {WATCHED:?}");
+    assert!(without < 100 && with < 100, "{without} without jobs, {with} with 1,000, within {WATCHED:?}");
     // The roles' periods are jittered.
     assert!(with.abs_diff(without) <= without / 5 + 5, "{without} without jobs, {with} with 1,000");
 }
