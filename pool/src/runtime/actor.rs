@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
 
 use crate::core::input::{HandlerEvent, Input};
 use crate::error::BoxError;
@@ -60,6 +61,7 @@ pub(crate) async fn run(
     job: Job,
     handler: Arc<dyn AnyHandler>,
     mailbox: Arc<Mailbox>,
+    cancel: CancellationToken,
     inputs: mpsc::UnboundedSender<Input>,
 ) {
     let say = |event| {
@@ -84,7 +86,7 @@ pub(crate) async fn run(
         tokio::task::yield_now().await;
         let order = tokio::select! {
             biased;
-            ended = ended(&mut body) => return say(end(&job, &*handler, &mailbox, ended).await),
+            ended = ended(&mut body) => return say(end(&job, &*handler, &mailbox, &cancel, ended).await),
             order = mailbox.next() => order,
         };
         match order {
@@ -92,7 +94,7 @@ pub(crate) async fn run(
                 for note in bodies {
                     let delivery = AssertUnwindSafe(handler.notify(&job, note)).catch_unwind();
                     match beside(&mut body, delivery).await {
-                        (Some(ended), _) => return say(end(&job, &*handler, &mailbox, ended).await),
+                        (Some(ended), _) => return say(end(&job, &*handler, &mailbox, &cancel, ended).await),
                         (None, Ok(Ok(()))) => {}
                         (None, Ok(Err(error))) => {
                             tracing::warn!(key = %job.key(), error = %chain(&*error), "a notification was refused");
@@ -117,8 +119,14 @@ pub(crate) async fn run(
 
 /// What the end of the body means. One whose cancellation has fired was asked to end: the order that says why is
 /// on its way, and the job is not at its own end.
-async fn end(job: &Job, handler: &dyn AnyHandler, mailbox: &Mailbox, ended: Outcome) -> HandlerEvent {
-    if !job.cancellation().is_cancelled() {
+async fn end(
+    job: &Job,
+    handler: &dyn AnyHandler,
+    mailbox: &Mailbox,
+    cancel: &CancellationToken,
+    ended: Outcome,
+) -> HandlerEvent {
+    if !cancel.is_cancelled() {
         return HandlerEvent::Ended(ended);
     }
     loop {

@@ -283,12 +283,14 @@ impl Driver {
                 return;
             }
         };
-        let (lease, cancellation) = self.leases.admit(worker);
-        let cancel = cancellation.clone();
+        let (lease, cancel) = self.leases.admit(worker);
+        // A handler may cancel its own token: that asks for nothing here.
+        let cancellation = cancel.child_token();
         let parts =
             Parts { key: key.clone(), payload, token, id, worker, attempts, created_ms, cancellation, lease };
         let mailbox = Arc::new(Mailbox::default());
-        let actor = actor::run(Job::new(parts), handler.clone(), mailbox.clone(), self.inputs.clone());
+        let (handler, inputs) = (handler.clone(), self.inputs.clone());
+        let actor = actor::run(Job::new(parts), handler, mailbox.clone(), cancel.clone(), inputs);
         let abort = self.tasks.spawn(actor);
         let task = abort.id();
         self.leases.enter(worker, abort.clone());

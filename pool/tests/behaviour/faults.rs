@@ -160,10 +160,17 @@ async fn a_refused_job_is_tried_again_by_its_only_worker(world: World) {
 
 async fn a_job_that_ends_by_itself_is_gone(world: World) {
     let node = world.node("a").await;
-    acting(&world, &node, "ends", Act::End).await;
-    node.dispatch("ends", "").await.unwrap();
-    eventually(PATIENCE, "the job to be gone", async || node.jobs().await.unwrap().is_empty()).await;
-    assert_eq!(world.recorder.starts_of("ends"), 1);
+    let handler = world.recorder.acting(|job| match job.key().to_string().as_str() {
+        "ends" => Act::End,
+        "cancels itself" => Act::CancelItself,
+        _ => Act::Run,
+    });
+    node.add_worker(handler).await.unwrap();
+    for key in ["ends", "cancels itself"] {
+        node.dispatch(key, "").await.unwrap();
+        eventually(PATIENCE, "the job to be gone", async || node.jobs().await.unwrap().is_empty()).await;
+        assert_eq!(world.recorder.starts_of(key), 1);
+    }
     assert_at_ease(&world, &node, "other").await;
 }
 

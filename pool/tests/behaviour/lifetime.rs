@@ -87,6 +87,8 @@ async fn an_abandoned_node_leaves_nothing_running(world: World) {
 
 async fn a_node_that_nobody_holds_closes_by_itself(world: World) {
     let other = world.node_with("stays", 1).await;
+    // From now on it has all the connections that it needs.
+    world.dispatch_one(&other, "first").await;
     let (before, name) = ((tasks(), connections(&world)), name_on(&world, "drop"));
     let node = busy_node(&world, &name).await;
     let clone = node.clone();

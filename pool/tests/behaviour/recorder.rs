@@ -29,6 +29,8 @@ pub(crate) enum Act {
     Refuse(Duration),
     /// The job ends by itself at once.
     End,
+    /// The job cancels its own token, and ends.
+    CancelItself,
     /// The job keeps its thread, whatever it is told, until this is set.
     Block(Arc<AtomicBool>),
 }
@@ -164,6 +166,12 @@ impl JobHandler for Recorder {
             Act::Refuse(backoff) => Start::Refused { backoff: Some(backoff) },
             Act::End => Start::Running(Box::pin(async move {
                 drop(run);
+                Ok(())
+            })),
+            Act::CancelItself => Start::Running(Box::pin(async move {
+                let _run = run;
+                job.cancellation().cancel();
+                job.cancelled().await;
                 Ok(())
             })),
             Act::Block(released) => Start::Running(Box::pin(async move {
