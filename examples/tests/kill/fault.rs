@@ -45,9 +45,10 @@ impl Fault {
 
     fn weight(self, nodes: usize) -> u32 {
         match self {
-            Self::Kill | Self::Drain if nodes > FEWEST => 3,
+            Self::Kill if nodes > FEWEST => 4,
+            Self::Drain if nodes > FEWEST => 3,
             Self::KillTwo if nodes > FEWEST + 1 => 2,
-            Self::ShortPause | Self::LongPause => 3,
+            Self::ShortPause | Self::LongPause => 2,
             Self::Join if nodes < MOST => 6,
             Self::Kill | Self::Drain | Self::KillTwo | Self::Join => 0,
         }
