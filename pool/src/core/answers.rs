@@ -202,6 +202,7 @@ impl Engine {
                     Err(StoreError::Refused(Refusal::ShuttingDown)) => {
                         worker.jobs.on_begin_shut(finished, jobs);
                     }
+                    Err(StoreError::Refused(Refusal::Fenced)) => worker.fence(ctx),
                     Err(error) => {
                         worker.jobs.begin_again(ctx.now, finished, jobs);
                         return Err(error);

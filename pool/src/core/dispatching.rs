@@ -192,7 +192,6 @@ impl Dispatching {
             "stopped" => Err(DispatchError::Stopped),
             "parked" => Err(DispatchError::Parked),
             "shutdown" => Err(DispatchError::ShuttingDown),
-            "exists" => Err(DispatchError::JobExists),
             other => match other.strip_prefix("e:") {
                 Some(error) => Err(DispatchError::StartFailed(error.to_owned())),
                 None => Err(DispatchError::Ended),

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use tenure_streaming::EntryId;
 
+use crate::store::BATCH_MAX;
+
 /// The entries of one worker's stream that are not yet deleted.
 #[derive(Debug, Default)]
 pub(crate) struct Intake {
@@ -48,9 +50,10 @@ impl Intake {
         }
     }
 
-    /// The entries that the next call names as finished.
+    /// The entries that the next call names as finished: as many as a step takes.
     pub(crate) fn take_handled(&mut self) -> Vec<EntryId> {
-        std::mem::take(&mut self.handled)
+        let rest = self.handled.split_off(self.handled.len().min(BATCH_MAX));
+        std::mem::replace(&mut self.handled, rest)
     }
 
     pub(crate) fn has_handled(&self) -> bool {

@@ -97,8 +97,10 @@ impl Requests {
         self.stops.answered();
         for (to, reply) in std::mem::take(&mut self.in_flight.stops).into_iter().zip(replies) {
             match reply {
-                StopReply::Deleted | StopReply::Stopping | StopReply::Ended => self.finish(ctx, to, Ok(())),
-                StopReply::Absent => self.finish(ctx, to, Err(Refused::JobNotFound)),
+                // It was found before, so that an absent one has ended since, perhaps by this very stop.
+                StopReply::Deleted | StopReply::Stopping | StopReply::Ended | StopReply::Absent => {
+                    self.finish(ctx, to, Ok(()));
+                }
                 StopReply::Bad => self.finish(ctx, to, Err(Refused::BadRecord)),
                 StopReply::Owner(owner) => {
                     if let Some(request) = self.open.get_mut(&to) {

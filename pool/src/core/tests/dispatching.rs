@@ -84,7 +84,6 @@ fn every_outcome_settles_as_it_says() {
         ("stopped", "Stopped"),
         ("parked", "Parked"),
         ("shutdown", "ShuttingDown"),
-        ("exists", "JobExists"),
         ("ended", "Ended"),
         ("e:no route", "StartFailed(\"no route\")"),
     ];

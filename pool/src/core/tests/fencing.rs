@@ -45,6 +45,16 @@ fn a_worker_that_the_store_does_not_know_is_fenced() {
 }
 
 #[test]
+fn a_begin_that_is_refused_because_the_worker_is_no_member_fences_it() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    bench.assign(1, 5, 4, &["b"]);
+    bench.seen();
+    bench.fail_with("begin", StoreError::Refused(Refusal::Fenced));
+    assert_eq!(bench.seen(), ["! fenced 1 with 1", "fence 1", "STOP k@3 LeaseLost"]);
+}
+
+#[test]
 fn another_incarnation_fences_all_workers() {
     let mut bench = Bench::with_worker();
     bench.worker(2);
