@@ -218,6 +218,10 @@ impl Dispatching {
                     _ => {}
                 },
                 Lookup { outcome: Some(outcome), .. } => self.on_outcome(ctx, id, &outcome),
+                // What a stopping pool drops is remembered as ended, without a reason.
+                Lookup { ended: true, .. } if stopping => {
+                    self.settle(ctx, id, &Err(DispatchError::ShuttingDown));
+                }
                 Lookup { ended: true, .. } => self.settle(ctx, id, &Err(DispatchError::Ended)),
                 Lookup { bad: true, .. } => self.settle(ctx, id, &Err(DispatchError::BadRecord)),
                 _ if stopping => self.settle(ctx, id, &Err(DispatchError::ShuttingDown)),

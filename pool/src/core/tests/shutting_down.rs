@@ -1,13 +1,14 @@
 //! The end of a pool: closing, stopping, and the last one cleans up.
 
-use super::bench::{Bench, id, millis, secs};
+use super::bench::{Bench, id, key, millis, secs};
 use super::fencing::gone;
 use super::leaving::drained;
 use crate::core::call::{Call, Done};
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
 use crate::id::{DispatchId, WorkerId};
 use crate::settings::ShutdownFlag;
-use crate::store::{DispatchReply, Outcome, Reaped, Refusal, ShutdownMode, StoreError};
+use crate::store::{DispatchReply, Lookup, Outcome, Reaped, Refusal, ShutdownMode, StoreError};
+use crate::ticket::Ticket;
 
 fn closing() -> ShutdownFlag {
     ShutdownFlag::Closing { deadline_ms: 1, by: "n".into() }
@@ -154,6 +155,22 @@ fn whoever_waits_for_a_dispatch_gets_shutting_down() {
     bench.all();
     purged(&mut bench, vec![]);
     bench.answer("cleanup", |_| Done::Cleanup(Ok(0)));
+    assert_eq!(bench.of(&["reply"]), ["reply 1 submitted ShuttingDown"]);
+}
+
+#[test]
+fn a_dispatch_found_dropped_before_its_outcome_was_heard_gets_shutting_down() {
+    let mut bench = Bench::attached();
+    let ticket = Ticket { key: key("k"), id: id("m.1") };
+    let deadline = bench.now + secs(60);
+    bench.command(|reply| Command::Wait { reply, ticket, deadline });
+    hear_of_stopping(&mut bench);
+    bench.all();
+    let found = Lookup { ended: true, ..Lookup::default() };
+    bench.answer("lookup", |call| match call {
+        Call::LookUp(tickets) => Done::LookUp { tickets, answer: Ok(vec![found]) },
+        call => panic!("{call:?}"),
+    });
     assert_eq!(bench.of(&["reply"]), ["reply 1 submitted ShuttingDown"]);
 }
 
