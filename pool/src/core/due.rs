@@ -28,7 +28,7 @@ impl Engine {
         if door.is_known() {
             self.flush_known();
         }
-        if self.is_normal() {
+        if self.is_normal() && door.is_known() {
             let stopping = self.closing.is_stopping();
             if !stopping {
                 if self.closing.leaving {
@@ -49,6 +49,7 @@ impl Engine {
         match self.pool.phase {
             Phase::Closed => Door::Gone,
             Phase::Unknown => Door::Unknown,
+            _ if self.pool.held_back => Door::Unknown,
             Phase::Normal if self.closing.flag.is_none() && !self.closing.leaving => Door::Open,
             Phase::Normal | Phase::Recovering { .. } => Door::Shut,
         }
@@ -108,18 +109,21 @@ impl Engine {
         self.closing.on_time(&mut self.ctx, held, left);
     }
 
-    /// Tells who waits for the pool, once it is known whether this node may be part of it.
+    /// Takes part once it is known that the pool's settings are this node's, and tells who waits for that.
     fn attach(&mut self) {
-        let here = self.pool.incarnation.is_some() && self.settings.incarnation == self.pool.incarnation;
-        if self.attaching.is_empty() || !here {
+        let Some(incarnation) =
+            self.pool.incarnation.filter(|_| self.settings.incarnation == self.pool.incarnation)
+        else {
+            return;
+        };
+        let refusal = if self.pool.held_back { self.other_setting() } else { None };
+        if self.pool.held_back && refusal.is_none() {
+            self.pool.held_back = false;
+            self.ctx.out.push(Effect::Renew { incarnation });
+        }
+        if self.attaching.is_empty() {
             return;
         }
-        let ours = self.ctx.config.settings.fields();
-        let differs = |(name, ours): (&'static str, String)| {
-            let theirs = self.settings.fields.get(name)?.clone();
-            (theirs != ours).then(|| Refused::Setting { name: name.into(), theirs, ours })
-        };
-        let refusal = ours.into_iter().find_map(differs);
         let answer = match refusal {
             Some(refusal) => Err(refusal),
             None if self.closing.flag.is_some() && self.liveness.saw_life => Err(Refused::ShuttingDown),
@@ -132,6 +136,15 @@ impl Engine {
         for to in self.attaching.drain(..) {
             self.ctx.reply(to, Answer::Attached(answer.clone()));
         }
+    }
+
+    /// The first of the pool's settings that is not this node's.
+    fn other_setting(&self) -> Option<Refused> {
+        let differs = |(name, ours): (&'static str, String)| {
+            let theirs = self.settings.fields.get(name)?.clone();
+            (theirs != ours).then(|| Refused::Setting { name: name.into(), theirs, ours })
+        };
+        self.ctx.config.settings.fields().into_iter().find_map(differs)
     }
 
     /// Ends the engine once nothing of this node is left in the pool, or of the pool.

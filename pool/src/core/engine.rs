@@ -135,7 +135,7 @@ impl Engine {
         }
         let door = self.door();
         let known = door.is_known();
-        let normal = self.is_normal();
+        let normal = known && self.is_normal();
         let routes = normal && !self.closing.is_stopping();
         let parts = [
             self.pool.deadline(),

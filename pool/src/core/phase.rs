@@ -57,6 +57,8 @@ pub(crate) struct PoolPhase {
     members: Revision,
     /// The wait that a bootstrap under way asks for.
     wait: Duration,
+    /// The pool's settings are not known to be this node's: nothing is to be written.
+    pub(crate) held_back: bool,
     /// A tombstone is the end of the pool only for who has known it alive.
     may_create: bool,
     busy: bool,
@@ -71,6 +73,7 @@ impl PoolPhase {
             high_water: Token(0),
             members: Revision(0),
             wait: Duration::ZERO,
+            held_back: true,
             may_create: true,
             busy: false,
             retry_at: Time(0),
@@ -220,7 +223,9 @@ impl PoolPhase {
         if other {
             self.incarnation = Some(incarnation);
             self.members = Revision(0);
-            ctx.out.push(Effect::Renew { incarnation });
+            if !self.held_back {
+                ctx.out.push(Effect::Renew { incarnation });
+            }
         }
         match wait {
             // Others may open it before this node would: it is looked at until then.

@@ -144,6 +144,7 @@ fn while_a_handler_outlives_its_pool() {
 fn while_the_servers_clock_is_not_known() {
     let mut bench = Bench::new(config());
     bench.survey(present(1, false, "a"));
+    bench.maps(1);
     bench.fail("time");
     bench.submit("k", "n.1", true, secs(600));
     bench.advance(secs(2));

@@ -36,9 +36,10 @@ fn a_new_pool_on_a_server_that_lost_nothing_is_opened_at_once() {
         bench.survey_of(PoolState::Absent, server);
         created(&mut bench, 1, true);
         let seen = bench.seen();
-        assert_eq!(seen, ["survey", "bootstrap a above 0", "bless a", "renew 1", "! recovering 1 for 0ms"]);
+        assert_eq!(seen, ["survey", "bootstrap a above 0", "bless a", "! recovering 1 for 0ms"]);
+        bench.maps(1);
         bench.advance(millis(100));
-        assert_eq!(bench.seen(), ["open"]);
+        assert_eq!(bench.of(&["open"]), ["open"]);
         bench.answer("open", |_| Done::OpenNormal(Ok(None)));
         assert_eq!(bench.of(&["!", "sweep"]), ["! normal 1", "sweep kick"]);
     }
@@ -70,7 +71,7 @@ fn a_pool_that_another_node_created_first_is_joined() {
     bench.advance(millis(100));
     assert_eq!(bench.seen(), ["survey"]);
     bench.survey(present(1, false, "a"));
-    assert_eq!(bench.seen(), ["bless a", "renew 1"]);
+    assert_eq!(bench.seen(), ["bless a"]);
 }
 
 #[test]
@@ -102,8 +103,9 @@ fn a_pool_that_others_open_is_noticed() {
     let mut bench = Bench::new(config());
     bench.survey(present(1, true, "a"));
     bench.advance(millis(100));
-    assert_eq!(bench.seen(), ["survey", "bless a", "renew 1", "! recovering 1 for 10s", "survey"]);
+    assert_eq!(bench.seen(), ["survey", "bless a", "! recovering 1 for 10s", "survey"]);
     bench.survey(present(1, false, "a"));
+    bench.maps(1);
     assert!(bench.is_calling("sweep"), "phase N");
 }
 
@@ -192,7 +194,22 @@ fn a_node_with_another_setting_is_told_which() {
     bench.survey(present(1, false, "a"));
     bench.maps(1);
     let refused = r#"Setting { name: "ttl", theirs: "5000", ours: "10000" }"#;
-    assert_eq!(bench.of(&["reply"]), [format!("reply 1 attached {refused}")]);
+    let all = ["survey", "bless a", &format!("reply 1 attached {refused}")];
+    bench.advance(secs(60));
+    assert_eq!(bench.seen(), all, "nothing is renewed, read or swept, so nothing is written");
+}
+
+#[test]
+fn a_node_takes_part_from_the_moment_that_the_settings_are_known_to_be_its_own() {
+    let mut bench = Bench::new(config());
+    bench.survey(present(1, false, "a"));
+    bench.advance(secs(60));
+    assert_eq!(bench.seen(), ["survey", "bless a"]);
+    bench.maps(1);
+    assert_eq!(bench.of(&["renew"]), ["renew 1"]);
+    for kind in ["read-pool", "read-node", "sweep", "time"] {
+        assert!(bench.is_calling(kind), "{kind}");
+    }
 }
 
 #[test]
