@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use redis::{Cmd, Value};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::link::{Connector, Link};
 use crate::{Backoff, Error};
@@ -21,34 +21,43 @@ pub struct Blocking {
     connector: Connector,
     link: Option<Link>,
     backoff: Backoff,
+    /// When the pause after the last attempt to connect is over.
+    next_attempt: Option<Instant>,
 }
 
 impl Blocking {
     pub(crate) fn new(connector: Connector) -> Self {
-        Self { connector, link: None, backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE) }
+        let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        Self { connector, link: None, backoff, next_attempt: None }
     }
 
-    /// Sends a command that the server may hold for `block`, and returns its reply. The deadline is `block` plus the
-    /// client's response timeout; connecting is part of it.
+    /// Sends a command that the server may hold for `block`, and returns its reply. The deadline is the client's
+    /// response timeout, connecting included, and `block` on top of it.
     ///
     /// # Errors
-    /// Every class of [`Error`]. One attempt to connect is made; the pause that a failed one costs is waited for by
-    /// the next call, so a caller may simply loop.
+    /// Every class of [`Error`]. At most one attempt to connect is made; the pause that a failed one costs is waited
+    /// for by the next calls, so a caller may simply loop. [`Error::OtherServer`] alone comes without a pause: the
+    /// connection is kept, and asked about again by the next call.
     ///
     /// # Cancel safety
     /// Safe for the connection, which is closed. A command with an effect (`XREADGROUP`) may have had it.
     pub async fn command(&mut self, command: &Cmd, block: Duration) -> Result<Value, Error> {
+        let connected_by = Instant::now() + self.connector.response_timeout;
         let link = match self.link.take() {
             Some(link) if !link.is_closed() => link,
-            _ => self.connect().await?,
+            _ => self.connect(connected_by).await?,
         };
-        self.connector.admit(&link)?;
-        let allowed = block + self.connector.response_timeout;
-        let result = link.send_by(command, Instant::now() + allowed, allowed).await;
+        if let Err(error) = self.connector.admit(&link) {
+            self.link = Some(link);
+            return Err(error);
+        }
+        let allowed = self.connector.response_timeout + block;
+        let result = link.send_by(command, connected_by + block, allowed).await;
         match &result {
             Err(error) if error.ends_connection() => {}
             _ => {
                 self.backoff.reset();
+                self.next_attempt = None;
                 self.link = Some(link);
             }
         }
@@ -60,14 +69,17 @@ impl Blocking {
         self.link = None;
     }
 
-    async fn connect(&mut self) -> Result<Link, Error> {
-        let pause = self.backoff.pause();
-        if !pause.is_zero() {
-            sleep(pause).await;
-        }
-        // Taken back by the first reply.
-        self.backoff.fail();
-        self.connector.connect().await
+    async fn connect(&mut self, by: Instant) -> Result<Link, Error> {
+        let made = async {
+            if let Some(at) = self.next_attempt {
+                sleep_until(at).await;
+            }
+            // Taken back by the first reply.
+            self.backoff.fail();
+            self.next_attempt = Some(Instant::now() + self.backoff.pause());
+            self.connector.connect().await
+        };
+        timeout_at(by, made).await.unwrap_or_else(|_| Err(Error::connect_timed_out()))
     }
 }
 

@@ -46,7 +46,10 @@ impl Client {
     }
 
     /// A client of the same server whose connections all have the admission; it shares no connection with this one.
-    /// Subscriptions have none: what they bring is a hint.
+    ///
+    /// Subscriptions have none: what any server at this address publishes is delivered, and a replicated map applies
+    /// it when it is the next revision. That is safe as long as all who change the map are admitted clients: none of
+    /// them writes to a process that is not admitted, so that no change is published there.
     #[must_use]
     pub fn with_admission(&self, admission: impl Admission) -> Self {
         let mut connector = self.connector.clone();

@@ -84,6 +84,7 @@ impl Error {
                     | "READONLY"
                     | "NOREPLICAS"
                     | "OOM"
+                    | "MISCONF"
             ),
             _ => false,
         }
@@ -102,6 +103,7 @@ impl Error {
     pub(crate) fn answered(error: ServerError) -> Self {
         match error.code() {
             "WRONGPASS" | "NOAUTH" | "NOPERM" => Self::Auth(error.into()),
+            code if is_full(code, error.details()) => Self::Unreachable(error.into()),
             code => Self::Server { code: code.into(), detail: error.details().unwrap_or_default().into() },
         }
     }
@@ -140,11 +142,17 @@ impl Error {
         }
         match error.code()? {
             "WRONGPASS" | "NOAUTH" | "NOPERM" => Some(Self::Auth(error.clone())),
+            code if is_full(code, error.detail()) => Some(Self::Unreachable(error.clone())),
             code => {
                 Some(Self::Server { code: code.into(), detail: error.detail().unwrap_or_default().into() })
             }
         }
     }
+}
+
+/// Whether this is what a server without room for another client says before it hangs up. It has read no command.
+fn is_full(code: &str, detail: Option<&str>) -> bool {
+    code == "ERR" && detail.is_some_and(|detail| detail.starts_with("max number of clients"))
 }
 
 #[cfg(test)]
@@ -157,9 +165,18 @@ mod tests {
 
     #[test]
     fn only_passing_conditions_are_transient() {
-        for code in
-            ["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "NOREPLICAS", "OOM"]
-        {
+        let passing = [
+            "LOADING",
+            "BUSY",
+            "TRYAGAIN",
+            "CLUSTERDOWN",
+            "MASTERDOWN",
+            "READONLY",
+            "NOREPLICAS",
+            "OOM",
+            "MISCONF",
+        ];
+        for code in passing {
             assert!(server(code).is_transient(), "{code}");
         }
         for code in ["ERR", "WRONGTYPE", "NOGROUP", "NOSCRIPT", "CROSSSLOT"] {

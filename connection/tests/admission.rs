@@ -10,6 +10,12 @@ use tenure_testing::{Data, RedisServer, eventually};
 
 const SOON: Duration = Duration::from_secs(20);
 
+async fn connections(client: &Client) -> String {
+    let info = client.commands().command(cmd("INFO").arg("stats")).await.unwrap();
+    let info: String = redis::from_redis_value(info).unwrap();
+    info.lines().find(|line| line.starts_with("total_connections_received:")).unwrap().to_owned()
+}
+
 #[tokio::test]
 async fn nothing_is_sent_to_another_server_until_it_is_admitted() {
     let server = RedisServer::start().unwrap();
@@ -33,6 +39,12 @@ async fn nothing_is_sent_to_another_server_until_it_is_admitted() {
     assert_ne!(refused, first);
     let read = blocking.command(cmd("INCR").arg("n"), Duration::ZERO).await;
     assert!(matches!(read, Err(Error::OtherServer { .. })), "{read:?}");
+    let before = connections(&plain).await;
+    for _ in 0..3 {
+        let read = blocking.command(cmd("INCR").arg("n"), Duration::ZERO).await;
+        assert!(matches!(read, Err(Error::OtherServer { .. })), "{read:?}");
+    }
+    assert_eq!(connections(&plain).await, before, "the connection is kept for when it is admitted");
     assert_eq!(redis.server().await.unwrap().run_id, refused, "asking who it is stays allowed");
     assert_eq!(
         plain.commands().command(cmd("GET").arg("n")).await.unwrap(),

@@ -67,3 +67,35 @@ async fn a_late_read_ends_and_a_restarted_server_is_found_again() {
         assert!(calls < 100, "{error}");
     }
 }
+
+#[tokio::test]
+async fn connecting_ends_with_the_response_timeout_and_block_comes_on_top() {
+    // Bound, and never answered: connecting is part of the call, however long an attempt might take.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", silent.local_addr().unwrap());
+    let client = Client::builder(&url)
+        .response_timeout(Duration::from_millis(50))
+        .connect_timeout(LONG)
+        .build()
+        .unwrap()
+        .with_admission(|_: &str| true);
+    let mut blocking = client.blocking();
+    let reply = tokio::time::timeout(SOON, blocking.command(&pop(600), LONG)).await;
+    let error = reply.expect("it does not wait for the block").unwrap_err();
+    assert!(matches!(error, Error::Unreachable(_)), "{error}");
+    assert!(error.is_transient() && !error.may_have_executed());
+}
+
+#[tokio::test]
+async fn a_server_without_room_for_another_client_is_not_reached_yet() {
+    let server = RedisServer::builder().config("maxclients", "1").start().unwrap();
+    let client = Client::builder(&server.url()).response_timeout(SOON).build().unwrap();
+    let first = client.dedicated();
+    eventually(SOON, "the only place", async || first.command(&cmd("PING")).await.is_ok()).await;
+    let mut second = client.with_admission(|_: &str| true).blocking();
+    let error = second.command(&cmd("PING"), Duration::ZERO).await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable(_)), "{error:?}");
+    drop(first);
+    let reply = eventually(SOON, "a place", async || second.command(&cmd("PING"), Duration::ZERO).await.ok());
+    assert_eq!(reply.await, Value::SimpleString("PONG".into()));
+}
