@@ -81,8 +81,10 @@ impl std::fmt::Debug for StoreHandle {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CloseReport {
-    /// The jobs that this node still holds; empty: it has left the pool. Otherwise it goes on, and `close` can be
-    /// called again.
+    /// The node has left the pool. Otherwise the time was up: it goes on leaving, renews its leases meanwhile, and
+    /// `close` can be called again.
+    pub complete: bool,
+    /// The jobs that it still holds.
     pub left: Vec<JobKey>,
 }
 
@@ -92,8 +94,9 @@ pub struct CloseReport {
 pub struct ShutdownReport {
     /// Jobs that were accepted and had not begun when the pool stopped.
     pub dropped: u64,
-    /// The workers that were still members when the time was up; empty: the pool is gone. Otherwise the shutdown
-    /// goes on as long as any node lives.
+    /// The pool is gone. Otherwise the time was up, and the shutdown goes on as long as any node lives.
+    pub complete: bool,
+    /// The workers that were still members.
     pub left: Vec<WorkerId>,
 }
 
@@ -404,8 +407,8 @@ impl Node {
     pub async fn close_within(&self, budget: Duration) -> Result<CloseReport, Error> {
         let deadline = clock::now() + budget;
         match self.ask(|reply| Command::Close { reply, deadline }).await {
-            Some(Answer::Closed { left }) => Ok(CloseReport { left }),
-            _ => Ok(CloseReport::default()),
+            Some(Answer::Closed { complete, left }) => Ok(CloseReport { complete, left }),
+            _ => Ok(CloseReport { complete: true, left: Vec::new() }),
         }
     }
 
@@ -421,7 +424,9 @@ impl Node {
         let budget = Duration::from_secs(60);
         let (mode, deadline) = (ShutdownMode::Closing(CLOSING), clock::now() + budget);
         match self.ask(|reply| Command::Shutdown { reply, mode, deadline }).await {
-            Some(Answer::ShutDown { result: Ok(()), dropped, left }) => Ok(ShutdownReport { dropped, left }),
+            Some(Answer::ShutDown { result: Ok(()), complete, dropped, left }) => {
+                Ok(ShutdownReport { complete, dropped, left })
+            }
             Some(Answer::ShutDown { result: Err(refused), .. }) => Err(refused.into_error(budget)),
             _ => Err(Error::NodeClosed),
         }

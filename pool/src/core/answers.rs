@@ -190,10 +190,14 @@ impl Engine {
         match done {
             Done::Begin { worker, finished, jobs, answer } => {
                 let highest = jobs.iter().map(|(_, token, _)| *token).max();
-                let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
+                let Some(worker) = self.workers.values_mut().find(|w| w.jobs.worker == worker) else {
+                    return Ok(());
+                };
+                let ctx = &mut self.ctx;
                 match answer {
                     Ok(replies) => {
                         let begun = replies.iter().any(|reply| matches!(reply, BeginReply::Begun { .. }));
+                        worker.check_places(ctx, &self.ring, &replies, &jobs);
                         worker.jobs.on_begun(ctx, &finished, jobs, replies);
                         if let Some(token) = highest.filter(|_| begun) {
                             self.pool.saw_token(token);

@@ -113,11 +113,14 @@ impl Closing {
     ) {
         let now = ctx.now;
         for to in expired(&mut self.closers, now) {
-            ctx.out.push(Effect::Reply { to, answer: Answer::Closed { left: held() } });
+            ctx.out.push(Effect::Reply { to, answer: Answer::Closed { complete: false, left: held() } });
         }
         for to in expired(&mut self.askers, now) {
             let (result, left, dropped) = (Ok(()), members(), self.dropped);
-            ctx.out.push(Effect::Reply { to, answer: Answer::ShutDown { result, left, dropped } });
+            ctx.out.push(Effect::Reply {
+                to,
+                answer: Answer::ShutDown { result, complete: false, left, dropped },
+            });
         }
     }
 
@@ -145,11 +148,11 @@ impl Closing {
     /// The pool is gone: whoever asked for that is told, and whoever closes has left it.
     pub(crate) fn end(&mut self, ctx: &mut Ctx, pool_closed: bool) {
         for (to, _) in self.closers.drain(..) {
-            ctx.out.push(Effect::Reply { to, answer: Answer::Closed { left: vec![] } });
+            ctx.out.push(Effect::Reply { to, answer: Answer::Closed { complete: true, left: vec![] } });
         }
         for (to, _) in self.askers.drain(..) {
             let result = if pool_closed { Ok(()) } else { Err(Refused::NodeClosed) };
-            let answer = Answer::ShutDown { result, left: vec![], dropped: self.dropped };
+            let answer = Answer::ShutDown { result, complete: true, left: vec![], dropped: self.dropped };
             ctx.out.push(Effect::Reply { to, answer });
         }
     }

@@ -166,7 +166,11 @@ impl Engine {
                 self.settings = settings;
                 self.see_flag();
             }
-            Input::Renewed { workers, answer } => return self.on_renewed(&workers, answer),
+            Input::Renewed { incarnation, workers, answer } => {
+                if self.pool.incarnation == Some(incarnation) {
+                    return self.on_renewed(&workers, answer);
+                }
+            }
             Input::LeaseLost(id) => {
                 if let Some(worker) = self.workers.values_mut().find(|w| w.member_id() == Some(id)) {
                     worker.fence(&mut self.ctx);

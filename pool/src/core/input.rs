@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::call::Done;
 use super::time::Time;
 use crate::error::{DispatchError, Error};
-use crate::id::{JobKey, Token, WorkerId};
+use crate::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::member::Members;
 use crate::settings::StoredSettings;
 use crate::store::{DispatchItem, Renewal, ShutdownMode, StoreError};
@@ -33,8 +33,8 @@ pub(crate) enum Input {
     Members(Arc<Members>),
     /// The stored settings changed.
     Settings(Arc<StoredSettings>),
-    /// A renewal of these workers was answered, or not.
-    Renewed { workers: Vec<WorkerId>, answer: Result<Renewal, StoreError> },
+    /// A renewal of these workers in this incarnation was answered, or not.
+    Renewed { incarnation: Incarnation, workers: Vec<WorkerId>, answer: Result<Renewal, StoreError> },
     /// The lease of a worker has passed its soft deadline: its handlers have been asked to end.
     LeaseLost(WorkerId),
     /// A handler did something.
@@ -164,13 +164,15 @@ pub(crate) enum Answer {
     Stopped(Result<(), Refused>),
     Notified(Result<(), Refused>),
     Drained(Result<(), Refused>),
-    /// The jobs that are left; empty: the node has left the pool.
+    /// Whether the node has left the pool, and else the jobs that it holds.
     Closed {
+        complete: bool,
         left: Vec<JobKey>,
     },
-    /// The members that are left; empty: the pool is gone. And the jobs dropped.
+    /// Whether the pool is gone, and else its members; and the jobs dropped.
     ShutDown {
         result: Result<(), Refused>,
+        complete: bool,
         left: Vec<WorkerId>,
         dropped: u64,
     },

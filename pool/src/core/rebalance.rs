@@ -26,6 +26,13 @@ impl Rebalance {
         self.due = Some(ctx.now + ctx.jitter.stretch(ctx.config.stable_after));
     }
 
+    /// A job was begun that belongs elsewhere: it was assigned before the ring changed.
+    pub(crate) fn misplaced(&mut self, ctx: &mut Ctx) {
+        if self.due.is_none() {
+            self.due = Some(ctx.now + ctx.jitter.stretch(ctx.config.stable_after));
+        }
+    }
+
     /// The key's release was answered.
     pub(crate) fn released(&mut self, key: &JobKey) {
         self.moving.remove(key);

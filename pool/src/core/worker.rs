@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::call::Call;
+use super::call::{Call, ToBegin};
 use super::ctx::Ctx;
 use super::effect::{Effect, Notice};
 use super::input::{Answer, LocalWorker, Refused, ReplyTo};
@@ -15,7 +15,7 @@ use crate::id::{Nonce, WorkerId};
 use crate::member::{Member, MemberState};
 use crate::record::JobState;
 use crate::stop::StopReason;
-use crate::store::{Expired, JoinRequest, OwnedPage, Refusal, Result, Seat, StoreError};
+use crate::store::{BeginReply, Expired, JoinRequest, OwnedPage, Refusal, Result, Seat, StoreError};
 
 /// One join under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -315,6 +315,24 @@ impl Worker {
         }
         if let Some(to) = self.added.take() {
             ctx.out.push(Effect::Reply { to, answer: Answer::WorkerAdded(Err(Refused::NodeClosed)) });
+        }
+    }
+
+    /// Looks once more for jobs to hand on, when one of these was begun here and belongs elsewhere.
+    pub(crate) fn check_places(
+        &mut self,
+        ctx: &mut Ctx,
+        ring: &Ring,
+        begun: &[BeginReply],
+        jobs: &[ToBegin],
+    ) {
+        let worker = self.jobs.worker;
+        let elsewhere = jobs.iter().zip(begun).any(|((key, ..), reply)| {
+            let BeginReply::Begun { record, .. } = reply else { return false };
+            ring.pick(key.as_bytes(), record.mix).is_some_and(|w| w != worker)
+        });
+        if elsewhere {
+            self.rebalance.misplaced(ctx);
         }
     }
 

@@ -342,7 +342,7 @@ impl LeaseThread {
             Err(elapsed) => (None, Err(StoreError::Unanswered(Arc::new(elapsed)))),
         };
         let failed = answer.is_err();
-        let _ = self.inputs.send(Input::Renewed { workers, answer });
+        let _ = self.inputs.send(Input::Renewed { incarnation, workers, answer });
         (kept, failed)
     }
 }

@@ -43,6 +43,7 @@ async fn a_shutdown_ends_every_node_and_leaves_nothing(world: World) {
         world.history().stop_requested(key);
     }
     let report = a.shutdown().await.unwrap();
+    assert!(report.complete);
     assert_eq!((report.dropped, report.left), (0, vec![]));
     all_closed(&[&a, &b, &c]).await;
     assert_eq!(world.recorder.running().len(), 0);

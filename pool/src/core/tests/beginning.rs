@@ -3,7 +3,7 @@
 use super::bench::{Bench, config, entry, key, record, secs};
 use crate::core::call::Done;
 use crate::core::input::{HandlerEvent, Input};
-use crate::id::{Token, WorkerId};
+use crate::id::{Incarnation, Token, WorkerId};
 use crate::member::MemberState;
 use crate::record::Begun;
 use crate::store::{BeginReply, OwnedPage, WorkerEvent};
@@ -200,7 +200,7 @@ fn an_entry_that_was_passed_over_is_read_again() {
     let mut renewal = bench.renewal();
     renewal.states = vec![Some(MemberState::Up)];
     let workers = vec![WorkerId(1)];
-    bench.step([Input::Renewed { workers, answer: Ok(renewal) }]);
+    bench.step([Input::Renewed { incarnation: Incarnation(1), workers, answer: Ok(renewal) }]);
     assert_eq!(bench.all(), ["oldest 1"]);
     bench.answer("oldest", |_| Done::OldestEvent { worker: WorkerId(1), answer: Ok(Some(entry(4))) });
     assert_eq!(bench.all(), ["read-node >0 1>0"]);

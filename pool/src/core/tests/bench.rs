@@ -305,7 +305,7 @@ impl Bench {
 
     pub(super) fn renewed(&mut self) {
         let renewal = self.renewal();
-        self.step([Input::Renewed { workers: vec![], answer: Ok(renewal) }]);
+        self.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer: Ok(renewal) }]);
     }
 
     /// A worker joins, on the slot below its number, and is in the ring.

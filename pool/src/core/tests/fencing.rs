@@ -40,7 +40,11 @@ fn a_worker_that_the_store_does_not_know_is_fenced() {
     bench.running(3, &["k"]);
     let mut renewal = bench.renewal();
     renewal.states = vec![None];
-    bench.step([Input::Renewed { workers: vec![WorkerId(1)], answer: Ok(renewal) }]);
+    bench.step([Input::Renewed {
+        incarnation: Incarnation(1),
+        workers: vec![WorkerId(1)],
+        answer: Ok(renewal),
+    }]);
     assert_eq!(bench.seen(), ["! fenced 1 with 1", "fence 1", "STOP k@3 LeaseLost"]);
 }
 

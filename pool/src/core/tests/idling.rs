@@ -5,7 +5,7 @@ use super::bench::{Bench, config, entry, key, millis, present, secs, up};
 use super::leaving::drained;
 use crate::core::call::{Call, Done};
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
-use crate::id::WorkerId;
+use crate::id::{Incarnation, WorkerId};
 use crate::member::{Member, MemberState};
 use crate::settings::ShutdownFlag;
 use crate::store::{PoolEvent, Refusal, Seat, ShutdownMode, StoreError, WorkerEvent};
@@ -13,7 +13,7 @@ use crate::store::{PoolEvent, Refusal, Seat, ShutdownMode, StoreError, WorkerEve
 /// The pool is in doubt, and the survey has no answer.
 fn doubt(bench: &mut Bench) {
     let answer = Err(StoreError::OtherServer { run_id: "b".into() });
-    bench.step([Input::Renewed { workers: vec![], answer }]);
+    bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer }]);
     assert!(bench.is_calling("survey"));
     bench.advance(secs(30));
 }
@@ -97,7 +97,7 @@ fn while_a_standby_may_not_settle() {
     });
     let mut renewal = bench.renewal();
     renewal.flag = Some(ShutdownFlag::Closing { deadline_ms: 1, by: "m".into() });
-    bench.step([Input::Renewed { workers: vec![], answer: Ok(renewal) }]);
+    bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer: Ok(renewal) }]);
     bench.all();
     bench.advance(secs(20));
     assert_eq!(bench.of(&["settle"]), [""; 0]);
@@ -124,7 +124,7 @@ fn while_a_pool_stops_with_something_left_to_route() {
     bench.fail_with("route", StoreError::Refused(Refusal::ShuttingDown));
     let mut renewal = bench.renewal();
     renewal.flag = Some(ShutdownFlag::Stopping { by: "m".into() });
-    bench.step([Input::Renewed { workers: vec![], answer: Ok(renewal) }]);
+    bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer: Ok(renewal) }]);
     bench.advance(secs(10));
 }
 
@@ -134,7 +134,7 @@ fn while_a_handler_outlives_its_pool() {
     bench.command(|reply| Command::Attach { reply });
     bench.running(3, &["k"]);
     let answer = Err(StoreError::Refused(Refusal::Closed));
-    bench.step([Input::Renewed { workers: vec![], answer }]);
+    bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer }]);
     bench.all();
     bench.advance(secs(100));
     assert_eq!(bench.seen(), ["ABORT k@3", "! stuck k@3"]);

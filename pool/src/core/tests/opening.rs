@@ -114,6 +114,7 @@ fn another_server_process_is_a_sign_of_loss_and_starts_another_incarnation() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["k"]);
     bench.step([Input::Renewed {
+        incarnation: Incarnation(1),
         workers: vec![WorkerId(1)],
         answer: Err(StoreError::OtherServer { run_id: "b".into() }),
     }]);
@@ -180,7 +181,7 @@ fn a_node_is_attached_once_the_pool_is_open_its_settings_are_the_same_and_a_rene
     bench.command(|reply| Command::Attach { reply });
     bench.survey(present(1, false, "a"));
     bench.maps(1);
-    bench.step([Input::Renewed { workers: vec![], answer: Err(unanswered()) }]);
+    bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer: Err(unanswered()) }]);
     assert_eq!(bench.of(&["reply"]), [""; 0]);
     bench.renewed();
     assert_eq!(bench.of(&["reply"]), ["reply 1 attached ok"]);

@@ -129,3 +129,16 @@ fn nothing_moves_while_the_worker_leaves() {
     bench.advance(secs(20));
     assert_eq!(bench.seen(), [""; 0], "its drain is not answered, its moves are void");
 }
+
+#[test]
+fn a_job_that_was_assigned_before_the_ring_changed_and_begun_after_the_moves_is_moved_too() {
+    let mut bench = Bench::attached_with(config());
+    bench.worker(1);
+    another(&mut bench, 2, 1);
+    bench.advance(secs(60));
+    bench.all();
+    let moved = elsewhere(&bench);
+    bench.running(3, &NAMES);
+    bench.advance(millis(5_600));
+    assert_eq!(bench.of(&["STOP"]), stops(&moved));
+}

@@ -142,8 +142,8 @@ fn answer(answer: &Answer) -> String {
         Answer::Stopped(r) => result("stopped", r),
         Answer::Notified(r) => result("notified", r),
         Answer::Drained(r) => result("drained", r),
-        Answer::Closed { left } => format!("closed{}", join(left, |key| format!(" left={key}"))),
-        Answer::ShutDown { result: r, left, dropped } => {
+        Answer::Closed { left, .. } => format!("closed{}", join(left, |key| format!(" left={key}"))),
+        Answer::ShutDown { result: r, left, dropped, .. } => {
             let left = join(left, |worker| format!(" left={worker}"));
             format!("{} dropped={dropped}{left}", result("shut-down", r))
         }

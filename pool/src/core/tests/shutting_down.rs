@@ -5,7 +5,7 @@ use super::fencing::gone;
 use super::leaving::drained;
 use crate::core::call::{Call, Done};
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
-use crate::id::{DispatchId, WorkerId};
+use crate::id::{DispatchId, Incarnation, WorkerId};
 use crate::settings::ShutdownFlag;
 use crate::store::{DispatchReply, Lookup, Outcome, Reaped, Refusal, ShutdownMode, StoreError};
 use crate::ticket::Ticket;
@@ -38,7 +38,7 @@ fn purged(bench: &mut Bench, outcomes: Vec<(DispatchId, Outcome)>) {
 fn hear_of_stopping(bench: &mut Bench) {
     let mut renewal = bench.renewal();
     renewal.flag = Some(stopping());
-    bench.step([Input::Renewed { workers: vec![], answer: Ok(renewal) }]);
+    bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer: Ok(renewal) }]);
 }
 
 #[test]
