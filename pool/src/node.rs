@@ -92,10 +92,10 @@ pub struct CloseReport {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// Jobs that were accepted and had not begun when the pool stopped.
-    pub dropped: u64,
     /// The pool is gone. Otherwise the time was up, and the shutdown goes on as long as any node lives.
     pub complete: bool,
+    /// Jobs that were accepted and had not begun when the pool stopped.
+    pub dropped: u64,
     /// The workers that were still members.
     pub left: Vec<WorkerId>,
 }
