@@ -49,7 +49,7 @@ impl Replica {
         if change.revision <= revision {
             return Applied::Stale;
         }
-        if change.revision != revision + 1 {
+        if change.revision - 1 != revision {
             return Applied::Gap;
         }
         let snapshot = Arc::make_mut(&mut self.snapshot);

@@ -29,9 +29,6 @@ pub enum Refusal {
     /// The worker is no member any more.
     #[error("the worker is no member any more")]
     Fenced,
-    /// Another node holds the planner's term.
-    #[error("another node holds the planner's term")]
-    StaleTerm,
     /// The pool runs with another value of a setting.
     #[error("the pool runs with {name} = {theirs}, not {ours}")]
     Setting {

@@ -73,7 +73,8 @@ pub struct Seat {
     pub worker: WorkerId,
     /// Its entry.
     pub member: Member,
-    /// It is the pool's first live slot: whoever got this answer kicks the sweeper.
+    /// It is the pool's only live slot: whoever got this answer kicks the sweeper. A call that is sent again says
+    /// so again, since its first answer may be lost; a superfluous kick is harmless.
     pub first: bool,
 }
 

@@ -3,7 +3,9 @@
 //! refinement test hold the two equal.
 //!
 //! Every step is atomic, checks the incarnation it is called with, and is idempotent for the identity it carries
-//! (nonce, dispatch id, token, counter): a call whose answer was lost is simply sent again, unchanged.
+//! (nonce, dispatch id, token, counter): a call whose answer was lost is simply sent again, unchanged. The exceptions:
+//! [`bootstrap`](Store::bootstrap) and [`lookup`](Store::lookup) take no incarnation, and a
+//! [`notify`](Store::notify) that is sent again may keep its notification twice.
 
 mod dump;
 mod error;
@@ -41,9 +43,11 @@ use crate::settings::{Settings, ShutdownFlag, StoredSettings};
 pub const BATCH_MAX: usize = 128;
 /// The most bytes of keys and payloads that one step takes or returns.
 pub const BATCH_BYTES: usize = 1 << 20;
+/// Entries that a node's stream keeps, about: a node that is slower asks for the outcomes instead.
+pub(crate) const NODE_STREAM_MAX: usize = 1_024;
 
-/// What a dispatch came to: `ok`, `stopped`, `parked`, `shutdown`, `exists`, `ended`, or `e:<error>` from the
-/// start handler. Text, because it stands in the store.
+/// What a dispatch came to: `ok`, `stopped`, `parked`, `shutdown`, `ended`, or `e:<error>` from the start
+/// handler. Text, because it stands in the store.
 pub type Outcome = String;
 
 /// The atomic steps, the reads and the maps of one pool.
@@ -125,7 +129,7 @@ pub trait Store: Send + Sync + 'static {
         waiting: Option<&NodeName>,
         items: &[StopItem],
     ) -> Result<Vec<StopReply>>;
-    /// Keeps notifications.
+    /// Keeps notifications, at least once: one whose answer was lost may be kept again when it is sent again.
     async fn notify(&self, inc: Incarnation, items: &[NotifyItem]) -> Result<Vec<NotifyReply>>;
     /// The owner acknowledges and fetches notifications. Per item: `None` when it is not the owner.
     async fn take(

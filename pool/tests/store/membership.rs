@@ -11,6 +11,7 @@ scenarios! {
     the_first_worker_gets_slot_zero,
     a_standby_settles_on_the_lowest_hole,
     a_repeated_join_gets_its_entry_again,
+    who_has_the_only_slot_is_told_so_again,
     other_settings_are_refused_before_anything_is_written,
     a_setting_that_the_pool_does_not_know_is_added,
     bad_metadata_is_refused,
@@ -70,10 +71,26 @@ async fn a_repeated_join_gets_its_entry_again(kind: Kind) {
     assert_eq!((&seat.member.node, seat.member.ttl), (&request.node, lab.settings.worker_ttl));
     let before = lab.backend.dump().await;
     let again = lab.store().join(lab.inc, &request).await.unwrap();
-    assert_eq!((again.worker, &again.member, again.first), (seat.worker, &seat.member, false));
+    assert_eq!(again, seat);
     assert_eq!(lab.backend.dump().await, before);
     lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
     assert_eq!(lab.store().join(lab.inc, &request).await.unwrap().worker, seat.worker);
+}
+
+async fn who_has_the_only_slot_is_told_so_again(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let first = lab.worker().await;
+    let request = lab.request();
+    let standby = lab.store().join(lab.inc, &request).await.unwrap();
+    assert!(!lab.store().join(lab.inc, &request).await.unwrap().first, "it stands by");
+    assert!(lab.store().settle(lab.inc, first).await.unwrap().first);
+    assert!(!lab.store().settle(lab.inc, standby.worker).await.unwrap().first);
+    assert!(!lab.store().settle(lab.inc, first).await.unwrap().first, "two are up");
+    lab.store().expire(lab.inc, first, None).await.unwrap();
+    assert!(lab.store().join(lab.inc, &request).await.unwrap().first);
+    lab.store().drain(lab.inc, standby.worker).await.unwrap();
+    let settled = lab.store().settle(lab.inc, standby.worker).await.unwrap();
+    assert!(!settled.first, "it drains");
 }
 
 async fn other_settings_are_refused_before_anything_is_written(kind: Kind) {

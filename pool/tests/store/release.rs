@@ -230,8 +230,24 @@ async fn a_stopping_job_ends_whatever_the_mode(kind: Kind) {
 async fn a_stopping_pool_keeps_nothing(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
-    lab.run("k", "node1.!own", worker).await;
+    let cases = [
+        ("handed", ReleaseMode::HandOff, "", "shutdown"),
+        ("refused", ReleaseMode::Refuse, "", "shutdown"),
+        ("failed", ReleaseMode::Fail, "e:boom", "shutdown"),
+        ("ended", ReleaseMode::Delete, "", "ended"),
+        ("broken", ReleaseMode::Delete, "e:boom", "e:boom"),
+        ("stopped", ReleaseMode::HandOff, "", "stopped"),
+    ];
+    let mut tokens = Vec::new();
+    for (name, ..) in cases {
+        tokens.push(lab.run(name, &format!("node1.!{name}"), worker).await);
+    }
+    assert_eq!(lab.stop("stopped", "node1.!stopped", Some(worker)).await, StopReply::Stopping);
     lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
-    assert_eq!(lab.release("k", worker, ReleaseMode::HandOff).await, ReleaseReply::Deleted);
-    assert_eq!(lab.lookup("k", "node1.!own").await.outcome.as_deref(), Some("ended"));
+    for ((name, mode, result, outcome), token) in cases.into_iter().zip(tokens) {
+        let item = ReleaseItem { result: result.into(), ..release(name, token, mode) };
+        assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Deleted);
+        let found = lab.lookup(name, &format!("node1.!{name}")).await;
+        assert_eq!(found.outcome.as_deref(), Some(outcome), "{name}");
+    }
 }

@@ -14,6 +14,8 @@ scenarios! {
     it_says_when_the_next_job_is_due,
     a_clock_that_stepped_back_is_made_good,
     a_kick_starts_what_waits_for_a_worker,
+    a_kick_is_not_spent_on_assigned_jobs,
+    a_kick_with_long_settings_finds_nothing,
     a_full_stream_is_left_alone,
     a_stopping_pool_is_not_repaired,
     it_forgets_at_most_512_at_once,
@@ -109,11 +111,33 @@ async fn a_kick_starts_what_waits_for_a_worker(kind: Kind) {
     lab.route("assigned", worker).await;
     assert_eq!(lab.store().sweep(lab.inc, 10, false).await.unwrap().count, 0);
     let swept = lab.store().sweep(lab.inc, 10, true).await.unwrap();
-    assert_eq!(swept.count, 2, "it looks at the assigned one, and leaves it");
+    assert_eq!(swept.count, 1, "it passes over the assigned one");
     let jobs: Vec<_> = lab.starts().await.into_iter().flat_map(|(_, jobs)| jobs).collect();
     assert_eq!(jobs, [(key("waiting"), 0)]);
     assert_eq!(lab.record("assigned").await.unwrap().state, JobState::Assigned);
     assert_eq!(lab.score("q", "waiting").await, Some(lab.backend.now() + 2_000));
+}
+
+async fn a_kick_is_not_spent_on_assigned_jobs(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    for name in ["a", "b", "waiting"] {
+        lab.dispatch(name, &format!("node1.{name}")).await;
+    }
+    assert_eq!(lab.route_all(&["waiting"], None).await, [RouteReply::Waiting]);
+    let worker = lab.worker().await;
+    lab.route_all(&["a", "b"], Some(worker)).await;
+    lab.starts().await;
+    assert_eq!(lab.store().sweep(lab.inc, 1, true).await.unwrap().count, 1);
+    let jobs: Vec<_> = lab.starts().await.into_iter().flat_map(|(_, jobs)| jobs).collect();
+    assert_eq!(jobs, [(key("waiting"), 0)], "those that are on their way use up no limit");
+}
+
+async fn a_kick_with_long_settings_finds_nothing(kind: Kind) {
+    let settings = Settings { assign_timeout: ms(40_000), ..Settings::default() };
+    let lab = Lab::with(kind, settings).await;
+    lab.dispatch("k", "node1.g").await;
+    assert_eq!(lab.route_all(&["k"], None).await, [RouteReply::Waiting]);
+    assert_eq!(lab.store().sweep(lab.inc, 10, true).await.unwrap().count, 0);
 }
 
 async fn a_full_stream_is_left_alone(kind: Kind) {

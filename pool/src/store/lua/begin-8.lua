@@ -5,7 +5,7 @@
 -- ARGV: inc, wid, count of entries, entry*, then (key, token)*
 -- Returns: OK, then per job {record, notifications wait 0|1, payload} | L the answer is full, untouched | nil refused.
 --          FENCED | SHUTDOWN
---@prelude
+--@base
 --@guard
 --@clock
 --@settings

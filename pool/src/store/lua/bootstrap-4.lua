@@ -5,7 +5,7 @@
 -- ARGV: highest token seen by the caller, run id, then (setting, value)*
 -- Returns: CREATED inc | EXISTS inc
 -- Publishes: all maps, new incarnation
---@prelude
+--@base
 --@clock
 local present = call('HGET', M, 'inc')
 if present then return { 'EXISTS', present } end

@@ -4,7 +4,7 @@
 -- ARGV: inc, time for the tombstone ms
 -- Returns: OK jobs dropped | MEMBERS count | NOTSTOPPING
 -- Publishes: all maps, closed
---@prelude
+--@base
 --@guard
 --@settings
 local head, refusal = guard(true)

@@ -4,7 +4,7 @@
 -- ARGV: inc, then (key, id, not_after, hash or '', payload)*
 -- Returns: OK, then per job A accepted | E exists | B full | T ended | C conflict | O<outcome> | L late | R recovering |
 --          Z shutting down | X bad argument or record
---@prelude
+--@base
 --@guard
 --@clock
 --@settings

@@ -4,7 +4,7 @@
 -- ARGV: inc, wid
 -- Returns: OK entry | FENCED
 -- Publishes: w, one or two entries
---@prelude
+--@base
 --@guard
 --@ring
 --@change

@@ -5,7 +5,7 @@
 -- ARGV: inc, wid, counter observed or '' (it leaves itself)
 -- Returns: OK | GONE | RENEWED
 -- Publishes: w, one or two entries
---@prelude
+--@base
 --@guard
 --@clock
 --@ring

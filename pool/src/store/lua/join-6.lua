@@ -3,9 +3,9 @@
 -- with its entry.
 -- KEYS: m w hb dw cf ch
 -- ARGV: inc, nonce, node, meta, preferred slot or '', then (setting, value)*
--- Returns: OK wid entry first (1: the pool's first live slot) | SHUTDOWN | SETTING name theirs ours | BADARG
+-- Returns: OK wid entry first (1: the pool's only live slot) | SHUTDOWN | SETTING name theirs ours | BADARG
 -- Publishes: w, one entry and, when the ring grows, its size; cf, settings that are new
---@prelude
+--@base
 --@guard
 --@ring
 --@change
@@ -17,7 +17,9 @@ if not (is_name(nonce) and is_name(node) and not find(node, '.', 1, true) and (m
 end
 local used, live, _, _, all = ring()
 for i = 1, #all, 2 do
-  if match(all[i + 1], '^%u|[^|]*|%d+|([^|]*)|') == nonce then return { 'OK', all[i], all[i + 1], '0' } end
+  if match(all[i + 1], '^%u|[^|]*|%d+|([^|]*)|') == nonce then
+    return { 'OK', all[i], all[i + 1], is_only(all[i + 1], live) }
+  end
 end
 if call('HEXISTS', CF, 'sd') == 1 then return { 'SHUTDOWN' } end
 local added, ttl = {}, nil

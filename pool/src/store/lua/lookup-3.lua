@@ -3,7 +3,7 @@
 -- KEYS: jo tb od
 -- ARGV: (key, id or '')*
 -- Returns: OK, then per dispatch {record or nil, ended 0|1, outcome or nil}
---@prelude
+--@base
 --@outcome
 local keys, out = {}, { 'OK' }
 for i = 1, #argv, 2 do keys[#keys + 1] = argv[i] end

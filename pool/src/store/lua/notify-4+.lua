@@ -4,7 +4,7 @@
 -- ARGV: inc, count of workers, wid*, then (key, index of the worker guessed or 0, body)*
 -- Returns: OK, then per notification K kept | B the job's bound is reached | N no such job | R recovering |
 --          M<owner> the guess is wrong, nothing done | X bad record
---@prelude
+--@base
 --@guard
 --@settings
 --@records

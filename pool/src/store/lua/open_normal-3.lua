@@ -5,7 +5,7 @@
 -- ARGV: inc
 -- Returns: OK | WAIT wid
 -- Publishes: all maps, new phase
---@prelude
+--@base
 --@guard
 local head, refusal = guard(true)
 if not head then return refusal end

@@ -3,7 +3,7 @@
 -- KEYS: m bw jo
 -- ARGV: inc, wid, last key of the page before or '', limit
 -- Returns: OK, more 0|1, {key, record or '', ..}
---@prelude
+--@base
 --@guard
 local head, refusal = guard(true)
 if not head then return refusal end

@@ -3,7 +3,7 @@
 -- KEYS: m cf jo jp bw q pk je jn tb od
 -- ARGV: inc, limit
 -- Returns: OK {id, outcome, ..}, empty when nothing is left | NOTSTOPPING
---@prelude
+--@base
 --@guard
 --@clock
 --@settings

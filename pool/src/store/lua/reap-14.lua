@@ -4,7 +4,7 @@
 -- KEYS: m cf jo jp bw q pk je jn ps tb od dw ws
 -- ARGV: inc, wid, limit
 -- Returns: MORE count {id, outcome, ..} | DONE count {id, outcome, ..} | GONE
---@prelude
+--@base
 --@guard
 --@clock
 --@settings

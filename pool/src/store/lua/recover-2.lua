@@ -4,7 +4,7 @@
 -- ARGV: inc expected, highest token seen by the caller, run id
 -- Returns: OK inc
 -- Publishes: all maps, new incarnation
---@prelude
+--@base
 --@guard
 --@clock
 local head, refusal = guard(true)

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
 -- The owner gives jobs up; their handlers have ended. A stopping job, and every job of a stopping pool, is deleted
--- whatever the mode. Entries of the owner's stream that are finished are deleted.
+-- whatever the mode: what was not to end gets the outcome `shutdown` then. Entries of the owner's stream that are finished are deleted.
 -- KEYS: m cf jo jp bw q pk je jn ps tb od ws, then the ns of each node named
 -- ARGV: inc, wid, count of entries, entry*, then (key, token, mode d|h|r|q, delay ms, index of the dispatcher's node
 --       or 0, index of the stopper's node or 0, result or '')*
 -- Returns: OK, then per job D deleted | Q queued | P parked | S stale | X bad record
---@prelude
+--@base
 --@guard
 --@clock
 --@settings
@@ -13,6 +13,7 @@
 --@outcome
 --@delete
 --@requeue
+--@tell
 local head, refusal = guard(true)
 if not head then return refusal end
 local flag, late_ms, od_ms, max_attempts, stable_ms, route_ms =
@@ -36,7 +37,11 @@ local function give_up(key, p, at)
   local mode, delay, result = argv[at + 2], math.min(tonumber(argv[at + 3]), 240000), argv[at + 6]
   if mode == 'd' or p.state == 'S' or stopping then
     local outcome = result
-    if outcome == '' then outcome = p.state == 'S' and 'stopped' or 'ended' end
+    if mode ~= 'd' and p.state ~= 'S' then
+      outcome = 'shutdown'
+    elseif outcome == '' then
+      outcome = p.state == 'S' and 'stopped' or 'ended'
+    end
     delete(key, p, t, outcome, late_ms, od_ms)
     tell(argv[at + 4], p.id, outcome)
     tell(argv[at + 5], p.id, outcome)
@@ -76,7 +81,7 @@ if n > 0 then
   end
   write_deletions()
   write_requeues()
-  for x, event in pairs(events) do call('XADD', KEYS[13 + x], 'NOMKSTREAM', 'MAXLEN', '~', 1024, '*', unpack(event)) end
+  tell_nodes(13, events)
 end
 if entries > 0 then call('XDEL', WS, unpack(argv, 4, 3 + entries)) end
 return out

@@ -3,7 +3,7 @@
 -- KEYS: m w hb cf, then the node's ns if it waits for outcomes
 -- ARGV: inc, highest token seen by the caller, wid*
 -- Returns: OK mv cv flag phase run_id, then per worker U | P | G | F (no member)
---@prelude
+--@base
 --@guard
 --@settings
 local head, refusal = guard(true)

@@ -3,7 +3,7 @@
 -- KEYS: m ps
 -- ARGV: inc
 -- Returns: OK
---@prelude
+--@base
 --@guard
 local head, refusal = guard(true)
 if not head then return refusal end

@@ -4,7 +4,7 @@
 -- KEYS: m cf jo q bw ps, then the ws of each worker named
 -- ARGV: inc, mv, count of entries, count of workers, entry*, wid*, then (key, index of its worker; 0: none lives)*
 -- Returns: OK, then per job R routed | D wants no worker any more | W no live worker | X bad record. STALERING mv | SHUTDOWN
---@prelude
+--@base
 --@guard
 --@clock
 --@settings

@@ -2,9 +2,9 @@
 -- A standby takes a slot of its own: the lowest that is free.
 -- KEYS: m w ch
 -- ARGV: inc, wid
--- Returns: OK entry first (1: the pool's first live slot) | FENCED
+-- Returns: OK entry first (1: the pool's only live slot) | FENCED
 -- Publishes: w, one entry and, when the ring grows, its size
---@prelude
+--@base
 --@guard
 --@ring
 --@change
@@ -12,8 +12,8 @@ local head, refusal = guard(true)
 if not head then return refusal end
 local entry = call('HGET', W, argv[2])
 if not entry then return { 'FENCED' } end
-if sub(entry, 1, 1) ~= 'P' then return { 'OK', entry, '0' } end
 local used, live = ring()
+if sub(entry, 1, 1) ~= 'P' then return { 'OK', entry, is_only(entry, live) } end
 local slot = 0
 while used[slot] do slot = slot + 1 end
 entry = 'U|' .. slot .. sub(entry, 4)

@@ -4,7 +4,7 @@
 -- ARGV: inc, by, mode closing|drop_queued|advance, time for closing ms
 -- Returns: OK flag or ''
 -- Publishes: cf, the flag
---@prelude
+--@base
 --@guard
 --@clock
 --@change

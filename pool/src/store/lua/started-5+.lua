@@ -3,12 +3,13 @@
 -- KEYS: m cf jo tb od, then the ns of each node named
 -- ARGV: inc, wid, then (key, token, index of the node to tell or 0)*
 -- Returns: OK, then per job K noted | S stale
---@prelude
+--@base
 --@guard
 --@clock
 --@settings
 --@records
 --@outcome
+--@tell
 local head, refusal = guard(true)
 if not head then return refusal end
 local wid, n = argv[2], (#argv - 2) / 3
@@ -40,5 +41,5 @@ for i = 1, n do
   out[i + 1] = reply
 end
 if k > 0 then call('HSET', JO, unpack(records)) end
-for x, event in pairs(events) do call('XADD', KEYS[5 + x], 'NOMKSTREAM', 'MAXLEN', '~', 1024, '*', unpack(event)) end
+tell_nodes(5, events)
 return out

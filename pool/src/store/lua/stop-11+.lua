@@ -5,7 +5,7 @@
 --       then (key, id, index of the worker guessed or 0)*
 -- Returns: OK, then per job D deleted | S stopping | N no such job | T ended before | R recovering |
 --          M<owner> the guess is wrong, nothing done | X bad record
---@prelude
+--@base
 --@guard
 --@clock
 --@settings

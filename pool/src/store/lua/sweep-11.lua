@@ -5,7 +5,7 @@
 -- ARGV: inc, limit, kick 0|1 (also jobs that wait because no worker lived)
 -- Returns: OK count next_due or '' now {key, id, owner, ..} stops {id, outcome, ..} {key, ..} bad {wid, ..} to reap |
 --          BACKLOG, the same shape (the pool's stream is too long: nothing was sent again)
---@prelude
+--@base
 --@guard
 --@clock
 --@settings
@@ -13,7 +13,7 @@
 --@requeue
 local head, refusal = guard()
 if not head then return refusal end
-local flag, route_ms, stop_ms, max_attempts = settings('route_ms', 'stop_ms', 'max_attempts')
+local flag, route_ms, assign_ms, stop_ms, max_attempts = settings('route_ms', 'assign_ms', 'stop_ms', 'max_attempts')
 local t, limit, kick = now(), tonumber(argv[2]), argv[3] == '1'
 local stops, told, bad = {}, {}, {}
 
@@ -28,7 +28,8 @@ local function forget_ended()
   if #ids > 0 then call('HDEL', OD, unpack(ids)) end
 end
 
--- Due now; far in the future, as after a clock that stepped back; and, from `waiting` on, only if it is queued.
+-- Due now; far in the future, as after a clock that stepped back; and, from `waiting` on, only if it is queued: what
+-- is due later than any event or assignment of now.
 local function due_jobs()
   local due = call('ZRANGEBYSCORE', Q, '-inf', num(t), 'LIMIT', 0, limit)
   local function add(from, to)
@@ -37,7 +38,7 @@ local function due_jobs()
   end
   add('(' .. num(t + 300000), '+inf')
   local waiting = #due + 1
-  if kick then add('(' .. num(t + route_ms), num(t + 30000)) end
+  if kick then add('(' .. num(t + math.max(route_ms, assign_ms)), num(t + 30000)) end
   return due, waiting
 end
 

@@ -5,7 +5,7 @@
 -- KEYS: m jo jn ws
 -- ARGV: inc, wid, count of entries, entry*, then (key, token, ack)*
 -- Returns: OK, then per job {number of the first, body, ..}, {} when nothing waits | nil not the owner
---@prelude
+--@base
 --@guard
 --@records
 local head, refusal = guard()

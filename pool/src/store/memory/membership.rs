@@ -100,7 +100,7 @@ impl State {
             return Err(Refusal::BadArgument);
         }
         if let Some((&worker, member)) = self.members.iter().find(|(_, m)| m.nonce == request.nonce) {
-            return Ok(Seat { worker, member: member.clone(), first: false });
+            return Ok(self.seat(worker, member));
         }
         if self.settings.contains_key("sd") {
             return Err(Refusal::ShuttingDown);
@@ -120,7 +120,6 @@ impl State {
             self.meta.settings.0 += 1;
         }
         let slot = self.vacant_slot(request.preferred);
-        let first = slot.is_some() && self.slots().is_empty();
         let worker = WorkerId(self.mint());
         let member = Member {
             state: if slot.is_some() { MemberState::Up } else { MemberState::Standby },
@@ -134,7 +133,13 @@ impl State {
         self.members.insert(worker, member.clone());
         self.grow(slot);
         self.meta.members.0 += 1;
-        Ok(Seat { worker, member, first })
+        Ok(self.seat(worker, &member))
+    }
+
+    /// A member's answer, which says whether it has the pool's only live slot.
+    fn seat(&self, worker: WorkerId, member: &Member) -> Seat {
+        let first = member.state == MemberState::Up && self.slots().len() == 1;
+        Seat { worker, member: member.clone(), first }
     }
 
     /// The slots of the ring and who has them.
@@ -170,15 +175,17 @@ impl State {
         self.guard(inc)?;
         let used = self.slots();
         let member = self.members.get_mut(&worker).ok_or(Refusal::Fenced)?;
-        if member.state != MemberState::Standby {
-            return Ok(Seat { worker, member: member.clone(), first: false });
+        let settles = member.state == MemberState::Standby;
+        if settles {
+            member.state = MemberState::Up;
+            member.slot = (0..=u32::MAX).find(|slot| !used.contains_key(slot));
         }
-        member.state = MemberState::Up;
-        member.slot = (0..=u32::MAX).find(|slot| !used.contains_key(slot));
         let member = member.clone();
-        self.grow(member.slot);
-        self.meta.members.0 += 1;
-        Ok(Seat { worker, member, first: used.is_empty() })
+        if settles {
+            self.grow(member.slot);
+            self.meta.members.0 += 1;
+        }
+        Ok(self.seat(worker, &member))
     }
 
     fn grow(&mut self, slot: Option<u32>) {

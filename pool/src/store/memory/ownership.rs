@@ -142,6 +142,7 @@ impl State {
         let was_stopping = record.state == JobState::Stopping;
         if item.mode == ReleaseMode::Delete || was_stopping || self.stopping() {
             let outcome = match item.result.as_str() {
+                _ if item.mode != ReleaseMode::Delete && !was_stopping => "shutdown",
                 "" if was_stopping => "stopped",
                 "" => "ended",
                 result => result,

@@ -39,7 +39,8 @@ impl State {
         }
         let late = self.queue.range(None, now).chain(self.queue.range(Some(now + FAR_AHEAD), u64::MAX));
         let late: Vec<_> = late.take(limit).cloned().collect();
-        let waiting = self.queue.range(Some(now + self.limit("route_ms")), now + NO_WORKER_RETRY);
+        let later = now + self.limit("route_ms").max(self.limit("assign_ms"));
+        let waiting = self.queue.range(Some(later), now + NO_WORKER_RETRY);
         let waiting: Vec<_> = waiting.take(if kick { limit - late.len() } else { 0 }).cloned().collect();
         swept.count = late.len() + waiting.len();
         let mut starts = Starts::new();

@@ -50,9 +50,9 @@ impl<M: Ord + Clone> Scored<M> {
         self.order.first_key_value().map(|(score, _)| *score)
     }
 
-    /// Members with `above < score <= upto`, in order; `above` is below `upto`, or absent: from the lowest on.
+    /// Members with `above < score <= upto`, in order; `above` absent: from the lowest on.
     pub(super) fn range(&self, above: Option<u64>, upto: u64) -> impl Iterator<Item = &M> {
-        let above = above.map_or(Unbounded, Excluded);
+        let above = above.map_or(Unbounded, |above| Excluded(above.min(upto)));
         self.order.range((above, Included(upto))).flat_map(|(_, members)| members)
     }
 }

@@ -8,10 +8,10 @@ use tenure_streaming::EntryId;
 use super::log::Log;
 use super::state::State;
 use crate::id::{DispatchId, Incarnation, JobKey, NodeName, WorkerId};
-use crate::store::{BATCH_MAX, Cursors, NodeEvents, Outcome, PoolEvent, Refusal, WorkerEvent};
+use crate::store::{
+    BATCH_MAX, Cursors, NODE_STREAM_MAX, NodeEvents, Outcome, PoolEvent, Refusal, WorkerEvent,
+};
 
-/// How many outcomes a node's stream holds.
-const OUTCOMES_MAX: usize = 1_024;
 /// The shortest time for which a node's stream outlives its last renewal, ms.
 const NODE_STREAM_KEPT: u64 = 60_000;
 
@@ -88,7 +88,7 @@ impl State {
         for (node, entry) in entries {
             if let Some(stream) = self.node_streams.get_mut(&node) {
                 stream.log.append(now, entry);
-                stream.log.trim(OUTCOMES_MAX);
+                stream.log.trim(NODE_STREAM_MAX);
                 self.appended += 1;
             }
         }

@@ -13,10 +13,7 @@ use super::keys::{GROUP, Keys};
 use super::reply::{Values, entry_id, failed, unexpected};
 use super::steps::Steps;
 use crate::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
-use crate::store::{Cursors, NodeEvents, Outcome, PoolEvent, Result, WorkerEvent};
-
-/// Entries that a node's stream keeps, about: a node that is slower asks for the outcomes instead.
-const NODE_STREAM_MAX: u32 = 1024;
+use crate::store::{Cursors, NODE_STREAM_MAX, NodeEvents, Outcome, PoolEvent, Result, WorkerEvent};
 
 pub(super) async fn of_pool(
     keys: &Keys,

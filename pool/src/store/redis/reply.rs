@@ -39,7 +39,7 @@ pub(super) fn failed(error: tenure_connection::Error) -> StoreError {
     match error {
         Error::OtherServer { run_id } => StoreError::OtherServer { run_id: run_id.into() },
         Error::Lost(_) | Error::TimedOut(_) => StoreError::Unanswered(Arc::new(error)),
-        _ if error.is_transient() || matches!(error.code(), Some("NOSCRIPT" | "MISCONF")) => {
+        _ if error.is_transient() || error.code() == Some("NOSCRIPT") => {
             StoreError::NotExecuted(Arc::new(error))
         }
         _ => StoreError::Unusable(Arc::new(error)),

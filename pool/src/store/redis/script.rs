@@ -96,17 +96,18 @@ scripts! {
 }
 
 /// The parts that several scripts share; `change` is the replicated map's own.
-const PARTS: [(&str, &str); 10] = [
+const PARTS: [(&str, &str); 11] = [
+    ("base", include_str!("../lua/parts/base.lua")),
     ("change", tenure_rmap::lua::CHANGE),
     ("clock", include_str!("../lua/parts/clock.lua")),
     ("delete", include_str!("../lua/parts/delete.lua")),
     ("guard", include_str!("../lua/parts/guard.lua")),
     ("outcome", include_str!("../lua/parts/outcome.lua")),
-    ("prelude", include_str!("../lua/parts/prelude.lua")),
     ("records", include_str!("../lua/parts/records.lua")),
     ("requeue", include_str!("../lua/parts/requeue.lua")),
     ("ring", include_str!("../lua/parts/ring.lua")),
     ("settings", include_str!("../lua/parts/settings.lua")),
+    ("tell", include_str!("../lua/parts/tell.lua")),
 ];
 
 /// The names in the header's line `-- KEYS: m cf jo, then …`.
@@ -121,7 +122,7 @@ fn spliced(source: &str, keys: &Keys, clock: Clock) -> String {
     for line in source.lines() {
         match line.strip_prefix("--@") {
             Some(name) => {
-                if name == "prelude" {
+                if name == "base" {
                     text.push_str(&key_locals(source));
                 }
                 text.push_str(&part(name, keys, clock));

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::id::PoolName;
+use crate::store::NODE_STREAM_MAX;
 
 fn keys() -> Keys {
     Keys::new(&PoolName::new("p").unwrap())
@@ -71,6 +72,16 @@ fn parts_are_known_and_spliced_at_most_once() {
             assert!(seen.insert(name), "{file}: {name} twice");
         }
     }
+}
+
+#[test]
+fn the_streams_of_nodes_have_one_bound_in_one_part() {
+    let bound = format!("'MAXLEN', '~', {NODE_STREAM_MAX},");
+    let parts = PARTS.iter().map(|(name, text)| (*name, *text));
+    let texts = parts.chain(FILES.iter().map(|(_, file, source)| (*file, *source)));
+    let bounding: Vec<_> = texts.filter(|(_, text)| text.contains("MAXLEN")).collect();
+    assert_eq!(bounding.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["tell"]);
+    assert!(bounding[0].1.contains(&bound));
 }
 
 #[test]

@@ -83,7 +83,7 @@ pub(super) async fn time(steps: &Steps, clock: Clock) -> Result<u64> {
     match clock {
         Clock::Server => {
             let mut values = Values::of("TIME", steps.command(&redis::cmd("TIME")).await?)?;
-            Ok(values.number()? * 1_000 + values.number()? / 1_000)
+            Ok(values.number()?.saturating_mul(1_000).saturating_add(values.number()? / 1_000))
         }
         Clock::Key => {
             let reply = steps.command(redis::cmd("GET").arg(steps.keys.named("clock"))).await?;
