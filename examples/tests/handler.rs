@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_examples::feeds::judge::Fencing;
@@ -14,6 +15,7 @@ use tenure_examples::feeds::tenants::Tenant;
 use tenure_examples::feeds::wire::{Hello, Reply, Request};
 use tenure_pool::{MemoryStore, Node};
 use tenure_testing::eventually;
+use tenure_testing::history::{Event, History};
 use tokio::net::TcpListener;
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -84,6 +86,36 @@ async fn a_broken_connection_is_made_again_under_the_same_token() {
     let (_second, again) = welcome(&feed).await;
     assert_eq!(hello, again);
     assert!(hello.token > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_history_has_both_ends_of_every_attendance() {
+    let server = FeedServer::start(Fencing::Enforced).await.unwrap();
+    let (store, history) = (MemoryStore::new(), Arc::new(History::new()));
+    let node = join(store.clone().into(), "feeds", "conductor", &timings()).await.unwrap();
+    let recorded = Some(history.clone());
+    let workers =
+        FeedNode::start(store.into(), "feeds", "n1", &timings(), server.address(), recorded).await.unwrap();
+    node.dispatch("acme", payload()).await.unwrap();
+    node.stop_job("acme").await.unwrap();
+    eventually(PATIENCE, "the job ends", async || node.jobs().await.unwrap().is_empty()).await;
+    node.dispatch("acme", payload()).await.unwrap();
+    workers.crash();
+    eventually(PATIENCE, "the connection is cut", async || history.entries().len() >= 4).await;
+    let events: Vec<_> = history.entries().into_iter().map(|entry| entry.event).collect();
+    let holders: Vec<_> = events.iter().filter_map(holder).collect();
+    assert!(
+        matches!(&holders[..], [(true, a), (false, b), (true, c), (false, d)] if a == b && c == d && a.1 < c.1)
+    );
+}
+
+/// Whether it is a start, and of which tenant, under which token, by whom.
+fn holder(event: &Event) -> Option<(bool, (&str, u64, &str))> {
+    match event {
+        Event::Started { key, token, worker } => Some((true, (key, *token, worker))),
+        Event::Stopped { key, token, worker } => Some((false, (key, *token, worker))),
+        _ => None,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
