@@ -6,8 +6,8 @@ use super::engine::Engine;
 
 use super::sweeping::stops_again;
 use super::worker::Worker;
-use crate::id::WorkerId;
-use crate::store::{BeginReply, NodeEvents, Refusal, Result, StoreError};
+use crate::id::{Token, WorkerId};
+use crate::store::{BeginReply, Expired, NodeEvents, Refusal, Result, StoreError};
 
 impl Engine {
     pub(super) fn on_done(&mut self, done: Done) -> Result<()> {
@@ -142,7 +142,12 @@ impl Engine {
         let ctx = &mut self.ctx;
         let first = match done {
             Done::Join { seating, answer } => match self.workers.get_mut(&seating.local) {
-                Some(worker) => worker.on_joined(ctx, seating, answer)?,
+                Some(worker) => {
+                    if let Ok(seat) = &answer {
+                        self.pool.saw_token(Token(seat.worker.0));
+                    }
+                    worker.on_joined(ctx, seating, answer)?
+                }
                 None => false,
             },
             Done::Settle { worker, answer } => match self.worker_at(worker) {
@@ -165,6 +170,11 @@ impl Engine {
                 false
             }
             Done::Expire { worker, seq: Some(_), answer } => {
+                if let Ok(Expired::Done) = answer
+                    && let Some(own) = self.workers.values_mut().find(|w| w.member_id() == Some(worker))
+                {
+                    own.fence(ctx);
+                }
                 self.liveness.on_expired(ctx, worker, answer)?;
                 false
             }

@@ -15,7 +15,9 @@ use crate::id::{DispatchId, JobKey, WorkerId};
 use crate::settings::ShutdownFlag;
 use crate::store::{Outcome, Refusal, Result, ShutdownMode, StoreError};
 
+/// The pauses between two looks at whether the next step may come: doubled each time, from and to these.
 const STEP: Duration = Duration::from_millis(20);
+const LONGEST_STEP: Duration = Duration::from_millis(500);
 
 /// What one node knows and does about ends.
 #[derive(Debug, Default)]
@@ -29,6 +31,7 @@ pub(crate) struct Closing {
     askers: Vec<(ReplyTo, Time)>,
     busy: bool,
     next: Time,
+    pause: Duration,
     purged: bool,
     /// Nothing to do until the last worker has left.
     resting: bool,
@@ -57,7 +60,8 @@ impl Closing {
     }
 
     pub(crate) fn saw_flag(&mut self, flag: Option<ShutdownFlag>) {
-        if flag.is_some() && !self.is_stopping() {
+        if flag.is_some() && flag != self.flag && !self.is_stopping() {
+            self.wake(Time(0));
             self.flag = flag;
         }
     }
@@ -69,7 +73,7 @@ impl Closing {
         answer: Result<Option<ShutdownFlag>>,
     ) -> Result<()> {
         self.busy = false;
-        self.next = ctx.now + STEP;
+        self.rest(ctx.now);
         self.saw_flag(answer?);
         if self.to_ask == Some(mode) {
             self.to_ask = None;
@@ -83,17 +87,28 @@ impl Closing {
         answer: Result<Vec<(DispatchId, Outcome)>>,
     ) -> Result<Vec<(DispatchId, Outcome)>> {
         self.busy = false;
-        let outcomes = answer.inspect_err(|_| self.next = ctx.now + STEP)?;
+        let outcomes = answer.inspect_err(|_| self.rest(ctx.now))?;
         self.purged = outcomes.is_empty();
         self.dropped += outcomes.len() as u64;
         Ok(outcomes)
+    }
+
+    fn rest(&mut self, now: Time) {
+        self.pause = (self.pause * 2).clamp(STEP, LONGEST_STEP);
+        self.next = now + self.pause;
+    }
+
+    /// Something has changed: the next step may be possible now.
+    pub(crate) fn wake(&mut self, now: Time) {
+        self.pause = Duration::ZERO;
+        self.next = now;
     }
 
     /// True when the pool is gone.
     pub(crate) fn on_cleaned(&mut self, ctx: &Ctx, answer: Result<u64>) -> Result<bool> {
         self.busy = false;
         self.purged = false;
-        self.next = ctx.now + STEP;
+        self.rest(ctx.now);
         match answer {
             Ok(left) => {
                 self.dropped += left;

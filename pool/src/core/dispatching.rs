@@ -29,6 +29,8 @@ struct Open {
     /// What to send; `None` for a dispatch that is only waited for.
     item: Option<DispatchItem>,
     accepted: bool,
+    /// It was accepted at some time, perhaps in an earlier incarnation.
+    was_accepted: bool,
     waiters: Vec<Waiter>,
     /// The last of the waiters' deadlines.
     deadline: Time,
@@ -61,6 +63,8 @@ pub(crate) struct Dispatching {
     timers: BTreeSet<(Time, DispatchId)>,
     sends: Lane<DispatchItem>,
     polls: Lane<Ticket>,
+    /// Some that were on their way in a lane are not open any more.
+    some_ended: bool,
 }
 
 impl Dispatching {
@@ -112,7 +116,7 @@ impl Dispatching {
         self.timers.insert((next, ticket.id.clone()));
         let id = ticket.id.clone();
         let waiters = vec![waiter];
-        self.open.insert(id, Open { ticket, item, accepted, waiters, deadline, next, under_way: true });
+        self.open.insert(id, Open { ticket, item, accepted, was_accepted: accepted, waiters, deadline, next, under_way: true });
     }
 
     /// Looks at the dispatch at `at` at the latest.
@@ -148,7 +152,7 @@ impl Dispatching {
                 DispatchReply::Bad => self.settle(ctx, &item.id, &Err(DispatchError::BadRecord)),
                 DispatchReply::Late => {
                     late = true;
-                    self.send_later(ctx, &item.id);
+                    self.on_late(ctx, &item.id);
                 }
                 DispatchReply::Recovering => self.send_later(ctx, &item.id),
             }
@@ -167,6 +171,7 @@ impl Dispatching {
     fn accepted(&mut self, ctx: &mut Ctx, id: &DispatchId) {
         let Some(open) = self.open.get_mut(id) else { return };
         open.accepted = true;
+        open.was_accepted = true;
         let ticket = open.ticket.clone();
         open.waiters.retain(|waiter| {
             if waiter.acceptance {
@@ -177,6 +182,19 @@ impl Dispatching {
         if open.waiters.is_empty() {
             self.forget(id);
         }
+    }
+
+    /// Past the time that its first sending named. One that was accepted before then may have ended and been forgotten;
+    /// any other is sent with a time of its own, by the server's clock as it is read anew.
+    fn on_late(&mut self, ctx: &mut Ctx, id: &DispatchId) {
+        let Some(open) = self.open.get_mut(id) else { return };
+        if open.was_accepted {
+            return self.settle(ctx, id, &Err(DispatchError::Ended));
+        }
+        if let Some(item) = &mut open.item {
+            item.not_after = 0;
+        }
+        self.send_later(ctx, id);
     }
 
     fn send_later(&mut self, ctx: &Ctx, id: &DispatchId) {
@@ -269,6 +287,7 @@ impl Dispatching {
 
     fn forget(&mut self, id: &DispatchId) -> Option<Open> {
         let open = self.open.remove(id)?;
+        self.some_ended |= open.under_way;
         self.timers.remove(&(open.next, id.clone()));
         Some(open)
     }
@@ -304,20 +323,24 @@ impl Dispatching {
             self.timers.pop_first();
             self.on_time(ctx, &id);
         }
+        if std::mem::take(&mut self.some_ended) {
+            self.sends.retain(|item| self.open.contains_key(&item.id));
+            self.polls.retain(|ticket| self.open.contains_key(&ticket.id));
+        }
         if !may_send {
             return;
         }
         if let Some(mut items) = self.sends.batch(ctx.now, |i| i.payload.len() + i.key.as_bytes().len()) {
-            items.retain_mut(|item| {
-                let Some(open) = self.open.get(&item.id) else { return false };
-                item.not_after = not_after(open.deadline);
-                true
-            });
-            if items.is_empty() {
-                self.sends.answered();
-            } else {
-                ctx.call(Call::Dispatch(items));
+            for item in &mut items {
+                let Some(open) = self.open.get_mut(&item.id) else { continue };
+                if let Some(sent) = &mut open.item {
+                    if sent.not_after == 0 {
+                        sent.not_after = not_after(open.deadline);
+                    }
+                    item.not_after = sent.not_after;
+                }
             }
+            ctx.call(Call::Dispatch(items));
         }
         if let Some(tickets) = self.polls.batch(ctx.now, |t| t.key.as_bytes().len()) {
             ctx.call(Call::LookUp(tickets));
@@ -336,6 +359,7 @@ impl Dispatching {
         });
         let Some(first) = open.waiters.iter().map(|waiter| waiter.deadline).min() else {
             self.open.remove(id);
+            self.some_ended = true;
             return;
         };
         open.next = first.min(ctx.now + POLL);

@@ -63,6 +63,7 @@ impl Engine {
             }
             worker.flush(&mut self.ctx, &self.ring, door);
         }
+        self.workers.retain(|_, worker| !worker.is_gone());
         // A node that leaves takes all its workers out of the ring before the first job moves: so none moves twice.
         let together = self.closing.leaving && !self.workers.values().all(Worker::is_out_of_ring);
         if !together {
@@ -79,7 +80,7 @@ impl Engine {
         let normal = self.is_normal();
         let ctx = &mut self.ctx;
         self.liveness.flush(ctx, &self.members, normal);
-        let reads = self.workers.values().filter(|w| w.jobs.has_room());
+        let reads = self.workers.values();
         self.reading.flush(ctx, reads.filter_map(|w| Some((w.member_id()?, w.jobs.intake.cursor()))));
         if !self.clock.busy && ctx.now >= self.clock.next {
             self.clock.busy = true;
@@ -151,7 +152,7 @@ impl Engine {
     fn finish(&mut self) {
         let gone = self.workers.values().all(Worker::is_gone);
         let closed = self.pool.phase == Phase::Closed;
-        let routed = !self.is_normal() || self.closing.is_stopping() || self.routing.has_left();
+        let routed = self.pool.held_back || !self.is_normal() || self.closing.is_stopping() || self.routing.has_left();
         let left = self.closing.leaving && self.liveness.is_idle() && routed && !self.tells.is_pending();
         if self.end == End::No && gone && (closed || left) {
             self.end = End::Forgetting;

@@ -123,7 +123,10 @@ impl Jobs {
                     self.arm(&key, Some(ctx.now + ctx.config.abort_grace));
                     ctx.out.push(Effect::Abort { worker, key, token });
                 }
-                Phase::Aborting => ctx.report(Notice::Stuck { key, token }),
+                Phase::Aborting => {
+                    self.stuck = true;
+                    ctx.report(Notice::Stuck { key, token });
+                }
                 Phase::Waiting(_) | Phase::Running => {}
             }
         }
@@ -138,7 +141,7 @@ impl Jobs {
         let to_delete = self.intake.has_handled() && self.takes.is_idle();
         let lanes = [
             to_delete.then(|| self.begins.resumes_at()).flatten(),
-            self.begins.deadline(),
+            self.has_room().then(|| self.begins.deadline()).flatten(),
             self.starteds.deadline(),
             self.releases.deadline(),
             self.takes.deadline(),
@@ -260,7 +263,8 @@ impl Jobs {
             let finished = self.intake.take_handled();
             ctx.call(Call::Release { worker, finished, items });
         }
-        let mut jobs = self.begins.batch(ctx.now, |(key, ..)| key.as_bytes().len());
+        let room = self.has_room();
+        let mut jobs = room.then(|| self.begins.batch(ctx.now, |(key, ..)| key.as_bytes().len())).flatten();
         if jobs.is_none()
             && self.intake.has_handled()
             && self.begins.is_idle()

@@ -198,6 +198,7 @@ impl Engine {
             return;
         }
         self.members = members;
+        self.closing.wake(self.ctx.now);
         let ring = Ring::new(&self.members, &self.ctx.config.settings);
         let changed = !ring.places_like(&self.ring);
         self.ring = ring;

@@ -45,6 +45,8 @@ pub(crate) struct Jobs {
     pub(super) unnoted: BTreeSet<(JobKey, Token)>,
     pub(super) releases: Lane<ToRelease>,
     pub(super) takes: Lane<TakeItem>,
+    /// A handler does not end: the worker hands everything else on.
+    pub(crate) stuck: bool,
     /// While set, everything that comes is handed on, and nothing is started.
     pub(crate) leaving: Option<StopReason>,
     /// Keys whose release was answered since the last look.
@@ -70,15 +72,16 @@ impl Jobs {
             unnoted: BTreeSet::new(),
             releases: Lane::default(),
             takes: Lane::default(),
+            stuck: false,
             leaving: None,
             released: Vec::new(),
             audit_due: false,
         }
     }
 
-    /// Whether the worker may read on: enough is not in hand yet.
-    pub(crate) fn has_room(&self) -> bool {
-        self.begins.len() + self.to_start.len() < 1024
+    /// Whether more may be begun: not enough waits for its turn yet. Reading goes on, so that stops are heard.
+    pub(super) fn has_room(&self) -> bool {
+        self.to_start.len() < 1024
     }
 
     /// Nothing is held, nothing under way.

@@ -74,6 +74,11 @@ impl<T> Lane<T> {
         self.retry = (self.retry * 2).min(RETRY_MAX);
     }
 
+    /// Forgets what waits, but for these.
+    pub(crate) fn retain(&mut self, keep: impl FnMut(&T) -> bool) {
+        self.queue.retain(keep);
+    }
+
     /// Forgets what waits. A call in flight stays in flight.
     pub(crate) fn clear(&mut self) {
         self.queue.clear();

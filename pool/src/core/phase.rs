@@ -162,9 +162,12 @@ impl PoolPhase {
             PoolState::Present { incarnation, run_id: blessed, members, .. }
                 if blessed != run_id || Some(incarnation) == self.incarnation && members < self.members =>
             {
+                if self.held_back {
+                    return self.look_at_settings(ctx, incarnation, run_id);
+                }
                 self.busy = true;
-                let (call, high_water) = (incarnation, self.high_water);
-                ctx.out.push(Effect::Call { incarnation: call, call: Call::Recover { high_water, run_id } });
+                let call = Call::Recover { high_water: self.high_water, run_id };
+                ctx.out.push(Effect::Call { incarnation, call });
                 Change::Nothing
             }
             PoolState::Present { incarnation, recovering, .. } => {
@@ -172,6 +175,13 @@ impl PoolPhase {
                 self.adopt(ctx, incarnation, run_id, wait)
             }
         }
+    }
+
+    /// A pool on another server process than it knows, met by a node that is not part of it yet: its settings are
+    /// read before anything is done about that.
+    fn look_at_settings(&mut self, ctx: &mut Ctx, incarnation: Incarnation, run_id: String) -> Change {
+        ctx.out.push(Effect::Bless(run_id));
+        if self.incarnation.replace(incarnation) == Some(incarnation) { Change::Nothing } else { Change::Incarnation }
     }
 
     fn bootstrap(&mut self, ctx: &mut Ctx, wait: Duration, run_id: String) {
@@ -266,7 +276,9 @@ impl PoolPhase {
         }
         self.busy = true;
         match self.phase {
-            Phase::Recovering { since, wait } if ctx.now.since(since) >= wait => ctx.call(Call::OpenNormal),
+            Phase::Recovering { since, wait } if ctx.now.since(since) >= wait && !self.held_back => {
+                ctx.call(Call::OpenNormal);
+            }
             Phase::Unknown | Phase::Recovering { .. } => ctx.call(Call::Survey),
             Phase::Normal | Phase::Closed => self.busy = false,
         }

@@ -186,6 +186,7 @@ impl Requests {
     // ---- what is due
 
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, may_send: bool) {
+        let mut some_ended = false;
         while let Some((at, to)) = self.timers.first().copied() {
             if at > ctx.now {
                 break;
@@ -194,11 +195,17 @@ impl Requests {
             let Some(request) = self.open.get(&to) else { continue };
             if ctx.now >= request.deadline {
                 self.finish(ctx, to, Err(Refused::Deadline));
+                some_ended = true;
             } else {
                 match request.want {
                     Want::Stop { .. } => self.stops.push(to),
                     Want::Notify { .. } => self.notes.push(to),
                 }
+            }
+        }
+        if some_ended {
+            for lane in [&mut self.finds, &mut self.stops, &mut self.notes] {
+                lane.retain(|to| self.open.contains_key(to));
             }
         }
         if !may_send {

@@ -370,6 +370,9 @@ impl Worker {
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, ring: &Ring, door: Door) {
         self.jobs.on_time(ctx);
         self.jobs.start_waiting(ctx);
+        if self.jobs.stuck && matches!(self.stage, Stage::In { .. }) {
+            self.stage = Stage::Draining { told: false, busy: false, retry_at: Time(0) };
+        }
         for key in self.jobs.take_released() {
             self.rebalance.released(&key);
         }
