@@ -116,7 +116,10 @@ impl Dispatching {
         self.timers.insert((next, ticket.id.clone()));
         let id = ticket.id.clone();
         let waiters = vec![waiter];
-        self.open.insert(id, Open { ticket, item, accepted, was_accepted: accepted, waiters, deadline, next, under_way: true });
+        self.open.insert(
+            id,
+            Open { ticket, item, accepted, was_accepted: accepted, waiters, deadline, next, under_way: true },
+        );
     }
 
     /// Looks at the dispatch at `at` at the latest.

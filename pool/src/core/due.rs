@@ -152,7 +152,8 @@ impl Engine {
     fn finish(&mut self) {
         let gone = self.workers.values().all(Worker::is_gone);
         let closed = self.pool.phase == Phase::Closed;
-        let routed = self.pool.held_back || !self.is_normal() || self.closing.is_stopping() || self.routing.has_left();
+        let routed =
+            self.pool.held_back || !self.is_normal() || self.closing.is_stopping() || self.routing.has_left();
         let left = self.closing.leaving && self.liveness.is_idle() && routed && !self.tells.is_pending();
         if self.end == End::No && gone && (closed || left) {
             self.end = End::Forgetting;

@@ -181,7 +181,11 @@ impl PoolPhase {
     /// read before anything is done about that.
     fn look_at_settings(&mut self, ctx: &mut Ctx, incarnation: Incarnation, run_id: String) -> Change {
         ctx.out.push(Effect::Bless(run_id));
-        if self.incarnation.replace(incarnation) == Some(incarnation) { Change::Nothing } else { Change::Incarnation }
+        if self.incarnation.replace(incarnation) == Some(incarnation) {
+            Change::Nothing
+        } else {
+            Change::Incarnation
+        }
     }
 
     fn bootstrap(&mut self, ctx: &mut Ctx, wait: Duration, run_id: String) {

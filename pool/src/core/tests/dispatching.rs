@@ -234,3 +234,38 @@ fn a_ticket_is_waited_for_by_looking() {
     found(&mut bench, Lookup::default());
     assert_eq!(bench.seen(), ["reply 1 submitted Ended"]);
 }
+
+#[test]
+fn what_was_accepted_once_is_not_accepted_again_after_the_store_has_forgotten_it() {
+    let mut bench = accepted();
+    bench.advance(secs(1));
+    found(&mut bench, Lookup::default());
+    assert_eq!(bench.of(&["dispatch"]), ["dispatch k/n.1<1010000"], "the time of the first sending");
+    replied(&mut bench, vec![DispatchReply::Late]);
+    assert_eq!(bench.of(&["reply"]), ["reply 1 submitted Ended"]);
+}
+
+#[test]
+fn what_was_never_accepted_is_sent_with_a_time_by_the_clock_as_it_is_read_anew() {
+    let mut bench = Bench::attached();
+    bench.submit("k", "n.1", true, secs(10));
+    replied(&mut bench, vec![DispatchReply::Late]);
+    bench.answer("time", |_| Done::ServerTime(Ok(2_000_000)));
+    bench.all();
+    bench.advance(millis(100));
+    assert_eq!(bench.of(&["dispatch"]), ["dispatch k/n.1<2010000"]);
+}
+
+#[test]
+fn what_is_past_its_deadline_leaves_its_lane_and_holds_nobody_up() {
+    let mut bench = Bench::attached();
+    bench.submit("a", "n.0", true, secs(600));
+    for number in 1..=200 {
+        bench.submit("b", &format!("n.{number}"), true, millis(50));
+    }
+    bench.submit("c", "n.201", true, secs(600));
+    bench.all();
+    bench.advance(millis(60));
+    replied(&mut bench, vec![DispatchReply::Accepted]);
+    assert_eq!(bench.of(&["dispatch"]), ["dispatch c/n.201<1029810"]);
+}

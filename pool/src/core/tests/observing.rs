@@ -192,3 +192,19 @@ fn a_large_fleet_is_watched_in_parts_and_whole_as_soon_as_one_looks_late() {
     }
     assert!((5..7).contains(&bench.now.since(since).as_secs()));
 }
+
+#[test]
+fn a_worker_of_this_node_that_was_expired_is_fenced_here() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    bench.all();
+    while !bench.is_calling("expire") {
+        beat(&mut bench, &[(1, 5)]);
+    }
+    bench.all();
+    expired(&mut bench, Expired::Done);
+    assert_eq!(
+        bench.of(&["!", "fence", "STOP"]),
+        ["! fenced 1 with 1", "fence 1", "STOP k@3 LeaseLost", "! expired 1"]
+    );
+}

@@ -236,3 +236,42 @@ fn a_node_that_comes_to_a_pool_that_shuts_down_waits_until_it_knows_whether_anyb
     beat(&mut bench, 2);
     assert_eq!(bench.of(&["reply"]), ["reply 1 attached ShuttingDown"]);
 }
+
+#[test]
+fn a_node_does_nothing_about_another_server_before_it_knows_the_settings() {
+    let mut bench = Bench::new(config());
+    bench.survey_of(present(1, false, "a"), server("b"));
+    bench.advance(secs(1));
+    assert!(bench.of(&["recover", "renew"]).is_empty());
+    bench.maps(1);
+    while bench.is_calling("survey") {
+        bench.survey_of(present(1, false, "a"), server("b"));
+        bench.advance(millis(100));
+    }
+    assert_eq!(bench.of(&["recover"]), ["recover b above 0"]);
+}
+
+#[test]
+fn a_node_opens_nothing_before_it_knows_the_settings() {
+    let mut bench = Bench::new(config());
+    bench.survey(present(1, true, "a"));
+    bench.advance(millis(100));
+    for _ in 0..200 {
+        bench.survey(present(1, true, "a"));
+        bench.advance(millis(100));
+    }
+    assert!(bench.of(&["open"]).is_empty());
+    bench.maps(1);
+    bench.survey(present(1, true, "a"));
+    bench.advance(millis(100));
+    assert_eq!(bench.of(&["open"]), ["open"]);
+}
+
+#[test]
+fn a_node_that_is_given_up_before_it_knows_the_settings_ends() {
+    let mut bench = Bench::new(config());
+    bench.survey(present(1, false, "a"));
+    bench.all();
+    bench.close(secs(10));
+    assert_eq!(bench.seen(), ["forget-node"]);
+}

@@ -2,6 +2,7 @@
 
 use super::bench::{Bench, config};
 use super::leaving::drained;
+use crate::core::ctx::Config;
 use crate::core::input::{Command, HandlerEvent, LocalWorker};
 use crate::store::BeginReply;
 
@@ -109,4 +110,22 @@ fn a_second_stop_changes_nothing_and_is_answered_with_the_first() {
     assert_eq!(bench.seen(), ["release 1: k@7 d stopper=m; done 9 10"]);
     bench.stop_event(1, 11, None, &[("k", 7)]);
     assert_eq!(bench.seen(), ["begin 1: ; done 11"], "it is being released");
+}
+
+#[test]
+fn stops_are_heard_while_more_waits_to_be_begun_than_the_worker_takes() {
+    let mut bench = Bench::attached_with(Config { start_permits: 1, ..config() });
+    bench.worker(1);
+    bench.running(3, &["k"]);
+    for batch in 0..12_u64 {
+        let names: Vec<_> = (0..100).map(|n| format!("{batch}-{n}")).collect();
+        bench.assign(1, 10 + batch, 10 + batch, &names.iter().map(String::as_str).collect::<Vec<_>>());
+        if bench.is_calling("begin") {
+            bench.begun();
+        }
+    }
+    bench.all();
+    assert!(bench.is_calling("read-node"));
+    bench.stop_event(1, 99, None, &[("k", 3)]);
+    assert_eq!(bench.of(&["STOP"]), ["STOP k@3 Stopped"]);
 }

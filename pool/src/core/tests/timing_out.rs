@@ -1,6 +1,8 @@
 //! Handlers that take too long: cancelled, aborted, reported, and never released while they may run.
 
 use super::bench::{Bench, config, secs};
+use super::fencing::gone;
+use super::leaving::drained;
 use crate::core::ctx::Config;
 use crate::core::input::HandlerEvent;
 
@@ -119,4 +121,25 @@ fn a_hung_start_gives_its_permit_back_when_it_is_cancelled() {
     let mut bench = starting(Config { start_permits: 1, ..config() }, &["a", "b"]);
     bench.stop_event(1, 9, None, &[("a", 7)]);
     assert_eq!(bench.seen(), ["CANCEL a@7", "RUN b@7"]);
+}
+
+#[test]
+fn a_worker_with_a_stuck_handler_hands_everything_else_on_and_joins_anew_when_it_has_ended() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k", "l"]);
+    bench.stop_event(1, 9, None, &[("k", 7)]);
+    bench.advance(secs(25));
+    bench.all();
+    bench.answer("drain", drained);
+    assert_eq!(bench.seen(), ["STOP l@7 Draining"]);
+    bench.handler(1, "l", 7, HandlerEvent::Stopped(Ok(())));
+    assert_eq!(bench.seen(), ["release 1: l@7 h"]);
+    bench.released();
+    bench.advance(secs(100));
+    bench.all();
+    bench.handler(1, "k", 7, HandlerEvent::Aborted);
+    bench.released();
+    assert_eq!(bench.of(&["release", "drop", "expire"]), ["release 1: k@7 d; done 9", "drop 1", "expire 1"]);
+    gone(&mut bench);
+    assert_eq!(bench.of(&["join"]), ["join 7.1.2 slot=0"]);
 }
