@@ -132,8 +132,6 @@ impl Dispatching {
         }
     }
 
-    // ---- what comes back
-
     /// Returns whether the server's clock should be read again.
     pub(crate) fn on_sent(
         &mut self,
@@ -314,8 +312,6 @@ impl Dispatching {
             }
         }
     }
-
-    // ---- what is due
 
     /// Sends and looks. `may_send`: the pool's phase and incarnation are known.
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, not_after: impl Fn(Time) -> u64, may_send: bool) {

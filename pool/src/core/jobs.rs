@@ -102,8 +102,6 @@ impl Jobs {
             || self.releasing.contains(&id)
     }
 
-    // ---- events of the worker's stream
-
     pub(crate) fn on_event(&mut self, ctx: &mut Ctx, entry: EntryId, event: WorkerEvent) {
         match event {
             WorkerEvent::Start { token, keys } => {
@@ -172,8 +170,6 @@ impl Jobs {
             self.release_for_stopper(id.0, token, tell, vec![entry]);
         }
     }
-
-    // ---- answers of the store
 
     pub(crate) fn on_begun(
         &mut self,
@@ -310,8 +306,6 @@ impl Jobs {
     pub(crate) fn started_again(&mut self, now: Time, items: Vec<StartedItem>) {
         self.starteds.put_back(now, items);
     }
-
-    // ---- handlers
 
     pub(crate) fn on_handler(&mut self, ctx: &mut Ctx, key: &JobKey, token: Token, event: HandlerEvent) {
         let Some(held) = self.held.get_mut(key).filter(|h| h.token == token) else { return };

@@ -89,10 +89,6 @@ impl<T> Lane<T> {
         !self.busy && self.queue.is_empty()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.queue.len()
-    }
-
     /// When a call may be sent again after one that was not answered, if anything waits for that.
     pub(crate) fn deadline(&self) -> Option<Time> {
         if self.queue.is_empty() { None } else { self.resumes_at() }

@@ -75,8 +75,6 @@ impl Requests {
         }
     }
 
-    // ---- answers
-
     pub(crate) fn on_found(&mut self, ctx: &mut Ctx, found: Vec<Lookup>) {
         self.finds.answered();
         for (to, found) in std::mem::take(&mut self.in_flight.finds).into_iter().zip(found) {
@@ -182,8 +180,6 @@ impl Requests {
             self.finish(ctx, to, Err(why.clone()));
         }
     }
-
-    // ---- what is due
 
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, may_send: bool) {
         let mut some_ended = false;

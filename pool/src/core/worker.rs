@@ -180,8 +180,6 @@ impl Worker {
         }
     }
 
-    // ---- answers
-
     /// Returns whether the worker got the pool's first live slot.
     pub(crate) fn on_joined(
         &mut self,
@@ -336,8 +334,6 @@ impl Worker {
         }
     }
 
-    // ---- audit
-
     pub(crate) fn on_owned(&mut self, ctx: &mut Ctx, answer: Result<OwnedPage>) -> Result<()> {
         self.auditing = false;
         if self.member_id().is_none() {
@@ -363,8 +359,6 @@ impl Worker {
         }
         Ok(())
     }
-
-    // ---- what is due
 
     /// Does what is due, as far as the pool lets it.
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, ring: &Ring, door: Door) {
