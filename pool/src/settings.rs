@@ -96,11 +96,13 @@ impl Settings {
             ("route_ms", self.route_timeout),
             ("assign_ms", self.assign_timeout),
             ("stop_ms", self.stop_retry),
-            ("late_ms", self.max_dispatch_deadline),
         ] {
             if !(1..=240_000).contains(&ms(value)) {
                 return bad(name, &ms(value), "must be from 1 ms to 4 min");
             }
+        }
+        if !(1_000..=240_000).contains(&ms(self.max_dispatch_deadline)) {
+            return bad("late_ms", &ms(self.max_dispatch_deadline), "must be from 1 s to 4 min");
         }
         if !(1_000..=86_400_000).contains(&ms(self.outcome_retention)) {
             return bad("od_ms", &ms(self.outcome_retention), "must be from 1 s to 1 day");

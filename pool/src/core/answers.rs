@@ -1,13 +1,16 @@
 //! What the engine makes of the store's answers.
 
+use std::collections::BTreeSet;
+
 use super::call::Done;
+use super::ctx::{Ctx, RETRY};
 use super::effect::Notice;
 use super::engine::Engine;
 
 use super::sweeping::stops_again;
 use super::worker::Worker;
 use crate::id::{Token, WorkerId};
-use crate::store::{BeginReply, Expired, NodeEvents, Refusal, Result, StoreError};
+use crate::store::{BeginReply, Expired, NodeEvents, Refusal, Result, StoreError, Swept};
 
 impl Engine {
     pub(super) fn on_done(&mut self, done: Done) -> Result<()> {
@@ -34,7 +37,7 @@ impl Engine {
                 match answer {
                     Ok(ms) => self.clock.read = Some((now, ms)),
                     Err(error) => {
-                        self.clock.next = now + std::time::Duration::from_millis(100);
+                        self.clock.next = now + RETRY;
                         return Err(error);
                     }
                 }
@@ -115,7 +118,7 @@ impl Engine {
                 self.tells.busy = false;
                 if let Err(error) = answer {
                     self.tells.queue.splice(0..0, outcomes);
-                    self.tells.retry_at = now + std::time::Duration::from_millis(100);
+                    self.tells.retry_at = now + RETRY;
                     return Err(error);
                 }
             }
@@ -191,7 +194,7 @@ impl Engine {
         Ok(())
     }
 
-    fn worker_at(&mut self, id: WorkerId) -> Option<(&mut Worker, &mut super::ctx::Ctx)> {
+    fn worker_at(&mut self, id: WorkerId) -> Option<(&mut Worker, &mut Ctx)> {
         let worker = self.workers.values_mut().find(|w| w.jobs.worker == id)?;
         Some((worker, &mut self.ctx))
     }
@@ -282,8 +285,8 @@ impl Engine {
         }
     }
 
-    fn on_swept(&mut self, kick: bool, answer: Result<crate::store::Swept>) -> Result<()> {
-        let nodes: std::collections::BTreeSet<_> = self.members.entries.values().map(|m| &m.node).collect();
+    fn on_swept(&mut self, kick: bool, answer: Result<Swept>) -> Result<()> {
+        let nodes: BTreeSet<_> = self.members.entries.values().map(|m| &m.node).collect();
         let mut swept = self.sweeping.on_swept(&mut self.ctx, nodes.len(), kick, answer)?;
         self.requests.stop_again(stops_again(&mut swept));
         self.tells.queue.append(&mut swept.outcomes);

@@ -11,6 +11,9 @@ use super::time::{Jitter, Time};
 use crate::id::{Incarnation, NodeName, WorkerId};
 use crate::settings::Settings;
 
+/// The pause before what failed or could not be done yet is tried again.
+pub(crate) const RETRY: Duration = Duration::from_millis(100);
+
 /// What a node runs with.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::call::Call;
-use super::ctx::Ctx;
+use super::ctx::{Ctx, RETRY};
 use super::effect::Effect;
 use super::input::{Answer, ReplyTo};
 use super::lane::Lane;
@@ -20,7 +20,6 @@ use crate::store::{DispatchItem, DispatchReply, Lookup, Outcome};
 use crate::ticket::Ticket;
 
 const POLL: Duration = Duration::from_secs(1);
-const RETRY: Duration = Duration::from_millis(100);
 
 /// One dispatch that somebody waits for.
 #[derive(Debug)]

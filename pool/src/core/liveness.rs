@@ -3,10 +3,9 @@
 //! expired, and the step that expires it is refused if the counter has moved meanwhile. Then it is reaped.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Duration;
 
 use super::call::Call;
-use super::ctx::Ctx;
+use super::ctx::{Ctx, RETRY};
 use super::effect::Notice;
 use super::time::Time;
 use crate::id::{DispatchId, WorkerId};
@@ -17,7 +16,6 @@ use crate::store::{Expired, Outcome, Reaped, Result};
 const WATCH_ALL: usize = 256;
 /// Above, every node watches this many, chosen by rendezvous of node and worker.
 const WATCH_SOME: usize = 64;
-const RETRY: Duration = Duration::from_millis(100);
 
 /// One node's observer and reaper.
 #[derive(Debug, Default)]

@@ -13,13 +13,11 @@
 use std::time::Duration;
 
 use super::call::Call;
-use super::ctx::Ctx;
+use super::ctx::{Ctx, RETRY};
 use super::effect::{Effect, Notice};
 use super::time::Time;
 use crate::id::{Incarnation, Revision, Token, WorkerId};
 use crate::store::{Bootstrapped, PoolState, Refusal, Result, ServerIdentity, StoreError};
-
-const RETRY: Duration = Duration::from_millis(100);
 
 /// Where the pool is, as far as this node knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,12 +2,11 @@
 //! wrong the answer names it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::call::Call;
-use super::ctx::Ctx;
+use super::ctx::{Ctx, RETRY};
 use super::effect::Effect;
 use super::input::{Answer, Refused, ReplyTo};
 use super::lane::Lane;
@@ -15,8 +14,6 @@ use super::ring::Ring;
 use super::time::{Time, earliest};
 use crate::id::{DispatchId, JobKey, WorkerId};
 use crate::store::{Lookup, NotifyItem, NotifyReply, StopItem, StopReply};
-
-const RETRY: Duration = Duration::from_millis(100);
 
 /// What somebody wants of a job.
 #[derive(Clone, Debug)]

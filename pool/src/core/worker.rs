@@ -1,10 +1,8 @@
 //! One worker of this node, from its join to its end: it joins, takes a slot, drains, leaves; or it loses its
 //! lease, is fenced, and joins anew under another id once nothing of it runs.
 
-use std::time::Duration;
-
 use super::call::{Call, ToBegin};
-use super::ctx::Ctx;
+use super::ctx::{Ctx, RETRY};
 use super::effect::{Effect, Notice};
 use super::input::{Answer, LocalWorker, Refused, ReplyTo};
 use super::jobs::Jobs;
@@ -61,8 +59,6 @@ impl Door {
         matches!(self, Self::Open | Self::Shut)
     }
 }
-
-const RETRY: Duration = Duration::from_millis(100);
 
 /// One worker of this node.
 #[derive(Debug)]
