@@ -1,4 +1,6 @@
 //! Both stores behind one face, with a clock that stands until it is set and with faults that no step makes.
+//!
+//! On Redis the steps are sent by a user that has the rights which the protocol names, and no others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +13,8 @@ use tenure_pool::store::{Dump, MemoryStore, RedisStore, Store};
 /// The time at which every clock starts, ms.
 pub(crate) const START: u64 = 1_760_000_000_000;
 
+const PROTOCOL: &str = include_str!("../../../docs/protocol.md");
+
 /// One pool on one store.
 pub(crate) struct Backend {
     pub(crate) store: Arc<dyn Store>,
@@ -20,7 +24,13 @@ pub(crate) struct Backend {
 
 enum Kind {
     Memory(MemoryStore),
-    Redis { store: Arc<RedisStore>, client: Client, pool: PoolName, raw: Connection },
+    /// `everything` and `raw` have all rights.
+    Redis {
+        everything: RedisStore,
+        raw: Connection,
+        client: Client,
+        pool: PoolName,
+    },
 }
 
 impl Backend {
@@ -36,13 +46,15 @@ impl Backend {
 
     /// A store on a Redis server, for a pool of this name that is not there yet.
     pub(crate) async fn redis(url: &str, pool: &str) -> Self {
-        let client = Client::open(url).unwrap();
         let pool = PoolName::new(pool).unwrap();
+        let owner = Client::open(url).unwrap();
+        let raw = owner.commands();
+        raw.command(&user_of(&pool)).await.unwrap();
+        let client = Client::open(&format!("{url}?user={pool}&pass=secret")).unwrap();
         let store = Arc::new(RedisStore::open_with_clock_key(&client, &pool));
-        let raw = client.commands();
+        let everything = RedisStore::open_with_clock_key(&owner, &pool);
         let clock = Arc::new(AtomicU64::new(START));
-        let shared = Arc::clone(&store) as Arc<dyn Store>;
-        let backend = Self { store: shared, clock, kind: Kind::Redis { store, client, pool, raw } };
+        let backend = Self { store, clock, kind: Kind::Redis { everything, raw, client, pool } };
         backend.set_clock(START).await;
         backend.bless(&*backend.store).await;
         backend
@@ -65,7 +77,7 @@ impl Backend {
     pub(crate) async fn dump(&self) -> Dump {
         match &self.kind {
             Kind::Memory(store) => store.dump(),
-            Kind::Redis { store, .. } => store.dump().await.unwrap(),
+            Kind::Redis { everything, .. } => everything.dump().await.unwrap(),
         }
     }
 
@@ -91,8 +103,8 @@ impl Backend {
     pub(crate) async fn wipe(&self) {
         match &self.kind {
             Kind::Memory(store) => store.wipe(),
-            Kind::Redis { store, .. } => {
-                let dump = store.dump().await.unwrap();
+            Kind::Redis { everything, .. } => {
+                let dump = everything.dump().await.unwrap();
                 for name in dump.names().filter(|name| *name != "ps.r") {
                     self.raw(redis::cmd("DEL").arg(self.key(name))).await;
                 }
@@ -152,4 +164,17 @@ impl Backend {
             raw.command(command).await.unwrap();
         }
     }
+}
+
+/// Makes a user with the pool's name and the rights that the protocol names; `GET` reads the clock of tests.
+fn user_of(pool: &PoolName) -> Cmd {
+    let (_, rights) = PROTOCOL.split_once("```acl\n").unwrap();
+    let (rights, _) = rights.split_once("```").unwrap();
+    let rights = rights.replace("<pool>", &pool.to_string());
+    let mut command = redis::cmd("ACL");
+    command.arg("SETUSER").arg(pool.to_string()).arg(&["reset", "on", ">secret", "+get"][..]);
+    for right in rights.split_whitespace() {
+        command.arg(right);
+    }
+    command
 }
