@@ -91,7 +91,7 @@ pub struct NodeBuilder {
     start_permits: usize,
     fence_policy: FencePolicy,
     assume_fresh: bool,
-    join_timeout: Duration,
+    join_timeout: Option<Duration>,
 }
 
 impl NodeBuilder {
@@ -108,7 +108,7 @@ impl NodeBuilder {
             start_permits: 256,
             fence_policy: FencePolicy::default(),
             assume_fresh: false,
-            join_timeout: Duration::from_secs(60),
+            join_timeout: None,
         }
     }
 
@@ -186,9 +186,9 @@ impl NodeBuilder {
     }
 
     /// How long [`join`](Self::join) may take; it has to wait for the worker TTL where a store may have lost
-    /// its data, and where a pool was shut down halfway. 60 s.
+    /// its data, and where a pool was shut down halfway. 60 s, or twice the worker TTL and 10 s where that is longer.
     pub fn join_timeout(mut self, timeout: Duration) -> Self {
-        self.join_timeout = timeout;
+        self.join_timeout = Some(timeout);
         self
     }
 
@@ -214,6 +214,7 @@ impl NodeBuilder {
             Kind::Memory(store) => Arc::new(store),
             Kind::Store(store) => store,
         };
+        let timeout = self.join_timeout.unwrap_or_else(|| join_patience(self.settings.worker_ttl));
         let config = Config {
             node,
             nonce: rand_u64(),
@@ -227,7 +228,7 @@ impl NodeBuilder {
             start_permits: self.start_permits,
             assume_fresh: self.assume_fresh,
         };
-        Node::start(config, store, self.fence_policy, self.join_timeout).await
+        Node::start(config, store, self.fence_policy, timeout).await
     }
 
     fn check_own(&self) -> Result<(), InvalidSetting> {
@@ -240,7 +241,25 @@ impl NodeBuilder {
     }
 }
 
+/// How long a pool with this worker TTL may take to open: whoever opens it may have to wait for the TTL, and for it
+/// again where another incarnation begins meanwhile.
+pub(crate) fn join_patience(worker_ttl: Duration) -> Duration {
+    let opening = worker_ttl.saturating_mul(2).saturating_add(Duration::from_secs(10));
+    opening.max(Duration::from_secs(60))
+}
+
 /// 64 random bits: what tells one life of a node from another.
 fn rand_u64() -> u64 {
     ulid::Ulid::generate().random() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_join_is_given_the_time_that_a_pool_takes_to_open() {
+        let patience = |ttl| join_patience(Duration::from_secs(ttl)).as_secs();
+        assert_eq!([1, 10, 25, 26, 600].map(patience), [60, 60, 60, 62, 1210]);
+    }
 }

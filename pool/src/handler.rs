@@ -43,6 +43,9 @@ impl fmt::Debug for Start {
 /// A handler that is slow, hangs or panics hurts its own key only. After `stop` has returned, or a start that did
 /// not succeed, nothing of the job may run any more: another worker may begin it at once.
 ///
+/// A node lets go of a worker's handler when the worker has left. A handler that holds a clone of its own
+/// [`Node`](crate::Node) keeps that node from closing by itself when all others are dropped: close it then.
+///
 /// ```
 /// use bytes::Bytes;
 /// use tenure_pool::{BoxError, Job, JobHandler, Start, StopReason};
@@ -74,7 +77,9 @@ pub trait JobHandler: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// Takes a notification, in the order of their arrival, at least once each.
+    /// Takes a notification, in the order of their arrival, at least once each. An error or a panic is logged, and
+    /// the notification counts as delivered; one that is not delivered when the job's cancellation fires goes to
+    /// the next owner.
     fn notify(&self, job: &Job, body: Bytes) -> impl Future<Output = Result<(), BoxError>> + Send {
         let _ = (job, body);
         async { Ok(()) }
@@ -113,11 +118,16 @@ where
     Fut: Future<Output = Result<(), BoxError>> + Send + 'static,
 {
     async fn start(&self, job: Job) -> Start {
-        Start::Running(Box::pin((self.0)(job)))
+        let listening = job.listening();
+        let body = (self.0)(job);
+        Start::Running(Box::pin(async move {
+            let _listening = listening;
+            body.await
+        }))
     }
 
     async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
-        job.note(body);
+        job.hand_over(body).await;
         Ok(())
     }
 }

@@ -1,15 +1,14 @@
 //! A job as its handler sees it.
 
-use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::id::{DispatchId, JobKey, Token, WorkerId};
+use crate::runtime::handover::Handover;
 use crate::runtime::lease::LeaseGuard;
 
 /// A job that a worker runs. Cheap to clone.
@@ -26,10 +25,10 @@ struct Shared {
     worker: WorkerId,
     attempts: u32,
     created_ms: u64,
+    cancel: CancellationToken,
     cancellation: CancellationToken,
     lease: LeaseGuard,
-    notes: Mutex<VecDeque<Bytes>>,
-    noted: Notify,
+    notes: Handover,
 }
 
 /// What a job is made of.
@@ -41,14 +40,16 @@ pub(crate) struct Parts {
     pub(crate) worker: WorkerId,
     pub(crate) attempts: u32,
     pub(crate) created_ms: u64,
-    pub(crate) cancellation: CancellationToken,
+    /// The pool's own: fires only when the pool ends the job.
+    pub(crate) cancel: CancellationToken,
     pub(crate) lease: LeaseGuard,
 }
 
 impl Job {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { key, payload, token, id, worker, attempts, created_ms, cancellation, lease } = parts;
-        let (notes, noted) = (Mutex::default(), Notify::new());
+        let Parts { key, payload, token, id, worker, attempts, created_ms, cancel, lease } = parts;
+        // A handler may cancel its own token: that asks for nothing here.
+        let (cancellation, notes) = (cancel.child_token(), Handover::default());
         let shared = Shared {
             key,
             payload,
@@ -57,10 +58,10 @@ impl Job {
             worker,
             attempts,
             created_ms,
+            cancel,
             cancellation,
             lease,
             notes,
-            noted,
         };
         Self { shared: Arc::new(shared) }
     }
@@ -119,23 +120,36 @@ impl Job {
         &self.shared.lease
     }
 
-    /// The next notification, for a job that runs as one future ([`run`](crate::run)). Each is handed out once.
+    /// The next notification, for a job that runs as one future ([`run`](crate::run)). Each is handed out once, and
+    /// counts as delivered when this has returned it; what the job never takes, the next owner gets.
     ///
     /// # Cancel safety
     /// Yes: a notification is taken only when it is returned.
     pub async fn notified(&self) -> Bytes {
-        loop {
-            let noted = self.shared.noted.notified();
-            if let Some(body) = self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner).pop_front() {
-                return body;
-            }
-            noted.await;
+        self.shared.notes.take().await
+    }
+
+    /// Hands a notification to [`notified`](Self::notified), and waits until it is taken or the job is at its end.
+    pub(crate) async fn hand_over(&self, body: Bytes) {
+        tokio::select! {
+            biased;
+            () = self.shared.cancel.cancelled() => self.shared.notes.close(),
+            () = self.shared.notes.give(body) => {}
         }
     }
 
-    pub(crate) fn note(&self, body: Bytes) {
-        self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner).push_back(body);
-        self.shared.noted.notify_one();
+    /// Until this is dropped somebody may take notifications.
+    pub(crate) fn listening(&self) -> Listening {
+        Listening(self.clone())
+    }
+}
+
+/// Withdraws what nobody took when the job's future has ended.
+pub(crate) struct Listening(Job);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.shared.notes.close();
     }
 }
 

@@ -1,14 +1,14 @@
 //! A node: one process's part in a pool.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
-use crate::builder::{Backend, FencePolicy, NodeBuilder};
+use crate::builder::{Backend, FencePolicy, NodeBuilder, join_patience};
 use crate::core::ctx::Config;
 use crate::core::input::{Answer, Command, LocalWorker, ReplyTo};
 use crate::error::{DispatchError, Error};
@@ -67,6 +67,8 @@ struct Shared {
     locals: AtomicU32,
     driver: AbortHandle,
     leases: Arc<Leases>,
+    /// The driver has ended because the node has left its pool.
+    left: Arc<AtomicBool>,
 }
 
 struct StoreHandle(Arc<dyn Store>);
@@ -94,7 +96,7 @@ pub struct CloseReport {
 pub struct ShutdownReport {
     /// The pool is gone. Otherwise the time was up, and the shutdown goes on as long as any node lives.
     pub complete: bool,
-    /// Jobs that were accepted and had not begun when the pool stopped.
+    /// Jobs that were accepted and had not begun when the pool stopped, as far as this node dropped them.
     pub dropped: u64,
     /// The workers that were still members.
     pub left: Vec<WorkerId>,
@@ -113,8 +115,9 @@ impl Node {
         policy: FencePolicy,
         timeout: Duration,
     ) -> Result<Self, Error> {
-        if let Err(error) = tokio::time::timeout(timeout, store.server_checks()).await.unwrap_or(Err(late()))
-        {
+        let begun = Instant::now();
+        let checks = tokio::time::timeout(timeout, store.server_checks()).await;
+        if let Err(error) = checks.unwrap_or(Err(late())) {
             store.close().await;
             return Err(error.into());
         }
@@ -131,14 +134,26 @@ impl Node {
         thread.spawn().map_err(|error| crate::store::StoreError::NotExecuted(Arc::new(error)))?;
         let (name, settings) = (config.node.clone(), config.settings.clone());
         let seed = config.nonce;
-        let driver = Driver::new(config, seed, store.clone(), leases.clone(), inputs);
+        let left = Arc::new(AtomicBool::new(false));
+        let driver = Driver::new(config, seed, store.clone(), leases.clone(), inputs, left.clone());
         let driver = tokio::spawn(driver.run(events, inbox)).abort_handle();
         let (replies, locals) = (AtomicU64::new(1), AtomicU32::new(0));
         let store = StoreHandle(store);
         let node = Self {
-            shared: Arc::new(Shared { name, settings, store, messages, replies, locals, driver, leases }),
+            shared: Arc::new(Shared {
+                name,
+                settings,
+                store,
+                messages,
+                replies,
+                locals,
+                driver,
+                leases,
+                left,
+            }),
         };
-        let attached = tokio::time::timeout(timeout, node.ask(|reply| Command::Attach { reply })).await;
+        let rest = timeout.saturating_sub(begun.elapsed());
+        let attached = tokio::time::timeout(rest, node.ask(|reply| Command::Attach { reply })).await;
         let failed = match attached {
             Ok(Some(Answer::Attached(Ok(())))) => return Ok(node),
             Ok(Some(Answer::Attached(Err(refused)))) => refused.into_error(timeout),
@@ -166,35 +181,33 @@ impl Node {
     /// of the keys at once when it takes over a leaving worker's slot, else after `join_settle`.
     ///
     /// # Errors
-    /// The pool runs with other settings or is shutting down; the node is closing.
+    /// The pool runs with other settings or is shutting down; the node is closing; it is no member within 60 s, or
+    /// twice the worker TTL and 10 s where that is longer. The worker is then left in place, as by a dropped call.
     ///
     /// # Cancel safety
     /// A dropped call leaves the worker in place; it leaves with the node.
     pub async fn add_worker(&self, handler: impl JobHandler) -> Result<Worker, Error> {
         let local = LocalWorker(self.shared.locals.fetch_add(1, Ordering::Relaxed));
         let (publish, id) = watch::channel(None);
-        self.send(Message::Handler(local, Arc::new(handler), publish)).await?;
-        match self.ask(|reply| Command::AddWorker { reply, local, meta: String::new() }).await {
-            Some(Answer::WorkerAdded(Ok(()))) => Ok(Worker::new(self.clone(), local, id)),
-            Some(Answer::WorkerAdded(Err(refused))) => Err(refused.into_error(Duration::ZERO)),
-            _ => Err(Error::NodeClosed),
+        let patience = join_patience(self.shared.settings.worker_ttl);
+        let added = async {
+            self.send(Message::Handler(local, Arc::new(handler), publish)).await.ok()?;
+            self.ask(|reply| Command::AddWorker { reply, local, meta: String::new() }).await
+        };
+        match tokio::time::timeout(patience, added).await {
+            Ok(Some(Answer::WorkerAdded(Ok(())))) => Ok(Worker::new(self.clone(), local, id)),
+            Ok(Some(Answer::WorkerAdded(Err(refused)))) => Err(refused.into_error(patience)),
+            Ok(_) => Err(Error::NodeClosed),
+            Err(_) => Err(Error::Deadline(patience)),
         }
     }
 
-    /// Has a worker of this node hand its jobs on, one after the other stopped here and begun elsewhere, and
-    /// leave the pool.
-    ///
-    /// # Errors
-    /// The node is closed.
-    ///
-    /// # Cancel safety
-    /// A dropped call does not stop the draining.
-    pub async fn drain_worker(&self, worker: &Worker) -> Result<(), Error> {
-        let local = worker.local();
-        match self.ask(|reply| Command::DrainWorker { reply, local }).await {
-            Some(Answer::Drained(Ok(()))) => Ok(()),
-            Some(Answer::Drained(Err(refused))) => Err(refused.into_error(Duration::ZERO)),
-            _ => Err(Error::NodeClosed),
+    pub(crate) async fn drain(&self, local: LocalWorker, budget: Duration) -> Result<(), Error> {
+        let drained = self.ask(|reply| Command::DrainWorker { reply, local });
+        match tokio::time::timeout(budget, drained).await {
+            Ok(Some(Answer::Drained(result))) => result.map_err(|refused| refused.into_error(budget)),
+            Ok(_) => Err(Error::NodeClosed),
+            Err(_) => Err(Error::Deadline(budget)),
         }
     }
 
@@ -389,7 +402,7 @@ impl Node {
     /// Waits up to 30 s; a node that holds jobs then goes on, renews, and can be closed again.
     ///
     /// # Errors
-    /// None while the node lives; closing a closed node is fine.
+    /// The node's end was not a leaving: it was abandoned, or its runtime ended. Closing a closed node is fine.
     ///
     /// # Cancel safety
     /// A dropped call does not stop the closing.
@@ -408,7 +421,10 @@ impl Node {
         let deadline = clock::now() + budget;
         match self.ask(|reply| Command::Close { reply, deadline }).await {
             Some(Answer::Closed { complete, left }) => Ok(CloseReport { complete, left }),
-            _ => Ok(CloseReport { complete: true, left: Vec::new() }),
+            _ if self.shared.left.load(Ordering::Acquire) => {
+                Ok(CloseReport { complete: true, left: Vec::new() })
+            }
+            _ => Err(Error::NodeClosed),
         }
     }
 

@@ -1,5 +1,7 @@
 //! A worker of this node, as its owner holds it.
 
+use std::time::Duration;
+
 use tokio::sync::watch;
 
 use crate::core::input::LocalWorker;
@@ -22,10 +24,6 @@ impl Worker {
         Self { node, local, id }
     }
 
-    pub(crate) fn local(&self) -> LocalWorker {
-        self.local
-    }
-
     /// Its id in the pool; another one after it has lost a lease and joined anew, `None` once it has left.
     pub fn id(&self) -> Option<WorkerId> {
         *self.id.borrow()
@@ -36,14 +34,26 @@ impl Worker {
         self.node.workers_of(self.id()?)
     }
 
-    /// Hands its jobs on and leaves the pool; see [`Node::drain_worker`].
+    /// Hands its jobs on, each stopped here before it begins elsewhere, and leaves the pool. Waits up to 30 s; a
+    /// worker that holds jobs then goes on draining, and can be waited for again.
     ///
     /// # Errors
-    /// The node is closed.
+    /// The node is closed; [`Error::Deadline`] when the time was up.
     ///
     /// # Cancel safety
     /// A dropped call does not stop the draining.
     pub async fn drain(&self) -> Result<(), Error> {
-        self.node.drain_worker(self).await
+        self.drain_within(Duration::from_secs(30)).await
+    }
+
+    /// Like [`drain`](Self::drain), with this much time.
+    ///
+    /// # Errors
+    /// As `drain`.
+    ///
+    /// # Cancel safety
+    /// As `drain`.
+    pub async fn drain_within(&self, budget: Duration) -> Result<(), Error> {
+        self.node.drain(self.local, budget).await
     }
 }

@@ -53,6 +53,9 @@ impl Mailbox {
     }
 }
 
+/// The longest error text of a handler that goes further, in bytes: it is kept in the store.
+const TEXT_MAX: usize = 1024;
+
 type Outcome = Result<(), String>;
 type Body = BoxFuture<'static, Outcome>;
 
@@ -72,7 +75,7 @@ pub(crate) async fn run(
     if !job.lease().check() {
         return say(HandlerEvent::NotRun);
     }
-    let mut body = match AssertUnwindSafe(handler.start(job.clone())).catch_unwind().await {
+    let mut body = match caught(|| handler.start(job.clone())).await {
         Ok(Start::Started) => None,
         Ok(Start::Running(future)) => Some(guarded(future)),
         Ok(Start::Refused { backoff }) => return say(HandlerEvent::Refused { backoff }),
@@ -92,7 +95,10 @@ pub(crate) async fn run(
         match order {
             Order::Deliver(bodies) => {
                 for note in bodies {
-                    let delivery = AssertUnwindSafe(handler.notify(&job, note)).catch_unwind();
+                    if cancel.is_cancelled() {
+                        break;
+                    }
+                    let delivery = caught(|| handler.notify(&job, note));
                     match beside(&mut body, delivery).await {
                         (Some(ended), _) => return say(end(&job, &*handler, &mailbox, &cancel, ended).await),
                         (None, Ok(Ok(()))) => {}
@@ -104,7 +110,10 @@ pub(crate) async fn run(
                         }
                     }
                 }
-                say(HandlerEvent::Delivered);
+                // A job that is to end may not have taken all of them: its next owner gets them again.
+                if !cancel.is_cancelled() {
+                    say(HandlerEvent::Delivered);
+                }
             }
             Order::Stop(why) => {
                 let own = match &mut body {
@@ -137,10 +146,15 @@ async fn end(
 }
 
 async fn stop(job: &Job, handler: &dyn AnyHandler, why: StopReason) -> Outcome {
-    match AssertUnwindSafe(handler.stop(job, why)).catch_unwind().await {
+    match caught(|| handler.stop(job, why)).await {
         Ok(result) => result.map_err(|error| chain(&*error)),
         Err(panic) => Err(panicked(&*panic)),
     }
+}
+
+/// Calls a handler; a panic of the call itself and one of its future end here alike.
+async fn caught<'a, T>(call: impl FnOnce() -> BoxFuture<'a, T>) -> Result<T, Box<dyn Any + Send>> {
+    AssertUnwindSafe(async { call().await }).catch_unwind().await
 }
 
 /// The job's own end; never, for a job without a body.
@@ -185,11 +199,37 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
         text.push_str(&error.to_string());
         source = error.source();
     }
+    cut(text)
+}
+
+/// Shortens a text to [`TEXT_MAX`], between two characters.
+fn cut(mut text: String) -> String {
+    let mut end = text.len().min(TEXT_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
     text
 }
 
-fn panicked(panic: &(dyn Any + Send)) -> String {
+/// What a panic said.
+pub(super) fn panicked(panic: &(dyn Any + Send)) -> String {
     let what =
         panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("panicked: {}", what.unwrap_or("with no message"))
+    cut(format!("panicked: {}", what.unwrap_or("with no message")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_error_text_is_cut_between_two_characters() {
+        let error = std::io::Error::other("x".to_owned() + &"ä".repeat(TEXT_MAX));
+        let text = chain(&error);
+        assert_eq!(text.len(), TEXT_MAX - 1);
+        assert!(text.ends_with('ä'));
+        assert_eq!(panicked(&"y".repeat(2 * TEXT_MAX)).len(), TEXT_MAX);
+        assert_eq!(panicked(&"short"), "panicked: short");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
@@ -70,6 +71,8 @@ pub(crate) struct Driver {
     task_owners: HashMap<Id, (WorkerId, JobKey, Token)>,
     replies: HashMap<ReplyTo, oneshot::Sender<Answer>>,
     ended: bool,
+    /// Tells the node's users of the engine's end; not set when the driver ends otherwise.
+    left: Arc<AtomicBool>,
 }
 
 impl Driver {
@@ -79,6 +82,7 @@ impl Driver {
         store: Arc<dyn Store>,
         leases: Arc<Leases>,
         inputs: mpsc::UnboundedSender<Input>,
+        left: Arc<AtomicBool>,
     ) -> Self {
         Self {
             engine: Engine::new(config.clone(), seed),
@@ -95,6 +99,7 @@ impl Driver {
             task_owners: HashMap::new(),
             replies: HashMap::new(),
             ended: false,
+            left,
         }
     }
 
@@ -234,6 +239,10 @@ impl Driver {
                 if let Some(Local { id, .. }) = self.handlers.get(&local) {
                     id.send_replace(worker);
                 }
+                if worker.is_none() {
+                    // It has left for good, and runs nothing any more.
+                    self.handlers.remove(&local);
+                }
             }
             Effect::Reply { to, answer } => {
                 if let Some(waiting) = self.replies.remove(&to) {
@@ -242,7 +251,10 @@ impl Driver {
                 }
             }
             Effect::Report(report) => notice::log(&self.config.node, &report),
-            Effect::End => self.ended = true,
+            Effect::End => {
+                self.ended = true;
+                self.left.store(true, Ordering::Release);
+            }
         }
     }
 
@@ -284,10 +296,9 @@ impl Driver {
             }
         };
         let (lease, cancel) = self.leases.admit(worker);
-        // A handler may cancel its own token: that asks for nothing here.
-        let cancellation = cancel.child_token();
+        let own = cancel.clone();
         let parts =
-            Parts { key: key.clone(), payload, token, id, worker, attempts, created_ms, cancellation, lease };
+            Parts { key: key.clone(), payload, token, id, worker, attempts, created_ms, cancel: own, lease };
         let mailbox = Arc::new(Mailbox::default());
         let (handler, inputs) = (handler.clone(), self.inputs.clone());
         let actor = actor::run(Job::new(parts), handler, mailbox.clone(), cancel.clone(), inputs);

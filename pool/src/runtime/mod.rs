@@ -11,6 +11,7 @@
 pub(crate) mod actor;
 pub(crate) mod clock;
 pub(crate) mod driver;
+pub(crate) mod handover;
 pub(crate) mod lease;
 mod notice;
 mod perform;

@@ -1,6 +1,8 @@
 //! What a node leaves in its process when it has ended: no task, no thread, no connection.
 
-use tenure_pool::Node;
+use std::sync::Arc;
+
+use tenure_pool::{Error, Job, Node};
 use tenure_testing::eventually;
 
 use crate::world::{Home, PATIENCE, SHORT, World, on_both_stores};
@@ -10,6 +12,8 @@ on_both_stores!(
     an_abandoned_node_leaves_nothing_running,
     a_node_that_nobody_holds_closes_by_itself,
     a_refused_join_leaves_nothing_running,
+    a_handler_goes_with_its_worker,
+    an_abandoned_node_has_not_left_the_pool,
 );
 
 /// The system shortens a thread's name to 15 bytes: node names here are short and used once.
@@ -109,6 +113,34 @@ async fn a_refused_join_leaves_nothing_running(world: World) {
     let (before, name) = ((tasks(), connections(&world)), name_on(&world, "other"));
     world.builder(&name).join_settle(SHORT * 2).join().await.expect_err("another setting");
     nothing_runs(&world, &name, before.0, before.1).await;
+}
+
+async fn a_handler_goes_with_its_worker(world: World) {
+    let node = world.node("a").await;
+    let held = Arc::new(());
+    let handler = tenure_pool::run({
+        let held = held.clone();
+        move |_: Job| {
+            let held = held.clone();
+            async move {
+                drop(held);
+                Ok(())
+            }
+        }
+    });
+    let worker = node.add_worker(handler).await.unwrap();
+    assert_eq!(Arc::strong_count(&held), 2);
+    worker.drain().await.unwrap();
+    eventually(PATIENCE, "the handler to go", async || Arc::strong_count(&held) == 1).await;
+    assert_eq!(worker.id(), None);
+}
+
+async fn an_abandoned_node_has_not_left_the_pool(world: World) {
+    let node = world.node_with("a", 1).await;
+    node.abandon();
+    node.closed().await;
+    let close = node.close().await;
+    assert!(matches!(close, Err(Error::NodeClosed)), "{close:?}");
 }
 
 #[test]

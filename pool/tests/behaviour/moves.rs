@@ -1,17 +1,21 @@
 //! Joins, leaves and drains: each moves exactly the keys that have to move, once, and stops before it starts.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_pool::{Error, Job};
 use tenure_testing::eventually;
+use tokio::sync::Notify;
 
-use crate::world::{Holders, PATIENCE, World, held_by, moved, on_both_stores, workers_on};
+use crate::world::{Holders, PATIENCE, SHORT, World, held_by, moved, on_both_stores, workers_on};
 
 on_both_stores!(
     an_added_worker_takes_exactly_its_share,
     a_closing_node_moves_exactly_its_keys,
     a_drained_worker_moves_exactly_its_keys,
     a_replacement_takes_over_exactly_the_leavers_keys,
+    a_drain_goes_on_when_its_time_is_up,
 );
 
 const JOBS: usize = 120;
@@ -83,4 +87,26 @@ async fn a_replacement_takes_over_exactly_the_leavers_keys(world: World) {
     assert_eq!(new.info().unwrap().slot, slot);
     assert_moved(&world, &before, &after, &held_by(&before, &[id]));
     eventually(PATIENCE, "the old worker to be gone", async || b.workers().len() == 1).await;
+}
+
+async fn a_drain_goes_on_when_its_time_is_up(world: World) {
+    let node = world.node("a").await;
+    let end = Arc::new(Notify::new());
+    let handler = tenure_pool::run({
+        let end = end.clone();
+        move |_: Job| {
+            let end = end.clone();
+            async move {
+                end.notified().await;
+                Ok(())
+            }
+        }
+    });
+    let worker = node.add_worker(handler).await.unwrap();
+    node.dispatch("key", "").await.unwrap();
+    let late = worker.drain_within(SHORT).await;
+    assert!(matches!(late, Err(Error::Deadline(SHORT))), "{late:?}");
+    end.notify_one();
+    worker.drain().await.unwrap();
+    assert_eq!(worker.id(), None);
 }

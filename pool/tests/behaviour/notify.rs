@@ -1,6 +1,10 @@
 //! Notifications: kept with the job, in order, across owners, up to a bound.
 
-use tenure_pool::{Error, Settings};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use tenure_pool::{BoxError, Error, Job, JobHandler, Settings, Start};
 use tenure_testing::eventually;
 
 use crate::world::{PATIENCE, SHORT, World, on_both_stores};
@@ -9,6 +13,10 @@ on_both_stores!(
     notifications_keep_their_order_over_a_hand_over,
     notifications_wait_for_a_job_that_nobody_runs_yet,
     the_bound_of_waiting_notifications_holds,
+    what_a_running_future_has_not_taken_goes_to_the_next_owner,
+    a_running_future_that_takes_nothing_can_still_end,
+    a_notification_that_panics_at_once_leaves_its_job_running,
+    a_job_that_is_to_end_hears_no_more,
 );
 
 /// The bodies in the order in which each came first.
@@ -83,4 +91,115 @@ async fn the_bound_of_waiting_notifications_holds(world: World) {
     world.add_worker(&node).await;
     eventually(PATIENCE, "what was kept", async || world.recorder.notes("many") == ["0", "1", "2"]).await;
     eventually(PATIENCE, "room again", async || node.notify("many", "3").await.is_ok()).await;
+}
+
+async fn what_a_running_future_has_not_taken_goes_to_the_next_owner(world: World) {
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    let deaf = a.add_worker(tenure_pool::run(async |job: Job| {
+        job.cancelled().await;
+        Ok(())
+    }));
+    let deaf = deaf.await.unwrap();
+    a.dispatch("key", "").await.unwrap();
+    let bodies: Vec<_> = (0..5).map(|i| i.to_string()).collect();
+    for body in &bodies {
+        b.notify("key", body.clone()).await.unwrap();
+    }
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let handler = tenure_pool::run({
+        let heard = heard.clone();
+        move |job: Job| {
+            let heard = heard.clone();
+            async move {
+                loop {
+                    tokio::select! {
+                        () = job.cancelled() => return Ok(()),
+                        body = job.notified() => heard.lock().unwrap().push(body),
+                    }
+                }
+            }
+        }
+    });
+    b.add_worker(handler).await.unwrap();
+    deaf.drain().await.unwrap();
+    eventually(PATIENCE, "all to arrive", async || *heard.lock().unwrap() == bodies).await;
+}
+
+async fn a_running_future_that_takes_nothing_can_still_end(world: World) {
+    let node = world.node("a").await;
+    let done = Arc::new(tokio::sync::Notify::new());
+    let handler = tenure_pool::run({
+        let done = done.clone();
+        move |_: Job| {
+            let done = done.clone();
+            async move {
+                done.notified().await;
+                Ok(())
+            }
+        }
+    });
+    node.add_worker(handler).await.unwrap();
+    node.dispatch("key", "").await.unwrap();
+    node.notify("key", "nobody hears").await.unwrap();
+    done.notify_one();
+    eventually(PATIENCE, "the record to go", async || node.job("key").await.unwrap().is_none()).await;
+}
+
+/// Hears one body at a time, each as long as it is told.
+#[derive(Clone, Default)]
+struct Listener {
+    heard: Arc<Mutex<Vec<Bytes>>>,
+    first_panics: Arc<AtomicBool>,
+    waits_for_the_end: bool,
+}
+
+impl JobHandler for Listener {
+    async fn start(&self, _job: Job) -> Start {
+        Start::Started
+    }
+
+    // Not an async function: it can panic before there is a future.
+    #[allow(clippy::manual_async_fn)]
+    fn notify(&self, job: &Job, body: Bytes) -> impl Future<Output = Result<(), BoxError>> + Send {
+        assert!(!self.first_panics.swap(false, Ordering::AcqRel), "as it was told");
+        self.heard.lock().unwrap().push(body);
+        let (waits, job) = (self.waits_for_the_end, job.clone());
+        async move {
+            if waits {
+                job.cancelled().await;
+            }
+            Ok(())
+        }
+    }
+}
+
+async fn a_notification_that_panics_at_once_leaves_its_job_running(world: World) {
+    let node = world.node("a").await;
+    let listener = Listener { first_panics: Arc::new(true.into()), ..Listener::default() };
+    node.add_worker(listener.clone()).await.unwrap();
+    node.dispatch("key", "").await.unwrap();
+    let token = node.job("key").await.unwrap().unwrap().token;
+    for body in ["panics", "is heard"] {
+        node.notify("key", body).await.unwrap();
+    }
+    eventually(PATIENCE, "the second", async || *listener.heard.lock().unwrap() == ["is heard"]).await;
+    assert_eq!(node.job("key").await.unwrap().unwrap().token, token, "it was not started again");
+}
+
+async fn a_job_that_is_to_end_hears_no_more(world: World) {
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    // All of them are there before the job is, so that they come at once.
+    b.submit("key", "").await.unwrap();
+    let bodies: Vec<_> = (0..5).map(|i| i.to_string()).collect();
+    for body in &bodies {
+        b.notify("key", body.clone()).await.unwrap();
+    }
+    let slow = Listener { waits_for_the_end: true, ..Listener::default() };
+    let worker = a.add_worker(slow.clone()).await.unwrap();
+    eventually(PATIENCE, "the first", async || *slow.heard.lock().unwrap() == bodies[..1]).await;
+    let next = Listener::default();
+    b.add_worker(next.clone()).await.unwrap();
+    worker.drain().await.unwrap();
+    eventually(PATIENCE, "all of them again", async || *next.heard.lock().unwrap() == bodies).await;
+    assert_eq!(*slow.heard.lock().unwrap(), bodies[..1]);
 }

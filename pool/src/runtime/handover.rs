@@ -1,0 +1,95 @@
+//! How a notification comes to a job that runs as one future: through a slot for one body, so that a body counts as
+//! delivered only when the job has it, and no more than one waits here.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+/// The slot between the actor, which gives one body at a time, and the job, which takes it.
+#[derive(Debug, Default)]
+pub(crate) struct Handover {
+    slot: Mutex<Slot>,
+    given: Notify,
+    taken: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    body: Option<Bytes>,
+    closed: bool,
+}
+
+impl Handover {
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a body, and waits until it is taken or the slot is closed.
+    pub(crate) async fn give(&self, body: Bytes) {
+        {
+            let mut slot = self.slot();
+            if slot.closed {
+                return;
+            }
+            slot.body = Some(body);
+        }
+        self.given.notify_one();
+        loop {
+            let taken = self.taken.notified();
+            if self.slot().body.is_none() {
+                return;
+            }
+            taken.await;
+        }
+    }
+
+    /// Takes the next body; never returns once the slot is closed.
+    ///
+    /// # Cancel safety
+    /// Yes: a body is taken only when it is returned.
+    pub(crate) async fn take(&self) -> Bytes {
+        loop {
+            let given = self.given.notified();
+            if let Some(body) = self.slot().body.take() {
+                self.taken.notify_one();
+                return body;
+            }
+            given.await;
+        }
+    }
+
+    /// Nobody takes any more: a body that is in the slot is withdrawn.
+    pub(crate) fn close(&self) {
+        *self.slot() = Slot { body: None, closed: true };
+        self.taken.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_is_given_once_it_is_taken() {
+        let handover = Handover::default();
+        let mut giving = std::pin::pin!(handover.give("a".into()));
+        assert!(giving.as_mut().now_or_never().is_none());
+        assert_eq!(handover.take().now_or_never(), Some("a".into()));
+        assert!(giving.now_or_never().is_some());
+        assert_eq!(handover.take().now_or_never(), None, "it is handed out once");
+    }
+
+    #[tokio::test]
+    async fn closing_withdraws_what_nobody_took() {
+        let handover = Handover::default();
+        let mut giving = std::pin::pin!(handover.give("a".into()));
+        assert!(giving.as_mut().now_or_never().is_none());
+        handover.close();
+        assert!(giving.now_or_never().is_some());
+        assert_eq!(handover.take().now_or_never(), None);
+        assert!(handover.give("b".into()).now_or_never().is_some(), "nobody would take it");
+    }
+}
