@@ -4,6 +4,7 @@
 //! the node's runtime delays a renewal or the watchdog.
 
 use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id};
 use tokio_util::sync::CancellationToken;
 
+use super::actor::panicked;
 use super::clock;
 use crate::builder::FencePolicy;
 use crate::core::input::Input;
@@ -216,10 +218,7 @@ impl Leases {
                 lost.push(worker);
             }
             if standing == Standing::Hard && !tenancy.aborted {
-                tenancy.aborted = true;
-                for task in tenancy.tasks.values() {
-                    task.abort();
-                }
+                tenancy.abort();
             }
             let running = tenancy.tasks.values().filter(|task| !task.is_finished()).count();
             let overdue = now >= tenancy.lease.hard_at() + self.timing.kill && running > 0;
@@ -238,6 +237,20 @@ impl Leases {
         lost
     }
 
+    /// Nobody has watched: ends everything that runs, and returns the workers that lose their lease by it.
+    fn give_up_all(&self) -> Vec<WorkerId> {
+        let mut lost = Vec::new();
+        for (&worker, tenancy) in &mut self.state().tenancies {
+            if !tenancy.asked_to_end {
+                lost.push(worker);
+            }
+            tenancy.give_up();
+            tenancy.abort();
+        }
+        self.renewal_over();
+        lost
+    }
+
     fn may_end(&self) -> bool {
         let state = self.state();
         state.ended
@@ -253,6 +266,28 @@ impl Tenancy {
         self.soft_at.store(0, Ordering::Release);
         self.cancel.cancel();
     }
+
+    fn abort(&mut self) {
+        self.aborted = true;
+        for task in self.tasks.values() {
+            task.abort();
+        }
+    }
+}
+
+/// The time between two looks at the leases.
+fn tick(timing: Timing) -> Duration {
+    (timing.ttl / 50).clamp(Duration::from_millis(5), Duration::from_millis(200))
+}
+
+/// How long a renewal may take: after one that hangs there is time for another before the soft deadline.
+fn patience(timing: Timing) -> Duration {
+    timing.renew_every
+}
+
+/// The pause after a renewal that failed.
+fn pause(timing: Timing) -> Duration {
+    timing.renew_every / 4
 }
 
 /// What the lease thread needs.
@@ -272,19 +307,31 @@ impl LeaseThread {
     pub(crate) fn spawn(self) -> std::io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         std::thread::Builder::new().name(format!("lease {}", self.node)).spawn(move || {
-            runtime.block_on(self.run());
+            self.watched(|| runtime.block_on(self.run()));
         })?;
         Ok(())
     }
 
-    async fn run(self) {
+    /// Runs until it returns. After a panic everything that it watched is given up, and it runs again: the workers
+    /// join anew, and their leases are to be watched.
+    fn watched(&self, run: impl Fn()) {
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(&run)) {
+            for worker in self.leases.give_up_all() {
+                let _ = self.inputs.send(Input::LeaseLost(worker));
+            }
+            let error = panicked(&*panic);
+            tracing::error!(node = %self.node, error, "the lease thread failed: all workers give up their jobs");
+            std::thread::sleep(tick(self.leases.timing));
+        }
+    }
+
+    async fn run(&self) {
         let timing = self.leases.timing;
-        let tick = (timing.ttl / 50).clamp(Duration::from_millis(5), Duration::from_millis(200));
         let mut next_renewal = clock::now();
         let mut renewals = std::pin::pin!(futures::future::OptionFuture::from(None));
         let mut renewing = false;
         let mut store = None;
-        let mut watch = tokio::time::interval(tick);
+        let mut watch = tokio::time::interval(tick(timing));
         watch.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while !self.leases.may_end() {
             let now = clock::now();
@@ -308,7 +355,7 @@ impl LeaseThread {
                     store = kept;
                     renewals.set(None.into());
                     if failed {
-                        next_renewal = clock::now() + timing.renew_every / 4;
+                        next_renewal = clock::now() + pause(timing);
                     }
                 }
             }
@@ -324,7 +371,7 @@ impl LeaseThread {
     ) -> (Option<Arc<dyn Store>>, bool) {
         let sent = clock::now();
         let high_water = Token(self.leases.high_water.load(Ordering::Acquire));
-        let patience = self.leases.timing.renew_every * 2;
+        let patience = patience(self.leases.timing);
         let attempt = async {
             let store = match store {
                 Some(store) => store,
@@ -344,5 +391,63 @@ impl LeaseThread {
         let failed = answer.is_err();
         let _ = self.inputs.send(Input::Renewed { incarnation, workers, answer });
         (kept, failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+    use std::cell::Cell;
+
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::store::MemoryStore;
+
+    #[test]
+    fn a_renewal_that_hangs_leaves_time_for_another() {
+        for ttl in [500, 10_000, 600_000].map(Duration::from_millis) {
+            let timing = Timing::of(ttl);
+            let second = timing.renew_every + patience(timing) + pause(timing) + tick(timing);
+            assert!(second + timing.renew_every / 2 <= timing.soft, "{ttl:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_the_thread_ends_all_that_it_watched() {
+        let leases = Arc::new(Leases::new(Timing::of(Duration::from_millis(500))));
+        let (inputs, mut events) = mpsc::unbounded_channel();
+        let workers = [WorkerId(1), WorkerId(2)];
+        let mut running = tokio::task::JoinSet::new();
+        let mut admitted = Vec::new();
+        for worker in workers {
+            leases.hold(Incarnation(1), worker, clock::now() + Duration::from_secs(60));
+            leases.enter(worker, running.spawn(std::future::pending::<()>()));
+            admitted.push(leases.admit(worker));
+        }
+        leases.renew(Incarnation(1));
+        leases.due(clock::now()).expect("a renewal that is under way");
+        let thread = LeaseThread {
+            leases: leases.clone(),
+            store: Arc::new(MemoryStore::new()),
+            node: NodeName::new("n").unwrap(),
+            policy: FencePolicy::Report,
+            inputs,
+        };
+        let runs = Cell::new(0);
+        thread.watched(|| {
+            runs.set(runs.get() + 1);
+            assert!(runs.get() > 1, "as it was told");
+        });
+        assert_eq!(runs.get(), 2, "it runs again");
+        for worker in workers {
+            assert!(matches!(events.try_recv(), Ok(Input::LeaseLost(lost)) if lost == worker));
+            assert!(running.join_next().await.unwrap().unwrap_err().is_cancelled());
+        }
+        for (guard, cancel) in admitted {
+            assert!(!guard.check() && cancel.is_cancelled());
+        }
+        assert!(leases.rest().now_or_never().is_some(), "no renewal is under way any more");
     }
 }
