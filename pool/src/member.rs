@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use crate::id::{Incarnation, NodeName, Nonce, Revision, WorkerId};
 
+/// Slots are below this: what is beyond is damaged, and would make a giant of the ring.
+pub(crate) const SLOTS: u32 = 65_536;
+
 /// Whether a worker is in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -65,7 +68,7 @@ impl Member {
             state: MemberState::from_letter(next()?)?,
             slot: match next()? {
                 "-" => None,
-                slot => Some(slot.parse().ok()?),
+                slot => Some(slot.parse().ok().filter(|slot| *slot < SLOTS)?),
             },
             ttl: Duration::from_millis(next()?.parse().ok()?),
             nonce: Nonce::new(next()?).ok()?,
@@ -110,5 +113,13 @@ mod tests {
             assert_eq!(Member::parse(text.as_bytes()).map(|m| m.to_string()).as_deref(), Some(text));
         }
         assert_eq!(Member::parse(b"X|0|1|n|n|"), None);
+    }
+
+    #[test]
+    fn a_slot_out_of_range_is_damage() {
+        assert!(Member::parse(b"U|65535|10000|nn|n1|").is_some());
+        for slot in ["65536", "4294967295", "4294967296", "-1"] {
+            assert_eq!(Member::parse(format!("U|{slot}|10000|nn|n1|").as_bytes()), None, "{slot}");
+        }
     }
 }

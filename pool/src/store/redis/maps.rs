@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use super::keys::Keys;
 use crate::id::{Incarnation, Revision};
-use crate::member::{Member, Members};
+use crate::member::{Member, Members, SLOTS};
 use crate::settings::StoredSettings;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -140,12 +140,12 @@ fn read_members(snapshot: &Snapshot) -> Members {
         let worker = std::str::from_utf8(worker).ok()?.parse().ok()?;
         Some((worker, Member::parse(entry)?))
     });
-    let size =
-        snapshot.entries.get(&b"size"[..]).and_then(|size| std::str::from_utf8(size).ok()?.parse().ok());
+    let size = snapshot.entries.get(&b"size"[..]);
+    let size = size.and_then(|size| std::str::from_utf8(size).ok()?.parse().ok());
     Members {
         incarnation: snapshot.incarnation.map(Incarnation),
         revision: Revision(snapshot.revision),
-        ring_size: size.unwrap_or(0),
+        ring_size: size.filter(|size| *size <= SLOTS).unwrap_or(0),
         entries: parsed.collect::<BTreeMap<_, _>>(),
     }
 }
@@ -173,5 +173,15 @@ mod tests {
         let members = read_members(&Snapshot::new(5, 3, entries.into()));
         assert_eq!((members.incarnation, members.revision), (Some(Incarnation(5)), Revision(3)));
         assert_eq!(members.entries.keys().copied().collect::<Vec<_>>(), [WorkerId(7)]);
+    }
+
+    #[test]
+    fn a_damaged_ring_size_is_left_out() {
+        let ring_size = |text: &'static str| {
+            let entries = [(Bytes::from("size"), Bytes::from(text))];
+            read_members(&Snapshot::new(5, 3, entries.into())).ring_size
+        };
+        assert_eq!(["3", "65536"].map(ring_size), [3, 65_536]);
+        assert_eq!(["65537", "4294967295", "-1", "rubbish"].map(ring_size), [0; 4]);
     }
 }
