@@ -124,8 +124,8 @@ impl FeedNode {
     /// # Cancel safety
     /// As [`Node::close`].
     pub async fn close(&self) -> Result<(), CloseError> {
-        let left = self.node.close().await?.left.len();
-        if left == 0 { Ok(()) } else { Err(CloseError::Left { tenants: left }) }
+        let report = self.node.close().await?;
+        if report.complete { Ok(()) } else { Err(CloseError::Left { tenants: report.left.len() }) }
     }
 
     /// Dies as a process dies: the pool is told nothing, all connections break off.

@@ -54,8 +54,8 @@ pub enum StageError {
     /// A node did not do what it should.
     #[error("a node failed")]
     Fleet(#[from] FleetError),
-    /// The shutdown ended without all workers.
-    #[error("{workers} workers had not left when the shutdown was over")]
+    /// The shutdown is not complete.
+    #[error("the shutdown is not complete, {workers} workers have not left")]
     MembersLeft {
         /// How many.
         workers: usize,
@@ -162,9 +162,9 @@ impl Stage {
     /// Not safe: a shutdown that was begun goes on.
     pub async fn shut_down(&mut self) -> Result<(), StageError> {
         let shutdown = timeout(SHUTDOWN, self.node.shutdown()).await;
-        let left = shutdown.map_err(|_| StageError::ShutdownTimeout)??.left.len();
-        if left > 0 {
-            return Err(StageError::MembersLeft { workers: left });
+        let report = shutdown.map_err(|_| StageError::ShutdownTimeout)??;
+        if !report.complete {
+            return Err(StageError::MembersLeft { workers: report.left.len() });
         }
         for name in self.fleet.names() {
             self.fleet.drain(&name).await?;
