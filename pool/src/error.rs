@@ -116,7 +116,8 @@ pub enum DispatchError {
         /// It is known to have been accepted.
         accepted: bool,
     },
-    /// The record of the key is damaged, or of a later version. It was left as it is.
+    /// The record of the key is damaged, or of a later version; or the store refuses an argument. What is stored was
+    /// left as it is.
     #[error("the key's record cannot be read, it was left as it is")]
     BadRecord,
     /// The store cannot be used.
