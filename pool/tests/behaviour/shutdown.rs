@@ -84,7 +84,10 @@ async fn jobs_that_nobody_began_are_dropped_and_their_waiters_told(world: World)
 
 async fn the_others_finish_what_a_vanished_node_began(world: World) {
     let world = world.with_ttl(Duration::from_secs(2));
-    let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 2).await);
+    let a = world.node("a").await;
+    // The shutdown is not over before this one has vanished.
+    a.add_worker(world.recorder.acting(|_| crate::recorder::Act::HangStop)).await.unwrap();
+    let b = world.node_with("b", 2).await;
     let keys = world.dispatch(&b, 30).await;
     for key in &keys {
         world.history().stop_requested(key);
