@@ -26,7 +26,7 @@ enum Kind {
     Memory(MemoryStore),
     /// `everything` and `raw` have all rights.
     Redis {
-        everything: RedisStore,
+        everything: Arc<RedisStore>,
         raw: Connection,
         client: Client,
         pool: PoolName,
@@ -52,7 +52,7 @@ impl Backend {
         raw.command(&user_of(&pool)).await.unwrap();
         let client = Client::open(&format!("{url}?user={pool}&pass=secret")).unwrap();
         let store = Arc::new(RedisStore::open_with_clock_key(&client, &pool));
-        let everything = RedisStore::open_with_clock_key(&owner, &pool);
+        let everything = Arc::new(RedisStore::open_with_clock_key(&owner, &pool));
         let clock = Arc::new(AtomicU64::new(START));
         let backend = Self { store, clock, kind: Kind::Redis { everything, raw, client, pool } };
         backend.set_clock(START).await;
