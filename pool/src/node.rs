@@ -1,35 +1,30 @@
 //! A node: one process's part in a pool.
 
+mod calls;
+mod ends;
+
+pub use ends::{CloseReport, ShutdownReport};
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
 use crate::builder::{Backend, FencePolicy, NodeBuilder, join_patience};
 use crate::core::ctx::Config;
 use crate::core::input::{Answer, Command, LocalWorker, ReplyTo};
-use crate::error::{DispatchError, Error};
+use crate::error::Error;
 use crate::handler::JobHandler;
-use crate::id::{DispatchId, IdError, JobKey, NodeName, WorkerId};
-use crate::listing::{self, JobInfo, WorkerInfo};
-use crate::runtime::clock;
+use crate::id::{NodeName, WorkerId};
+use crate::listing::WorkerInfo;
 use crate::runtime::driver::{Driver, Message};
 use crate::runtime::lease::{LeaseThread, Leases};
 use crate::settings::Settings;
-use crate::store::{DispatchItem, ShutdownMode, Store};
-use crate::ticket::Ticket;
-use crate::wire;
+use crate::store::Store;
 use crate::worker::Worker;
 
-/// How long a call waits for its answer unless it is told otherwise.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// What an answer that went astray is given on top of its deadline.
-const MARGIN: Duration = Duration::from_secs(2);
-/// How long a shutdown lets what was accepted begin.
-const CLOSING: Duration = Duration::from_secs(10);
 /// How many commands wait for the node before callers have to.
 const QUEUE: usize = 4096;
 
@@ -77,29 +72,6 @@ impl std::fmt::Debug for StoreHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Store")
     }
-}
-
-/// What [`Node::close`] has done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CloseReport {
-    /// The node has left the pool. Otherwise the time was up: it goes on leaving, renews its leases meanwhile, and
-    /// `close` can be called again.
-    pub complete: bool,
-    /// The jobs that it still holds.
-    pub left: Vec<JobKey>,
-}
-
-/// What [`Node::shutdown`] has done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ShutdownReport {
-    /// The pool is gone. Otherwise the time was up, and the shutdown goes on as long as any node lives.
-    pub complete: bool,
-    /// Jobs that were accepted and had not begun when the pool stopped, as far as this node dropped them.
-    pub dropped: u64,
-    /// The workers that were still members.
-    pub left: Vec<WorkerId>,
 }
 
 impl Node {
@@ -175,8 +147,6 @@ impl Node {
         &self.shared.settings
     }
 
-    // ---- workers
-
     /// Adds a worker that runs jobs with this handler. Returns when it is a member of the pool; it gets its share
     /// of the keys at once when it takes over a leaving worker's slot, else after `join_settle`.
     ///
@@ -211,260 +181,6 @@ impl Node {
         }
     }
 
-    // ---- jobs
-
-    /// Dispatches a job and returns when its worker has started it.
-    ///
-    /// # Errors
-    /// The key is not valid or lives; the pool is full or shutting down; the start handler failed; no answer
-    /// within 20 s, in which case an accepted job stays accepted.
-    ///
-    /// # Cancel safety
-    /// A dropped call leaves open whether the job was accepted.
-    pub async fn dispatch<K>(&self, key: K, payload: impl Into<Bytes>) -> Result<(), DispatchError>
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        self.send_job(key, payload.into(), true, PATIENCE).await.map(|_| ())
-    }
-
-    /// Like [`dispatch`](Self::dispatch), but a job with this key that lives already is fine.
-    ///
-    /// # Errors
-    /// As `dispatch`, but for `JobExists`.
-    ///
-    /// # Cancel safety
-    /// As `dispatch`.
-    pub async fn ensure<K>(&self, key: K, payload: impl Into<Bytes>) -> Result<(), DispatchError>
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        match self.dispatch(key, payload).await {
-            Err(DispatchError::JobExists) => Ok(()),
-            other => other,
-        }
-    }
-
-    /// Hands a job in and returns as soon as the pool has accepted it: it will run, whatever becomes of this node.
-    ///
-    /// # Errors
-    /// The key is not valid or lives; the pool is full or shutting down; no answer within 20 s.
-    ///
-    /// # Cancel safety
-    /// A dropped call leaves open whether the job was accepted.
-    pub async fn submit<K>(&self, key: K, payload: impl Into<Bytes>) -> Result<Ticket, DispatchError>
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        self.send_job(key, payload.into(), false, PATIENCE).await
-    }
-
-    /// Waits until a submitted job has been started; from any node of the pool.
-    ///
-    /// # Errors
-    /// What else became of it; no answer within 20 s.
-    ///
-    /// # Cancel safety
-    /// Yes.
-    pub async fn wait(&self, ticket: &Ticket) -> Result<(), DispatchError> {
-        let deadline = clock::now() + PATIENCE;
-        let wait = self.ask(|reply| Command::Wait { reply, ticket: ticket.clone(), deadline });
-        match tokio::time::timeout(PATIENCE + MARGIN, wait).await {
-            Ok(Some(Answer::Submitted(result))) => result.map(|_| ()),
-            Ok(_) => Err(DispatchError::NodeClosed),
-            Err(_) => Err(DispatchError::Deadline { ticket: ticket.clone(), accepted: true }),
-        }
-    }
-
-    async fn send_job<K>(
-        &self,
-        key: K,
-        payload: Bytes,
-        started: bool,
-        patience: Duration,
-    ) -> Result<Ticket, DispatchError>
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        let key = key.try_into().map_err(Into::into)?;
-        let max = self.shared.settings.payload_max as usize;
-        let envelope = wire::seal(&payload).unwrap_or_default();
-        if envelope.len() > max || envelope.is_empty() {
-            return Err(DispatchError::PayloadTooLong { len: envelope.len().max(payload.len()), max });
-        }
-        let id = DispatchId::of_node(&self.shared.name, &ulid::Ulid::generate().to_string())?;
-        let ticket = Ticket { key: key.clone(), id: id.clone() };
-        let item = DispatchItem { key, id, not_after: 0, hash: String::new(), payload: envelope };
-        let deadline = clock::now() + patience;
-        let call = self.ask(|reply| Command::Submit { reply, item, started, deadline });
-        match tokio::time::timeout(patience + MARGIN, call).await {
-            Ok(Some(Answer::Submitted(result))) => result,
-            Ok(_) => Err(DispatchError::NodeClosed),
-            Err(_) => Err(DispatchError::Deadline { ticket, accepted: false }),
-        }
-    }
-
-    /// Stops the job, wherever it is in its life, and keeps it from coming back. Returns when that is recorded;
-    /// the handler may still be on its way out. Stopping a job that is being stopped is fine.
-    ///
-    /// # Errors
-    /// No such job; no answer within 20 s.
-    ///
-    /// # Cancel safety
-    /// A dropped call leaves open whether the job is being stopped.
-    pub async fn stop_job<K>(&self, key: K) -> Result<(), Error>
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        let key = key.try_into().map_err(Into::into)?;
-        let deadline = clock::now() + PATIENCE;
-        self.request(|reply| Command::StopJob { reply, key, deadline }).await
-    }
-
-    /// Keeps a notification for the job; its owner, now or later, hands it to the handler, in order, at least
-    /// once.
-    ///
-    /// # Errors
-    /// No such job; too many wait; too long; no answer within 20 s.
-    ///
-    /// # Cancel safety
-    /// A dropped call leaves open whether the notification was kept.
-    pub async fn notify<K>(&self, key: K, body: impl Into<Bytes>) -> Result<(), Error>
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        let key = key.try_into().map_err(Into::into)?;
-        let (body, max) = (body.into(), self.shared.settings.notify_bytes as usize);
-        if body.len() > max {
-            return Err(Error::TooLong { what: "the notification", len: body.len(), max });
-        }
-        let deadline = clock::now() + PATIENCE;
-        self.request(|reply| Command::Notify { reply, key, body, deadline }).await
-    }
-
-    // ---- what there is
-
-    /// The workers of the pool, as this node knows them.
-    pub fn workers(&self) -> Vec<WorkerInfo> {
-        listing::workers(&self.shared.store.0.members().borrow())
-    }
-
-    /// All jobs of the pool, ordered by key. Reads in pages; a job that moves meanwhile is listed once.
-    ///
-    /// # Errors
-    /// The store does not answer.
-    ///
-    /// # Cancel safety
-    /// Yes.
-    pub async fn jobs(&self) -> Result<Vec<JobInfo>, Error> {
-        listing::jobs(&*self.shared.store.0).await
-    }
-
-    /// One job.
-    ///
-    /// # Errors
-    /// The key is not valid; its record cannot be read; the store does not answer.
-    ///
-    /// # Cancel safety
-    /// Yes.
-    pub async fn job<K>(&self, key: K) -> Result<Option<JobInfo>, Error>
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        listing::job(&*self.shared.store.0, key.try_into().map_err(Into::into)?).await
-    }
-
-    /// The payload that a job was dispatched with.
-    ///
-    /// # Errors
-    /// The key is not valid; the payload cannot be read; the store does not answer.
-    ///
-    /// # Cancel safety
-    /// Yes.
-    pub async fn payload<K>(&self, key: K) -> Result<Option<Bytes>, Error>
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        listing::payload(&*self.shared.store.0, &key.try_into().map_err(Into::into)?).await
-    }
-
-    // ---- ends
-
-    /// Leaves the pool: every worker of this node hands its jobs on, each stopped here before it begins elsewhere.
-    /// Waits up to 30 s; a node that holds jobs then goes on, renews, and can be closed again.
-    ///
-    /// # Errors
-    /// The node's end was not a leaving: it was abandoned, or its runtime ended. Closing a closed node is fine.
-    ///
-    /// # Cancel safety
-    /// A dropped call does not stop the closing.
-    pub async fn close(&self) -> Result<CloseReport, Error> {
-        self.close_within(Duration::from_secs(30)).await
-    }
-
-    /// Like [`close`](Self::close), with this much time.
-    ///
-    /// # Errors
-    /// As `close`.
-    ///
-    /// # Cancel safety
-    /// As `close`.
-    pub async fn close_within(&self, budget: Duration) -> Result<CloseReport, Error> {
-        let deadline = clock::now() + budget;
-        match self.ask(|reply| Command::Close { reply, deadline }).await {
-            Some(Answer::Closed { complete, left }) => Ok(CloseReport { complete, left }),
-            _ if self.shared.left.load(Ordering::Acquire) => {
-                Ok(CloseReport { complete: true, left: Vec::new() })
-            }
-            _ => Err(Error::NodeClosed),
-        }
-    }
-
-    /// Shuts the whole pool down: nothing new is accepted, what was accepted is begun for up to 10 s more, then
-    /// every worker of every node ends its jobs and leaves, and nothing is left but a tombstone. Waits up to 60 s.
-    ///
-    /// # Errors
-    /// The node is closed.
-    ///
-    /// # Cancel safety
-    /// A dropped call does not stop the shutdown.
-    pub async fn shutdown(&self) -> Result<ShutdownReport, Error> {
-        let budget = Duration::from_secs(60);
-        let (mode, deadline) = (ShutdownMode::Closing(CLOSING), clock::now() + budget);
-        match self.ask(|reply| Command::Shutdown { reply, mode, deadline }).await {
-            Some(Answer::ShutDown { result: Ok(()), complete, dropped, left }) => {
-                Ok(ShutdownReport { complete, dropped, left })
-            }
-            Some(Answer::ShutDown { result: Err(refused), .. }) => Err(refused.into_error(budget)),
-            _ => Err(Error::NodeClosed),
-        }
-    }
-
-    /// Waits until the node has left its pool, for whatever reason.
-    ///
-    /// # Cancel safety
-    /// Yes.
-    pub async fn closed(&self) {
-        self.shared.messages.closed().await;
-    }
-
-    /// Drops everything at once, and tells the pool nothing: handlers are aborted where they stand, and the jobs
-    /// start elsewhere when the leases have run out. What a crash does, without ending the process.
-    pub fn abandon(&self) {
-        self.shared.driver.abort();
-        self.shared.leases.end();
-    }
-
-    // ---- to the driver
-
     async fn send(&self, message: Message) -> Result<(), Error> {
         self.shared.messages.send(message).await.map_err(|_| Error::NodeClosed)
     }
@@ -475,16 +191,6 @@ impl Node {
         let (answer, answered) = oneshot::channel();
         self.send(Message::Command(command(reply), answer)).await.ok()?;
         answered.await.ok()
-    }
-
-    async fn request(&self, command: impl FnOnce(ReplyTo) -> Command) -> Result<(), Error> {
-        match tokio::time::timeout(PATIENCE + MARGIN, self.ask(command)).await {
-            Ok(Some(Answer::Stopped(result) | Answer::Notified(result))) => {
-                result.map_err(|refused| refused.into_error(PATIENCE))
-            }
-            Ok(_) => Err(Error::NodeClosed),
-            Err(_) => Err(Error::Deadline(PATIENCE)),
-        }
     }
 
     pub(crate) fn workers_of(&self, id: WorkerId) -> Option<WorkerInfo> {

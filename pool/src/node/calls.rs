@@ -1,0 +1,213 @@
+//! What a node is asked for: jobs taken in, stopped, notified and listed.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::Node;
+use crate::core::input::{Answer, Command, ReplyTo};
+use crate::error::{DispatchError, Error};
+use crate::id::{DispatchId, IdError, JobKey};
+use crate::listing::{self, JobInfo, WorkerInfo};
+use crate::runtime::clock;
+use crate::store::DispatchItem;
+use crate::ticket::Ticket;
+use crate::wire;
+
+/// How long a call waits for its answer unless it is told otherwise.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// What an answer that went astray is given on top of its deadline.
+const MARGIN: Duration = Duration::from_secs(2);
+
+impl Node {
+    /// Dispatches a job and returns when its worker has started it.
+    ///
+    /// # Errors
+    /// The key is not valid or lives; the pool is full or shutting down; the start handler failed; no answer
+    /// within 20 s, in which case an accepted job stays accepted.
+    ///
+    /// # Cancel safety
+    /// A dropped call leaves open whether the job was accepted.
+    pub async fn dispatch<K>(&self, key: K, payload: impl Into<Bytes>) -> Result<(), DispatchError>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        self.send_job(key, payload.into(), true, PATIENCE).await.map(|_| ())
+    }
+
+    /// Like [`dispatch`](Self::dispatch), but a job with this key that lives already is fine.
+    ///
+    /// # Errors
+    /// As `dispatch`, but for `JobExists`.
+    ///
+    /// # Cancel safety
+    /// As `dispatch`.
+    pub async fn ensure<K>(&self, key: K, payload: impl Into<Bytes>) -> Result<(), DispatchError>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        match self.dispatch(key, payload).await {
+            Err(DispatchError::JobExists) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Hands a job in and returns as soon as the pool has accepted it: it will run, whatever becomes of this node.
+    ///
+    /// # Errors
+    /// The key is not valid or lives; the pool is full or shutting down; no answer within 20 s.
+    ///
+    /// # Cancel safety
+    /// A dropped call leaves open whether the job was accepted.
+    pub async fn submit<K>(&self, key: K, payload: impl Into<Bytes>) -> Result<Ticket, DispatchError>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        self.send_job(key, payload.into(), false, PATIENCE).await
+    }
+
+    /// Waits until a submitted job has been started; from any node of the pool.
+    ///
+    /// # Errors
+    /// What else became of it; no answer within 20 s.
+    ///
+    /// # Cancel safety
+    /// Yes.
+    pub async fn wait(&self, ticket: &Ticket) -> Result<(), DispatchError> {
+        let deadline = clock::now() + PATIENCE;
+        let wait = self.ask(|reply| Command::Wait { reply, ticket: ticket.clone(), deadline });
+        match tokio::time::timeout(PATIENCE + MARGIN, wait).await {
+            Ok(Some(Answer::Submitted(result))) => result.map(|_| ()),
+            Ok(_) => Err(DispatchError::NodeClosed),
+            Err(_) => Err(DispatchError::Deadline { ticket: ticket.clone(), accepted: true }),
+        }
+    }
+
+    async fn send_job<K>(
+        &self,
+        key: K,
+        payload: Bytes,
+        started: bool,
+        patience: Duration,
+    ) -> Result<Ticket, DispatchError>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = key.try_into().map_err(Into::into)?;
+        let max = self.shared.settings.payload_max as usize;
+        let envelope = wire::seal(&payload).unwrap_or_default();
+        if envelope.len() > max || envelope.is_empty() {
+            return Err(DispatchError::PayloadTooLong { len: envelope.len().max(payload.len()), max });
+        }
+        let id = DispatchId::of_node(&self.shared.name, &ulid::Ulid::generate().to_string())?;
+        let ticket = Ticket { key: key.clone(), id: id.clone() };
+        let item = DispatchItem { key, id, not_after: 0, hash: String::new(), payload: envelope };
+        let deadline = clock::now() + patience;
+        let call = self.ask(|reply| Command::Submit { reply, item, started, deadline });
+        match tokio::time::timeout(patience + MARGIN, call).await {
+            Ok(Some(Answer::Submitted(result))) => result,
+            Ok(_) => Err(DispatchError::NodeClosed),
+            Err(_) => Err(DispatchError::Deadline { ticket, accepted: false }),
+        }
+    }
+
+    /// Stops the job, wherever it is in its life, and keeps it from coming back. Returns when that is recorded;
+    /// the handler may still be on its way out. Stopping a job that is being stopped is fine.
+    ///
+    /// # Errors
+    /// No such job; no answer within 20 s.
+    ///
+    /// # Cancel safety
+    /// A dropped call leaves open whether the job is being stopped.
+    pub async fn stop_job<K>(&self, key: K) -> Result<(), Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = key.try_into().map_err(Into::into)?;
+        let deadline = clock::now() + PATIENCE;
+        self.request(|reply| Command::StopJob { reply, key, deadline }).await
+    }
+
+    /// Keeps a notification for the job; its owner, now or later, hands it to the handler, in order, at least
+    /// once.
+    ///
+    /// # Errors
+    /// No such job; too many wait; too long; no answer within 20 s.
+    ///
+    /// # Cancel safety
+    /// A dropped call leaves open whether the notification was kept.
+    pub async fn notify<K>(&self, key: K, body: impl Into<Bytes>) -> Result<(), Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = key.try_into().map_err(Into::into)?;
+        let (body, max) = (body.into(), self.shared.settings.notify_bytes as usize);
+        if body.len() > max {
+            return Err(Error::TooLong { what: "the notification", len: body.len(), max });
+        }
+        let deadline = clock::now() + PATIENCE;
+        self.request(|reply| Command::Notify { reply, key, body, deadline }).await
+    }
+
+    /// The workers of the pool, as this node knows them.
+    pub fn workers(&self) -> Vec<WorkerInfo> {
+        listing::workers(&self.shared.store.0.members().borrow())
+    }
+
+    /// All jobs of the pool, ordered by key. Reads in pages; a job that moves meanwhile is listed once.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    ///
+    /// # Cancel safety
+    /// Yes.
+    pub async fn jobs(&self) -> Result<Vec<JobInfo>, Error> {
+        listing::jobs(&*self.shared.store.0).await
+    }
+
+    /// One job.
+    ///
+    /// # Errors
+    /// The key is not valid; its record cannot be read; the store does not answer.
+    ///
+    /// # Cancel safety
+    /// Yes.
+    pub async fn job<K>(&self, key: K) -> Result<Option<JobInfo>, Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        listing::job(&*self.shared.store.0, key.try_into().map_err(Into::into)?).await
+    }
+
+    /// The payload that a job was dispatched with.
+    ///
+    /// # Errors
+    /// The key is not valid; the payload cannot be read; the store does not answer.
+    ///
+    /// # Cancel safety
+    /// Yes.
+    pub async fn payload<K>(&self, key: K) -> Result<Option<Bytes>, Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        listing::payload(&*self.shared.store.0, &key.try_into().map_err(Into::into)?).await
+    }
+
+    async fn request(&self, command: impl FnOnce(ReplyTo) -> Command) -> Result<(), Error> {
+        match tokio::time::timeout(PATIENCE + MARGIN, self.ask(command)).await {
+            Ok(Some(Answer::Stopped(result) | Answer::Notified(result))) => {
+                result.map_err(|refused| refused.into_error(PATIENCE))
+            }
+            Ok(_) => Err(Error::NodeClosed),
+            Err(_) => Err(Error::Deadline(PATIENCE)),
+        }
+    }
+}
