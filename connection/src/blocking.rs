@@ -42,7 +42,7 @@ impl Blocking {
     /// # Cancel safety
     /// Safe for the connection, which is closed. A command with an effect (`XREADGROUP`) may have had it.
     pub async fn command(&mut self, command: &Cmd, block: Duration) -> Result<Value, Error> {
-        let connected_by = Instant::now() + self.connector.response_timeout;
+        let connected_by = Instant::now() + self.connector.settings.response_timeout;
         let link = match self.link.take() {
             Some(link) if !link.is_closed() => link,
             _ => self.connect(connected_by).await?,
@@ -51,7 +51,7 @@ impl Blocking {
             self.link = Some(link);
             return Err(error);
         }
-        let allowed = self.connector.response_timeout + block;
+        let allowed = self.connector.settings.response_timeout + block;
         let result = link.send_by(command, connected_by + block, allowed).await;
         match &result {
             Err(error) if error.ends_connection() => {}

@@ -1,12 +1,15 @@
 //! Where connections come from.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{ConnectionAddr, IntoConnectionInfo};
+use redis::RedisError;
 
-use crate::link::Connector;
+use crate::address::{Credentials, Deployment, Url};
+use crate::link::{Connector, Settings};
+use crate::tls::{Identity, Tls};
 use crate::{Admission, Blocking, Connection, Error, Subscriber};
 
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -34,11 +37,7 @@ impl Client {
 
     /// A client with other settings.
     pub fn builder(url: &str) -> ClientBuilder {
-        ClientBuilder {
-            url: url.to_owned(),
-            response_timeout: RESPONSE_TIMEOUT,
-            connect_timeout: CONNECT_TIMEOUT,
-        }
+        ClientBuilder::new(url)
     }
 
     fn from_connector(connector: Connector) -> Self {
@@ -80,19 +79,13 @@ impl Client {
 
     /// The deadline of calls, unless a connection was given another.
     pub fn response_timeout(&self) -> Duration {
-        self.connector.response_timeout
+        self.connector.settings.response_timeout
     }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut debug = f.debug_struct("Client");
-        match self.connector.info.addr() {
-            ConnectionAddr::Tcp(host, port) => debug.field("host", host).field("port", port),
-            ConnectionAddr::Unix(path) => debug.field("path", path),
-            _ => &mut debug,
-        };
-        debug.finish_non_exhaustive()
+        f.debug_struct("Client").field("address", &self.connector.address).finish_non_exhaustive()
     }
 }
 
@@ -102,9 +95,23 @@ pub struct ClientBuilder {
     url: String,
     response_timeout: Duration,
     connect_timeout: Duration,
+    ca: Option<Vec<u8>>,
+    identity: Option<Identity>,
+    sentinel_credentials: Option<Credentials>,
 }
 
 impl ClientBuilder {
+    pub(crate) fn new(url: &str) -> Self {
+        Self {
+            url: url.to_owned(),
+            response_timeout: RESPONSE_TIMEOUT,
+            connect_timeout: CONNECT_TIMEOUT,
+            ca: None,
+            identity: None,
+            sentinel_credentials: None,
+        }
+    }
+
     /// How long a call may take in all, reconnecting included. 2 s by default.
     #[must_use]
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
@@ -119,26 +126,82 @@ impl ClientBuilder {
         self
     }
 
-    /// Checks the settings. Nothing is sent.
+    /// The authorities that may vouch for a server, one or more certificates in PEM, instead of those of the
+    /// platform. Goes before a `ca` in the URL.
+    #[must_use]
+    pub fn ca_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.ca = Some(pem.into());
+        self
+    }
+
+    /// What is shown to a server that asks its clients for a certificate: the chain and its private key, in PEM.
+    /// Goes before `cert` and `key` in the URL.
+    #[must_use]
+    pub fn client_certificate(mut self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
+        self.identity = Some(Identity { certificates: chain.into(), key: key.into() });
+        self
+    }
+
+    /// How to log in to sentinels that want it; the user and password of the URL are for the Redis servers. An empty
+    /// user is the default one. Goes before `sentinel_user` and `sentinel_password` in the URL.
+    #[must_use]
+    pub fn sentinel_credentials(mut self, user: &str, password: &str) -> Self {
+        let user = (!user.is_empty()).then(|| user.into());
+        self.sentinel_credentials = Some(Credentials { user, password: password.into() });
+        self
+    }
+
+    /// Checks the settings and reads the files that the URL names. Nothing is sent.
     ///
     /// # Errors
-    /// [`Error::Config`] for an unusable URL or a timeout of zero.
+    /// [`Error::Config`] for an unusable URL, a timeout of zero, or certificates that cannot be read.
     pub fn build(self) -> Result<Client, Error> {
-        let Self { url, response_timeout, connect_timeout } = self;
-        if response_timeout.is_zero() || connect_timeout.is_zero() {
-            return Err(Error::Config { what: "a timeout of zero leaves no time to connect", source: None });
+        if self.response_timeout.is_zero() || self.connect_timeout.is_zero() {
+            return Err(config("a timeout of zero leaves no time to connect"));
         }
-        let info = url.as_str().into_connection_info().map_err(|source| Error::Config {
-            what: "not a usable redis url (redis://host:port/db or redis+unix:///path)",
-            source: Some(source),
-        })?;
-        Ok(Client::from_connector(Connector {
-            info: Arc::new(info),
-            connect_timeout,
-            response_timeout,
-            admission: None,
-        }))
+        let url = Url::parse(&self.url)?;
+        let certificates = self.ca.is_some() || self.identity.is_some();
+        if certificates && !url.tls {
+            return Err(config("certificates need a url with tls (rediss://, rediss+…://)"));
+        }
+        let tls = if url.tls { Some(self.tls(&url)?) } else { None };
+        let settings = Arc::new(Settings {
+            credentials: url.credentials,
+            db: url.db,
+            tls,
+            connect_timeout: self.connect_timeout,
+            response_timeout: self.response_timeout,
+        });
+        let Deployment::Single(address) = url.deployment else {
+            return Err(config("sentinels and clusters cannot be talked to"));
+        };
+        Ok(Client::from_connector(Connector { address, settings, admission: None }))
     }
+
+    fn tls(&self, url: &Url) -> Result<Tls, Error> {
+        let from_file = match (&self.ca, &url.ca) {
+            (None, Some(path)) => Some(read(path)?),
+            _ => None,
+        };
+        let identity = match (&self.identity, &url.certificate, &url.key) {
+            (Some(identity), ..) => Some(identity.clone()),
+            (None, Some(chain), Some(key)) => Some(Identity { certificates: read(chain)?, key: read(key)? }),
+            (None, None, None) => None,
+            _ => return Err(config("a client's certificate and its key (cert, key) come together")),
+        };
+        Tls::new(self.ca.as_deref().or(from_file.as_deref()), identity.as_ref())
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(|error| Error::Config {
+        what: "a file of certificates that the url names cannot be read",
+        source: Some(RedisError::from(error)),
+    })
+}
+
+fn config(what: &'static str) -> Error {
+    Error::Config { what, source: None }
 }
 
 impl fmt::Debug for ClientBuilder {

@@ -1,30 +1,16 @@
-//! A connection for commands that do not block, shared by its clones, which makes itself anew when it breaks.
-//!
-//! Invariants:
-//! - At most one attempt to connect runs at a time; all callers that need it wait for the same one, each no longer
-//!   than its own deadline. No lock is held while waiting.
-//! - After a failure the next attempt waits for its pause. A connection that never answered counts as a failure.
-//! - A reply that is late ends the connection: the link may be dead without saying so. Calls that are in flight on
-//!   it keep it until their own deadline.
+//! The handle of a connection for commands that do not block.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::{BoxFuture, Shared};
 use redis::{Cmd, ToRedisArgs, Value};
-use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::link::{Connector, Link};
-use crate::{Backoff, Call, Error, Script, ServerInfo};
-
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// A script flushed again between its load and its call is loaded again, this often in all.
-const LOADS_PER_CALL: usize = 3;
-
-type Attempt = Shared<BoxFuture<'static, Result<Arc<Link>, Error>>>;
+use crate::link::Connector;
+use crate::pipeline::Pipeline;
+use crate::request::Request;
+use crate::shared::{Deadline, Shared};
+use crate::{Call, Error, Script, ServerInfo};
 
 /// A connection for commands and scripts. Clones share it.
 ///
@@ -32,31 +18,14 @@ type Attempt = Shared<BoxFuture<'static, Result<Arc<Link>, Error>>>;
 /// [`Client::dedicated`](crate::Client::dedicated) to have one per runtime.
 #[derive(Clone)]
 pub struct Connection {
-    core: Arc<Core>,
+    server: Arc<Shared>,
     timeout: Duration,
-}
-
-struct Core {
-    connector: Connector,
-    state: Mutex<State>,
-}
-
-struct State {
-    backoff: Backoff,
-    slot: Slot,
-}
-
-enum Slot {
-    Empty,
-    Connecting(Attempt),
-    Ready(Arc<Link>),
 }
 
 impl Connection {
     pub(crate) fn new(connector: Connector) -> Self {
-        let timeout = connector.response_timeout;
-        let state = State { backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE), slot: Slot::Empty };
-        Self { core: Arc::new(Core { connector, state: Mutex::new(state) }), timeout }
+        let timeout = connector.settings.response_timeout;
+        Self { server: Shared::new(connector), timeout }
     }
 
     /// The same connection with another deadline for the calls made through this handle.
@@ -79,10 +48,9 @@ impl Connection {
     /// # Cancel safety
     /// Dropping the future is fine for the connection; the command may be executed all the same.
     pub async fn command(&self, command: &Cmd) -> Result<Value, Error> {
-        let deadline = Instant::now() + self.timeout;
-        let link = self.core.link(deadline).await?;
-        self.core.connector.admit(&link)?;
-        self.send(&link, command, deadline).await
+        let deadline = Deadline::after(self.timeout);
+        let link = self.server.link(deadline).await?;
+        self.server.send(&link, command, deadline).await
     }
 
     /// Calls a script: [`Connection::call`] of a call prepared with these keys and arguments.
@@ -114,20 +82,14 @@ impl Connection {
     /// # Cancel safety
     /// As [`Connection::command`].
     pub async fn call(&self, call: &Call) -> Result<Value, Error> {
-        let deadline = Instant::now() + self.timeout;
-        let link = self.core.link(deadline).await?;
-        let mut loads = 0;
-        loop {
-            self.core.connector.admit(&link)?;
-            match self.send(&link, call.command(), deadline).await {
-                Err(error) if error.code() == Some("NOSCRIPT") && loads < LOADS_PER_CALL => {
-                    loads += 1;
-                    tracing::debug!(script = call.script().name(), "loading script");
-                    self.send(&link, &call.script().load(), deadline).await?;
-                }
-                other => return other,
-            }
-        }
+        let deadline = Deadline::after(self.timeout);
+        let link = self.server.link(deadline).await?;
+        self.server.call(&link, call, deadline).await
+    }
+
+    /// An empty pipeline on this connection, with the deadline of this handle.
+    pub fn pipeline(&self) -> Pipeline {
+        Pipeline::new(self.clone())
     }
 
     /// Asks the server who it is. Works whether or not the server is admitted: nothing is written.
@@ -138,85 +100,24 @@ impl Connection {
     /// # Cancel safety
     /// Safe: the command only reads.
     pub async fn server(&self) -> Result<ServerInfo, Error> {
-        let deadline = Instant::now() + self.timeout;
-        let link = self.core.link(deadline).await?;
-        ServerInfo::parse(&self.send(&link, redis::cmd("INFO").arg("all"), deadline).await?)
+        let deadline = Deadline::after(self.timeout);
+        let link = self.server.link(deadline).await?;
+        let info = redis::cmd("INFO").arg("all").take();
+        ServerInfo::parse(&self.server.send_unchecked(&link, &info, deadline).await?)
     }
 
-    async fn send(&self, link: &Arc<Link>, command: &Cmd, deadline: Instant) -> Result<Value, Error> {
-        let result = link.send_by(command, deadline, self.timeout).await;
-        match &result {
-            Err(error) if error.ends_connection() => self.core.retire(link),
-            _ => self.core.answered(),
+    pub(crate) async fn send_all(&self, requests: &[Request]) -> Vec<Result<Value, Error>> {
+        if requests.is_empty() {
+            return Vec::new();
         }
-        result
-    }
-}
-
-impl Core {
-    /// A live link, waited for until `deadline`.
-    async fn link(self: &Arc<Self>, deadline: Instant) -> Result<Arc<Link>, Error> {
-        let mut last = None;
-        loop {
-            let attempt = match self.ready_or_attempt() {
-                Ok(link) => return Ok(link),
-                Err(attempt) => attempt,
-            };
-            match timeout_at(deadline, attempt).await {
-                Ok(Ok(link)) => return Ok(link),
-                Ok(Err(error)) if error.is_transient() => last = Some(error),
-                Ok(Err(error)) => return Err(error),
-                Err(_) => return Err(last.unwrap_or_else(Error::connect_timed_out)),
+        let deadline = Deadline::after(self.timeout);
+        match self.server.link(deadline).await {
+            Ok(link) => {
+                let requests: Vec<_> = requests.iter().collect();
+                self.server.send_all(&link, &requests, false, deadline).await
             }
+            Err(error) => vec![Err(error); requests.len()],
         }
-    }
-
-    fn ready_or_attempt(self: &Arc<Self>) -> Result<Arc<Link>, Attempt> {
-        let mut state = self.lock();
-        if let Slot::Ready(link) = &state.slot {
-            if !link.is_closed() {
-                return Ok(link.clone());
-            }
-            state.slot = Slot::Empty;
-        }
-        if let Slot::Connecting(attempt) = &state.slot {
-            return Err(attempt.clone());
-        }
-        let attempt = Self::attempt(self.connector.clone(), state.backoff.pause(), Arc::downgrade(self));
-        // Taken back by the first reply: a server that accepts and hangs up is not called without a pause.
-        state.backoff.fail();
-        let attempt = attempt.boxed().shared();
-        state.slot = Slot::Connecting(attempt.clone());
-        Err(attempt)
-    }
-
-    async fn attempt(connector: Connector, pause: Duration, core: Weak<Self>) -> Result<Arc<Link>, Error> {
-        if !pause.is_zero() {
-            sleep(pause).await;
-        }
-        let result = connector.connect().await.map(Arc::new);
-        if let Err(error) = &result {
-            tracing::debug!(error = error as &dyn std::error::Error, "cannot connect to redis");
-        }
-        if let Some(core) = core.upgrade() {
-            core.lock().slot = result.as_ref().map_or(Slot::Empty, |link| Slot::Ready(link.clone()));
-        }
-        result
-    }
-
-    fn retire(&self, link: &Arc<Link>) {
-        let mut state = self.lock();
-        if matches!(&state.slot, Slot::Ready(current) if Arc::ptr_eq(current, link)) {
-            state.slot = Slot::Empty;
-        }
-    }
-
-    fn answered(&self) {
-        self.lock().backoff.reset();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

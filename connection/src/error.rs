@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use redis::{ErrorKind, RedisError, ServerError};
+use redis::{ErrorKind, RedisError, ServerError, Value};
 
 /// Why a call to Redis did not return its reply.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -99,8 +99,16 @@ impl Error {
         }
     }
 
+    /// The reply, unless the server put an error in its place.
+    pub(crate) fn checked(reply: Value) -> Result<Value, Self> {
+        match reply {
+            Value::ServerError(error) => Err(Self::answered(error)),
+            value => Ok(value),
+        }
+    }
+
     /// The class of an error that the server put in the place of a reply.
-    pub(crate) fn answered(error: ServerError) -> Self {
+    fn answered(error: ServerError) -> Self {
         match error.code() {
             "WRONGPASS" | "NOAUTH" | "NOPERM" => Self::Auth(error.into()),
             code if is_full(code, error.details()) => Self::Unreachable(error.into()),

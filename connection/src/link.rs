@@ -1,26 +1,39 @@
-//! One live connection and how to make it. Whether to make another is its owner's business: `connection`,
-//! `blocking` and `subscriber`.
+//! One live connection and how to make it. Whether to make another is its owner's business: `shared`, `blocking` and
+//! `subscriber`.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{AsyncConnectionConfig, Cmd, ConnectionInfo, RedisConnectionInfo, RedisError, Value};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisError, Value};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::server;
-use crate::{Admission, Error, transport};
+use crate::address::{Address, Credentials};
+use crate::pulse::Pulse;
+use crate::tls::Tls;
+use crate::transport::{self, Heard};
+use crate::wire::Wire;
+use crate::{Admission, Error, server};
 
 /// Commands that may wait for their turn to be written; more wait in their callers.
 const PIPELINE_DEPTH: usize = 1024;
 
-/// All that is needed to make a connection, shared by the roles of a client.
-#[derive(Clone)]
-pub(crate) struct Connector {
-    pub(crate) info: Arc<ConnectionInfo>,
+/// What is the same for all servers of a deployment.
+pub(crate) struct Settings {
+    pub(crate) credentials: Option<Credentials>,
+    pub(crate) db: u32,
+    pub(crate) tls: Option<Tls>,
     pub(crate) connect_timeout: Duration,
     pub(crate) response_timeout: Duration,
+}
+
+/// All that is needed to make a connection to one server, shared by the roles of a client.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    pub(crate) address: Address,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) admission: Option<Arc<dyn Admission>>,
 }
 
@@ -28,31 +41,33 @@ impl Connector {
     /// Makes one connection within the connect timeout, ready for commands.
     pub(crate) async fn connect(&self) -> Result<Link, Error> {
         let made = async {
-            let stream = self.stream().await?;
+            let mut wire = self.open().await?;
+            let run_id = self.enter(&mut wire).await.map_err(Error::during_setup)?;
+            let pulse = Arc::new(Pulse::new());
+            let stream = wire.into_stream().map_err(Error::during_setup)?;
+            let stream = Heard { stream, pulse: pulse.clone() };
             let config = AsyncConnectionConfig::new()
                 .set_connection_timeout(None)
                 .set_response_timeout(None)
                 .set_pipeline_buffer_size(PIPELINE_DEPTH);
-            // User, password and database are sent by `prepare`, which keeps the server's error codes.
+            // All that a server has to be told first was told: this sends nothing.
             let bare = RedisConnectionInfo::default().set_skip_set_lib_name();
             let (multiplexed, driver) = MultiplexedConnection::new_with_config(&bare, stream, config)
                 .await
                 .map_err(Error::connecting)?;
-            let mut link = Link { multiplexed, driver: tokio::spawn(driver), run_id: None };
-            self.prepare(&mut link).await.map_err(Error::during_setup)?;
-            Ok(link)
+            Ok(Link { multiplexed, driver: tokio::spawn(driver), run_id, pulse })
         };
-        timeout(self.connect_timeout, made).await.unwrap_or_else(|_| Err(Error::connect_timed_out()))
+        timeout(self.settings.connect_timeout, made).await.unwrap_or_else(|_| Err(Error::connect_timed_out()))
     }
 
-    /// Makes one connection for pub/sub within the connect timeout.
-    pub(crate) async fn connect_pubsub(&self) -> Result<PubSub, Error> {
+    /// Makes one connection for a subscription within the connect timeout, logged in.
+    pub(crate) async fn connect_wire(&self) -> Result<Wire, Error> {
         let made = async {
-            let stream = self.stream().await?;
-            let settings = self.info.redis_settings().clone().set_skip_set_lib_name();
-            PubSub::new(&settings, stream).await.map_err(Error::connecting)
+            let mut wire = self.open().await?;
+            ask(&mut wire, self.login()).await.map_err(Error::during_setup)?;
+            Ok(wire)
         };
-        timeout(self.connect_timeout, made).await.unwrap_or_else(|_| Err(Error::connect_timed_out()))
+        timeout(self.settings.connect_timeout, made).await.unwrap_or_else(|_| Err(Error::connect_timed_out()))
     }
 
     /// Whether commands may be sent on this link now.
@@ -65,27 +80,50 @@ impl Connector {
         }
     }
 
-    async fn stream(&self) -> Result<Box<dyn transport::Transport>, Error> {
-        transport::open(self.info.addr()).await.map_err(|error| Error::Unreachable(RedisError::from(error)))
+    async fn open(&self) -> Result<Wire, Error> {
+        let stream = transport::open(&self.address, self.settings.tls.as_ref()).await;
+        stream.map(Wire::new).map_err(|error| Error::Unreachable(error.into()))
     }
 
-    async fn prepare(&self, link: &mut Link) -> Result<(), Error> {
-        let settings = self.info.redis_settings();
-        if let Some(password) = settings.password() {
-            let mut auth = redis::cmd("AUTH");
-            if let Some(username) = settings.username() {
-                auth.arg(username);
-            }
-            link.send(auth.arg(password)).await?;
-        }
-        if settings.db() != 0 {
-            link.send(redis::cmd("SELECT").arg(settings.db())).await?;
+    fn login(&self) -> Vec<Cmd> {
+        self.settings.credentials.as_ref().map(Credentials::auth).into_iter().collect()
+    }
+
+    /// Sends all that comes before the first command at once; returns the server's run id if it is asked for.
+    async fn enter(&self, wire: &mut Wire) -> Result<Option<Box<str>>, Error> {
+        let mut commands = self.login();
+        if self.settings.db != 0 {
+            commands.push(redis::cmd("SELECT").arg(self.settings.db).take());
         }
         if self.admission.is_some() {
-            let info = link.send(redis::cmd("INFO").arg("server")).await?;
-            link.run_id = Some(server::run_id(&info)?);
+            commands.push(redis::cmd("INFO").arg("server").take());
         }
-        Ok(())
+        let last = ask(wire, commands).await?;
+        match (&self.admission, last) {
+            (Some(_), Some(info)) => server::run_id(&info).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Sends the commands and returns the last reply, or the first error among them.
+async fn ask(wire: &mut Wire, commands: Vec<Cmd>) -> Result<Option<Value>, Error> {
+    wire.queue(&commands);
+    let mut last = None;
+    for _ in &commands {
+        last = Some(Error::checked(wire.next().await?)?);
+    }
+    Ok(last)
+}
+
+impl Credentials {
+    /// The command that logs in with them.
+    pub(crate) fn auth(&self) -> Cmd {
+        let mut auth = redis::cmd("AUTH");
+        if let Some(user) = &self.user {
+            auth.arg(&**user);
+        }
+        auth.arg(&*self.password).take()
     }
 }
 
@@ -94,12 +132,18 @@ pub(crate) struct Link {
     multiplexed: MultiplexedConnection,
     driver: JoinHandle<()>,
     run_id: Option<Box<str>>,
+    pulse: Arc<Pulse>,
 }
 
 impl Link {
     /// Whether the other end has gone.
     pub(crate) fn is_closed(&self) -> bool {
         self.driver.is_finished()
+    }
+
+    /// Whether the server has said nothing for this long although it owes an answer.
+    pub(crate) fn is_silent_for(&self, long: Duration) -> bool {
+        self.pulse.silent_for(long)
     }
 
     /// Sends a command and waits for its reply until `deadline`; `allowed` is what the caller was given.
@@ -109,14 +153,30 @@ impl Link {
         deadline: Instant,
         allowed: Duration,
     ) -> Result<Value, Error> {
-        timeout_at(deadline, self.send(command)).await.unwrap_or(Err(Error::TimedOut(allowed)))
+        self.pulse.sent();
+        let mut multiplexed = self.multiplexed.clone();
+        match timeout_at(deadline, multiplexed.send_packed_command(command)).await {
+            Ok(Ok(value)) => Error::checked(value),
+            Ok(Err(error)) => Err(Error::in_flight(error)),
+            Err(_) => Err(Error::TimedOut(allowed)),
+        }
     }
 
-    async fn send(&self, command: &Cmd) -> Result<Value, Error> {
-        match self.multiplexed.clone().send_packed_command(command).await {
-            Ok(Value::ServerError(error)) => Err(Error::answered(error)),
-            Ok(value) => Ok(value),
-            Err(error) => Err(Error::in_flight(error)),
+    /// Sends commands in one write and waits for all their replies until `deadline`. An error for the whole counts
+    /// for each of them.
+    pub(crate) async fn send_all_by(
+        &self,
+        commands: &Pipeline,
+        deadline: Instant,
+        allowed: Duration,
+    ) -> Result<Vec<Value>, Error> {
+        self.pulse.sent();
+        let mut multiplexed = self.multiplexed.clone();
+        match timeout_at(deadline, multiplexed.send_packed_commands(commands, 0, commands.len())).await {
+            Ok(Ok(values)) if values.len() == commands.len() => Ok(values),
+            Ok(Ok(_)) => Err(Error::Lost(RedisError::from(io::Error::from(io::ErrorKind::InvalidData)))),
+            Ok(Err(error)) => Err(Error::in_flight(error)),
+            Err(_) => Err(Error::TimedOut(allowed)),
         }
     }
 }

@@ -1,15 +1,25 @@
-//! A pub/sub connection that subscribes again by itself and says when it did.
+//! A subscription that makes itself anew and says when it did.
+//!
+//! It is of the sharded kind (`SSUBSCRIBE`), which a cluster delivers to the nodes that own the channel's slot and
+//! which every other server from Redis 7 on knows as well. It has no task: who does not ask for events lets the
+//! sockets fill, until the server closes the connection by its `client-output-buffer-limit`. So the memory that a
+//! slow reader costs is bounded, and it is told about the gap.
 
+use std::collections::VecDeque;
 use std::fmt;
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::StreamExt;
-use redis::aio::{PubSubSink, PubSubStream};
-use redis::{Msg, RedisError};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use redis::{RedisError, Value};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::link::Connector;
+use crate::wire::Wire;
 use crate::{Backoff, Error};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -39,30 +49,38 @@ pub enum Event {
     Disconnected(Error),
 }
 
-/// A subscription to some channels. It ends when it is dropped.
+/// A subscription to some channels, to which others publish with `SPUBLISH`. It ends when it is dropped.
 pub struct Subscriber {
     connector: Connector,
-    channels: Vec<String>,
+    channels: Arc<[String]>,
     backoff: Backoff,
     outage_said: bool,
-    open: Option<Open>,
+    state: State,
+}
+
+enum State {
+    Idle,
+    /// Kept over calls, so that a caller that often looks elsewhere does not keep it from being made.
+    Subscribing(BoxFuture<'static, Result<Open, Error>>),
+    Open(Open),
 }
 
 struct Open {
-    sink: PubSubSink,
-    messages: PubSubStream,
+    wire: Wire,
+    ping_timeout: Duration,
     heard: Instant,
+    pinged: Option<Instant>,
 }
 
 enum Heard {
-    Message(Msg),
-    Pong,
+    Message(Message),
+    Life,
 }
 
 impl Subscriber {
-    pub(crate) fn new(connector: Connector, channels: Vec<String>) -> Self {
+    pub(crate) fn new(connector: Connector, channels: Arc<[String]>) -> Self {
         let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        Self { connector, channels, backoff, outage_said: false, open: None }
+        Self { connector, channels, backoff, outage_said: false, state: State::Idle }
     }
 
     /// Waits for the next event, for as long as it takes. Reconnects as needed, with growing pauses.
@@ -71,31 +89,33 @@ impl Subscriber {
     /// Safe: an event that was not returned comes with the next call.
     pub async fn next(&mut self) -> Event {
         loop {
-            let error = match &mut self.open {
-                Some(open) => match open.next(self.connector.response_timeout).await {
-                    Ok(Heard::Message(message)) => {
-                        self.backoff.reset();
-                        return Event::Message(Message {
-                            channel: message.get_channel_name().into(),
-                            payload: Bytes::copy_from_slice(message.get_payload_bytes()),
-                        });
-                    }
-                    Ok(Heard::Pong) => {
-                        self.backoff.reset();
-                        continue;
-                    }
-                    Err(error) => error,
-                },
-                None => match self.subscribe().await {
+            let error = match &mut self.state {
+                State::Idle => {
+                    self.state = State::Subscribing(self.subscribe().boxed());
+                    // Taken back by the first message or answer to a ping.
+                    self.backoff.fail();
+                    continue;
+                }
+                State::Subscribing(attempt) => match attempt.await {
                     Ok(open) => {
-                        self.open = Some(open);
+                        self.state = State::Open(open);
                         self.outage_said = false;
                         return Event::Subscribed;
                     }
                     Err(error) => error,
                 },
+                State::Open(open) => match open.next().await {
+                    Ok(heard) => {
+                        self.backoff.reset();
+                        match heard {
+                            Heard::Message(message) => return Event::Message(message),
+                            Heard::Life => continue,
+                        }
+                    }
+                    Err(error) => error,
+                },
             };
-            self.open = None;
+            self.state = State::Idle;
             if !self.outage_said {
                 self.outage_said = true;
                 return Event::Disconnected(error);
@@ -103,39 +123,102 @@ impl Subscriber {
         }
     }
 
-    async fn subscribe(&mut self) -> Result<Open, Error> {
-        let pause = self.backoff.pause();
-        if !pause.is_zero() {
-            sleep(pause).await;
-        }
-        // Taken back by the first message or pong.
-        self.backoff.fail();
-        let (mut sink, messages) = self.connector.connect_pubsub().await?.split();
-        match timeout(self.connector.response_timeout, sink.subscribe(&self.channels)).await {
-            Ok(Ok(())) => Ok(Open { sink, messages, heard: Instant::now() }),
-            Ok(Err(error)) => Err(Error::connecting(error)),
-            Err(_) => Err(Error::connect_timed_out()),
+    /// One attempt, after its pause.
+    fn subscribe(&self) -> impl Future<Output = Result<Open, Error>> + Send + use<> {
+        let (connector, channels, pause) =
+            (self.connector.clone(), self.channels.clone(), self.backoff.pause());
+        async move {
+            if !pause.is_zero() {
+                sleep(pause).await;
+            }
+            let ping_timeout = connector.settings.response_timeout;
+            let mut wire = connector.connect_wire().await?;
+            match timeout(ping_timeout, confirm(&mut wire, &channels)).await {
+                Ok(Ok(())) => Ok(Open { wire, ping_timeout, heard: Instant::now(), pinged: None }),
+                Ok(Err(error)) => Err(error.during_setup()),
+                Err(_) => Err(Error::connect_timed_out()),
+            }
         }
     }
 }
 
+/// Subscribes to the channels and waits until the server has confirmed each.
+async fn confirm(wire: &mut Wire, channels: &[String]) -> Result<(), Error> {
+    wire.queue(&[redis::cmd("SSUBSCRIBE").arg(channels).take()]);
+    for _ in channels {
+        match Push::read(Error::checked(wire.next().await?)?) {
+            Push::Confirmation => {}
+            _ => return Err(Error::Reply { expected: "the confirmation of a subscription" }),
+        }
+    }
+    Ok(())
+}
+
 impl Open {
-    async fn next(&mut self, ping_timeout: Duration) -> Result<Heard, Error> {
-        let heard = tokio::select! {
-            biased;
-            message = self.messages.next() => Heard::Message(message.ok_or_else(|| {
-                Error::Lost(RedisError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe)))
-            })?),
-            () = sleep_until(self.heard + PING_AFTER) => {
-                match timeout(ping_timeout, self.sink.ping::<redis::Value>()).await {
-                    Ok(Ok(_)) => Heard::Pong,
-                    Ok(Err(error)) => return Err(Error::in_flight(error)),
-                    Err(_) => return Err(Error::TimedOut(ping_timeout)),
+    async fn next(&mut self) -> Result<Heard, Error> {
+        loop {
+            let until = match self.pinged {
+                Some(pinged) => pinged + self.ping_timeout,
+                None => self.heard + PING_AFTER,
+            };
+            let value = match timeout_at(until, self.wire.next()).await {
+                Ok(value) => value,
+                Err(_) if self.pinged.is_none() => {
+                    self.pinged = Some(Instant::now());
+                    self.wire.queue(&[redis::cmd("PING")]);
+                    continue;
                 }
-            }
+                // Who comes back late may find the answer in the socket, of which the runtime has to hear first.
+                Err(_) => {
+                    yield_now().await;
+                    self.wire.next().now_or_never().ok_or(Error::TimedOut(self.ping_timeout))?
+                }
+            };
+            let push = Push::read(Error::checked(value?)?);
+            (self.heard, self.pinged) = (Instant::now(), None);
+            return match push {
+                Push::Message(message) => Ok(Heard::Message(message)),
+                Push::Confirmation | Push::Other => Ok(Heard::Life),
+                Push::Moved => {
+                    let gone = io::Error::new(
+                        io::ErrorKind::ConnectionReset,
+                        "the slot of the channels moved to another node",
+                    );
+                    Err(Error::Lost(RedisError::from(gone)))
+                }
+            };
+        }
+    }
+}
+
+/// What a server sends to a subscriber.
+#[derive(Debug, PartialEq)]
+enum Push {
+    Message(Message),
+    Confirmation,
+    /// The server ended the subscription: the channels are another node's.
+    Moved,
+    /// An answer to a ping.
+    Other,
+}
+
+impl Push {
+    fn read(value: Value) -> Self {
+        let Value::Array(values) = value else { return Self::Other };
+        let mut values = VecDeque::from(values);
+        let mut word = || match values.pop_front() {
+            Some(Value::BulkString(bytes)) => Some(bytes),
+            _ => None,
         };
-        self.heard = Instant::now();
-        Ok(heard)
+        match (word().as_deref(), word(), word()) {
+            (Some(b"smessage"), Some(channel), Some(payload)) => Self::Message(Message {
+                channel: String::from_utf8_lossy(&channel).into(),
+                payload: Bytes::from(payload),
+            }),
+            (Some(b"ssubscribe"), Some(_), _) => Self::Confirmation,
+            (Some(b"sunsubscribe"), ..) => Self::Moved,
+            _ => Self::Other,
+        }
     }
 }
 
@@ -143,7 +226,7 @@ impl fmt::Debug for Subscriber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Subscriber")
             .field("channels", &self.channels)
-            .field("subscribed", &self.open.is_some())
+            .field("subscribed", &matches!(self.state, State::Open(_)))
             .finish_non_exhaustive()
     }
 }

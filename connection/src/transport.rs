@@ -1,26 +1,84 @@
 //! The byte stream under a connection. Opened here rather than by the redis crate so that its driver is ours: we
-//! see when it ends, and end it ourselves.
+//! see when it ends, end it ourselves, and know when it was last heard.
 
 use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use redis::ConnectionAddr;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+
+use crate::address::Address;
+use crate::pulse::Pulse;
+use crate::tls::Tls;
 
 /// Any stream that can carry the protocol.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Transport for S {}
 
+/// A stream of some kind.
+pub(crate) type Stream = Box<dyn Transport>;
+
 /// Opens a stream to the address. The caller bounds the time.
-pub(crate) async fn open(addr: &ConnectionAddr) -> io::Result<Box<dyn Transport>> {
-    match addr {
-        ConnectionAddr::Tcp(host, port) => {
-            let stream = TcpStream::connect((host.as_str(), *port)).await?;
+pub(crate) async fn open(address: &Address, tls: Option<&Tls>) -> io::Result<Stream> {
+    match address {
+        Address::Tcp(host, port) => {
+            let stream = TcpStream::connect((&**host, *port)).await?;
             stream.set_nodelay(true)?;
-            Ok(Box::new(stream))
+            Ok(match tls {
+                Some(tls) => Box::new(tls.connect(host, stream).await?),
+                None => Box::new(stream),
+            })
         }
-        ConnectionAddr::Unix(path) => Ok(Box::new(UnixStream::connect(path).await?)),
-        _ => Err(io::ErrorKind::Unsupported.into()),
+        Address::Unix(path) => Ok(Box::new(UnixStream::connect(path).await?)),
+    }
+}
+
+/// A stream that tells its pulse whenever something came in.
+pub(crate) struct Heard {
+    pub(crate) stream: Stream,
+    pub(crate) pulse: Arc<Pulse>,
+}
+
+impl AsyncRead for Heard {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let result = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            self.pulse.heard();
+        }
+        result
+    }
+}
+
+impl AsyncWrite for Heard {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

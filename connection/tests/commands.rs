@@ -30,7 +30,7 @@ async fn client_id(redis: &Connection) -> i64 {
 #[test]
 fn an_unusable_url_or_setting_is_refused_without_a_network() {
     for url in
-        ["", "nonsense", "http://localhost", "rediss://localhost", "redis://", "redis://localhost/notanumber"]
+        ["", "nonsense", "http://localhost", "rediss+unix:///a", "redis://", "redis://localhost/notanumber"]
     {
         assert!(matches!(Client::open(url), Err(Error::Config { .. })), "{url}");
     }

@@ -15,7 +15,7 @@ async fn next(subscriber: &mut Subscriber) -> Event {
 }
 
 async fn publish(redis: &Connection, channel: &str, payload: &[u8]) {
-    redis.command(cmd("PUBLISH").arg(channel).arg(payload)).await.unwrap();
+    redis.command(cmd("SPUBLISH").arg(channel).arg(payload)).await.unwrap();
 }
 
 async fn expect_message(subscriber: &mut Subscriber, channel: &str, payload: &[u8]) {

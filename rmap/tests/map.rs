@@ -204,7 +204,7 @@ async fn maps_in_the_keys_of_another_share_meta_and_channel() {
     assert_eq!(w.snapshot().incarnation, None);
     run(&redis, &["HSET", "p:m", "inc", "7", "mv", "1", "cv", "1"]).await;
     run(&redis, &["HSET", "p:cf", "ttl", "10"]).await;
-    run(&redis, &["EVAL", "return redis.call('PUBLISH', 'p:ch', cmsgpack.pack({'*', '7'}))", "0"]).await;
+    run(&redis, &["EVAL", "return redis.call('SPUBLISH', 'p:ch', cmsgpack.pack({'*', '7'}))", "0"]).await;
     eventually(AT_ONCE, "the new life", async || cf.get("ttl") == Some("10".into())).await;
     eventually(AT_ONCE, "in both", async || w.snapshot().is_at(Some(7), 1)).await;
 
@@ -224,7 +224,8 @@ async fn maps_in_the_keys_of_another_share_meta_and_channel() {
     assert!(cf.snapshot().is_at(Some(7), 1), "the other map is where it was");
 
     run(&redis, &["DEL", "p:m", "p:w", "p:cf"]).await;
-    run(&redis, &["EVAL", "return redis.call('PUBLISH', 'p:ch', cmsgpack.pack({'closed', '7'}))", "0"]).await;
+    run(&redis, &["EVAL", "return redis.call('SPUBLISH', 'p:ch', cmsgpack.pack({'closed', '7'}))", "0"])
+        .await;
     eventually(AT_ONCE, "the end of both", async || {
         [&w, &cf].iter().all(|view| view.is_empty() && view.snapshot().incarnation.is_none())
     })
@@ -239,7 +240,7 @@ async fn a_message_that_is_none_does_no_harm() {
     map.set_and_wait("k", "1").await.unwrap();
     let channel = Layout::stand_alone("m").unwrap().channel;
     for rubbish in ["", "rubbish", "\u{7f}"] {
-        run(&client.commands(), &["PUBLISH", &channel, rubbish]).await;
+        run(&client.commands(), &["SPUBLISH", &channel, rubbish]).await;
     }
     map.set_and_wait("k", "2").await.unwrap();
     assert_eq!(map.get("k"), Some("2".into()));

@@ -8,6 +8,6 @@ local function mapput(name, hash, meta, rev_field, channel, inc, changes)
     message[#message + 1] = field
     message[#message + 1] = value
   end
-  redis.call('PUBLISH', channel, cmsgpack.pack(message))
+  redis.call('SPUBLISH', channel, cmsgpack.pack(message))
   return rev
 end

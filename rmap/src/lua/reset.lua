@@ -5,5 +5,5 @@
 local inc = incarnation(KEYS[1])
 local rev = string.format('%.0f', redis.call('HINCRBY', KEYS[1], 'rev', 1))
 redis.call('DEL', KEYS[2])
-redis.call('PUBLISH', ARGV[1], cmsgpack.pack({ '*', inc }))
+redis.call('SPUBLISH', ARGV[1], cmsgpack.pack({ '*', inc }))
 return { inc, rev }

@@ -16,5 +16,5 @@ call('DEL', M, CF)
 call('HSET', M, 'rid', argv[2], 'inc', inc, 'ph', 'R', 'tok', num(token), 'mv', 1, 'cv', 1, 'nq', 0, 'nt', 0)
 call('HSET', CF, unpack(argv, 3))
 pcall(call, 'XGROUP', 'CREATE', PS, 'r', '0', 'MKSTREAM')
-call('PUBLISH', CH, cmsgpack.pack({ '*', inc }))
+call('SPUBLISH', CH, cmsgpack.pack({ '*', inc }))
 return { 'CREATED', inc }

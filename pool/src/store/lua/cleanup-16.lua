@@ -16,5 +16,5 @@ local dropped = call('HLEN', JO)
 call('UNLINK', M, W, HB, DW, CF, JO, JP, BW, Q, PK, JE, JN, PS, TB, OD)
 call('HSET', M, 'closed', argv[1])
 call('PEXPIRE', M, argv[2])
-call('PUBLISH', CH, cmsgpack.pack({ 'closed', argv[1] }))
+call('SPUBLISH', CH, cmsgpack.pack({ 'closed', argv[1] }))
 return { 'OK', dropped }

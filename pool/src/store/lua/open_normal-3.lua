@@ -16,5 +16,5 @@ for _, wid in ipairs(call('HKEYS', W)) do
 end
 if lowest then return { 'WAIT', lowest } end
 call('HSET', M, 'ph', 'N')
-call('PUBLISH', CH, cmsgpack.pack({ '*', argv[1] }))
+call('SPUBLISH', CH, cmsgpack.pack({ '*', argv[1] }))
 return { 'OK' }

@@ -14,5 +14,5 @@ local inc = num(math.max(tonumber(head[1]) + 1, t))
 local stored = tonumber(call('HGET', M, 'tok')) or 0
 local token = math.max((t - 1735689600000) * 4096, tonumber(argv[2]), stored)
 call('HSET', M, 'inc', inc, 'ph', 'R', 'tok', num(token), 'rid', argv[3])
-call('PUBLISH', CH, cmsgpack.pack({ '*', inc }))
+call('SPUBLISH', CH, cmsgpack.pack({ '*', inc }))
 return { 'OK', inc }

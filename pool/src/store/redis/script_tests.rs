@@ -50,7 +50,7 @@ fn headers_say_what_goes_in_and_out() {
         for line in ["-- KEYS: ", "-- ARGV: ", "-- Returns: "] {
             assert_eq!(source.lines().filter(|l| l.starts_with(line)).count(), 1, "{file}: {line}");
         }
-        let publishes = spliced(source, &keys(), Clock::Server).contains("PUBLISH");
+        let publishes = spliced(source, &keys(), Clock::Server).contains("SPUBLISH");
         assert_eq!(source.contains("\n-- Publishes: "), publishes, "{file}");
     }
 }

@@ -1,0 +1,378 @@
+//! The URL that says where a deployment of Redis is and how to log in. Pure: nothing is resolved or opened here.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::Error;
+
+const PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
+
+/// Where one server listens.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Address {
+    /// A host name or address, without brackets, and a port.
+    Tcp(Arc<str>, u16),
+    /// The path of a unix socket.
+    Unix(Arc<Path>),
+}
+
+/// Which servers there are, and how the one to talk to is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Deployment {
+    /// One server.
+    Single(Address),
+    /// The master that the sentinels name.
+    Sentinel { sentinels: Vec<Address>, service: Box<str> },
+    /// A cluster, found through some of its nodes.
+    Cluster { seeds: Vec<Address> },
+}
+
+/// A user's name, if it is not the default user, and the password.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Credentials {
+    pub(crate) user: Option<Box<str>>,
+    pub(crate) password: Box<str>,
+}
+
+/// All that a URL says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Url {
+    pub(crate) deployment: Deployment,
+    pub(crate) tls: bool,
+    pub(crate) credentials: Option<Credentials>,
+    pub(crate) sentinel_credentials: Option<Credentials>,
+    pub(crate) db: u32,
+    /// Files with certificates and a key in PEM.
+    pub(crate) ca: Option<PathBuf>,
+    pub(crate) certificate: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
+}
+
+impl Url {
+    pub(crate) fn parse(url: &str) -> Result<Self, Error> {
+        let (scheme, rest) = url.split_once("://").ok_or_else(unusable)?;
+        if rest.contains('#') {
+            return Err(config("the url has a fragment (#…), which means nothing here"));
+        }
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let query = Query::parse(query)?;
+        let (tls, form) = match scheme.strip_prefix("rediss") {
+            Some(form) => (true, form),
+            None => (false, scheme.strip_prefix("redis").unwrap_or(scheme)),
+        };
+        let parsed = match (form, tls) {
+            ("", _) => Self::single(rest, tls, query),
+            ("+sentinel", _) => Self::sentinel(rest, tls, query),
+            ("+cluster", _) => Self::cluster(rest, tls, query),
+            ("+unix" | "unix", false) => Self::unix(rest, query),
+            _ => Err(unusable()),
+        }?;
+        if !parsed.tls && (parsed.ca.is_some() || parsed.certificate.is_some() || parsed.key.is_some()) {
+            return Err(config("certificates (ca, cert, key) need a url with tls (rediss://, rediss+…://)"));
+        }
+        Ok(parsed)
+    }
+
+    fn single(rest: &str, tls: bool, query: Query) -> Result<Self, Error> {
+        let (credentials, mut hosts, path) = authority(rest, PORT)?;
+        let (Some(address), true) = (hosts.pop(), hosts.is_empty()) else {
+            return Err(config("one host is wanted: several are for redis+sentinel:// and redis+cluster://"));
+        };
+        let db = database(path)?;
+        query.into_url(Deployment::Single(address), tls, credentials, db)
+    }
+
+    fn sentinel(rest: &str, tls: bool, query: Query) -> Result<Self, Error> {
+        let (credentials, sentinels, path) = authority(rest, SENTINEL_PORT)?;
+        let (service, db) = path.split_once('/').unwrap_or((path, ""));
+        if service.is_empty() {
+            return Err(config(
+                "a sentinel url names the service: redis+sentinel://host:port,…/service[/db]",
+            ));
+        }
+        let service = decoded(service)?.into();
+        let db = database(db)?;
+        query.into_url(Deployment::Sentinel { sentinels, service }, tls, credentials, db)
+    }
+
+    fn cluster(rest: &str, tls: bool, query: Query) -> Result<Self, Error> {
+        let (credentials, seeds, path) = authority(rest, PORT)?;
+        if database(path)? != 0 {
+            return Err(config("a cluster has no database but 0"));
+        }
+        query.into_url(Deployment::Cluster { seeds }, tls, credentials, 0)
+    }
+
+    fn unix(path: &str, mut query: Query) -> Result<Self, Error> {
+        let path = decoded(path)?;
+        if !path.starts_with('/') {
+            return Err(config("a unix socket is named by its whole path: redis+unix:///path"));
+        }
+        let db = query.db.take().map_or(Ok(0), |db| number(&db))?;
+        let credentials = credentials(query.user.take(), query.pass.take())?;
+        let address = Address::Unix(Path::new(&path).into());
+        query.into_url(Deployment::Single(address), false, credentials, db)
+    }
+}
+
+/// The parameters after the `?`, decoded.
+#[derive(Default)]
+struct Query {
+    db: Option<String>,
+    user: Option<String>,
+    pass: Option<String>,
+    sentinel_user: Option<String>,
+    sentinel_password: Option<String>,
+    ca: Option<String>,
+    cert: Option<String>,
+    key: Option<String>,
+}
+
+impl Query {
+    fn parse(text: &str) -> Result<Self, Error> {
+        let mut query = Self::default();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let place = match name {
+                "db" => &mut query.db,
+                "user" => &mut query.user,
+                "pass" => &mut query.pass,
+                "sentinel_user" => &mut query.sentinel_user,
+                "sentinel_password" => &mut query.sentinel_password,
+                "ca" => &mut query.ca,
+                "cert" => &mut query.cert,
+                "key" => &mut query.key,
+                // The redis crate's; each role here has the protocol that it needs.
+                "protocol" => continue,
+                _ => return Err(config("the url has a parameter that is not known")),
+            };
+            *place = Some(decoded(value)?);
+        }
+        Ok(query)
+    }
+
+    fn into_url(
+        self,
+        deployment: Deployment,
+        tls: bool,
+        credentials_in_authority: Option<Credentials>,
+        db: u32,
+    ) -> Result<Url, Error> {
+        if self.db.is_some() || self.user.is_some() || self.pass.is_some() {
+            return Err(config("db, user and pass are parameters of redis+unix:// only"));
+        }
+        let sentinel_credentials = credentials(self.sentinel_user, self.sentinel_password)?;
+        if sentinel_credentials.is_some() && !matches!(deployment, Deployment::Sentinel { .. }) {
+            return Err(config("credentials for sentinels are of use in redis+sentinel:// only"));
+        }
+        let path = |text: Option<String>| text.map(PathBuf::from);
+        Ok(Url {
+            deployment,
+            tls,
+            credentials: credentials_in_authority,
+            sentinel_credentials,
+            db,
+            ca: path(self.ca),
+            certificate: path(self.cert),
+            key: path(self.key),
+        })
+    }
+}
+
+/// Splits `[user:password@]host[:port][,host[:port]…][/path]`.
+fn authority(rest: &str, port: u16) -> Result<(Option<Credentials>, Vec<Address>, &str), Error> {
+    // A password may hold anything but a bare '/' and '@', which are written %2F and %40; a host holds neither.
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (login, hosts) = match authority.rsplit_once('@') {
+        Some((login, hosts)) => (Some(login), hosts),
+        None => (None, authority),
+    };
+    let login = match login.map(|login| login.split_once(':').unwrap_or((login, ""))) {
+        Some((user, password)) => credentials(Some(decoded(user)?), Some(decoded(password)?))?,
+        None => None,
+    };
+    let hosts = hosts.split(',').map(|host| address(host, port)).collect::<Result<_, _>>()?;
+    Ok((login, hosts, path))
+}
+
+fn credentials(user: Option<String>, password: Option<String>) -> Result<Option<Credentials>, Error> {
+    let user = user.filter(|user| !user.is_empty());
+    match password.filter(|password| !password.is_empty()) {
+        Some(password) => {
+            Ok(Some(Credentials { user: user.map(String::into_boxed_str), password: password.into() }))
+        }
+        None if user.is_some() => Err(config("the url names a user without a password")),
+        None => Ok(None),
+    }
+}
+
+/// Reads `host`, `host:port`, `[v6]` or `[v6]:port`.
+pub(crate) fn address(text: &str, default_port: u16) -> Result<Address, Error> {
+    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, "")) => (host, None),
+        Some((host, rest)) => (host, Some(rest.strip_prefix(':').ok_or_else(unusable)?)),
+        None => match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    let port = port.map_or(Ok(default_port), number)?;
+    let in_a_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%');
+    if host.is_empty() || port == 0 || !host.chars().all(in_a_name) {
+        return Err(config("the url has a host or a port that cannot be"));
+    }
+    Ok(Address::Tcp(host.into(), port))
+}
+
+fn database(path: &str) -> Result<u32, Error> {
+    match path.trim_end_matches('/') {
+        "" => Ok(0),
+        db => number(db),
+    }
+}
+
+fn number<N: std::str::FromStr>(text: &str) -> Result<N, Error> {
+    text.parse().map_err(|_| config("the url has a port or a database that is not a number in range"))
+}
+
+fn decoded(text: &str) -> Result<String, Error> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
+        let (Some(high), Some(low)) = (digit(), digit()) else {
+            return Err(config("the url has a % that is not followed by two hexadecimal digits"));
+        };
+        bytes.push((high * 16 + low) as u8);
+    }
+    String::from_utf8(bytes).map_err(|_| config("the url is not text in utf-8 when it is decoded"))
+}
+
+fn unusable() -> Error {
+    config("not a usable redis url (redis://, rediss://, redis+unix://, redis+sentinel://, redis+cluster://)")
+}
+
+fn config(what: &'static str) -> Error {
+    Error::Config { what, source: None }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Self::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn tcp(host: &str, port: u16) -> Address {
+        Address::Tcp(host.into(), port)
+    }
+
+    fn login(user: Option<&str>, password: &str) -> Credentials {
+        Credentials { user: user.map(Into::into), password: password.into() }
+    }
+
+    #[test]
+    fn one_server_with_all_that_a_url_can_say() {
+        let url = Url::parse("redis://localhost").unwrap();
+        assert_eq!(url.deployment, Deployment::Single(tcp("localhost", 6379)));
+        assert_eq!((url.tls, url.credentials, url.db), (false, None, 0));
+        let url =
+            Url::parse("rediss://me:p%40%2fss:word@[::1]:7000/3?ca=/etc/my%20ca.pem&protocol=resp3").unwrap();
+        assert_eq!(url.deployment, Deployment::Single(tcp("::1", 7000)));
+        assert_eq!((url.tls, url.db), (true, 3));
+        assert_eq!(url.credentials, Some(login(Some("me"), "p@/ss:word")));
+        assert_eq!(url.ca, Some(PathBuf::from("/etc/my ca.pem")));
+        assert_eq!(Url::parse("redis://:secret@h/").unwrap().credentials, Some(login(None, "secret")));
+        let shown = format!("{:?}", Url::parse("redis://me:secret@h").unwrap());
+        assert!(shown.contains("h:6379") && shown.contains("me") && !shown.contains("secret"), "{shown}");
+    }
+
+    #[test]
+    fn sockets_sentinels_and_clusters() {
+        let url = Url::parse("redis+unix:///tmp/a%20b.sock?db=2&user=me&pass=x").unwrap();
+        assert_eq!(url.deployment, Deployment::Single(Address::Unix(Path::new("/tmp/a b.sock").into())));
+        assert_eq!((url.credentials, url.db), (Some(login(Some("me"), "x")), 2));
+
+        let url = "rediss+sentinel://me:x@a,b:1,[::2]:3/main/4?sentinel_user=watch&sentinel_password=y";
+        let url = Url::parse(url).unwrap();
+        let sentinels = vec![tcp("a", 26379), tcp("b", 1), tcp("::2", 3)];
+        assert_eq!(url.deployment, Deployment::Sentinel { sentinels, service: "main".into() });
+        assert_eq!((url.tls, url.db), (true, 4));
+        assert_eq!(url.credentials, Some(login(Some("me"), "x")));
+        assert_eq!(url.sentinel_credentials, Some(login(Some("watch"), "y")));
+
+        let url = Url::parse("redis+cluster://a,b:1").unwrap();
+        assert_eq!(url.deployment, Deployment::Cluster { seeds: vec![tcp("a", 6379), tcp("b", 1)] });
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for url in [
+            "",
+            "localhost",
+            "http://localhost",
+            "redis://",
+            "redis://:7000",
+            "redis://host:0",
+            "redis://host:70000",
+            "redis://host:x",
+            "redis://[::1",
+            "redis://a,b",
+            "redis://ho st",
+            "redis://host/notanumber",
+            "redis://host/-1",
+            "redis://user@host",
+            "redis://host?db=1",
+            "redis://host?typo=1",
+            "redis://host?ca=/etc/ca.pem",
+            "redis://host#insecure",
+            "redis://:%zz@host",
+            "redis://:%ff@host",
+            "rediss+unix:///tmp/a",
+            "redis+unix://relative",
+            "redis+sentinel://a,b",
+            "redis+sentinel:///service",
+            "redis+cluster://a/1",
+            "redis+cluster://a,,b",
+            "redis+cluster://a?sentinel_password=x",
+            "redis+other://a",
+        ] {
+            let error = Url::parse(url).unwrap_err();
+            assert!(matches!(error, Error::Config { source: None, .. }), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_shown_as_it_is_written() {
+        for text in ["host:1", "[::1]:7000", "10.0.0.1:6379"] {
+            assert_eq!(address(text, 6379).unwrap().to_string(), text);
+        }
+        assert_eq!(address("::1", 6379).ok(), None, "an ipv6 address has brackets");
+    }
+}

@@ -1,0 +1,69 @@
+//! Many commands at once, each with its own result.
+
+use std::fmt;
+
+use redis::{Cmd, Value};
+
+use crate::connection::Connection;
+use crate::request::Request;
+use crate::{Call, Error};
+
+/// Commands and calls of scripts that are sent together: in one write to each server that they concern.
+///
+/// It is no transaction: each command takes effect, or fails, by itself. They are executed in the order in which
+/// they were added, with one exception: a call of a script that the server did not know is executed after the rest,
+/// and so is, in a cluster, a command whose slot has moved. Two commands in one pipeline should not depend on each
+/// other.
+#[derive(Clone)]
+pub struct Pipeline {
+    connection: Connection,
+    requests: Vec<Request>,
+}
+
+impl Pipeline {
+    pub(crate) fn new(connection: Connection) -> Self {
+        Self { connection, requests: Vec::new() }
+    }
+
+    /// Appends a command.
+    pub fn command(&mut self, command: Cmd) -> &mut Self {
+        self.requests.push(Request::Command(command));
+        self
+    }
+
+    /// Appends a call of a script.
+    pub fn call(&mut self, call: Call) -> &mut Self {
+        self.requests.push(Request::Call(call));
+        self
+    }
+
+    /// How many commands and calls it holds.
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// Sends all and returns their results, in the order in which they were added. One deadline holds for all: that
+    /// of the connection. It may be sent again.
+    ///
+    /// # Errors
+    /// Each result has its own [`Error`], of every class. When the connection breaks or the deadline passes, that
+    /// is the result of every command of that server that was not answered in full before: any of them may have
+    /// been executed.
+    ///
+    /// # Cancel safety
+    /// As [`Connection::command`].
+    pub async fn send(&self) -> Vec<Result<Value, Error>> {
+        self.connection.send_all(&self.requests).await
+    }
+}
+
+impl fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipeline").field("len", &self.len()).finish_non_exhaustive()
+    }
+}

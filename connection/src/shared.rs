@@ -1,0 +1,277 @@
+//! The connection to one server that many callers share, and that makes itself anew when it breaks.
+//!
+//! Invariants:
+//! - At most one attempt to connect runs at a time; all callers that need it wait for the same one, each no longer
+//!   than its own deadline. No lock is held while waiting.
+//! - After a failure the next attempt waits for its pause. A connection that never answered counts as a failure.
+//! - A server that owes an answer and says nothing for the whole response timeout is left: the link may be dead
+//!   without saying so. A caller that was in a hurry says nothing about the link. Calls that are in flight on a link
+//!   that is left keep it until their own deadline.
+//! - A call that the server refused because it does not know the script did not execute, and is sent again after
+//!   the script; nothing else is sent twice.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared as SharedFuture};
+use redis::{Cmd, Pipeline, Value};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::link::{Connector, Link};
+use crate::request::Request;
+use crate::{Backoff, Call, Error, Script};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// A script flushed again between its load and its call is loaded again, this often in all.
+const LOADS_PER_CALL: usize = 3;
+
+type Attempt = SharedFuture<BoxFuture<'static, Result<Arc<Link>, Error>>>;
+
+/// How long a caller has, and what it was given in all.
+#[derive(Clone, Copy)]
+pub(crate) struct Deadline {
+    pub(crate) at: Instant,
+    pub(crate) allowed: Duration,
+}
+
+impl Deadline {
+    pub(crate) fn after(allowed: Duration) -> Self {
+        let now = Instant::now();
+        // A deadline that no clock can show is as good as none.
+        let at = now.checked_add(allowed).unwrap_or_else(|| now + Duration::from_secs(u64::from(u32::MAX)));
+        Self { at, allowed }
+    }
+}
+
+pub(crate) struct Shared {
+    connector: Connector,
+    state: Mutex<State>,
+}
+
+struct State {
+    backoff: Backoff,
+    slot: Slot,
+}
+
+enum Slot {
+    Empty,
+    Connecting(Attempt),
+    Ready(Arc<Link>),
+}
+
+impl Shared {
+    pub(crate) fn new(connector: Connector) -> Arc<Self> {
+        let state = State { backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE), slot: Slot::Empty };
+        Arc::new(Self { connector, state: Mutex::new(state) })
+    }
+
+    /// A live link, waited for until the deadline.
+    pub(crate) async fn link(self: &Arc<Self>, deadline: Deadline) -> Result<Arc<Link>, Error> {
+        let mut last = None;
+        loop {
+            let attempt = match self.ready_or_attempt() {
+                Ok(link) => return Ok(link),
+                Err(attempt) => attempt,
+            };
+            match timeout_at(deadline.at, attempt).await {
+                Ok(Ok(link)) => return Ok(link),
+                Ok(Err(error)) if error.is_transient() => last = Some(error),
+                Ok(Err(error)) => return Err(error),
+                Err(_) => return Err(last.unwrap_or_else(Error::connect_timed_out)),
+            }
+        }
+    }
+
+    /// Sends a command, whatever the admission says.
+    pub(crate) async fn send_unchecked(
+        &self,
+        link: &Arc<Link>,
+        command: &Cmd,
+        deadline: Deadline,
+    ) -> Result<Value, Error> {
+        let result = link.send_by(command, deadline.at, deadline.allowed).await;
+        self.note(link, result.as_ref().err());
+        result
+    }
+
+    /// Sends a command.
+    pub(crate) async fn send(
+        &self,
+        link: &Arc<Link>,
+        command: &Cmd,
+        deadline: Deadline,
+    ) -> Result<Value, Error> {
+        self.connector.admit(link)?;
+        self.send_unchecked(link, command, deadline).await
+    }
+
+    /// Sends a call, and its script before it when the server does not know it.
+    pub(crate) async fn call(
+        &self,
+        link: &Arc<Link>,
+        call: &Call,
+        deadline: Deadline,
+    ) -> Result<Value, Error> {
+        let mut loads = 0;
+        loop {
+            match self.send(link, call.command(), deadline).await {
+                Err(error) if is_unknown_script(&error) && loads < LOADS_PER_CALL => {
+                    loads += 1;
+                    tracing::debug!(script = call.script().name(), "loading script");
+                    self.send(link, &call.script().load(), deadline).await?;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Sends requests in one write, each behind an `ASKING` when `asking`; the results are in their order. Calls of
+    /// scripts that the server does not know are sent again behind their scripts.
+    pub(crate) async fn send_all(
+        &self,
+        link: &Arc<Link>,
+        requests: &[&Request],
+        asking: bool,
+        deadline: Deadline,
+    ) -> Vec<Result<Value, Error>> {
+        let mut results: Vec<Option<Result<Value, Error>>> = vec![None; requests.len()];
+        let mut open: Vec<usize> = (0..requests.len()).collect();
+        let mut unknown: Vec<&Script> = Vec::new();
+        for round in 0..=LOADS_PER_CALL {
+            let replies = match self.exchange(link, &unknown, requests, &open, asking, deadline).await {
+                Ok(replies) => replies,
+                Err(error) => {
+                    for index in open {
+                        results[index] = Some(Err(error.clone()));
+                    }
+                    break;
+                }
+            };
+            unknown.clear();
+            for (index, reply) in std::mem::take(&mut open).into_iter().zip(replies) {
+                match (&reply, requests[index].script()) {
+                    (Err(error), Some(script)) if is_unknown_script(error) && round < LOADS_PER_CALL => {
+                        if !unknown.iter().any(|known| known.sha() == script.sha()) {
+                            unknown.push(script);
+                        }
+                        open.push(index);
+                    }
+                    _ => results[index] = Some(reply),
+                }
+            }
+            if open.is_empty() {
+                break;
+            }
+        }
+        let missing = || Err(Error::Reply { expected: "one reply for each command" });
+        results.into_iter().map(|result| result.unwrap_or_else(missing)).collect()
+    }
+
+    /// One round trip: the scripts, then the open requests. The results are those of the requests.
+    async fn exchange(
+        &self,
+        link: &Arc<Link>,
+        scripts: &[&Script],
+        requests: &[&Request],
+        open: &[usize],
+        asking: bool,
+        deadline: Deadline,
+    ) -> Result<Vec<Result<Value, Error>>, Error> {
+        self.connector.admit(link)?;
+        let mut pipeline = Pipeline::with_capacity(scripts.len() + open.len());
+        for script in scripts {
+            tracing::debug!(script = script.name(), "loading script");
+            pipeline.add_command(script.load());
+        }
+        for &index in open {
+            if asking {
+                pipeline.cmd("ASKING");
+            }
+            pipeline.add_command(requests[index].command().clone());
+        }
+        let replies = link.send_all_by(&pipeline, deadline.at, deadline.allowed).await;
+        let mut replies =
+            replies.inspect_err(|error| self.note(link, Some(error)))?.into_iter().map(Error::checked);
+        let refused: Vec<_> = scripts
+            .iter()
+            .zip(replies.by_ref())
+            .filter_map(|(script, reply)| reply.err().map(|error| (script.sha(), error)))
+            .collect();
+        let answers = replies.skip(usize::from(asking)).step_by(1 + usize::from(asking));
+        let answers: Vec<_> = open
+            .iter()
+            .zip(answers)
+            .map(|(&index, answer)| {
+                // Why the script could not be loaded says more than that it is not there.
+                let why = |script: &Script| refused.iter().find(|(sha, _)| *sha == script.sha());
+                match (&answer, requests[index].script().and_then(why)) {
+                    (Err(error), Some((_, why))) if is_unknown_script(error) => Err(why.clone()),
+                    _ => answer,
+                }
+            })
+            .collect();
+        let mut errors = answers.iter().filter_map(|answer| answer.as_ref().err());
+        self.note(link, errors.find(|error| error.ends_connection()));
+        Ok(answers)
+    }
+
+    fn note(&self, link: &Arc<Link>, error: Option<&Error>) {
+        let silence = self.connector.settings.response_timeout;
+        match error {
+            Some(Error::TimedOut(_)) if !link.is_silent_for(silence) => {}
+            Some(error) if error.ends_connection() => self.retire(link),
+            _ => self.lock().backoff.reset(),
+        }
+    }
+
+    fn ready_or_attempt(self: &Arc<Self>) -> Result<Arc<Link>, Attempt> {
+        let mut state = self.lock();
+        if let Slot::Ready(link) = &state.slot {
+            if !link.is_closed() {
+                return Ok(link.clone());
+            }
+            state.slot = Slot::Empty;
+        }
+        if let Slot::Connecting(attempt) = &state.slot {
+            return Err(attempt.clone());
+        }
+        let attempt = Self::attempt(self.connector.clone(), state.backoff.pause(), Arc::downgrade(self));
+        // Taken back by the first reply: a server that accepts and hangs up is not called without a pause.
+        state.backoff.fail();
+        let attempt = attempt.boxed().shared();
+        state.slot = Slot::Connecting(attempt.clone());
+        Err(attempt)
+    }
+
+    async fn attempt(connector: Connector, pause: Duration, shared: Weak<Self>) -> Result<Arc<Link>, Error> {
+        if !pause.is_zero() {
+            sleep(pause).await;
+        }
+        let result = connector.connect().await.map(Arc::new);
+        if let Err(error) = &result {
+            let error = error as &dyn std::error::Error;
+            tracing::debug!(error, "cannot connect to redis");
+        }
+        if let Some(shared) = shared.upgrade() {
+            shared.lock().slot = result.as_ref().map_or(Slot::Empty, |link| Slot::Ready(link.clone()));
+        }
+        result
+    }
+
+    fn retire(&self, link: &Arc<Link>) {
+        let mut state = self.lock();
+        if matches!(&state.slot, Slot::Ready(current) if Arc::ptr_eq(current, link)) {
+            state.slot = Slot::Empty;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_unknown_script(error: &Error) -> bool {
+    error.code() == Some("NOSCRIPT")
+}

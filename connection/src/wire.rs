@@ -1,0 +1,80 @@
+//! A connection without a task behind it: commands out, replies in, when its owner asks. Logging in goes over it, and
+//! subscriptions live on it, because who does not read is not sent more than the sockets hold.
+
+use std::collections::VecDeque;
+use std::io;
+
+use bytes::{Buf, BytesMut};
+use redis::{Cmd, RedisError, Value};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::Error;
+use crate::frame;
+use crate::transport::Stream;
+
+/// Room for one read.
+const READ: usize = 16 * 1024;
+
+pub(crate) struct Wire {
+    stream: Stream,
+    read: BytesMut,
+    unsent: VecDeque<u8>,
+    flushed: bool,
+}
+
+impl Wire {
+    pub(crate) fn new(stream: Stream) -> Self {
+        Self { stream, read: BytesMut::new(), unsent: VecDeque::new(), flushed: true }
+    }
+
+    /// Appends commands to what the next read sends before it waits.
+    pub(crate) fn queue(&mut self, commands: &[Cmd]) {
+        for command in commands {
+            self.unsent.extend(command.get_packed_command());
+            self.flushed = false;
+        }
+    }
+
+    /// Sends what is queued, and returns the next value that comes in. Nothing is lost when it is dropped.
+    pub(crate) async fn next(&mut self) -> Result<Value, Error> {
+        self.flush().await.map_err(|error| Error::Lost(error.into()))?;
+        loop {
+            match frame::length(&self.read) {
+                Ok(Some(length)) => {
+                    let frame = self.read.split_to(length);
+                    return redis::parse_redis_value(&frame).map_err(Error::Lost);
+                }
+                Ok(None) => {}
+                Err(frame::Malformed) => return Err(lost(io::ErrorKind::InvalidData)),
+            }
+            self.read.reserve(READ);
+            match self.stream.read_buf(&mut self.read).await {
+                Ok(0) => return Err(lost(io::ErrorKind::UnexpectedEof)),
+                Ok(_) => {}
+                Err(error) => return Err(Error::Lost(error.into())),
+            }
+        }
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        while self.unsent.has_remaining() {
+            if self.stream.write_buf(&mut self.unsent).await? == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+        }
+        if !self.flushed {
+            self.stream.flush().await?;
+            self.flushed = true;
+        }
+        Ok(())
+    }
+
+    /// The stream, once every reply has been read.
+    pub(crate) fn into_stream(self) -> Result<Stream, Error> {
+        if self.read.is_empty() { Ok(self.stream) } else { Err(lost(io::ErrorKind::InvalidData)) }
+    }
+}
+
+fn lost(kind: io::ErrorKind) -> Error {
+    Error::Lost(RedisError::from(io::Error::from(kind)))
+}
