@@ -47,6 +47,25 @@ pub enum Error {
     /// The server answered a command with an error.
     #[error("the redis server refused a command")]
     Redis(#[from] redis::RedisError),
+    /// No port of 127.0.0.1 could be had.
+    #[error("no free port could be had, nothing was started")]
+    Port(#[source] io::Error),
+    /// A proxy could not listen on its port.
+    #[error("the proxy cannot listen")]
+    Proxy(#[source] io::Error),
+    /// A key or a certificate could not be made.
+    #[error("no certificate was made")]
+    Certificate(#[from] rcgen::Error),
+    /// Servers that belong together run, but are not in the state that was awaited.
+    #[error("{what} is not so after {after:?}, last seen: {seen}")]
+    Unsettled {
+        /// What was awaited.
+        what: &'static str,
+        /// How long it was waited for.
+        after: Duration,
+        /// What was there instead.
+        seen: String,
+    },
     /// A signal could not be sent to the server.
     #[error("cannot signal the redis server")]
     Signal(#[source] io::Error),

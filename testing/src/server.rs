@@ -1,12 +1,12 @@
 //! A private Redis server for one test or one example.
 //!
-//! The server listens on a unix socket (or a port of 127.0.0.1) in a folder of its own, keeps nothing on disk
+//! The server listens on a unix socket (or a port of 127.0.0.1, with TLS or without) and has a folder of its own, keeps nothing on disk
 //! unless it is told to, and is killed with its folder removed when its [`RedisServer`] is dropped or the
-//! process that holds it ends, SIGKILL included. `guard.rs` sees to that; `binary.rs` finds the binary.
+//! process that holds it ends, SIGKILL included. `guard.rs` sees to that; `builder.rs` has the settings,
+//! `binary.rs` finds the binary.
 
 use std::{
-    env, fs,
-    net::{Ipv4Addr, TcpListener},
+    fs,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
@@ -15,16 +15,16 @@ use std::{
 
 use rustix::process::{Pid, Signal};
 
-use crate::{Error, binary, guard::Guard};
+use crate::{
+    Builder, Error,
+    address::{Address, Login},
+    guard::Guard,
+    port::Port,
+};
 
 /// How long a server may take until it answers.
-const START: Duration = Duration::from_secs(20);
+pub(crate) const START: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(2);
-/// A unix socket's path has at most 107 bytes; the private folder and the socket's name need about 30 of them.
-const LONGEST_BASE: usize = 70;
-/// How often a port that somebody else took between our choice and the server's start is chosen again.
-const PORT_CHOICES: usize = 10;
-
 /// What a restart does to the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Data {
@@ -39,102 +39,11 @@ pub enum Data {
 /// All methods block for the few milliseconds that a local server takes.
 pub struct RedisServer {
     guard: Mutex<Guard>,
-    url: String,
-    append_only: bool,
-}
-
-/// Settings of a [`RedisServer`] that is to be started.
-#[derive(Debug, Clone, Default)]
-#[must_use]
-pub struct Builder {
-    tcp: bool,
-    password: Option<String>,
-    append_only: bool,
-    config: Vec<String>,
-}
-
-impl Builder {
-    /// Listens on a free port of 127.0.0.1 instead of a unix socket.
-    pub fn tcp(mut self) -> Self {
-        self.tcp = true;
-        self
-    }
-
-    /// Asks for this password; it is part of [`RedisServer::url`].
-    pub fn password(mut self, password: impl Into<String>) -> Self {
-        self.password = Some(password.into());
-        self
-    }
-
-    /// Writes an append-only file, so that a killed server comes back with every write that it answered.
-    pub fn append_only(mut self) -> Self {
-        self.append_only = true;
-        self
-    }
-
-    /// Sets one directive of `redis.conf`, such as `("maxmemory-policy", "allkeys-lru")`.
-    pub fn config(mut self, name: &str, value: &str) -> Self {
-        self.config.extend([format!("--{name}"), value.to_owned()]);
-        self
-    }
-
-    /// Starts the server and waits until it answers.
-    ///
-    /// # Errors
-    /// When no binary is at hand, or the server ends or does not answer in time; nothing is left behind then.
-    pub fn start(self) -> Result<RedisServer, Error> {
-        let binary = binary::find()?;
-        let mut choices = PORT_CHOICES;
-        loop {
-            let result = self.start_once(&binary);
-            choices -= 1;
-            match result {
-                Err(Error::Exited { log }) if self.tcp && choices > 0 && log.contains("already in use") => {}
-                result => return result,
-            }
-        }
-    }
-
-    fn start_once(&self, binary: &Path) -> Result<RedisServer, Error> {
-        let port = if self.tcp { free_port()? } else { 0 };
-        let mut guard = Guard::spawn(&base_dir(), &self.command_line(binary, port))?;
-        let url = self.url(guard.dir(), port);
-        guard.start()?;
-        let server = RedisServer { guard: Mutex::new(guard), url, append_only: self.append_only };
-        server.await_ready(&server.guard())?;
-        Ok(server)
-    }
-
-    fn command_line(&self, binary: &Path, port: u16) -> Vec<String> {
-        let mut line = vec![binary.to_string_lossy().into_owned()];
-        let mut set = |name: &str, value: &str| line.extend([format!("--{name}"), value.to_owned()]);
-        set("port", &port.to_string());
-        if self.tcp {
-            set("bind", "127.0.0.1");
-        } else {
-            // Relative to data/, where the guard runs the server.
-            set("unixsocket", "../redis.sock");
-            set("unixsocketperm", "700");
-        }
-        set("save", "");
-        set("appendonly", if self.append_only { "yes" } else { "no" });
-        set("loglevel", "warning");
-        if let Some(password) = &self.password {
-            set("requirepass", password);
-        }
-        line.extend_from_slice(&self.config);
-        line
-    }
-
-    fn url(&self, dir: &Path, port: u16) -> String {
-        let password = self.password.as_deref().map(percent_encoded);
-        match (self.tcp, password) {
-            (true, None) => format!("redis://127.0.0.1:{port}"),
-            (true, Some(password)) => format!("redis://:{password}@127.0.0.1:{port}"),
-            (false, None) => format!("redis+unix://{}/redis.sock", dir.display()),
-            (false, Some(password)) => format!("redis+unix://{}/redis.sock?pass={password}", dir.display()),
-        }
-    }
+    address: Address,
+    login: Option<Login>,
+    control: String,
+    durable: bool,
+    _ports: Vec<Port>,
 }
 
 impl RedisServer {
@@ -151,10 +60,42 @@ impl RedisServer {
         Builder::default()
     }
 
-    /// The address, with the password if there is one: `redis+unix:///…` or `redis://127.0.0.1:port`. It stays the
-    /// same over restarts.
+    /// A server whose process is on its way; gives it when it answers.
+    ///
+    /// `control` is where it is asked without TLS. All that a `durable` server has to keep is on its disk.
+    pub(crate) fn started(
+        guard: Guard,
+        address: Address,
+        control: &Address,
+        login: Option<Login>,
+        durable: bool,
+        ports: Vec<Port>,
+    ) -> Result<Self, Error> {
+        let control = control.url(login.as_ref());
+        let server = Self { guard: Mutex::new(guard), address, login, control, durable, _ports: ports };
+        server.await_ready(&server.guard())?;
+        Ok(server)
+    }
+
+    /// The address, with the password if there is one: `redis+unix:///…`, `redis://127.0.0.1:port` or
+    /// `rediss://127.0.0.1:port`. It stays the same over restarts.
     pub fn url(&self) -> String {
-        self.url.clone()
+        self.address.url(self.login.as_ref())
+    }
+
+    /// Where clients connect to.
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Who clients are unless they are told otherwise.
+    pub(crate) fn login(&self) -> Option<&Login> {
+        self.login.as_ref()
+    }
+
+    /// Where the server is asked without TLS, with all rights.
+    pub(crate) fn control(&self) -> &str {
+        &self.control
     }
 
     /// The server's process; `None` after [`kill`](Self::kill).
@@ -208,7 +149,7 @@ impl RedisServer {
     /// When the data cannot be kept or wiped, or the server does not come back in time.
     pub fn restart(&self, data: Data) -> Result<(), Error> {
         let mut guard = self.guard();
-        if data == Data::Keep && !self.append_only && !matches!(guard.server_state(), None | Some('Z')) {
+        if data == Data::Keep && !self.durable && !matches!(guard.server_state(), None | Some('Z')) {
             guard.signal(Signal::CONT)?;
             redis::cmd("SAVE").query::<()>(&mut self.connection(START)?)?;
         }
@@ -216,26 +157,21 @@ impl RedisServer {
         if data == Data::Wipe {
             empty(&guard.dir().join("data"))?;
         }
-        let deadline = Instant::now() + START;
-        loop {
-            guard.start()?;
-            match self.await_ready(&guard) {
-                // Somebody's outgoing connection may have our port for a moment.
-                Err(Error::Exited { log }) if log.contains("already in use") && Instant::now() < deadline => {
-                    guard.kill()?;
-                    thread::sleep(POLL);
-                }
-                result => return result,
-            }
-        }
+        guard.start()?;
+        self.await_ready(&guard)
+    }
+
+    /// Whether the server's process runs and is not paused.
+    pub(crate) fn is_running(&self) -> bool {
+        !matches!(self.guard().server_state(), None | Some('T' | 'Z'))
     }
 
     fn guard(&self) -> MutexGuard<'_, Guard> {
         self.guard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn connection(&self, timeout: Duration) -> Result<redis::Connection, redis::RedisError> {
-        let connection = redis::Client::open(self.url.as_str())?.get_connection_with_timeout(timeout)?;
+    pub(crate) fn connection(&self, timeout: Duration) -> Result<redis::Connection, redis::RedisError> {
+        let connection = redis::Client::open(self.control())?.get_connection_with_timeout(timeout)?;
         connection.set_read_timeout(Some(timeout))?;
         connection.set_write_timeout(Some(timeout))?;
         Ok(connection)
@@ -268,18 +204,6 @@ impl RedisServer {
     }
 }
 
-fn base_dir() -> PathBuf {
-    let dir = env::temp_dir();
-    if dir.is_absolute() && dir.as_os_str().len() <= LONGEST_BASE { dir } else { PathBuf::from("/tmp") }
-}
-
-fn free_port() -> Result<u16, Error> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .and_then(|listener| listener.local_addr())
-        .map(|address| address.port())
-        .map_err(|source| Error::Guard { doing: "choose a free port", source })
-}
-
 fn empty(dir: &Path) -> Result<(), Error> {
     let at = |source| Error::Path { path: dir.to_owned(), source };
     for entry in fs::read_dir(dir).map_err(at)? {
@@ -295,15 +219,4 @@ fn log_tail(dir: &Path) -> String {
     let log = String::from_utf8_lossy(&log);
     let lines: Vec<_> = log.lines().rev().take(4).collect();
     lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
-}
-
-fn percent_encoded(text: &str) -> String {
-    text.bytes()
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                char::from(byte).to_string()
-            }
-            _ => format!("%{byte:02X}"),
-        })
-        .collect()
 }

@@ -1,0 +1,135 @@
+//! Brings the nodes of a cluster together, without the help of `redis-cli`.
+
+use std::time::Duration;
+
+use redis::cmd;
+
+use super::{Cluster, MASTERS, Node, SETTLED, SLOTS, ranges};
+use crate::{
+    Error, RedisServer,
+    settle::{ask, settled},
+};
+
+/// A node that was not heard of for so long is taken for failed by the others.
+const NODE_TIMEOUT: Duration = Duration::from_millis(1_500);
+
+/// Settings of a [`Cluster`] that is to be started.
+#[derive(Debug, Clone, Default)]
+#[must_use]
+pub struct Builder {
+    replicas: usize,
+    password: Option<String>,
+    config: Vec<(String, String)>,
+}
+
+impl Builder {
+    /// Gives each master so many replicas.
+    pub fn replicas(mut self, replicas: usize) -> Self {
+        self.replicas = replicas;
+        self
+    }
+
+    /// Asks for this password on every node; it is part of [`Cluster::url`].
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// Sets one directive of `redis.conf` on every node.
+    pub fn config(mut self, name: &str, value: &str) -> Self {
+        self.config.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Starts the nodes, and waits until every one of them says that the cluster is fine and knows all others.
+    /// That takes two seconds at least: a master never says so sooner.
+    ///
+    /// # Errors
+    /// When a node cannot be started, or they do not come together in time; nothing is left behind then.
+    ///
+    /// # Cancel safety
+    /// Nothing is left of a start that is dropped.
+    pub async fn start(self) -> Result<Cluster, Error> {
+        let size = MASTERS * (1 + self.replicas);
+        let nodes: Vec<_> = (0..size).map(|_| self.node()).collect::<Result<_, _>>()?;
+        for (number, node) in nodes.iter().enumerate() {
+            node.server.query::<()>(cmd("CLUSTER").arg("SET-CONFIG-EPOCH").arg(number + 1))?;
+            if number < MASTERS {
+                let (first, last) = share(number);
+                node.server.query::<()>(cmd("CLUSTER").arg("ADDSLOTSRANGE").arg(first).arg(last))?;
+            }
+        }
+        for (number, node) in nodes.iter().enumerate() {
+            for other in &nodes[..number] {
+                let mut meet = cmd("CLUSTER");
+                meet.arg("MEET").arg("127.0.0.1").arg(other.port).arg(other.bus);
+                node.server.query::<()>(&meet)?;
+            }
+        }
+        for (number, replica) in nodes.iter().enumerate().skip(MASTERS) {
+            let master = &nodes[(number - MASTERS) / self.replicas];
+            settled(SETTLED, "a replica that knows its master", async || {
+                ask::<()>(replica.server.control(), cmd("CLUSTER").arg("REPLICATE").arg(&master.id)).await
+            })
+            .await?;
+        }
+        let login = nodes.first().and_then(|node| node.server.login().cloned());
+        let cluster = Cluster { nodes, login };
+        cluster.await_state("ok").await?;
+        settled(SETTLED, "nodes that know each other", async || {
+            for node in &cluster.nodes {
+                self.knows_all(&cluster, node).await?;
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(cluster)
+    }
+
+    fn node(&self) -> Result<Node, Error> {
+        let mut builder = RedisServer::builder()
+            .cluster()
+            .config("cluster-node-timeout", &NODE_TIMEOUT.as_millis().to_string())
+            .config("cluster-announce-ip", "127.0.0.1")
+            // Whatever it has missed, a replica may take over, and it stays with its master.
+            .config("cluster-replica-validity-factor", "0")
+            .config("cluster-allow-replica-migration", "no")
+            .config("repl-diskless-sync-delay", "0")
+            .config("repl-ping-replica-period", "1");
+        if let Some(password) = &self.password {
+            builder = builder.password(password).config("masterauth", password);
+        }
+        for (name, value) in &self.config {
+            builder = builder.config(name, value);
+        }
+        let server = builder.start()?;
+        // The line is: id, ip:port@bus, flags, …
+        let line: String = server.query(cmd("CLUSTER").arg("NODES"))?;
+        let mut words = line.split_ascii_whitespace();
+        let id = words.next().unwrap_or_default().to_owned();
+        let bus = words.next().and_then(|address| address.split(['@', ',']).nth(1)?.parse().ok());
+        let Some(bus) = bus else {
+            return Err(Error::Unsettled { what: "a node's own line", after: Duration::ZERO, seen: line });
+        };
+        Ok(Node { port: server.address().port().unwrap_or_default(), bus, id, server })
+    }
+
+    /// Whether a node knows who owns every slot, with all replicas, and is in step with its master if it has one.
+    async fn knows_all(&self, cluster: &Cluster, node: &Node) -> Result<(), String> {
+        let ranges = ranges(&node.server).await?;
+        let slots: usize = ranges.iter().map(|range| usize::from(range.last - range.first) + 1).sum();
+        let nodes: usize = ranges.iter().map(|range| 1 + range.replicas.len()).sum();
+        if slots != usize::from(SLOTS) || nodes != cluster.size() || ranges.len() != MASTERS {
+            return Err(format!("a node knows {slots} slots and {nodes} nodes in {} ranges", ranges.len()));
+        }
+        let replication: String = ask(node.server.control(), cmd("INFO").arg("replication")).await?;
+        let is_fine = |line: &str| line == "role:master" || line == "master_link_status:up";
+        if replication.lines().any(is_fine) { Ok(()) } else { Err(replication) }
+    }
+}
+
+/// The slots that a master begins with.
+fn share(number: usize) -> (usize, usize) {
+    let first = |number| number * usize::from(SLOTS) / MASTERS;
+    (first(number), first(number + 1) - 1)
+}

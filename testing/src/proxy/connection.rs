@@ -1,0 +1,99 @@
+//! One connection through a proxy: both directions, until one of them ends or is cut.
+
+use std::{io, sync::Arc};
+
+use tokio::net::TcpStream;
+
+use super::{
+    socket::Socket,
+    switches::{Direction, End, Flow, Id, Order, Switches},
+};
+use crate::address::Address;
+
+/// Brings the bytes of `client` to the server and back, as the switches order.
+pub(super) async fn run(open: Open, client: TcpStream) {
+    let Ok(client) = Socket::tcp(client) else { return };
+    let Ok(server) = Socket::connect(&open.upstream).await else {
+        client.close(End::Reset).await;
+        return;
+    };
+    // Either side's end is that of the connection, as Redis itself has it.
+    let end = tokio::select! {
+        end = open.pump(&client, &server, Direction::ToServer) => end,
+        end = open.pump(&server, &client, Direction::ToClient) => end,
+    };
+    tokio::join!(client.close(end), server.close(end));
+}
+
+/// A connection that counts as open while this exists.
+pub(super) struct Open {
+    switches: Arc<Switches>,
+    id: Id,
+    upstream: Address,
+}
+
+impl Open {
+    /// Counts a connection that was accepted just now.
+    pub(super) fn new(switches: Arc<Switches>) -> Self {
+        let (id, upstream) = switches.accepted();
+        Self { switches, id, upstream }
+    }
+
+    async fn pump(&self, from: &Socket, to: &Socket, direction: Direction) -> End {
+        self.try_pump(from, to, direction).await.unwrap_or(End::Reset)
+    }
+
+    /// Brings bytes one way until the sender finishes or the switches cut. An error is a reset of either side.
+    async fn try_pump(&self, from: &Socket, to: &Socket, direction: Direction) -> io::Result<End> {
+        let mut changes = self.switches.changes();
+        let mut buffer = vec![0; 16 * 1024];
+        let mut held = 0..0;
+        let mut has_lost = false;
+        loop {
+            changes.mark_unchanged();
+            match self.switches.order(self.id, direction) {
+                Order::End(end) => return Ok(end),
+                Order::Flow(Flow::Hold) => {
+                    // The switches outlive the connection.
+                    let _ = changes.changed().await;
+                    continue;
+                }
+                Order::Flow(Flow::Lose) => {
+                    has_lost |= !held.is_empty();
+                    self.switches.lost(held.len());
+                    held = 0..0;
+                }
+                Order::Flow(Flow::Pass) if has_lost => return Ok(End::Reset),
+                Order::Flow(Flow::Pass) => {}
+            }
+            tokio::select! {
+                biased;
+                _ = changes.changed() => continue,
+                ready = from.readable(), if held.is_empty() => ready?,
+                ready = to.writable(), if !held.is_empty() => ready?,
+            }
+            let moved = if held.is_empty() {
+                let read = from.try_read(&mut buffer).inspect(|&read| held = 0..read);
+                if let Ok(0) = read {
+                    return Ok(End::Finish);
+                }
+                read
+            } else {
+                self.switches.pass(self.id, direction, |most| {
+                    let bytes = &buffer[held.clone()];
+                    to.try_write(&bytes[..most.min(bytes.len())]).inspect(|written| held.start += written)
+                })
+            };
+            match moved {
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.switches.ended(self.id);
+    }
+}

@@ -1,0 +1,112 @@
+//! One end of a connection through a proxy: TCP, or a unix socket.
+
+use std::{
+    fs, io,
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
+
+use tokio::{
+    net::{TcpStream, UnixStream},
+    time::Instant,
+};
+
+use super::switches::End;
+use crate::address::Address;
+
+/// A peer that does not take its bytes holds a connection's end up for this long at the most.
+const DELIVERY: Duration = Duration::from_millis(500);
+const POLL: Duration = Duration::from_micros(200);
+
+pub(super) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    pub(super) async fn connect(address: &Address) -> io::Result<Self> {
+        match address {
+            Address::Unix(path) => Ok(Self::Unix(UnixStream::connect(path).await?)),
+            Address::Tcp(port) | Address::Tls(port) => {
+                Self::tcp(TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).await?)
+            }
+        }
+    }
+
+    pub(super) fn tcp(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        Ok(Self::Tcp(stream))
+    }
+
+    pub(super) async fn readable(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.readable().await,
+            Self::Unix(stream) => stream.readable().await,
+        }
+    }
+
+    pub(super) async fn writable(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.writable().await,
+            Self::Unix(stream) => stream.writable().await,
+        }
+    }
+
+    pub(super) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.try_read(buffer),
+            Self::Unix(stream) => stream.try_read(buffer),
+        }
+    }
+
+    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.try_write(bytes),
+            Self::Unix(stream) => stream.try_write(bytes),
+        }
+    }
+
+    /// Closes the connection, after its peer's machine has got every byte that was written.
+    pub(super) async fn close(self, end: End) {
+        if let Self::Tcp(stream) = &self {
+            // A reset takes back what was not delivered; so does a close with bytes unread.
+            await_delivery(stream).await;
+            if end == End::Reset {
+                // When this fails, the peer is gone.
+                let _ = stream.set_zero_linger();
+                return;
+            }
+        }
+        // Bytes left unread would make a reset of the close.
+        let mut unread = [0; 4096];
+        while self.try_read(&mut unread).is_ok_and(|read| read > 0) {}
+    }
+}
+
+async fn await_delivery(stream: &TcpStream) {
+    let (Ok(local), Ok(peer)) = (stream.local_addr(), stream.peer_addr()) else { return };
+    let deadline = Instant::now() + DELIVERY;
+    while undelivered(local, peer) && Instant::now() < deadline {
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// Whether the kernel still holds bytes for the peer.
+fn undelivered(local: SocketAddr, peer: SocketAddr) -> bool {
+    let (Some(local), Some(peer)) = (in_hex(local), in_hex(peer)) else { return false };
+    // After a heading, a line is: number, local address, remote address, state, tx_queue:rx_queue, …
+    let table = fs::read_to_string("/proc/net/tcp").unwrap_or_default();
+    table.lines().map(|line| line.split_ascii_whitespace().skip(1)).any(|mut words| {
+        words.next() == Some(&local)
+            && words.next() == Some(&peer)
+            && words.nth(1).is_some_and(|queues| !queues.starts_with("00000000:"))
+    })
+}
+
+/// An address as the kernel's table has it.
+fn in_hex(address: SocketAddr) -> Option<String> {
+    match address {
+        SocketAddr::V4(v4) => Some(format!("{:08X}:{:04X}", u32::from_ne_bytes(v4.ip().octets()), v4.port())),
+        SocketAddr::V6(_) => None,
+    }
+}

@@ -1,0 +1,346 @@
+//! A master, a replica and three sentinels on 127.0.0.1 that make the replica the master when the master is gone.
+//!
+//! The sentinels are told (`SENTINEL DEBUG`) to look and to talk more often than they do in production, so that a
+//! fail-over takes one or two seconds. They do what they always do.
+
+use std::{collections::HashMap, time::Duration};
+
+use redis::{Cmd, cmd};
+
+use crate::{
+    Error, RedisServer,
+    address::{Login, url_of_many},
+    inspect::set_user,
+    settle::{ask, settled},
+};
+
+/// The name by which the sentinels know the master.
+pub const SERVICE: &str = "mymaster";
+
+const SENTINELS: u32 = 3;
+/// One that finds the master down asks the others for their votes; it still needs two of three.
+const QUORUM: usize = 1;
+/// A master that has not answered for so long is down, says the first sentinel; the next ones wait as much longer each.
+/// If they all found it down at the same moment, each would vote for itself, and again.
+const DOWN_AFTER: Duration = Duration::from_secs(1);
+/// An election without a winner is held again after twice this time.
+const FAILOVER_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long the servers may take to be in the state that was awaited.
+const SETTLED: Duration = Duration::from_secs(60);
+
+/// Two servers that are watched by three sentinels; all of them killed and removed when dropped.
+pub struct Sentinels {
+    servers: [RedisServer; 2],
+    watchers: Vec<RedisServer>,
+    login: Option<Login>,
+}
+
+impl Sentinels {
+    /// Starts them, and waits until a fail-over is possible.
+    ///
+    /// # Errors
+    /// When a server cannot be started, or they do not come together in time; nothing is left behind then.
+    ///
+    /// # Cancel safety
+    /// Nothing is left of a start that is dropped.
+    pub async fn start() -> Result<Self, Error> {
+        Self::start_with(None).await
+    }
+
+    /// As [`start`](Self::start), and both servers ask for this password; the sentinels ask for none.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    ///
+    /// # Cancel safety
+    /// As [`start`](Self::start).
+    pub async fn with_password(password: &str) -> Result<Self, Error> {
+        Self::start_with(Some(password)).await
+    }
+
+    async fn start_with(password: Option<&str>) -> Result<Self, Error> {
+        let server = || {
+            let builder = RedisServer::builder()
+                .tcp()
+                .config("repl-diskless-sync-delay", "0")
+                .config("repl-ping-replica-period", "1");
+            match password {
+                Some(password) => builder.password(password).config("masterauth", password),
+                None => builder,
+            }
+        };
+        let master = server().start()?;
+        let port = port_of(&master).to_string();
+        let replica = server().directive("replicaof", &["127.0.0.1", &port]).start()?;
+        let watchers: Vec<_> = (1..=SENTINELS)
+            .map(|rank| RedisServer::builder().sentinel(watch(&port, DOWN_AFTER * rank, password)).start())
+            .collect::<Result<_, _>>()?;
+        let login = master.login().cloned();
+        let this = Self { servers: [master, replica], watchers, login };
+        for sentinel in &this.watchers {
+            sentinel.query::<()>(&impatience())?;
+        }
+        this.await_replica().await?;
+        Ok(this)
+    }
+
+    /// The address of the service: `redis+sentinel://127.0.0.1:a,127.0.0.1:b,127.0.0.1:c/mymaster`, with the password
+    /// of the servers if there is one.
+    pub fn url(&self) -> String {
+        self.url_of(self.login.as_ref())
+    }
+
+    /// Makes a user on both servers, as [`RedisServer::acl_user`] does, and gives the address by which it connects to
+    /// the service.
+    ///
+    /// # Errors
+    /// When a server does not answer or does not know a right.
+    pub fn acl_user(&self, name: &str, password: &str, rights: &[&str]) -> Result<String, Error> {
+        let login = Login { user: name.to_owned(), password: password.to_owned() };
+        for server in &self.servers {
+            server.query::<()>(&set_user(&login, rights))?;
+        }
+        Ok(self.url_of(Some(&login)))
+    }
+
+    /// The three sentinels, in the order of the address.
+    pub fn sentinels(&self) -> &[RedisServer] {
+        &self.watchers
+    }
+
+    /// The server that the sentinels now call the master.
+    ///
+    /// # Errors
+    /// When they do not all name the same one, those aside that do not run.
+    ///
+    /// # Cancel safety
+    /// Only asks.
+    pub async fn master(&self) -> Result<&RedisServer, Error> {
+        let master = settled(Duration::from_secs(1), "the sentinels' agreement on a master", async || {
+            self.named_master().await
+        });
+        Ok(&self.servers[master.await?])
+    }
+
+    /// The server that the sentinels do not call the master; it need not run.
+    ///
+    /// # Errors
+    /// As [`master`](Self::master).
+    ///
+    /// # Cancel safety
+    /// Only asks.
+    pub async fn replica(&self) -> Result<&RedisServer, Error> {
+        let port = port_of(self.master().await?);
+        Ok(if port_of(&self.servers[0]) == port { &self.servers[1] } else { &self.servers[0] })
+    }
+
+    /// Orders a fail-over (`SENTINEL FAILOVER`). Returns the new master as soon as all sentinels name it and it takes
+    /// writes. The old one stays up: it takes writes too, until the sentinels make it a replica and it loses them.
+    ///
+    /// # Errors
+    /// When the replica is not ready, or the fail-over does not happen in time.
+    ///
+    /// # Cancel safety
+    /// When dropped, the fail-over may still happen.
+    pub async fn fail_over(&self) -> Result<&RedisServer, Error> {
+        let old = self.settled_master(None).await?;
+        let mut order = cmd("SENTINEL");
+        order.arg("FAILOVER").arg(SERVICE);
+        self.watchers[0].query::<()>(&order)?;
+        Ok(&self.servers[self.settled_master(Some(old)).await?])
+    }
+
+    /// Keeps the replica from getting anything that is written from now on: its master does not let it in. When the
+    /// master is killed then, a master comes that lacks those writes: the history forks.
+    ///
+    /// # Errors
+    /// As [`master`](Self::master), or when a server does not answer.
+    ///
+    /// # Cancel safety
+    /// Dropped or not, [`let_replica_follow`](Self::let_replica_follow) undoes it.
+    pub async fn hold_replica_back(&self) -> Result<&RedisServer, Error> {
+        let (master, replica) = (self.master().await?, self.replica().await?);
+        log_in_as(replica, "nobody", "nothing")?;
+        master.query::<()>(cmd("CLIENT").arg("KILL").arg("TYPE").arg("replica"))?;
+        Ok(replica)
+    }
+
+    /// Lets both servers follow each other again, whichever is the master.
+    ///
+    /// # Errors
+    /// When a server that runs does not answer.
+    pub fn let_replica_follow(&self) -> Result<(), Error> {
+        let password = self.login.as_ref().map_or("", |login| &login.password);
+        let mut running = self.servers.iter().filter(|server| server.is_running());
+        running.try_for_each(|server| log_in_as(server, "", password))
+    }
+
+    /// Kills the master, and returns at once. [`await_new_master`](Self::await_new_master) has what comes then,
+    /// [`RedisServer::restart`] brings the old one back, as a master that nobody has told yet.
+    ///
+    /// # Errors
+    /// As [`master`](Self::master), or when it cannot be killed.
+    ///
+    /// # Cancel safety
+    /// When dropped, the master may be killed or not.
+    pub async fn kill_master(&self) -> Result<&RedisServer, Error> {
+        let old = self.master().await?;
+        old.kill()?;
+        Ok(old)
+    }
+
+    /// Waits until all sentinels name another master than `old`, and it takes writes.
+    ///
+    /// # Errors
+    /// When that does not happen in time.
+    ///
+    /// # Cancel safety
+    /// Only asks.
+    pub async fn await_new_master(&self, old: &RedisServer) -> Result<&RedisServer, Error> {
+        let old = self.servers.iter().position(|server| port_of(server) == port_of(old));
+        Ok(&self.servers[self.settled_master(old).await?])
+    }
+
+    /// Waits until the other server is a replica that has all that the master has, and all sentinels know it: a
+    /// fail-over is possible.
+    ///
+    /// # Errors
+    /// When that does not happen in time.
+    ///
+    /// # Cancel safety
+    /// Only asks.
+    pub async fn await_replica(&self) -> Result<(), Error> {
+        let what = "a replica in step that all sentinels know";
+        settled(SETTLED, what, async || {
+            let master = self.named_master().await?;
+            let replica = &self.servers[1 - master];
+            let role: redis::Value = ask(replica.control(), &cmd("ROLE")).await?;
+            let expected = port_of(&self.servers[master]);
+            if !is_replica_of(&role, expected) {
+                return Err(format!("the replica's role is {role:?}"));
+            }
+            for sentinel in &self.watchers {
+                self.knows_all(sentinel, master).await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    fn url_of(&self, login: Option<&Login>) -> String {
+        let url = url_of_many("redis+sentinel", login, self.watchers.iter().map(port_of));
+        format!("{url}/{SERVICE}")
+    }
+
+    /// Which server is named by all sentinels that run, other than `old`, and takes writes.
+    async fn settled_master(&self, old: Option<usize>) -> Result<usize, Error> {
+        settled(SETTLED, "a master that all sentinels name", async || {
+            let named = self.named_master().await?;
+            let role: redis::Value = ask(self.servers[named].control(), &cmd("ROLE")).await?;
+            match &role {
+                redis::Value::Array(words) if is(words.first(), "master") && Some(named) != old => Ok(named),
+                _ => Err(format!("they name the server {named} of {old:?}, whose role is {role:?}")),
+            }
+        })
+        .await
+    }
+
+    /// Which server is named by all sentinels that run.
+    async fn named_master(&self) -> Result<usize, String> {
+        let mut question = cmd("SENTINEL");
+        question.arg("GET-MASTER-ADDR-BY-NAME").arg(SERVICE);
+        let mut named = Vec::new();
+        for sentinel in self.watchers.iter().filter(|sentinel| sentinel.is_running()) {
+            let (_, port): (String, u16) = ask(sentinel.control(), &question).await?;
+            named.push(port);
+        }
+        let first = self.servers.iter().position(|server| Some(&port_of(server)) == named.first());
+        match first {
+            Some(first) if named.iter().all(|port| Some(port) == named.first()) => Ok(first),
+            _ => Err(format!("the sentinels name {named:?}")),
+        }
+    }
+
+    /// Whether this sentinel knows the other ones, and a replica that it may promote.
+    async fn knows_all(&self, sentinel: &RedisServer, master: usize) -> Result<(), String> {
+        if !sentinel.is_running() {
+            return Ok(());
+        }
+        let mut question = cmd("SENTINEL");
+        question.arg("MASTER").arg(SERVICE);
+        let seen: HashMap<String, String> = ask(sentinel.control(), &question).await?;
+        let mut question = cmd("SENTINEL");
+        question.arg("REPLICAS").arg(SERVICE);
+        let replicas: Vec<HashMap<String, String>> = ask(sentinel.control(), &question).await?;
+        let port = port_of(&self.servers[1 - master]).to_string();
+        let others = (SENTINELS - 1).to_string();
+        let ready = seen.get("num-other-sentinels") == Some(&others)
+            && seen.get("flags").is_some_and(|flags| flags == "master")
+            && replicas.iter().any(|replica| {
+                replica.get("port") == Some(&port)
+                    && replica.get("flags").is_some_and(|flags| flags == "slave")
+                    && replica.get("master-link-status").is_some_and(|status| status == "ok")
+            });
+        if ready { Ok(()) } else { Err(format!("a sentinel sees {seen:?} with {replicas:?}")) }
+    }
+}
+
+/// The lines of a sentinel's configuration.
+fn watch(port: &str, down_after: Duration, password: Option<&str>) -> String {
+    let lines = format!(
+        "sentinel monitor {SERVICE} 127.0.0.1 {port} {QUORUM}\n\
+         sentinel down-after-milliseconds {SERVICE} {}\n\
+         sentinel failover-timeout {SERVICE} {}\n",
+        down_after.as_millis(),
+        FAILOVER_TIMEOUT.as_millis(),
+    );
+    match password {
+        Some(password) => format!("{lines}sentinel auth-pass {SERVICE} \"{password}\"\n"),
+        None => lines,
+    }
+}
+
+/// Makes a sentinel look, and tell the others, more often; and keeps a busy machine from looking like a broken clock.
+fn impatience() -> Cmd {
+    let mut command = cmd("SENTINEL");
+    command.arg("DEBUG");
+    for (name, ms) in [
+        ("info-period", 200),
+        // A replica that was not heard of for five times this is not promoted; the sentinels ask it once a second.
+        ("ping-period", 500),
+        ("ask-period", 100),
+        ("publish-period", 200),
+        ("tilt-trigger", 20_000),
+        ("tilt-period", 1_000),
+    ] {
+        command.arg(name).arg(ms);
+    }
+    command
+}
+
+/// Who a replica says it is when it comes to its master.
+fn log_in_as(replica: &RedisServer, user: &str, password: &str) -> Result<(), Error> {
+    let mut command = cmd("CONFIG");
+    command.arg("SET").arg("masteruser").arg(user).arg("masterauth").arg(password);
+    replica.query(&command)
+}
+
+fn port_of(server: &RedisServer) -> u16 {
+    server.address().port().unwrap_or_default()
+}
+
+/// Whether a `ROLE` is that of a connected replica of the master on this port.
+fn is_replica_of(role: &redis::Value, port: u16) -> bool {
+    match role {
+        redis::Value::Array(words) => {
+            is(words.first(), "slave")
+                && words.get(2) == Some(&redis::Value::Int(port.into()))
+                && is(words.get(3), "connected")
+        }
+        _ => false,
+    }
+}
+
+fn is(value: Option<&redis::Value>, word: &str) -> bool {
+    matches!(value, Some(redis::Value::BulkString(bytes)) if bytes == word.as_bytes())
+}

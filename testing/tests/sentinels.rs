@@ -1,0 +1,137 @@
+//! Sentinels, their master and their replica come together, fail over, and leave nothing behind.
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use redis::cmd;
+use tenure_testing::{Data, RedisServer, Sentinels, eventually, sentinels::SERVICE};
+
+const SOON: Duration = Duration::from_secs(60);
+
+fn set(server: &RedisServer, value: &str) -> Result<(), tenure_testing::Error> {
+    server.query(cmd("SET").arg("key").arg(value))
+}
+
+fn get(server: &RedisServer) -> Option<String> {
+    server.query(cmd("GET").arg("key")).unwrap()
+}
+
+fn port(server: &RedisServer) -> u16 {
+    server.url().rsplit(':').next().unwrap().parse().unwrap()
+}
+
+/// The port that a sentinel of the address names.
+async fn named(url: &str) -> u16 {
+    let (hosts, service) = url.split_once("redis+sentinel://").unwrap().1.split_once('/').unwrap();
+    assert_eq!((hosts.split(',').count(), service), (3, SERVICE));
+    let hosts = hosts.rsplit('@').next().unwrap();
+    let mut ports = Vec::new();
+    for host in hosts.split(',') {
+        let client = redis::Client::open(format!("redis://{host}")).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        let mut question = cmd("SENTINEL");
+        question.arg("GET-MASTER-ADDR-BY-NAME").arg(service);
+        let (host, port): (String, u16) = question.query_async(&mut connection).await.unwrap();
+        assert_eq!(host, "127.0.0.1");
+        ports.push(port);
+    }
+    assert!(ports.iter().all(|port| *port == ports[0]), "{ports:?}");
+    ports[0]
+}
+
+#[tokio::test]
+async fn a_fail_over_on_order_makes_the_replica_the_master_and_the_master_a_replica() {
+    let sentinels = Sentinels::start().await.unwrap();
+    let old = sentinels.master().await.unwrap();
+    assert_eq!(named(&sentinels.url()).await, port(old));
+    set(old, "one").unwrap();
+    let replica = sentinels.replica().await.unwrap();
+    eventually(SOON, "the write to be replicated", async || get(replica).as_deref() == Some("one")).await;
+    assert!(set(replica, "refused").unwrap_err().to_string().contains("refused a command"));
+    let new = sentinels.fail_over().await.unwrap();
+    assert_eq!((port(new), named(&sentinels.url()).await), (port(replica), port(replica)));
+    set(new, "two").unwrap();
+    sentinels.await_replica().await.unwrap();
+    assert!(set(old, "refused").is_err());
+    eventually(SOON, "the old master to follow", async || get(old).as_deref() == Some("two")).await;
+    // And back again.
+    assert_eq!(port(sentinels.fail_over().await.unwrap()), port(old));
+}
+
+#[tokio::test]
+async fn a_killed_master_is_replaced_and_comes_back_as_a_replica() {
+    let sentinels = Sentinels::with_password("secret").await.unwrap();
+    assert!(sentinels.url().starts_with("redis+sentinel://:secret@127.0.0.1:"), "{}", sentinels.url());
+    let old = sentinels.kill_master().await.unwrap();
+    let new = sentinels.await_new_master(old).await.unwrap();
+    assert_ne!(port(new), port(old));
+    set(new, "kept").unwrap();
+    old.restart(Data::Wipe).unwrap();
+    sentinels.await_replica().await.unwrap();
+    eventually(SOON, "the old master to follow", async || get(old).as_deref() == Some("kept")).await;
+}
+
+#[tokio::test]
+async fn a_replica_that_was_behind_makes_a_fork_when_it_takes_over() {
+    let sentinels = Sentinels::start().await.unwrap();
+    let (master, replica) = (sentinels.master().await.unwrap(), sentinels.replica().await.unwrap());
+    set(master, "old").unwrap();
+    eventually(SOON, "the write to be replicated", async || get(replica).as_deref() == Some("old")).await;
+    sentinels.hold_replica_back().await.unwrap();
+    set(master, "new").unwrap();
+    sentinels.kill_master().await.unwrap();
+    let promoted = sentinels.await_new_master(master).await.unwrap();
+    assert_eq!((port(promoted), get(promoted).as_deref()), (port(replica), Some("old")));
+}
+
+#[tokio::test]
+async fn a_replica_is_in_step_again_when_it_may_follow() {
+    let sentinels = Sentinels::with_password("secret").await.unwrap();
+    let replica = sentinels.hold_replica_back().await.unwrap();
+    set(sentinels.master().await.unwrap(), "new").unwrap();
+    sentinels.let_replica_follow().unwrap();
+    sentinels.await_replica().await.unwrap();
+    eventually(SOON, "the replica to follow", async || get(replica).as_deref() == Some("new")).await;
+}
+
+#[tokio::test]
+async fn two_sentinels_of_three_are_enough() {
+    let sentinels = Sentinels::start().await.unwrap();
+    sentinels.sentinels()[0].kill().unwrap();
+    let old = sentinels.kill_master().await.unwrap();
+    assert_ne!(port(sentinels.await_new_master(old).await.unwrap()), port(old));
+    sentinels.sentinels()[0].restart(Data::Keep).unwrap();
+    eventually(SOON, "the sentinel that was away to know", async || {
+        sentinels.master().await.is_ok_and(|master| port(master) != port(old))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_user_may_do_the_same_on_whichever_server_is_the_master() {
+    let sentinels = Sentinels::start().await.unwrap();
+    let url = sentinels.acl_user("reader", "pass", &["~*", "+get"]).unwrap();
+    assert!(
+        url.starts_with("redis+sentinel://reader:pass@127.0.0.1:") && url.ends_with("/mymaster"),
+        "{url}"
+    );
+    for server in [sentinels.master().await.unwrap(), sentinels.replica().await.unwrap()] {
+        let url = server.url().replace("redis://", "redis://reader:pass@");
+        let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
+        cmd("GET").arg("key").query::<Option<String>>(&mut connection).unwrap();
+        assert!(cmd("SET").arg("key").arg(1).exec(&mut connection).unwrap_err().code() == Some("NOPERM"));
+    }
+}
+
+#[tokio::test]
+async fn dropped_sentinels_leave_no_process() {
+    let sentinels = Sentinels::start().await.unwrap();
+    let (master, replica) = (sentinels.master().await.unwrap(), sentinels.replica().await.unwrap());
+    let pids: Vec<_> =
+        sentinels.sentinels().iter().chain([master, replica]).map(|server| server.pid().unwrap()).collect();
+    assert_eq!(pids.len(), 5);
+    drop(sentinels);
+    for pid in pids {
+        assert!(!std::fs::exists(format!("/proc/{pid}/stat")).unwrap());
+    }
+}
