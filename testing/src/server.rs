@@ -39,6 +39,11 @@ pub enum Data {
 /// All methods block for the few milliseconds that a local server takes.
 pub struct RedisServer {
     guard: Mutex<Guard>,
+    place: Box<Place>,
+}
+
+/// What a server's restarts do not change.
+struct Place {
     address: Address,
     login: Option<Login>,
     control: String,
@@ -72,7 +77,8 @@ impl RedisServer {
         ports: Vec<Port>,
     ) -> Result<Self, Error> {
         let control = control.url(login.as_ref());
-        let server = Self { guard: Mutex::new(guard), address, login, control, durable, _ports: ports };
+        let place = Box::new(Place { address, login, control, durable, _ports: ports });
+        let server = Self { guard: Mutex::new(guard), place };
         server.await_ready(&server.guard())?;
         Ok(server)
     }
@@ -80,22 +86,22 @@ impl RedisServer {
     /// The address, with the password if there is one: `redis+unix:///…`, `redis://127.0.0.1:port` or
     /// `rediss://127.0.0.1:port`. It stays the same over restarts.
     pub fn url(&self) -> String {
-        self.address.url(self.login.as_ref())
+        self.place.address.url(self.place.login.as_ref())
     }
 
     /// Where clients connect to.
     pub(crate) fn address(&self) -> &Address {
-        &self.address
+        &self.place.address
     }
 
     /// Who clients are unless they are told otherwise.
     pub(crate) fn login(&self) -> Option<&Login> {
-        self.login.as_ref()
+        self.place.login.as_ref()
     }
 
     /// Where the server is asked without TLS, with all rights.
     pub(crate) fn control(&self) -> &str {
-        &self.control
+        &self.place.control
     }
 
     /// The server's process; `None` after [`kill`](Self::kill).
@@ -149,7 +155,7 @@ impl RedisServer {
     /// When the data cannot be kept or wiped, or the server does not come back in time.
     pub fn restart(&self, data: Data) -> Result<(), Error> {
         let mut guard = self.guard();
-        if data == Data::Keep && !self.durable && !matches!(guard.server_state(), None | Some('Z')) {
+        if data == Data::Keep && !self.place.durable && !matches!(guard.server_state(), None | Some('Z')) {
             guard.signal(Signal::CONT)?;
             redis::cmd("SAVE").query::<()>(&mut self.connection(START)?)?;
         }
