@@ -1,21 +1,59 @@
 //! Why a stream could not be read or written.
 
+use crate::EntryId;
+
 /// What went wrong with a stream.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The consumer group is gone, perhaps with its stream. Nothing was delivered by this call; what the group had
-    /// pending is no longer remembered.
-    #[error("the stream {stream} has no group {group}, nothing was delivered")]
-    NoGroup {
+    /// A name of a stream, a group, a consumer or a topic, or a publisher's id, is empty or too long. Nothing was sent.
+    #[error("a {what} has 1 to {limit} bytes, not {bytes}; nothing was sent")]
+    Name {
+        /// What is named.
+        what: &'static str,
+        /// How long the name is.
+        bytes: usize,
+        /// How long it may be.
+        limit: usize,
+    },
+    /// Ids of publishers are kept beside the stream, in its cluster slot. A name that has a `}` but no hash tag
+    /// (`{…}` with something between) has no such neighbours. Nothing was sent.
+    #[error("nothing can be kept in the slot of the stream {stream}, nothing was sent")]
+    NoSibling {
         /// The stream.
         stream: String,
-        /// The group.
-        group: String,
+    },
+    /// A setting cannot be used. Nothing was sent.
+    #[error("{what}, nothing was sent")]
+    Config {
+        /// What is wrong.
+        what: &'static str,
     },
     /// An entry has at least one field. Nothing was sent.
     #[error("an entry without fields, nothing was added")]
     NoFields,
+    /// A field has the name that topics travel under, [`TOPIC_FIELD`](crate::TOPIC_FIELD). Nothing was sent.
+    #[error("a field has the reserved name of topics, nothing was added")]
+    ReservedField,
+    /// More than an entry or a batch may hold. Nothing was sent.
+    #[error("{is} {what}, of which at most {limit} are allowed; nothing was added")]
+    TooLarge {
+        /// What is counted.
+        what: &'static str,
+        /// How many there are.
+        is: usize,
+        /// How many there may be.
+        limit: usize,
+    },
+    /// The publisher's id was used for an entry with other content or another topic. Nothing was added.
+    #[error("the publisher's id was used for other content, nothing was added")]
+    Conflict {
+        /// The entry that was added for it.
+        entry: EntryId,
+    },
+    /// The reader was closed. Its cursors have not moved.
+    #[error("the reader was closed, no cursor has moved")]
+    Closed,
     /// Redis did not do it, or did not say whether it did: its error knows which.
     #[error("redis did not complete the call")]
     Redis(#[from] tenure_connection::Error),
@@ -25,4 +63,28 @@ pub enum Error {
         /// What was expected.
         expected: &'static str,
     },
+}
+
+impl Error {
+    /// Whether the same call may succeed later without anybody changing the call or the settings.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Redis(error) if error.is_transient())
+    }
+
+    /// Whether what was asked for may have been done all the same.
+    pub fn may_have_executed(&self) -> bool {
+        match self {
+            Self::Redis(error) => error.may_have_executed(),
+            Self::Malformed { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// The code of the server's answer, such as `WRONGTYPE`, when it was the server that said no.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Redis(error) => error.code(),
+            _ => None,
+        }
+    }
 }

@@ -1,16 +1,25 @@
 #![doc = include_str!("../README.md")]
 
+mod adding;
 mod cursor;
 mod entry;
 mod error;
+mod filter;
+mod keys;
+mod lanes;
 mod reader;
 mod reply;
 mod sink;
+mod start;
 mod stream;
 
+pub use adding::{AddOptions, Added};
 pub use cursor::{Cursors, EntryId, EntryIdError};
-pub use entry::{Batch, Entry};
+pub use entry::{Entry, MAX_BATCH, MAX_BATCH_BYTES, MAX_ENTRY_BYTES, MAX_FIELDS, NewEntry, TOPIC_FIELD};
 pub use error::Error;
-pub use reader::{Reader, ReaderHandle};
-pub use sink::{Sink, SinkOptions};
-pub use stream::{AddOptions, Start, Stream};
+pub use filter::Filter;
+pub use keys::MAX_NAME;
+pub use reader::{Reader, ReaderBuilder, ReaderHandle};
+pub use sink::{Sink, SinkBuilder, SinkHandle};
+pub use start::Start;
+pub use stream::{Stream, StreamBuilder};

@@ -1,35 +1,74 @@
 //! Replies about streams, decoded by hand: the order of fields and repeated names matter, and this path is hot.
 
-use bytes::Bytes;
+use std::sync::Arc;
+
 use redis::Value;
 
-use crate::{Entry, EntryId, Error};
+use crate::{Entry, EntryId, Error, TOPIC_FIELD};
 
-/// `XREAD` and `XREADGROUP`: the streams that had something, with their entries.
-pub(crate) fn streams(reply: Value) -> Result<Vec<(Bytes, Vec<Entry>)>, Error> {
+/// Streams with their entries.
+pub(crate) type Read = Vec<(Arc<str>, Vec<Entry>)>;
+
+/// `XREAD` and `XREADGROUP`: the streams that had something, with their entries. `find` knows the streams by name.
+pub(crate) fn streams(reply: Value, find: impl Fn(&[u8]) -> Option<Arc<str>>) -> Result<Read, Error> {
+    let named = |name: &Value, list: Value| {
+        let Value::BulkString(name) = name else { return Err(malformed("stream with entries")) };
+        let stream = find(name).ok_or_else(|| malformed("stream that was asked for"))?;
+        let entries = entries(list, &stream)?;
+        Ok((stream, entries))
+    };
     match reply {
         Value::Nil => Ok(Vec::new()),
-        Value::Array(streams) => streams.into_iter().map(stream).collect(),
+        Value::Array(streams) => {
+            let pair = |item| match <[Value; 2]>::try_from(items(item, "stream with entries")?) {
+                Ok([name, list]) => named(&name, list),
+                Err(_) => Err(malformed("stream with entries")),
+            };
+            streams.into_iter().map(pair).collect()
+        }
+        Value::Map(streams) => streams.into_iter().map(|(name, list)| named(&name, list)).collect(),
         _ => Err(malformed("list of streams")),
     }
 }
 
 /// `XRANGE`: entries.
-pub(crate) fn entries(reply: Value) -> Result<Vec<Entry>, Error> {
-    let Value::Array(items) = reply else { return Err(malformed("list of entries")) };
+pub(crate) fn entries(reply: Value, stream: &Arc<str>) -> Result<Vec<Entry>, Error> {
+    let items = items(reply, "list of entries")?;
     let mut entries = Vec::with_capacity(items.len());
     for item in items {
-        entries.extend(entry(item)?);
+        entries.extend(entry(item, stream)?);
     }
     Ok(entries)
 }
 
-/// `XAUTOCLAIM`: where to go on, and what was claimed.
-pub(crate) fn claimed(reply: Value) -> Result<(EntryId, Vec<Entry>), Error> {
-    let Value::Array(items) = reply else { return Err(malformed("claim")) };
-    let mut items = items.into_iter();
-    let (Some(next), Some(claimed)) = (items.next(), items.next()) else { return Err(malformed("claim")) };
-    Ok((id(&next)?, entries(claimed)?))
+/// `claim.lua`: where to go on, and what was claimed.
+pub(crate) fn claimed(reply: Value, stream: &Arc<str>) -> Result<(EntryId, Vec<Entry>), Error> {
+    match <[Value; 3]>::try_from(items(reply, "claim")?) {
+        Ok([next, entries, deliveries]) => Ok((id(&next)?, counted(entries, deliveries, stream)?)),
+        Err(_) => Err(malformed("claim")),
+    }
+}
+
+/// `take.lua`: what was delivered again.
+pub(crate) fn taken(reply: Value, stream: &Arc<str>) -> Result<Vec<Entry>, Error> {
+    match <[Value; 2]>::try_from(items(reply, "claim")?) {
+        Ok([entries, deliveries]) => counted(entries, deliveries, stream),
+        Err(_) => Err(malformed("claim")),
+    }
+}
+
+/// `XPENDING` with a range: the ids.
+pub(crate) fn pending(reply: Value) -> Result<Vec<EntryId>, Error> {
+    let first = |item| match items(item, "pending entry")?.first() {
+        Some(first) => id(first),
+        None => Err(malformed("pending entry")),
+    };
+    items(reply, "list of pending entries")?.into_iter().map(first).collect()
+}
+
+/// Ids.
+pub(crate) fn ids(reply: Value) -> Result<Vec<EntryId>, Error> {
+    items(reply, "list of ids")?.iter().map(id).collect()
 }
 
 /// The id of an entry, or none for nil.
@@ -48,50 +87,86 @@ pub(crate) fn count(reply: &Value) -> Result<u64, Error> {
     }
 }
 
-/// A value by name in a flat list of names and values.
-pub(crate) fn field<'a>(reply: &'a Value, name: &str) -> Option<&'a Value> {
-    let Value::Array(items) = reply else { return None };
-    items.chunks_exact(2).find_map(|pair| match pair {
-        [Value::BulkString(found), value] if *found == name.as_bytes() => Some(value),
-        [Value::SimpleString(found), value] if found == name => Some(value),
-        _ => None,
-    })
+/// `bury.lua`: consumers deleted, entries moved.
+pub(crate) fn buried(reply: Value) -> Result<(u64, u64), Error> {
+    match items(reply, "two counts")?.as_slice() {
+        [deleted, moved] => Ok((count(deleted)?, count(moved)?)),
+        _ => Err(malformed("two counts")),
+    }
 }
 
-fn stream(item: Value) -> Result<(Bytes, Vec<Entry>), Error> {
-    let Value::Array(pair) = item else { return Err(malformed("stream with entries")) };
-    let mut pair = pair.into_iter();
-    match (pair.next(), pair.next()) {
-        (Some(Value::BulkString(name)), Some(list)) => Ok((name.into(), entries(list)?)),
-        _ => Err(malformed("stream with entries")),
+/// `add_once.lua`: the entry, and whether it was added before.
+pub(crate) fn once(reply: Value) -> Result<Option<(EntryId, bool)>, Error> {
+    if reply == Value::Nil {
+        return Ok(None);
     }
+    match items(reply, "entry id")?.as_slice() {
+        [entry, repeated] => Ok(Some((id(entry)?, count(repeated)? == 1))),
+        _ => Err(malformed("entry id")),
+    }
+}
+
+/// A value by name in a list of names and values.
+pub(crate) fn field<'a>(reply: &'a Value, name: &str) -> Option<&'a Value> {
+    let named = |found: &Value| match found {
+        Value::BulkString(found) => *found == name.as_bytes(),
+        Value::SimpleString(found) => found == name,
+        _ => false,
+    };
+    match reply {
+        Value::Array(items) => items.chunks_exact(2).find(|pair| named(&pair[0])).map(|pair| &pair[1]),
+        Value::Map(pairs) => pairs.iter().find(|(found, _)| named(found)).map(|(_, value)| value),
+        _ => None,
+    }
+}
+
+fn items(reply: Value, expected: &'static str) -> Result<Vec<Value>, Error> {
+    match reply {
+        Value::Array(items) => Ok(items),
+        _ => Err(malformed(expected)),
+    }
+}
+
+fn counted(list: Value, deliveries: Value, stream: &Arc<str>) -> Result<Vec<Entry>, Error> {
+    let deliveries = items(deliveries, "list of counts")?;
+    let counted = entries(list, stream)?.into_iter().zip(deliveries);
+    counted.map(|(entry, deliveries)| Ok(entry.with_deliveries(count(&deliveries)?))).collect()
 }
 
 /// An entry; none for one that was deleted while it was pending.
-fn entry(item: Value) -> Result<Option<Entry>, Error> {
-    let pair = match item {
-        Value::Nil => return Ok(None),
-        Value::Array(pair) => pair,
-        _ => return Err(malformed("entry")),
+fn entry(item: Value, stream: &Arc<str>) -> Result<Option<Entry>, Error> {
+    if item == Value::Nil {
+        return Ok(None);
+    }
+    let Ok([entry_id, content]) = <[Value; 2]>::try_from(items(item, "entry")?) else {
+        return Err(malformed("entry"));
     };
-    let mut pair = pair.into_iter();
-    let (Some(entry_id), Some(content)) = (pair.next(), pair.next()) else { return Err(malformed("entry")) };
-    let content = match content {
-        Value::Nil => return Ok(None),
-        Value::Array(content) => content,
-        _ => return Err(malformed("list of fields")),
-    };
+    if content == Value::Nil {
+        return Ok(None);
+    }
+    let content = items(content, "list of fields")?;
     let mut fields = Vec::with_capacity(content.len() / 2);
+    let mut topic = None;
     let mut content = content.into_iter();
     while let Some(name) = content.next() {
-        match (name, content.next()) {
-            (Value::BulkString(name), Some(Value::BulkString(value))) => {
-                fields.push((name.into(), value.into()));
+        let (Value::BulkString(name), Some(Value::BulkString(value))) = (name, content.next()) else {
+            return Err(malformed("list of fields"));
+        };
+        if fields.is_empty() && topic.is_none() && name == TOPIC_FIELD.as_bytes() {
+            match String::from_utf8(value) {
+                Ok(text) => topic = Some(text),
+                // Not added by this crate: an ordinary field.
+                Err(bytes) => fields.push((name.into(), bytes.into_bytes().into())),
             }
-            _ => return Err(malformed("list of fields")),
+        } else {
+            fields.push((name.into(), value.into()));
         }
     }
-    Ok(Some(Entry::new(id(&entry_id)?, fields)))
+    let entry = Entry::new(stream.clone(), id(&entry_id)?, fields);
+    Ok(Some(match topic {
+        Some(topic) => entry.with_topic(topic),
+        None => entry,
+    }))
 }
 
 fn id(value: &Value) -> Result<EntryId, Error> {
@@ -120,40 +195,87 @@ mod tests {
         Value::Array(items.into_iter().collect())
     }
 
+    fn stream() -> Arc<str> {
+        "st".into()
+    }
+
+    fn read(reply: Value) -> Result<Read, Error> {
+        streams(reply, |name| (name == b"st").then(stream))
+    }
+
     #[test]
     fn repeated_fields_keep_their_order() {
         let fields = list(["t", "7", "s", "b", "s", "a"].map(text));
-        let reply = list([list([text("st"), list([list([text("5-1"), fields])])])]);
-        let streams = streams(reply).unwrap();
-        assert_eq!(streams[0].0, "st");
-        let entry = &streams[0].1[0];
-        assert_eq!(entry.id, EntryId::new(5, 1));
-        let fields: Vec<_> = entry.fields.iter().map(|(n, v)| (&n[..], &v[..])).collect();
-        assert_eq!(fields, [(&b"t"[..], &b"7"[..]), (b"s", b"b"), (b"s", b"a")]);
-        assert_eq!(entry.get("s"), Some(&"b".into()));
+        let entries = list([list([text("5-1"), fields])]);
+        for reply in
+            [list([list([text("st"), entries.clone()])]), Value::Map(vec![(text("st"), entries.clone())])]
+        {
+            let streams = read(reply).unwrap();
+            assert_eq!(&*streams[0].0, "st");
+            let entry = &streams[0].1[0];
+            assert_eq!((entry.id, &*entry.stream, entry.topic()), (EntryId::new(5, 1), "st", None));
+            let fields: Vec<_> = entry.fields.iter().map(|(n, v)| (&n[..], &v[..])).collect();
+            assert_eq!(fields, [(&b"t"[..], &b"7"[..]), (b"s", b"b"), (b"s", b"a")]);
+            assert_eq!(entry.get("s"), Some(&"b".into()));
+        }
+    }
+
+    #[test]
+    fn the_first_field_may_be_a_topic() {
+        let decode = |words: Vec<Value>| {
+            let reply = list([list([text("5-1"), list(words)])]);
+            entries(reply, &stream()).unwrap().remove(0)
+        };
+        let entry = decode([TOPIC_FIELD, "a.b", "n", "1"].map(text).into());
+        assert_eq!((entry.topic(), entry.fields.len()), (Some("a.b"), 1));
+        let entry = decode(["n", "1", TOPIC_FIELD, "a.b"].map(text).into());
+        assert_eq!((entry.topic(), entry.fields.len()), (None, 2));
+        let entry = decode(vec![text(TOPIC_FIELD), Value::BulkString(vec![0xff])]);
+        assert_eq!((entry.topic(), entry.fields.len()), (None, 1));
     }
 
     #[test]
     fn nothing_deleted_and_claimed() {
-        assert_eq!(streams(Value::Nil).unwrap(), []);
+        assert_eq!(read(Value::Nil).unwrap(), []);
         let deleted = [Value::Nil, list([text("5-2"), Value::Nil])];
-        let reply = list([text("0-0"), list(deleted), list([text("5-2")])]);
-        assert_eq!(claimed(reply).unwrap(), (EntryId::MIN, vec![]));
+        assert_eq!(entries(list(deleted), &stream()).unwrap(), []);
+        let entry = list([list([text("5-1"), list([text("n"), text("1")])])]);
+        let reply = list([text("0-0"), entry.clone(), list([Value::Int(3)])]);
+        let (next, entries) = claimed(reply, &stream()).unwrap();
+        assert_eq!((next, entries[0].deliveries()), (EntryId::MIN, 3));
+        assert_eq!(taken(list([entry, list([Value::Int(2)])]), &stream()).unwrap()[0].deliveries(), 2);
+        let details = list([text("7-0"), text("c"), Value::Int(1), Value::Int(1)]);
+        assert_eq!(pending(list([details])).unwrap(), [EntryId::new(7, 0)]);
         assert_eq!(optional_id(&Value::Nil).unwrap(), None);
+        assert_eq!(once(Value::Nil).unwrap(), None);
+        let again = list([text("7-0"), Value::Int(1)]);
+        assert_eq!(once(again).unwrap(), Some((EntryId::new(7, 0), true)));
     }
 
     #[test]
     fn other_shapes_are_typed_errors() {
-        for bad in [Value::Int(1), text("x"), list([Value::Int(1)]), list([list([text("s"), Value::Int(3)])])]
-        {
-            assert!(matches!(streams(bad), Err(Error::Malformed { .. })));
+        let other = list([list([text("other"), list([])])]);
+        for bad in [
+            Value::Int(1),
+            text("x"),
+            list([Value::Int(1)]),
+            list([list([text("st"), Value::Int(3)])]),
+            other,
+        ] {
+            assert!(matches!(read(bad), Err(Error::Malformed { .. })));
         }
-        for bad in [text("x"), list([list([text("5")])]), list([list([text("5"), list([text("odd")])])])] {
-            assert!(matches!(entries(bad), Err(Error::Malformed { .. })));
+        for bad in [text("x"), list([list([text("5")])]), list([list([text("5-1"), list([text("odd")])])])] {
+            assert!(matches!(entries(bad.clone(), &stream()), Err(Error::Malformed { .. })));
+            assert!(claimed(list([text("0-0"), bad.clone(), list([])]), &stream()).is_err());
+            assert!(ids(bad.clone()).is_err() && buried(bad.clone()).is_err() && once(bad).is_err());
+        }
+        for bad in [text("x"), list([list([])]), list([list([Value::Int(1)])])] {
+            assert!(matches!(pending(bad), Err(Error::Malformed { .. })));
         }
         assert!(matches!(count(&Value::Int(-1)), Err(Error::Malformed { .. })));
-        assert!(matches!(claimed(list([text("0-0")])), Err(Error::Malformed { .. })));
         let info = list([text("length"), Value::Int(3)]);
+        assert_eq!((field(&info, "length"), field(&info, "x")), (Some(&Value::Int(3)), None));
+        let info = Value::Map(vec![(text("length"), Value::Int(3))]);
         assert_eq!((field(&info, "length"), field(&info, "x")), (Some(&Value::Int(3)), None));
     }
 }

@@ -1,87 +1,100 @@
-//! A stream: adding, removing, looking.
+//! A stream: its settings, and looking at it. What is added is the business of `adding`.
 
-use std::sync::{Arc, LazyLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::Duration;
 
-use redis::{ToRedisArgs, Value};
-use tenure_connection::{Client, Connection, Script};
+use redis::Cmd;
+use tenure_connection::{Client, Connection};
 
-use crate::{Entry, EntryId, Error, reply};
+use crate::adding::Bounds;
+use crate::keys::{self, OnceKeys};
+use crate::{Entry, EntryId, Error, Start, reply};
 
-static ADD: LazyLock<Script> = LazyLock::new(|| Script::new("streaming.add", include_str!("lua/add.lua")));
-
-/// Where reading begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Start {
-    /// At the oldest entry that there is.
-    Oldest,
-    /// Behind the newest one: only what comes from now on.
-    Newest,
-    /// Behind this entry.
-    After(EntryId),
-    /// At the first entry added at or after this time, by the server's clock.
-    At(SystemTime),
-}
-
-/// How an entry is added.
-#[derive(Clone, Copy, Debug, Default)]
-#[must_use]
-pub struct AddOptions {
-    only_if_exists: bool,
-    max_len: Option<u64>,
-    ttl: Option<Duration>,
-}
-
-impl AddOptions {
-    /// An ordinary entry.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds nothing when there is no stream.
-    pub fn only_if_exists(mut self) -> Self {
-        self.only_if_exists = true;
-        self
-    }
-
-    /// Trims the stream to about this many of its newest entries; never to fewer.
-    pub fn max_len(mut self, entries: u64) -> Self {
-        self.max_len = Some(entries);
-        self
-    }
-
-    /// Lets the whole stream expire when nothing was added for this long.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = Some(ttl);
-        self
-    }
-
-    /// What stands between the key and the fields.
-    fn words(self) -> Vec<String> {
-        let mut words = Vec::with_capacity(5);
-        if self.only_if_exists {
-            words.push("NOMKSTREAM".to_owned());
-        }
-        if let Some(entries) = self.max_len {
-            words.extend(["MAXLEN".to_owned(), "~".to_owned(), entries.to_string()]);
-        }
-        words.push("*".to_owned());
-        words
-    }
-}
+const ONCE_WINDOW: Duration = Duration::from_secs(3600);
+/// Ids that one command names.
+pub(crate) const IDS_PER_CALL: usize = 1000;
 
 /// A stream of entries. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Stream {
+    pub(crate) redis: Connection,
+    pub(crate) name: Arc<str>,
+    pub(crate) bounds: Arc<Bounds>,
+}
+
+/// Settings of a [`Stream`]. They are this handle's, not the stream's: all who add should use the same ones.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct StreamBuilder {
     redis: Connection,
     name: Arc<str>,
+    bounds: Bounds,
+}
+
+impl StreamBuilder {
+    /// Trims the stream with each entry added to about this many of its newest entries; never to fewer, and rarely
+    /// to many more than a hundred above. What is trimmed is gone, also for those who have not read it yet.
+    pub fn max_len(mut self, entries: u64) -> Self {
+        self.bounds.max_len = Some((entries, "~"));
+        self
+    }
+
+    /// Trims the stream with each entry added to exactly this many of its newest entries. That costs more than
+    /// [`StreamBuilder::max_len`].
+    pub fn max_len_exact(mut self, entries: u64) -> Self {
+        self.bounds.max_len = Some((entries, "="));
+        self
+    }
+
+    /// Lets the whole stream with its groups expire when nothing was added for this long.
+    pub fn sliding_ttl(mut self, ttl: Duration) -> Self {
+        self.bounds.ttl = Some((ttl, ""));
+        self
+    }
+
+    /// Lets the whole stream with its groups expire this long after its first entry was added, whatever is added
+    /// meanwhile. An entry added later begins it anew.
+    pub fn absolute_ttl(mut self, ttl: Duration) -> Self {
+        self.bounds.ttl = Some((ttl, "NX"));
+        self
+    }
+
+    /// For how long [`Stream::add_once`] knows an id. 1 hour by default.
+    pub fn once_window(mut self, window: Duration) -> Self {
+        self.bounds.once_window = window;
+        self
+    }
+
+    /// Checks the settings. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`Error::Name`]; [`Error::Config`] for a length, a time to live or a window of zero.
+    pub fn build(self) -> Result<Stream, Error> {
+        let Self { redis, name, bounds } = self;
+        keys::check("stream name", &*name)?;
+        if matches!(bounds.max_len, Some((0, _))) {
+            return Err(Error::Config { what: "a stream of no entries cannot be added to" });
+        }
+        if matches!(bounds.ttl, Some((Duration::ZERO, _))) || bounds.once_window.is_zero() {
+            return Err(Error::Config { what: "a time of zero is over at once" });
+        }
+        Ok(Stream { redis, name, bounds: Arc::new(bounds) })
+    }
 }
 
 impl Stream {
-    /// The stream under this key. Nothing is sent: a stream begins with its first entry.
-    pub fn new(client: &Client, name: impl Into<Arc<str>>) -> Self {
-        Self { redis: client.commands(), name: name.into() }
+    /// The stream under this key, without bounds. Nothing is sent: a stream begins with its first entry.
+    ///
+    /// # Errors
+    /// [`Error::Name`] for an empty name or one of more than 512 bytes.
+    pub fn new(client: &Client, name: impl Into<Arc<str>>) -> Result<Self, Error> {
+        Self::builder(client, name).build()
+    }
+
+    /// The stream under this key, with settings.
+    pub fn builder(client: &Client, name: impl Into<Arc<str>>) -> StreamBuilder {
+        let bounds = Bounds { max_len: None, ttl: None, once_window: ONCE_WINDOW };
+        StreamBuilder { redis: client.commands(), name: name.into(), bounds }
     }
 
     /// Its key.
@@ -89,46 +102,8 @@ impl Stream {
         &self.name
     }
 
-    /// Adds an entry and returns its id.
-    ///
-    /// # Errors
-    /// [`Error::NoFields`] before anything is sent; [`Error::Redis`].
-    ///
-    /// # Cancel safety
-    /// The entry may be added all the same.
-    pub async fn add<N: ToRedisArgs, V: ToRedisArgs>(&self, fields: &[(N, V)]) -> Result<EntryId, Error> {
-        let id = self.add_with(AddOptions::new(), fields).await?;
-        id.ok_or(Error::Malformed { expected: "entry id" })
-    }
-
-    /// Adds an entry with options; `None` when it was to be added to an existing stream only, and there is none.
-    ///
-    /// # Errors
-    /// As [`Stream::add`].
-    ///
-    /// # Cancel safety
-    /// As [`Stream::add`].
-    pub async fn add_with<N: ToRedisArgs, V: ToRedisArgs>(
-        &self,
-        options: AddOptions,
-        fields: &[(N, V)],
-    ) -> Result<Option<EntryId>, Error> {
-        if fields.is_empty() {
-            return Err(Error::NoFields);
-        }
-        let words = options.words();
-        let reply = match options.ttl {
-            None => self.redis.command(redis::cmd("XADD").arg(&*self.name).arg(words).arg(fields)).await?,
-            Some(ttl) => {
-                let mut call = ADD.call(&[&*self.name]);
-                call.arg(milliseconds(ttl)).arg(words).arg(fields);
-                self.redis.call(&call).await?
-            }
-        };
-        reply::optional_id(&reply)
-    }
-
-    /// Deletes entries and returns how many there were.
+    /// Deletes entries and returns how many there were. Groups that have one pending forget it when they next look
+    /// at it.
     ///
     /// # Errors
     /// [`Error::Redis`].
@@ -136,14 +111,38 @@ impl Stream {
     /// # Cancel safety
     /// They may be deleted all the same.
     pub async fn remove(&self, ids: &[EntryId]) -> Result<u64, Error> {
-        if ids.is_empty() {
-            return Ok(0);
+        let mut removed = 0;
+        for ids in ids.chunks(IDS_PER_CALL) {
+            let mut command = self.command("XDEL");
+            for id in ids {
+                command.arg(id.to_string());
+            }
+            removed += reply::count(&self.redis.command(&command).await?)?;
         }
-        let mut command = redis::cmd("XDEL");
-        command.arg(&*self.name);
-        for id in ids {
-            command.arg(id.to_string());
-        }
+        Ok(removed)
+    }
+
+    /// Deletes the oldest entries until exactly this many are left, and returns how many were deleted.
+    ///
+    /// # Errors
+    /// [`Error::Redis`].
+    ///
+    /// # Cancel safety
+    /// They may be deleted all the same.
+    pub async fn trim(&self, entries: u64) -> Result<u64, Error> {
+        reply::count(&self.redis.command(self.command("XTRIM").arg("MAXLEN").arg("=").arg(entries)).await?)
+    }
+
+    /// Deletes all entries before this one, and returns how many there were.
+    ///
+    /// # Errors
+    /// [`Error::Redis`].
+    ///
+    /// # Cancel safety
+    /// They may be deleted all the same.
+    pub async fn trim_before(&self, id: EntryId) -> Result<u64, Error> {
+        let mut command = self.command("XTRIM");
+        command.arg("MINID").arg("=").arg(id.to_string());
         reply::count(&self.redis.command(&command).await?)
     }
 
@@ -155,7 +154,7 @@ impl Stream {
     /// # Cancel safety
     /// Safe: it only reads.
     pub async fn len(&self) -> Result<u64, Error> {
-        reply::count(&self.redis.command(redis::cmd("XLEN").arg(&*self.name)).await?)
+        reply::count(&self.redis.command(&self.command("XLEN")).await?)
     }
 
     /// Whether there are no entries.
@@ -177,12 +176,37 @@ impl Stream {
     /// # Cancel safety
     /// Safe: it only reads.
     pub async fn oldest(&self) -> Result<Option<Entry>, Error> {
-        let mut command = redis::cmd("XRANGE");
-        command.arg(&*self.name).arg("-").arg("+").arg("COUNT").arg(1);
-        Ok(reply::entries(self.redis.command(&command).await?)?.into_iter().next())
+        Ok(self.range(EntryId::MIN, EntryId::MAX, 1).await?.pop())
     }
 
-    /// The cursor with which a reader begins there.
+    /// The newest entry.
+    ///
+    /// # Errors
+    /// [`Error::Redis`].
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn newest(&self) -> Result<Option<Entry>, Error> {
+        let mut command = self.command("XREVRANGE");
+        command.arg("+").arg("-").arg("COUNT").arg(1);
+        Ok(reply::entries(self.redis.command(&command).await?, &self.name)?.pop())
+    }
+
+    /// The first `count` entries from `first` to `last`, both included, in their order.
+    ///
+    /// # Errors
+    /// [`Error::Redis`].
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn range(&self, first: EntryId, last: EntryId, count: u64) -> Result<Vec<Entry>, Error> {
+        let mut command = self.command("XRANGE");
+        command.arg(first.to_string()).arg(last.to_string()).arg("COUNT").arg(count);
+        reply::entries(self.redis.command(&command).await?, &self.name)
+    }
+
+    /// The entry behind which a reader begins that is to begin there; [`Start::Newest`] is where the stream ends
+    /// now.
     ///
     /// # Errors
     /// [`Error::Redis`]; only [`Start::Newest`] asks Redis.
@@ -190,29 +214,11 @@ impl Stream {
     /// # Cancel safety
     /// Safe: it only reads.
     pub async fn position(&self, start: Start) -> Result<EntryId, Error> {
-        match start {
-            Start::Oldest => Ok(EntryId::MIN),
-            Start::After(id) => Ok(id),
-            Start::At(time) => {
-                let since_1970 = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-                Ok(EntryId::new(milliseconds(since_1970), 0).previous())
-            }
-            Start::Newest => {
-                match self.redis.command(redis::cmd("XINFO").arg("STREAM").arg(&*self.name)).await {
-                    Ok(info) => {
-                        // Not the newest entry's id: that one may have been deleted.
-                        let last = reply::field(&info, "last-generated-id").unwrap_or(&Value::Nil);
-                        Ok(reply::optional_id(last)?.unwrap_or_default())
-                    }
-                    // There is no such key.
-                    Err(error) if error.code() == Some("ERR") => Ok(EntryId::MIN),
-                    Err(error) => Err(error.into()),
-                }
-            }
-        }
+        start.resolve(&self.redis, &self.name).await
     }
 
-    /// Deletes the stream with its groups. Returns whether there was one.
+    /// Deletes the stream with its groups and with the ids that [`Stream::add_once`] knows. Returns whether there
+    /// was a stream. A [`Sink`](crate::Sink) that still reads it creates it anew, empty: close sinks first.
     ///
     /// # Errors
     /// [`Error::Redis`].
@@ -220,11 +226,15 @@ impl Stream {
     /// # Cancel safety
     /// It may be deleted all the same.
     pub async fn destroy(&self) -> Result<bool, Error> {
-        Ok(reply::count(&self.redis.command(redis::cmd("UNLINK").arg(&*self.name)).await?)? == 1)
+        if let Some(OnceKeys { ids, due }) = OnceKeys::of(&self.name) {
+            self.redis.command(redis::cmd("UNLINK").arg(ids).arg(due)).await?;
+        }
+        Ok(reply::count(&self.redis.command(&self.command("UNLINK")).await?)? == 1)
     }
-}
 
-/// Whole milliseconds, at least one unless there are none.
-pub(crate) fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    fn command(&self, name: &str) -> Cmd {
+        let mut command = redis::cmd(name);
+        command.arg(&*self.name);
+        command
+    }
 }

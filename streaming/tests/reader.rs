@@ -1,178 +1,203 @@
 //! Readers on a real Redis.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+mod support;
+
 use std::time::{Duration, SystemTime};
 
 use futures::StreamExt;
-use redis::{Value, cmd};
-use tenure_connection::{Client, Connection};
-use tenure_streaming::{Batch, EntryId, Error, Reader, Start, Stream};
+use redis::cmd;
+use support::{LONG, SOON, blocked, calls, client, connections, fill, ids, keys, stream, values};
+use tenure_connection::Client;
+use tenure_streaming::{AddOptions, Entry, EntryId, Error, Filter, Reader, ReaderBuilder, Start};
 use tenure_testing::{Data, RedisServer, eventually};
 
-const SOON: Duration = Duration::from_secs(20);
-/// So long that only an interruption can end a read in time.
-const LONG: Duration = Duration::from_secs(600);
-
-fn client(server: &RedisServer) -> Client {
-    Client::open(&server.url()).unwrap()
-}
-
-async fn next(reader: &mut Reader) -> Vec<Batch> {
+async fn next(reader: &mut Reader) -> Vec<Entry> {
     tokio::time::timeout(SOON, reader.next_batch()).await.expect("in time").unwrap()
 }
 
-fn values(batch: &Batch) -> Vec<String> {
-    batch.entries.iter().map(|entry| String::from_utf8_lossy(&entry.fields[0].1).into_owned()).collect()
+async fn take(reader: &mut Reader) -> Entry {
+    tokio::time::timeout(SOON, reader.next()).await.expect("in time").expect("endless").unwrap()
 }
 
-async fn blocked(redis: &Connection) -> usize {
-    let Value::BulkString(info) = redis.command(cmd("INFO").arg("clients")).await.unwrap() else { panic!() };
-    let info = String::from_utf8(info).unwrap();
-    info.lines().find_map(|line| line.strip_prefix("blocked_clients:")).unwrap().parse().unwrap()
+fn builder(client: &Client) -> ReaderBuilder {
+    Reader::builder(client)
 }
 
 #[tokio::test]
 async fn several_streams_are_read_each_behind_its_cursor_and_nothing_is_skipped() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
-    let (a, b) = (Stream::new(&client, "a"), Stream::new(&client, "b"));
-    let mut added = Vec::new();
-    for n in 0..10 {
-        added.push(a.add(&[("n", n.to_string())]).await.unwrap());
-        b.add(&[("n", (100 + n).to_string())]).await.unwrap();
-    }
-    let mut reader = Reader::new(&client).with_count(3);
+    let added = fill(&client, "a", 10).await;
+    fill(&client, "b", 10).await;
+    let mut reader = builder(&client)
+        .stream("a", Start::After(added[1]))
+        .stream("b", Start::Oldest)
+        .count(3)
+        .open()
+        .await
+        .unwrap();
     let handle = reader.handle();
-    handle.add_stream("a", added[1]);
-    handle.add_stream("b", EntryId::MIN);
     let (mut of_a, mut of_b) = (Vec::new(), Vec::new());
     while of_a.len() + of_b.len() < 18 {
-        for batch in next(&mut reader).await {
-            assert!((1..=3).contains(&batch.entries.len()));
-            assert_eq!(handle.cursor(&batch.stream), batch.entries.last().map(|entry| entry.id));
-            if &*batch.stream == "a" { &mut of_a } else { &mut of_b }.extend(values(&batch));
+        for entry in next(&mut reader).await {
+            assert!(handle.cursor(&entry.stream) >= Some(entry.id));
+            if &*entry.stream == "a" { &mut of_a } else { &mut of_b }.push(entry);
         }
     }
-    assert_eq!(of_a, (2..10).map(|n| n.to_string()).collect::<Vec<_>>());
-    assert_eq!(of_b, (100..110).map(|n| n.to_string()).collect::<Vec<_>>());
+    assert_eq!(values(&of_a), (2..10).map(|n| n.to_string()).collect::<Vec<_>>());
+    assert_eq!(values(&of_b), (0..10).map(|n| n.to_string()).collect::<Vec<_>>());
+    assert_eq!(handle.cursor("a"), Some(added[9]));
 
-    let mut other = Reader::new(&client).with_count(1000);
-    other.handle().add_stream("a", EntryId::MIN);
-    assert_eq!(values(&next(&mut other).await[0]).len(), 10, "independent readers each see all");
+    let mut other = builder(&client).stream("a", Start::Oldest).count(1000).open().await.unwrap();
+    assert_eq!(ids(&next(&mut other).await), added, "independent readers each see all");
+    let cursors = reader.close();
+    assert_eq!(cursors.get("a"), Some(added[9]), "where another one may go on");
 }
 
 #[tokio::test]
 async fn nothing_new_is_no_batch() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
-    let mut reader = Reader::new(&client).with_block(Duration::ZERO);
+    let mut reader = builder(&client).block(Duration::ZERO).open().await.unwrap();
     assert!(next(&mut reader).await.is_empty(), "no streams");
-    reader.handle().add_stream("absent", EntryId::MIN);
+    reader.handle().add_stream("absent", Start::Oldest).await.unwrap();
     assert!(next(&mut reader).await.is_empty());
-    let mut reader = Reader::new(&client).with_block(Duration::from_micros(1));
-    reader.handle().add_stream("absent", EntryId::MIN);
+    let absent = builder(&client).stream("absent", Start::Newest);
+    let mut reader = absent.block(Duration::from_micros(1)).open().await.unwrap();
     assert!(next(&mut reader).await.is_empty(), "a tiny wait is not for ever");
+    fill(&client, "absent", 1).await;
+    let absent = builder(&client).stream("absent", Start::Oldest).filter(Filter::topic("none"));
+    let mut reader = absent.block(Duration::from_millis(1)).open().await.unwrap();
+    assert!(next(&mut reader).await.is_empty(), "nothing that is wanted");
+    for bad in [String::new(), "x".repeat(513)] {
+        let result = builder(&client).stream(bad.clone(), Start::Oldest).open().await;
+        assert!(matches!(result, Err(Error::Name { .. })));
+        let result = reader.handle().add_stream(&bad, Start::Oldest).await;
+        assert!(matches!(result, Err(Error::Name { .. })));
+    }
 }
 
 #[tokio::test]
-async fn what_is_read_may_change_while_a_read_blocks() {
+async fn streams_are_added_and_removed_while_a_read_waits() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let redis = client.commands();
-    let (a, b) = (Stream::new(&client, "a"), Stream::new(&client, "b"));
-    let first = a.add(&[("n", "1")]).await.unwrap();
-    b.add(&[("n", "2")]).await.unwrap();
+    let first = fill(&client, "a", 1).await[0];
+    let second = fill(&client, "b", 1).await[0];
 
-    let mut reader = Reader::new(&client).with_block(LONG);
+    let mut reader = builder(&client).stream("a", Start::After(first)).block(LONG).open().await.unwrap();
     let handle = reader.handle();
-    let waiting = handle.clone();
     let reading = tokio::spawn(async move {
-        let batches = next(&mut reader).await;
-        (reader, batches)
+        let entries = next(&mut reader).await;
+        (reader, entries)
     });
-    waiting.add_stream("a", first);
     eventually(SOON, "the read of a to block", async || blocked(&redis).await == 1).await;
-    waiting.add_stream("b", EntryId::MIN);
-    let (mut reader, batches) = reading.await.unwrap();
-    assert_eq!((batches.len(), values(&batches[0])), (1, vec!["2".to_owned()]));
+    handle.add_stream("b", Start::Oldest).await.unwrap();
+    let (mut reader, entries) = reading.await.unwrap();
+    assert_eq!(ids(&entries), [second]);
 
     let reading = tokio::spawn(async move {
-        let batches = next(&mut reader).await;
-        (reader, batches)
+        let entries = next(&mut reader).await;
+        (reader, entries)
     });
     eventually(SOON, "the read of both to block", async || blocked(&redis).await == 1).await;
     assert!(handle.set_cursor("a", EntryId::MIN));
     assert!(!handle.set_cursor("c", EntryId::MIN), "not read");
-    let (mut reader, batches) = reading.await.unwrap();
-    assert_eq!((&*batches[0].stream, values(&batches[0])), ("a", vec!["1".to_owned()]));
+    let (mut reader, entries) = reading.await.unwrap();
+    assert_eq!((&*entries[0].stream, ids(&entries)), ("a", vec![first]));
 
     assert!(handle.remove_stream("a") && !handle.remove_stream("a"));
-    a.add(&[("n", "3")]).await.unwrap();
-    b.add(&[("n", "4")]).await.unwrap();
-    let batches = next(&mut reader).await;
-    assert_eq!((batches.len(), &*batches[0].stream), (1, "b"));
+    fill(&client, "a", 1).await;
+    fill(&client, "b", 1).await;
+    let entries = next(&mut reader).await;
+    assert_eq!((entries.len(), &*entries[0].stream), (1, "b"));
     eventually(SOON, "interrupted reads to be gone", async || blocked(&redis).await == 0).await;
 }
 
 #[tokio::test]
-async fn a_dropped_read_loses_nothing() {
+async fn a_dropped_call_loses_nothing() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let redis = client.commands();
-    let stream = Stream::new(&client, "s");
-    let mut reader = Reader::new(&client).with_block(LONG);
-    reader.handle().add_stream("s", EntryId::MIN);
-    for n in 0..20 {
+    let mut reader = builder(&client).stream("s", Start::Oldest).block(LONG).open().await.unwrap();
+    for _ in 0..20 {
         tokio::select! {
             biased;
-            batches = reader.next_batch() => panic!("{batches:?}"),
+            entries = reader.next_batch() => panic!("{entries:?}"),
             () = eventually(SOON, "the read to block", async || blocked(&redis).await > 0) => {}
         }
-        stream.add(&[("n", n.to_string())]).await.unwrap();
-        let batches = next(&mut reader).await;
-        assert_eq!(values(&batches[0]), [n.to_string()]);
+        let added = fill(&client, "s", 1).await;
+        assert_eq!(ids(&next(&mut reader).await), added);
     }
+    assert_eq!(connections(&redis).await, 2, "the read went on meanwhile");
 }
 
 #[tokio::test]
-async fn entries_come_one_by_one_and_the_cursor_moves_as_they_are_taken() {
+async fn a_reader_is_a_stream_and_the_cursor_moves_as_entries_are_taken() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
-    let stream = Stream::new(&client, "s");
-    let mut ids = Vec::new();
-    for n in 0..5 {
-        ids.push(stream.add(&[("n", n.to_string())]).await.unwrap());
-    }
-    let reader = Reader::new(&client).with_block(Duration::ZERO);
+    let added = fill(&client, "s", 5).await;
+    let mut reader = builder(&client).stream("s", Start::Oldest).block(Duration::ZERO).open().await.unwrap();
     let handle = reader.handle();
-    handle.add_stream("s", EntryId::MIN);
-    let mut entries = Box::pin(reader.into_entries());
-    let mut take = async || {
-        let item = tokio::time::timeout(SOON, entries.next()).await.expect("in time");
-        item.expect("endless").unwrap().1.id
-    };
-    assert_eq!([take().await, take().await], ids[..2]);
-    assert_eq!(handle.cursor("s"), Some(ids[1]), "not past what was only read");
+    assert_eq!([take(&mut reader).await.id, take(&mut reader).await.id], added[..2]);
+    assert_eq!(handle.cursor("s"), Some(added[1]), "not past what was only read");
     handle.set_cursor("s", EntryId::MIN);
-    assert_eq!(take().await, ids[0], "what was read before is dropped");
-    handle.set_cursor("s", ids[3]);
-    assert_eq!(take().await, ids[4]);
+    assert_eq!(take(&mut reader).await.id, added[0], "what was read before is dropped");
+    handle.set_cursor("s", added[3]);
+    assert_eq!(take(&mut reader).await.id, added[4]);
 
     let redis = client.commands();
-    let mut waiting = entries.next();
+    let mut waiting = reader.next();
     tokio::select! {
         item = &mut waiting => panic!("{item:?}"),
         () = eventually(SOON, "a read that waits", async || blocked(&redis).await == 1) => {}
     }
-    let later = stream.add(&[("n", "later")]).await.unwrap();
-    assert_eq!(waiting.await.expect("endless").unwrap().1.id, later);
+    let later = fill(&client, "s", 1).await[0];
+    assert_eq!(waiting.await.expect("endless").unwrap().id, later);
+}
+
+#[tokio::test]
+async fn redis_is_read_again_only_when_what_was_read_has_been_taken() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let redis = client.commands();
+    fill(&client, "s", 30).await;
+    let mut reader = builder(&client).stream("s", Start::Oldest).count(10).open().await.unwrap();
+    for n in 1..=30 {
+        take(&mut reader).await;
+        assert_eq!(calls(&redis, "xread").await, u64::from(n - 1_u32) / 10 + 1, "{n}");
+    }
+}
+
+#[tokio::test]
+async fn a_closed_reader_is_over() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let redis = client.commands();
+    let added = fill(&client, "s", 2).await;
+    let mut reader = builder(&client).stream("s", Start::Oldest).open().await.unwrap();
+    let handle = reader.handle();
+    assert_eq!(take(&mut reader).await.id, added[0]);
+    handle.close();
+    assert!(reader.next().await.is_none());
+    assert!(matches!(reader.next_batch().await, Err(Error::Closed)));
+    assert_eq!(handle.cursor("s"), Some(added[0]), "what was only read does not count");
+    eventually(SOON, "its connection to be closed", async || connections(&redis).await == 1).await;
+
+    let reader = builder(&client).stream("s", Start::Newest).open().await.unwrap();
+    let handle = reader.handle();
+    let reading = tokio::spawn(reader.collect::<Vec<_>>());
+    eventually(SOON, "the read to block", async || blocked(&redis).await == 1).await;
+    handle.close();
+    assert!(reading.await.unwrap().is_empty(), "also while it waits");
 }
 
 #[tokio::test]
 async fn reading_begins_where_it_is_told_to() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
-    let stream = Stream::new(&client, "s");
+    let stream = stream(&client, "s");
     assert_eq!(stream.position(Start::Newest).await.unwrap(), EntryId::MIN, "no stream yet");
     for (ms, n) in [(1000, "1"), (2000, "2"), (3000, "3")] {
         let add = cmd("XADD").arg("s").arg(format!("{ms}-5")).arg("n").arg(n).take();
@@ -186,43 +211,92 @@ async fn reading_begins_where_it_is_told_to() {
         (at(2001), &["3"]),
         (at(0), &["1", "2", "3"]),
     ] {
-        let mut reader = Reader::new(&client);
-        reader.handle().add_stream("s", stream.position(start).await.unwrap());
-        assert_eq!(values(&next(&mut reader).await[0]), expected, "{start:?}");
+        let mut reader = builder(&client).stream("s", start).open().await.unwrap();
+        assert_eq!(values(&next(&mut reader).await), expected, "{start:?}");
     }
     stream.remove(&[EntryId::new(3000, 5)]).await.unwrap();
-    assert_eq!(
-        stream.position(Start::Newest).await.unwrap(),
-        EntryId::new(3000, 5),
-        "also when it is deleted"
-    );
-    client.commands().command(cmd("SET").arg("text").arg("v")).await.unwrap();
-    match Stream::new(&client, "text").position(Start::Newest).await {
-        Err(Error::Redis(error)) => assert_eq!(error.code(), Some("WRONGTYPE")),
-        other => panic!("{other:?}"),
+    let newest = stream.position(Start::Newest).await.unwrap();
+    assert_eq!(newest, EntryId::new(3000, 5), "also when it is deleted");
+    let mut reader = builder(&client).stream("s", Start::Newest).open().await.unwrap();
+    let later = fill(&client, "s", 3).await;
+    assert_eq!(ids(&next(&mut reader).await), later, "nothing is missed between opening and reading");
+    assert_eq!(keys(&client.commands()).await, ["s"], "readers leave nothing");
+}
+
+#[tokio::test]
+async fn only_topics_that_are_wanted_are_handed_out_and_the_cursor_passes_the_others() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let stream = stream(&client, "s");
+    for topic in ["orders.new", "orders.paid", "users.new", "orders"] {
+        stream.add_with(AddOptions::new().topic(topic), &[("n", topic)]).await.unwrap();
     }
+    let last = stream.add(&[("n", "no topic")]).await.unwrap();
+    let both = [Filter::topic("orders"), Filter::pattern("users.*")];
+    for (filters, expected) in [
+        (&[Filter::topic("orders.new")][..], &["orders.new"][..]),
+        (&[Filter::pattern("orders.*")], &["orders.new", "orders.paid"]),
+        (&both, &["users.new", "orders"]),
+        (&[Filter::pattern("*")], &["orders.new", "orders.paid", "users.new", "orders"]),
+        (&[], &["orders.new", "orders.paid", "users.new", "orders", "no topic"]),
+    ] {
+        let one = builder(&client).stream("s", Start::Oldest);
+        let mut reader = filters.iter().cloned().fold(one, ReaderBuilder::filter).open().await.unwrap();
+        let handle = reader.handle();
+        let mut taken = Vec::new();
+        while taken.len() < expected.len() {
+            taken.push(take(&mut reader).await);
+        }
+        assert_eq!(values(&taken), expected);
+        assert_eq!(handle.cursor("s"), Some(last), "{expected:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_is_an_item_and_the_stream_goes_on_without_a_busy_loop() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let redis = client.commands();
+    redis.command(cmd("SET").arg("s").arg("v")).await.unwrap();
+    let mut reader = builder(&client).stream("s", Start::Oldest).open().await.unwrap();
+    for _ in 0..3 {
+        let error = reader.next().await.expect("endless").unwrap_err();
+        assert_eq!(error.code(), Some("WRONGTYPE"));
+    }
+    let before = calls(&redis, "xread").await;
+    let loops = tokio::time::timeout(Duration::from_millis(300), async {
+        loop {
+            let _ = reader.next().await;
+        }
+    });
+    assert!(loops.await.is_err());
+    // Pauses of at least 100, 200 ms by now: the slowest machine makes fewer.
+    assert!(calls(&redis, "xread").await - before <= 3);
+    redis.command(cmd("DEL").arg("s")).await.unwrap();
+    let added = fill(&client, "s", 1).await[0];
+    let item = eventually(SOON, "the entry", async || reader.next().await.expect("endless")).await;
+    assert_eq!(item.id, added);
 }
 
 #[tokio::test]
 async fn a_reader_outlives_its_server_and_nothing_is_left_of_a_dropped_one() {
     let server = RedisServer::start().unwrap();
-    let stream = Stream::new(&client(&server), "s");
-    stream.add(&[("n", "1")]).await.unwrap();
-    let mut reader = Reader::new(&client(&server));
-    reader.handle().add_stream("s", EntryId::MIN);
-    assert_eq!(next(&mut reader).await.len(), 1);
+    let writer = client(&server);
+    let first = fill(&writer, "s", 1).await;
+    let mut reader = builder(&client(&server)).stream("s", Start::Oldest).open().await.unwrap();
+    assert_eq!(ids(&next(&mut reader).await), first);
     server.restart(Data::Keep).unwrap();
-    eventually(SOON, "an entry after the restart", async || stream.add(&[("n", "2")]).await).await;
-    let batches = eventually(SOON, "the reader to go on", async || reader.next_batch().await).await;
-    assert_eq!(values(&batches[0])[0], "2");
+    let stream = stream(&writer, "s");
+    let added = eventually(SOON, "to add", async || stream.add(&[("n", "2")]).await).await;
+    let entry = eventually(SOON, "the reader to go on", async || reader.next().await.unwrap()).await;
+    assert_eq!(entry.id, added);
 
     let watcher = client(&server).commands();
-    let connected = async || match watcher.command(cmd("CLIENT").arg("LIST")).await.unwrap() {
-        Value::BulkString(text) => String::from_utf8(text).unwrap().lines().count(),
-        other => panic!("{other:?}"),
-    };
-    drop(stream);
-    eventually(SOON, "the reader and the watcher", async || connected().await == 2).await;
+    drop((stream, writer));
+    eventually(SOON, "the reader and the watcher", async || connections(&watcher).await == 2).await;
+    let tasks = tokio::runtime::Handle::current().metrics();
+    let before = tasks.num_alive_tasks();
     drop(reader);
-    eventually(SOON, "only the watcher", async || connected().await == 1).await;
+    eventually(SOON, "only the watcher", async || connections(&watcher).await == 1).await;
+    eventually(SOON, "its task to be gone", async || tasks.num_alive_tasks() == before - 1).await;
 }

@@ -1,8 +1,22 @@
 #!lua
--- Adds an entry and lets the whole stream live on for a time from now.
+-- Adds entries, all or none, and bounds the stream's length and life.
 -- KEYS: stream
--- ARGV: time to live ms, then the rest of XADD
--- Returns: id | nil when the stream had to exist and does not
-local id = redis.call('XADD', KEYS[1], unpack(ARGV, 2))
-if id then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
-return id
+-- ARGV: '1' to add to an existing stream only, or '0'; '~' or '='; max length or ''; time to live ms or '';
+--       'NX' when it counts from the first entry, or ''; then for each entry how many words it has, and its words
+-- Returns: the ids in order | nil when the stream had to exist and does not
+local key, op, max, ttl = KEYS[1], ARGV[2], ARGV[3], ARGV[4]
+if ARGV[1] == '1' and redis.call('EXISTS', key) == 0 then return false end
+local ids, at = {}, 6
+while ARGV[at] do
+  local last = at + tonumber(ARGV[at])
+  if max == '' then
+    ids[#ids + 1] = redis.call('XADD', key, '*', unpack(ARGV, at + 1, last))
+  else
+    ids[#ids + 1] = redis.call('XADD', key, 'MAXLEN', op, max, '*', unpack(ARGV, at + 1, last))
+  end
+  at = last + 1
+end
+if ttl ~= '' then
+  if ARGV[5] == 'NX' then redis.call('PEXPIRE', key, ttl, 'NX') else redis.call('PEXPIRE', key, ttl) end
+end
+return ids

@@ -1,0 +1,86 @@
+//! Reads in flight: one per connection, each made of rounds that whoever polls drives. There is no task.
+//!
+//! A blocking read covers streams of one cluster slot, so there is one lane, with a connection of its own, for each
+//! slot that is read; outside of a cluster all streams share one. A lane is with its round while that runs, and comes
+//! back with what it brought. So a caller that stops waiting loses nothing: the round goes on with the next poll.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+
+/// A lane that is done with its round, and what the round brought.
+type Done<L, T> = (u16, L, T);
+
+pub(crate) struct Lanes<L, T> {
+    /// Never locked: it makes what only its owner touches shareable.
+    parts: Mutex<Parts<L, T>>,
+}
+
+struct Parts<L, T> {
+    known: BTreeSet<u16>,
+    idle: Vec<(u16, L)>,
+    busy: FuturesUnordered<BoxFuture<'static, Done<L, T>>>,
+}
+
+impl<L: Send + 'static, T: 'static> Lanes<L, T> {
+    pub(crate) fn new() -> Self {
+        let parts = Parts { known: BTreeSet::new(), idle: Vec::new(), busy: FuturesUnordered::new() };
+        Self { parts: Mutex::new(parts) }
+    }
+
+    /// Makes the lanes that are missing. Those that are not wanted go when their round is over.
+    pub(crate) fn arrange(&mut self, wanted: &BTreeSet<u16>, mut make: impl FnMut(u16) -> L) {
+        let parts = self.parts();
+        for slot in wanted {
+            if parts.known.insert(*slot) {
+                parts.idle.push((*slot, make(*slot)));
+            }
+        }
+        let Parts { known, idle, .. } = parts;
+        idle.retain(|(slot, _)| wanted.contains(slot) || !known.remove(slot));
+    }
+
+    /// Starts a round on every lane that has none.
+    pub(crate) fn start(&mut self, round: impl Fn(u16, L) -> BoxFuture<'static, (L, T)>) {
+        let parts = self.parts();
+        for (slot, lane) in parts.idle.drain(..) {
+            let running = round(slot, lane);
+            parts.busy.push(Box::pin(async move {
+                let (lane, brought) = running.await;
+                (slot, lane, brought)
+            }));
+        }
+    }
+
+    /// What the next round brings that ends. There has to be one.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<T> {
+        let parts = self.parts();
+        match parts.busy.poll_next_unpin(cx) {
+            Poll::Ready(Some((slot, lane, brought))) => {
+                parts.idle.push((slot, lane));
+                Poll::Ready(brought)
+            }
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Ends all rounds and closes their connections.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::new();
+    }
+
+    fn parts(&mut self) -> &mut Parts<L, T> {
+        self.parts.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<L, T> fmt::Debug for Lanes<L, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lanes").finish_non_exhaustive()
+    }
+}

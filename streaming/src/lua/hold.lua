@@ -1,0 +1,19 @@
+#!lua flags=allow-oom
+-- Sets since when entries have been pending with this consumer: now, to keep them, or 1970, to let anybody claim them
+-- at once. What is pending with another consumer, or no longer, is left alone.
+-- KEYS: stream
+-- ARGV: group, consumer, 'keep' or 'release', then ids
+-- Returns: the ids that are pending with this consumer
+local held = {}
+for i = 4, #ARGV do
+  if redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1, ARGV[2])[1] then
+    local claimed
+    if ARGV[3] == 'keep' then
+      claimed = redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[i], 'IDLE', 0, 'JUSTID')
+    else
+      claimed = redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[i], 'TIME', 1, 'JUSTID')
+    end
+    if claimed[1] then held[#held + 1] = claimed[1] end
+  end
+end
+return held

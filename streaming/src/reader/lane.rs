@@ -1,0 +1,104 @@
+//! One blocking read after another, for the streams of one slot.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Cmd;
+use tenure_connection::{Backoff, Blocking};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use super::Settings;
+use super::shared::Shared;
+use super::taking::{self, Item};
+use crate::start::milliseconds;
+use crate::{Cursors, Error, reply};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+pub(super) struct Lane {
+    blocking: Blocking,
+    shared: Arc<Shared>,
+    changes: watch::Receiver<()>,
+    backoff: Backoff,
+}
+
+impl Lane {
+    pub(super) fn new(blocking: Blocking, shared: &Arc<Shared>) -> Self {
+        Self {
+            blocking,
+            shared: shared.clone(),
+            changes: shared.watch(),
+            backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
+        }
+    }
+
+    /// One read, which moves no cursor. It brings nothing when there was nothing for `block`, and when it was
+    /// interrupted by a change. After a failure it waits a little first, so that a caller may simply loop.
+    pub(super) async fn round(
+        mut self,
+        settings: Settings,
+        block: Duration,
+    ) -> (Self, Result<Vec<Item>, Error>) {
+        let Self { blocking, shared, changes, backoff } = &mut self;
+        // Before the cursors are looked at: no change is missed.
+        changes.mark_unchanged();
+        let cursors = shared.cursors().clone();
+        let pause = backoff.pause();
+        let work = async {
+            sleep(pause).await;
+            read(blocking, &cursors, &settings, block).await
+        };
+        let result = tokio::select! {
+            biased;
+            _ = changes.changed() => Ok(Vec::new()),
+            result = work => {
+                match &result {
+                    Ok(_) => backoff.reset(),
+                    Err(_) => backoff.fail(),
+                }
+                result
+            }
+        };
+        (self, result)
+    }
+}
+
+async fn read(
+    blocking: &mut Blocking,
+    cursors: &Cursors,
+    settings: &Settings,
+    block: Duration,
+) -> Result<Vec<Item>, Error> {
+    if cursors.is_empty() {
+        // Until a stream is added, which interrupts this.
+        let _ = timeout(block, std::future::pending::<()>()).await;
+        return Ok(Vec::new());
+    }
+    let reply = blocking.command(&command(cursors, settings.count, block), block).await?;
+    let find = |name: &[u8]| cursors.find(name).map(|(stream, _)| stream.clone());
+    let mut items = Vec::new();
+    for (stream, entries) in reply::streams(reply, find)? {
+        let from = cursors.get(&stream).unwrap_or_default();
+        taking::items(&stream, from, entries, &settings.filters, &mut items);
+    }
+    Ok(items)
+}
+
+fn command(cursors: &Cursors, count: u64, block: Duration) -> Cmd {
+    let mut command = redis::cmd("XREAD");
+    command.arg("COUNT").arg(count);
+    if !block.is_zero() {
+        // Zero would mean for ever.
+        command.arg("BLOCK").arg(milliseconds(block));
+    }
+    command.arg("STREAMS");
+    for (stream, _) in cursors.iter() {
+        command.arg(&**stream);
+    }
+    for (_, after) in cursors.iter() {
+        command.arg(after.to_string());
+    }
+    command
+}

@@ -1,0 +1,174 @@
+//! Settings of a sink.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_connection::Client;
+use ulid::Ulid;
+
+use super::calls::Consumer;
+use super::handle::Shared;
+use super::plan::Pace;
+use super::{Settings, Sink};
+use crate::{Error, Filter, Start, keys};
+
+const COUNT: u64 = 64;
+const BLOCK: Duration = Duration::from_secs(5);
+const LONGEST_BLOCK: Duration = Duration::from_secs(3600);
+const GRACE: Duration = Duration::from_secs(30);
+const LONGEST_GRACE: Duration = Duration::from_secs(30 * 86_400);
+/// A consumer that has not asked for anything for so many graces, and at least ten minutes, is dead.
+const GRACES_TO_DEATH: u32 = 10;
+const SOONEST_DEATH: Duration = Duration::from_secs(600);
+/// Looks for what was not acknowledged are so far apart.
+const OFTENEST: Duration = Duration::from_millis(20);
+const RAREST_CLAIM: Duration = Duration::from_secs(1);
+const RAREST_BURIAL: Duration = Duration::from_secs(300);
+
+/// Settings of a [`Sink`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct SinkBuilder {
+    client: Client,
+    group: Arc<str>,
+    consumer: Option<Arc<str>>,
+    streams: Vec<Arc<str>>,
+    filters: Vec<Filter>,
+    start: Start,
+    recreate_at: Start,
+    grace: Duration,
+    dead_after: Option<Duration>,
+    no_ack: bool,
+    count: u64,
+    block: Duration,
+}
+
+impl SinkBuilder {
+    pub(super) fn new(client: &Client, group: Arc<str>) -> Self {
+        Self {
+            client: client.clone(),
+            group,
+            consumer: None,
+            streams: Vec::new(),
+            filters: Vec::new(),
+            start: Start::Oldest,
+            recreate_at: Start::Oldest,
+            grace: GRACE,
+            dead_after: None,
+            no_ack: false,
+            count: COUNT,
+            block: BLOCK,
+        }
+    }
+
+    /// Reads this stream. Call it for each stream; more may be added later, with
+    /// [`SinkHandle::add_stream`](crate::SinkHandle::add_stream).
+    pub fn stream(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.streams.push(name.into());
+        self
+    }
+
+    /// The name of this consumer, which no other may have at the same time. A consumer that comes back under its name
+    /// gets at once what it had not acknowledged. By default a new name each time.
+    pub fn consumer(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.consumer = Some(name.into());
+        self
+    }
+
+    /// Where the group begins in a stream in which it is new. [`Start::Oldest`] by default.
+    pub fn start(mut self, start: Start) -> Self {
+        self.start = start;
+        self
+    }
+
+    /// Where the group begins when it was lost and is created anew. [`Start::Oldest`] by default: what it had done is
+    /// no longer known, so all that is still in the stream comes again, and nothing is missed. Another place misses
+    /// what lies before it.
+    pub fn recreate_at(mut self, start: Start) -> Self {
+        self.recreate_at = start;
+        self
+    }
+
+    /// How long an entry may stay unacknowledged before it is given to a consumer again. 30 s by default, at least
+    /// 1 ms, at most 30 days. It counts from when the entry was read from Redis, or kept. All consumers of a group
+    /// should have the same.
+    pub fn ack_grace(mut self, grace: Duration) -> Self {
+        self.grace = grace.clamp(Duration::from_millis(1), LONGEST_GRACE);
+        self
+    }
+
+    /// After how long without a sign of life a consumer is deleted, with its pending entries moved to another one. At
+    /// least the grace; ten graces by default, and no less than ten minutes. A consumer that is deleted while it lives
+    /// is there again with its next read, and its acknowledgements count.
+    pub fn dead_after(mut self, idle: Duration) -> Self {
+        self.dead_after = Some(idle);
+        self
+    }
+
+    /// Delivers each entry once at most: nothing needs to be acknowledged, and what a consumer has read when it dies is
+    /// lost.
+    pub fn no_ack(mut self) -> Self {
+        self.no_ack = true;
+        self
+    }
+
+    /// Hands out only entries with such a topic. With several filters, those that one of them wants. The others are
+    /// acknowledged at once: consumers of one group should have the same filters.
+    pub fn filter(mut self, filter: Filter) -> Self {
+        self.filters.push(filter);
+        self
+    }
+
+    /// How many entries of each stream one read may bring when the sink is used as a stream. They are with this
+    /// consumer from then on. 64 by default, at least 1.
+    pub fn count(mut self, entries: u64) -> Self {
+        self.count = entries.max(1);
+        self
+    }
+
+    /// How long [`Sink::next_batch`] waits when there is nothing. 5 s by default, an hour at most; zero does not
+    /// wait.
+    pub fn block(mut self, block: Duration) -> Self {
+        self.block = block.min(LONGEST_BLOCK);
+        self
+    }
+
+    /// Creates the group in each of the streams where it is missing, with the stream if need be.
+    ///
+    /// # Errors
+    /// [`Error::Name`] before anything is sent; [`Error::Redis`].
+    ///
+    /// # Cancel safety
+    /// The groups may be created all the same.
+    pub async fn open(self) -> Result<Sink, Error> {
+        let returning = self.consumer.is_some();
+        let name = self.consumer.unwrap_or_else(|| Ulid::generate().to_string().into());
+        keys::check("group name", &*self.group)?;
+        keys::check("consumer name", &*name)?;
+        for stream in &self.streams {
+            keys::check("stream name", &**stream)?;
+        }
+        let dead_after = self.dead_after.unwrap_or((self.grace * GRACES_TO_DEATH).max(SOONEST_DEATH));
+        let dead_after = dead_after.max(self.grace);
+        let settings = Settings {
+            filters: self.filters.into(),
+            count: self.count,
+            block: self.block,
+            grace: self.grace,
+            dead_after,
+            recreate_at: self.recreate_at,
+            pace: Pace {
+                claim_every: (self.grace / 4).clamp(OFTENEST, RAREST_CLAIM),
+                bury_every: (dead_after / 4).clamp(OFTENEST, RAREST_BURIAL),
+                acks: !self.no_ack,
+                returning,
+            },
+        };
+        let consumer = Consumer { redis: self.client.commands(), group: self.group, name };
+        let shared = Arc::new(Shared::new(consumer, self.start, self.no_ack));
+        for stream in self.streams {
+            shared.add_stream(&stream).await?;
+        }
+        Ok(Sink::new(self.client, shared, settings))
+    }
+}

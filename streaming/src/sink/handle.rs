@@ -1,0 +1,223 @@
+//! What a sink shares with its handles: the streams, and what is held of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::time::Instant;
+
+use super::calls::{Consumer, Hold, is_group_lost};
+use super::held::Held;
+use crate::{Entry, EntryId, Error, Start, keys};
+
+pub(super) struct Shared {
+    pub(super) consumer: Consumer,
+    pub(super) start: Start,
+    /// No entry is ever pending.
+    pub(super) no_ack: bool,
+    opened: Instant,
+    held: Mutex<Held>,
+    streams: Mutex<Streams>,
+}
+
+#[derive(Default)]
+struct Streams {
+    read: BTreeSet<Arc<str>>,
+    /// Read once, but no more: something may be pending there.
+    former: BTreeSet<Arc<str>>,
+}
+
+impl Shared {
+    pub(super) fn new(consumer: Consumer, start: Start, no_ack: bool) -> Self {
+        let (held, streams) = (Mutex::default(), Mutex::default());
+        Self { consumer, start, no_ack, opened: Instant::now(), held, streams }
+    }
+
+    /// The time that the sink counts in.
+    pub(super) fn now(&self) -> Duration {
+        self.opened.elapsed()
+    }
+
+    /// What is held. Not held across an await.
+    pub(super) fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The streams that are read.
+    pub(super) fn read_streams(&self) -> Vec<Arc<str>> {
+        self.streams().read.iter().cloned().collect()
+    }
+
+    /// All streams that were ever read.
+    pub(super) fn all_streams(&self) -> Vec<Arc<str>> {
+        let streams = self.streams();
+        streams.read.union(&streams.former).cloned().collect()
+    }
+
+    pub(super) async fn add_stream(&self, stream: &str) -> Result<(), Error> {
+        keys::check("stream name", stream)?;
+        let after = match self.start {
+            Start::Newest => "$".to_owned(),
+            start => start.resolve(&self.consumer.redis, stream).await?.to_string(),
+        };
+        self.consumer.create(stream, &after).await?;
+        self.streams().read.insert(stream.into());
+        Ok(())
+    }
+
+    fn remove_stream(&self, stream: &str) -> bool {
+        let mut streams = self.streams();
+        let removed = streams.read.take(stream);
+        streams.former.extend(removed.clone());
+        removed.is_some()
+    }
+
+    fn streams(&self) -> MutexGuard<'_, Streams> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Acknowledges what a [`Sink`](crate::Sink) has handed out, and changes what it reads, from any task. Cheap to clone.
+#[derive(Clone)]
+pub struct SinkHandle {
+    pub(super) shared: Arc<Shared>,
+}
+
+impl SinkHandle {
+    /// Acknowledges entries: the group is done with them. Returns how many were pending; an entry that was
+    /// acknowledged before counts no more, and neither does one of a group that was lost meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Redis`]. Some may be acknowledged; call it again.
+    ///
+    /// # Cancel safety
+    /// They may be acknowledged all the same; call it again.
+    pub async fn ack<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Result<u64, Error> {
+        self.ack_all(by_stream(entries), false).await
+    }
+
+    /// Acknowledges entries and deletes them from their stream, in one step for each stream (for each 1,000 entries
+    /// of it). Returns how many were pending. For a stream that only one group reads.
+    ///
+    /// # Errors
+    /// As [`SinkHandle::ack`].
+    ///
+    /// # Cancel safety
+    /// As [`SinkHandle::ack`].
+    pub async fn ack_and_remove<'a>(
+        &self,
+        entries: impl IntoIterator<Item = &'a Entry>,
+    ) -> Result<u64, Error> {
+        self.ack_all(by_stream(entries), true).await
+    }
+
+    /// Acknowledges entries of which only the ids are known.
+    ///
+    /// # Errors
+    /// As [`SinkHandle::ack`].
+    ///
+    /// # Cancel safety
+    /// As [`SinkHandle::ack`].
+    pub async fn ack_ids(&self, stream: &str, ids: &[EntryId]) -> Result<u64, Error> {
+        self.ack_all([(stream, ids.to_vec())], false).await
+    }
+
+    /// Keeps entries for another grace, because the work on them takes longer. Returns how many are kept: the others
+    /// were acknowledged, or are with another consumer by now.
+    ///
+    /// # Errors
+    /// [`Error::Redis`].
+    ///
+    /// # Cancel safety
+    /// They may be kept all the same.
+    pub async fn keep<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Result<u64, Error> {
+        let mut kept = 0;
+        for (stream, ids) in by_stream(entries) {
+            let now = self.shared.now();
+            let ids = self.hold(stream, &ids, Hold::Keep).await?;
+            kept += ids.len() as u64;
+            self.shared.held().add(&stream.into(), ids, now);
+        }
+        Ok(kept)
+    }
+
+    /// Gives entries back: whichever consumer looks first gets them, this one included, without waiting for the
+    /// grace. Returns how many were with this consumer.
+    ///
+    /// # Errors
+    /// [`Error::Redis`].
+    ///
+    /// # Cancel safety
+    /// They may be given back all the same.
+    pub async fn release<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Result<u64, Error> {
+        let mut released = 0;
+        for (stream, ids) in by_stream(entries) {
+            let given = self.hold(stream, &ids, Hold::Release).await?;
+            released += given.len() as u64;
+            self.shared.held().remove(stream, ids);
+        }
+        Ok(released)
+    }
+
+    /// Adds a stream, and creates the group there when it has none. It is read within a second.
+    ///
+    /// # Errors
+    /// [`Error::Name`], [`Error::Redis`]. The stream is not read then.
+    ///
+    /// # Cancel safety
+    /// The group may be created all the same; the stream is read when this returns, or not at all.
+    pub async fn add_stream(&self, stream: &str) -> Result<(), Error> {
+        self.shared.add_stream(stream).await
+    }
+
+    /// Stops reading a stream; returns whether it was read. Entries that were read from it before are still handed
+    /// out. What is pending of it goes to other consumers after the grace.
+    pub fn remove_stream(&self, stream: &str) -> bool {
+        self.shared.remove_stream(stream)
+    }
+
+    /// The streams that are read.
+    pub fn streams(&self) -> Vec<Arc<str>> {
+        self.shared.read_streams()
+    }
+
+    async fn hold(&self, stream: &str, ids: &[EntryId], hold: Hold) -> Result<Vec<EntryId>, Error> {
+        match self.shared.consumer.hold(stream, ids, hold).await {
+            // Nothing is pending there.
+            Err(error) if is_group_lost(&error) => Ok(Vec::new()),
+            result => result,
+        }
+    }
+
+    async fn ack_all<'a>(
+        &self,
+        streams: impl IntoIterator<Item = (&'a str, Vec<EntryId>)>,
+        remove: bool,
+    ) -> Result<u64, Error> {
+        let shared = &self.shared;
+        let one = async |(stream, ids): (&'a str, Vec<EntryId>)| {
+            let acknowledged = shared.consumer.ack(stream, &ids, remove).await?;
+            shared.held().remove(stream, ids);
+            Ok::<_, Error>(acknowledged)
+        };
+        let counts = join_all(streams.into_iter().map(one)).await;
+        counts.into_iter().sum()
+    }
+}
+
+fn by_stream<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> BTreeMap<&'a str, Vec<EntryId>> {
+    let mut streams = BTreeMap::<_, Vec<_>>::new();
+    for entry in entries {
+        streams.entry(&*entry.stream).or_default().push(entry.id);
+    }
+    streams
+}
+
+impl fmt::Debug for SinkHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Consumer { group, name, .. } = &self.shared.consumer;
+        f.debug_struct("SinkHandle").field("group", group).field("consumer", name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,200 @@
+//! One step after another, as the plan says, for the streams of one slot.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Cmd;
+use tenure_connection::{Backoff, Blocking};
+use tokio::time::sleep;
+
+use super::Settings;
+use super::calls::is_group_lost;
+use super::handle::Shared;
+use super::plan::{Plan, Step};
+use crate::start::milliseconds;
+use crate::{Entry, EntryId, Error, filter, reply};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+pub(super) struct Lane {
+    blocking: Blocking,
+    shared: Arc<Shared>,
+    settings: Settings,
+    plan: Plan,
+    failures: Backoff,
+    lost_groups: Backoff,
+}
+
+impl Lane {
+    pub(super) fn new(blocking: Blocking, shared: &Arc<Shared>, settings: &Settings) -> Self {
+        let backoff = || Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        Self {
+            blocking,
+            shared: shared.clone(),
+            settings: settings.clone(),
+            plan: Plan::new(settings.pace),
+            failures: backoff(),
+            lost_groups: backoff(),
+        }
+    }
+
+    /// Steps up to a read, or up to one that brings entries. After a failure it waits a little first, so that a
+    /// caller may simply loop.
+    pub(super) async fn round(mut self, count: u64, block: Duration) -> (Self, Result<Vec<Entry>, Error>) {
+        sleep(self.failures.pause()).await;
+        let result = self.steps(count, block).await;
+        match &result {
+            Ok(_) => self.failures.reset(),
+            Err(_) => self.failures.fail(),
+        }
+        (self, result)
+    }
+
+    async fn steps(&mut self, count: u64, block: Duration) -> Result<Vec<Entry>, Error> {
+        loop {
+            let now = self.shared.now();
+            self.plan.arrange(&self.shared.read_streams(), now);
+            let step = self.plan.next(now);
+            let last = matches!(step, Step::Read { .. });
+            let mut entries = match self.step(step, count, block).await {
+                Err(error) if is_group_lost(&error) => Vec::new(),
+                result => result?,
+            };
+            self.drop_unwanted(&mut entries).await;
+            if last || !entries.is_empty() {
+                return Ok(entries);
+            }
+        }
+    }
+
+    async fn step(&mut self, step: Step, count: u64, block: Duration) -> Result<Vec<Entry>, Error> {
+        let shared = self.shared.clone();
+        let consumer = &shared.consumer;
+        match step {
+            Step::Create { stream } => {
+                sleep(self.lost_groups.pause()).await;
+                self.lost_groups.fail();
+                let start = self.settings.recreate_at.resolve(&consumer.redis, &stream).await?;
+                consumer.create(&stream, &start.to_string()).await?;
+                tracing::warn!(stream = &*stream, group = &*consumer.group, "created a lost group anew");
+                self.plan.created(&stream);
+                Ok(Vec::new())
+            }
+            Step::Recover { stream, after } => {
+                let (mut ids, full) = self.seen(Some(&stream), consumer.pending(&stream, after).await)?;
+                let last = ids.last().copied().filter(|_| full);
+                {
+                    let held = shared.held();
+                    ids.retain(|id| !held.contains(&stream, *id));
+                }
+                let mut entries = Vec::new();
+                if !ids.is_empty() {
+                    entries = self.seen(Some(&stream), consumer.take(&stream, &ids).await)?;
+                }
+                self.plan.recovered(&stream, last);
+                self.hold(&entries);
+                Ok(entries)
+            }
+            Step::Claim { stream, from } => {
+                let claimed = consumer.claim(&stream, self.settings.grace, from, count).await;
+                let (next, entries) = self.seen(Some(&stream), claimed)?;
+                let now = shared.now();
+                self.plan.claimed(&stream, next, !entries.is_empty(), now);
+                shared.held().forget_before(now.saturating_sub(self.settings.grace));
+                self.hold(&entries);
+                Ok(entries)
+            }
+            Step::Bury { stream } => {
+                let buried = consumer.bury(&stream, self.settings.dead_after, !shared.no_ack).await;
+                let (deleted, moved) = self.seen(Some(&stream), buried)?;
+                if deleted > 0 {
+                    tracing::info!(stream = &*stream, deleted, moved, "deleted dead consumers");
+                }
+                self.plan.buried(&stream, moved > 0, shared.now());
+                Ok(Vec::new())
+            }
+            Step::Read { wait } => {
+                let wait = wait.min(block);
+                if self.plan.streams().len() == 0 {
+                    sleep(wait).await;
+                    return Ok(Vec::new());
+                }
+                let reply = self.blocking.command(&self.read(count, wait), wait).await.map_err(Error::from);
+                let find =
+                    |name: &[u8]| self.plan.streams().find(|stream| stream.as_bytes() == name).cloned();
+                let read = reply.and_then(|reply| reply::streams(reply, find));
+                let read = self.seen(None, read)?;
+                self.lost_groups.reset();
+                let entries: Vec<_> = read.into_iter().flat_map(|(_, entries)| entries).collect();
+                self.hold(&entries);
+                Ok(entries)
+            }
+        }
+    }
+
+    fn read(&self, count: u64, wait: Duration) -> Cmd {
+        let consumer = &self.shared.consumer;
+        let mut command = redis::cmd("XREADGROUP");
+        command.arg("GROUP").arg(&*consumer.group).arg(&*consumer.name).arg("COUNT").arg(count);
+        if !wait.is_zero() {
+            // Zero would mean for ever.
+            command.arg("BLOCK").arg(milliseconds(wait));
+        }
+        if self.shared.no_ack {
+            command.arg("NOACK");
+        }
+        command.arg("STREAMS");
+        for stream in self.plan.streams() {
+            command.arg(&**stream);
+        }
+        for _ in self.plan.streams() {
+            command.arg(">");
+        }
+        command
+    }
+
+    /// Tells the plan of a failure before it is passed on.
+    fn seen<T>(&mut self, stream: Option<&str>, result: Result<T, Error>) -> Result<T, Error> {
+        if let Err(error) = &result {
+            if is_group_lost(error) {
+                self.plan.group_lost(stream);
+            } else if error.may_have_executed() && !self.shared.no_ack {
+                self.plan.reply_lost(self.shared.now());
+            }
+        }
+        result
+    }
+
+    fn hold(&self, entries: &[Entry]) {
+        if self.shared.no_ack {
+            return;
+        }
+        let (mut held, now) = (self.shared.held(), self.shared.now());
+        for chunk in entries.chunk_by(|a, b| Arc::ptr_eq(&a.stream, &b.stream)) {
+            held.add(&chunk[0].stream, chunk.iter().map(|entry| entry.id), now);
+        }
+    }
+
+    /// Acknowledges what no filter wants. Where that fails they come again.
+    async fn drop_unwanted(&self, entries: &mut Vec<Entry>) {
+        let filters = &self.settings.filters;
+        if filters.is_empty() {
+            return;
+        }
+        let unwanted = |entry: &mut Entry| !filter::wanted(filters, entry.topic());
+        let dropped: Vec<_> = entries.extract_if(.., unwanted).collect();
+        if self.shared.no_ack {
+            return;
+        }
+        for chunk in dropped.chunk_by(|a, b| Arc::ptr_eq(&a.stream, &b.stream)) {
+            let (stream, ids) =
+                (&chunk[0].stream, chunk.iter().map(|entry| entry.id).collect::<Vec<EntryId>>());
+            if let Err(error) = self.shared.consumer.ack(stream, &ids, false).await {
+                let error = &error as &dyn std::error::Error;
+                tracing::debug!(stream = &**stream, error, "entries that no filter wants stay pending");
+            }
+            self.shared.held().remove(stream, ids);
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! A consumer group: several consumers share one cursor, and each entry stays pending with one of them until it is
+//! acknowledged.
+//!
+//! - `plan`: what a consumer does next, and `held`: what it has. Both pure.
+//! - `lane`: does what the plan says, with `calls`.
+//! - `handle`: what the sink shares with its handles.
+//! - `builder`: settings.
+
+mod builder;
+mod calls;
+mod handle;
+mod held;
+mod lane;
+mod plan;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use tenure_connection::Client;
+use tokio::time::{Instant, sleep};
+
+use crate::lanes::Lanes;
+use crate::{Entry, EntryId, Error, Filter, Start};
+
+pub use builder::SinkBuilder;
+pub use handle::SinkHandle;
+
+use calls::{Consumer, Hold};
+use handle::Shared;
+use lane::Lane;
+use plan::Pace;
+
+/// What is waiting is renewed when a third of the grace has passed, so that two thirds are left when it is handed out.
+const RENEWALS_PER_GRACE: u32 = 3;
+/// After a failure, so that a caller may simply loop.
+const RENEWAL_PAUSE: Duration = Duration::from_millis(100);
+
+/// One consumer of a group. Sinks with the same group share the cursor; other groups get copies.
+///
+/// It is a [`futures::Stream`] of entries; an error is an item, and the stream goes on after it. An entry is pending
+/// until it is acknowledged, and given to a consumer again when it was not for the grace: **at least once**. Redis is
+/// read again only when what was read has been taken.
+///
+/// It has no task: it reads, claims and renews while it is polled. Dropping it closes its connection, and what it had
+/// not acknowledged goes to others after the grace; [`Sink::close`] hands it over at once.
+pub struct Sink {
+    client: Client,
+    handle: SinkHandle,
+    settings: Settings,
+    lanes: Lanes<Lane, Result<Vec<Entry>, Error>>,
+    waiting: VecDeque<Entry>,
+    /// When the first of those that wait was delivered, at the earliest, or renewed.
+    waiting_since: Duration,
+    /// When the reads were last seen without a reply. What they bring was delivered later.
+    polled: Duration,
+    /// Never locked: it makes what only its owner touches shareable.
+    renewing: Mutex<Option<BoxFuture<'static, Result<Renewed, Error>>>>,
+}
+
+/// What is still with this consumer, by stream, and since when.
+type Renewed = (BTreeMap<Arc<str>, BTreeSet<EntryId>>, Duration);
+
+#[derive(Clone, Debug)]
+struct Settings {
+    filters: Arc<[Filter]>,
+    count: u64,
+    block: Duration,
+    grace: Duration,
+    dead_after: Duration,
+    recreate_at: Start,
+    pace: Pace,
+}
+
+impl Sink {
+    /// A consumer of this group, with these settings.
+    pub fn builder(client: &Client, group: impl Into<Arc<str>>) -> SinkBuilder {
+        SinkBuilder::new(client, group.into())
+    }
+
+    fn new(client: Client, shared: Arc<Shared>, settings: Settings) -> Self {
+        Self {
+            client,
+            handle: SinkHandle { shared },
+            settings,
+            lanes: Lanes::new(),
+            waiting: VecDeque::new(),
+            waiting_since: Duration::ZERO,
+            polled: Duration::ZERO,
+            renewing: Mutex::new(None),
+        }
+    }
+
+    /// The name of this consumer.
+    pub fn consumer(&self) -> &str {
+        &self.handle.shared.consumer.name
+    }
+
+    /// The name of its group.
+    pub fn group(&self) -> &str {
+        &self.handle.shared.consumer.group
+    }
+
+    /// What acknowledges entries, and changes the streams, from other tasks.
+    pub fn handle(&self) -> SinkHandle {
+        self.handle.clone()
+    }
+
+    /// Up to `max` entries; none when there were none for the time to wait.
+    ///
+    /// # Errors
+    /// [`Error::Redis`]; the next call goes on, after a pause that grows while it fails. [`Error::Malformed`] for a
+    /// reply that is no reply to a read. A lost group is no error: it is created anew.
+    ///
+    /// # Cancel safety
+    /// Safe: the read goes on with the next call, and entries that were not returned come with it.
+    pub async fn next_batch(&mut self, max: usize) -> Result<Vec<Entry>, Error> {
+        let (block, max) = (self.settings.block, max.max(1));
+        let until = Instant::now() + block;
+        loop {
+            poll_fn(|cx| self.poll_renewed(cx)).await?;
+            if !self.waiting.is_empty() {
+                let taken = self.waiting.len().min(max);
+                return Ok(self.waiting.drain(..taken).collect());
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            poll_fn(|cx| self.poll_round(cx, max as u64, left)).await?;
+            if self.waiting.is_empty() && Instant::now() >= until {
+                return Ok(Vec::new());
+            }
+        }
+    }
+
+    /// As [`SinkHandle::ack`].
+    ///
+    /// # Errors
+    /// As [`SinkHandle::ack`].
+    ///
+    /// # Cancel safety
+    /// As [`SinkHandle::ack`].
+    pub async fn ack<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Result<u64, Error> {
+        self.handle.ack(entries).await
+    }
+
+    /// As [`SinkHandle::ack_and_remove`].
+    ///
+    /// # Errors
+    /// As [`SinkHandle::ack_and_remove`].
+    ///
+    /// # Cancel safety
+    /// As [`SinkHandle::ack_and_remove`].
+    pub async fn ack_and_remove<'a>(
+        &self,
+        entries: impl IntoIterator<Item = &'a Entry>,
+    ) -> Result<u64, Error> {
+        self.handle.ack_and_remove(entries).await
+    }
+
+    /// Stops reading, gives back all that is pending with this consumer, so that whichever looks first gets it without
+    /// waiting for the grace, and deletes the consumer when nothing is. Acknowledge first what is done.
+    ///
+    /// # Errors
+    /// The first [`Error::Redis`]; the other streams are left all the same. What was not given back goes to others
+    /// after the grace.
+    ///
+    /// # Cancel safety
+    /// Some may be given back; the connection is closed.
+    pub async fn close(self) -> Result<(), Error> {
+        let Self { handle: SinkHandle { shared }, lanes, .. } = self;
+        drop(lanes);
+        let mut result = Ok(());
+        for stream in shared.all_streams() {
+            result = result.and(shared.consumer.leave(&stream).await);
+        }
+        result
+    }
+
+    /// Drives the reads until one of them has ended.
+    fn poll_round(&mut self, cx: &mut Context<'_>, count: u64, block: Duration) -> Poll<Result<(), Error>> {
+        let Self { client, handle: SinkHandle { shared }, settings, lanes, .. } = self;
+        lanes.arrange(&BTreeSet::from([0]), |_| Lane::new(client.blocking(), shared, settings));
+        lanes.start(|_, lane| lane.round(count, block).boxed());
+        let now = shared.now();
+        let Poll::Ready(brought) = lanes.poll(cx) else {
+            self.polled = now;
+            return Poll::Pending;
+        };
+        if self.waiting.is_empty() {
+            self.waiting_since = self.polled;
+        }
+        self.waiting.extend(brought?);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sees to it that what waits to be handed out is this consumer's for a good while yet.
+    fn poll_renewed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let shared = &self.handle.shared;
+        let renewing = self.renewing.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let running = if let Some(running) = renewing {
+            running
+        } else {
+            let due = self.waiting_since + self.settings.grace / RENEWALS_PER_GRACE;
+            if shared.no_ack || self.waiting.is_empty() || shared.now() < due {
+                return Poll::Ready(Ok(()));
+            }
+            renewing.insert(renew(shared.clone(), &self.waiting).boxed())
+        };
+        let result = ready!(running.poll_unpin(cx));
+        *renewing = None;
+        let (ours, since) = result?;
+        self.waiting_since = since;
+        self.waiting.retain(|entry| ours.get(&entry.stream).is_some_and(|ids| ids.contains(&entry.id)));
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Renews what waits, and says what is still this consumer's; the rest was claimed or acknowledged by others.
+fn renew(
+    shared: Arc<Shared>,
+    waiting: &VecDeque<Entry>,
+) -> impl Future<Output = Result<Renewed, Error>> + use<> {
+    let mut streams = BTreeMap::<Arc<str>, Vec<EntryId>>::new();
+    for entry in waiting {
+        streams.entry(entry.stream.clone()).or_default().push(entry.id);
+    }
+    async move {
+        let (mut ours, now) = (BTreeMap::new(), shared.now());
+        for (stream, ids) in streams {
+            let held: BTreeSet<_> = match shared.consumer.hold(&stream, &ids, Hold::Keep).await {
+                Ok(held) => held.into_iter().collect(),
+                // Whatever becomes of the group, these have been read and are not lost.
+                Err(error) if calls::is_group_lost(&error) => ids.iter().copied().collect(),
+                Err(error) => {
+                    sleep(RENEWAL_PAUSE).await;
+                    return Err(error);
+                }
+            };
+            shared.held().remove(&stream, ids.into_iter().filter(|id| !held.contains(id)));
+            shared.held().add(&stream, held.iter().copied(), now);
+            ours.insert(stream, held);
+        }
+        Ok((ours, now))
+    }
+}
+
+impl futures::Stream for Sink {
+    type Item = Result<Entry, Error>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let sink = self.get_mut();
+        loop {
+            if let Err(error) = ready!(sink.poll_renewed(cx)) {
+                return Poll::Ready(Some(Err(error)));
+            }
+            if let Some(entry) = sink.waiting.pop_front() {
+                return Poll::Ready(Some(Ok(entry)));
+            }
+            let (count, block) = (sink.settings.count, sink.settings.pace.claim_every);
+            if let Err(error) = ready!(sink.poll_round(cx, count, block)) {
+                return Poll::Ready(Some(Err(error)));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Sink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Consumer { group, name, .. } = &self.handle.shared.consumer;
+        f.debug_struct("Sink").field("group", group).field("consumer", name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,68 @@
+//! Where reading begins.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use redis::Value;
+use tenure_connection::Connection;
+
+use crate::{EntryId, Error, reply};
+
+/// Longer than anybody waits, and short enough for every clock and every reply to `PEXPIRE`: 100 years.
+const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+
+/// Where reading begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Start {
+    /// At the oldest entry that there is.
+    Oldest,
+    /// Behind the newest one: only what comes from now on.
+    Newest,
+    /// Behind this entry.
+    After(EntryId),
+    /// At the first entry added at or after this time, by the server's clock.
+    At(SystemTime),
+}
+
+impl Start {
+    /// The cursor with which reading begins there, now. Only [`Start::Newest`] asks Redis.
+    pub(crate) async fn resolve(self, redis: &Connection, stream: &str) -> Result<EntryId, Error> {
+        match self {
+            Self::Oldest => Ok(EntryId::MIN),
+            Self::After(id) => Ok(id),
+            Self::At(time) => {
+                let since_1970 = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+                let ms = u64::try_from(since_1970.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+                Ok(EntryId::new(ms, 0).previous())
+            }
+            Self::Newest => match redis.command(redis::cmd("XINFO").arg("STREAM").arg(stream)).await {
+                Ok(info) => {
+                    // Not the newest entry's id: that one may have been deleted.
+                    let last = reply::field(&info, "last-generated-id").unwrap_or(&Value::Nil);
+                    Ok(reply::optional_id(last)?.unwrap_or_default())
+                }
+                // There is no such key.
+                Err(error) if error.code() == Some("ERR") => Ok(EntryId::MIN),
+                Err(error) => Err(error.into()),
+            },
+        }
+    }
+}
+
+/// Whole milliseconds, at least one unless there are none, and at most 100 years of them.
+pub(crate) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.min(LONGEST).as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn milliseconds_round_up_and_have_a_bound() {
+        assert_eq!(milliseconds(Duration::ZERO), 0);
+        assert_eq!(milliseconds(Duration::from_micros(1)), 1);
+        assert_eq!(milliseconds(Duration::from_micros(1001)), 2);
+        assert_eq!(milliseconds(Duration::MAX), milliseconds(LONGEST));
+    }
+}
