@@ -40,7 +40,7 @@ async fn compare(redis: &Backend, walk: &Walk) -> Result<(), String> {
 fn both_stores_answer_and_end_alike() {
     let server = RedisServer::start().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let redis = runtime.block_on(Backend::redis(&server.url(), "refinement"));
+    let redis = runtime.block_on(Backend::redis(&server, "refinement"));
 
     let seed = number("REFINEMENT_SEED", 1);
     let mut bytes = [0; 32];

@@ -9,6 +9,7 @@ use redis::Cmd;
 use tenure_connection::{Client, Connection};
 use tenure_pool::id::{JobKey, PoolName, WorkerId};
 use tenure_pool::store::{Dump, MemoryStore, RedisStore, Store};
+use tenure_testing::RedisServer;
 
 /// The time at which every clock starts, ms.
 pub(crate) const START: u64 = 1_760_000_000_000;
@@ -45,12 +46,11 @@ impl Backend {
     }
 
     /// A store on a Redis server, for a pool of this name that is not there yet.
-    pub(crate) async fn redis(url: &str, pool: &str) -> Self {
+    pub(crate) async fn redis(server: &RedisServer, pool: &str) -> Self {
         let pool = PoolName::new(pool).unwrap();
-        let owner = Client::open(url).unwrap();
+        let owner = Client::open(&server.url()).unwrap();
         let raw = owner.commands();
-        raw.command(&user_of(&pool)).await.unwrap();
-        let client = Client::open(&format!("{url}?user={pool}&pass=secret")).unwrap();
+        let client = Client::open(&url_of_user(server, &pool)).unwrap();
         let store = Arc::new(RedisStore::open_with_clock_key(&client, &pool));
         let everything = Arc::new(RedisStore::open_with_clock_key(&owner, &pool));
         let clock = Arc::new(AtomicU64::new(START));
@@ -167,14 +167,10 @@ impl Backend {
 }
 
 /// Makes a user with the pool's name and the rights that the protocol names; `GET` reads the clock of tests.
-fn user_of(pool: &PoolName) -> Cmd {
+fn url_of_user(server: &RedisServer, pool: &PoolName) -> String {
     let (_, rights) = PROTOCOL.split_once("```acl\n").unwrap();
     let (rights, _) = rights.split_once("```").unwrap();
     let rights = rights.replace("<pool>", &pool.to_string());
-    let mut command = redis::cmd("ACL");
-    command.arg("SETUSER").arg(pool.to_string()).arg(&["reset", "on", ">secret", "+get"][..]);
-    for right in rights.split_whitespace() {
-        command.arg(right);
-    }
-    command
+    let rights: Vec<_> = rights.split_whitespace().chain(["+get"]).collect();
+    server.acl_user(&pool.to_string(), "secret", &rights).unwrap()
 }

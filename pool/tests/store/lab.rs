@@ -58,7 +58,7 @@ impl Lab {
             Kind::Memory => Backend::memory().await,
             Kind::Redis => {
                 let pool = format!("lab{}", POOLS.fetch_add(1, Ordering::SeqCst));
-                Backend::redis(&SERVER.url(), &pool).await
+                Backend::redis(&SERVER, &pool).await
             }
         };
         let settings = Settings::default();
