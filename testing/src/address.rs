@@ -71,7 +71,8 @@ fn before_host(login: Option<&Login>) -> String {
         .map_or(String::new(), |Login { user, password }| format!("{}:{}@", encoded(user), encoded(password)))
 }
 
-fn encoded(text: &str) -> String {
+/// Text as it stands in a URL.
+pub(crate) fn encoded(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {

@@ -27,9 +27,12 @@ pub struct Builder {
     password: Option<String>,
     append_only: bool,
     cluster: bool,
-    sentinel: Option<String>,
-    config: Vec<String>,
+    sentinel: bool,
+    config: Vec<Directive>,
 }
+
+/// The name of a directive and its words.
+type Directive = (String, Vec<String>);
 
 #[derive(Debug, Clone)]
 struct Tls {
@@ -85,8 +88,7 @@ impl Builder {
 
     /// Sets a directive that takes several words.
     pub(crate) fn directive(mut self, name: &str, words: &[&str]) -> Self {
-        self.config.push(format!("--{name}"));
-        self.config.extend(words.iter().map(|&word| word.to_owned()));
+        self.config.push((name.to_owned(), words.iter().map(|&word| word.to_owned()).collect()));
         self
     }
 
@@ -96,9 +98,9 @@ impl Builder {
         self.tcp()
     }
 
-    /// Makes the server a sentinel, on TCP, with these lines as its configuration.
-    pub(crate) fn sentinel(mut self, lines: String) -> Self {
-        self.sentinel = Some(lines);
+    /// Makes the server a sentinel, on TCP.
+    pub(crate) fn sentinel(mut self) -> Self {
+        self.sentinel = true;
         self.tcp()
     }
 
@@ -124,17 +126,26 @@ impl Builder {
             (Some(&port), Some(_)) => (Address::Tls(port), socket),
         };
         guard.start()?;
-        let durable = self.append_only || self.sentinel.is_some();
+        let durable = self.append_only || self.sentinel;
         RedisServer::started(guard, address, &control, login, durable, ports)
     }
 
     fn command_line(&self, binary: &Path, ports: &[u16]) -> Vec<String> {
         let mut line = vec![binary.to_string_lossy().into_owned()];
-        if self.sentinel.is_some() {
+        if self.sentinel {
             line.extend(["../sentinel.conf".to_owned(), "--sentinel".to_owned()]);
             return line;
         }
-        let mut set = |name: &str, value: &str| line.extend([format!("--{name}"), value.to_owned()]);
+        for (name, words) in self.directives(ports) {
+            line.push(format!("--{name}"));
+            line.extend(words);
+        }
+        line
+    }
+
+    fn directives(&self, ports: &[u16]) -> Vec<Directive> {
+        let mut directives = Vec::new();
+        let mut set = |name: &str, word: &str| directives.push((name.to_owned(), vec![word.to_owned()]));
         let port = ports.first().map_or("0".to_owned(), u16::to_string);
         if self.tls.is_some() {
             set("port", "0");
@@ -158,14 +169,16 @@ impl Builder {
             set("cluster-enabled", "yes");
             set("cluster-port", &bus.to_string());
         }
-        set("save", "");
-        set("appendonly", if self.append_only { "yes" } else { "no" });
+        if !self.sentinel {
+            set("save", "");
+            set("appendonly", if self.append_only { "yes" } else { "no" });
+        }
         set("loglevel", "warning");
         if let Some(password) = &self.password {
             set("requirepass", password);
         }
-        line.extend_from_slice(&self.config);
-        line
+        directives.extend_from_slice(&self.config);
+        directives
     }
 
     fn write_files(&self, dir: &Path, ports: &[u16]) -> Result<(), Error> {
@@ -178,11 +191,19 @@ impl Builder {
             write("server.pem", &tls.server.certificate_pem)?;
             write("server.key", &tls.server.key_pem)?;
         }
-        if let (Some(lines), Some(port)) = (&self.sentinel, ports.first()) {
-            write("sentinel.conf", &format!("port {port}\nbind 127.0.0.1\nloglevel warning\n{lines}"))?;
+        if self.sentinel {
+            // A sentinel writes down there what it learns.
+            let lines: Vec<_> = self.directives(ports).iter().map(line).collect();
+            write("sentinel.conf", &lines.concat())?;
         }
         Ok(())
     }
+}
+
+/// A directive as it stands in a file.
+fn line((name, words): &Directive) -> String {
+    let words: Vec<_> = words.iter().map(|word| word.replace('\\', r"\\").replace('"', r#"\""#)).collect();
+    format!("{name} \"{}\"\n", words.join("\" \""))
 }
 
 fn base_dir() -> PathBuf {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use redis::{Cmd, FromRedisValue, cmd};
-use tenure_testing::{Cluster, Data, Error, RedisServer, eventually};
+use tenure_testing::{Cluster, Data, Error, RedisServer, eventually, tls::Authority};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -131,8 +131,26 @@ async fn a_replica_takes_over_when_its_master_is_killed_or_when_it_is_told_to() 
     assert_eq!(cluster.await_new_owner(slot, master).await.unwrap(), master + 3);
     assert_eq!(send(replica, &get("key{0}")), Ok("value".to_owned()));
     cluster.node(master).restart(Data::Keep).unwrap();
+    assert_eq!(cluster.await_replica(master).await.unwrap(), master + 3);
     assert_eq!(cluster.promote(master).await.unwrap(), master + 3);
     assert_eq!(cluster.owner(slot).await.unwrap(), master);
+}
+
+#[tokio::test]
+async fn nodes_with_tls_move_slots_and_take_over_from_each_other() {
+    let authority = Authority::new().unwrap();
+    let builder = Cluster::builder().replicas(1).password("secret").tls(&authority).unwrap();
+    let cluster = builder.start().await.unwrap();
+    assert!(cluster.url().starts_with("rediss+cluster://:secret@127.0.0.1:"), "{}", cluster.url());
+    assert!(cluster.node(3).url().starts_with("rediss://:secret@127.0.0.1:"));
+    let slot = cluster.slot("key").unwrap();
+    let owner = cluster.owner(slot).await.unwrap();
+    send::<()>(cluster.node(owner), &set("key")).unwrap();
+    let other = (owner + 1) % 3;
+    cluster.migrate_slot(slot, other).await.unwrap();
+    assert_eq!(cluster.promote(other + 3).await.unwrap(), other);
+    assert_eq!(cluster.owner(slot).await.unwrap(), other + 3);
+    assert_eq!(send(cluster.node(other + 3), &get("key")), Ok("value".to_owned()));
 }
 
 #[tokio::test]

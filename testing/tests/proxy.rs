@@ -284,7 +284,7 @@ async fn a_dropped_proxy_leaves_no_task_and_no_connection() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_byte_passes_after_a_switch_was_turned() {
-    let (server, proxy) = started().await;
+    let (_server, proxy) = started().await;
     let mut writers = tokio::task::JoinSet::new();
     for _ in 0..4 {
         let mut connection = connect(&proxy).await;
@@ -298,11 +298,12 @@ async fn no_byte_passes_after_a_switch_was_turned() {
         let passed = proxy.counts().to_server;
         eventually(SOON, "commands to pass", async || proxy.counts().to_server > passed + 100).await;
         proxy.pause();
-        let (held, executed) =
-            (proxy.counts(), server.query::<String>(redis::cmd("INFO").arg("stats")).unwrap());
-        tokio::task::yield_now().await;
+        let held = proxy.counts();
+        // Time for what is not held.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
         assert_eq!(proxy.counts(), held);
-        drop(executed);
         proxy.resume();
     }
     writers.shutdown().await;

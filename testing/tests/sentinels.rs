@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use redis::cmd;
-use tenure_testing::{Data, RedisServer, Sentinels, eventually, sentinels::SERVICE};
+use tenure_testing::{Data, RedisServer, Sentinels, eventually, sentinels::SERVICE, tls::Authority};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -60,7 +60,7 @@ async fn a_fail_over_on_order_makes_the_replica_the_master_and_the_master_a_repl
 
 #[tokio::test]
 async fn a_killed_master_is_replaced_and_comes_back_as_a_replica() {
-    let sentinels = Sentinels::with_password("secret").await.unwrap();
+    let sentinels = Sentinels::builder().password("secret").start().await.unwrap();
     assert!(sentinels.url().starts_with("redis+sentinel://:secret@127.0.0.1:"), "{}", sentinels.url());
     let old = sentinels.kill_master().await.unwrap();
     let new = sentinels.await_new_master(old).await.unwrap();
@@ -86,7 +86,7 @@ async fn a_replica_that_was_behind_makes_a_fork_when_it_takes_over() {
 
 #[tokio::test]
 async fn a_replica_is_in_step_again_when_it_may_follow() {
-    let sentinels = Sentinels::with_password("secret").await.unwrap();
+    let sentinels = Sentinels::builder().password("secret").start().await.unwrap();
     let replica = sentinels.hold_replica_back().await.unwrap();
     set(sentinels.master().await.unwrap(), "new").unwrap();
     sentinels.let_replica_follow().unwrap();
@@ -105,6 +105,22 @@ async fn two_sentinels_of_three_are_enough() {
         sentinels.master().await.is_ok_and(|master| port(master) != port(old))
     })
     .await;
+}
+
+#[tokio::test]
+async fn servers_and_sentinels_with_tls_and_passwords_fail_over() {
+    let authority = Authority::new().unwrap();
+    let builder = Sentinels::builder().password("p@ss").sentinel_password("\"other\" \\ word");
+    let sentinels = builder.tls(&authority).unwrap().config("maxmemory", "100mb").start().await.unwrap();
+    let url = sentinels.url();
+    assert!(url.starts_with("rediss+sentinel://:p%40ss@127.0.0.1:"), "{url}");
+    assert!(url.ends_with("/mymaster?sentinel_password=%22other%22%20%5C%20word"), "{url}");
+    let (master, replica) = (sentinels.master().await.unwrap(), sentinels.replica().await.unwrap());
+    assert!(master.url().starts_with("rediss://:p%40ss@127.0.0.1:"), "{}", master.url());
+    let old = sentinels.kill_master().await.unwrap();
+    assert_eq!(port(sentinels.await_new_master(old).await.unwrap()), port(replica));
+    let (_, maxmemory): (String, u64) = replica.query(cmd("CONFIG").arg("GET").arg("maxmemory")).unwrap();
+    assert_eq!(maxmemory, 100 << 20);
 }
 
 #[tokio::test]

@@ -6,8 +6,9 @@ use redis::cmd;
 
 use super::{Cluster, MASTERS, Node, SETTLED, SLOTS, ranges};
 use crate::{
-    Error, RedisServer,
+    Error, builder as server,
     settle::{ask, settled},
+    tls::Authority,
 };
 
 /// A node that was not heard of for so long is taken for failed by the others.
@@ -18,8 +19,9 @@ const NODE_TIMEOUT: Duration = Duration::from_millis(1_500);
 #[must_use]
 pub struct Builder {
     replicas: usize,
-    password: Option<String>,
-    config: Vec<(String, String)>,
+    /// What every node is to be.
+    node: server::Builder,
+    tls: bool,
 }
 
 impl Builder {
@@ -31,13 +33,24 @@ impl Builder {
 
     /// Asks for this password on every node; it is part of [`Cluster::url`].
     pub fn password(mut self, password: impl Into<String>) -> Self {
-        self.password = Some(password.into());
+        let password = password.into();
+        self.node = self.node.password(&password).config("masterauth", &password);
         self
+    }
+
+    /// Has clients and the nodes themselves speak TLS only, with certificates as [`crate::Builder::tls`] has them.
+    ///
+    /// # Errors
+    /// As [`Authority::issue`].
+    pub fn tls(mut self, authority: &Authority) -> Result<Self, Error> {
+        self.node = self.node.tls(authority)?.config("tls-cluster", "yes").config("tls-replication", "yes");
+        self.tls = true;
+        Ok(self)
     }
 
     /// Sets one directive of `redis.conf` on every node.
     pub fn config(mut self, name: &str, value: &str) -> Self {
-        self.config.push((name.to_owned(), value.to_owned()));
+        self.node = self.node.config(name, value);
         self
     }
 
@@ -74,7 +87,7 @@ impl Builder {
             .await?;
         }
         let login = nodes.first().and_then(|node| node.server.login().cloned());
-        let cluster = Cluster { nodes, login };
+        let cluster = Cluster { nodes, login, tls: self.tls };
         cluster.await_state("ok").await?;
         settled(SETTLED, "nodes that know each other", async || {
             for node in &cluster.nodes {
@@ -87,7 +100,9 @@ impl Builder {
     }
 
     fn node(&self) -> Result<Node, Error> {
-        let mut builder = RedisServer::builder()
+        let server = self
+            .node
+            .clone()
             .cluster()
             .config("cluster-node-timeout", &NODE_TIMEOUT.as_millis().to_string())
             .config("cluster-announce-ip", "127.0.0.1")
@@ -95,14 +110,8 @@ impl Builder {
             .config("cluster-replica-validity-factor", "0")
             .config("cluster-allow-replica-migration", "no")
             .config("repl-diskless-sync-delay", "0")
-            .config("repl-ping-replica-period", "1");
-        if let Some(password) = &self.password {
-            builder = builder.password(password).config("masterauth", password);
-        }
-        for (name, value) in &self.config {
-            builder = builder.config(name, value);
-        }
-        let server = builder.start()?;
+            .config("repl-ping-replica-period", "1")
+            .start()?;
         // The line is: id, ip:port@bus, flags, …
         let line: String = server.query(cmd("CLUSTER").arg("NODES"))?;
         let mut words = line.split_ascii_whitespace();
@@ -117,7 +126,7 @@ impl Builder {
     /// Whether a node knows who owns every slot, with all replicas, and is in step with its master if it has one.
     async fn knows_all(&self, cluster: &Cluster, node: &Node) -> Result<(), String> {
         let ranges = ranges(&node.server).await?;
-        let slots: usize = ranges.iter().map(|range| usize::from(range.last - range.first) + 1).sum();
+        let slots: usize = ranges.iter().map(|range| range.slots.len()).sum();
         let nodes: usize = ranges.iter().map(|range| 1 + range.replicas.len()).sum();
         if slots != usize::from(SLOTS) || nodes != cluster.size() || ranges.len() != MASTERS {
             return Err(format!("a node knows {slots} slots and {nodes} nodes in {} ranges", ranges.len()));

@@ -5,9 +5,9 @@
 mod builder;
 mod migration;
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
-use redis::{Value, cmd};
+use redis::{FromRedisValue, Value, cmd};
 use tokio::time::Instant;
 
 pub use builder::Builder;
@@ -38,6 +38,7 @@ const CALLED_OFF: Duration = Duration::from_secs(6);
 pub struct Cluster {
     nodes: Vec<Node>,
     login: Option<Login>,
+    tls: bool,
 }
 
 struct Node {
@@ -65,7 +66,7 @@ impl Cluster {
     }
 
     /// The address: `redis+cluster://127.0.0.1:a,127.0.0.1:b,127.0.0.1:c` with the masters that it began with, and the
-    /// password if there is one.
+    /// password if there is one; `rediss+cluster://` with TLS.
     pub fn url(&self) -> String {
         self.url_of(self.login.as_ref())
     }
@@ -160,26 +161,42 @@ impl Cluster {
         .await
     }
 
+    /// Waits until a node is a replica that has all that its master has, and all nodes that run and are not paused know
+    /// it as one. Gives the number of its master.
+    ///
+    /// # Errors
+    /// When that does not happen in time.
+    ///
+    /// # Cancel safety
+    /// Only asks.
+    pub async fn await_replica(&self, number: usize) -> Result<usize, Error> {
+        let node = &self.nodes[number];
+        settled(SETTLED, "a replica that all nodes know", async || {
+            let info: String = ask(node.server.control(), cmd("INFO").arg("replication")).await?;
+            if !info.lines().any(|line| line == "master_link_status:up") {
+                return Err(info);
+            }
+            let mut masters = Vec::new();
+            for other in self.running() {
+                let known =
+                    ranges(&other.server).await?.into_iter().find(|range| range.replicas.contains(&node.id));
+                masters.push(known.map(|range| range.owner));
+            }
+            self.agreed(&masters)
+        })
+        .await
+    }
+
     /// Makes a replica the master, in good order (`CLUSTER FAILOVER`), and waits until all nodes know. Gives the number
     /// of the master that it was a replica of, and that is now its replica.
     ///
     /// # Errors
-    /// When the node is no replica, or the fail-over does not happen in time.
+    /// As [`await_replica`](Self::await_replica), or when the fail-over does not happen in time.
     ///
     /// # Cancel safety
     /// When dropped, the fail-over may still happen.
     pub async fn promote(&self, replica: usize) -> Result<usize, Error> {
-        let (master, slot) = settled(SETTLED, "a master that knows its replica", async || {
-            let (port, own) = (self.nodes[replica].port, &self.nodes[replica].server);
-            let known = ranges(own).await?.into_iter().find(|range| range.replicas.contains(&port));
-            let range = known.ok_or("it is no replica of a master with slots")?;
-            let master =
-                self.nodes.iter().position(|node| node.port == range.port).ok_or("unknown master")?;
-            let word = ranges(&self.nodes[master].server).await?;
-            let is_known = word.iter().any(|range| range.replicas.contains(&port));
-            is_known.then_some((master, range.first)).ok_or_else(|| "its master does not know it".to_owned())
-        })
-        .await?;
+        let master = self.await_replica(replica).await?;
         let order = cmd("CLUSTER").arg("FAILOVER").to_owned();
         // A busy machine may need longer than the nodes allow, which then call it off.
         let mut ordered: Option<Instant> = None;
@@ -188,10 +205,13 @@ impl Cluster {
                 ask::<()>(self.nodes[replica].server.control(), &order).await?;
                 ordered = Some(Instant::now());
             }
-            match self.named_owner(slot).await? {
-                owner if owner == replica => Ok(()),
-                owner => Err(format!("it is still the node {owner}")),
+            for node in self.running() {
+                let ranges = ranges(&node.server).await?;
+                if ranges.iter().any(|range| range.owner == self.nodes[master].id) {
+                    return Err(format!("a node says that the node {master} is a master"));
+                }
             }
+            Ok(())
         })
         .await?;
         self.await_state("ok").await?;
@@ -224,7 +244,8 @@ impl Cluster {
     }
 
     fn url_of(&self, login: Option<&Login>) -> String {
-        url_of_many("redis+cluster", login, self.nodes.iter().take(MASTERS).map(|node| node.port))
+        let scheme = if self.tls { "rediss+cluster" } else { "redis+cluster" };
+        url_of_many(scheme, login, self.nodes.iter().take(MASTERS).map(|node| node.port))
     }
 
     fn running(&self) -> impl Iterator<Item = &Node> {
@@ -235,52 +256,46 @@ impl Cluster {
         let mut named = Vec::new();
         for node in self.running() {
             let ranges = ranges(&node.server).await?;
-            named.push(
-                ranges
-                    .iter()
-                    .find(|range| (range.first..=range.last).contains(&slot))
-                    .map(|range| range.port),
-            );
+            named.push(ranges.into_iter().find(|range| range.slots.contains(&slot)).map(|range| range.owner));
         }
-        let owner = named.first().copied().flatten();
-        let owner = self.nodes.iter().position(|node| Some(node.port) == owner);
-        match owner {
-            Some(owner) if named.iter().all(|port| Some(port) == named.first()) => Ok(owner),
-            _ => Err(format!("the nodes name {named:?}")),
+        self.agreed(&named)
+    }
+
+    /// The number of the node that all name by its id.
+    fn agreed(&self, named: &[Option<String>]) -> Result<usize, String> {
+        let numbers: Vec<_> =
+            named.iter().map(|id| self.nodes.iter().position(|node| Some(&node.id) == id.as_ref())).collect();
+        match numbers.first() {
+            Some(Some(first)) if numbers.iter().all(|number| *number == Some(*first)) => Ok(*first),
+            _ => Err(format!("the nodes name {numbers:?}")),
         }
     }
 }
 
 /// Slots next to each other that one master owns.
 struct Range {
-    first: u16,
-    last: u16,
-    port: u16,
-    replicas: Vec<u16>,
+    slots: RangeInclusive<u16>,
+    /// The master's id.
+    owner: String,
+    /// The ids of its replicas.
+    replicas: Vec<String>,
 }
 
 /// What a node says about who owns what.
 async fn ranges(server: &RedisServer) -> Result<Vec<Range>, String> {
+    // A range is its first slot, its last, its master and its replicas; a node is its address, its port, its id, …
     let slots: Vec<Vec<Value>> = ask(server.control(), cmd("CLUSTER").arg("SLOTS")).await?;
+    let id = |node: &Value| String::from_redis_value(node.as_sequence()?.get(2)?.clone()).ok();
     slots
         .iter()
         .map(|range| match range.as_slice() {
             [Value::Int(first), Value::Int(last), master, replicas @ ..] => Some(Range {
-                first: u16::try_from(*first).ok()?,
-                last: u16::try_from(*last).ok()?,
-                port: port(master.as_sequence()?)?,
-                replicas: replicas.iter().map(|node| port(node.as_sequence()?)).collect::<Option<_>>()?,
+                slots: u16::try_from(*first).ok()?..=u16::try_from(*last).ok()?,
+                owner: id(master)?,
+                replicas: replicas.iter().map(id).collect::<Option<_>>()?,
             }),
             _ => None,
         })
         .collect::<Option<_>>()
         .ok_or_else(|| format!("unexpected slots: {slots:?}"))
-}
-
-/// The port of a node: an array that begins with its address and its port.
-fn port(node: &[Value]) -> Option<u16> {
-    match node.get(1)? {
-        Value::Int(port) => u16::try_from(*port).ok(),
-        _ => None,
-    }
 }

@@ -1,15 +1,18 @@
 //! A master, a replica and three sentinels on 127.0.0.1 that make the replica the master when the master is gone.
 //!
-//! The sentinels are told (`SENTINEL DEBUG`) to look and to talk more often than they do in production, so that a
-//! fail-over takes one or two seconds. They do what they always do.
+//! `builder.rs` brings them together.
+
+mod builder;
 
 use std::{collections::HashMap, time::Duration};
 
-use redis::{Cmd, cmd};
+use redis::cmd;
+
+pub use builder::Builder;
 
 use crate::{
     Error, RedisServer,
-    address::{Login, url_of_many},
+    address::{Login, encoded, url_of_many},
     inspect::set_user,
     settle::{ask, settled},
 };
@@ -17,14 +20,6 @@ use crate::{
 /// The name by which the sentinels know the master.
 pub const SERVICE: &str = "mymaster";
 
-const SENTINELS: u32 = 3;
-/// One that finds the master down asks the others for their votes; it still needs two of three.
-const QUORUM: usize = 1;
-/// A master that has not answered for so long is down, says the first sentinel; the next ones wait as much longer each.
-/// If they all found it down at the same moment, each would vote for itself, and again.
-const DOWN_AFTER: Duration = Duration::from_secs(1);
-/// An election without a winner is held again after twice this time.
-const FAILOVER_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the servers may take to be in the state that was awaited.
 const SETTLED: Duration = Duration::from_secs(60);
 
@@ -33,59 +28,28 @@ pub struct Sentinels {
     servers: [RedisServer; 2],
     watchers: Vec<RedisServer>,
     login: Option<Login>,
+    tls: bool,
 }
 
 impl Sentinels {
-    /// Starts them, and waits until a fail-over is possible.
+    /// Starts them, without a password, and waits until a fail-over is possible.
     ///
     /// # Errors
-    /// When a server cannot be started, or they do not come together in time; nothing is left behind then.
+    /// As [`Builder::start`].
     ///
     /// # Cancel safety
-    /// Nothing is left of a start that is dropped.
+    /// As [`Builder::start`].
     pub async fn start() -> Result<Self, Error> {
-        Self::start_with(None).await
+        Self::builder().start().await
     }
 
-    /// As [`start`](Self::start), and both servers ask for this password; the sentinels ask for none.
-    ///
-    /// # Errors
-    /// As [`start`](Self::start).
-    ///
-    /// # Cancel safety
-    /// As [`start`](Self::start).
-    pub async fn with_password(password: &str) -> Result<Self, Error> {
-        Self::start_with(Some(password)).await
-    }
-
-    async fn start_with(password: Option<&str>) -> Result<Self, Error> {
-        let server = || {
-            let builder = RedisServer::builder()
-                .tcp()
-                .config("repl-diskless-sync-delay", "0")
-                .config("repl-ping-replica-period", "1");
-            match password {
-                Some(password) => builder.password(password).config("masterauth", password),
-                None => builder,
-            }
-        };
-        let master = server().start()?;
-        let port = port_of(&master).to_string();
-        let replica = server().directive("replicaof", &["127.0.0.1", &port]).start()?;
-        let watchers: Vec<_> = (1..=SENTINELS)
-            .map(|rank| RedisServer::builder().sentinel(watch(&port, DOWN_AFTER * rank, password)).start())
-            .collect::<Result<_, _>>()?;
-        let login = master.login().cloned();
-        let this = Self { servers: [master, replica], watchers, login };
-        for sentinel in &this.watchers {
-            sentinel.query::<()>(&impatience())?;
-        }
-        this.await_replica().await?;
-        Ok(this)
+    /// Servers and sentinels with settings.
+    pub fn builder() -> Builder {
+        Builder::default()
     }
 
     /// The address of the service: `redis+sentinel://127.0.0.1:a,127.0.0.1:b,127.0.0.1:c/mymaster`, with the password
-    /// of the servers if there is one.
+    /// of the servers if there is one, and `?sentinel_password=` if the sentinels have one; `rediss+sentinel://` with TLS.
     pub fn url(&self) -> String {
         self.url_of(self.login.as_ref())
     }
@@ -228,8 +192,11 @@ impl Sentinels {
     }
 
     fn url_of(&self, login: Option<&Login>) -> String {
-        let url = url_of_many("redis+sentinel", login, self.watchers.iter().map(port_of));
-        format!("{url}/{SERVICE}")
+        let scheme = if self.tls { "rediss+sentinel" } else { "redis+sentinel" };
+        let url = url_of_many(scheme, login, self.watchers.iter().map(port_of));
+        let password = self.watchers.first().and_then(|sentinel| Some(encoded(&sentinel.login()?.password)));
+        let query = password.map_or(String::new(), |password| format!("?sentinel_password={password}"));
+        format!("{url}/{SERVICE}{query}")
     }
 
     /// Which server is named by all sentinels that run, other than `old`, and takes writes.
@@ -273,7 +240,7 @@ impl Sentinels {
         question.arg("REPLICAS").arg(SERVICE);
         let replicas: Vec<HashMap<String, String>> = ask(sentinel.control(), &question).await?;
         let port = port_of(&self.servers[1 - master]).to_string();
-        let others = (SENTINELS - 1).to_string();
+        let others = (self.watchers.len() - 1).to_string();
         let ready = seen.get("num-other-sentinels") == Some(&others)
             && seen.get("flags").is_some_and(|flags| flags == "master")
             && replicas.iter().any(|replica| {
@@ -283,39 +250,6 @@ impl Sentinels {
             });
         if ready { Ok(()) } else { Err(format!("a sentinel sees {seen:?} with {replicas:?}")) }
     }
-}
-
-/// The lines of a sentinel's configuration.
-fn watch(port: &str, down_after: Duration, password: Option<&str>) -> String {
-    let lines = format!(
-        "sentinel monitor {SERVICE} 127.0.0.1 {port} {QUORUM}\n\
-         sentinel down-after-milliseconds {SERVICE} {}\n\
-         sentinel failover-timeout {SERVICE} {}\n",
-        down_after.as_millis(),
-        FAILOVER_TIMEOUT.as_millis(),
-    );
-    match password {
-        Some(password) => format!("{lines}sentinel auth-pass {SERVICE} \"{password}\"\n"),
-        None => lines,
-    }
-}
-
-/// Makes a sentinel look, and tell the others, more often; and keeps a busy machine from looking like a broken clock.
-fn impatience() -> Cmd {
-    let mut command = cmd("SENTINEL");
-    command.arg("DEBUG");
-    for (name, ms) in [
-        ("info-period", 200),
-        // A replica that was not heard of for five times this is not promoted; the sentinels ask it once a second.
-        ("ping-period", 500),
-        ("ask-period", 100),
-        ("publish-period", 200),
-        ("tilt-trigger", 20_000),
-        ("tilt-period", 1_000),
-    ] {
-        command.arg(name).arg(ms);
-    }
-    command
 }
 
 /// Who a replica says it is when it comes to its master.
