@@ -60,7 +60,7 @@ async fn a_fail_over_on_order_makes_the_replica_the_master_and_the_master_a_repl
 
 #[tokio::test]
 async fn a_killed_master_is_replaced_and_comes_back_as_a_replica() {
-    let sentinels = Sentinels::builder().password("secret").start().await.unwrap();
+    let sentinels = Sentinels::with_password("secret").await.unwrap();
     assert!(sentinels.url().starts_with("redis+sentinel://:secret@127.0.0.1:"), "{}", sentinels.url());
     let old = sentinels.kill_master().await.unwrap();
     let new = sentinels.await_new_master(old).await.unwrap();
@@ -86,7 +86,7 @@ async fn a_replica_that_was_behind_makes_a_fork_when_it_takes_over() {
 
 #[tokio::test]
 async fn a_replica_is_in_step_again_when_it_may_follow() {
-    let sentinels = Sentinels::builder().password("secret").start().await.unwrap();
+    let sentinels = Sentinels::with_password("secret").await.unwrap();
     let replica = sentinels.hold_replica_back().await.unwrap();
     set(sentinels.master().await.unwrap(), "new").unwrap();
     sentinels.let_replica_follow().unwrap();

@@ -43,6 +43,17 @@ impl Sentinels {
         Self::builder().start().await
     }
 
+    /// As [`start`](Self::start), and both servers ask for this password.
+    ///
+    /// # Errors
+    /// As [`Builder::start`].
+    ///
+    /// # Cancel safety
+    /// As [`Builder::start`].
+    pub async fn with_password(password: &str) -> Result<Self, Error> {
+        Self::builder().password(password).start().await
+    }
+
     /// Servers and sentinels with settings.
     pub fn builder() -> Builder {
         Builder::default()
