@@ -1,5 +1,11 @@
 //! Why a map could not be joined, read or written.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::Layout;
+
 /// What went wrong with a map.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -18,13 +24,56 @@ pub enum Error {
         /// The longest allowed.
         max: usize,
     },
-    /// The value is too long. Nothing was sent.
+    /// The value is too long, or a list would become so. Nothing was written.
     #[error("a value has at most {max} bytes, not {len}")]
     Value {
         /// Its length in bytes.
         len: usize,
         /// The longest allowed.
         max: usize,
+    },
+    /// One call has more keys or items than [`Layout::MAX_MANY`], or more bytes than [`Layout::MAX_CALL`]. Nothing was
+    /// sent.
+    #[error(
+        "a call has at most {} keys or items and {} bytes, not {count} and {bytes}",
+        Layout::MAX_MANY,
+        Layout::MAX_CALL
+    )]
+    TooMany {
+        /// How many keys or items it has.
+        count: usize,
+        /// How many bytes they have.
+        bytes: usize,
+    },
+    /// The key has a value that is no decimal number of 64 bits. Nothing was written.
+    #[error("the value of {:?} is no number, nothing was written", key.escape_ascii().to_string())]
+    NotANumber {
+        /// The key.
+        key: Bytes,
+    },
+    /// The sum has more than 64 bits. Nothing was written.
+    #[error("the sum at {:?} has more than 64 bits, nothing was written", key.escape_ascii().to_string())]
+    Overflow {
+        /// The key.
+        key: Bytes,
+    },
+    /// The key has a value that is no list. Nothing was written.
+    #[error("the value of {:?} is no list, nothing was written", key.escape_ascii().to_string())]
+    NotAList {
+        /// The key.
+        key: Bytes,
+    },
+    /// The value cannot be turned into MessagePack. Nothing was sent.
+    #[error("the value cannot be encoded, nothing was sent")]
+    Encode(#[source] Arc<rmp_serde::encode::Error>),
+    /// The value of the key is not of the map's type. It stays as it is.
+    #[error("the value of {:?} is of another type", key.escape_ascii().to_string())]
+    Decode {
+        /// The key.
+        key: Bytes,
+        /// What does not fit.
+        #[source]
+        source: Arc<rmp_serde::decode::Error>,
     },
     /// Redis did not do it, or did not say whether it did: its error knows which.
     #[error("redis did not complete the call")]
@@ -35,7 +84,19 @@ pub enum Error {
         /// What was found.
         what: &'static str,
     },
-    /// The map was closed: its copy stays as it was, and is no longer refreshed.
-    #[error("the map is closed, its copy is no longer refreshed")]
+    /// This handle's map was closed: its copy stays as it was. Nothing was sent.
+    #[error("the map is closed here, its copy is no longer refreshed, nothing was sent")]
     Closed,
+}
+
+impl Error {
+    /// Whether the write may have been done, although it failed. Which writes may simply be sent again then stands
+    /// with each of them.
+    pub fn may_have_executed(&self) -> bool {
+        match self {
+            Self::Redis(error) => error.may_have_executed(),
+            Self::Malformed { .. } => true,
+            _ => false,
+        }
+    }
 }

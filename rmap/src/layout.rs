@@ -13,8 +13,12 @@ pub struct Layout {
     pub meta: String,
     /// The field of `meta` that holds the incarnation, a decimal number. Without it there is no map.
     pub inc_field: String,
-    /// The field of `meta` that holds the revision, a decimal number.
+    /// The field of `meta` that holds the revision, a decimal number. The fields of that name with `:at` and `:ttl`
+    /// behind it hold the stamp of the revision and the life of the map.
     pub rev_field: String,
+    /// Key of the sorted set with the deadlines of the entries that end; `None` for a map whose entries all stay.
+    /// Copies of a map that has it delete what is due.
+    pub deadlines: Option<String>,
     /// The channel on which changes are published.
     pub channel: String,
 }
@@ -22,8 +26,12 @@ pub struct Layout {
 impl Layout {
     /// The longest key of an entry, in bytes.
     pub const MAX_KEY: usize = 512;
-    /// The longest value, in bytes: every change travels to every replica.
+    /// The longest value, in bytes, and the longest that a list may grow to: every change travels to every replica.
     pub const MAX_VALUE: usize = 1 << 20;
+    /// The most keys that one call may change.
+    pub const MAX_MANY: usize = 10_000;
+    /// The most bytes that the keys, values or items of one call may have together.
+    pub const MAX_CALL: usize = 4 << 20;
 
     const MAX_NAME: usize = 64;
 
@@ -42,6 +50,7 @@ impl Layout {
             meta: format!("tenure:map:{{{name}}}:meta"),
             inc_field: "inc".to_owned(),
             rev_field: "rev".to_owned(),
+            deadlines: Some(format!("tenure:map:{{{name}}}:deadlines")),
             channel: format!("tenure:map:{{{name}}}:changes"),
         })
     }
@@ -51,6 +60,14 @@ impl Layout {
             1..=Self::MAX_KEY => Ok(()),
             len => Err(Error::Key { len, max: Self::MAX_KEY }),
         }
+    }
+
+    /// Checks what a call with several keys or items carries.
+    pub(crate) fn check_many(count: usize, bytes: usize) -> Result<(), Error> {
+        if count > Self::MAX_MANY || bytes > Self::MAX_CALL {
+            return Err(Error::TooMany { count, bytes });
+        }
+        Ok(())
     }
 
     pub(crate) fn check_value(value: &[u8]) -> Result<(), Error> {

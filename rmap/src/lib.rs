@@ -1,18 +1,27 @@
 #![doc = include_str!("../README.md")]
 
+mod builder;
+mod clock;
+mod copy;
 mod error;
 mod layout;
 pub mod lua;
 mod map;
 mod mirror;
+mod raw;
 mod replica;
 mod snapshot;
+mod tree;
 mod view;
+mod watcher;
 mod wire;
 
+pub use builder::{Builder, Expiry};
 pub use error::Error;
 pub use layout::Layout;
-pub use map::{Exchange, Map};
+pub use map::{Map, ValueWatcher};
+pub use raw::{Exchange, RawMap};
 pub use replica::{Applied, Change, Replica};
-pub use snapshot::Snapshot;
+pub use snapshot::{Entries, Entry, Place, Snapshot};
 pub use view::View;
+pub use watcher::{KeyWatcher, Watcher};

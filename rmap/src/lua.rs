@@ -7,32 +7,52 @@ use tenure_connection::Script;
 /// Lua source of a function that changes a replicated map inside a bigger script:
 ///
 /// ```lua
-/// local function mapput(name, hash, meta, rev_field, channel, inc, changes)
+/// local function mapput(name, hash, meta, rev_field, channel, inc, changes, deadlines)
 /// ```
 ///
-/// `changes` is `{ field, value or false, ... }`; `false` deletes. The function writes the fields into `hash`, adds
-/// one to `rev_field` of `meta`, publishes one message of that revision on `channel` and returns the revision as
-/// text. The caller has read `inc`, the incarnation in `meta`, in the same script; it declares `hash` and `meta` as
-/// keys. Nothing in it raises once it has begun to write, provided that the keys have the right types.
+/// The first five, and `deadlines`, are those of the map's [`Layout`](crate::Layout); `inc` is what the script has
+/// read from the field `inc_field` of `meta`. `changes` is `{ field, value, ... }`, each field once, where a value is
+/// - a string: the entry stays,
+/// - `{ string, deadline }`: the entry ends at that time of the server's clock, in ms since the Unix epoch, as text
+///   (`string.format('%.0f', ms)`); only with `deadlines`, the key of the sorted set that keeps them,
+/// - `false`: the entry goes.
+///
+/// `changes.clear = true` deletes all that was there before. The function makes one revision of it: it writes the
+/// fields, the revision and its stamp, publishes one message and returns revision and stamp, as text. A map that has
+/// a life as a whole (`Expiry`) lives on by it.
+///
+/// The script declares `hash`, `meta` and `deadlines` as keys; the function may be called any number of times.
+/// Nothing in it raises once it has begun to write, provided that the keys have the right types and the user the
+/// rights. Values of a map in its own keys have at most [`Layout::MAX_VALUE`](crate::Layout::MAX_VALUE) bytes.
 ///
 /// A script that changes a map in another way (a new incarnation, a deleted hash) publishes
 /// `cmsgpack.pack({'*', inc})` or `cmsgpack.pack({'closed', inc})`: every map on that channel is read again.
 pub const CHANGE: &str = include_str!("lua/change.lua");
 
-/// KEYS: meta hash. See the file for the rest.
+/// Reads a map.
 pub(crate) static READ: LazyLock<Script> =
     LazyLock::new(|| Script::new("rmap.read", include_str!("lua/read.lua")));
 
-macro_rules! write_script {
-    ($name:ident, $file:literal, $flags:literal) => {
-        /// KEYS: meta hash. See the file for the rest.
+/// Deletes a map.
+pub(crate) static DESTROY: LazyLock<Script> =
+    LazyLock::new(|| Script::new("rmap.destroy", include_str!("lua/destroy.lua")));
+
+/// Deletes what is due in a map.
+pub(crate) static EXPIRE: LazyLock<Script> = LazyLock::new(|| {
+    let source =
+        concat!("#!lua flags=allow-oom\n", include_str!("lua/change.lua"), include_str!("lua/expire.lua"));
+    Script::new("rmap.expire", source)
+});
+
+macro_rules! change {
+    ($name:ident, $file:literal, $flags:literal $(, $part:literal)?) => {
+        /// The contract stands in the file.
         pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
             let source = concat!(
-                "#!lua",
-                $flags,
-                "\n",
-                include_str!("lua/incarnation.lua"),
+                "#!lua", $flags, "\n",
                 include_str!("lua/change.lua"),
+                include_str!("lua/own.lua"),
+                $(include_str!(concat!("lua/", $part, ".lua")),)?
                 include_str!(concat!("lua/", $file, ".lua")),
             );
             Script::new(concat!("rmap.", $file), source)
@@ -40,8 +60,17 @@ macro_rules! write_script {
     };
 }
 
-write_script!(SET, "set", "");
-write_script!(SET_IF_ABSENT, "set_if_absent", "");
-write_script!(TEST_AND_SET, "test_and_set", "");
-write_script!(DELETE, "delete", " flags=allow-oom");
-write_script!(RESET, "reset", " flags=allow-oom");
+// Only what frees memory works when there is none left.
+change!(SET, "set", "");
+change!(SET_MANY, "set_many", "");
+change!(SET_IF_ABSENT, "set_if_absent", "");
+change!(TEST_AND_SET, "test_and_set", "");
+change!(TEST_AND_DELETE, "test_and_delete", " flags=allow-oom");
+change!(TEST_AND_RESET, "test_and_reset", " flags=allow-oom");
+change!(INCREMENT, "increment", "");
+change!(APPEND, "append", "", "list");
+change!(APPEND_UNIQUE, "append_unique", "", "list");
+change!(REMOVE_VALUES, "remove_values", " flags=allow-oom", "list");
+change!(DELETE, "delete", " flags=allow-oom");
+change!(DELETE_MANY, "delete_many", " flags=allow-oom");
+change!(RESET, "reset", " flags=allow-oom");

@@ -1,221 +1,294 @@
-//! A replicated map with keys of its own.
+//! A replicated map whose values are of one type.
 
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_connection::{Call, Client, Connection, Script};
-use tokio::sync::watch;
-use tokio::time::timeout;
+use futures::{Stream, StreamExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tenure_connection::Client;
 
-use crate::wire::Written;
-use crate::{Error, Layout, Snapshot, View, lua};
+use crate::raw::{Exchange, RawMap};
+use crate::{Builder, Error, KeyWatcher, Snapshot, Watcher};
 
-/// A named map that everybody who joins it sees, and may change. Keys and values are any bytes. Clones share the
-/// local copy.
+/// A [`RawMap`] whose values are of the type `V`: MessagePack, with the names of a struct's fields, so that fields
+/// can be added later (`#[serde(default)]`).
 ///
-/// Each write is one atomic step in Redis, and is told to every copy. The map begins with its first write.
-#[derive(Clone, Debug)]
-pub struct Map {
-    view: View,
-    redis: Connection,
-    layout: Arc<Layout>,
+/// Clones share the local copy. The conditional writes compare the encoded bytes: `V` must encode to the same bytes
+/// each time, which a `HashMap` does not.
+pub struct Map<V> {
+    pub(crate) raw: RawMap,
+    pub(crate) value: PhantomData<fn() -> V>,
 }
 
-/// What a conditional write did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Exchange {
-    /// The condition held: the value was written.
-    Written,
-    /// The condition did not hold: this value was found and kept; `None` when the key was absent.
-    Kept(Option<Bytes>),
+impl<V> Clone for Map<V> {
+    fn clone(&self) -> Self {
+        Self { raw: self.raw.clone(), value: PhantomData }
+    }
 }
 
-impl Map {
-    /// Joins the map of this name and returns when it has been read once.
+impl<V> fmt::Debug for Map<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Map").field(&self.raw).finish()
+    }
+}
+
+impl<V: Serialize + DeserializeOwned> From<RawMap> for Map<V> {
+    fn from(raw: RawMap) -> Self {
+        raw.typed()
+    }
+}
+
+impl<V: Serialize + DeserializeOwned> Map<V> {
+    /// As [`RawMap::join`].
     ///
     /// # Errors
-    /// [`Error::Name`] for a name that is none; [`Error::Redis`] when Redis cannot be reached in time.
+    /// As [`RawMap::join`].
     ///
     /// # Cancel safety
-    /// Safe: nothing was written, and nothing is left behind.
+    /// As [`RawMap::join`].
     pub async fn join(client: &Client, name: &str) -> Result<Self, Error> {
-        let layout = Layout::stand_alone(name)?;
-        let [view] = View::join(client, [layout.clone()]).await?;
-        Ok(Self { view, redis: client.commands(), layout: Arc::new(layout) })
+        Self::builder(client, name).join().await
     }
 
-    /// The local copy.
-    pub fn view(&self) -> &View {
-        &self.view
+    /// A map with settings.
+    pub fn builder(client: &Client, name: &str) -> Builder<Self> {
+        Builder::new(client, name)
     }
 
-    /// As [`View::get`].
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Bytes> {
-        self.view.get(key)
+    /// The map of bytes under this one, on the same copy: for all that does not look at the values.
+    pub fn raw(&self) -> &RawMap {
+        &self.raw
     }
 
-    /// As [`View::len`].
-    pub fn len(&self) -> usize {
-        self.view.len()
+    /// As [`RawMap::with_entry_ttl`].
+    #[must_use]
+    pub fn with_entry_ttl(&self, ttl: Duration) -> Self {
+        self.raw.with_entry_ttl(ttl).typed()
     }
 
-    /// As [`View::is_empty`].
-    pub fn is_empty(&self) -> bool {
-        self.view.is_empty()
-    }
-
-    /// As [`View::snapshot`].
-    pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.view.snapshot()
-    }
-
-    /// As [`View::watch`].
-    pub fn watch(&self) -> watch::Receiver<Arc<Snapshot>> {
-        self.view.watch()
-    }
-
-    /// Sets a key and returns the value that it had. The local copy follows.
+    /// The value of a key, as the local copy has it.
     ///
     /// # Errors
-    /// [`Error::Key`], [`Error::Value`] before anything is sent; [`Error::Redis`], whose source tells whether the
-    /// write may have been done.
+    /// [`Error::Decode`] when the value is of another type.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<V>, Error> {
+        let key = key.as_ref();
+        self.raw.get(key).map(|value| decode(key, &value)).transpose()
+    }
+
+    /// As [`RawMap::contains`].
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> bool {
+        self.raw.contains(key)
+    }
+
+    /// As [`RawMap::len`].
+    pub fn len(&self) -> usize {
+        self.raw.len()
+    }
+
+    /// As [`RawMap::is_empty`].
+    pub fn is_empty(&self) -> bool {
+        self.raw.is_empty()
+    }
+
+    /// As [`RawMap::keys`].
+    pub fn keys(&self) -> Vec<Bytes> {
+        self.raw.keys()
+    }
+
+    /// The entries of the local copy as it is now, in the order of their keys. A value of another type is an
+    /// [`Error::Decode`] in its place.
+    pub fn iter(&self) -> impl Iterator<Item = Result<(Bytes, V), Error>> {
+        decoded(self.raw.snapshot())
+    }
+
+    /// The entries of a snapshot, which may be one that a [`Watcher`] has given: as [`Map::iter`].
+    pub fn decoded(&self, snapshot: Snapshot) -> impl Iterator<Item = Result<(Bytes, V), Error>> {
+        decoded(snapshot)
+    }
+
+    /// Tells of every change from now on.
+    pub fn watch(&self) -> Watcher {
+        self.raw.watch()
+    }
+
+    /// Tells of every other value of a key from now on.
+    pub fn watch_key(&self, key: impl AsRef<[u8]>) -> ValueWatcher<V> {
+        ValueWatcher { raw: self.raw.watch_key(key), value: PhantomData }
+    }
+
+    /// Sets a key. The value that it had is not looked at: it may be of another type.
+    ///
+    /// # Errors
+    /// As [`RawMap::set`]; [`Error::Encode`] before anything is sent.
     ///
     /// # Cancel safety
     /// The write may be done all the same.
-    pub async fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Option<Bytes>, Error> {
-        let call = self.entry_call(&lua::SET, key.as_ref(), value.as_ref())?;
-        Ok(self.write(&call).await?.found)
+    pub async fn set(&self, key: impl AsRef<[u8]>, value: &V) -> Result<(), Error> {
+        self.raw.set(key, encode(value)?).await.map(|_| ())
     }
 
     /// As [`Map::set`], and returns when the local copy has it, or something newer.
     ///
     /// # Errors
-    /// As [`Map::set`]. The write has been done when the copy could not be brought up to date: `Error::Redis` of
-    /// the read, or [`Error::Closed`].
+    /// As [`RawMap::set_and_wait`]; [`Error::Encode`] before anything is sent.
     ///
     /// # Cancel safety
     /// The write may be done all the same.
-    pub async fn set_and_wait(
+    pub async fn set_and_wait(&self, key: impl AsRef<[u8]>, value: &V) -> Result<(), Error> {
+        self.raw.set_and_wait(key, encode(value)?).await.map(|_| ())
+    }
+
+    /// Sets several keys as one change: as [`RawMap::set_many`].
+    ///
+    /// # Errors
+    /// As [`RawMap::set_many`]; [`Error::Encode`] before anything is sent.
+    ///
+    /// # Cancel safety
+    /// The write may be done all the same.
+    pub async fn set_many<'a, K: AsRef<[u8]>>(
         &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-    ) -> Result<Option<Bytes>, Error> {
-        let call = self.entry_call(&lua::SET, key.as_ref(), value.as_ref())?;
-        let written = self.write(&call).await?;
-        let (incarnation, revision) =
-            written.at.ok_or(Error::Malformed { what: "a write without a place" })?;
-        let mut watch = self.view.watch();
-        let seen = watch.wait_for(|copy| {
-            copy.incarnation > Some(incarnation)
-                || copy.incarnation == Some(incarnation) && copy.revision >= revision
-        });
-        match timeout(self.redis.response_timeout(), seen).await.map(|seen| seen.is_ok()) {
-            Ok(true) => {}
-            Ok(false) => return Err(Error::Closed),
-            // The message was lost: what is read now is not older than the write.
-            Err(_) => self.view.refresh().await?,
-        }
-        Ok(written.found)
+        entries: impl IntoIterator<Item = (K, &'a V)>,
+    ) -> Result<(), Error>
+    where
+        V: 'a,
+    {
+        let entries: Result<Vec<_>, Error> =
+            entries.into_iter().map(|(key, value)| Ok((key, encode(value)?))).collect();
+        self.raw.set_many(entries?).await
     }
 
     /// Sets a key that is not there.
     ///
     /// # Errors
-    /// As [`Map::set`].
+    /// As [`Map::set`]; [`Error::Decode`] when the value that is there is of another type: nothing was written.
     ///
     /// # Cancel safety
     /// The write may be done all the same.
-    pub async fn set_if_absent(
-        &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-    ) -> Result<Exchange, Error> {
-        let call = self.entry_call(&lua::SET_IF_ABSENT, key.as_ref(), value.as_ref())?;
-        Ok(exchange(self.write(&call).await?))
+    pub async fn set_if_absent(&self, key: impl AsRef<[u8]>, value: &V) -> Result<Exchange<V>, Error> {
+        let key = key.as_ref();
+        exchange(key, self.raw.set_if_absent(key, encode(value)?).await?)
     }
 
     /// Sets a key that has the value `expected`.
     ///
     /// # Errors
-    /// As [`Map::set`].
+    /// As [`Map::set_if_absent`].
     ///
     /// # Cancel safety
     /// The write may be done all the same.
     pub async fn test_and_set(
         &self,
         key: impl AsRef<[u8]>,
-        expected: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-    ) -> Result<Exchange, Error> {
-        let mut call = self.entry_call(&lua::TEST_AND_SET, key.as_ref(), value.as_ref())?;
-        call.arg(expected.as_ref());
-        Ok(exchange(self.write(&call).await?))
+        expected: &V,
+        value: &V,
+    ) -> Result<Exchange<V>, Error> {
+        let key = key.as_ref();
+        exchange(key, self.raw.test_and_set(key, encode(expected)?, encode(value)?).await?)
     }
 
-    /// Deletes a key and returns the value that it had.
+    /// Deletes a key that has the value `expected`.
     ///
     /// # Errors
-    /// As [`Map::set`].
+    /// As [`Map::set_if_absent`].
     ///
     /// # Cancel safety
     /// The write may be done all the same.
-    pub async fn delete(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>, Error> {
-        Layout::check_key(key.as_ref())?;
-        let mut call = self.call(&lua::DELETE);
-        call.arg(&self.layout.name).arg(&self.layout.channel).arg(key.as_ref());
-        Ok(self.write(&call).await?.found)
+    pub async fn test_and_delete(&self, key: impl AsRef<[u8]>, expected: &V) -> Result<Exchange<V>, Error> {
+        let key = key.as_ref();
+        exchange(key, self.raw.test_and_delete(key, encode(expected)?).await?)
     }
 
-    /// Deletes every key.
+    /// Deletes a key. Returns whether it was there.
     ///
     /// # Errors
-    /// [`Error::Redis`], whose source tells whether it may have been done.
+    /// As [`RawMap::delete`].
     ///
     /// # Cancel safety
-    /// It may be done all the same.
-    pub async fn reset(&self) -> Result<(), Error> {
-        let mut call = self.call(&lua::RESET);
-        call.arg(&self.layout.channel);
-        self.write(&call).await.map(|_| ())
+    /// The write may be done all the same.
+    pub async fn delete(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.raw.delete(key).await.map(|before| before.is_some())
     }
 
-    /// As [`View::refresh`].
-    ///
-    /// # Errors
-    /// As [`View::refresh`].
+    /// As [`RawMap::close`].
     ///
     /// # Cancel safety
-    /// As [`View::refresh`].
-    pub async fn refresh(&self) -> Result<(), Error> {
-        self.view.refresh().await
-    }
-
-    /// As [`View::close`]. The map itself stays.
-    ///
-    /// # Cancel safety
-    /// Safe: the task ends all the same.
+    /// As [`RawMap::close`].
     pub async fn close(&self) {
-        self.view.close().await;
-    }
-
-    fn call(&self, script: &Script) -> Call {
-        script.call(&[&self.layout.meta, &self.layout.hash])
-    }
-
-    fn entry_call(&self, script: &Script, key: &[u8], value: &[u8]) -> Result<Call, Error> {
-        Layout::check_key(key)?;
-        Layout::check_value(value)?;
-        let mut call = self.call(script);
-        call.arg(&self.layout.name).arg(&self.layout.channel).arg(key).arg(value);
-        Ok(call)
-    }
-
-    async fn write(&self, call: &Call) -> Result<Written, Error> {
-        Written::decode(self.redis.call(call).await?)
+        self.raw.close().await;
     }
 }
 
-fn exchange(written: Written) -> Exchange {
-    if written.at.is_some() { Exchange::Written } else { Exchange::Kept(written.found) }
+/// A [`KeyWatcher`] of a map whose values are of the type `V`. As a stream it ends when the map is closed.
+pub struct ValueWatcher<V> {
+    raw: KeyWatcher,
+    value: PhantomData<fn() -> V>,
+}
+
+impl<V: DeserializeOwned> ValueWatcher<V> {
+    /// The value that was told last, at first the one that the key had when this was made.
+    ///
+    /// # Errors
+    /// [`Error::Decode`] when the value is of another type.
+    pub fn value(&self) -> Result<Option<V>, Error> {
+        self.raw.value().map(|value| decode(self.raw.key(), value)).transpose()
+    }
+
+    /// As [`KeyWatcher::changed`].
+    ///
+    /// # Errors
+    /// As [`KeyWatcher::changed`]; [`Error::Decode`] when the value is of another type: later ones are told all the
+    /// same.
+    ///
+    /// # Cancel safety
+    /// As [`KeyWatcher::changed`].
+    pub async fn changed(&mut self) -> Result<Option<V>, Error> {
+        let value = self.raw.changed().await?;
+        value.map(|value| decode(self.raw.key(), &value)).transpose()
+    }
+}
+
+impl<V: DeserializeOwned> Stream for ValueWatcher<V> {
+    type Item = Result<Option<V>, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let polled = self.raw.poll_next_unpin(context);
+        polled.map(|next| next.map(|value| value.map(|value| decode(self.raw.key(), &value)).transpose()))
+    }
+}
+
+impl<V> fmt::Debug for ValueWatcher<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ValueWatcher").field(&self.raw).finish()
+    }
+}
+
+fn encode<V: Serialize>(value: &V) -> Result<Vec<u8>, Error> {
+    rmp_serde::to_vec_named(value).map_err(|source| Error::Encode(Arc::new(source)))
+}
+
+fn decode<V: DeserializeOwned>(key: &[u8], value: &[u8]) -> Result<V, Error> {
+    let mut rest = value;
+    let decoded = rmp_serde::from_read(&mut rest);
+    let whole = decoded.and_then(|value| match rest.len() {
+        0 => Ok(value),
+        more => Err(serde::de::Error::custom(format_args!("{more} bytes follow the value"))),
+    });
+    whole.map_err(|source| Error::Decode { key: Bytes::copy_from_slice(key), source: Arc::new(source) })
+}
+
+fn decoded<V: DeserializeOwned>(snapshot: Snapshot) -> impl Iterator<Item = Result<(Bytes, V), Error>> {
+    snapshot.into_iter().map(|(key, value)| decode(&key, &value).map(|value| (key, value)))
+}
+
+fn exchange<V: DeserializeOwned>(key: &[u8], exchange: Exchange) -> Result<Exchange<V>, Error> {
+    Ok(match exchange {
+        Exchange::Written => Exchange::Written,
+        Exchange::Kept(found) => Exchange::Kept(found.map(|value| decode(key, &value)).transpose()?),
+    })
 }

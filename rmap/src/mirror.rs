@@ -1,10 +1,14 @@
 //! The task that keeps the copies of some maps up to date. It alone changes them; it ends when nobody holds a view
 //! of them any more.
 //!
-//! Snapshots are read in the task's own turn, so no message is applied while one is on its way, and a message that
+//! Maps are read in the task's own turn, so no message is applied while a read is on its way, and a message that
 //! waits behind it is either contained in it (stale) or follows it.
+//!
+//! Nothing is polled but the places of the maps, every few seconds: what ends, ends at a moment that is known.
 
+use std::collections::hash_map::RandomState;
 use std::future::pending;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,15 +17,24 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::replica::{Applied, Replica};
-use crate::wire::{Announcement, Read};
-use crate::{Error, Layout, Snapshot, lua};
+use crate::copy::Copy;
+use crate::replica::Applied;
+use crate::wire::{self, Announcement, Read};
+use crate::{Error, Layout, lua};
 
-/// How often a copy is compared with its original when nothing else says that it should be: finds the loss of a
-/// message that was not followed by another.
+/// How often a copy's place is compared with its original's when nothing else says that it should be: finds the loss
+/// of a message that was not followed by another.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Copies spread over this time who of them deletes what is due.
+const EXPIRY_JITTER_MS: u64 = 200;
+/// What was due was deleted, by this copy or another: the message is under way.
+const EXPIRY_PAUSE: Duration = Duration::from_secs(1);
+/// A map that should have ended, and has not, is asked again no sooner.
+const END_PAUSE: Duration = Duration::from_millis(20);
+/// Entries that one call deletes.
+const EXPIRY_BATCH: u64 = 256;
 
 /// A wish of a view to have a map read again.
 pub(crate) struct Request {
@@ -31,31 +44,32 @@ pub(crate) struct Request {
     pub(crate) done: Option<oneshot::Sender<Result<(), Error>>>,
 }
 
-/// What a copy needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Need {
-    Nothing,
-    /// To be compared by revision, and read when it differs.
-    Check,
-    /// To be read.
-    Read,
-}
-
-struct Copy {
+struct Followed {
     layout: Layout,
-    replica: Replica,
-    published: watch::Sender<Arc<Snapshot>>,
-    need: Need,
+    copy: Arc<Copy>,
+    changed: watch::Sender<()>,
+    needs_read: bool,
     waiting: Vec<oneshot::Sender<Result<(), Error>>>,
+    /// When it is compared, if nothing else makes it be read before.
+    check_at: Instant,
+    /// Entries are not deleted before this.
+    expire_after: Instant,
+    /// Whether the map has ended is not looked at before this.
+    end_after: Instant,
+    /// How much later than its due time this copy deletes an entry.
+    jitter: Duration,
 }
 
 pub(crate) struct Mirror {
     redis: Connection,
     subscriber: Subscriber,
-    copies: Vec<Copy>,
+    maps: Vec<Followed>,
     backoff: Backoff,
-    /// When what is needed is read, or else when the copies are checked.
-    next_read: Instant,
+    expiry_backoff: Backoff,
+    /// Nothing is read before this: in the past, but after a failure.
+    read_after: Instant,
+    /// Whether the present outage has been said.
+    is_outage_said: bool,
 }
 
 impl Mirror {
@@ -64,19 +78,26 @@ impl Mirror {
         let mut channels: Vec<_> = layouts.iter().map(|layout| layout.channel.clone()).collect();
         channels.sort_unstable();
         channels.dedup();
-        let copies = layouts.into_iter().map(|layout| Copy {
+        let now = Instant::now();
+        let maps = layouts.into_iter().map(|layout| Followed {
             layout,
-            replica: Replica::default(),
-            published: watch::Sender::default(),
-            need: Need::Read,
+            copy: Arc::new(Copy::new()),
+            changed: watch::Sender::default(),
+            needs_read: true,
             waiting: Vec::new(),
+            check_at: now,
+            expire_after: now,
+            end_after: now,
+            jitter: jitter(),
         });
         let mut mirror = Self {
             redis: client.commands(),
             subscriber: client.subscriber(channels),
-            copies: copies.collect(),
+            maps: maps.collect(),
             backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
-            next_read: Instant::now(),
+            expiry_backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
+            read_after: now,
+            is_outage_said: false,
         };
         let allowed = client.response_timeout();
         match timeout(allowed, mirror.subscriber.next()).await {
@@ -88,8 +109,9 @@ impl Mirror {
         Ok(mirror)
     }
 
-    pub(crate) fn watch(&self) -> Vec<watch::Receiver<Arc<Snapshot>>> {
-        self.copies.iter().map(|copy| copy.published.subscribe()).collect()
+    /// What readers hold: the copies, and what tells that they have changed.
+    pub(crate) fn copies(&self) -> Vec<(Arc<Copy>, watch::Receiver<()>)> {
+        self.maps.iter().map(|map| (map.copy.clone(), map.changed.subscribe())).collect()
     }
 
     /// Follows the maps until `stop`.
@@ -100,29 +122,38 @@ impl Mirror {
     ) {
         stop.run_until_cancelled(async {
             loop {
+                let wake = self.wake();
                 tokio::select! {
-                    biased;
                     request = requests.recv() => match request {
                         Some(request) => self.on_request(request),
                         None => pending().await,
                     },
+                    () = sleep_until(wake) => self.on_time().await,
                     event = self.subscriber.next() => self.on_event(event),
-                    () = sleep_until(self.next_read) => self.on_time().await,
                 }
             }
         })
         .await;
     }
 
+    /// When this task has to act, if nothing is heard before.
+    fn wake(&self) -> Instant {
+        let reads = self
+            .maps
+            .iter()
+            .map(|map| if map.needs_read { self.read_after } else { map.check_at.max(self.read_after) });
+        let ends = self.maps.iter().flat_map(|map| [map.expire_at(), map.end_at()]).flatten();
+        reads.chain(ends).min().unwrap_or(self.read_after)
+    }
+
     fn on_request(&mut self, Request { map, done }: Request) {
-        let Some(copy) = self.copies.get_mut(map) else { return };
-        copy.need = Need::Read;
-        let asked = done.is_some();
-        copy.waiting.extend(done);
+        let Some(map) = self.maps.get_mut(map) else { return };
+        map.needs_read = true;
         // A hint waits for its turn after a failure; who awaits the answer does not.
-        if asked || self.backoff.failures() == 0 {
-            self.next_read = Instant::now();
+        if done.is_some() {
+            self.read_after = Instant::now();
         }
+        map.waiting.extend(done);
     }
 
     fn on_event(&mut self, event: Event) {
@@ -143,24 +174,16 @@ impl Mirror {
     fn on_message(&mut self, message: &Message) {
         match Announcement::decode(&message.payload) {
             Some(Announcement::Change { map, change }) => {
-                let addressed = self.copies.iter_mut().filter(|copy| {
-                    *copy.layout.channel == *message.channel && *copy.layout.name.as_bytes() == *map
-                });
-                let mut gap = false;
-                for copy in addressed {
-                    match copy.replica.apply(&change) {
+                let is_addressed =
+                    |layout: &Layout| *layout.channel == *message.channel && *layout.name.as_bytes() == *map;
+                for map in self.maps.iter_mut().filter(|map| is_addressed(&map.layout)) {
+                    match map.copy.apply(change.clone()) {
                         Applied::Applied => {
-                            copy.published.send_replace(copy.replica.snapshot().clone());
+                            map.changed.send_replace(());
                         }
                         Applied::Stale => {}
-                        Applied::Gap => {
-                            copy.need = Need::Read;
-                            gap = true;
-                        }
+                        Applied::Gap => map.needs_read = true,
                     }
-                }
-                if gap && self.backoff.failures() == 0 {
-                    self.next_read = Instant::now();
                 }
             }
             Some(Announcement::ReadAgain) => self.need_all(Some(&message.channel)),
@@ -172,47 +195,84 @@ impl Mirror {
     }
 
     fn need_all(&mut self, channel: Option<&str>) {
-        for copy in &mut self.copies {
-            if channel.is_none_or(|channel| channel == copy.layout.channel) {
-                copy.need = Need::Read;
-            }
-        }
-        if self.backoff.failures() == 0 {
-            self.next_read = Instant::now();
+        for map in &mut self.maps {
+            map.needs_read |= channel.is_none_or(|channel| channel == map.layout.channel);
         }
     }
 
     async fn on_time(&mut self) {
-        for copy in &mut self.copies {
-            copy.need = copy.need.max(Need::Check);
+        let now = Instant::now();
+        for map in &mut self.maps {
+            if map.end_at().is_some_and(|end| end <= now) {
+                map.needs_read = true;
+                map.end_after = now + END_PAUSE;
+            }
+            map.needs_read |= map.check_at <= now;
         }
-        if let Err(error) = self.read().await {
-            let error = &error as &dyn std::error::Error;
-            tracing::debug!(error, "cannot read the maps, trying again");
+        if self.read_after <= now {
+            let result = self.read().await;
+            self.say(result);
+        }
+        self.expire().await;
+    }
+
+    /// Says the beginning and the end of an outage.
+    fn say(&mut self, result: Result<(), Error>) {
+        let was_said = std::mem::replace(&mut self.is_outage_said, result.is_err());
+        match result {
+            Ok(()) if was_said => tracing::info!("the maps are read again"),
+            Ok(()) => {}
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                if was_said {
+                    tracing::debug!(error, "cannot read the maps, trying again");
+                } else {
+                    tracing::warn!(error, "cannot read the maps, their copies may be outdated");
+                }
+            }
         }
     }
 
     /// Reads what needs it, and answers those who wait for it.
     async fn read(&mut self) -> Result<(), Error> {
-        for copy in &mut self.copies {
-            if copy.need == Need::Nothing {
-                continue;
-            }
-            if let Err(error) = copy.read(&self.redis).await {
+        for map in self.maps.iter_mut().filter(|map| map.needs_read) {
+            if let Err(error) = map.read(&self.redis).await {
                 self.backoff.fail();
-                self.next_read = Instant::now() + self.backoff.pause();
-                self.copies.iter_mut().for_each(|copy| copy.answer(&Err(error.clone())));
+                self.read_after = Instant::now() + self.backoff.pause();
+                self.maps.iter_mut().for_each(|map| map.answer(&Err(error.clone())));
                 return Err(error);
             }
-            copy.answer(&Ok(()));
+            map.answer(&Ok(()));
         }
         self.backoff.reset();
-        self.next_read = Instant::now() + CHECK_EVERY;
         Ok(())
+    }
+
+    /// Deletes what is due. All copies do; the first one finds it.
+    async fn expire(&mut self) {
+        let now = Instant::now();
+        for map in &mut self.maps {
+            if map.expire_at().is_none_or(|due| due > now) {
+                continue;
+            }
+            match map.expire(&self.redis).await {
+                Ok(()) => self.expiry_backoff.reset(),
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    if self.expiry_backoff.failures() == 0 {
+                        tracing::warn!(error, "cannot delete entries that are past their deadlines");
+                    } else {
+                        tracing::debug!(error, "cannot delete entries that are past their deadlines");
+                    }
+                    self.expiry_backoff.fail();
+                    map.expire_after = Instant::now() + EXPIRY_PAUSE + self.expiry_backoff.pause();
+                }
+            }
+        }
     }
 }
 
-impl Copy {
+impl Followed {
     fn answer(&mut self, result: &Result<(), Error>) {
         for waiting in self.waiting.drain(..) {
             // Who does not wait any more needs no answer.
@@ -220,20 +280,56 @@ impl Copy {
         }
     }
 
+    /// When this copy deletes the next entry that is due.
+    fn expire_at(&self) -> Option<Instant> {
+        self.layout.deadlines.as_ref()?;
+        let due = Instant::from_std(self.copy.ends().0?) + self.jitter;
+        Some(due.max(self.expire_after))
+    }
+
+    /// When this copy looks whether the map has ended.
+    fn end_at(&self) -> Option<Instant> {
+        if self.needs_read {
+            return None;
+        }
+        Some(Instant::from_std(self.copy.ends().1?).max(self.end_after))
+    }
+
+    /// Compares the copy's place, and reads the map when it is at another.
     async fn read(&mut self, redis: &Connection) -> Result<(), Error> {
-        let Layout { meta, hash, inc_field, rev_field, .. } = &self.layout;
-        let mut call = lua::READ.call(&[meta, hash]);
+        let Layout { meta, hash, inc_field, rev_field, deadlines, .. } = &self.layout;
+        let keys: Vec<_> = [meta, hash].into_iter().chain(deadlines).collect();
+        let mut call = lua::READ.call(&keys);
         call.arg(inc_field).arg(rev_field);
-        let known = self.replica.snapshot();
-        if let (Need::Check, Some(incarnation)) = (self.need, known.incarnation) {
-            call.arg(incarnation).arg(known.revision);
+        if let Some(place) = self.copy.place() {
+            call.arg(place.incarnation).arg(place.revision).arg(place.stamp);
         }
-        if let Read::Content(snapshot) = Read::decode(redis.call(&call).await?)?
-            && self.replica.install(snapshot)
-        {
-            self.published.send_replace(self.replica.snapshot().clone());
+        let sent = self.copy.local();
+        let Read { time, content } = Read::decode(redis.call(&call).await?)?;
+        if self.copy.install(content, time, sent) {
+            self.changed.send_replace(());
         }
-        self.need = Need::Nothing;
+        self.needs_read = false;
+        self.check_at = Instant::now() + CHECK_EVERY;
         Ok(())
     }
+
+    async fn expire(&mut self, redis: &Connection) -> Result<(), Error> {
+        let Layout { name, hash, meta, inc_field, rev_field, deadlines, channel } = &self.layout;
+        let Some(deadlines) = deadlines else { return Ok(()) };
+        let mut call = lua::EXPIRE.call(&[meta, hash, deadlines]);
+        call.arg(name).arg(channel).arg(inc_field).arg(rev_field).arg(EXPIRY_BATCH);
+        let sent = self.copy.local();
+        let (count, time) = wire::expired(redis.call(&call).await?)?;
+        self.copy.set_clock(time, sent);
+        let is_more = count == EXPIRY_BATCH;
+        self.expire_after = Instant::now() + if is_more { Duration::ZERO } else { EXPIRY_PAUSE };
+        self.jitter = jitter();
+        Ok(())
+    }
+}
+
+fn jitter() -> Duration {
+    // The seeds of the standard hasher are drawn at random, which is all the randomness jitter needs.
+    Duration::from_millis(RandomState::new().hash_one(0_u64) % EXPIRY_JITTER_MS)
 }

@@ -1,24 +1,35 @@
 //! The rule by which a copy of a map follows its original. Pure: no I/O, no clock.
 //!
-//! Invariant: the content is always one that the map really had at the copy's incarnation and revision. A change is
-//! taken only when it is the very next one of the same incarnation; whatever else may have been missed is a gap,
-//! and a gap is closed only by a snapshot.
+//! Invariant: the content is always one that the map really had at the copy's place. A change is taken only when it
+//! follows that very place: the same incarnation, the next revision, and the stamp of the revision before it. So
+//! whatever was missed is a gap, also another history that has reached the same numbers; and a gap is closed only by
+//! a snapshot.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::Snapshot;
+use crate::snapshot::{Content, Entry, Place, Snapshot};
 
-/// One revision of a map: the fields it set and deleted.
+/// One revision of a map: what it set and deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Change {
-    /// The incarnation that was changed.
-    pub incarnation: u64,
-    /// The revision that this change made.
-    pub revision: u64,
-    /// Keys with their new values; `None` deletes.
-    pub fields: Vec<(Bytes, Option<Bytes>)>,
+    /// The place that this change made.
+    pub place: Place,
+    /// The stamp of the place that it was made from.
+    pub after: u64,
+    /// Whether all entries went, before `fields` were set.
+    pub clear: bool,
+    /// Keys with their new entries; `None` deletes.
+    pub fields: Vec<(Bytes, Option<Entry>)>,
+}
+
+impl Change {
+    /// The change that led to `place` from the revision before it, whose stamp was `after`.
+    pub fn new(place: Place, after: u64, clear: bool, fields: Vec<(Bytes, Option<Entry>)>) -> Self {
+        Self { place, after, clear, fields }
+    }
 }
 
 /// What a change meant to a copy.
@@ -29,52 +40,67 @@ pub enum Applied {
     Applied,
     /// The copy had it already. Nothing changed.
     Stale,
-    /// Something is missing in between, or the map began anew. Nothing changed: take a snapshot.
+    /// Something is missing in between, or the map began anew, or its history is another one. Nothing changed: take a
+    /// snapshot.
     Gap,
 }
 
 /// A copy of a map.
 #[derive(Clone, Debug, Default)]
 pub struct Replica {
-    snapshot: Arc<Snapshot>,
+    content: Arc<Content>,
 }
 
 impl Replica {
     /// Takes a change, if it is the next one.
-    pub fn apply(&mut self, change: &Change) -> Applied {
-        let Snapshot { incarnation, revision, .. } = *self.snapshot;
-        if incarnation != Some(change.incarnation) {
+    pub fn apply(&mut self, change: Change) -> Applied {
+        let Change { place: next, after, clear, fields } = change;
+        let Some(place) = self.content.place else { return Applied::Gap };
+        if place.incarnation != next.incarnation {
             return Applied::Gap;
         }
-        if change.revision <= revision {
-            return Applied::Stale;
+        if next.revision <= place.revision {
+            // What the copy contains was written before it. A later stamp is of another history, and so is another
+            // stamp of the same revision.
+            let is_contained = next.stamp <= place.stamp;
+            let is_another = next.revision == place.revision && next.stamp != place.stamp;
+            return if is_contained && !is_another { Applied::Stale } else { Applied::Gap };
         }
-        if change.revision - 1 != revision {
+        if next.revision - 1 != place.revision || after != place.stamp {
             return Applied::Gap;
         }
-        let snapshot = Arc::make_mut(&mut self.snapshot);
-        snapshot.revision = change.revision;
-        for (key, value) in &change.fields {
-            match value {
-                Some(value) => snapshot.entries.insert(key.clone(), value.clone()),
-                None => snapshot.entries.remove(key),
-            };
+        let content = Arc::make_mut(&mut self.content);
+        content.place = Some(next);
+        if clear {
+            content.clear();
+        }
+        for (key, entry) in fields {
+            match entry {
+                Some(entry) => content.set(key, entry),
+                None => content.remove(&key),
+            }
         }
         Applied::Applied
     }
 
     /// Takes the place of whatever the copy had. Returns whether that was something else.
     pub fn install(&mut self, snapshot: Snapshot) -> bool {
-        let differs = *self.snapshot != snapshot;
-        if differs {
-            self.snapshot = Arc::new(snapshot);
-        }
+        self.replace(snapshot.into_content())
+    }
+
+    pub(crate) fn replace(&mut self, content: Arc<Content>) -> bool {
+        let differs = self.content.place != content.place || *self.content != *content;
+        self.content = content;
         differs
     }
 
-    /// The content.
-    pub fn snapshot(&self) -> &Arc<Snapshot> {
-        &self.snapshot
+    /// The content, with all entries that are past their deadlines and not deleted yet.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::taken(self.content.clone(), 0)
+    }
+
+    pub(crate) fn content(&self) -> &Arc<Content> {
+        &self.content
     }
 }
 
@@ -84,34 +110,68 @@ mod tests {
 
     use super::*;
 
+    /// Revision `n` is written at 10 n.
     fn change(incarnation: u64, revision: u64, value: Option<&'static str>) -> Change {
-        let fields = vec![("k".into(), value.map(Bytes::from)), ("l".into(), Some("same".into()))];
-        Change { incarnation, revision, fields }
+        let entry = |value| Entry::new(value, None);
+        let fields = vec![("k".into(), value.map(entry)), ("l".into(), Some(entry("same")))];
+        Change::new(
+            Place::new(incarnation, revision, revision * 10),
+            revision.saturating_sub(1) * 10,
+            false,
+            fields,
+        )
+    }
+
+    fn at(incarnation: u64, revision: u64) -> Snapshot {
+        Snapshot::at(Place::new(incarnation, revision, revision * 10), [])
     }
 
     #[test]
     fn only_the_next_revision_of_the_same_incarnation_is_applied() {
         let mut replica = Replica::default();
-        assert_eq!(replica.apply(&change(7, 1, Some("v"))), Applied::Gap, "no map yet");
-        assert!(replica.install(Snapshot::new(7, 3, BTreeMap::new())));
-        assert_eq!(replica.apply(&change(7, 3, Some("v"))), Applied::Stale);
-        assert_eq!(replica.apply(&change(7, 5, Some("v"))), Applied::Gap);
-        assert_eq!(replica.apply(&change(6, 4, Some("v"))), Applied::Gap);
-        assert_eq!(replica.apply(&change(8, 4, Some("v"))), Applied::Gap);
-        assert_eq!(replica.snapshot().revision, 3);
-        assert_eq!(replica.apply(&change(7, 4, Some("v"))), Applied::Applied);
+        assert_eq!(replica.apply(change(7, 1, Some("v"))), Applied::Gap, "no map yet");
+        assert!(replica.install(at(7, 3)));
+        assert_eq!(replica.apply(change(7, 3, Some("v"))), Applied::Stale);
+        assert_eq!(replica.apply(change(7, 2, Some("v"))), Applied::Stale);
+        assert_eq!(replica.apply(change(7, 5, Some("v"))), Applied::Gap);
+        assert_eq!(replica.apply(change(6, 4, Some("v"))), Applied::Gap);
+        assert_eq!(replica.apply(change(8, 4, Some("v"))), Applied::Gap);
+        assert_eq!(replica.snapshot().revision(), 3);
+        assert_eq!(replica.apply(change(7, 4, Some("v"))), Applied::Applied);
         assert_eq!(replica.snapshot().get("k"), Some(&"v".into()));
-        assert_eq!(replica.apply(&change(7, 5, None)), Applied::Applied);
+        assert_eq!(replica.apply(change(7, 5, None)), Applied::Applied);
         assert_eq!((replica.snapshot().get("k"), replica.snapshot().len()), (None, 1));
+    }
+
+    #[test]
+    fn a_history_that_forked_is_a_gap_whatever_its_numbers() {
+        let mut replica = Replica::default();
+        replica.install(at(7, 3));
+        let fork = |revision, after, stamp| Change::new(Place::new(7, revision, stamp), after, false, vec![]);
+        assert_eq!(replica.apply(fork(4, 31, 41)), Applied::Gap, "made from another revision 3");
+        assert_eq!(replica.apply(fork(3, 20, 31)), Applied::Gap, "another revision 3");
+        assert_eq!(replica.apply(fork(3, 20, 29)), Applied::Gap, "another, earlier revision 3");
+        assert_eq!(replica.apply(fork(2, 10, 31)), Applied::Gap, "written after what is here");
+        assert_eq!(replica.apply(fork(2, 10, 20)), Applied::Stale);
+    }
+
+    #[test]
+    fn a_reset_takes_all_that_was_there_before() {
+        let mut replica = Replica::default();
+        replica.install(at(7, 0));
+        assert_eq!(replica.apply(change(7, 1, Some("v"))), Applied::Applied);
+        let fields = vec![("new".into(), Some(Entry::new("v", None)))];
+        assert_eq!(replica.apply(Change::new(Place::new(7, 2, 20), 10, true, fields)), Applied::Applied);
+        assert!(replica.snapshot().keys().eq(["new"]));
     }
 
     #[test]
     fn a_snapshot_held_by_a_reader_does_not_change() {
         let mut replica = Replica::default();
         replica.install(Snapshot::new(7, 0, BTreeMap::new()));
-        let before = replica.snapshot().clone();
-        assert_eq!(replica.apply(&change(7, 1, Some("v"))), Applied::Applied);
-        assert!(before.is_empty() && before.revision == 0);
-        assert!(!replica.install((**replica.snapshot()).clone()), "the same again is no news");
+        let before = replica.snapshot();
+        assert_eq!(replica.apply(change(7, 1, Some("v"))), Applied::Applied);
+        assert!(before.is_empty() && before.revision() == 0);
+        assert!(!replica.install(replica.snapshot()), "the same again is no news");
     }
 }

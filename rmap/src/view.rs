@@ -10,8 +10,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::copy::Copy;
 use crate::mirror::{Mirror, Request};
-use crate::{Error, Layout, Snapshot};
+use crate::snapshot::Place;
+use crate::{Error, KeyWatcher, Layout, Snapshot, Watcher};
 
 /// A local copy of a map, kept up to date in the background. Reads are local. Clones share it.
 ///
@@ -20,7 +22,8 @@ use crate::{Error, Layout, Snapshot};
 pub struct View {
     shared: Arc<Shared>,
     map: usize,
-    copy: watch::Receiver<Arc<Snapshot>>,
+    copy: Arc<Copy>,
+    changes: watch::Receiver<()>,
 }
 
 struct Shared {
@@ -38,6 +41,9 @@ impl Drop for Shared {
 impl View {
     /// Joins maps that lie in the given places, over one subscription, and returns when each has been read once.
     ///
+    /// Entries that are past their deadlines are deleted in Redis by the copies of a map whose layout has
+    /// [`Layout::deadlines`]; else a view never writes.
+    ///
     /// # Errors
     /// [`Error::Redis`] when Redis cannot be reached in time or refuses; [`Error::Malformed`] when a place holds
     /// something else. Nothing is left behind.
@@ -46,53 +52,70 @@ impl View {
     /// Safe: nothing was written, and nothing is left behind.
     pub async fn join<const N: usize>(client: &Client, layouts: [Layout; N]) -> Result<[Self; N], Error> {
         let mirror = Mirror::start(client, layouts.into()).await?;
-        let copies = mirror.watch();
+        let copies = mirror.copies();
         let (requests, received) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         tasks.spawn(mirror.run(received, stop.clone()));
         tasks.close();
         let shared = Arc::new(Shared { requests, stop, tasks });
-        Ok(array::from_fn(|map| Self { shared: shared.clone(), map, copy: copies[map].clone() }))
+        Ok(array::from_fn(|map| {
+            let (copy, changes) = copies[map].clone();
+            Self { shared: shared.clone(), map, copy, changes }
+        }))
     }
 
     /// The value of a key, as the copy has it.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Bytes> {
-        self.copy.borrow().get(key).cloned()
+        self.copy.get(key.as_ref())
+    }
+
+    /// Whether the copy has the key.
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> bool {
+        self.copy.contains(key.as_ref())
     }
 
     /// How many entries the copy has.
     pub fn len(&self) -> usize {
-        self.copy.borrow().len()
+        self.copy.len()
     }
 
     /// Whether the copy has no entries.
     pub fn is_empty(&self) -> bool {
-        self.copy.borrow().is_empty()
+        self.len() == 0
     }
 
-    /// The whole copy. Cheap: nothing is copied.
-    pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.copy.borrow().clone()
+    /// The whole copy as it is now. Cheap: nothing is copied, and a later change of the map copies only what it
+    /// touches.
+    pub fn snapshot(&self) -> Snapshot {
+        self.copy.snapshot()
     }
 
-    /// Tells of every change from now on. Many changes may come as one, none is missed. It ends when the map is
-    /// closed.
-    pub fn watch(&self) -> watch::Receiver<Arc<Snapshot>> {
-        let mut watch = self.copy.clone();
-        watch.mark_unchanged();
-        watch
+    /// Tells of every change from now on.
+    pub fn watch(&self) -> Watcher {
+        Watcher::new(self.copy.clone(), self.changes.clone())
+    }
+
+    /// Tells of every other value of a key from now on.
+    pub fn watch_key(&self, key: impl AsRef<[u8]>) -> KeyWatcher {
+        KeyWatcher::new(self.watch(), key.as_ref())
     }
 
     /// Takes a hint from elsewhere about where the map is. When the copy is not there, it is read again at once.
     pub fn expect(&self, incarnation: Option<u64>, revision: u64) {
-        if !self.copy.borrow().is_at(incarnation, revision) {
+        let place = self.copy.place();
+        let is_there = match place {
+            Some(place) => (Some(place.incarnation), place.revision) == (incarnation, revision),
+            None => incarnation.is_none(),
+        };
+        if !is_there {
             // A closed map reads no more.
             let _ = self.shared.requests.send(Request { map: self.map, done: None });
         }
     }
 
-    /// Reads the map again and returns when the copy is at least as new as this call.
+    /// Compares the copy with the map, reads it if they differ, and returns when the copy is at least as new as this
+    /// call.
     ///
     /// # Errors
     /// [`Error::Redis`] when this attempt failed; others follow in the background. [`Error::Closed`] after
@@ -105,6 +128,29 @@ impl View {
         let request = Request { map: self.map, done: Some(done) };
         self.shared.requests.send(request).map_err(|_| Error::Closed)?;
         answer.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// Returns when the copy has come to a place of its present incarnation, or `false` when it is at another
+    /// incarnation, where only a read tells whether it is newer.
+    pub(crate) async fn reach(&self, place: Place) -> Result<bool, Error> {
+        let mut changes = self.changes.clone();
+        loop {
+            changes.mark_unchanged();
+            match self.copy.place() {
+                Some(now) if now.incarnation == place.incarnation => {
+                    if now == place || now.revision > place.revision && now.stamp >= place.stamp {
+                        return Ok(true);
+                    }
+                }
+                _ => return Ok(false),
+            }
+            changes.changed().await.map_err(|_| Error::Closed)?;
+        }
+    }
+
+    /// Whether [`View::close`] was called.
+    pub fn is_closed(&self) -> bool {
+        self.shared.stop.is_cancelled()
     }
 
     /// Stops following this map and those joined together with it, ends their watchers, and returns when the
@@ -120,11 +166,9 @@ impl View {
 
 impl fmt::Debug for View {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let snapshot = self.snapshot();
         f.debug_struct("View")
-            .field("incarnation", &snapshot.incarnation)
-            .field("revision", &snapshot.revision)
-            .field("entries", &snapshot.len())
+            .field("place", &self.copy.place())
+            .field("entries", &self.len())
             .finish_non_exhaustive()
     }
 }

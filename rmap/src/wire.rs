@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use redis::Value;
-use serde::de::{Deserialize, Deserializer, Visitor};
+use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor};
 
+use crate::Error;
 use crate::replica::Change;
-use crate::{Error, Snapshot};
+use crate::snapshot::{Content, Entry, Life, Place};
 
 /// What a message on a map's channel says.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,39 +22,47 @@ pub(crate) enum Announcement {
 }
 
 impl Announcement {
-    /// Reads `[map, inc, rev, (field, value or nil)*]`, `['*', inc]` or `['closed', inc]`.
+    /// Reads `[map, inc, rev, stamp before, stamp, true?, (field, value | [value, deadline] | false)*]`, `['*', inc]`
+    /// or `['closed', inc]`. With `true` all that was there before is gone.
     pub(crate) fn decode(payload: &[u8]) -> Option<Self> {
-        let mut items = rmp_serde::from_slice::<Vec<Item>>(payload).ok()?.into_iter();
+        let mut items = rmp_serde::from_slice::<Vec<Item>>(payload).ok()?.into_iter().peekable();
         let Item::Bytes(map) = items.next()? else { return None };
         let incarnation = items.next()?.number()?;
         let Some(revision) = items.next() else {
             return matches!(&map[..], b"*" | b"closed").then_some(Self::ReadAgain);
         };
         let revision = revision.number()?;
+        let after = items.next()?.number()?;
+        let place = Place { incarnation, revision, stamp: items.next()?.number()? };
+        let clear = items.next_if(|item| matches!(item, Item::True)).is_some();
         let mut fields = Vec::with_capacity(items.len() / 2);
         while let Some(field) = items.next() {
             let Item::Bytes(field) = field else { return None };
-            let value = match items.next()? {
-                Item::Bytes(value) => Some(value),
+            let entry = match items.next()? {
+                Item::Bytes(value) => Some(Entry { value, deadline: None }),
+                Item::Dated(value, deadline) => Some(Entry { value, deadline: Some(deadline) }),
                 Item::Absent => None,
+                Item::True => return None,
             };
-            fields.push((field, value));
+            fields.push((field, entry));
         }
-        Some(Self::Change { map, change: Change { incarnation, revision, fields } })
+        Some(Self::Change { map, change: Change { place, after, clear, fields } })
     }
 }
 
 /// A member of a message. Numbers count as their decimal text, as they do in a Redis hash.
 enum Item {
     Bytes(Bytes),
+    Dated(Bytes, u64),
     Absent,
+    True,
 }
 
 impl Item {
     fn number(&self) -> Option<u64> {
         match self {
             Self::Bytes(bytes) => decimal(bytes),
-            Self::Absent => None,
+            _ => None,
         }
     }
 }
@@ -61,11 +71,11 @@ impl<'de> Deserialize<'de> for Item {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct ItemVisitor;
 
-        impl Visitor<'_> for ItemVisitor {
+        impl<'de> Visitor<'de> for ItemVisitor {
             type Value = Item;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string, a whole number, nil or false")
+                f.write_str("a string, a whole number, nil, a boolean, or a string with its deadline")
             }
 
             fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Item, E> {
@@ -88,8 +98,49 @@ impl<'de> Deserialize<'de> for Item {
                 Ok(Item::Absent)
             }
 
-            fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Item, E> {
-                if value { Err(E::custom("true is no value")) } else { Ok(Item::Absent) }
+            fn visit_bool<E>(self, value: bool) -> Result<Item, E> {
+                Ok(if value { Item::True } else { Item::Absent })
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Item, A::Error> {
+                let value = seq.next_element::<Item>()?;
+                let deadline = seq.next_element::<Item>()?.and_then(|deadline| deadline.number());
+                match (value, deadline, seq.next_element::<Item>()?) {
+                    (Some(Item::Bytes(value)), Some(deadline), None) => Ok(Item::Dated(value, deadline)),
+                    _ => Err(serde::de::Error::custom("an array that is no value with its deadline")),
+                }
+            }
+        }
+
+        deserializer.deserialize_any(ItemVisitor)
+    }
+}
+
+/// The items of a list: a MessagePack array of strings.
+pub(crate) fn list(mut value: &[u8]) -> Option<Vec<Bytes>> {
+    let items: Vec<ListItem> = rmp_serde::from_read(&mut value).ok()?;
+    value.is_empty().then(|| items.into_iter().map(|ListItem(item)| item).collect())
+}
+
+struct ListItem(Bytes);
+
+impl<'de> Deserialize<'de> for ListItem {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ItemVisitor;
+
+        impl Visitor<'_> for ItemVisitor {
+            type Value = ListItem;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<ListItem, E> {
+                Ok(ListItem(Bytes::copy_from_slice(bytes)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<ListItem, E> {
+                Ok(ListItem(Bytes::copy_from_slice(text.as_bytes())))
             }
         }
 
@@ -98,61 +149,120 @@ impl<'de> Deserialize<'de> for Item {
 }
 
 /// The reply of the script that reads a map.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Read {
-    /// The caller has the present revision.
-    Same,
-    /// The content.
-    Content(Snapshot),
+#[derive(Debug)]
+pub(crate) struct Read {
+    /// The server's clock, in µs.
+    pub(crate) time: u64,
+    /// The content, unless it is the one that the caller has.
+    pub(crate) content: Option<Arc<Content>>,
 }
 
 impl Read {
     pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
-        let Value::Array(items) = reply else { return Err(malformed("another reply to a read")) };
-        let mut items = items.into_iter();
-        let Some(incarnation) = items.next() else { return Ok(Self::Content(Snapshot::default())) };
-        let incarnation = number(incarnation)?;
-        let revision = number(items.next().unwrap_or_default())?;
-        let entries = match items.next() {
-            None => return Ok(Self::Same),
-            Some(Value::Array(entries)) => entries,
-            Some(_) => return Err(malformed("entries that are no list")),
-        };
-        let mut entries = entries.into_iter().map(bytes);
-        let mut map = BTreeMap::new();
-        while let Some(key) = entries.next() {
-            let value = entries.next().flatten();
-            let (Some(key), Some(value)) = (key, value) else { return Err(malformed("half an entry")) };
-            map.insert(key, value);
-        }
-        Ok(Self::Content(Snapshot::new(incarnation, revision, map)))
+        let mut items = array(reply)?.into_iter();
+        let time = time(items.next(), items.next())?;
+        let content = items.next().map(|content| content_of(array(content)?)).transpose()?;
+        Ok(Self { time, content })
     }
 }
 
-/// The reply of a script that writes: where it was written, if it was, and the value it found.
+fn content_of(items: Vec<Value>) -> Result<Arc<Content>, Error> {
+    let mut items = items.into_iter();
+    let Some(incarnation) = items.next() else { return Ok(Arc::default()) };
+    let mut next = || items.next().unwrap_or_default();
+    let place =
+        Place { incarnation: number(incarnation)?, revision: number(next())?, stamp: number(next())? };
+    let life = match bytes(next()) {
+        Some(text) => Some(life(&text).ok_or_else(|| malformed("a life of the map that is none"))?),
+        None => None,
+    };
+    let entries = pairs(next())?;
+    let mut deadlines = BTreeMap::new();
+    for (key, deadline) in pairs(next())? {
+        let deadline = decimal(&deadline).ok_or_else(|| malformed("a deadline that is no number"))?;
+        deadlines.insert(key, deadline);
+    }
+    let entries = entries.into_iter().map(|(key, value)| {
+        let deadline = if deadlines.is_empty() { None } else { deadlines.get(&key).copied() };
+        (key, Entry { value, deadline })
+    });
+    Ok(Arc::new(Content::new(place, life, entries)))
+}
+
+fn life(text: &[u8]) -> Option<Life> {
+    match text.strip_prefix(b"@") {
+        Some(end) => decimal(end).map(Life::Until),
+        None => decimal(text).map(Life::Sliding),
+    }
+}
+
+fn pairs(items: Value) -> Result<Vec<(Bytes, Bytes)>, Error> {
+    let items = array(items)?;
+    let mut pairs = Vec::with_capacity(items.len() / 2);
+    let mut items = items.into_iter().map(bytes);
+    while let Some(first) = items.next() {
+        let (Some(first), Some(second)) = (first, items.next().flatten()) else {
+            return Err(malformed("half an entry"));
+        };
+        pairs.push((first, second));
+    }
+    Ok(pairs)
+}
+
+/// The reply of a script that writes: where it was written, if it was, and the value it found or made.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Written {
-    pub(crate) at: Option<(u64, u64)>,
+    pub(crate) at: Option<Place>,
     pub(crate) found: Option<Bytes>,
 }
 
 impl Written {
     pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
-        let Value::Array(items) = reply else { return Err(malformed("another reply to a write")) };
-        let mut items = items.into_iter();
-        let at = match (items.next(), items.next()) {
-            (None | Some(Value::Nil), _) => None,
-            (Some(incarnation), revision) => {
-                Some((number(incarnation)?, number(revision.unwrap_or_default())?))
-            }
+        let mut items = array(reply)?.into_iter();
+        let mut next = || items.next().unwrap_or_default();
+        let at = match (next(), next(), next()) {
+            (Value::Nil, ..) => None,
+            (incarnation, revision, stamp) => Some(Place {
+                incarnation: number(incarnation)?,
+                revision: number(revision)?,
+                stamp: number(stamp)?,
+            }),
         };
-        Ok(Self { at, found: items.next().and_then(bytes) })
+        Ok(Self { at, found: bytes(next()) })
+    }
+
+    /// The number that the script answered, or 0 when it had nothing to do.
+    pub(crate) fn count(&self) -> Result<usize, Error> {
+        match &self.found {
+            None => Ok(0),
+            Some(text) => decimal(text).map(|n| n as usize).ok_or_else(|| malformed("a count that is none")),
+        }
     }
 }
 
+/// The reply of the script that deletes what is due: how many entries, and the server's clock in µs.
+pub(crate) fn expired(reply: Value) -> Result<(u64, u64), Error> {
+    let mut items = array(reply)?.into_iter();
+    let count = number(items.next().unwrap_or_default())?;
+    Ok((count, time(items.next(), items.next())?))
+}
+
+fn time(seconds: Option<Value>, micros: Option<Value>) -> Result<u64, Error> {
+    let seconds = number(seconds.unwrap_or_default())?;
+    Ok(seconds.saturating_mul(1_000_000).saturating_add(number(micros.unwrap_or_default())?))
+}
+
+fn array(value: Value) -> Result<Vec<Value>, Error> {
+    match value {
+        Value::Array(items) => Ok(items),
+        _ => Err(malformed("a reply that is no list")),
+    }
+}
+
+/// Takes no more memory than the bytes themselves.
 fn bytes(value: Value) -> Option<Bytes> {
     match value {
-        Value::BulkString(bytes) => Some(bytes.into()),
+        Value::BulkString(bytes) => Some(bytes.into_boxed_slice().into()),
         Value::SimpleString(text) => Some(text.into()),
         Value::Int(number) => Some(number.to_string().into()),
         _ => None,
@@ -162,7 +272,7 @@ fn bytes(value: Value) -> Option<Bytes> {
 fn number(value: Value) -> Result<u64, Error> {
     bytes(value)
         .and_then(|text| decimal(&text))
-        .ok_or_else(|| malformed("an incarnation or revision that is no number"))
+        .ok_or_else(|| malformed("an incarnation, a revision or a time that is no number"))
 }
 
 fn decimal(text: &[u8]) -> Option<u64> {
@@ -175,44 +285,95 @@ fn malformed(what: &'static str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
     fn a_change_with_any_bytes_is_read() {
-        let mut payload = b"\x97\xa1w\xad1700000000000\xa17\xa1k".to_vec();
-        payload.extend_from_slice(b"\xa2\xff\x00\xa1d\xc2");
-        let fields = vec![("k".into(), Some(Bytes::from_static(b"\xff\x00"))), ("d".into(), None)];
-        let change = Change { incarnation: 1_700_000_000_000, revision: 7, fields };
+        let mut payload = b"\x9b\xa1w\xad1700000000000\xa17\xa18\xa19\xa1k".to_vec();
+        payload.extend_from_slice(b"\xa2\xff\x00\xa1d\xc2\xa1t\x92\xa1v\xcd\x03\xe8");
+        let fields = vec![
+            ("k".into(), Some(Entry::new(&b"\xff\x00"[..], None))),
+            ("d".into(), None),
+            ("t".into(), Some(Entry::new("v", Some(1000)))),
+        ];
+        let change = Change::new(Place::new(1_700_000_000_000, 7, 9), 8, false, fields);
         assert_eq!(Announcement::decode(&payload), Some(Announcement::Change { map: "w".into(), change }));
+        let cleared = Announcement::decode(b"\x96\xa1w\x05\x06\x07\x08\xc3");
+        let change = Change::new(Place::new(5, 6, 8), 7, true, vec![]);
+        assert_eq!(cleared, Some(Announcement::Change { map: "w".into(), change }));
     }
 
     #[test]
     fn a_word_to_all_maps_is_read_and_anything_else_is_none() {
         assert_eq!(Announcement::decode(b"\x92\xa1*\xa15"), Some(Announcement::ReadAgain));
         assert_eq!(Announcement::decode(b"\x92\xa6closed\x05"), Some(Announcement::ReadAgain));
-        for bad in
-            [&b""[..], b"\x90", b"\x91\xa1*", b"\x92\xa1w\xa15", b"\x93\xa1w\xa15\xa1x", b"\xc1", b"\xa1w"]
-        {
-            assert_eq!(Announcement::decode(bad), None, "{}", bad.escape_ascii());
+        let head = |rest: &[u8]| [b"\x97\xa1w\x05\x06\x07\x08", rest].concat();
+        let bad = [
+            b"".to_vec(),
+            b"\x90".to_vec(),
+            b"\x91\xa1*".to_vec(),
+            b"\x92\xa1w\xa15".to_vec(),
+            b"\x93\xa1w\xa15\xa1x".to_vec(),
+            b"\x94\xa1w\xa15\xa16\xa17".to_vec(),
+            b"\xc1".to_vec(),
+            b"\xa1w".to_vec(),
+            head(b"\xa1k\xc3"),
+            head(b"\xa1k\x91\xa1v"),
+            head(b"\xa1k\x92\xa1v\xa1x"),
+            head(b"\xa1k\x92\x91\xa1v\x05"),
+            head(b"\xc2\xa1v"),
+        ];
+        for bad in bad {
+            assert_eq!(Announcement::decode(&bad), None, "{}", bad.escape_ascii());
         }
-        let half = b"\x94\xa1w\xa15\xa16\xa1k";
+        let half = b"\x96\xa1w\xa15\xa16\xa17\xa18\xa1k";
         assert_eq!(Announcement::decode(half), None, "a field without a value");
+    }
+
+    #[test]
+    fn a_list_has_strings_and_nothing_else() {
+        assert_eq!(list(b"\x92\xa2\xff\x00\xc4\x01,"), Some(vec![b"\xff\x00"[..].into(), ",".into()]));
+        assert_eq!(list(b"\x90"), Some(vec![]));
+        for bad in
+            [&b""[..], b"text", b"\x92\xa1a", b"\x91\xc0", b"\x91\x05", b"\x90\x90", b"\x91\x92\xa1a\x05"]
+        {
+            assert_eq!(list(bad), None, "{}", bad.escape_ascii());
+        }
     }
 
     #[test]
     fn replies_are_read_or_refused() {
         let text = |text: &str| Value::BulkString(text.into());
-        assert!(
-            matches!(Read::decode(Value::Array(vec![])), Ok(Read::Content(s)) if s == Snapshot::default())
-        );
-        assert!(matches!(Read::decode(Value::Array(vec![text("5"), text("2")])), Ok(Read::Same)));
-        let entries = Value::Array(vec![text("k"), text("v")]);
-        let read = Read::decode(Value::Array(vec![text("5"), text("2"), entries]));
-        assert!(matches!(read, Ok(Read::Content(s)) if s.is_at(Some(5), 2) && s.len() == 1));
-        for bad in [Value::Nil, Value::Array(vec![text("x")]), Value::Array(vec![text("5"), text("")])] {
-            assert!(matches!(Read::decode(bad), Err(Error::Malformed { .. })));
+        let texts = |texts: &[&str]| Value::Array(texts.iter().map(|t| text(t)).collect());
+        let read = |rest: Vec<Value>| Read::decode(Value::Array([vec![text("7"), text("8")], rest].concat()));
+        let same = read(vec![]).unwrap();
+        assert!(same.time == 7_000_008 && same.content.is_none());
+        assert_eq!(*read(vec![Value::Array(vec![])]).unwrap().content.unwrap(), Content::default());
+
+        let content = |life: Value, entries: &[&str], deadlines: &[&str]| {
+            let items = vec![text("5"), text("2"), text("3"), life, texts(entries), texts(deadlines)];
+            read(vec![Value::Array(items)]).map(|read| read.content.unwrap())
+        };
+        let whole = content(text("60"), &["k", "v", "t", "w"], &["t", "9"]).unwrap();
+        assert_eq!((whole.place, whole.life), (Some(Place::new(5, 2, 3)), Some(Life::Sliding(60))));
+        assert_eq!((whole.len(8), whole.first_deadline(), whole.get(b"t", 9)), (2, Some(9), None));
+        let until = content(text("@60"), &[], &[]).unwrap();
+        assert_eq!(until.life, Some(Life::Until(60)));
+        for bad in [
+            Read::decode(Value::Nil).map(|_| ()),
+            read(vec![texts(&["x"])]).map(|_| ()),
+            read(vec![texts(&["5", "1", "1"])]).map(|_| ()),
+            content(text("soon"), &[], &[]).map(|_| ()),
+            content(Value::Nil, &["k"], &[]).map(|_| ()),
+            content(Value::Nil, &[], &["k", "inf"]).map(|_| ()),
+        ] {
+            assert!(matches!(bad, Err(Error::Malformed { .. })), "{bad:?}");
         }
-        let kept = Written::decode(Value::Array(vec![Value::Nil, Value::Nil, text("v")]));
+        let kept = Written::decode(Value::Array(vec![Value::Nil, Value::Nil, Value::Nil, text("v")]));
         assert!(matches!(kept, Ok(Written { at: None, found: Some(v) }) if v == "v"));
+        let counted = Written::decode(Value::Array(vec![text("1"), text("2"), text("3"), Value::Int(4)]));
+        assert!(matches!(counted.unwrap().count(), Ok(4)));
+        assert!(matches!(expired(texts(&["3", "1", "5"])), Ok((3, 1_000_005))));
     }
 }

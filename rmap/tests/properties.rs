@@ -1,19 +1,26 @@
-//! Copies under loss, doubling, reordering, gaps and new incarnations.
+//! Copies under loss, doubling, reordering, gaps, resets, expiry, new incarnations and histories that fork.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use tenure_rmap::{Applied, Change, Replica, Snapshot};
+use tenure_rmap::{Applied, Change, Entry, Place, Replica, Snapshot};
+
+/// A value, and how long it lives.
+type Written = (u8, Option<u8>);
 
 /// What happens to the map itself.
 #[derive(Clone, Debug)]
 enum Write {
-    /// One revision that sets and deletes fields.
-    Change(Vec<(u8, Option<u8>)>),
-    /// A later incarnation, empty, whose revisions begin anew.
+    /// One revision that sets fields, some of them with deadlines, and deletes others; it may delete all first.
+    Change { clear: bool, fields: Vec<(u8, Option<Written>)> },
+    /// One revision that deletes all entries that are due by now.
+    Expire,
+    /// Another incarnation, empty, whose revisions begin anew.
     BeginAnew,
+    /// A fail-over to a server that has not got the last writes.
+    GoBack(usize),
 }
 
 /// What the network does to the message of a write: how often it comes, and how much later.
@@ -24,10 +31,13 @@ struct Delivery {
 }
 
 fn write() -> impl Strategy<Value = Write> {
-    let field = (0_u8..4, proptest::option::of(any::<u8>()));
+    let value = proptest::option::of((any::<u8>(), proptest::option::of(any::<u8>())));
+    let fields = proptest::collection::vec((0_u8..5, value), 0..4);
     prop_oneof![
-        9 => proptest::collection::vec(field, 1..4).prop_map(Write::Change),
+        12 => (proptest::bool::weighted(0.1), fields).prop_map(|(clear, fields)| Write::Change { clear, fields }),
+        2 => Just(Write::Expire),
         1 => Just(Write::BeginAnew),
+        2 => (1_usize..6).prop_map(Write::GoBack),
     ]
 }
 
@@ -36,74 +46,139 @@ fn delivery() -> impl Strategy<Value = Delivery> {
         .prop_map(|(copies, delay)| Delivery { copies: copies.min(2), delay })
 }
 
-fn apply(original: &mut Snapshot, write: &Write) -> Option<Change> {
-    match write {
-        Write::BeginAnew => {
-            *original = Snapshot::new(original.incarnation.unwrap() + 1, 0, BTreeMap::new());
-            None
-        }
-        Write::Change(fields) => {
-            original.revision += 1;
-            let text = |n: &u8| Bytes::from(n.to_string());
-            let fields: Vec<_> = fields.iter().map(|(k, v)| (text(k), v.as_ref().map(text))).collect();
-            for (key, value) in fields.clone() {
-                match value {
-                    Some(value) => original.entries.insert(key, value),
-                    None => original.entries.remove(&key),
-                };
-            }
-            Some(Change { incarnation: original.incarnation.unwrap(), revision: original.revision, fields })
-        }
+#[derive(Clone, Debug)]
+struct State {
+    place: Place,
+    entries: BTreeMap<Bytes, Entry>,
+}
+
+impl State {
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::at(self.place, self.entries.clone())
+    }
+
+    fn is_in(&self, copy: &Snapshot) -> bool {
+        let deadlines = self.entries.iter().all(|(key, entry)| copy.deadline(key) == entry.deadline);
+        *copy == self.snapshot() && deadlines
     }
 }
 
+/// A server's map, and all that it ever was.
+struct Original {
+    now: State,
+    past: Vec<State>,
+}
+
+impl Original {
+    fn new() -> Self {
+        let now = State { place: Place::new(1, 0, 1), entries: BTreeMap::new() };
+        Self { past: vec![now.clone()], now }
+    }
+
+    /// Does it at `stamp`, which never comes twice, and returns the message.
+    fn write(&mut self, write: &Write, stamp: u64) -> Option<Change> {
+        let before = self.now.place;
+        let (clear, fields) = match write {
+            Write::GoBack(steps) => {
+                let then = self.past.len().saturating_sub(1 + steps);
+                self.now = self.past[then].clone();
+                return None;
+            }
+            Write::BeginAnew => {
+                self.now = State { place: Place::new(stamp, 0, stamp), entries: BTreeMap::new() };
+                self.past.push(self.now.clone());
+                return None;
+            }
+            Write::Expire => {
+                let due = |(_, entry): &(&Bytes, &Entry)| entry.deadline.is_some_and(|d| d <= stamp);
+                let due = self.now.entries.iter().filter(due).map(|(key, _)| (key.clone(), None));
+                (false, due.collect::<Vec<_>>())
+            }
+            Write::Change { clear, fields } => {
+                // A field stands in a change once.
+                let fields: BTreeMap<_, _> = fields.iter().copied().collect();
+                let entry = |(value, ttl): (u8, Option<u8>)| {
+                    Entry::new(value.to_string(), ttl.map(|ttl| stamp + u64::from(ttl)))
+                };
+                let fields = fields.into_iter().map(|(k, v)| (Bytes::from(k.to_string()), v.map(entry)));
+                (*clear, fields.collect())
+            }
+        };
+        if clear {
+            self.now.entries.clear();
+        }
+        for (key, entry) in fields.clone() {
+            match entry {
+                Some(entry) => self.now.entries.insert(key, entry),
+                None => self.now.entries.remove(&key),
+            };
+        }
+        self.now.place = Place::new(before.incarnation, before.revision + 1, stamp);
+        self.past.push(self.now.clone());
+        Some(Change::new(self.now.place, before.stamp, clear, fields))
+    }
+}
+
+/// Lets a copy follow over a bad network, and checks after each message that it is a state that was.
+fn follow(
+    steps: &[(Write, Delivery)],
+    stamp: impl Fn(usize) -> u64,
+) -> Result<(Original, Replica), TestCaseError> {
+    let mut original = Original::new();
+    let mut replica = Replica::default();
+    replica.install(original.now.snapshot());
+    let mut under_way: Vec<(usize, Change)> = Vec::new();
+    for (now, (write, delivery)) in steps.iter().enumerate() {
+        if let Some(change) = original.write(write, stamp(now)) {
+            let due = now + delivery.delay;
+            under_way.extend(std::iter::repeat_n((due, change), delivery.copies));
+        }
+        let (due, later): (Vec<_>, Vec<_>) = under_way.drain(..).partition(|(due, _)| *due <= now);
+        under_way = later;
+        for (_, change) in due {
+            let before = replica.snapshot();
+            match replica.apply(change.clone()) {
+                Applied::Applied => prop_assert_eq!(replica.snapshot().place(), Some(change.place)),
+                Applied::Stale => prop_assert_eq!(replica.snapshot(), before),
+                Applied::Gap => {
+                    prop_assert_eq!(replica.snapshot(), before);
+                    replica.install(original.now.snapshot());
+                }
+            }
+            let copy = replica.snapshot();
+            let then = original.past.iter().find(|state| Some(state.place) == copy.place());
+            prop_assert!(then.is_some_and(|then| then.is_in(&copy)), "the content is that of its place");
+        }
+    }
+    Ok((original, replica))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1024, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_copy_is_always_a_state_that_was_and_ends_in_the_present_one(
         steps in proptest::collection::vec((write(), delivery()), 1..60),
     ) {
-        let mut original = Snapshot::new(1, 0, BTreeMap::new());
-        let mut history = BTreeMap::from([((1, 0), original.clone())]);
-        let mut replica = Replica::default();
-        replica.install(original.clone());
-        let mut under_way: Vec<(usize, Change)> = Vec::new();
-
-        for (now, (write, delivery)) in steps.iter().enumerate() {
-            if let Some(change) = apply(&mut original, write) {
-                let due = now + delivery.delay;
-                under_way.extend(std::iter::repeat_n((due, change), delivery.copies));
-            }
-            history.insert((original.incarnation.unwrap(), original.revision), original.clone());
-
-            let (due, later): (Vec<_>, Vec<_>) = under_way.drain(..).partition(|(due, _)| *due <= now);
-            under_way = later;
-            for (_, change) in due {
-                let before = (**replica.snapshot()).clone();
-                match replica.apply(&change) {
-                    Applied::Applied => prop_assert_eq!(replica.snapshot().revision, before.revision + 1),
-                    Applied::Stale => prop_assert_eq!(&**replica.snapshot(), &before),
-                    Applied::Gap => {
-                        prop_assert_eq!(&**replica.snapshot(), &before);
-                        replica.install(original.clone());
-                    }
-                }
-                let copy = replica.snapshot();
-                let then = &history[&(copy.incarnation.unwrap(), copy.revision)];
-                prop_assert_eq!(&**copy, then, "the content is that of its revision");
-                prop_assert!(
-                    change.incarnation != copy.incarnation.unwrap() || copy.revision >= change.revision,
-                    "a copy is never behind what it was told"
-                );
-            }
-        }
-
+        let (mut original, mut replica) = follow(&steps, |now| now as u64 * 10 + 10)?;
         // One more change that arrives: whatever was lost before it, the copy is now up to date.
-        let last = apply(&mut original, &Write::Change(vec![(0, Some(0))])).unwrap();
-        if replica.apply(&last) == Applied::Gap {
-            replica.install(original.clone());
+        let last = Write::Change { clear: false, fields: vec![(0, Some((0, None)))] };
+        let last = original.write(&last, 1_000_000).unwrap();
+        if replica.apply(last) == Applied::Gap {
+            replica.install(original.now.snapshot());
         }
-        prop_assert_eq!(&**replica.snapshot(), &original);
+        prop_assert!(original.now.is_in(&replica.snapshot()));
+    }
+
+    #[test]
+    fn a_clock_that_jumps_hides_nothing_from_the_comparison_of_places(
+        steps in proptest::collection::vec((write(), delivery()), 1..60),
+        clock in proptest::collection::vec(1_u64..50, 60),
+    ) {
+        let (original, mut replica) = follow(&steps, |now| clock[now] * 100 + now as u64)?;
+        if replica.snapshot().place() != Some(original.now.place) {
+            replica.install(original.now.snapshot());
+        }
+        prop_assert!(original.now.is_in(&replica.snapshot()));
     }
 }

@@ -1,13 +1,49 @@
--- Changes a replicated map: changes = { field, value or false, ... }. One revision, one message. Returns the revision.
-local function mapput(name, hash, meta, rev_field, channel, inc, changes)
-  local rev = string.format('%.0f', redis.call('HINCRBY', meta, rev_field, 1))
-  local message = { name, inc, rev }
+-- Changes a replicated map: one revision, one message.
+-- changes: { field, value, ... }, each field once. A value is a string; or { string, deadline }, an entry that ends at
+-- that time of the server's clock in ms, as text; or false, which deletes. With changes.clear, all that was there
+-- before goes.
+-- deadlines: the key of the sorted set with the entries' deadlines, or nil for a map whose entries all stay.
+-- Returns: revision, stamp; both text
+local function mapput(name, hash, meta, rev_field, channel, inc, changes, deadlines)
+  local call, at_field = redis.call, rev_field .. ':at'
+  local head = call('HMGET', meta, rev_field, at_field, rev_field .. ':ttl')
+  local time = call('TIME')
+  local rev = string.format('%.0f', (tonumber(head[1]) or 0) + 1)
+  local stamp = string.format('%.0f', time[1] * 1000000 + time[2])
+
+  local message, size = { name, inc, rev, head[2] or '0', stamp }, 5
+  if changes.clear then size, message[6] = 6, true end
+  local set, gone, dated, lasting = {}, {}, {}, {}
   for i = 1, #changes, 2 do
     local field, value = changes[i], changes[i + 1]
-    if value then redis.call('HSET', hash, field, value) else redis.call('HDEL', hash, field) end
-    message[#message + 1] = field
-    message[#message + 1] = value
+    message[size + 1], message[size + 2], size = field, value, size + 2
+    if not value then
+      gone[#gone + 1], lasting[#lasting + 1] = field, field
+    elseif type(value) == 'table' then
+      set[#set + 1], dated[#dated + 1] = field, value[2]
+      set[#set + 1], dated[#dated + 1] = value[1], field
+    else
+      set[#set + 1], lasting[#lasting + 1] = field, field
+      set[#set + 1] = value
+    end
   end
-  redis.call('SPUBLISH', channel, cmsgpack.pack(message))
-  return rev
+
+  local function each(command, key, words)
+    for i = 1, #words, 1000 do call(command, key, unpack(words, i, math.min(i + 999, #words))) end
+  end
+  if changes.clear then call('UNLINK', hash, deadlines or hash) end
+  call('HSET', meta, rev_field, rev, at_field, stamp)
+  each('HSET', hash, set)
+  each('HDEL', hash, gone)
+  if deadlines then
+    each('ZADD', deadlines, dated)
+    each('ZREM', deadlines, lasting)
+  end
+  if head[3] then
+    local life = tonumber(head[3])
+    local ends = life and string.format('%.0f', math.floor(tonumber(stamp) / 1000) + life) or head[3]:match('^@(%d+)$')
+    for _, key in ipairs(ends and { meta, hash, deadlines } or {}) do call('PEXPIREAT', key, ends) end
+  end
+  call('SPUBLISH', channel, cmsgpack.pack(message))
+  return rev, stamp
 end

@@ -96,8 +96,8 @@ impl Follower {
         // The only place that sets it.
         let _ = self.views.set([w, cf]);
         loop {
-            self.members.send_replace(Arc::new(read_members(&members.borrow_and_update())));
-            self.settings.send_replace(Arc::new(read_settings(&settings.borrow_and_update())));
+            self.members.send_replace(Arc::new(read_members(&members.snapshot())));
+            self.settings.send_replace(Arc::new(read_settings(&settings.snapshot())));
             let ended = tokio::select! {
                 ended = members.changed() => ended,
                 ended = settings.changed() => ended,
@@ -131,20 +131,21 @@ fn layout(keys: &Keys, map: &str, revision: &str) -> Layout {
         meta: keys.named("m"),
         inc_field: "inc".to_owned(),
         rev_field: revision.to_owned(),
+        deadlines: None,
         channel: keys.named("ch"),
     }
 }
 
 fn read_members(snapshot: &Snapshot) -> Members {
-    let parsed = snapshot.entries.iter().filter_map(|(worker, entry)| {
+    let parsed = snapshot.iter().filter_map(|(worker, entry)| {
         let worker = std::str::from_utf8(worker).ok()?.parse().ok()?;
         Some((worker, Member::parse(entry)?))
     });
-    let size = snapshot.entries.get(&b"size"[..]);
+    let size = snapshot.get("size");
     let size = size.and_then(|size| std::str::from_utf8(size).ok()?.parse().ok());
     Members {
-        incarnation: snapshot.incarnation.map(Incarnation),
-        revision: Revision(snapshot.revision),
+        incarnation: snapshot.incarnation().map(Incarnation),
+        revision: Revision(snapshot.revision()),
         ring_size: size.filter(|size| *size <= SLOTS).unwrap_or(0),
         entries: parsed.collect::<BTreeMap<_, _>>(),
     }
@@ -153,9 +154,9 @@ fn read_members(snapshot: &Snapshot) -> Members {
 fn read_settings(snapshot: &Snapshot) -> StoredSettings {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     StoredSettings {
-        incarnation: snapshot.incarnation.map(Incarnation),
-        revision: Revision(snapshot.revision),
-        fields: snapshot.entries.iter().map(|(name, value)| (text(name), text(value))).collect(),
+        incarnation: snapshot.incarnation().map(Incarnation),
+        revision: Revision(snapshot.revision()),
+        fields: snapshot.iter().map(|(name, value)| (text(name), text(value))).collect(),
     }
 }
 

@@ -1,0 +1,112 @@
+//! Settings of a map that is to be joined.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_connection::Client;
+
+use crate::raw::RawMap;
+use crate::{Error, Layout, View};
+
+/// How long a map as a whole lives. When its time is over all of it is gone at once, and the next write begins a new
+/// one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Expiry {
+    /// Until this long after its last change. An entry that ends by its own deadline is a change.
+    Sliding(Duration),
+    /// Until this long after its first write.
+    Absolute(Duration),
+}
+
+impl Expiry {
+    /// As the scripts take it.
+    fn text(self) -> Arc<str> {
+        match self {
+            Self::Sliding(life) => millis(life).to_string().into(),
+            Self::Absolute(life) => format!("@{}", millis(life)).into(),
+        }
+    }
+}
+
+/// A time to live in ms: at least 1 ms, at most 100 years.
+pub(crate) fn millis(life: Duration) -> u64 {
+    const LONGEST: u128 = 100 * 365 * 24 * 60 * 60 * 1000;
+    u64::try_from(life.as_millis().clamp(1, LONGEST)).unwrap_or(1)
+}
+
+/// Settings of a [`RawMap`] or a [`Map`](crate::Map) that is to be joined.
+#[must_use]
+pub struct Builder<M> {
+    client: Client,
+    name: String,
+    expiry: Option<Expiry>,
+    entry_ttl: Option<Duration>,
+    map: PhantomData<fn() -> M>,
+}
+
+impl<M: From<RawMap>> Builder<M> {
+    pub(crate) fn new(client: &Client, name: &str) -> Self {
+        let (client, name) = (client.clone(), name.to_owned());
+        Self { client, name, expiry: None, entry_ttl: None, map: PhantomData }
+    }
+
+    /// How long the map lives that begins with a write of this handle. A map that has begun keeps the life that it
+    /// was given then, whatever others say. Without this it lives until it is destroyed.
+    pub fn expiry(mut self, expiry: Expiry) -> Self {
+        self.expiry = Some(expiry);
+        self
+    }
+
+    /// As [`RawMap::with_entry_ttl`].
+    pub fn entry_ttl(mut self, ttl: Duration) -> Self {
+        self.entry_ttl = Some(ttl);
+        self
+    }
+
+    /// Joins the map and returns when it has been read once.
+    ///
+    /// # Errors
+    /// [`Error::Name`] for a name that is none; [`Error::Redis`] when Redis cannot be reached in time or refuses;
+    /// [`Error::Malformed`] when the map's keys hold something else.
+    ///
+    /// # Cancel safety
+    /// Safe: nothing was written, and nothing is left behind.
+    pub async fn join(self) -> Result<M, Error> {
+        let layout = Layout::stand_alone(&self.name)?;
+        let [view] = View::join(&self.client, [layout.clone()]).await?;
+        let life = self.expiry.map_or_else(|| "".into(), Expiry::text);
+        let map = RawMap::new(view, self.client.commands(), layout, life);
+        Ok(match self.entry_ttl {
+            Some(ttl) => map.with_entry_ttl(ttl),
+            None => map,
+        }
+        .into())
+    }
+}
+
+impl<M> fmt::Debug for Builder<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("name", &self.name)
+            .field("expiry", &self.expiry)
+            .field("entry_ttl", &self.entry_ttl)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lives_are_bounded() {
+        assert_eq!(millis(Duration::ZERO), 1);
+        assert_eq!(millis(Duration::from_secs(2)), 2000);
+        assert_eq!(millis(Duration::MAX), 3_153_600_000_000);
+        assert_eq!(&*Expiry::Absolute(Duration::from_secs(1)).text(), "@1000");
+        assert_eq!(&*Expiry::Sliding(Duration::from_secs(1)).text(), "1000");
+    }
+}

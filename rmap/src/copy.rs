@@ -1,0 +1,113 @@
+//! One map's copy, shared by the task that follows the original and by those who read.
+//!
+//! The lock is held for moments: to look one thing up, to take a snapshot, or to apply one change. It is never held
+//! across an await.
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use crate::Snapshot;
+use crate::clock::ServerClock;
+use crate::replica::{Applied, Change, Replica};
+use crate::snapshot::{Content, Place};
+
+#[derive(Debug)]
+pub(crate) struct Copy {
+    /// Local moments count from here.
+    epoch: Instant,
+    state: RwLock<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    replica: Replica,
+    clock: ServerClock,
+}
+
+impl Copy {
+    pub(crate) fn new() -> Self {
+        Self { epoch: Instant::now(), state: RwLock::default() }
+    }
+
+    pub(crate) fn place(&self) -> Option<Place> {
+        self.read().replica.content().place
+    }
+
+    pub(crate) fn get(&self, key: &[u8]) -> Option<Bytes> {
+        let state = self.read();
+        state.replica.content().get(key, self.now(&state)).cloned()
+    }
+
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
+        let state = self.read();
+        state.replica.content().get(key, self.now(&state)).is_some()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        let state = self.read();
+        state.replica.content().len(self.now(&state))
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let state = self.read();
+        Snapshot::taken(state.replica.content().clone(), self.now(&state))
+    }
+
+    pub(crate) fn apply(&self, change: Change) -> Applied {
+        let arrived = self.local();
+        let stamp = change.place.stamp;
+        let mut state = self.write();
+        let applied = state.replica.apply(change);
+        if applied == Applied::Applied {
+            state.clock.heard(stamp, arrived);
+        }
+        applied
+    }
+
+    /// Takes what was read by a call that was sent at the local moment `sent`. Returns whether it is news.
+    pub(crate) fn install(&self, content: Option<Arc<Content>>, time: u64, sent: u64) -> bool {
+        let received = self.local();
+        let mut state = self.write();
+        state.clock.answered(time, sent, received);
+        content.is_some_and(|content| state.replica.replace(content))
+    }
+
+    /// Takes the server's time from the reply to a call that was sent at the local moment `sent`.
+    pub(crate) fn set_clock(&self, time: u64, sent: u64) {
+        self.install(None, time, sent);
+    }
+
+    /// When the next entry ends, and when the map does, as far as the server's clock is known.
+    pub(crate) fn ends(&self) -> (Option<Instant>, Option<Instant>) {
+        let state = self.read();
+        let content = state.replica.content();
+        let local = |millis: Option<u64>| Some(self.at(state.clock.local(millis?)?));
+        // A map is there until the end of the millisecond in which it ends.
+        (local(content.first_deadline()), local(content.ends().map(|end| end.saturating_add(1))))
+    }
+
+    /// Now, as a local moment in µs.
+    pub(crate) fn local(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    fn now(&self, state: &State) -> u64 {
+        state.clock.millis(self.local())
+    }
+
+    fn at(&self, local: u64) -> Instant {
+        /// Further ahead than any process lives, and near enough for every clock.
+        const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365 * 30);
+        self.epoch + Duration::from_micros(local).min(FAR)
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}

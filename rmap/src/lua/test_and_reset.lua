@@ -1,0 +1,6 @@
+-- Deletes every field, if one of them has a certain value.
+-- KEYS, ARGV: as own.lua, then field, value that it must have
+-- Returns: {inc, rev, stamp} when all were deleted | {false, false, false, present value or false}
+local found = present(ARGV[5])
+if found ~= ARGV[6] then return { false, false, false, found } end
+return { put({ clear = true }) }

@@ -1,0 +1,189 @@
+//! Entries and maps that end, by the server's clock.
+
+use std::time::Duration;
+
+use redis::Value;
+use tenure_rmap::{Exchange, Expiry, RawMap};
+use tenure_testing::{RedisServer, eventually};
+
+use crate::{AT_ONCE, SOON, bytes, client, converged, in_time, join, layout, no_key_is_left, run};
+
+const SHORT: Duration = Duration::from_millis(150);
+const LONG: Duration = Duration::from_secs(3600);
+
+#[tokio::test]
+async fn an_entry_ends_everywhere_and_its_end_is_told_as_a_change() {
+    let server = RedisServer::start().unwrap();
+    let (a, b) = (join(&server).await, join(&server).await);
+    a.set_and_wait("stays", "1").await.unwrap();
+    a.with_entry_ttl(SHORT).set_and_wait("goes", "2").await.unwrap();
+    b.refresh().await.unwrap();
+    assert_eq!((b.get("goes"), b.len()), (bytes("2"), 2));
+    assert!(b.snapshot().deadline("goes").is_some() && b.snapshot().deadline("stays").is_none());
+    let mut key = b.watch_key("goes");
+    assert_eq!(in_time(AT_ONCE, key.changed()).await.unwrap(), None);
+    converged(&[&a, &b]).await;
+    assert_eq!((a.keys(), b.snapshot().revision()), (vec!["stays".into()], 3), "deleted once");
+    let redis = client(&server).commands();
+    assert_eq!(run(&redis, &["HLEN", &layout().hash]).await, Value::Int(1));
+    assert_eq!(run(&redis, &["EXISTS", &layout().deadlines.unwrap()]).await, Value::Int(0));
+}
+
+#[tokio::test]
+async fn many_entries_end_with_one_revision_for_many() {
+    let server = RedisServer::start().unwrap();
+    let (a, b, c) = (join(&server).await, join(&server).await, join(&server).await);
+    let short = a.with_entry_ttl(SHORT);
+    short.set_many((0..1_000).map(|n| (n.to_string(), "x"))).await.unwrap();
+    a.set_and_wait("stays", "1").await.unwrap();
+    let before = a.snapshot().revision();
+    let redis = client(&server).commands();
+    eventually(SOON, "all to be deleted", async || {
+        run(&redis, &["HLEN", &layout().hash]).await == Value::Int(1)
+    })
+    .await;
+    converged(&[&a, &b, &c]).await;
+    let revisions = a.snapshot().revision() - before;
+    assert!((4..=8).contains(&revisions), "{revisions} revisions for 1000 entries");
+}
+
+#[tokio::test]
+async fn a_write_moves_the_deadline_and_a_plain_one_takes_it_away() {
+    let server = RedisServer::start().unwrap();
+    let map = join(&server).await;
+    let (short, long) = (map.with_entry_ttl(SHORT), map.with_entry_ttl(LONG));
+    short.set("a", "1").await.unwrap();
+    long.set("a", "2").await.unwrap();
+    short.set("b", "1").await.unwrap();
+    map.set("b", "2").await.unwrap();
+    short.append("l", ["x"]).await.unwrap();
+    map.append("l", ["y"]).await.unwrap();
+    short.increment("n", 1).await.unwrap();
+    long.increment("n", 1).await.unwrap();
+    short.set_and_wait("last", "1").await.unwrap();
+    in_time(AT_ONCE, map.watch_key("last").changed()).await.unwrap();
+    assert_eq!(map.keys(), ["a", "b", "l", "n"]);
+    let snapshot = map.snapshot();
+    let dated: Vec<_> = snapshot.keys().filter(|key| snapshot.deadline(key).is_some()).collect();
+    assert_eq!(dated, ["a", "n"]);
+    assert_eq!(join(&server).await.snapshot(), map.snapshot());
+}
+
+/// Writes see what is past its deadline as absent, also when no copy is there to delete it.
+#[tokio::test]
+async fn conditions_are_judged_by_the_servers_clock() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let map = join(&server).await;
+    map.set_and_wait("begun", "1").await.unwrap();
+    let due = async |key: &str, value: &str| {
+        run(&redis, &["HSET", &layout().hash, key, value]).await;
+        run(&redis, &["ZADD", &layout().deadlines.unwrap(), "1000", key]).await;
+    };
+    due("a", "x").await;
+    assert_eq!(map.set_if_absent("a", "y").await.unwrap(), Exchange::Written);
+    due("b", "x").await;
+    assert_eq!(map.test_and_set("b", "x", "y").await.unwrap(), Exchange::Kept(None));
+    due("c", "x").await;
+    assert_eq!(map.test_and_delete("c", "x").await.unwrap(), Exchange::Kept(None));
+    due("d", "41").await;
+    assert_eq!(map.increment("d", 1).await.unwrap(), 1);
+    due("e", "x").await;
+    assert_eq!(map.delete("e").await.unwrap(), None);
+    due("f", "x").await;
+    assert_eq!(map.set("f", "y").await.unwrap(), None);
+    // More than one write takes along: the own key counts as absent all the same.
+    for n in 0..40 {
+        due(&format!("{n:02}"), "x").await;
+    }
+    due("z", "x").await;
+    assert_eq!(map.set_if_absent("z", "y").await.unwrap(), Exchange::Written);
+    map.refresh().await.unwrap();
+    assert_eq!((map.get("z"), map.get("a"), map.get("30")), (bytes("y"), bytes("y"), None));
+}
+
+#[tokio::test]
+async fn an_entry_is_hidden_in_time_though_the_server_is_away() {
+    let server = RedisServer::start().unwrap();
+    let map = join(&server).await;
+    map.set("stays", "1").await.unwrap();
+    map.with_entry_ttl(SHORT).set_and_wait("goes", "2").await.unwrap();
+    server.pause().unwrap();
+    eventually(AT_ONCE, "it to be hidden", async || !map.contains("goes")).await;
+    assert_eq!((map.keys(), map.len()), (vec!["stays".into()], 1));
+    assert_eq!(map.snapshot().get("goes"), None);
+    server.resume().unwrap();
+    let redis = client(&server).commands();
+    eventually(SOON, "it to be deleted", async || {
+        run(&redis, &["HLEN", &layout().hash]).await == Value::Int(1)
+    })
+    .await;
+}
+
+async fn join_with(server: &RedisServer, expiry: Expiry) -> RawMap {
+    RawMap::builder(&client(server), "m").expiry(expiry).join().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_map_with_an_absolute_life_ends_as_a_whole_and_begins_anew() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let a = join_with(&server, Expiry::Absolute(Duration::from_millis(400))).await;
+    let b = join(&server).await;
+    a.with_entry_ttl(LONG).set("dated", "1").await.unwrap();
+    b.set_and_wait("k", "2").await.unwrap();
+    let first = b.snapshot().incarnation();
+    let mut watch = b.watch();
+    while b.snapshot().place().is_some() {
+        in_time(AT_ONCE, watch.changed()).await.unwrap();
+    }
+    assert!(b.is_empty() && a.is_empty(), "nobody deleted it");
+    no_key_is_left(&server).await;
+    // Begun by a handle without a life.
+    b.set_and_wait("k", "3").await.unwrap();
+    assert_ne!(b.snapshot().incarnation(), first);
+    assert_eq!(run(&redis, &["PTTL", &layout().meta]).await, Value::Int(-1));
+    converged(&[&a, &b]).await;
+}
+
+#[tokio::test]
+async fn every_write_moves_the_end_of_a_map_with_a_sliding_life() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let a = join_with(&server, Expiry::Sliding(LONG)).await;
+    let b = join(&server).await;
+    let Value::Int(moved) = ({
+        a.with_entry_ttl(LONG).set_and_wait("k", "1").await.unwrap();
+        for key in [layout().meta, layout().hash, layout().deadlines.unwrap()] {
+            run(&redis, &["PEXPIRE", &key, "60000"]).await;
+        }
+        b.set("l", "2").await.unwrap();
+        run(&redis, &["PTTL", &layout().hash]).await
+    }) else {
+        panic!("no number")
+    };
+    assert!(moved > 3_000_000, "{moved}");
+    for key in [layout().meta, layout().deadlines.unwrap()] {
+        assert!(matches!(run(&redis, &["PTTL", &key]).await, Value::Int(life) if life > 3_000_000), "{key}");
+    }
+    b.reset().await.unwrap();
+    b.set("again", "3").await.unwrap();
+    assert!(matches!(run(&redis, &["PTTL", &layout().hash]).await, Value::Int(life) if life > 3_000_000));
+}
+
+#[tokio::test]
+async fn a_map_with_a_sliding_life_ends_when_nobody_writes() {
+    let server = RedisServer::start().unwrap();
+    let a = join_with(&server, Expiry::Sliding(Duration::from_millis(300))).await;
+    a.set_and_wait("k", "1").await.unwrap();
+    let first = a.snapshot().incarnation();
+    let late = join(&server).await;
+    let mut watch = late.watch();
+    while late.snapshot().place().is_some() {
+        in_time(AT_ONCE, watch.changed()).await.unwrap();
+    }
+    no_key_is_left(&server).await;
+    a.set_and_wait("k", "2").await.unwrap();
+    assert_ne!(a.snapshot().incarnation(), first);
+    assert!(matches!(run(&client(&server).commands(), &["PTTL", &layout().meta]).await, Value::Int(1..=300)));
+}

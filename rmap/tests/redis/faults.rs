@@ -1,0 +1,183 @@
+//! What Redis and the network do to a map.
+
+use std::time::Duration;
+
+use redis::Value;
+use tenure_connection::Client;
+use tenure_rmap::{Error, RawMap};
+use tenure_testing::{Data, RedisServer, eventually};
+
+use crate::{AT_ONCE, SOON, bytes, client, converged, holds, in_time, join, layout, run};
+
+#[tokio::test]
+async fn flushed_scripts_are_loaded_again() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let map = join(&server).await;
+    for n in 0..5 {
+        run(&redis, &["SCRIPT", "FLUSH"]).await;
+        assert_eq!(map.increment("n", 1).await.unwrap(), n + 1);
+        run(&redis, &["SCRIPT", "FLUSH"]).await;
+        map.refresh().await.unwrap();
+    }
+    assert_eq!(map.get("n"), bytes("5"));
+}
+
+#[tokio::test]
+async fn a_full_server_refuses_writes_whole_and_lets_things_go() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let map = join(&server).await;
+    map.set_many([("a", "1"), ("b", "2"), ("n", "3")]).await.unwrap();
+    map.append("l", ["x", "y"]).await.unwrap();
+    map.refresh().await.unwrap();
+    let before = map.snapshot();
+    run(&redis, &["CONFIG", "SET", "maxmemory", "1"]).await;
+    let refused = |result: Result<(), Error>| match result {
+        Err(Error::Redis(error)) => {
+            assert_eq!(error.code(), Some("OOM"));
+            assert!(!error.may_have_executed() && error.is_transient());
+        }
+        other => panic!("{other:?}"),
+    };
+    refused(map.set("c", "1").await.map(drop));
+    refused(map.set_many([("c", "1"), ("d", "2")]).await);
+    refused(map.set_if_absent("c", "1").await.map(drop));
+    refused(map.test_and_set("a", "1", "2").await.map(drop));
+    refused(map.increment("n", 1).await.map(drop));
+    refused(map.append("l", ["z"]).await.map(drop));
+    refused(map.append_unique("l", ["z"]).await.map(drop));
+    map.refresh().await.unwrap();
+    assert_eq!(map.snapshot(), before, "nothing was half done");
+
+    assert_eq!(map.delete("a").await.unwrap(), bytes("1"));
+    assert!(map.test_and_delete("b", "2").await.unwrap().is_written());
+    assert_eq!(map.remove_values("l", ["x"]).await.unwrap(), 1);
+    assert_eq!(map.delete_many(["n"]).await.unwrap(), 1);
+    eventually(AT_ONCE, "what was deleted to be gone", async || map.keys() == ["l"]).await;
+    map.reset().await.unwrap();
+    eventually(AT_ONCE, "all to be gone", async || map.is_empty()).await;
+    assert!(map.destroy().await.unwrap());
+    run(&redis, &["CONFIG", "SET", "maxmemory", "0"]).await;
+    map.set_and_wait("again", "1").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_became_a_replica_refuses_writes_and_is_followed() {
+    let main = RedisServer::builder().tcp().start().unwrap();
+    let server = RedisServer::builder().tcp().start().unwrap();
+    let redis = client(&server).commands();
+    let (map, original) = (join(&server).await, join(&main).await);
+    map.set_and_wait("k", "1").await.unwrap();
+    original.set_and_wait("k", "main").await.unwrap();
+    let port = main.url().rsplit(':').next().unwrap().to_owned();
+    run(&redis, &["CONFIG", "SET", "repl-diskless-sync-delay", "0"]).await;
+    run(&client(&main).commands(), &["CONFIG", "SET", "repl-diskless-sync-delay", "0"]).await;
+    run(&redis, &["REPLICAOF", "127.0.0.1", &port]).await;
+    match map.set("k", "2").await {
+        Err(Error::Redis(error)) => assert!(error.is_transient() && !error.may_have_executed(), "{error}"),
+        other => panic!("{other:?}"),
+    }
+    holds(&map, SOON, "k", Some("main")).await;
+    // Messages are replicated, too.
+    original.set("k", "told").await.unwrap();
+    holds(&map, SOON, "k", Some("told")).await;
+    run(&redis, &["REPLICAOF", "NO", "ONE"]).await;
+    eventually(SOON, "writes to work again", async || map.set_and_wait("k", "3").await).await;
+    assert_eq!((map.get("k"), original.get("k")), (bytes("3"), bytes("told")));
+}
+
+#[tokio::test]
+async fn a_paused_server_delays_nobody_beyond_the_deadline() {
+    let server = RedisServer::start().unwrap();
+    let timeout = Duration::from_millis(300);
+    let impatient = Client::builder(&server.url()).response_timeout(timeout).build().unwrap();
+    let map = RawMap::join(&impatient, "m").await.unwrap();
+    map.set_and_wait("k", "1").await.unwrap();
+    server.pause().unwrap();
+    let written = in_time(SOON, map.set("k", "2")).await;
+    assert!(matches!(&written, Err(error) if error.may_have_executed()), "{written:?}");
+    assert!(matches!(in_time(SOON, map.refresh()).await, Err(Error::Redis(_))));
+    assert_eq!(map.get("k"), bytes("1"), "reads are local");
+    server.resume().unwrap();
+    eventually(SOON, "writes to work again", async || map.set_and_wait("l", "3").await).await;
+    holds(&map, SOON, "k", Some("2")).await;
+    in_time(SOON, map.close()).await;
+}
+
+#[tokio::test]
+async fn killed_connections_do_not_keep_copies_from_converging() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let (a, b) = (join(&server).await, join(&server).await);
+    for n in 0..20 {
+        run(
+            &redis,
+            &["CLIENT", "KILL", "TYPE", if n % 2 == 0 { "normal" } else { "pubsub" }, "SKIPME", "yes"],
+        )
+        .await;
+        let map = if n % 3 == 0 { &a } else { &b };
+        eventually(SOON, "a write", async || map.set(format!("k{n}"), "v").await).await;
+    }
+    eventually(SOON, "all of them", async || a.len() == 20 && b.len() == 20).await;
+    converged(&[&a, &b]).await;
+}
+
+#[tokio::test]
+async fn a_server_that_lost_its_last_writes_is_followed() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let (a, b) = (join(&server).await, join(&server).await);
+    a.set_and_wait("k", "1").await.unwrap();
+    run(&redis, &["SAVE"]).await;
+    a.set_and_wait("k", "lost").await.unwrap();
+    holds(&b, AT_ONCE, "k", Some("lost")).await;
+    server.kill().unwrap();
+    server.restart(Data::Keep).unwrap();
+    eventually(SOON, "a write", async || b.set_and_wait("l", "2").await).await;
+    eventually(SOON, "both", async || a.get("l") == bytes("2")).await;
+    converged(&[&a, &b]).await;
+    assert_eq!(a.get("k"), bytes("1"));
+}
+
+#[tokio::test]
+async fn the_rights_that_the_readme_names_suffice() {
+    let server = RedisServer::builder().tcp().start().unwrap();
+    let readme = include_str!("../../README.md");
+    let (_, rights) = readme.split_once("```acl\n").expect("the rights");
+    let (rights, _) = rights.split_once("```").expect("their end");
+    let rights = rights.replace("<map>", "m");
+    let mut user = vec!["ACL", "SETUSER", "mapper", "reset", "on", ">secret"];
+    user.extend(rights.split_whitespace());
+    run(&client(&server).commands(), &user).await;
+    let url = server.url().replace("redis://", "redis://mapper:secret@");
+    let client = Client::open(&url).unwrap();
+    let map = RawMap::join(&client, "m").await.unwrap();
+    map.set_and_wait("k", "1").await.unwrap();
+    assert!(!map.set_if_absent("k", "2").await.unwrap().is_written());
+    assert!(map.test_and_set("k", "1", "2").await.unwrap().is_written());
+    assert!(map.test_and_delete("k", "2").await.unwrap().is_written());
+    map.increment("n", 1).await.unwrap();
+    map.increment("n", 1).await.unwrap();
+    map.append("l", ["a"]).await.unwrap();
+    map.append_unique("l", ["b"]).await.unwrap();
+    map.remove_values("l", ["a"]).await.unwrap();
+    map.set_many([("a", "1"), ("b", "2")]).await.unwrap();
+    map.delete_many(["a"]).await.unwrap();
+    map.delete("b").await.unwrap();
+    map.with_entry_ttl(Duration::from_millis(50)).set_and_wait("goes", "1").await.unwrap();
+    let redis = client.commands();
+    drop(redis);
+    let admin = Client::open(&server.url()).unwrap().commands();
+    eventually(SOON, "the entry to be deleted", async || {
+        run(&admin, &["HEXISTS", &layout().hash, "goes"]).await == Value::Int(0)
+    })
+    .await;
+    assert!(map.test_and_reset("n", "2").await.unwrap().is_written());
+    map.reset().await.unwrap();
+    assert!(map.destroy().await.unwrap());
+    let short =
+        RawMap::builder(&client, "m").expiry(tenure_rmap::Expiry::Sliding(AT_ONCE)).join().await.unwrap();
+    short.set_and_wait("k", "1").await.unwrap();
+    assert!(matches!(RawMap::join(&client, "other").await, Err(Error::Redis(_))), "and no other map");
+}

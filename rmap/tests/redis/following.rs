@@ -1,0 +1,312 @@
+//! How a copy stays true to its map, whatever is lost, doubled, late or rolled back.
+
+use redis::Value;
+use tenure_connection::Connection;
+use tenure_rmap::{Error, Layout, RawMap, View};
+use tenure_testing::{Data, RedisServer, eventually};
+
+use crate::{AT_ONCE, SOON, bytes, client, converged, holds, in_time, join, layout, run};
+
+#[tokio::test]
+async fn many_writers_converge_and_a_watcher_ends_at_the_last_revision() {
+    let server = RedisServer::start().unwrap();
+    let reader = join(&server).await;
+    let mut watch = reader.watch();
+    let writers: Vec<_> = (0..4)
+        .map(|writer| {
+            let client = client(&server);
+            tokio::spawn(async move {
+                let map = RawMap::join(&client, "m").await.unwrap();
+                for n in 0..50 {
+                    map.set_and_wait(format!("{writer}:{}", n % 7), n.to_string()).await.unwrap();
+                }
+                map
+            })
+        })
+        .collect();
+    while watch.snapshot().revision() < 200 {
+        in_time(SOON, watch.changed()).await.unwrap();
+    }
+    assert_eq!(watch.snapshot().len(), 28);
+    for writer in writers {
+        converged(&[&writer.await.unwrap(), &reader]).await;
+    }
+}
+
+/// Writes as the scripts do, but tells nobody: as if the message was lost on the way.
+async fn write_unheard(redis: &Connection, key: &str, value: &str) {
+    let Layout { hash, meta, .. } = layout();
+    run(redis, &["HSET", &hash, key, value]).await;
+    run(redis, &["HINCRBY", &meta, "rev", "1"]).await;
+    run(redis, &["HSET", &meta, "rev:at", "5"]).await;
+}
+
+#[tokio::test]
+async fn a_lost_message_is_found_by_the_next_one_and_by_a_hint() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let map = join(&server).await;
+    map.set_and_wait("k", "1").await.unwrap();
+
+    write_unheard(&redis, "lost", "a").await;
+    assert_eq!(map.get("lost"), None);
+    map.set("k", "2").await.unwrap();
+    holds(&map, AT_ONCE, "lost", Some("a")).await;
+    holds(&map, AT_ONCE, "k", Some("2")).await;
+
+    write_unheard(&redis, "lost", "b").await;
+    let snapshot = map.snapshot();
+    map.view().expect(snapshot.incarnation(), snapshot.revision());
+    map.view().expect(snapshot.incarnation(), snapshot.revision() + 1);
+    holds(&map, AT_ONCE, "lost", Some("b")).await;
+
+    write_unheard(&redis, "lost", "c").await;
+    map.refresh().await.unwrap();
+    assert_eq!(map.get("lost"), bytes("c"));
+}
+
+#[tokio::test]
+async fn set_and_wait_does_not_wait_for_a_message_that_cannot_come() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let map = join(&server).await;
+    map.set_and_wait("k", "1").await.unwrap();
+    // The next message is a gap, and the copy reads what it missed.
+    write_unheard(&redis, "lost", "a").await;
+    map.set_and_wait("k", "2").await.unwrap();
+    assert_eq!((map.get("k"), map.get("lost")), (bytes("2"), bytes("a")));
+    // Another life of the map: nobody has told of its beginning.
+    run(&redis, &["DEL", &layout().hash, &layout().meta]).await;
+    map.set_and_wait("k", "3").await.unwrap();
+    assert_eq!((map.get("k"), map.len()), (bytes("3"), 1));
+}
+
+#[tokio::test]
+async fn a_lost_message_that_nobody_hints_at_is_found_in_time() {
+    let server = RedisServer::start().unwrap();
+    let map = join(&server).await;
+    map.set_and_wait("k", "1").await.unwrap();
+    run(&client(&server).commands(), &["FLUSHALL"]).await;
+    let mut watch = map.watch();
+    in_time(SOON, watch.changed()).await.unwrap();
+    assert!(map.is_empty() && map.snapshot().place().is_none());
+}
+
+#[tokio::test]
+async fn a_doubled_or_late_message_changes_nothing() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let map = join(&server).await;
+    let mut subscriber = client(&server).subscriber([layout().channel]);
+    in_time(SOON, subscriber.next()).await;
+    map.set("k", "1").await.unwrap();
+    let message = loop {
+        if let tenure_connection::Event::Message(message) = in_time(SOON, subscriber.next()).await {
+            break message;
+        }
+    };
+    map.set_and_wait("k", "2").await.unwrap();
+    let before = map.snapshot();
+    for _ in 0..3 {
+        let mut publish = redis::cmd("SPUBLISH");
+        redis.command(publish.arg(&*message.channel).arg(&message.payload[..])).await.unwrap();
+    }
+    map.set_and_wait("l", "3").await.unwrap();
+    assert_eq!((map.get("k"), map.snapshot().revision()), (bytes("2"), before.revision() + 1));
+}
+
+#[tokio::test]
+async fn a_killed_subscription_is_made_again_and_what_it_missed_is_read() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let map = join(&server).await;
+    map.set_and_wait("k", "1").await.unwrap();
+    write_unheard(&redis, "k", "2").await;
+    run(&redis, &["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+    holds(&map, AT_ONCE, "k", Some("2")).await;
+    map.set_and_wait("k", "3").await.unwrap();
+}
+
+#[tokio::test]
+async fn flushed_or_restarted_the_copy_follows_the_server() {
+    let server = RedisServer::start().unwrap();
+    let map = join(&server).await;
+    map.set_and_wait("old", "1").await.unwrap();
+    let first = map.snapshot().incarnation();
+
+    server.restart(Data::Keep).unwrap();
+    eventually(SOON, "a write after the restart", async || map.set("kept", "2").await).await;
+    holds(&map, SOON, "kept", Some("2")).await;
+    assert_eq!((map.get("old"), map.snapshot().incarnation()), (bytes("1"), first));
+
+    run(&client(&server).commands(), &["FLUSHALL"]).await;
+    map.set_and_wait("flushed", "3").await.unwrap();
+    assert_eq!((map.len(), map.get("flushed")), (1, bytes("3")));
+    let second = map.snapshot().incarnation();
+    assert!(second > first, "{second:?} {first:?}");
+
+    server.restart(Data::Wipe).unwrap();
+    eventually(SOON, "the copy to be empty", async || map.is_empty()).await;
+    eventually(SOON, "a write after the loss", async || map.set_and_wait("wiped", "4").await).await;
+    assert_eq!((map.len(), map.get("wiped")), (1, bytes("4")));
+    assert!(map.snapshot().incarnation() > second);
+}
+
+/// Puts the map back to what it was, as a fail-over to a server that has not got all does: nobody is told.
+struct Older {
+    entries: Value,
+    meta: Value,
+}
+
+impl Older {
+    async fn take(redis: &Connection) -> Self {
+        let Layout { hash, meta, .. } = layout();
+        Self { entries: run(redis, &["DUMP", &hash]).await, meta: run(redis, &["DUMP", &meta]).await }
+    }
+
+    async fn restore(&self, redis: &Connection) {
+        let Layout { hash, meta, .. } = layout();
+        for (key, dump) in [(hash, &self.entries), (meta, &self.meta)] {
+            let Value::BulkString(dump) = dump else { panic!("{dump:?}") };
+            redis.command(redis::cmd("RESTORE").arg(key).arg(0).arg(dump).arg("REPLACE")).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_history_with_the_same_revisions_is_not_mixed_with_this_one() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let map = join(&server).await;
+    map.set_and_wait("k", "1").await.unwrap();
+    let older = Older::take(&redis).await;
+    map.set_and_wait("only in the lost one", "2").await.unwrap();
+    let lost = map.snapshot();
+
+    older.restore(&redis).await;
+    let other = join(&server).await;
+    // The same incarnation, and the very next revision of what the first copy has.
+    other.set("a", "2").await.unwrap();
+    other.set_and_wait("b", "3").await.unwrap();
+    assert_eq!(other.snapshot().revision(), lost.revision() + 1);
+    assert_eq!(other.snapshot().incarnation(), lost.incarnation());
+    converged(&[&other, &map]).await;
+    assert!(!map.contains("only in the lost one"));
+}
+
+#[tokio::test]
+async fn a_history_that_goes_back_is_found_without_a_message() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let map = join(&server).await;
+    map.set_and_wait("k", "1").await.unwrap();
+    let older = Older::take(&redis).await;
+    map.set_and_wait("k", "2").await.unwrap();
+    older.restore(&redis).await;
+    holds(&map, SOON, "k", Some("1")).await;
+}
+
+#[tokio::test]
+async fn another_history_at_the_same_revision_is_found_without_a_message() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let map = join(&server).await;
+    map.set_and_wait("k", "1").await.unwrap();
+    run(&redis, &["HSET", &layout().hash, "k", "other"]).await;
+    run(&redis, &["HSET", &layout().meta, "rev:at", "5"]).await;
+    map.view().expect(map.snapshot().incarnation(), map.snapshot().revision());
+    assert_eq!(map.get("k"), bytes("1"), "a hint without a stamp does not tell");
+    holds(&map, SOON, "k", Some("other")).await;
+}
+
+#[tokio::test]
+async fn a_reset_made_while_the_copy_was_cut_off_is_seen() {
+    let server = RedisServer::start().unwrap();
+    let map = join(&server).await;
+    map.set_many([("a", "1"), ("b", "2")]).await.unwrap();
+    map.refresh().await.unwrap();
+    let redis = client(&server).commands();
+    run(&redis, &["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+    let other = join(&server).await;
+    other.reset().await.unwrap();
+    other.set("c", "3").await.unwrap();
+    eventually(AT_ONCE, "the reset", async || map.keys() == ["c"]).await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_none_does_no_harm() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let map = join(&server).await;
+    map.set_and_wait("k", "1").await.unwrap();
+    let channel = layout().channel;
+    for rubbish in ["", "rubbish", "\u{7f}"] {
+        run(&redis, &["SPUBLISH", &channel, rubbish]).await;
+    }
+    map.set_and_wait("k", "2").await.unwrap();
+    assert_eq!(map.get("k"), bytes("2"));
+}
+
+#[tokio::test]
+async fn keys_that_hold_something_else_are_a_typed_error() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let redis = client.commands();
+    let Layout { hash, meta, deadlines, .. } = layout();
+    let malformed: [&[&str]; 5] = [
+        &["inc", "yesterday"],
+        &["inc", "5", "rev", "-1"],
+        &["inc", "5", "rev", "1", "rev:at", "x"],
+        &["inc", "5", "rev", "1", "rev:at", "1", "rev:ttl", "soon"],
+        &["inc", "5", "rev", "99999999999999999999"],
+    ];
+    for fields in malformed {
+        run(&redis, &["DEL", &meta]).await;
+        run(&redis, &[&["HSET", &meta[..]], fields].concat()).await;
+        let joined = RawMap::join(&client, "m").await;
+        assert!(matches!(joined, Err(Error::Malformed { .. })), "{fields:?} {joined:?}");
+    }
+    run(&redis, &["DEL", &meta]).await;
+    run(&redis, &["HSET", &meta, "inc", "5"]).await;
+    for key in [hash, deadlines.unwrap()] {
+        run(&redis, &["SET", &key, "text"]).await;
+        match RawMap::join(&client, "m").await {
+            Err(Error::Redis(error)) => assert_eq!(error.code(), Some("WRONGTYPE")),
+            other => panic!("{other:?}"),
+        }
+        run(&redis, &["DEL", &key]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_map_that_is_spoiled_under_its_copy_is_followed_again_when_it_is_one() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let map = join(&server).await;
+    map.set_and_wait("k", "1").await.unwrap();
+    run(&redis, &["HSET", &layout().meta, "rev", "spoiled"]).await;
+    assert!(matches!(map.refresh().await, Err(Error::Malformed { .. })));
+    assert_eq!(map.get("k"), bytes("1"), "the copy stays as it was");
+    run(&redis, &["HSET", &layout().meta, "rev", "9"]).await;
+    holds(&map, AT_ONCE, "k", Some("1")).await;
+    eventually(SOON, "the new revision", async || map.snapshot().revision() == 9).await;
+}
+
+#[tokio::test]
+async fn joining_without_a_server_fails_in_bounded_time() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    server.kill().unwrap();
+    let joined = in_time(SOON, RawMap::join(&client, "m")).await;
+    assert!(matches!(joined, Err(Error::Redis(error)) if error.is_transient()));
+}
+
+#[tokio::test]
+async fn a_view_that_only_reads_follows_too() {
+    let server = RedisServer::start().unwrap();
+    let map = join(&server).await;
+    let layout = Layout { deadlines: None, ..layout() };
+    let [view] = View::join(&client(&server), [layout]).await.unwrap();
+    map.set("k", "1").await.unwrap();
+    eventually(AT_ONCE, "the value", async || view.get("k") == bytes("1")).await;
+}

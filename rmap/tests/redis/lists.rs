@@ -1,0 +1,104 @@
+//! Lists as values.
+
+use tenure_rmap::{Error, Layout};
+use tenure_testing::{RedisServer, eventually};
+
+use crate::{AT_ONCE, client, converged, join, layout, run};
+
+#[tokio::test]
+async fn items_of_any_bytes_survive() {
+    let server = RedisServer::start().unwrap();
+    let (a, b) = (join(&server).await, join(&server).await);
+    let long = vec![b'x'; 70_000];
+    let items: [&[u8]; 9] =
+        [b"a,b", b"\"q\"", b"line\nbreak", b"\0nul\0", b"\xff\xfe", b"", "é".as_bytes(), b"a,b", &long];
+    assert_eq!(a.append("l", items).await.unwrap(), 9);
+    eventually(AT_ONCE, "the list", async || b.contains("l")).await;
+    assert_eq!(b.list("l").unwrap(), items, "in their order, twice what is in it twice");
+    assert_eq!(b.append("l", ["more"]).await.unwrap(), 10);
+    assert_eq!(b.remove_values("l", [&b"a,b"[..], b"\xff\xfe", b"absent"]).await.unwrap(), 3);
+    converged(&[&a, &b]).await;
+    assert_eq!(a.list("l").unwrap().len(), 7);
+    assert!(a.list("absent").unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn append_unique_appends_what_is_not_there_once() {
+    let server = RedisServer::start().unwrap();
+    let map = join(&server).await;
+    assert_eq!(map.append_unique("l", ["a", "b", "a"]).await.unwrap(), 2);
+    assert_eq!(map.append_unique("l", ["b", "c"]).await.unwrap(), 1);
+    map.refresh().await.unwrap();
+    let revision = map.snapshot().revision();
+    assert_eq!(map.append_unique("l", ["a", "b", "c"]).await.unwrap(), 0);
+    map.refresh().await.unwrap();
+    assert_eq!(map.list("l").unwrap(), ["a", "b", "c"]);
+    assert_eq!(map.snapshot().revision(), revision);
+}
+
+#[tokio::test]
+async fn a_list_that_becomes_empty_is_deleted() {
+    let server = RedisServer::start().unwrap();
+    let map = join(&server).await;
+    map.append("l", ["a", "a", "b"]).await.unwrap();
+    assert_eq!(map.remove_values("l", ["a"]).await.unwrap(), 2);
+    assert_eq!(map.remove_values("l", ["b"]).await.unwrap(), 1);
+    assert_eq!(map.remove_values("l", ["b"]).await.unwrap(), 0);
+    map.refresh().await.unwrap();
+    assert!(!map.contains("l"));
+    assert_eq!(map.append::<&str>("l", []).await.unwrap(), 0);
+    map.refresh().await.unwrap();
+    assert!(!map.contains("l"), "nothing appended makes no list");
+}
+
+#[tokio::test]
+async fn a_value_that_is_no_list_is_left_as_it_is() {
+    let server = RedisServer::start().unwrap();
+    let map = join(&server).await;
+    let values: [&[u8]; 8] = [
+        b"text",
+        b"",
+        b"\x05",
+        b"\x91\x05",
+        b"\x81\xa1k\xa1v",
+        b"\x91\xa1a\x91\xa1b",
+        b"\x92\xa1a",
+        b"\x93\xa1a\xc0\xa1b",
+    ];
+    for value in values {
+        let shown = value.escape_ascii();
+        map.set_and_wait("k", value).await.unwrap();
+        assert!(matches!(map.list("k"), Err(Error::NotAList { key }) if key == "k"), "{shown}");
+        assert!(matches!(map.append("k", ["a"]).await, Err(Error::NotAList { .. })), "{shown}");
+        assert!(matches!(map.append_unique("k", ["a"]).await, Err(Error::NotAList { .. })), "{shown}");
+        assert!(matches!(map.remove_values("k", ["a"]).await, Err(Error::NotAList { .. })), "{shown}");
+        map.refresh().await.unwrap();
+        assert_eq!(map.get("k").as_deref(), Some(value), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_does_not_grow_beyond_the_longest_value() {
+    let server = RedisServer::start().unwrap();
+    let map = join(&server).await;
+    let half = vec![b'x'; Layout::MAX_VALUE / 2];
+    map.append("l", [&half]).await.unwrap();
+    let too_long = map.append("l", [&half]).await;
+    assert!(
+        matches!(too_long, Err(Error::Value { len, max: Layout::MAX_VALUE }) if len > Layout::MAX_VALUE),
+        "{too_long:?}"
+    );
+    assert!(map.append_unique("l", ["small"]).await.is_ok());
+    map.refresh().await.unwrap();
+    assert_eq!(map.list("l").unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_list_is_an_array_of_strings_for_other_writers_of_messagepack() {
+    let server = RedisServer::start().unwrap();
+    let map = join(&server).await;
+    map.set("l", b"\x92\xd9\x02\xff\x00\xda\x00\x01a").await.unwrap();
+    assert_eq!(map.append("l", ["b"]).await.unwrap(), 3);
+    let raw = run(&client(&server).commands(), &["HGET", &layout().hash, "l"]).await;
+    assert_eq!(raw, redis::Value::BulkString(b"\x93\xa2\xff\x00\xa1a\xa1b".to_vec()));
+}

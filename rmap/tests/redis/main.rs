@@ -1,0 +1,76 @@
+//! Maps on a real Redis.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::unnecessary_wraps)]
+
+mod ending;
+mod expiry;
+mod faults;
+mod following;
+mod lists;
+mod operations;
+mod scripts;
+mod typed;
+mod watching;
+
+use std::time::Duration;
+
+use redis::{Value, cmd};
+use tenure_connection::{Client, Connection};
+use tenure_rmap::{Layout, RawMap};
+use tenure_testing::{RedisServer, eventually};
+
+const SOON: Duration = Duration::from_secs(20);
+/// Under the time after which copies are checked anyway: what must be noticed by other means.
+const AT_ONCE: Duration = Duration::from_secs(4);
+
+fn client(server: &RedisServer) -> Client {
+    Client::open(&server.url()).unwrap()
+}
+
+async fn run(redis: &Connection, words: &[&str]) -> Value {
+    redis.command(cmd(words[0]).arg(&words[1..])).await.unwrap()
+}
+
+/// A map that another process would have: over a connection of its own.
+async fn join(server: &RedisServer) -> RawMap {
+    RawMap::join(&client(server), "m").await.unwrap()
+}
+
+fn layout() -> Layout {
+    Layout::stand_alone("m").unwrap()
+}
+
+/// The others come to where the first one is when it has looked.
+async fn converged(maps: &[&RawMap]) {
+    maps[0].refresh().await.unwrap();
+    eventually(AT_ONCE, "the copies to be equal", async || {
+        maps.windows(2).all(|pair| pair[0].snapshot() == pair[1].snapshot())
+    })
+    .await;
+}
+
+async fn holds(map: &RawMap, within: Duration, key: &str, value: Option<&str>) {
+    eventually(within, &format!("{key} to be {value:?}"), async || {
+        map.get(key).as_deref() == value.map(str::as_bytes)
+    })
+    .await;
+}
+
+/// Redis deletes keys that have expired a moment later.
+async fn no_key_is_left(server: &RedisServer) {
+    let redis = client(server).commands();
+    eventually(SOON, "the keys to be gone", async || run(&redis, &["DBSIZE"]).await == Value::Int(0)).await;
+}
+
+/// Waits for what must come, and says where it did not.
+#[track_caller]
+fn in_time<F: Future>(within: Duration, what: F) -> impl Future<Output = F::Output> {
+    let caller = std::panic::Location::caller();
+    async move {
+        let result = tokio::time::timeout(within, what).await;
+        result.unwrap_or_else(|_| panic!("nothing within {within:?} at {caller}"))
+    }
+}
+
+fn bytes(text: &str) -> Option<bytes::Bytes> {
+    Some(bytes::Bytes::copy_from_slice(text.as_bytes()))
+}

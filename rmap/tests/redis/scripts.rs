@@ -1,0 +1,86 @@
+//! Maps that lie in somebody else's keys, changed by scripts of their own with the library's Lua.
+
+use redis::Value;
+use tenure_connection::Script;
+use tenure_rmap::{Layout, View, lua};
+use tenure_testing::{RedisServer, eventually};
+
+use crate::{AT_ONCE, bytes, client, in_time, join, layout, run};
+
+#[tokio::test]
+async fn maps_in_the_keys_of_another_share_meta_and_channel() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let redis = client.commands();
+    let layout = |name: &str, rev_field: &str| Layout {
+        name: name.into(),
+        hash: format!("{{p}}:{name}"),
+        meta: "{p}:m".into(),
+        inc_field: "inc".into(),
+        rev_field: rev_field.into(),
+        deadlines: None,
+        channel: "{p}:ch".into(),
+    };
+    let [w, cf] = View::join(&client, [layout("w", "mv"), layout("cf", "cv")]).await.unwrap();
+    assert_eq!(w.snapshot().incarnation(), None);
+    run(&redis, &["HSET", "{p}:m", "inc", "7", "mv", "1", "cv", "1"]).await;
+    run(&redis, &["HSET", "{p}:cf", "ttl", "10"]).await;
+    run(&redis, &["EVAL", "return redis.call('SPUBLISH', '{p}:ch', cmsgpack.pack({'*', '7'}))", "0"]).await;
+    eventually(AT_ONCE, "the new life", async || cf.get("ttl") == bytes("10")).await;
+    eventually(AT_ONCE, "in both", async || w.snapshot().is_at(Some(7), 1)).await;
+
+    let source = format!(
+        "{}\nmapput('w', KEYS[1], KEYS[2], 'mv', '{{p}}:ch', '7', {{ '1', 'a', '2', 'b' }})\n\
+         return mapput('w', KEYS[1], KEYS[2], 'mv', '{{p}}:ch', '7', {{ '1', false, '3', 'c' }})",
+        lua::CHANGE
+    );
+    let script = Script::new("both", &source);
+    let mut watch = w.watch();
+    assert_eq!(
+        redis.script::<_, &str>(&script, &["{p}:w", "{p}:m"], &[]).await.unwrap(),
+        Value::BulkString(b"3".to_vec())
+    );
+    while watch.snapshot().revision() < 3 {
+        in_time(AT_ONCE, watch.changed()).await.unwrap();
+    }
+    assert_eq!((w.get("1"), w.get("2"), w.get("3")), (None, bytes("b"), bytes("c")));
+    assert!(cf.snapshot().is_at(Some(7), 1), "the other map is where it was");
+
+    run(&redis, &["DEL", "{p}:m", "{p}:w", "{p}:cf"]).await;
+    run(&redis, &["EVAL", "return redis.call('SPUBLISH', '{p}:ch', cmsgpack.pack({'closed', '7'}))", "0"])
+        .await;
+    eventually(AT_ONCE, "the end of both", async || {
+        [&w, &cf].iter().all(|view| view.is_empty() && view.snapshot().incarnation().is_none())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_script_of_ones_own_changes_a_map_also_with_deadlines_and_clears_it() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let map = join(&server).await;
+    map.set_many([("a", "1"), ("b", "2")]).await.unwrap();
+    map.refresh().await.unwrap();
+    let Layout { name, hash, meta, rev_field, deadlines, channel, .. } = layout();
+    let deadlines = deadlines.unwrap();
+    let change = async |changes: &str| {
+        let source = format!(
+            "#!lua\n{}\nlocal time = redis.call('TIME')\nlocal now = time[1] * 1000\n\
+             local inc = redis.call('HGET', KEYS[2], 'inc')\n\
+             local function after(ms) return string.format('%.0f', now + ms) end\n\
+             return mapput('{name}', KEYS[1], KEYS[2], '{rev_field}', '{channel}', inc, {changes}, KEYS[3])",
+            lua::CHANGE
+        );
+        let script = Script::new("own", &source);
+        redis.script::<_, &str>(&script, &[&hash, &meta, &deadlines], &[]).await.unwrap();
+    };
+    change("{ 'short', { 'x', after(-10) }, 'long', { 'y', after(3600000) }, 'a', false }").await;
+    eventually(AT_ONCE, "the change", async || map.snapshot().deadline("long").is_some()).await;
+    assert_eq!((map.get("short"), map.get("long"), map.get("a")), (None, bytes("y"), None));
+    assert_eq!(map.len(), 2);
+    change("{ 'new', 'z', clear = true }").await;
+    eventually(AT_ONCE, "all else to go", async || map.keys() == ["new"]).await;
+    assert_eq!(run(&redis, &["EXISTS", &deadlines]).await, Value::Int(0));
+    assert_eq!(join(&server).await.snapshot(), map.snapshot());
+}
