@@ -262,6 +262,16 @@ fn config(what: &'static str) -> Error {
     Error::Config { what, source: None }
 }
 
+impl Address {
+    /// The same host with another port, for an answer that names none.
+    pub(crate) fn with_port(&self, port: u16) -> Self {
+        match self {
+            Self::Tcp(host, _) => Self::Tcp(host.clone(), port),
+            Self::Unix(_) => self.clone(),
+        }
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -7,8 +7,11 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::link::{Connector, Link};
-use crate::{Backoff, Error};
+use crate::deadline::later;
+use crate::link::{Link, Target};
+use crate::origin::Origin;
+use crate::topology::{REDIRECTS, Redirect};
+use crate::{Backoff, Error, routing};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -16,52 +19,78 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// A connection for one blocking read at a time.
 ///
 /// A read that is dropped, fails or is late closes its connection, so that the next one never waits behind it and
-/// the server frees what it held for it.
+/// the server frees what it held for it. In a cluster the connection is to the owner of the read's keys, and is made
+/// anew when the next read has another owner.
 pub struct Blocking {
-    connector: Connector,
-    link: Option<Link>,
+    origin: Origin,
+    link: Option<(Target, Link)>,
     backoff: Backoff,
     /// When the pause after the last attempt to connect is over.
     next_attempt: Option<Instant>,
 }
 
 impl Blocking {
-    pub(crate) fn new(connector: Connector) -> Self {
+    pub(crate) fn new(origin: Origin) -> Self {
         let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        Self { connector, link: None, backoff, next_attempt: None }
+        Self { origin, link: None, backoff, next_attempt: None }
     }
 
     /// Sends a command that the server may hold for `block`, and returns its reply. The deadline is the client's
-    /// response timeout, connecting included, and `block` on top of it.
+    /// response timeout, connecting included, and `block` on top of it. When the keys move to another node of a
+    /// cluster meanwhile, the read begins anew there, and so does `block`.
     ///
     /// # Errors
-    /// Every class of [`Error`]. At most one attempt to connect is made; the pause that a failed one costs is waited
-    /// for by the next calls, so a caller may simply loop. [`Error::OtherServer`] alone comes without a pause: the
-    /// connection is kept, and asked about again by the next call.
+    /// Every class of [`Error`]. At most one attempt to connect to a server is made; the pause that a failed one
+    /// costs is waited for by the next calls, so a caller may simply loop. [`Error::OtherServer`] alone comes without
+    /// a pause: the connection is kept, and asked about again by the next call.
     ///
     /// # Cancel safety
     /// Safe for the connection, which is closed. A command with an effect (`XREADGROUP`) may have had it.
     pub async fn command(&mut self, command: &Cmd, block: Duration) -> Result<Value, Error> {
-        let connected_by = Instant::now() + self.connector.settings.response_timeout;
-        let link = match self.link.take() {
-            Some(link) if !link.is_closed() => link,
-            _ => self.connect(connected_by).await?,
-        };
-        if let Err(error) = self.connector.admit(&link) {
-            self.link = Some(link);
-            return Err(error);
-        }
-        let allowed = self.connector.settings.response_timeout + block;
-        let result = link.send_by(command, connected_by + block, allowed).await;
-        match &result {
-            Err(error) if error.ends_connection() => {}
-            _ => {
-                self.backoff.reset();
-                self.next_attempt = None;
-                self.link = Some(link);
+        let allowed = self.origin.access.settings.response_timeout;
+        let slot = if self.origin.is_cluster() { routing::slot_of(command)? } else { None };
+        let mut by = later(Instant::now(), allowed);
+        let mut redirects = 0;
+        let mut ask = None;
+        loop {
+            let asking = ask.is_some();
+            let (target, link) = self.link(slot, ask.take(), by).await?;
+            if let Err(error) = self.origin.connector(target.clone()).admit(&link) {
+                self.link = Some((target, link));
+                return Err(error);
             }
+            let sent = Instant::now();
+            let result = async {
+                if asking {
+                    link.send_by(&redis::cmd("ASKING"), by, allowed).await?;
+                }
+                link.send_by(command, later(by, block), allowed.saturating_add(block)).await
+            };
+            let error = match result.await {
+                Err(error) => error,
+                Ok(value) => {
+                    self.keep(target, link);
+                    return Ok(value);
+                }
+            };
+            match self.origin.redirect(&target, &error) {
+                Some(Redirect::Moved { .. }) if redirects < REDIRECTS => {}
+                Some(Redirect::Ask(owner)) if redirects < REDIRECTS => ask = Some(Target::Server(owner)),
+                Some(_) => {
+                    drop(link);
+                    let _ = timeout_at(by, self.origin.learn(sent)).await;
+                    return Err(error);
+                }
+                None if error.ends_connection() => return Err(error),
+                None => {
+                    self.keep(target, link);
+                    return Err(error);
+                }
+            }
+            redirects += 1;
+            // What the read has waited at the former owner does not count at the new one.
+            by += sent.elapsed();
         }
-        result
     }
 
     /// Closes the connection; the next read opens another.
@@ -69,7 +98,42 @@ impl Blocking {
         self.link = None;
     }
 
-    async fn connect(&mut self, by: Instant) -> Result<Link, Error> {
+    fn keep(&mut self, target: Target, link: Link) {
+        self.backoff.reset();
+        self.next_attempt = None;
+        self.link = Some((target, link));
+    }
+
+    /// The link to a server that was named, or to the owner of the slot.
+    async fn link(
+        &mut self,
+        slot: Option<u16>,
+        named: Option<Target>,
+        by: Instant,
+    ) -> Result<(Target, Link), Error> {
+        let target = match named {
+            Some(target) => target,
+            None => timeout_at(by, self.origin.target(slot))
+                .await
+                .unwrap_or_else(|_| Err(Error::connect_timed_out()))?,
+        };
+        match self.link.take() {
+            Some((at, link)) if at == target && !link.is_closed() => return Ok((at, link)),
+            // Going elsewhere is no failure to pause after.
+            Some((at, _)) if at != target => self.next_attempt = None,
+            _ => {}
+        }
+        let started = Instant::now();
+        match self.connect(&target, by).await {
+            Ok(link) => Ok((target, link)),
+            Err(error) => {
+                let _ = timeout_at(by, self.origin.learn(started)).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn connect(&mut self, target: &Target, by: Instant) -> Result<Link, Error> {
         let made = async {
             if let Some(at) = self.next_attempt {
                 sleep_until(at).await;
@@ -77,7 +141,7 @@ impl Blocking {
             // Taken back by the first reply.
             self.backoff.fail();
             self.next_attempt = Some(Instant::now() + self.backoff.pause());
-            self.connector.connect().await
+            self.origin.connector(target.clone()).connect().await
         };
         timeout_at(by, made).await.unwrap_or_else(|_| Err(Error::connect_timed_out()))
     }

@@ -8,7 +8,10 @@ use std::time::Duration;
 use redis::RedisError;
 
 use crate::address::{Credentials, Deployment, Url};
-use crate::link::{Connector, Settings};
+use crate::directory::Directory;
+use crate::link::{Access, Settings, Target};
+use crate::origin::{Origin, Place};
+use crate::sentinel::Sentinels;
 use crate::tls::{Identity, Tls};
 use crate::{Admission, Blocking, Connection, Error, Subscriber};
 
@@ -20,7 +23,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Nothing is sent before the first call on one of its connections.
 #[derive(Clone)]
 pub struct Client {
-    connector: Connector,
+    origin: Origin,
     commands: Connection,
 }
 
@@ -40,8 +43,8 @@ impl Client {
         ClientBuilder::new(url)
     }
 
-    fn from_connector(connector: Connector) -> Self {
-        Self { commands: Connection::new(connector.clone()), connector }
+    fn new(origin: Origin) -> Self {
+        Self { commands: Connection::new(&origin), origin }
     }
 
     /// A client of the same server whose connections all have the admission; it shares no connection with this one.
@@ -51,9 +54,9 @@ impl Client {
     /// them writes to a process that is not admitted, so that no change is published there.
     #[must_use]
     pub fn with_admission(&self, admission: impl Admission) -> Self {
-        let mut connector = self.connector.clone();
-        connector.admission = Some(Arc::new(admission));
-        Self::from_connector(connector)
+        let mut origin = self.origin.clone();
+        origin.access.admission = Some(Arc::new(admission));
+        Self::new(origin)
     }
 
     /// The connection for commands that all clones of this client share.
@@ -64,28 +67,28 @@ impl Client {
     /// A connection for commands that nobody else uses: for a lease that must not wait behind other traffic, or for
     /// another tokio runtime.
     pub fn dedicated(&self) -> Connection {
-        Connection::new(self.connector.clone())
+        Connection::new(&self.origin)
     }
 
     /// A connection for reads that block.
     pub fn blocking(&self) -> Blocking {
-        Blocking::new(self.connector.clone())
+        Blocking::new(self.origin.clone())
     }
 
     /// A subscription to these channels, made at its first use.
     pub fn subscriber<C: Into<String>>(&self, channels: impl IntoIterator<Item = C>) -> Subscriber {
-        Subscriber::new(self.connector.clone(), channels.into_iter().map(Into::into).collect())
+        Subscriber::new(self.origin.clone(), channels.into_iter().map(Into::into).collect())
     }
 
     /// The deadline of calls, unless a connection was given another.
     pub fn response_timeout(&self) -> Duration {
-        self.connector.settings.response_timeout
+        self.origin.access.settings.response_timeout
     }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("address", &self.connector.address).finish_non_exhaustive()
+        f.debug_struct("Client").field("addresses", &self.origin.addresses()).finish_non_exhaustive()
     }
 }
 
@@ -172,10 +175,15 @@ impl ClientBuilder {
             connect_timeout: self.connect_timeout,
             response_timeout: self.response_timeout,
         });
-        let Deployment::Single(address) = url.deployment else {
-            return Err(config("sentinels and clusters cannot be talked to"));
+        let place = match url.deployment {
+            Deployment::Single(address) => Place::One(Target::Server(address)),
+            Deployment::Sentinel { sentinels, service } => {
+                let credentials = self.sentinel_credentials.or(url.sentinel_credentials);
+                Place::One(Target::MasterOf(Sentinels::new(sentinels, service, credentials)))
+            }
+            Deployment::Cluster { seeds } => Place::Cluster(Directory::new(seeds)),
         };
-        Ok(Client::from_connector(Connector { address, settings, admission: None }))
+        Ok(Client::new(Origin { place, access: Access { settings, admission: None } }))
     }
 
     fn tls(&self, url: &Url) -> Result<Tls, Error> {

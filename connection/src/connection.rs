@@ -6,26 +6,44 @@ use std::time::Duration;
 
 use redis::{Cmd, ToRedisArgs, Value};
 
-use crate::link::Connector;
+use crate::cluster::Cluster;
+use crate::deadline::Deadline;
+use crate::origin::{Origin, Place};
 use crate::pipeline::Pipeline;
 use crate::request::Request;
-use crate::shared::{Deadline, Shared};
-use crate::{Call, Error, Script, ServerInfo};
+use crate::shared::{Patience, Shared};
+use crate::{Call, Error, Script, ServerInfo, slot};
 
 /// A connection for commands and scripts. Clones share it.
 ///
 /// It connects at its first call, on the tokio runtime of that call, and must not outlive that runtime: use
 /// [`Client::dedicated`](crate::Client::dedicated) to have one per runtime.
+///
+/// In a cluster it is one connection for each node that is needed. A command goes to the owner of its first key, a
+/// command without a key to any node, and a redirect is followed within the deadline: what a node redirects was not
+/// executed.
 #[derive(Clone)]
 pub struct Connection {
-    server: Arc<Shared>,
+    servers: Servers,
     timeout: Duration,
 }
 
+#[derive(Clone)]
+enum Servers {
+    One(Arc<Shared>),
+    Cluster(Arc<Cluster>),
+}
+
 impl Connection {
-    pub(crate) fn new(connector: Connector) -> Self {
-        let timeout = connector.settings.response_timeout;
-        Self { server: Shared::new(connector), timeout }
+    pub(crate) fn new(origin: &Origin) -> Self {
+        let timeout = origin.access.settings.response_timeout;
+        let servers = match &origin.place {
+            Place::One(target) => Servers::One(Shared::new(origin.connector(target.clone()))),
+            Place::Cluster(directory) => {
+                Servers::Cluster(Cluster::new(directory.clone(), origin.access.clone()))
+            }
+        };
+        Self { servers, timeout }
     }
 
     /// The same connection with another deadline for the calls made through this handle.
@@ -48,9 +66,7 @@ impl Connection {
     /// # Cancel safety
     /// Dropping the future is fine for the connection; the command may be executed all the same.
     pub async fn command(&self, command: &Cmd) -> Result<Value, Error> {
-        let deadline = Deadline::after(self.timeout);
-        let link = self.server.link(deadline).await?;
-        self.server.send(&link, command, deadline).await
+        self.send(command.into()).await
     }
 
     /// Calls a script: [`Connection::call`] of a call prepared with these keys and arguments.
@@ -82,9 +98,7 @@ impl Connection {
     /// # Cancel safety
     /// As [`Connection::command`].
     pub async fn call(&self, call: &Call) -> Result<Value, Error> {
-        let deadline = Deadline::after(self.timeout);
-        let link = self.server.link(deadline).await?;
-        self.server.call(&link, call, deadline).await
+        self.send(call.into()).await
     }
 
     /// An empty pipeline on this connection, with the deadline of this handle.
@@ -95,30 +109,77 @@ impl Connection {
     /// Asks the server who it is. Works whether or not the server is admitted: nothing is written.
     ///
     /// # Errors
-    /// Every class of [`Error`] but [`Error::OtherServer`].
+    /// Every class of [`Error`] but [`Error::OtherServer`]. [`Error::Config`] in a cluster, which has many servers:
+    /// use [`server_of`](Self::server_of) there.
     ///
     /// # Cancel safety
     /// Safe: the command only reads.
     pub async fn server(&self) -> Result<ServerInfo, Error> {
-        let deadline = Deadline::after(self.timeout);
-        let link = self.server.link(deadline).await?;
-        let info = redis::cmd("INFO").arg("all").take();
-        ServerInfo::parse(&self.server.send_unchecked(&link, &info, deadline).await?)
+        match &self.servers {
+            Servers::One(server) => self.server_at(server).await,
+            Servers::Cluster(_) => {
+                let what = "a cluster has many servers: ask for the server of a key";
+                Err(Error::Config { what, source: None })
+            }
+        }
     }
 
-    pub(crate) async fn send_all(&self, requests: &[Request]) -> Vec<Result<Value, Error>> {
+    /// Asks the server that a key is on who it is: as [`server`](Self::server), and in a cluster the owner of the
+    /// key's slot, about which the cluster is asked anew.
+    ///
+    /// # Errors
+    /// Every class of [`Error`] but [`Error::OtherServer`].
+    ///
+    /// # Cancel safety
+    /// Safe: the command only reads.
+    pub async fn server_of(&self, key: impl AsRef<[u8]>) -> Result<ServerInfo, Error> {
+        match &self.servers {
+            Servers::One(server) => self.server_at(server).await,
+            Servers::Cluster(cluster) => {
+                let deadline = Deadline::after(self.timeout);
+                let (server, link) = cluster.owner(slot(key), deadline).await?;
+                ServerInfo::parse(&server.send_unchecked(&link, &info(), deadline).await?)
+            }
+        }
+    }
+
+    async fn server_at(&self, server: &Arc<Shared>) -> Result<ServerInfo, Error> {
+        let deadline = Deadline::after(self.timeout);
+        let link = server.link(deadline, Patience::UntilTheDeadline).await?;
+        ServerInfo::parse(&server.send_unchecked(&link, &info(), deadline).await?)
+    }
+
+    async fn send(&self, request: Request<'_>) -> Result<Value, Error> {
+        let deadline = Deadline::after(self.timeout);
+        match &self.servers {
+            Servers::One(server) => {
+                let link = server.link(deadline, Patience::UntilTheDeadline).await?;
+                server.call(&link, request, deadline).await
+            }
+            Servers::Cluster(cluster) => {
+                let mut answers = cluster.send_all(&[request], deadline).await;
+                answers.pop().unwrap_or(Err(Error::Reply { expected: "one reply for each command" }))
+            }
+        }
+    }
+
+    pub(crate) async fn send_all(&self, requests: &[Request<'_>]) -> Vec<Result<Value, Error>> {
         if requests.is_empty() {
             return Vec::new();
         }
         let deadline = Deadline::after(self.timeout);
-        match self.server.link(deadline).await {
-            Ok(link) => {
-                let requests: Vec<_> = requests.iter().collect();
-                self.server.send_all(&link, &requests, false, deadline).await
-            }
-            Err(error) => vec![Err(error); requests.len()],
+        match &self.servers {
+            Servers::One(server) => match server.link(deadline, Patience::UntilTheDeadline).await {
+                Ok(link) => server.send_all(&link, requests, false, deadline).await,
+                Err(error) => vec![Err(error); requests.len()],
+            },
+            Servers::Cluster(cluster) => cluster.send_all(requests, deadline).await,
         }
     }
+}
+
+fn info() -> Cmd {
+    redis::cmd("INFO").arg("all").take()
 }
 
 impl fmt::Debug for Connection {

@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::address::{Address, Credentials};
 use crate::pulse::Pulse;
+use crate::sentinel::{self, Sentinels};
 use crate::tls::Tls;
 use crate::transport::{self, Heard};
 use crate::wire::Wire;
@@ -29,20 +30,51 @@ pub(crate) struct Settings {
     pub(crate) response_timeout: Duration,
 }
 
+/// How servers are talked to.
+#[derive(Clone)]
+pub(crate) struct Access {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) admission: Option<Arc<dyn Admission>>,
+}
+
+/// How the server to connect to is found.
+#[derive(Clone)]
+pub(crate) enum Target {
+    Server(Address),
+    MasterOf(Arc<Sentinels>),
+}
+
 /// All that is needed to make a connection to one server, shared by the roles of a client.
 #[derive(Clone)]
 pub(crate) struct Connector {
-    pub(crate) address: Address,
-    pub(crate) settings: Arc<Settings>,
-    pub(crate) admission: Option<Arc<dyn Admission>>,
+    pub(crate) target: Target,
+    pub(crate) access: Access,
+}
+
+/// What is sent before the first command, and what its answer has to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Login,
+    IsMaster,
+    Select,
+    /// Anything: the answer is for the asker.
+    Question,
 }
 
 impl Connector {
     /// Makes one connection within the connect timeout, ready for commands.
     pub(crate) async fn connect(&self) -> Result<Link, Error> {
-        let made = async {
+        self.in_time(async {
             let mut wire = self.open().await?;
-            let run_id = self.enter(&mut wire).await.map_err(Error::during_setup)?;
+            let mut steps = self.entrance();
+            if self.access.settings.db != 0 {
+                steps.push((Step::Select, redis::cmd("SELECT").arg(self.access.settings.db).take()));
+            }
+            if self.access.admission.is_some() {
+                steps.push((Step::Question, redis::cmd("INFO").arg("server").take()));
+            }
+            let answer = ask(&mut wire, &steps).await.map_err(Error::during_setup)?;
+            let run_id = self.access.admission.as_ref().map(|_| server::run_id(&answer)).transpose()?;
             let pulse = Arc::new(Pulse::new());
             let stream = wire.into_stream().map_err(Error::during_setup)?;
             let stream = Heard { stream, pulse: pulse.clone() };
@@ -56,23 +88,23 @@ impl Connector {
                 .await
                 .map_err(Error::connecting)?;
             Ok(Link { multiplexed, driver: tokio::spawn(driver), run_id, pulse })
-        };
-        timeout(self.settings.connect_timeout, made).await.unwrap_or_else(|_| Err(Error::connect_timed_out()))
+        })
+        .await
     }
 
     /// Makes one connection for a subscription within the connect timeout, logged in.
     pub(crate) async fn connect_wire(&self) -> Result<Wire, Error> {
-        let made = async {
+        self.in_time(async {
             let mut wire = self.open().await?;
-            ask(&mut wire, self.login()).await.map_err(Error::during_setup)?;
+            ask(&mut wire, &self.entrance()).await.map_err(Error::during_setup)?;
             Ok(wire)
-        };
-        timeout(self.settings.connect_timeout, made).await.unwrap_or_else(|_| Err(Error::connect_timed_out()))
+        })
+        .await
     }
 
     /// Whether commands may be sent on this link now.
     pub(crate) fn admit(&self, link: &Link) -> Result<(), Error> {
-        match (&self.admission, &link.run_id) {
+        match (&self.access.admission, &link.run_id) {
             (Some(admission), Some(run_id)) if !admission.admit(run_id) => {
                 Err(Error::OtherServer { run_id: run_id.clone() })
             }
@@ -80,40 +112,65 @@ impl Connector {
         }
     }
 
+    async fn in_time<T>(&self, made: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let made = timeout(self.access.settings.connect_timeout, made);
+        made.await.unwrap_or_else(|_| Err(Error::connect_timed_out()))
+    }
+
     async fn open(&self) -> Result<Wire, Error> {
-        let stream = transport::open(&self.address, self.settings.tls.as_ref()).await;
-        stream.map(Wire::new).map_err(|error| Error::Unreachable(error.into()))
+        match &self.target {
+            Target::Server(address) => open(address, &self.access.settings).await,
+            Target::MasterOf(sentinels) => {
+                open(&sentinels.master(&self.access.settings).await?, &self.access.settings).await
+            }
+        }
     }
 
-    fn login(&self) -> Vec<Cmd> {
-        self.settings.credentials.as_ref().map(Credentials::auth).into_iter().collect()
+    fn entrance(&self) -> Vec<(Step, Cmd)> {
+        let mut steps = self.access.settings.login();
+        if matches!(self.target, Target::MasterOf(_)) {
+            steps.push((Step::IsMaster, redis::cmd("ROLE")));
+        }
+        steps
     }
+}
 
-    /// Sends all that comes before the first command at once; returns the server's run id if it is asked for.
-    async fn enter(&self, wire: &mut Wire) -> Result<Option<Box<str>>, Error> {
-        let mut commands = self.login();
-        if self.settings.db != 0 {
-            commands.push(redis::cmd("SELECT").arg(self.settings.db).take());
-        }
-        if self.admission.is_some() {
-            commands.push(redis::cmd("INFO").arg("server").take());
-        }
-        let last = ask(wire, commands).await?;
-        match (&self.admission, last) {
-            (Some(_), Some(info)) => server::run_id(&info).map(Some),
-            _ => Ok(None),
+impl PartialEq for Target {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Server(one), Self::Server(other)) => one == other,
+            (Self::MasterOf(one), Self::MasterOf(other)) => Arc::ptr_eq(one, other),
+            _ => false,
         }
     }
 }
 
-/// Sends the commands and returns the last reply, or the first error among them.
-async fn ask(wire: &mut Wire, commands: Vec<Cmd>) -> Result<Option<Value>, Error> {
-    wire.queue(&commands);
-    let mut last = None;
-    for _ in &commands {
-        last = Some(Error::checked(wire.next().await?)?);
+impl Settings {
+    /// What logs in to a server of Redis, if anything has to.
+    pub(crate) fn login(&self) -> Vec<(Step, Cmd)> {
+        self.credentials.iter().map(|credentials| (Step::Login, credentials.auth())).collect()
     }
-    Ok(last)
+}
+
+/// Opens a connection on which nothing has been said yet. The caller bounds the time.
+pub(crate) async fn open(address: &Address, settings: &Settings) -> Result<Wire, Error> {
+    let stream = transport::open(address, settings.tls.as_ref()).await;
+    stream.map(Wire::new).map_err(|error| Error::Unreachable(error.into()))
+}
+
+/// Sends all steps at once. Returns the last answer, or the first error among the answers.
+pub(crate) async fn ask(wire: &mut Wire, steps: &[(Step, Cmd)]) -> Result<Value, Error> {
+    for (_, command) in steps {
+        wire.queue(command);
+    }
+    let mut answer = Value::Nil;
+    for (step, _) in steps {
+        answer = Error::checked(wire.next().await?)?;
+        if *step == Step::IsMaster {
+            sentinel::is_master(&answer)?;
+        }
+    }
+    Ok(answer)
 }
 
 impl Credentials {

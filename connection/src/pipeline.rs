@@ -17,34 +17,40 @@ use crate::{Call, Error};
 #[derive(Clone)]
 pub struct Pipeline {
     connection: Connection,
-    requests: Vec<Request>,
+    steps: Vec<Step>,
+}
+
+#[derive(Clone)]
+enum Step {
+    Command(Cmd),
+    Call(Call),
 }
 
 impl Pipeline {
     pub(crate) fn new(connection: Connection) -> Self {
-        Self { connection, requests: Vec::new() }
+        Self { connection, steps: Vec::new() }
     }
 
     /// Appends a command.
     pub fn command(&mut self, command: Cmd) -> &mut Self {
-        self.requests.push(Request::Command(command));
+        self.steps.push(Step::Command(command));
         self
     }
 
     /// Appends a call of a script.
     pub fn call(&mut self, call: Call) -> &mut Self {
-        self.requests.push(Request::Call(call));
+        self.steps.push(Step::Call(call));
         self
     }
 
     /// How many commands and calls it holds.
     pub fn len(&self) -> usize {
-        self.requests.len()
+        self.steps.len()
     }
 
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
-        self.requests.is_empty()
+        self.steps.is_empty()
     }
 
     /// Sends all and returns their results, in the order in which they were added. One deadline holds for all: that
@@ -58,7 +64,15 @@ impl Pipeline {
     /// # Cancel safety
     /// As [`Connection::command`].
     pub async fn send(&self) -> Vec<Result<Value, Error>> {
-        self.connection.send_all(&self.requests).await
+        let requests: Vec<Request<'_>> = self
+            .steps
+            .iter()
+            .map(|step| match step {
+                Step::Command(command) => command.into(),
+                Step::Call(call) => call.into(),
+            })
+            .collect();
+        self.connection.send_all(&requests).await
     }
 }
 

@@ -1,28 +1,23 @@
-//! What is sent: a command, or a call of a script that the server may have to be told first.
+//! What is sent: a command, and the script that the server may have to be told before it.
 
 use redis::Cmd;
 
 use crate::{Call, Script};
 
-/// One step of a pipeline.
-#[derive(Clone, Debug)]
-pub(crate) enum Request {
-    Command(Cmd),
-    Call(Call),
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub(crate) command: &'a Cmd,
+    pub(crate) script: Option<&'a Script>,
 }
 
-impl Request {
-    pub(crate) fn command(&self) -> &Cmd {
-        match self {
-            Self::Command(command) => command,
-            Self::Call(call) => call.command(),
-        }
+impl<'a> From<&'a Cmd> for Request<'a> {
+    fn from(command: &'a Cmd) -> Self {
+        Self { command, script: None }
     }
+}
 
-    pub(crate) fn script(&self) -> Option<&Script> {
-        match self {
-            Self::Command(_) => None,
-            Self::Call(call) => Some(call.script()),
-        }
+impl<'a> From<&'a Call> for Request<'a> {
+    fn from(call: &'a Call) -> Self {
+        Self { command: call.command(), script: Some(call.script()) }
     }
 }

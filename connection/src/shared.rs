@@ -16,11 +16,12 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared as SharedFuture};
 use redis::{Cmd, Pipeline, Value};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{sleep, timeout_at};
 
+use crate::deadline::Deadline;
 use crate::link::{Connector, Link};
 use crate::request::Request;
-use crate::{Backoff, Call, Error, Script};
+use crate::{Backoff, Error, Script};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -29,20 +30,11 @@ const LOADS_PER_CALL: usize = 3;
 
 type Attempt = SharedFuture<BoxFuture<'static, Result<Arc<Link>, Error>>>;
 
-/// How long a caller has, and what it was given in all.
-#[derive(Clone, Copy)]
-pub(crate) struct Deadline {
-    pub(crate) at: Instant,
-    pub(crate) allowed: Duration,
-}
-
-impl Deadline {
-    pub(crate) fn after(allowed: Duration) -> Self {
-        let now = Instant::now();
-        // A deadline that no clock can show is as good as none.
-        let at = now.checked_add(allowed).unwrap_or_else(|| now + Duration::from_secs(u64::from(u32::MAX)));
-        Self { at, allowed }
-    }
+/// Whether to go on trying to connect after an attempt has failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    UntilTheDeadline,
+    OneAttempt,
 }
 
 pub(crate) struct Shared {
@@ -68,7 +60,11 @@ impl Shared {
     }
 
     /// A live link, waited for until the deadline.
-    pub(crate) async fn link(self: &Arc<Self>, deadline: Deadline) -> Result<Arc<Link>, Error> {
+    pub(crate) async fn link(
+        self: &Arc<Self>,
+        deadline: Deadline,
+        patience: Patience,
+    ) -> Result<Arc<Link>, Error> {
         let mut last = None;
         loop {
             let attempt = match self.ready_or_attempt() {
@@ -77,7 +73,9 @@ impl Shared {
             };
             match timeout_at(deadline.at, attempt).await {
                 Ok(Ok(link)) => return Ok(link),
-                Ok(Err(error)) if error.is_transient() => last = Some(error),
+                Ok(Err(error)) if error.is_transient() && patience == Patience::UntilTheDeadline => {
+                    last = Some(error);
+                }
                 Ok(Err(error)) => return Err(error),
                 Err(_) => return Err(last.unwrap_or_else(Error::connect_timed_out)),
             }
@@ -107,22 +105,22 @@ impl Shared {
         self.send_unchecked(link, command, deadline).await
     }
 
-    /// Sends a call, and its script before it when the server does not know it.
+    /// Sends a request, and its script before it when the server does not know it.
     pub(crate) async fn call(
         &self,
         link: &Arc<Link>,
-        call: &Call,
+        request: Request<'_>,
         deadline: Deadline,
     ) -> Result<Value, Error> {
         let mut loads = 0;
         loop {
-            match self.send(link, call.command(), deadline).await {
-                Err(error) if is_unknown_script(&error) && loads < LOADS_PER_CALL => {
+            match (self.send(link, request.command, deadline).await, request.script) {
+                (Err(error), Some(script)) if is_unknown_script(&error) && loads < LOADS_PER_CALL => {
                     loads += 1;
-                    tracing::debug!(script = call.script().name(), "loading script");
-                    self.send(link, &call.script().load(), deadline).await?;
+                    tracing::debug!(script = script.name(), "loading script");
+                    self.send(link, &script.load(), deadline).await?;
                 }
-                other => return other,
+                (other, _) => return other,
             }
         }
     }
@@ -132,10 +130,13 @@ impl Shared {
     pub(crate) async fn send_all(
         &self,
         link: &Arc<Link>,
-        requests: &[&Request],
+        requests: &[Request<'_>],
         asking: bool,
         deadline: Deadline,
     ) -> Vec<Result<Value, Error>> {
+        if let (&[request], false) = (requests, asking) {
+            return vec![self.call(link, request, deadline).await];
+        }
         let mut results: Vec<Option<Result<Value, Error>>> = vec![None; requests.len()];
         let mut open: Vec<usize> = (0..requests.len()).collect();
         let mut unknown: Vec<&Script> = Vec::new();
@@ -151,7 +152,7 @@ impl Shared {
             };
             unknown.clear();
             for (index, reply) in std::mem::take(&mut open).into_iter().zip(replies) {
-                match (&reply, requests[index].script()) {
+                match (&reply, requests[index].script) {
                     (Err(error), Some(script)) if is_unknown_script(error) && round < LOADS_PER_CALL => {
                         if !unknown.iter().any(|known| known.sha() == script.sha()) {
                             unknown.push(script);
@@ -174,7 +175,7 @@ impl Shared {
         &self,
         link: &Arc<Link>,
         scripts: &[&Script],
-        requests: &[&Request],
+        requests: &[Request<'_>],
         open: &[usize],
         asking: bool,
         deadline: Deadline,
@@ -189,7 +190,7 @@ impl Shared {
             if asking {
                 pipeline.cmd("ASKING");
             }
-            pipeline.add_command(requests[index].command().clone());
+            pipeline.add_command(requests[index].command.clone());
         }
         let replies = link.send_all_by(&pipeline, deadline.at, deadline.allowed).await;
         let mut replies =
@@ -206,7 +207,7 @@ impl Shared {
             .map(|(&index, answer)| {
                 // Why the script could not be loaded says more than that it is not there.
                 let why = |script: &Script| refused.iter().find(|(sha, _)| *sha == script.sha());
-                match (&answer, requests[index].script().and_then(why)) {
+                match (&answer, requests[index].script.and_then(why)) {
                     (Err(error), Some((_, why))) if is_unknown_script(error) => Err(why.clone()),
                     _ => answer,
                 }
@@ -218,7 +219,7 @@ impl Shared {
     }
 
     fn note(&self, link: &Arc<Link>, error: Option<&Error>) {
-        let silence = self.connector.settings.response_timeout;
+        let silence = self.connector.access.settings.response_timeout;
         match error {
             Some(Error::TimedOut(_)) if !link.is_silent_for(silence) => {}
             Some(error) if error.ends_connection() => self.retire(link),

@@ -18,9 +18,11 @@ use redis::{RedisError, Value};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::link::Connector;
+use crate::link::Target;
+use crate::origin::Origin;
+use crate::topology::{REDIRECTS, Redirect};
 use crate::wire::Wire;
-use crate::{Backoff, Error};
+use crate::{Backoff, Error, slot};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -51,7 +53,7 @@ pub enum Event {
 
 /// A subscription to some channels, to which others publish with `SPUBLISH`. It ends when it is dropped.
 pub struct Subscriber {
-    connector: Connector,
+    origin: Origin,
     channels: Arc<[String]>,
     backoff: Backoff,
     outage_said: bool,
@@ -78,9 +80,9 @@ enum Heard {
 }
 
 impl Subscriber {
-    pub(crate) fn new(connector: Connector, channels: Arc<[String]>) -> Self {
+    pub(crate) fn new(origin: Origin, channels: Arc<[String]>) -> Self {
         let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        Self { connector, channels, backoff, outage_said: false, state: State::Idle }
+        Self { origin, channels, backoff, outage_said: false, state: State::Idle }
     }
 
     /// Waits for the next event, for as long as it takes. Reconnects as needed, with growing pauses.
@@ -125,26 +127,57 @@ impl Subscriber {
 
     /// One attempt, after its pause.
     fn subscribe(&self) -> impl Future<Output = Result<Open, Error>> + Send + use<> {
-        let (connector, channels, pause) =
-            (self.connector.clone(), self.channels.clone(), self.backoff.pause());
+        let (origin, channels, pause) = (self.origin.clone(), self.channels.clone(), self.backoff.pause());
         async move {
             if !pause.is_zero() {
                 sleep(pause).await;
             }
-            let ping_timeout = connector.settings.response_timeout;
-            let mut wire = connector.connect_wire().await?;
-            match timeout(ping_timeout, confirm(&mut wire, &channels)).await {
-                Ok(Ok(())) => Ok(Open { wire, ping_timeout, heard: Instant::now(), pinged: None }),
-                Ok(Err(error)) => Err(error.during_setup()),
-                Err(_) => Err(Error::connect_timed_out()),
+            let slot = common_slot(&channels)?;
+            let mut redirects = 0;
+            loop {
+                let started = Instant::now();
+                let target = origin.target(slot).await?;
+                let error = match open(&origin, target.clone(), &channels).await {
+                    Ok(open) => return Ok(open),
+                    Err(error) => error,
+                };
+                match origin.redirect(&target, &error) {
+                    Some(Redirect::Moved { .. }) if redirects < REDIRECTS => redirects += 1,
+                    _ => {
+                        origin.learn(started).await;
+                        return Err(error);
+                    }
+                }
             }
         }
     }
 }
 
+/// The slot of all channels; the same rule for one server, so that a program also works in a cluster.
+fn common_slot(channels: &[String]) -> Result<Option<u16>, Error> {
+    let first = channels.first().map(slot);
+    if channels.iter().any(|channel| Some(slot(channel)) != first) {
+        return Err(Error::Config {
+            what: "the channels of one subscription have to be in one slot of a cluster (the same {hash tag})",
+            source: None,
+        });
+    }
+    Ok(first)
+}
+
+async fn open(origin: &Origin, target: Target, channels: &[String]) -> Result<Open, Error> {
+    let ping_timeout = origin.access.settings.response_timeout;
+    let mut wire = origin.connector(target).connect_wire().await?;
+    match timeout(ping_timeout, confirm(&mut wire, channels)).await {
+        Ok(Ok(())) => Ok(Open { wire, ping_timeout, heard: Instant::now(), pinged: None }),
+        Ok(Err(error)) => Err(error.during_setup()),
+        Err(_) => Err(Error::connect_timed_out()),
+    }
+}
+
 /// Subscribes to the channels and waits until the server has confirmed each.
 async fn confirm(wire: &mut Wire, channels: &[String]) -> Result<(), Error> {
-    wire.queue(&[redis::cmd("SSUBSCRIBE").arg(channels).take()]);
+    wire.queue(redis::cmd("SSUBSCRIBE").arg(channels));
     for _ in channels {
         match Push::read(Error::checked(wire.next().await?)?) {
             Push::Confirmation => {}
@@ -165,7 +198,7 @@ impl Open {
                 Ok(value) => value,
                 Err(_) if self.pinged.is_none() => {
                     self.pinged = Some(Instant::now());
-                    self.wire.queue(&[redis::cmd("PING")]);
+                    self.wire.queue(&redis::cmd("PING"));
                     continue;
                 }
                 // Who comes back late may find the answer in the socket, of which the runtime has to hear first.

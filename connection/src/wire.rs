@@ -27,12 +27,10 @@ impl Wire {
         Self { stream, read: BytesMut::new(), unsent: VecDeque::new(), flushed: true }
     }
 
-    /// Appends commands to what the next read sends before it waits.
-    pub(crate) fn queue(&mut self, commands: &[Cmd]) {
-        for command in commands {
-            self.unsent.extend(command.get_packed_command());
-            self.flushed = false;
-        }
+    /// Appends a command to what the next read sends before it waits.
+    pub(crate) fn queue(&mut self, command: &Cmd) {
+        self.unsent.extend(command.get_packed_command());
+        self.flushed = false;
     }
 
     /// Sends what is queued, and returns the next value that comes in. Nothing is lost when it is dropped.

@@ -33,18 +33,18 @@ async fn messages_come_after_the_subscription_and_after_every_new_one() {
     let url = format!("{}&protocol=resp3", server.url());
     let client = Client::builder(&url).response_timeout(SOON).build().unwrap();
     let redis = client.commands();
-    let mut subscriber = client.subscriber(["a", "b"]);
+    let mut subscriber = client.subscriber(["{t}a", "{t}b"]);
     assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
-    publish(&redis, "a", b"\xff1").await;
-    publish(&redis, "b", b"2").await;
-    expect_message(&mut subscriber, "a", b"\xff1").await;
-    expect_message(&mut subscriber, "b", b"2").await;
+    publish(&redis, "{t}a", b"\xff1").await;
+    publish(&redis, "{t}b", b"2").await;
+    expect_message(&mut subscriber, "{t}a", b"\xff1").await;
+    expect_message(&mut subscriber, "{t}b", b"2").await;
 
     redis.command(cmd("CLIENT").arg("KILL").arg("TYPE").arg("pubsub")).await.unwrap();
     assert!(matches!(next(&mut subscriber).await, Event::Disconnected(_)));
     assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
-    publish(&redis, "b", b"3").await;
-    expect_message(&mut subscriber, "b", b"3").await;
+    publish(&redis, "{t}b", b"3").await;
+    expect_message(&mut subscriber, "{t}b", b"3").await;
 }
 
 #[tokio::test]

@@ -58,7 +58,7 @@ pub(super) async fn pool_state(steps: &Steps) -> Result<PoolState> {
 }
 
 pub(super) async fn identity(steps: &Steps) -> Result<ServerIdentity> {
-    let info = steps.connection.server().await.map_err(failed)?;
+    let info = steps.connection.server_of(steps.keys.prefix()).await.map_err(failed)?;
     Ok(ServerIdentity {
         promoted: info.was_promoted(),
         uptime: info.uptime,
@@ -68,7 +68,7 @@ pub(super) async fn identity(steps: &Steps) -> Result<ServerIdentity> {
 }
 
 pub(super) async fn checks(steps: &Steps) -> Result<()> {
-    let info = steps.connection.server().await.map_err(failed)?;
+    let info = steps.connection.server_of(steps.keys.prefix()).await.map_err(failed)?;
     if let Some(unsuitable) = unsuitable(info.version, &info.maxmemory_policy) {
         return Err(StoreError::Unusable(Arc::new(unsuitable)));
     }

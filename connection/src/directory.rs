@@ -1,0 +1,105 @@
+//! What a client knows about its cluster, and how it learns more. Only data is shared: whoever needs to know asks by
+//! itself, on its own runtime.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::time::{Instant, timeout};
+
+use crate::Error;
+use crate::address::Address;
+use crate::link::{self, Settings, Step};
+use crate::topology::Topology;
+
+/// One question has time for this many nodes that do not answer.
+const ASKED_PER_QUESTION: u32 = 4;
+
+pub(crate) struct Directory {
+    seeds: Vec<Address>,
+    known: Mutex<Known>,
+    /// Counts the nodes that were asked in vain, so that the next question goes to another one first.
+    turn: AtomicUsize,
+}
+
+struct Known {
+    topology: Arc<Topology>,
+    asked_at: Option<Instant>,
+}
+
+impl Directory {
+    pub(crate) fn new(seeds: Vec<Address>) -> Arc<Self> {
+        let known = Known { topology: Arc::new(Topology::unknown()), asked_at: None };
+        Arc::new(Self { seeds, known: Mutex::new(known), turn: AtomicUsize::new(0) })
+    }
+
+    pub(crate) fn seeds(&self) -> &[Address] {
+        &self.seeds
+    }
+
+    pub(crate) fn topology(&self) -> Arc<Topology> {
+        self.lock().topology.clone()
+    }
+
+    /// A node said that a slot is elsewhere.
+    pub(crate) fn moved(&self, slot: u16, owner: Address) {
+        let mut known = self.lock();
+        known.topology = Arc::new(known.topology.with_owner(slot, owner));
+    }
+
+    /// Asks the nodes, one after the other, unless somebody did after `since`.
+    pub(crate) async fn refresh(&self, since: Instant, settings: &Settings) -> Result<(), Error> {
+        let known = self.topology();
+        if self.lock().asked_at.is_some_and(|at| at > since) {
+            return Ok(());
+        }
+        let mut nodes: Vec<&Address> = known.masters().iter().collect();
+        nodes.extend(self.seeds.iter().filter(|seed| !known.masters().contains(seed)));
+        let patience = settings.connect_timeout / ASKED_PER_QUESTION;
+        let start = self.turn.load(Ordering::Relaxed);
+        let mut why: Option<Error> = None;
+        for turn in 0..nodes.len() {
+            let Some(node) = nodes.get((start + turn) % nodes.len()) else { continue };
+            let asked_at = Instant::now();
+            let answer = timeout(patience, ask(node, settings)).await;
+            match answer.unwrap_or_else(|_| Err(Error::connect_timed_out())) {
+                Ok(topology) => {
+                    let mut known = self.lock();
+                    // An answer to an older question must not replace that to a newer one.
+                    if known.asked_at.is_none_or(|at| at < asked_at) {
+                        *known = Known { topology: Arc::new(topology), asked_at: Some(asked_at) };
+                    }
+                    return Ok(());
+                }
+                Err(error) => {
+                    self.turn.store((start + turn + 1) % nodes.len(), Ordering::Relaxed);
+                    let cause = &error as &dyn std::error::Error;
+                    tracing::debug!(%node, error = cause, "a node does not tell who owns the slots");
+                    // What a person has to mend says more than that a node is down.
+                    if why.as_ref().is_none_or(Error::is_transient) {
+                        why = Some(error);
+                    }
+                }
+            }
+        }
+        Err(why.unwrap_or_else(Error::connect_timed_out))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn ask(node: &Address, settings: &Settings) -> Result<Topology, Error> {
+    let mut wire = link::open(node, settings).await?;
+    let mut steps = settings.login();
+    steps.push((Step::Question, redis::cmd("CLUSTER").arg("SLOTS").take()));
+    let reply = link::ask(&mut wire, &steps).await.map_err(Error::during_setup)?;
+    let topology = Topology::parse(&reply, node)?;
+    if topology.masters().is_empty() {
+        // A node that was just reset or has met nobody yet.
+        return Err(Error::connecting(redis::RedisError::from(std::io::Error::other(
+            "the node knows no owner of any slot",
+        ))));
+    }
+    Ok(topology)
+}

@@ -1,0 +1,88 @@
+//! Where a client's servers are: what its roles have in common.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::Error;
+use crate::address::Address;
+use crate::directory::Directory;
+use crate::link::{Access, Connector, Target};
+use crate::topology::Redirect;
+
+/// Which servers there are.
+#[derive(Clone)]
+pub(crate) enum Place {
+    One(Target),
+    Cluster(Arc<Directory>),
+}
+
+/// Which servers there are, and how they are talked to.
+#[derive(Clone)]
+pub(crate) struct Origin {
+    pub(crate) place: Place,
+    pub(crate) access: Access,
+}
+
+impl Origin {
+    pub(crate) fn connector(&self, target: Target) -> Connector {
+        Connector { target, access: self.access.clone() }
+    }
+
+    /// The server to talk to about a slot. In a cluster of which nothing is known yet, a node is asked; the caller
+    /// bounds the time.
+    pub(crate) async fn target(&self, slot: Option<u16>) -> Result<Target, Error> {
+        let directory = match &self.place {
+            Place::One(target) => return Ok(target.clone()),
+            Place::Cluster(directory) => directory,
+        };
+        let owner = || {
+            let topology = directory.topology();
+            // A slot that nobody owns is asked of any node: it says what is the matter.
+            topology.owner(slot).or_else(|| topology.owner(None)).cloned()
+        };
+        if let Some(owner) = owner() {
+            return Ok(Target::Server(owner));
+        }
+        directory.refresh(Instant::now(), &self.access.settings).await?;
+        owner().map(Target::Server).ok_or_else(Error::connect_timed_out)
+    }
+
+    /// What a node of a cluster meant by an error.
+    pub(crate) fn redirect(&self, target: &Target, error: &Error) -> Option<Redirect> {
+        match (&self.place, target) {
+            (Place::Cluster(directory), Target::Server(node)) => {
+                let redirect = Redirect::read(error, node);
+                if let Some(Redirect::Moved { slot, owner }) = &redirect {
+                    directory.moved(*slot, owner.clone());
+                }
+                redirect
+            }
+            _ => None,
+        }
+    }
+
+    /// Learns who owns what, after something failed at `since`. The caller bounds the time; a failure is that of the
+    /// next call.
+    pub(crate) async fn learn(&self, since: Instant) {
+        if let Place::Cluster(directory) = &self.place
+            && let Err(error) = directory.refresh(since, &self.access.settings).await
+        {
+            let error = &error as &dyn std::error::Error;
+            tracing::debug!(error, "cannot learn who owns the slots");
+        }
+    }
+
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.place, Place::Cluster(_))
+    }
+
+    /// Where the servers are, for people.
+    pub(crate) fn addresses(&self) -> Vec<Address> {
+        match &self.place {
+            Place::One(Target::Server(address)) => vec![address.clone()],
+            Place::One(Target::MasterOf(sentinels)) => sentinels.addresses().to_vec(),
+            Place::Cluster(directory) => directory.seeds().to_vec(),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Finding the master that Sentinel has chosen. Asked before every connect, so that a fail-over is followed by
+//! whoever connects again.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use redis::{RedisError, Value};
+use tokio::time::timeout;
+
+use crate::Error;
+use crate::address::{Address, Credentials};
+use crate::link::{self, Settings, Step};
+
+/// One attempt to connect has time for this many sentinels that do not answer, and for the master.
+const ASKED_PER_ATTEMPT: u32 = 4;
+
+/// The sentinels of a service.
+pub(crate) struct Sentinels {
+    addresses: Vec<Address>,
+    service: Box<str>,
+    credentials: Option<Credentials>,
+    /// Which one is asked first: the one that answered last, never one that was just waited for in vain.
+    first: AtomicUsize,
+}
+
+impl Sentinels {
+    pub(crate) fn new(
+        addresses: Vec<Address>,
+        service: Box<str>,
+        credentials: Option<Credentials>,
+    ) -> Arc<Self> {
+        Arc::new(Self { addresses, service, credentials, first: AtomicUsize::new(0) })
+    }
+
+    pub(crate) fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// Asks one sentinel after the other for the address of the master.
+    pub(crate) async fn master(&self, settings: &Settings) -> Result<Address, Error> {
+        let patience = settings.connect_timeout / ASKED_PER_ATTEMPT;
+        let start = self.first.load(Ordering::Relaxed);
+        let mut why: Option<Error> = None;
+        for turn in start..start + self.addresses.len() {
+            let turn = turn % self.addresses.len();
+            let Some(sentinel) = self.addresses.get(turn) else { continue };
+            self.first.store(turn + 1, Ordering::Relaxed);
+            let answer = timeout(patience, self.ask(sentinel, settings)).await;
+            match answer.unwrap_or_else(|_| Err(Error::connect_timed_out())) {
+                Ok(master) => {
+                    self.first.store(turn, Ordering::Relaxed);
+                    return Ok(master);
+                }
+                Err(error) => {
+                    tracing::debug!(
+                        %sentinel,
+                        error = &error as &dyn std::error::Error,
+                        "a sentinel does not name the master"
+                    );
+                    // What a person has to mend says more than that a sentinel is down.
+                    if why.as_ref().is_none_or(Error::is_transient) {
+                        why = Some(error);
+                    }
+                }
+            }
+        }
+        Err(why.unwrap_or_else(Error::connect_timed_out))
+    }
+
+    async fn ask(&self, sentinel: &Address, settings: &Settings) -> Result<Address, Error> {
+        let mut wire = link::open(sentinel, settings).await?;
+        let question = redis::cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&*self.service).take();
+        let login = self.credentials.as_ref().map(|credentials| (Step::Login, credentials.auth()));
+        let steps: Vec<_> = login.into_iter().chain([(Step::Question, question)]).collect();
+        match link::ask(&mut wire, &steps).await.map_err(Error::during_setup)? {
+            Value::Nil => Err(unreachable("no master of this name is known to the sentinel")),
+            reply => address(&reply).ok_or(Error::Reply { expected: "a host and a port" }),
+        }
+    }
+}
+
+/// Checks the answer to `ROLE`: sentinels may still name a master that was demoted meanwhile.
+pub(crate) fn is_master(role: &Value) -> Result<(), Error> {
+    match role {
+        Value::Array(values) if matches!(values.first(), Some(Value::BulkString(role)) if role == b"master") => {
+            Ok(())
+        }
+        _ => Err(unreachable("the server that the sentinels name is no master (any more)")),
+    }
+}
+
+fn address(reply: &Value) -> Option<Address> {
+    let Value::Array(words) = reply else { return None };
+    let text = |word: &Value| match word {
+        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
+        _ => None,
+    };
+    let [host, port] = &words[..] else { return None };
+    Some(Address::Tcp(text(host)?.into(), text(port)?.parse().ok()?))
+}
+
+fn unreachable(why: &'static str) -> Error {
+    Error::Unreachable(RedisError::from(io::Error::other(why)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn reply(text: &str) -> Value {
+        redis::parse_redis_value(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_master_is_a_host_and_a_port() {
+        let named = reply("*2\r\n$3\r\n::1\r\n$4\r\n6379\r\n");
+        assert_eq!(address(&named).unwrap().to_string(), "[::1]:6379");
+        for other in ["*1\r\n$1\r\na\r\n", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", "+OK\r\n"] {
+            assert_eq!(address(&reply(other)), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_master_is_a_master() {
+        assert!(is_master(&reply("*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n")).is_ok());
+        for other in ["*1\r\n$5\r\nslave\r\n", "*1\r\n$8\r\nsentinel\r\n", "*0\r\n", "+OK\r\n"] {
+            assert!(is_master(&reply(other)).unwrap_err().is_transient(), "{other:?}");
+        }
+    }
+}
