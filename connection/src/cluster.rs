@@ -217,6 +217,7 @@ impl Cluster {
     fn ask(self: &Arc<Self>, since: Instant) -> Question {
         let mut state = self.lock();
         if let Some((question, task)) = &state.question
+            && question.peek().is_none()
             && !task.is_finished()
         {
             return question.clone();

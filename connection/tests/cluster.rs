@@ -1,0 +1,319 @@
+//! A real cluster of three masters: routing, slots that move, nodes that die.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use redis::{Cmd, Value, cmd};
+use tenure_connection::{Client, Connection, Error, Event, Script, Subscriber, slot};
+use tenure_testing::{Cluster, Data, eventually};
+
+const SOON: Duration = Duration::from_secs(30);
+
+fn client(cluster: &Cluster) -> Client {
+    Client::builder(&cluster.url()).response_timeout(SOON).connect_timeout(SOON).build().unwrap()
+}
+
+fn incr(key: &str) -> Cmd {
+    cmd("INCR").arg(key).take()
+}
+
+fn add() -> Script {
+    Script::new(
+        "add",
+        "local n = redis.call('INCRBY', KEYS[1], 1) if KEYS[2] then redis.call('INCRBY', KEYS[2], 1) end return n",
+    )
+}
+
+/// A node that does not own the slot.
+async fn another(cluster: &Cluster, slot: u16) -> usize {
+    (cluster.owner(slot).await.unwrap() + 1) % 3
+}
+
+async fn next(subscriber: &mut Subscriber) -> Event {
+    tokio::time::timeout(SOON, subscriber.next()).await.expect("an event in time")
+}
+
+#[tokio::test]
+async fn commands_and_pipelines_reach_the_owners_of_their_slots() {
+    let cluster = Cluster::start().await.unwrap();
+    let client = client(&cluster);
+    let redis = client.commands();
+    let keys: Vec<_> = (0..300).map(|n| format!("key:{n}")).collect();
+    for key in &keys[..3] {
+        redis.command(cmd("SET").arg(key).arg(key)).await.unwrap();
+    }
+    let (add, mut pipeline) = (add(), redis.pipeline());
+    for key in &keys {
+        pipeline.command(cmd("SET").arg(key).arg(key).take());
+        pipeline.call(add.call(&[format!("{{{key}}}:n"), format!("{{{key}}}:m")]));
+        pipeline.command(cmd("GET").arg(key).take());
+    }
+    let results = pipeline.send().await;
+    for (key, results) in keys.iter().zip(results.chunks(3)) {
+        assert!(matches!(&results[0], Ok(Value::Okay)), "{key}: {:?}", results[0]);
+        assert!(matches!(&results[1], Ok(Value::Int(1))), "{key}: {:?}", results[1]);
+        assert!(matches!(&results[2], Ok(Value::BulkString(value)) if *value == key.as_bytes()), "{key}");
+    }
+    let owners: BTreeSet<_> = {
+        let mut owners = BTreeSet::new();
+        for node in 0..3 {
+            owners.insert(cluster.node(node).keys().unwrap().len());
+        }
+        owners
+    };
+    assert!(!owners.contains(&0), "each node has some of the keys");
+    assert_eq!(redis.command(&cmd("PING")).await.unwrap(), Value::SimpleString("PONG".into()));
+    assert!(redis.pipeline().send().await.is_empty());
+}
+
+#[tokio::test]
+async fn what_spans_slots_or_servers_is_refused_before_it_is_sent() {
+    let cluster = Cluster::start().await.unwrap();
+    let redis = client(&cluster).commands();
+    let results = redis.pipeline().call(add().call(&["a", "b"])).command(incr("a")).send().await;
+    assert!(matches!(&results[0], Err(Error::Config { .. })), "{:?}", results[0]);
+    assert!(matches!(&results[1], Ok(Value::Int(1))), "the call changed nothing, the rest is done");
+    let error = redis.command(cmd("MGET").arg("a").arg("b")).await.unwrap_err();
+    assert_eq!((error.code(), error.is_transient()), (Some("CROSSSLOT"), false));
+    assert!(matches!(redis.server().await, Err(Error::Config { .. })));
+    for key in ["a", "b", "c", "d"] {
+        let owner = cluster.owner(slot(key)).await.unwrap();
+        let info: String = cluster.node(owner).query(cmd("INFO").arg("server")).unwrap();
+        assert!(info.contains(&*redis.server_of(key).await.unwrap().run_id), "{key}");
+    }
+}
+
+#[tokio::test]
+async fn one_seed_is_enough_and_a_seed_that_is_down_is_passed_over() {
+    let cluster = Cluster::start().await.unwrap();
+    let nodes: Vec<_> = (0..3).map(|node| cluster.node(node).url().replace("redis://", "")).collect();
+    for seeds in [nodes[1].clone(), format!("127.0.0.1:1,{}", nodes[2])] {
+        let url = format!("redis+cluster://{seeds}");
+        let redis = Client::builder(&url).response_timeout(SOON).build().unwrap().commands();
+        for key in ["a", "b", "c", "d", "e"] {
+            redis.command(&incr(key)).await.unwrap();
+        }
+    }
+    let nobody =
+        Client::builder("redis+cluster://127.0.0.1:1").response_timeout(Duration::from_millis(200)).build();
+    let error = nobody.unwrap().commands().command(&incr("a")).await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_slot_that_moves_loses_no_command_and_doubles_none() {
+    let cluster = Cluster::start().await.unwrap();
+    let client = client(&cluster);
+    let script = add();
+    let counting = |kind: usize, redis: Connection| {
+        let script = script.clone();
+        async move {
+            let (mut count, key) = (0, format!("{{k}}:{kind}"));
+            loop {
+                let result = match kind % 3 {
+                    0 => redis.command(&incr(&key)).await,
+                    1 => redis.call(&script.call(&[&key])).await,
+                    _ => redis.pipeline().command(incr(&key)).command(cmd("PING")).send().await.remove(0),
+                };
+                count += 1;
+                // One lost or doubled, and the count would not fit.
+                assert_eq!(result.unwrap(), Value::Int(count), "{key}");
+            }
+        }
+    };
+    let counters = futures::future::join_all((0..6).map(|kind| counting(kind, client.commands())));
+    let moves = async {
+        let tag = slot("{k}");
+        for _ in 0..4 {
+            let to = another(&cluster, tag).await;
+            let migration = cluster.begin_migration(tag, to).await.unwrap();
+            while migration.move_keys(1).unwrap() > 0 {
+                tokio::task::yield_now().await;
+            }
+            migration.finish().await.unwrap();
+        }
+    };
+    tokio::select! {
+        _ = counters => unreachable!("they count for ever"),
+        () = moves => {}
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_keys_are_on_both_ends_of_a_move_waits_for_its_end() {
+    let cluster = Cluster::start().await.unwrap();
+    let client = client(&cluster);
+    let redis = client.commands();
+    let call = add().call(&["{k}1", "{k}2"]);
+    redis.call(&call).await.unwrap();
+    let migration = cluster.begin_migration(slot("k"), another(&cluster, slot("k")).await).await.unwrap();
+    assert_eq!(migration.move_keys(1).unwrap(), 1);
+    let hasty = redis.clone().with_response_timeout(Duration::from_millis(200));
+    let error = hasty.call(&call).await.unwrap_err();
+    assert_eq!(error.code(), Some("TRYAGAIN"), "{error}");
+    assert!(error.is_transient() && !error.may_have_executed());
+    let (reply, ()) = tokio::join!(redis.call(&call), async {
+        migration.move_keys(10).unwrap();
+        migration.finish().await.unwrap();
+    });
+    assert_eq!(reply.unwrap(), Value::Int(2), "executed exactly once");
+}
+
+#[tokio::test]
+async fn a_blocking_read_follows_its_key() {
+    let cluster = Cluster::start().await.unwrap();
+    let client = client(&cluster);
+    let (redis, mut blocking) = (client.commands(), client.blocking());
+    let mut pop = cmd("BLPOP");
+    pop.arg("list").arg(600);
+    let to = another(&cluster, slot("list")).await;
+    let blocked = async || {
+        let info: String = cluster
+            .node(cluster.owner(slot("list")).await.unwrap())
+            .query(cmd("INFO").arg("clients"))
+            .unwrap();
+        info.contains("blocked_clients:1")
+    };
+    let (reply, ()) = tokio::join!(blocking.command(&pop, Duration::from_secs(600)), async {
+        eventually(SOON, "the read to block", blocked).await;
+        cluster.migrate_slot(slot("list"), to).await.unwrap();
+        eventually(SOON, "the read to block at the new owner", blocked).await;
+        redis.command(cmd("RPUSH").arg("list").arg("v")).await.unwrap();
+    });
+    assert!(matches!(reply.unwrap(), Value::Array(_)));
+    // The next read has another owner.
+    redis.command(cmd("RPUSH").arg("other").arg("v")).await.unwrap();
+    let reply = blocking.command(cmd("BLPOP").arg("other").arg(600), Duration::from_secs(600)).await;
+    assert!(matches!(reply.unwrap(), Value::Array(_)));
+    // A key that is on its way already: ASK.
+    let migration =
+        cluster.begin_migration(slot("list"), another(&cluster, slot("list")).await).await.unwrap();
+    redis.command(cmd("RPUSH").arg("list").arg("w")).await.unwrap();
+    let reply = blocking.command(&pop, Duration::from_secs(600)).await;
+    assert!(matches!(reply.unwrap(), Value::Array(_)));
+    migration.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_subscription_follows_its_channels() {
+    let cluster = Cluster::start().await.unwrap();
+    let client = client(&cluster);
+    let redis = client.commands();
+    let mut subscriber = client.subscriber(["{c}1", "{c}2"]);
+    assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
+    for round in 0..2 {
+        redis.command(cmd("SPUBLISH").arg("{c}2").arg(round)).await.unwrap();
+        let event = next(&mut subscriber).await;
+        assert!(
+            matches!(&event, Event::Message(message) if message.payload == round.to_string()),
+            "{event:?}"
+        );
+        if round == 0 {
+            cluster.migrate_slot(slot("c"), another(&cluster, slot("c")).await).await.unwrap();
+            assert!(
+                matches!(next(&mut subscriber).await, Event::Disconnected(error) if error.is_transient())
+            );
+            assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
+        }
+    }
+    let mut wrong = client.subscriber(["a", "b"]);
+    assert!(matches!(next(&mut wrong).await, Event::Disconnected(Error::Config { .. })));
+}
+
+#[tokio::test]
+async fn a_node_that_dies_without_a_replica_is_told_and_found_again() {
+    let cluster = Cluster::start().await.unwrap();
+    let redis = client(&cluster).commands();
+    redis.command(&incr("k")).await.unwrap();
+    let owner = cluster.owner(slot("k")).await.unwrap();
+    cluster.node(owner).kill().unwrap();
+    let hasty = redis.clone().with_response_timeout(Duration::from_millis(300));
+    let error =
+        eventually(SOON, "the refusal", async || match hasty.command(&incr("k")).await.unwrap_err() {
+            Error::Lost(_) => None,
+            error => Some(error),
+        })
+        .await;
+    assert!(error.is_transient() && !error.may_have_executed(), "{error:?}");
+    cluster.await_state("fail").await.unwrap();
+    let other = ["a", "b", "c", "d"];
+    let mut elsewhere = None;
+    for key in other {
+        if cluster.owner(slot(key)).await.is_ok_and(|node| node != owner) {
+            elsewhere = Some(key);
+        }
+    }
+    let error = hasty.command(&incr(elsewhere.unwrap())).await.unwrap_err();
+    assert_eq!(error.code(), Some("CLUSTERDOWN"), "{error:?}");
+    assert!(error.is_transient() && !error.may_have_executed());
+    let command = incr("other{k}");
+    let (reply, ()) = tokio::join!(redis.command(&command), async {
+        cluster.node(owner).restart(Data::Keep).unwrap();
+    });
+    assert_eq!(reply.unwrap(), Value::Int(1), "waited for");
+}
+
+#[tokio::test]
+async fn all_roles_follow_a_replica_that_takes_over() {
+    let cluster = Cluster::builder().replicas(1).start().await.unwrap();
+    let client = client(&cluster);
+    let (redis, mut blocking) = (client.commands(), client.blocking());
+    let mut subscriber = client.subscriber(["{k}"]);
+    assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
+    redis.command(&incr("{k}")).await.unwrap();
+    blocking.command(cmd("BLPOP").arg("{k}l").arg(0.01), Duration::from_millis(10)).await.unwrap();
+    let owner = cluster.owner(slot("k")).await.unwrap();
+    cluster.node(owner).kill().unwrap();
+    let (reply, new) = tokio::join!(
+        async {
+            loop {
+                match redis.command(&incr("{k}other")).await {
+                    Err(error) if error.may_have_executed() => {}
+                    other => break other,
+                }
+            }
+        },
+        cluster.await_new_owner(slot("k"), owner)
+    );
+    assert!(matches!(reply, Ok(Value::Int(_))), "{reply:?}");
+    assert_ne!(new.unwrap(), owner);
+    redis.command(cmd("RPUSH").arg("{k}l").arg("v")).await.unwrap();
+    let popped = eventually(SOON, "the read at the new owner", async || {
+        blocking.command(cmd("BLPOP").arg("{k}l").arg(1), Duration::from_secs(1)).await
+    });
+    assert!(matches!(popped.await, Value::Array(_)));
+    loop {
+        match next(&mut subscriber).await {
+            Event::Subscribed => break,
+            Event::Disconnected(error) => assert!(error.is_transient(), "{error}"),
+            event => panic!("{event:?}"),
+        }
+    }
+    redis.command(cmd("SPUBLISH").arg("{k}").arg("here")).await.unwrap();
+    assert!(matches!(next(&mut subscriber).await, Event::Message(_)));
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_dropped_client() {
+    let cluster = Cluster::start().await.unwrap();
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = alive();
+    {
+        let client = client(&cluster);
+        let (redis, mut blocking) = (client.commands(), client.blocking());
+        let mut subscriber = client.subscriber(["c"]);
+        let mut pipeline = redis.pipeline();
+        (0..100).for_each(|n| {
+            pipeline.command(incr(&n.to_string()));
+        });
+        assert!(pipeline.send().await.iter().all(Result::is_ok));
+        blocking.command(cmd("BLPOP").arg("l").arg(0.01), Duration::from_millis(10)).await.unwrap();
+        assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
+    }
+    eventually(SOON, "no connection and no task", async || {
+        let clients: Vec<_> = (0..3).flat_map(|node| cluster.node(node).clients().unwrap()).collect();
+        if clients.is_empty() && alive() <= before { Ok(()) } else { Err(format!("{clients:?} {}", alive())) }
+    })
+    .await;
+}
