@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Value, cmd};
 use tenure_connection::{Client, Connection, Error, Event, Script, Subscriber, slot};
+use tenure_testing::tls::Authority;
 use tenure_testing::{Cluster, Data, eventually};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -65,6 +66,24 @@ async fn commands_and_pipelines_reach_the_owners_of_their_slots() {
     assert!(!owners.contains(&0), "each node has some of the keys");
     assert_eq!(redis.command(&cmd("PING")).await.unwrap(), Value::SimpleString("PONG".into()));
     assert!(redis.pipeline().send().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_cluster_may_ask_for_tls_and_a_password() {
+    let authority = Authority::new().unwrap();
+    let cluster = Cluster::builder().tls(&authority).unwrap().password("secret").start().await.unwrap();
+    assert!(cluster.url().starts_with("rediss+cluster://"));
+    let client = Client::builder(&cluster.url()).response_timeout(SOON).ca_certificate(authority.ca_pem());
+    let client = client.build().unwrap();
+    let mut pipeline = client.commands().pipeline();
+    for key in ["a", "b", "c", "d", "e"] {
+        pipeline.command(incr(key));
+    }
+    for result in pipeline.send().await {
+        assert_eq!(result.unwrap(), Value::Int(1));
+    }
+    let mut subscriber = client.subscriber(["a"]);
+    assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
 }
 
 #[tokio::test]

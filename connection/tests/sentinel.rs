@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redis::{Value, cmd};
 use tenure_connection::{Client, Connection, Error, Event, Subscriber};
+use tenure_testing::tls::Authority;
 use tenure_testing::{Sentinels, eventually};
 
 const SOON: Duration = Duration::from_secs(60);
@@ -71,9 +72,17 @@ async fn every_role_follows_an_ordered_fail_over() {
 }
 
 #[tokio::test]
-async fn every_role_follows_when_the_master_dies() {
-    let sentinels = Sentinels::with_password("secret").await.unwrap();
-    let client = client(&sentinels.url());
+async fn every_role_follows_when_the_master_dies_with_tls_and_passwords_everywhere() {
+    let authority = Authority::new().unwrap();
+    let sentinels =
+        Sentinels::builder().tls(&authority).unwrap().password("secret").sentinel_password("watch");
+    let sentinels = sentinels.start().await.unwrap();
+    assert!(sentinels.url().starts_with("rediss+sentinel://"));
+    let client = Client::builder(&sentinels.url())
+        .ca_certificate(authority.ca_pem())
+        .sentinel_credentials("", "watch")
+        .build()
+        .unwrap();
     let mut roles = Roles::start(&client).await;
     let before = run_id(&roles.redis).await;
     let old = sentinels.kill_master().await.unwrap();
