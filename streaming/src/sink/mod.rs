@@ -11,6 +11,8 @@ mod calls;
 mod handle;
 mod held;
 mod lane;
+#[cfg(test)]
+mod model;
 mod plan;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
