@@ -1,0 +1,401 @@
+//! What a network, a server and its operators do to streams, readers and sinks, on a real Redis.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::StreamExt;
+use redis::cmd;
+use support::{LONG, SOON, calls, client, fill, pending, stream};
+use tenure_connection::Client;
+use tenure_streaming::{Entry, EntryId, Error, NewEntry, Reader, Sink, SinkBuilder, Start, Stream};
+use tenure_testing::proxy::{Cut, Direction};
+use tenure_testing::{Data, Proxy, RedisServer, eventually};
+
+const ENTRIES: usize = 6;
+
+fn impatient(url: &str) -> Client {
+    Client::builder(url).response_timeout(Duration::from_millis(500)).build().unwrap()
+}
+
+/// Only what is found again at once comes within a test, nothing that waits for the grace.
+fn patient_sink(client: &Client) -> SinkBuilder {
+    Sink::builder(client, "g").stream("s").ack_grace(LONG).count(2)
+}
+
+async fn tcp() -> (RedisServer, Proxy) {
+    let server = RedisServer::builder().tcp().start().unwrap();
+    let proxy = Proxy::start(&server).await.unwrap();
+    (server, proxy)
+}
+
+/// The next entry, whatever errors come before it.
+async fn next<S: futures::Stream<Item = Result<Entry, Error>> + Unpin>(entries: &mut S, what: &str) -> Entry {
+    let next = async {
+        loop {
+            match entries.next().await.expect("endless") {
+                Ok(entry) => return entry,
+                Err(error) => assert!(error.is_transient(), "{what}: {error:?}"),
+            }
+        }
+    };
+    tokio::time::timeout(SOON, next).await.unwrap_or_else(|_| panic!("in time: {what}"))
+}
+
+/// Where to cut, both early and late in what a session sends.
+fn places() -> impl Iterator<Item = (Direction, u64)> {
+    let both = [Direction::ToServer, Direction::ToClient];
+    both.into_iter().flat_map(|direction| (0..700).step_by(37).map(move |bytes| (direction, bytes)))
+}
+
+#[tokio::test]
+async fn a_sink_whose_connection_is_cut_at_any_byte_loses_nothing_and_does_not_wait_for_the_grace() {
+    let (server, proxy) = tcp().await;
+    let outside = client(&server);
+    let redis = outside.commands();
+    let through = impatient(&proxy.url());
+    for (direction, bytes) in places() {
+        let what = format!("{direction:?} {bytes}");
+        stream(&outside, "s").destroy().await.unwrap();
+        let mut sink = eventually(SOON, "a sink", async || patient_sink(&through).open().await).await;
+        let mut added: BTreeSet<_> = fill(&outside, "s", ENTRIES).await.into_iter().collect();
+        // Both of its connections are there.
+        let first = next(&mut sink, &what).await;
+        eventually(SOON, "the first ack", async || sink.ack([&first]).await).await;
+        added.remove(&first.id);
+        proxy.cut_open(Cut::after(direction, bytes));
+        while !added.is_empty() {
+            let entry = next(&mut sink, &what).await;
+            assert!(added.remove(&entry.id), "{what}: {} came again although it was in our hands", entry.id);
+            eventually(SOON, "an ack", async || sink.ack([&entry]).await).await;
+        }
+        assert_eq!(pending(&redis, "s", "g").await, 0, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_reader_whose_connection_is_cut_at_any_byte_skips_nothing_and_doubles_nothing() {
+    let (server, proxy) = tcp().await;
+    let added = fill(&client(&server), "s", ENTRIES).await;
+    let through = impatient(&proxy.url());
+    for (direction, bytes) in places() {
+        let what = format!("{direction:?} {bytes}");
+        proxy.cut_next(Cut::after(direction, bytes));
+        let mut reader = Reader::builder(&through).stream("s", Start::Oldest).count(2).open().await.unwrap();
+        for id in &added {
+            assert_eq!(next(&mut reader, &what).await.id, *id, "{what}");
+        }
+        proxy.resume();
+    }
+}
+
+#[tokio::test]
+async fn an_entry_added_once_is_there_once_wherever_the_connection_is_cut() {
+    let (server, proxy) = tcp().await;
+    let outside = stream(&client(&server), "s");
+    let through = Stream::builder(&impatient(&proxy.url()), "s").absolute_ttl(LONG).build().unwrap();
+    for (n, (direction, bytes)) in places().enumerate() {
+        proxy.cut_open(Cut::after(direction, bytes));
+        let once = format!("{n}");
+        let added = eventually(SOON, "it to be added", async || {
+            let result = through.add_once(&once, &[("n", &once)]).await;
+            assert!(result.as_ref().err().is_none_or(Error::is_transient), "{result:?}");
+            result
+        })
+        .await;
+        assert_eq!(outside.newest().await.unwrap().unwrap().id, added.id);
+        assert_eq!(outside.len().await.unwrap(), n as u64 + 1, "{direction:?} {bytes}");
+    }
+}
+
+/// Acknowledges what it is given, until it is aborted.
+async fn work(mut sink: Sink) {
+    while let Some(item) = sink.next().await {
+        if let Ok(entry) = item {
+            // What is not acknowledged comes again.
+            let _ = sink.ack([&entry]).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn sinks_that_are_cut_off_and_killed_again_and_again_lose_nothing() {
+    let (server, proxy) = tcp().await;
+    let outside = client(&server);
+    let redis = outside.commands();
+    let through = impatient(&proxy.url());
+    let grace = Duration::from_millis(400);
+    let builder = || Sink::builder(&through, "g").stream("s").ack_grace(grace).dead_after(grace).count(10);
+    let mut sinks = Vec::new();
+    for round in 0..12 {
+        let sink = eventually(SOON, "a sink", async || builder().open().await).await;
+        sinks.push(tokio::spawn(work(sink)));
+        fill(&outside, "s", 20).await;
+        match round % 4 {
+            0 => proxy.kill_all(),
+            1 => proxy.cut_open(Cut::after(Direction::ToClient, 500)),
+            2 => proxy.cut_open(Cut::after(Direction::ToServer, 700)),
+            _ => {
+                let killed = sinks.swap_remove(0);
+                killed.abort();
+                let _ = killed.await;
+            }
+        }
+    }
+    eventually(SOON, "all to be read and acknowledged", async || {
+        let info: Vec<redis::Value> =
+            server.query(cmd("XINFO").arg("GROUPS").arg("s")).map_err(|error| format!("{error:?}"))?;
+        let read = format!("{info:?}").contains("bulk-string('\"entries-read\"'), int(240)");
+        let left = pending(&redis, "s", "g").await;
+        if read && left == 0 { Ok(()) } else { Err(format!("{left} pending, {info:?}")) }
+    })
+    .await;
+    for sink in &sinks {
+        sink.abort();
+    }
+    futures::future::join_all(sinks).await;
+    drop(through);
+    eventually(SOON, "no connection but the outside's", async || server.clients().unwrap().len() == 1).await;
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_is_an_error_in_time_and_nothing_is_lost() {
+    let server = RedisServer::start().unwrap();
+    let through = impatient(&server.url());
+    let added = fill(&through, "s", 1).await;
+    let mut sink = patient_sink(&through).open().await.unwrap();
+    let mut reader = Reader::builder(&through).stream("s", Start::Oldest).open().await.unwrap();
+    assert_eq!(
+        (next(&mut sink, "sink").await.id, next(&mut reader, "reader").await.id),
+        (added[0], added[0])
+    );
+    server.pause().unwrap();
+    let deadline = Duration::from_secs(20);
+    let error = tokio::time::timeout(deadline, sink.next()).await.expect("in time").unwrap().unwrap_err();
+    assert!(error.is_transient(), "{error:?}");
+    let error = tokio::time::timeout(deadline, reader.next()).await.expect("in time").unwrap().unwrap_err();
+    assert!(error.is_transient(), "{error:?}");
+    let error = stream(&through, "s").add(&[("n", "1")]).await.unwrap_err();
+    assert!(error.is_transient(), "{error:?}");
+    server.resume().unwrap();
+    let marker = eventually(SOON, "to add", async || stream(&through, "s").add(&[("n", "2")]).await).await;
+    let mut last = EntryId::MIN;
+    while last < marker {
+        last = next(&mut sink, "sink").await.id;
+        assert!(last > added[0], "what is in our hands does not come again");
+    }
+    last = EntryId::MIN;
+    while last < marker {
+        last = next(&mut reader, "reader").await.id;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_empty_has_its_group_created_and_its_entries_read() {
+    let server = RedisServer::start().unwrap();
+    let through = client(&server);
+    fill(&through, "s", 3).await;
+    let mut sink = patient_sink(&through).open().await.unwrap();
+    let mut reader = Reader::builder(&through).stream("s", Start::Oldest).open().await.unwrap();
+    for _ in 0..3 {
+        next(&mut sink, "sink").await;
+        next(&mut reader, "reader").await;
+    }
+    server.restart(Data::Wipe).unwrap();
+    let added = eventually(SOON, "to add", async || stream(&through, "s").add(&[("n", "2")]).await).await;
+    assert_eq!(next(&mut sink, "sink").await.id, added);
+    assert_eq!(next(&mut reader, "reader").await.id, added);
+}
+
+#[tokio::test]
+async fn connections_that_an_operator_kills_are_made_anew_and_nothing_is_lost() {
+    let server = RedisServer::start().unwrap();
+    let outside = client(&server);
+    let through = client(&server);
+    let mut sink = patient_sink(&through).open().await.unwrap();
+    let mut reader = Reader::builder(&through).stream("s", Start::Oldest).open().await.unwrap();
+    for _ in 0..5 {
+        for id in fill(&outside, "s", ENTRIES).await {
+            let entry = next(&mut sink, "sink").await;
+            assert_eq!(entry.id, id, "neither skipped nor doubled");
+            eventually(SOON, "an ack", async || sink.ack([&entry]).await).await;
+            assert_eq!(next(&mut reader, "reader").await.id, id);
+            server.query::<i64>(cmd("CLIENT").arg("KILL").arg("TYPE").arg("normal")).unwrap();
+            eventually(SOON, "the outside", async || outside.commands().command(&cmd("PING")).await).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn scripts_that_are_flushed_are_loaded_again() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let bounded = Stream::builder(&client, "s").sliding_ttl(LONG).build().unwrap();
+    let flush = || server.query::<()>(cmd("SCRIPT").arg("FLUSH")).unwrap();
+    let mut sink = patient_sink(&client).consumer("c").open().await.unwrap();
+    for n in 0..3 {
+        flush();
+        bounded.add_once(format!("{n}"), &[("n", "1")]).await.unwrap();
+        flush();
+        bounded.add_many(&[NewEntry::new().field("n", "2")]).await.unwrap();
+        for _ in 0..2 {
+            flush();
+            let entry = next(&mut sink, "sink").await;
+            flush();
+            assert_eq!(sink.handle().keep([&entry]).await.unwrap(), 1);
+            flush();
+            assert_eq!(sink.ack_and_remove([&entry]).await.unwrap(), 1);
+        }
+    }
+    flush();
+    sink.close().await.unwrap();
+    assert_eq!(bounded.len().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_server_without_memory_refuses_to_add_and_still_reads_acknowledges_and_removes() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let added = fill(&client, "s", 4).await;
+    let mut sink =
+        Sink::builder(&client, "g").stream("s").ack_grace(Duration::from_millis(100)).open().await.unwrap();
+    let mut dead = Sink::builder(&client, "g").stream("s").open().await.unwrap();
+    assert_eq!(dead.next_batch(1).await.unwrap()[0].id, added[0]);
+    server.query::<()>(cmd("CONFIG").arg("SET").arg("maxmemory").arg(1)).unwrap();
+    let full = |error: Error| {
+        assert_eq!(error.code(), Some("OOM"), "{error:?}");
+        assert!(error.is_transient() && !error.may_have_executed());
+    };
+    let bounded = Stream::builder(&client, "s").sliding_ttl(LONG).build().unwrap();
+    full(stream(&client, "s").add(&[("n", "1")]).await.unwrap_err());
+    full(bounded.add(&[("n", "1")]).await.unwrap_err());
+    full(bounded.add_once("id", &[("n", "1")]).await.unwrap_err());
+    full(bounded.add_many(&[NewEntry::new().field("n", "1")]).await.unwrap_err());
+    full(Sink::builder(&client, "other").stream("s").open().await.unwrap_err());
+
+    let mut reader = Reader::builder(&client).stream("s", Start::Oldest).open().await.unwrap();
+    assert_eq!(next(&mut reader, "reader").await.id, added[0]);
+    let mut left: BTreeSet<_> = added.iter().copied().collect();
+    while !left.is_empty() {
+        let entry = next(&mut sink, "sink").await;
+        left.remove(&entry.id);
+        sink.handle().keep([&entry]).await.unwrap();
+        sink.ack_and_remove([&entry]).await.unwrap();
+    }
+    dead.close().await.unwrap();
+    assert!(stream(&client, "s").destroy().await.unwrap());
+    server.query::<()>(cmd("CONFIG").arg("SET").arg("maxmemory").arg(0)).unwrap();
+    let later = stream(&client, "s").add(&[("n", "1")]).await.unwrap();
+    assert_eq!(next(&mut sink, "sink").await.id, later);
+    for id in added[1..].iter().chain([&later]) {
+        assert_eq!(next(&mut reader, "reader").await.id, *id);
+    }
+}
+
+#[tokio::test]
+async fn a_demoted_master_is_an_error_until_there_is_a_master_again() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let first = fill(&client, "s", 1).await[0];
+    let mut sink = patient_sink(&client).open().await.unwrap();
+    let held = next(&mut sink, "sink").await;
+    assert_eq!(held.id, first);
+    server.query::<()>(cmd("REPLICAOF").arg("127.0.0.1").arg(1)).unwrap();
+    let read_only = |error: Error| {
+        assert_eq!(error.code(), Some("READONLY"), "{error:?}");
+        assert!(error.is_transient() && !error.may_have_executed());
+    };
+    read_only(stream(&client, "s").add(&[("n", "1")]).await.unwrap_err());
+    read_only(sink.ack([&held]).await.unwrap_err());
+    let error = sink.next().await.unwrap().unwrap_err();
+    assert!(error.is_transient(), "{error:?}");
+    let before = calls(&client.commands(), "xreadgroup").await;
+    let loops = async {
+        loop {
+            assert!(sink.next().await.unwrap().is_err());
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_millis(300), loops).await.is_err());
+    let made = calls(&client.commands(), "xreadgroup").await - before;
+    assert!(made <= 5, "no busy loop: {made}");
+    server.query::<()>(cmd("REPLICAOF").arg("NO").arg("ONE")).unwrap();
+    let later = eventually(SOON, "to add", async || stream(&client, "s").add(&[("n", "1")]).await).await;
+    assert_eq!(next(&mut sink, "sink").await.id, later);
+    assert_eq!(eventually(SOON, "an ack", async || sink.ack([&held]).await).await, 1);
+}
+
+/// The rights that the README lists.
+fn rights() -> Vec<&'static str> {
+    let readme = include_str!("../README.md");
+    let (_, list) = readme.split_once("```text").unwrap();
+    let (list, _) = list.split_once("```").unwrap();
+    list.split_whitespace().filter(|word| word.starts_with(['~', '+']) || *word == "resetchannels").collect()
+}
+
+#[tokio::test]
+async fn a_user_with_only_the_rights_of_the_readme_can_do_everything() {
+    let server = RedisServer::start().unwrap();
+    let client = Client::open(&server.acl_user("app", "secret", &rights()).unwrap()).unwrap();
+    let grace = Duration::from_millis(100);
+    let orders = Stream::builder(&client, "orders").sliding_ttl(LONG).max_len(1000).build().unwrap();
+    let fixed = Stream::builder(&client, "orders").absolute_ttl(LONG).max_len_exact(1000).build().unwrap();
+    let plain = stream(&client, "orders");
+    let mut sink = Sink::builder(&client, "g").stream("orders").start(Start::Newest).ack_grace(grace);
+    sink = sink.dead_after(grace).recreate_at(Start::Newest);
+    let mut doomed = sink.clone().open().await.unwrap();
+    let mut sink = sink.open().await.unwrap();
+    let mut reader = Reader::builder(&client).stream("orders", Start::Newest).open().await.unwrap();
+    plain.add(&[("n", "1")]).await.unwrap();
+    fixed.add_many(&[NewEntry::new().field("n", "2")]).await.unwrap();
+    let last = orders.add_once("id", &[("n", "3")]).await.unwrap().id;
+    for n in 0..40 {
+        let once = Stream::builder(&client, "orders").once_window(Duration::from_millis(1)).build().unwrap();
+        once.add_once(format!("{n}"), &[("n", "3")]).await.unwrap();
+    }
+    assert!(plain.len().await.unwrap() >= 43);
+    assert!(plain.newest().await.unwrap().unwrap().id > plain.oldest().await.unwrap().unwrap().id);
+    assert_eq!(next(&mut doomed, "doomed").await.deliveries(), 1);
+    drop(doomed);
+    let mut got = BTreeSet::new();
+    while got.len() < 43 {
+        let entry = next(&mut sink, "sink").await;
+        sink.handle().keep([&entry]).await.unwrap();
+        if got.is_empty() {
+            sink.handle().release([&entry]).await.unwrap();
+        }
+        got.insert(entry.id);
+        if got.len() % 2 == 0 {
+            sink.ack_and_remove([&entry]).await.unwrap();
+        } else {
+            sink.ack([&entry]).await.unwrap();
+        }
+    }
+    assert!(got.contains(&last));
+    assert!(next(&mut reader, "reader").await.id >= *got.first().unwrap());
+    eventually(SOON, "the doomed one to be deleted", async || {
+        let _ = tokio::time::timeout(grace, sink.next()).await;
+        let consumers =
+            server.query::<Vec<redis::Value>>(cmd("XINFO").arg("CONSUMERS").arg("orders").arg("g"));
+        consumers.unwrap().len() == 1
+    })
+    .await;
+    server.query::<()>(cmd("XGROUP").arg("DESTROY").arg("orders").arg("g")).unwrap();
+    eventually(SOON, "the group to be there again", async || {
+        let _ = tokio::time::timeout(grace, sink.next()).await.map(|item| item.unwrap().unwrap());
+        plain.add(&[("n", "1")]).await.unwrap();
+        calls(&self::client(&server).commands(), "xgroup|create").await > 2
+    })
+    .await;
+    plain.trim(3).await.unwrap();
+    plain.trim_before(last).await.unwrap();
+    plain.remove(&[last]).await.unwrap();
+    sink.close().await.unwrap();
+    assert!(plain.destroy().await.unwrap());
+    assert_eq!(server.keys().unwrap(), [""; 0]);
+
+    let forbidden = stream(&client, "others").add(&[("n", "1")]).await.unwrap_err();
+    assert_eq!(forbidden.code(), Some("NOPERM"));
+    assert!(!forbidden.is_transient() && !forbidden.may_have_executed());
+}
