@@ -244,7 +244,7 @@ impl Consumer {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Event {
     Add,
     Remove(u64),
