@@ -303,7 +303,7 @@ impl World {
                 self.consumers[consumer].step(&mut self.server, fate, self.grace, self.now)?;
             }
             Event::Ack(consumer, fate) => {
-                self.consumers[consumer].ack(&mut self.server, fate, &mut self.done)
+                self.consumers[consumer].ack(&mut self.server, fate, &mut self.done);
             }
             Event::Kill { consumer, same_name } => {
                 let name = if same_name { self.consumers[consumer].name } else { self.names };
