@@ -1,14 +1,17 @@
 //! A stream: its settings, and looking at it. What is added is the business of `adding`.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use redis::Cmd;
-use tenure_connection::{Client, Connection};
+use tenure_connection::{Client, Connection, Script};
 
 use crate::adding::Bounds;
 use crate::keys::{self, OnceKeys};
 use crate::{Entry, EntryId, Error, Start, reply};
+
+static DESTROY: LazyLock<Script> =
+    LazyLock::new(|| Script::new("streaming.destroy", include_str!("lua/destroy.lua")));
 
 const ONCE_WINDOW: Duration = Duration::from_secs(3600);
 /// Ids that one command names.
@@ -217,8 +220,8 @@ impl Stream {
         start.resolve(&self.redis, &self.name).await
     }
 
-    /// Deletes the stream with its groups and with the ids that [`Stream::add_once`] knows. Returns whether there
-    /// was a stream. A [`Sink`](crate::Sink) that still reads it creates it anew, empty: close sinks first.
+    /// Deletes the stream with its groups and with the ids that [`Stream::add_once`] knows, in one step. Returns
+    /// whether there was a stream. A [`Sink`](crate::Sink) that still reads it creates it anew, empty: close sinks first.
     ///
     /// # Errors
     /// [`Error::Redis`].
@@ -226,10 +229,11 @@ impl Stream {
     /// # Cancel safety
     /// It may be deleted all the same.
     pub async fn destroy(&self) -> Result<bool, Error> {
-        if let Some(OnceKeys { ids, due }) = OnceKeys::of(&self.name) {
-            self.redis.command(redis::cmd("UNLINK").arg(ids).arg(due)).await?;
-        }
-        Ok(reply::count(&self.redis.command(&self.command("UNLINK")).await?)? == 1)
+        let reply = match OnceKeys::of(&self.name) {
+            Some(OnceKeys { ids, due }) => self.redis.call(&DESTROY.call(&[&*self.name, &ids, &due])).await?,
+            None => self.redis.command(&self.command("UNLINK")).await?,
+        };
+        Ok(reply::count(&reply)? == 1)
     }
 
     fn command(&self, name: &str) -> Cmd {

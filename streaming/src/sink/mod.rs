@@ -26,6 +26,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tenure_connection::Client;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
 use crate::lanes::Lanes;
@@ -176,6 +177,8 @@ impl Sink {
     pub async fn close(self) -> Result<(), Error> {
         let Self { handle: SinkHandle { shared }, lanes, .. } = self;
         drop(lanes);
+        // Lets their tasks end, so that Redis learns first that nobody waits for a read any more.
+        yield_now().await;
         let mut result = Ok(());
         for stream in shared.all_streams() {
             result = result.and(shared.consumer.leave(&stream).await);

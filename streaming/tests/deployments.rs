@@ -1,0 +1,143 @@
+//! The same, wherever Redis runs.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::StreamExt;
+use support::{LONG, SOON, client, stream};
+use tenure_connection::Client;
+use tenure_streaming::{AddOptions, Entry, EntryId, Error, Filter, NewEntry, Reader, Sink, Start, Stream};
+use tenure_testing::tls::Authority;
+use tenure_testing::{RedisServer, eventually};
+
+const STREAMS: [&str; 4] = ["orders", "users", "payments", "{orders}returns"];
+
+type Known = BTreeSet<(String, EntryId)>;
+
+fn known(entry: &Entry) -> (String, EntryId) {
+    (entry.stream.to_string(), entry.id)
+}
+
+async fn collect<S: futures::Stream<Item = Result<Entry, Error>> + Unpin>(
+    entries: &mut S,
+    wanted: &Known,
+) -> Vec<Entry> {
+    let mut left = wanted.clone();
+    let mut collected = Vec::new();
+    let all = async {
+        while !left.is_empty() {
+            match entries.next().await.expect("endless") {
+                Ok(entry) => {
+                    left.remove(&known(&entry));
+                    collected.push(entry);
+                }
+                Err(error) => assert!(error.is_transient(), "{error:?}"),
+            }
+        }
+    };
+    tokio::time::timeout(SOON, all).await.expect("in time");
+    collected
+}
+
+/// Adds in every way to every stream.
+async fn add(client: &Client, once: &str) -> Known {
+    let mut added = Known::new();
+    for name in STREAMS {
+        let plain = stream(client, name);
+        let bounded = Stream::builder(client, name).max_len(1000).sliding_ttl(LONG).build().unwrap();
+        let options = AddOptions::new().topic("a.new").only_if_exists();
+        let mut ids = vec![plain.add(&[("n", "1")]).await.unwrap()];
+        ids.push(bounded.add_with(options, &[("n", "2")]).await.unwrap().unwrap().id);
+        ids.extend(
+            bounded
+                .add_many(&[NewEntry::new().field("n", "3"), NewEntry::new().field("n", "4")])
+                .await
+                .unwrap(),
+        );
+        ids.push(bounded.add_once(once, &[("n", "5")]).await.unwrap().id);
+        assert!(bounded.add_once(once, &[("n", "5")]).await.unwrap().repeated);
+        assert_eq!(plain.len().await.unwrap(), 5);
+        added.extend(ids.into_iter().map(|id| (name.to_owned(), id)));
+    }
+    added
+}
+
+/// Everything that there is, over streams in several slots of a cluster.
+async fn everything_works(client: &Client) {
+    let reader = Reader::builder(client).stream(STREAMS[0], Start::Newest);
+    let mut reader = reader.open().await.unwrap();
+    let mut filtered = Reader::builder(client).filter(Filter::pattern("*.new"));
+    for name in STREAMS {
+        filtered = filtered.stream(name, Start::Oldest);
+    }
+    let mut filtered = filtered.open().await.unwrap();
+    let sink = || Sink::builder(client, "g").stream(STREAMS[0]).ack_grace(Duration::from_millis(200));
+    let mut dead = sink().open().await.unwrap();
+    let mut sink = sink().dead_after(Duration::from_millis(200)).open().await.unwrap();
+    for name in &STREAMS[1..] {
+        reader.handle().add_stream(name, Start::Newest).await.unwrap();
+        sink.handle().add_stream(name).await.unwrap();
+        dead.handle().add_stream(name).await.unwrap();
+    }
+    let added = add(client, "first").await;
+
+    assert_eq!(collect(&mut reader, &added).await.len(), added.len());
+    let topics = filtered.by_ref().take(STREAMS.len()).map(|entry| known(&entry.unwrap())).collect::<Known>();
+    let topics = tokio::time::timeout(SOON, topics).await.unwrap();
+    assert!(topics.len() == STREAMS.len() && topics.is_subset(&added));
+    assert!(!tokio::time::timeout(SOON, dead.next_batch(3)).await.unwrap().unwrap().is_empty());
+    drop(dead);
+    let entries = collect(&mut sink, &added).await;
+    assert!(entries.iter().any(|entry| entry.deliveries() > 1), "what the dead one had");
+    sink.handle().keep(&entries).await.unwrap();
+    sink.ack(&entries[..3]).await.unwrap();
+    sink.ack_and_remove(&entries).await.unwrap();
+    for name in STREAMS {
+        assert!(stream(client, name).is_empty().await.unwrap());
+    }
+    let handle = reader.handle();
+    assert!(STREAMS.iter().all(|name| handle.remove_stream(name)));
+    let again = add(client, "second").await;
+    for name in STREAMS {
+        let after = again.iter().find(|(stream, _)| stream == name).unwrap().1.previous();
+        handle.add_stream(name, Start::After(after)).await.unwrap();
+    }
+    assert_eq!(collect(&mut reader, &again).await.len(), again.len(), "removed and added");
+    collect(&mut sink, &again).await;
+    sink.close().await.unwrap();
+    for name in STREAMS {
+        assert!(stream(client, name).destroy().await.unwrap());
+    }
+}
+
+async fn on_one(server: &RedisServer, client: Client) {
+    everything_works(&client).await;
+    assert_eq!(server.keys().unwrap(), [""; 0]);
+    drop(client);
+    eventually(SOON, "no connections", async || server.clients().unwrap().is_empty()).await;
+    let tasks = tokio::runtime::Handle::current().metrics();
+    eventually(SOON, "no tasks", async || tasks.num_alive_tasks() == 0).await;
+}
+
+#[tokio::test]
+async fn on_a_unix_socket() {
+    let server = RedisServer::start().unwrap();
+    on_one(&server, client(&server)).await;
+}
+
+#[tokio::test]
+async fn on_a_port_with_a_password() {
+    let server = RedisServer::builder().tcp().password("se cret").start().unwrap();
+    on_one(&server, client(&server)).await;
+}
+
+#[tokio::test]
+async fn by_tls() {
+    let authority = Authority::new().unwrap();
+    let server = RedisServer::builder().tls(&authority).unwrap().start().unwrap();
+    let client = Client::builder(&server.url()).ca_certificate(authority.ca_pem()).build().unwrap();
+    on_one(&server, client).await;
+}
