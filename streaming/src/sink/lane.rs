@@ -126,6 +126,7 @@ impl Lane {
                 let read = reply.and_then(|reply| reply::streams(reply, find));
                 let read = self.seen(None, read)?;
                 self.lost_groups.reset();
+                self.plan.has_read();
                 let entries: Vec<_> = read.into_iter().flat_map(|(_, entries)| entries).collect();
                 self.hold(&entries);
                 Ok(entries)

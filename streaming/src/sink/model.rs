@@ -218,7 +218,10 @@ impl Consumer {
                 match server.read(self.name, 2, now) {
                     None => self.plan.group_lost(None),
                     Some(_) if lost => self.plan.reply_lost(now),
-                    Some(read) => got = read,
+                    Some(read) => {
+                        self.plan.has_read();
+                        got = read;
+                    }
                 }
             }
         }

@@ -3,7 +3,8 @@
 //! Invariants, for each stream:
 //! - What a lost reply may have delivered is looked for before anything new is read, and again until nothing of the
 //!   lost read can be under way in Redis any more.
-//! - What nobody has acknowledged for the grace is claimed every so often, however much there is to read.
+//! - What nobody has acknowledged for the grace is claimed every so often, however much there is to read, and what is
+//!   new is read every so often, however much there is to claim.
 //! - A group that is gone is created before anything else is asked of it.
 
 use std::collections::BTreeMap;
@@ -14,6 +15,11 @@ use crate::EntryId;
 
 /// Of many entries that are pending and young, no more pages are looked at in a row.
 const YOUNG_PAGES: u32 = 8;
+
+/// After so many looks at what others left, what is new is read.
+const LOOKS_IN_A_ROW: u32 = 16;
+/// So many streams are looked at as often as one; more, as many times more rarely.
+const STREAMS_PER_LOOK: usize = 64;
 
 /// How often things are done.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +54,8 @@ pub(super) enum Step {
 pub(super) struct Plan {
     pace: Pace,
     streams: BTreeMap<Arc<str>, Course>,
+    /// Looks since the last read.
+    looks: u32,
 }
 
 #[derive(Debug)]
@@ -65,7 +73,7 @@ struct Course {
 
 impl Plan {
     pub(super) fn new(pace: Pace) -> Self {
-        Self { pace, streams: BTreeMap::new() }
+        Self { pace, streams: BTreeMap::new(), looks: 0 }
     }
 
     /// These streams are read from now on, and no others.
@@ -104,6 +112,9 @@ impl Plan {
                 if let Some(after) = course.recover {
                     return Step::Recover { stream: stream.clone(), after };
                 }
+            }
+            if self.looks >= LOOKS_IN_A_ROW {
+                return Step::Read { wait: Duration::ZERO };
             }
             if let Some((stream, course)) = first(&|course| course.claim_at <= now) {
                 return Step::Claim { stream: stream.clone(), from: course.claim_from };
@@ -145,8 +156,16 @@ impl Plan {
         }
     }
 
+    /// What was new has been read.
+    pub(super) fn has_read(&mut self) {
+        self.looks = 0;
+    }
+
     /// Entries were claimed, or not; `next` is where to go on.
     pub(super) fn claimed(&mut self, stream: &str, next: EntryId, any: bool, now: Duration) {
+        let rarer = u32::try_from(self.streams.len() / STREAMS_PER_LOOK).unwrap_or(u32::MAX);
+        let pause = self.pace.claim_every * rarer.saturating_add(1);
+        self.looks += 1;
         let Some(course) = self.streams.get_mut(stream) else { return };
         course.claim_from = next;
         course.young_pages = if any { 0 } else { course.young_pages + 1 };
@@ -154,7 +173,7 @@ impl Plan {
             return;
         }
         course.young_pages = 0;
-        course.claim_at = now + self.pace.claim_every;
+        course.claim_at = now + pause;
         if let Some(until) = course.ghost {
             course.recover = Some(EntryId::MIN);
             course.ghost = (now < until).then_some(until);
@@ -178,5 +197,93 @@ impl Plan {
             course.recover = Some(EntryId::MIN);
             course.ghost = Some(now + self.pace.claim_every);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVERY: Duration = Duration::from_secs(1);
+
+    fn plan(streams: &[Arc<str>]) -> Plan {
+        let mut plan =
+            Plan::new(Pace { claim_every: EVERY, bury_every: EVERY * 9, acks: true, returning: false });
+        plan.arrange(streams, Duration::ZERO);
+        plan
+    }
+
+    #[test]
+    fn what_is_new_is_read_however_much_there_is_to_claim() {
+        let streams = ["a".into()];
+        let mut plan = plan(&streams);
+        for _ in 0..3 {
+            for look in 0..LOOKS_IN_A_ROW {
+                let from = plan.streams["a"].claim_from;
+                assert_eq!(plan.next(EVERY), Step::Claim { stream: "a".into(), from }, "{look}");
+                plan.claimed("a", EntryId::new(u64::from(look) + 1, 0), true, EVERY);
+            }
+            assert_eq!(plan.next(EVERY), Step::Read { wait: Duration::ZERO });
+            plan.has_read();
+        }
+    }
+
+    #[test]
+    fn a_read_waits_until_there_is_something_else_to_do() {
+        let streams = ["a".into(), "b".into()];
+        let mut plan = plan(&streams);
+        for stream in &streams {
+            assert_eq!(plan.next(EVERY), Step::Claim { stream: stream.clone(), from: EntryId::MIN });
+            plan.claimed(stream, EntryId::MIN, false, EVERY);
+        }
+        assert_eq!(plan.next(EVERY), Step::Read { wait: EVERY });
+        assert_eq!(plan.next(EVERY * 3 / 2), Step::Read { wait: EVERY / 2 });
+        plan.group_lost(Some("b"));
+        assert_eq!(plan.next(EVERY * 3 / 2), Step::Create { stream: "b".into() });
+        plan.created("b");
+        plan.reply_lost(EVERY * 3 / 2);
+        plan.arrange(&streams[1..], EVERY * 3 / 2);
+        assert_eq!(plan.next(EVERY * 3 / 2), Step::Recover { stream: "b".into(), after: EntryId::MIN });
+        plan.recovered("b", None);
+        assert_eq!(plan.next(EVERY * 9), Step::Claim { stream: "b".into(), from: EntryId::MIN });
+        plan.claimed("b", EntryId::MIN, false, EVERY * 9);
+        assert_eq!(
+            plan.next(EVERY * 9),
+            Step::Recover { stream: "b".into(), after: EntryId::MIN },
+            "once more"
+        );
+        plan.recovered("b", None);
+        assert_eq!(plan.next(EVERY * 9), Step::Bury { stream: "b".into() });
+        plan.buried("b", true, EVERY * 9);
+        assert_eq!(
+            plan.next(EVERY * 9),
+            Step::Claim { stream: "b".into(), from: EntryId::MIN },
+            "what it left"
+        );
+    }
+
+    #[test]
+    fn many_streams_are_looked_at_more_rarely() {
+        let streams: Vec<Arc<str>> = (0..STREAMS_PER_LOOK * 3).map(|n| n.to_string().into()).collect();
+        let mut plan = plan(&streams);
+        for stream in &streams {
+            plan.claimed(stream, EntryId::MIN, false, EVERY);
+            plan.has_read();
+        }
+        assert_eq!(plan.next(EVERY), Step::Read { wait: EVERY }, "a read never waits for longer");
+        assert_eq!(plan.streams[&streams[0]].claim_at, EVERY * 5);
+    }
+
+    #[test]
+    fn many_young_pages_end_a_look() {
+        let streams = ["a".into()];
+        let mut plan = plan(&streams);
+        for page in 1..=u64::from(YOUNG_PAGES) {
+            assert!(matches!(plan.next(EVERY), Step::Claim { .. }), "{page}");
+            plan.claimed("a", EntryId::new(page, 0), false, EVERY);
+        }
+        assert!(matches!(plan.next(EVERY), Step::Read { .. }));
+        let from = EntryId::new(u64::from(YOUNG_PAGES), 0);
+        assert_eq!(plan.next(EVERY * 2), Step::Claim { stream: "a".into(), from }, "goes on where it was");
     }
 }
