@@ -490,6 +490,36 @@ async fn a_group_that_is_lost_again_and_again_is_no_busy_loop() {
 }
 
 #[tokio::test]
+async fn an_error_is_an_item_and_the_stream_goes_on_without_a_busy_loop() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let redis = client.commands();
+    let mut sink = open(&client, "c").await;
+    redis.command(cmd("SET").arg("s").arg("v")).await.unwrap();
+    for _ in 0..3 {
+        let error = sink.next().await.expect("endless").unwrap_err();
+        assert_eq!(error.code(), Some("WRONGTYPE"));
+    }
+    let asked = async || {
+        calls(&redis, "xreadgroup").await + calls(&redis, "evalsha").await + calls(&redis, "xpending").await
+    };
+    let before = asked().await;
+    let loops = tokio::time::timeout(Duration::from_millis(300), async {
+        loop {
+            let _ = sink.next().await;
+        }
+    });
+    assert!(loops.await.is_err());
+    // Pauses of at least 100, 200 ms by now: the slowest machine makes fewer.
+    let made = asked().await - before;
+    assert!(made <= 3, "{made}");
+    redis.command(cmd("DEL").arg("s")).await.unwrap();
+    let added = fill(&client, "s", 1).await[0];
+    let entry = eventually(SOON, "the entry", async || sink.next().await.expect("endless")).await;
+    assert_eq!(entry.id, added);
+}
+
+#[tokio::test]
 async fn a_dropped_call_and_a_restart_lose_nothing_and_a_dropped_sink_leaves_nothing() {
     let server = RedisServer::builder().append_only().config("appendfsync", "always").start().unwrap();
     let outside = client(&server);

@@ -166,3 +166,136 @@ impl Consumer {
 fn words(ids: &[EntryId]) -> Vec<String> {
     ids.iter().map(EntryId::to_string).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use tenure_connection::Client;
+    use tenure_testing::RedisServer;
+
+    use super::*;
+    use crate::Stream;
+
+    const LONG: Duration = Duration::from_secs(600);
+
+    struct Lab {
+        _server: RedisServer,
+        client: Client,
+        stream: Arc<str>,
+    }
+
+    impl Lab {
+        fn new() -> Self {
+            let server = RedisServer::start().unwrap();
+            let client = Client::open(&server.url()).unwrap();
+            Self { _server: server, client, stream: "s".into() }
+        }
+
+        fn consumer(&self, name: &str) -> Consumer {
+            Consumer { redis: self.client.commands(), group: "g".into(), name: name.into() }
+        }
+
+        /// A consumer with that many entries pending.
+        async fn holder(&self, name: &str, entries: usize) -> (Consumer, Vec<EntryId>) {
+            let consumer = self.consumer(name);
+            consumer.create(&self.stream, "0").await.unwrap();
+            let stream = Stream::new(&self.client, self.stream.clone()).unwrap();
+            let mut ids = Vec::new();
+            for _ in 0..entries {
+                ids.push(stream.add(&[("n", "1")]).await.unwrap());
+            }
+            let mut read = redis::cmd("XREADGROUP");
+            read.arg(&["GROUP", "g", name, "STREAMS", "s", ">"]);
+            consumer.redis.command(&read).await.unwrap();
+            (consumer, ids)
+        }
+
+        async fn held(&self, name: &str) -> usize {
+            let mut held = redis::cmd("XPENDING");
+            held.arg(&["s", "g", "-", "+", "10000", name]);
+            reply::pending(self.client.commands().command(&held).await.unwrap()).unwrap().len()
+        }
+
+        async fn consumers(&self) -> usize {
+            let info = redis::cmd("XINFO").arg(&["CONSUMERS", "s", "g"]).take();
+            match self.client.commands().command(&info).await.unwrap() {
+                redis::Value::Array(consumers) => consumers.len(),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_consumer_is_never_deleted_with_something_pending() {
+        let lab = Lab::new();
+        let (_, ids) = lab.holder("dead", PAGE + 44).await;
+        let (idle, _) = lab.holder("idle", 1).await;
+        let heir = lab.consumer("heir");
+        assert_eq!(heir.bury(&lab.stream, LONG, true).await.unwrap(), (0, 0), "they live");
+        assert_eq!(
+            heir.bury(&lab.stream, Duration::ZERO, false).await.unwrap(),
+            (0, 0),
+            "they hold something"
+        );
+        let (deleted, moved) = heir.bury(&lab.stream, Duration::ZERO, true).await.unwrap();
+        assert_eq!(
+            (deleted, moved),
+            (0, PAGE as u64),
+            "a page at a time, and not deleted before the last one"
+        );
+        assert_eq!((lab.held("dead").await, lab.held("heir").await), (44, PAGE));
+        assert_eq!(heir.bury(&lab.stream, Duration::ZERO, true).await.unwrap(), (2, 45));
+        assert_eq!((lab.held("heir").await, lab.consumers().await), (PAGE + 45, 1));
+        assert_eq!(heir.bury(&lab.stream, Duration::ZERO, true).await.unwrap(), (0, 0), "never itself");
+        // What was moved may be claimed at once, whatever the grace.
+        let (_, claimed) = idle.claim(&lab.stream, LONG, EntryId::MIN, 10).await.unwrap();
+        assert_eq!(claimed.iter().map(|entry| entry.id).collect::<Vec<_>>(), ids[..10]);
+        assert!(claimed.iter().all(|entry| entry.deliveries() == 2));
+        assert_eq!(idle.ack(&lab.stream, &ids, false).await.unwrap(), ids.len() as u64);
+    }
+
+    #[tokio::test]
+    async fn only_what_is_pending_with_this_consumer_is_taken_kept_or_released() {
+        let lab = Lab::new();
+        let (own, ids) = lab.holder("own", 3).await;
+        let (other, others) = lab.holder("other", 1).await;
+        let all = [&ids[..], &others].concat();
+        other.ack(&lab.stream, &ids[..1], false).await.unwrap();
+        Stream::new(&lab.client, "s").unwrap().remove(&ids[1..2]).await.unwrap();
+        assert_eq!(own.pending(&lab.stream, EntryId::MIN).await.unwrap(), (ids[1..].to_vec(), false));
+        for hold in [Hold::Keep, Hold::Release] {
+            assert_eq!(own.hold(&lab.stream, &all, hold).await.unwrap(), ids[2..]);
+        }
+        let taken = own.take(&lab.stream, &all).await.unwrap();
+        assert_eq!(
+            taken.iter().map(|entry| (entry.id, entry.deliveries())).collect::<Vec<_>>(),
+            [(ids[2], 2)]
+        );
+        assert_eq!((lab.held("own").await, lab.held("other").await), (1, 1), "what was removed is forgotten");
+    }
+
+    #[tokio::test]
+    async fn a_consumer_leaves_all_it_has_to_others() {
+        let lab = Lab::new();
+        let (leaving, ids) = lab.holder("leaving", PAGE * 2 + 3).await;
+        leaving.leave(&lab.stream).await.unwrap();
+        let heir = lab.consumer("heir");
+        let mut from = EntryId::MIN;
+        let mut claimed = Vec::new();
+        while claimed.len() < ids.len() {
+            let (next, entries) = heir.claim(&lab.stream, LONG, from, 1000).await.unwrap();
+            claimed.extend(entries.into_iter().map(|entry| entry.id));
+            from = next;
+        }
+        assert_eq!(claimed, ids);
+        leaving.leave(&lab.stream).await.unwrap();
+        assert_eq!(lab.consumers().await, 1, "deleted when it has nothing");
+        heir.redis.command(redis::cmd("XGROUP").arg(&["DESTROY", "s", "g"])).await.unwrap();
+        leaving.leave(&lab.stream).await.unwrap();
+        let error = heir.claim(&lab.stream, LONG, EntryId::MIN, 1).await.unwrap_err();
+        assert!(is_group_lost(&error));
+        assert!(is_group_lost(&heir.bury(&lab.stream, LONG, true).await.unwrap_err()));
+        assert!(is_group_lost(&heir.take(&lab.stream, &ids[..1]).await.unwrap_err()));
+        assert!(is_group_lost(&heir.pending(&lab.stream, EntryId::MIN).await.unwrap_err()));
+    }
+}
