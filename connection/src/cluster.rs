@@ -54,6 +54,8 @@ struct Journey {
     /// Where its slot is on its way to.
     ask: Option<Address>,
     redirects: u32,
+    /// How often no connection could be made for it.
+    failures: usize,
     /// Why it has no answer yet.
     last: Option<Error>,
     answer: Option<Answer>,
@@ -174,8 +176,7 @@ impl Cluster {
         let mut groups: Vec<(Address, bool, Vec<usize>)> = Vec::new();
         let mut places: HashMap<(&Address, bool), usize> = HashMap::new();
         for (index, journey) in journeys.iter().enumerate().filter(|(_, journey)| journey.answer.is_none()) {
-            // A slot that nobody owns is asked of any node: it says what is the matter.
-            let owner = || topology.owner(journey.slot).or_else(|| topology.owner(None));
+            let owner = || topology.owner(journey.slot).or_else(|| topology.any(journey.failures));
             let Some(node) = journey.ask.as_ref().or_else(owner) else { continue };
             let place = *places.entry((node, journey.ask.is_some())).or_insert_with(|| {
                 groups.push((node.clone(), journey.ask.is_some(), Vec::new()));
@@ -269,11 +270,12 @@ impl Drop for Cluster {
 
 impl Journey {
     fn new(request: &Request<'_>) -> Self {
-        let (slot, answer) = match routing::slot_of(request.command) {
+        let slot = request.slot.map_or_else(|| routing::slot_of(request.command), |slot| Ok(Some(slot)));
+        let (slot, answer) = match slot {
             Ok(slot) => (slot, None),
             Err(error) => (None, Some(Err(error))),
         };
-        Self { slot, ask: None, redirects: 0, last: None, answer }
+        Self { slot, ask: None, redirects: 0, failures: 0, last: None, answer }
     }
 
     /// Takes an answer of a node, or goes on.
@@ -307,6 +309,7 @@ impl Journey {
             // It was not sent: the slots of a node that is down may have another owner already.
             None if matches!(error, Error::Unreachable(_)) => {
                 (outcome.learn, outcome.wait) = (true, true);
+                self.failures += 1;
                 self.last = Some(error);
             }
             _ => {

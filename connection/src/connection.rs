@@ -69,6 +69,17 @@ impl Connection {
         self.send(command.into()).await
     }
 
+    /// Sends a command that has no key, such as `TIME`, to the server that a key is on.
+    ///
+    /// # Errors
+    /// As [`Connection::command`].
+    ///
+    /// # Cancel safety
+    /// As [`Connection::command`].
+    pub async fn command_at(&self, key: impl AsRef<[u8]>, command: &Cmd) -> Result<Value, Error> {
+        self.send(Request { slot: Some(slot(key)), ..command.into() }).await
+    }
+
     /// Calls a script: [`Connection::call`] of a call prepared with these keys and arguments.
     ///
     /// # Errors

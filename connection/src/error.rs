@@ -80,8 +80,11 @@ impl Error {
                     | "BUSY"
                     | "TRYAGAIN"
                     | "CLUSTERDOWN"
+                    | "MOVED"
+                    | "ASK"
                     | "MASTERDOWN"
                     | "READONLY"
+                    | "UNBLOCKED"
                     | "NOREPLICAS"
                     | "OOM"
                     | "MISCONF"
@@ -94,7 +97,8 @@ impl Error {
     pub(crate) fn ends_connection(&self) -> bool {
         match self {
             Self::Lost(_) | Self::TimedOut(_) | Self::Unreachable(_) => true,
-            Self::Server { code, .. } => &**code == "READONLY",
+            // What a server says that is a replica now: the master is another one.
+            Self::Server { code, .. } => matches!(&**code, "READONLY" | "MASTERDOWN" | "UNBLOCKED"),
             _ => false,
         }
     }
@@ -178,8 +182,11 @@ mod tests {
             "BUSY",
             "TRYAGAIN",
             "CLUSTERDOWN",
+            "MOVED",
+            "ASK",
             "MASTERDOWN",
             "READONLY",
+            "UNBLOCKED",
             "NOREPLICAS",
             "OOM",
             "MISCONF",
@@ -207,7 +214,11 @@ mod tests {
 
     #[test]
     fn a_demoted_master_ends_the_connection() {
-        assert!(server("READONLY").ends_connection());
-        assert!(!server("OOM").ends_connection());
+        for code in ["READONLY", "MASTERDOWN", "UNBLOCKED"] {
+            assert!(server(code).ends_connection(), "{code}");
+        }
+        for code in ["OOM", "MOVED", "ERR"] {
+            assert!(!server(code).ends_connection(), "{code}");
+        }
     }
 }

@@ -38,8 +38,7 @@ impl Origin {
         };
         let owner = || {
             let topology = directory.topology();
-            // A slot that nobody owns is asked of any node: it says what is the matter.
-            topology.owner(slot).or_else(|| topology.owner(None)).cloned()
+            topology.owner(slot).or_else(|| topology.any(0)).cloned()
         };
         if let Some(owner) = owner() {
             return Ok(Target::Server(owner));

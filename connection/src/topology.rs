@@ -40,12 +40,15 @@ impl Topology {
         Ok(topology)
     }
 
-    /// The node to ask about a slot, or about nothing in particular.
+    /// The owner of a slot.
     pub(crate) fn owner(&self, slot: Option<u16>) -> Option<&Address> {
-        match slot {
-            Some(slot) => self.masters.get(usize::from(*self.owners.get(usize::from(slot))?)),
-            None => self.masters.first(),
-        }
+        self.masters.get(usize::from(*self.owners.get(usize::from(slot?))?))
+    }
+
+    /// A node to ask about nothing in particular, or about a slot that nobody owns: it says what is the matter.
+    /// Another one for another `turn`.
+    pub(crate) fn any(&self, turn: usize) -> Option<&Address> {
+        self.masters.get(turn.checked_rem(self.masters.len())?)
     }
 
     /// All that own something.
@@ -168,12 +171,13 @@ mod tests {
         }
         assert_eq!(owner(&topology, 250), None);
         assert_eq!(topology.masters(), [at("a:1"), at("asked:2"), at("asked:3")]);
-        assert_eq!(topology.owner(None), Some(&at("a:1")));
+        assert_eq!((topology.owner(None), topology.any(0)), (None, Some(&at("a:1"))));
+        assert_eq!(topology.any(4), Some(&at("asked:2")));
 
         let moved = topology.with_owner(250, at("b:4")).with_owner(0, at("asked:2"));
         assert_eq!((owner(&moved, 250), owner(&moved, 0)), (Some("b:4".into()), Some("asked:2".into())));
         assert_eq!(owner(&moved, 1).as_deref(), Some("a:1"));
-        assert_eq!(Topology::unknown().owner(None), None);
+        assert_eq!(Topology::unknown().any(7), None);
     }
 
     #[test]

@@ -100,6 +100,11 @@ async fn what_spans_slots_or_servers_is_refused_before_it_is_sent() {
         let owner = cluster.owner(slot(key)).await.unwrap();
         let info: String = cluster.node(owner).query(cmd("INFO").arg("server")).unwrap();
         assert!(info.contains(&*redis.server_of(key).await.unwrap().run_id), "{key}");
+        let Value::BulkString(id) = redis.command_at(key, cmd("CLUSTER").arg("MYID")).await.unwrap() else {
+            panic!()
+        };
+        let myid: Vec<u8> = cluster.node(owner).query(cmd("CLUSTER").arg("MYID")).unwrap();
+        assert_eq!(id, myid, "{key}");
     }
 }
 
@@ -263,6 +268,7 @@ async fn a_node_that_dies_without_a_replica_is_told_and_found_again() {
             elsewhere = Some(key);
         }
     }
+    redis.command(&cmd("PING")).await.expect("any node that lives");
     let error = hasty.command(&incr(elsewhere.unwrap())).await.unwrap_err();
     assert_eq!(error.code(), Some("CLUSTERDOWN"), "{error:?}");
     assert!(error.is_transient() && !error.may_have_executed());

@@ -82,7 +82,8 @@ pub(super) async fn checks(steps: &Steps) -> Result<()> {
 pub(super) async fn time(steps: &Steps, clock: Clock) -> Result<u64> {
     match clock {
         Clock::Server => {
-            let mut values = Values::of("TIME", steps.command(&redis::cmd("TIME")).await?)?;
+            let reply = steps.connection.command_at(steps.keys.prefix(), &redis::cmd("TIME")).await;
+            let mut values = Values::of("TIME", reply.map_err(failed)?)?;
             Ok(values.number()?.saturating_mul(1_000).saturating_add(values.number()? / 1_000))
         }
         Clock::Key => {
