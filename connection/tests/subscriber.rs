@@ -88,3 +88,63 @@ async fn a_server_that_stopped_answering_is_noticed_by_a_silent_subscription() {
     server.resume().unwrap();
     assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
 }
+
+#[tokio::test]
+async fn a_reader_that_lags_costs_bounded_memory_and_is_told_of_the_gap() {
+    let limit = ("client-output-buffer-limit", "pubsub 1mb 0 0");
+    let server = RedisServer::builder().config(limit.0, limit.1).start().unwrap();
+    let client = Client::builder(&server.url()).response_timeout(SOON).build().unwrap();
+    let redis = client.commands();
+    let mut subscriber = client.subscriber(["a"]);
+    assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
+    let payload = vec![b'x'; 64 * 1024];
+    let subscribers = async || redis.command(cmd("PUBSUB").arg("SHARDNUMSUB").arg("a")).await.unwrap();
+    let connected = subscribers().await;
+    // Nobody asks for events: the sockets fill, and the server closes what does not drain.
+    let mut published = 0;
+    while subscribers().await == connected {
+        publish(&redis, "a", &payload).await;
+        published += 1;
+        assert!(published < 10_000, "the server never closes it");
+    }
+    let mut received = 0;
+    loop {
+        match next(&mut subscriber).await {
+            Event::Message(message) => {
+                assert_eq!(message.payload.len(), payload.len());
+                received += 1;
+            }
+            Event::Disconnected(error) => break assert!(error.is_transient(), "{error}"),
+            event => panic!("{event:?}"),
+        }
+    }
+    assert!(received < published, "{received} of {published}");
+    assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
+    publish(&redis, "a", b"after").await;
+    expect_message(&mut subscriber, "a", b"after").await;
+}
+
+#[tokio::test]
+async fn a_caller_that_looks_elsewhere_all_the_time_is_subscribed_all_the_same() {
+    let server = RedisServer::start().unwrap();
+    let client = Client::builder(&server.url()).response_timeout(SOON).build().unwrap();
+    let mut subscriber = client.subscriber(["a"]);
+    let polls = async {
+        loop {
+            // One poll, and it is dropped.
+            if let Some(event) = futures::FutureExt::now_or_never(subscriber.next()) {
+                return event;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let event = tokio::time::timeout(SOON, polls).await.expect("an event in time");
+    assert!(matches!(event, Event::Subscribed), "{event:?}");
+}
+
+#[tokio::test]
+async fn channels_of_several_slots_are_refused_on_every_kind_of_server() {
+    let server = RedisServer::start().unwrap();
+    let mut subscriber = Client::open(&server.url()).unwrap().subscriber(["a", "b"]);
+    assert!(matches!(next(&mut subscriber).await, Event::Disconnected(Error::Config { .. })));
+}
