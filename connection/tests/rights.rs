@@ -1,0 +1,85 @@
+//! A user with the rights that the README lists, and no others.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use std::time::Duration;
+
+use redis::{Value, cmd};
+use tenure_connection::{Client, Error, Event, Script, slot};
+use tenure_testing::{Cluster, RedisServer, Sentinels, eventually};
+
+const SOON: Duration = Duration::from_secs(30);
+/// What the commands of this test need themselves.
+const COMMANDS: [&str; 4] = ["~app:*", "+incr", "+spublish", "+blpop"];
+const EVERYWHERE: [&str; 6] = ["&app:*", "+evalsha", "+script|load", "+ssubscribe", "+ping", "+info"];
+
+fn rights(more: &[&'static str]) -> Vec<&'static str> {
+    [&COMMANDS[..], &EVERYWHERE[..], more].concat()
+}
+
+fn client(url: &str) -> Client {
+    Client::builder(url).response_timeout(SOON).connect_timeout(SOON).build().unwrap()
+}
+
+/// Everything that a client can do.
+async fn all_of_it(client: &Client) {
+    let admitted = client.with_admission(|_: &str| true);
+    let (redis, script) = (admitted.commands(), Script::new("n", "return redis.call('INCR', KEYS[1])"));
+    redis.command(cmd("INCR").arg("app:n")).await.unwrap();
+    redis.script::<_, &str>(&script, &["app:n"], &[]).await.unwrap();
+    let results = redis.pipeline().call(script.call(&["app:n"])).command(cmd("PING")).send().await;
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    redis.server_of("app:n").await.unwrap();
+    let read = cmd("BLPOP").arg("app:l").arg(0.01).take();
+    assert_eq!(admitted.blocking().command(&read, Duration::from_millis(10)).await.unwrap(), Value::Nil);
+    let mut subscriber = client.subscriber(["app:c"]);
+    let first = tokio::time::timeout(SOON, subscriber.next()).await.unwrap();
+    assert!(matches!(first, Event::Subscribed), "{first:?}");
+    redis.command(cmd("SPUBLISH").arg("app:c").arg("m")).await.unwrap();
+    assert!(matches!(subscriber.next().await, Event::Message(_)));
+}
+
+#[tokio::test]
+async fn one_server_needs_few_rights() {
+    let server = RedisServer::builder().tcp().start().unwrap();
+    let url = server.acl_user("app", "p@ss/word", &rights(&["+select"])).unwrap();
+    all_of_it(&client(&url)).await;
+    all_of_it(&client(&format!("{url}/3"))).await;
+    let redis = client(&url).commands();
+    for refused in [cmd("GET").arg("app:n"), cmd("INCR").arg("other"), &mut cmd("FLUSHALL")] {
+        let error = redis.command(refused).await.unwrap_err();
+        assert!(matches!(error, Error::Auth(_)), "{error:?}");
+        assert_eq!((error.code(), error.may_have_executed()), (Some("NOPERM"), false));
+    }
+    let mut subscriber = client(&url).subscriber(["other"]);
+    assert!(matches!(subscriber.next().await, Event::Disconnected(Error::Auth(_))));
+
+    let socket = RedisServer::start().unwrap();
+    let url = socket.acl_user("app", "p@ss/word", &rights(&[])).unwrap();
+    assert!(url.starts_with("redis+unix://"), "{url}");
+    all_of_it(&client(&url)).await;
+}
+
+#[tokio::test]
+async fn a_service_of_sentinels_needs_the_role_too() {
+    let sentinels = Sentinels::start().await.unwrap();
+    let url = sentinels.acl_user("app", "secret", &rights(&["+role"])).unwrap();
+    all_of_it(&client(&url)).await;
+    let url = sentinels.acl_user("less", "secret", &rights(&[])).unwrap();
+    let error = client(&url).commands().command(&cmd("PING")).await.unwrap_err();
+    assert!(matches!(error, Error::Auth(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_cluster_needs_its_slots_and_asking_too() {
+    let cluster = Cluster::start().await.unwrap();
+    let url = cluster.acl_user("app", "secret", &rights(&["+cluster|slots", "+asking"])).unwrap();
+    let client = client(&url);
+    all_of_it(&client).await;
+    let redis = client.commands();
+    let to = (cluster.owner(slot("app:n")).await.unwrap() + 1) % 3;
+    let migration = cluster.begin_migration(slot("app:n"), to).await.unwrap();
+    while migration.move_keys(10).unwrap() > 0 {}
+    redis.command(cmd("INCR").arg("app:n")).await.unwrap();
+    migration.finish().await.unwrap();
+    eventually(SOON, "the new owner", async || redis.command(cmd("INCR").arg("app:n")).await).await;
+}
