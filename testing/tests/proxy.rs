@@ -89,7 +89,9 @@ async fn replies_are_cut_after_exactly_so_many_bytes() {
         }
     }
     assert_eq!(proxy.counts().cut, 2 * (PONG.len() as u64 + 1));
-    ask(&mut connect(&proxy).await, PING, PONG).await;
+    let mut spared = connect(&proxy).await;
+    ask(&mut spared, PING, PONG).await;
+    ask(&mut spared, PING, PONG).await;
 }
 
 #[tokio::test]
@@ -103,6 +105,32 @@ async fn a_long_reply_is_cut_after_exactly_so_many_bytes_even_by_a_reset() {
         let (got, was_reset) = rest(&mut connection).await;
         assert_eq!((got.len() as u64, was_reset), (bytes, true));
     }
+}
+
+#[tokio::test]
+async fn a_client_that_reads_late_gets_all_that_passed_before_the_reset() {
+    let (server, proxy) = started().await;
+    server.query::<()>(redis::cmd("SETRANGE").arg("key").arg(2_000_000).arg("x")).unwrap();
+    proxy.cut_next(Cut::after(Direction::ToClient, 1_000_000).reset());
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(64 * 1024).unwrap();
+    let mut connection = socket.connect(([127, 0, 0, 1], proxy.port()).into()).await.unwrap();
+    connection.write_all(b"GET key\r\n").await.unwrap();
+    // The kernel holds what the client has no room for.
+    eventually(SOON, "the last byte to have passed", async || proxy.counts().to_client == 1_000_000).await;
+    let (got, was_reset) = rest(&mut connection).await;
+    assert_eq!((got.len(), was_reset), (1_000_000, true));
+}
+
+#[tokio::test]
+async fn an_end_in_good_order_is_no_reset_although_the_client_still_sends() {
+    let (_server, proxy) = started().await;
+    let mut connection = connect(&proxy).await;
+    ask(&mut connection, PING, PONG).await;
+    proxy.pause_one_way(Direction::ToServer);
+    connection.write_all(&PING.repeat(20_000)).await.unwrap();
+    proxy.cut_open(Cut::after(Direction::ToClient, 0));
+    assert_eq!(rest(&mut connection).await, (vec![], false));
 }
 
 #[tokio::test]

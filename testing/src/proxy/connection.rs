@@ -22,6 +22,7 @@ pub(super) async fn run(open: Open, client: TcpStream) {
         end = open.pump(&client, &server, Direction::ToServer) => end,
         end = open.pump(&server, &client, Direction::ToClient) => end,
     };
+    drop(open);
     tokio::join!(client.close(end), server.close(end));
 }
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpStream, UnixStream},
     time::Instant,
 };
@@ -14,7 +15,7 @@ use tokio::{
 use super::switches::End;
 use crate::address::Address;
 
-/// A peer that does not take its bytes holds a connection's end up for this long at the most.
+/// A peer that does not take its bytes, or does not end, holds a connection's end up for this long at the most.
 const DELIVERY: Duration = Duration::from_millis(500);
 const POLL: Duration = Duration::from_micros(200);
 
@@ -68,18 +69,35 @@ impl Socket {
 
     /// Closes the connection, after its peer's machine has got every byte that was written.
     pub(super) async fn close(self, end: End) {
-        if let Self::Tcp(stream) = &self {
-            // A reset takes back what was not delivered; so does a close with bytes unread.
-            await_delivery(stream).await;
-            if end == End::Reset {
+        match (end, self) {
+            (End::Reset, Self::Tcp(stream)) => {
+                // A reset takes back what was not delivered.
+                await_delivery(&stream).await;
                 // When this fails, the peer is gone.
                 let _ = stream.set_zero_linger();
-                return;
+            }
+            (End::Reset, Self::Unix(_)) => {}
+            (End::Finish, mut this) => {
+                // As long as the peer may still send: bytes left unread would make a reset of the close.
+                let _ = tokio::time::timeout(DELIVERY, this.finish()).await;
             }
         }
-        // Bytes left unread would make a reset of the close.
+    }
+
+    /// Says that nothing more will come, and reads until the peer says so too. An error is the peer's end.
+    async fn finish(&mut self) -> io::Result<()> {
         let mut unread = [0; 4096];
-        while self.try_read(&mut unread).is_ok_and(|read| read > 0) {}
+        match self {
+            Self::Tcp(stream) => {
+                stream.shutdown().await?;
+                while stream.read(&mut unread).await? > 0 {}
+            }
+            Self::Unix(stream) => {
+                stream.shutdown().await?;
+                while stream.read(&mut unread).await? > 0 {}
+            }
+        }
+        Ok(())
     }
 }
 

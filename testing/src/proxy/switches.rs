@@ -50,7 +50,7 @@ impl Cut {
 pub struct Counts {
     /// Connections that were accepted.
     pub accepted: u64,
-    /// Of those, the ones that are open now.
+    /// Of those, the ones through which bytes may still pass.
     pub open: u64,
     /// Of those that were accepted, the ones that a [`Cut`] has ended.
     pub cut: u64,
