@@ -80,6 +80,11 @@ impl Client {
         Subscriber::new(self.origin.clone(), channels.into_iter().map(Into::into).collect())
     }
 
+    /// Whether the address is that of a cluster: then all keys of one call have to be in one [`slot`](crate::slot).
+    pub fn is_cluster(&self) -> bool {
+        self.origin.is_cluster()
+    }
+
     /// The deadline of calls, unless a connection was given another.
     pub fn response_timeout(&self) -> Duration {
         self.origin.access.settings.response_timeout

@@ -119,6 +119,11 @@ impl Cursors {
         Some((stream, *after))
     }
 
+    /// Forgets the streams that are not wanted.
+    pub(crate) fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
+        self.after.retain(|stream, _| wanted(stream));
+    }
+
     /// Whether there are no streams.
     pub fn is_empty(&self) -> bool {
         self.after.is_empty()

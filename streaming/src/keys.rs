@@ -1,5 +1,7 @@
 //! Every name and key: what names may look like, and the keys beside a stream.
 
+use tenure_connection::same_slot;
+
 use crate::Error;
 
 /// The longest name of a stream, a group, a consumer or a topic, and the longest id of a publisher, in bytes.
@@ -27,33 +29,21 @@ impl OnceKeys {
     }
 }
 
-/// A key that Redis Cluster puts where it puts `name`: the name's own hash tag, or the whole name made one.
-fn same_slot(name: &str, suffix: &str) -> Option<String> {
-    let tagged = name
-        .split_once('{')
-        .and_then(|(_, rest)| rest.split_once('}'))
-        .is_some_and(|(tag, _)| !tag.is_empty());
-    if tagged {
-        Some(format!("{name}{suffix}"))
-    } else if name.contains('}') {
-        None
-    } else {
-        Some(format!("{{{name}}}{suffix}"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
-    fn siblings_share_the_hash_tag_of_their_stream() {
-        assert_eq!(same_slot("orders", ":x").as_deref(), Some("{orders}:x"));
-        assert_eq!(same_slot("a{b}c{d}", ":x").as_deref(), Some("a{b}c{d}:x"));
-        assert_eq!(same_slot("a{b", ":x").as_deref(), Some("{a{b}:x"));
-        for none in ["a}b", "{}a", "}{"] {
-            assert_eq!(same_slot(none, ":x"), None, "{none}");
+    fn what_is_kept_beside_a_stream_is_in_its_slot() {
+        for stream in ["orders", "a{b}c{d}", "a{b"] {
+            let keys = OnceKeys::of(stream).unwrap();
+            for key in [&keys.ids, &keys.due] {
+                assert_eq!(tenure_connection::slot(key), tenure_connection::slot(stream), "{key}");
+            }
+            assert_ne!(keys.ids, keys.due);
         }
+        assert!(OnceKeys::of("a}b").is_none());
     }
 
     #[test]

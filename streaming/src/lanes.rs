@@ -6,12 +6,41 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
+use tenure_connection::{Client, slot};
+
+/// Which lane reads a stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placement {
+    cluster: bool,
+}
+
+impl Placement {
+    pub(crate) fn of(client: &Client) -> Self {
+        Self { cluster: client.is_cluster() }
+    }
+
+    pub(crate) fn slot(self, stream: &str) -> u16 {
+        if self.cluster { slot(stream) } else { 0 }
+    }
+
+    /// The slots of these streams; one when there are no streams, so that there always is a lane.
+    pub(crate) fn slots<'a>(self, streams: impl IntoIterator<Item = &'a Arc<str>>) -> BTreeSet<u16> {
+        if !self.cluster {
+            return BTreeSet::from([0]);
+        }
+        let mut slots: BTreeSet<_> = streams.into_iter().map(|stream| slot(&**stream)).collect();
+        if slots.is_empty() {
+            slots.insert(0);
+        }
+        slots
+    }
+}
 
 /// A lane that is done with its round, and what the round brought.
 type Done<L, T> = (u16, L, T);

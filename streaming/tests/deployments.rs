@@ -7,11 +7,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::StreamExt;
+use redis::{Value, cmd};
 use support::{LONG, SOON, client, stream};
 use tenure_connection::Client;
 use tenure_streaming::{AddOptions, Entry, EntryId, Error, Filter, NewEntry, Reader, Sink, Start, Stream};
 use tenure_testing::tls::Authority;
-use tenure_testing::{RedisServer, eventually};
+use tenure_testing::{Cluster, RedisServer, Sentinels, eventually};
 
 const STREAMS: [&str; 4] = ["orders", "users", "payments", "{orders}returns"];
 
@@ -140,4 +141,105 @@ async fn by_tls() {
     let server = RedisServer::builder().tls(&authority).unwrap().start().unwrap();
     let client = Client::builder(&server.url()).ca_certificate(authority.ca_pem()).build().unwrap();
     on_one(&server, client).await;
+}
+
+#[tokio::test]
+async fn in_a_cluster_with_streams_in_several_slots() {
+    let cluster = Cluster::start().await.unwrap();
+    let client = Client::open(&cluster.url()).unwrap();
+    let owners = futures::future::join_all(
+        STREAMS.iter().map(async |name| cluster.owner(cluster.slot(name).unwrap()).await.unwrap()),
+    )
+    .await;
+    assert!(owners.iter().collect::<BTreeSet<_>>().len() > 1, "on several nodes: {owners:?}");
+    everything_works(&client).await;
+    for node in 0..cluster.size() {
+        assert_eq!(cluster.node(node).keys().unwrap(), [""; 0]);
+    }
+    drop(client);
+    let tasks = tokio::runtime::Handle::current().metrics();
+    eventually(SOON, "no tasks", async || tasks.num_alive_tasks() == 0).await;
+}
+
+#[tokio::test]
+async fn behind_sentinels() {
+    let sentinels = Sentinels::start().await.unwrap();
+    let client = Client::open(&sentinels.url()).unwrap();
+    everything_works(&client).await;
+    assert_eq!(sentinels.master().await.unwrap().keys().unwrap(), [""; 0]);
+}
+
+async fn add_soon(client: &Client) -> Known {
+    let stream = stream(client, "s");
+    let id = eventually(SOON, "to add", async || stream.add(&[("n", "1")]).await).await;
+    Known::from([("s".to_owned(), id)])
+}
+
+/// An entry that the present master has: one that the former master took at its end is lost with it.
+async fn add_to_master(client: &Client, sentinels: &Sentinels) -> Known {
+    eventually(SOON, "the master to have it", async || {
+        let added = add_soon(client).await;
+        has(sentinels.master().await.unwrap(), &added).then_some(added)
+    })
+    .await
+}
+
+fn has(server: &RedisServer, entries: &Known) -> bool {
+    entries.iter().all(|(stream, id)| {
+        let range = cmd("XRANGE").arg(stream).arg(id.to_string()).arg(id.to_string()).take();
+        server.query::<Vec<Value>>(&range).is_ok_and(|found| !found.is_empty())
+    })
+}
+
+#[tokio::test]
+async fn a_fail_over_is_followed_and_nothing_that_was_replicated_is_lost() {
+    let sentinels = Sentinels::start().await.unwrap();
+    let client = Client::open(&sentinels.url()).unwrap();
+    let mut reader = Reader::builder(&client).stream("s", Start::Oldest).open().await.unwrap();
+    let mut sink =
+        Sink::builder(&client, "g").stream("s").ack_grace(Duration::from_secs(1)).open().await.unwrap();
+    let mut wanted = add_to_master(&client, &sentinels).await;
+    collect(&mut reader, &wanted).await;
+    collect(&mut sink, &wanted).await;
+    for gently in [true, false] {
+        if gently {
+            sentinels.fail_over().await.unwrap();
+        } else {
+            sentinels.await_replica().await.unwrap();
+            let caught_up =
+                async || sentinels.replica().await.unwrap().keys().is_ok_and(|keys| keys == ["s"]);
+            eventually(SOON, "the replica to have caught up", caught_up).await;
+            sentinels.kill_master().await.unwrap();
+        }
+        let new = add_to_master(&client, &sentinels).await;
+        collect(&mut reader, &new).await;
+        // Nothing has been acknowledged: after the grace all of it comes again.
+        wanted.extend(new);
+        collect(&mut sink, &wanted).await;
+    }
+    let ids: Vec<_> = wanted.iter().map(|(_, id)| *id).collect();
+    assert_eq!(eventually(SOON, "an ack", async || sink.handle().ack_ids("s", &ids).await).await, 3);
+}
+
+#[tokio::test]
+async fn a_slot_that_moves_is_followed() {
+    let cluster = Cluster::start().await.unwrap();
+    let client = Client::open(&cluster.url()).unwrap();
+    let mut reader = Reader::builder(&client).stream("s", Start::Oldest).open().await.unwrap();
+    let sink = Sink::builder(&client, "g").stream("s").ack_grace(LONG);
+    let mut sink = sink.open().await.unwrap();
+    let slot = cluster.slot("s").unwrap();
+    for round in 0..3 {
+        let new = add_soon(&client).await;
+        collect(&mut reader, &new).await;
+        collect(&mut sink, &new).await;
+        let to = (cluster.owner(slot).await.unwrap() + 1) % cluster.size();
+        cluster.migrate_slot(slot, to).await.unwrap();
+        let new = add_soon(&client).await;
+        collect(&mut reader, &new).await;
+        collect(&mut sink, &new).await;
+        let entries = stream(&client, "s").range(EntryId::MIN, EntryId::MAX, 10).await.unwrap();
+        assert_eq!(entries.len(), 2, "{round}");
+        eventually(SOON, "an ack", async || sink.ack_and_remove(&entries).await).await;
+    }
 }

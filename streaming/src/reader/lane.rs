@@ -38,13 +38,14 @@ impl Lane {
     /// interrupted by a change. After a failure it waits a little first, so that a caller may simply loop.
     pub(super) async fn round(
         mut self,
+        slot: u16,
         settings: Settings,
         block: Duration,
     ) -> (Self, Result<Vec<Item>, Error>) {
         let Self { blocking, shared, changes, backoff } = &mut self;
         // Before the cursors are looked at: no change is missed.
         changes.mark_unchanged();
-        let cursors = shared.cursors().clone();
+        let cursors = shared.cursors_in(slot);
         let pause = backoff.pause();
         let work = async {
             sleep(pause).await;

@@ -10,7 +10,6 @@ mod lane;
 mod shared;
 mod taking;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -104,8 +103,8 @@ impl Reader {
     /// Drives the reads until one of them has ended.
     fn poll_round(&mut self, cx: &mut Context<'_>, block: Duration) -> Poll<Result<(), Error>> {
         let Self { client, shared, settings, lanes, taking } = self;
-        lanes.arrange(&BTreeSet::from([0]), |_| Lane::new(client.blocking(), shared));
-        lanes.start(|_, lane| lane.round(settings.clone(), block).boxed());
+        lanes.arrange(&shared.slots(), |_| Lane::new(client.blocking(), shared));
+        lanes.start(|slot, lane| lane.round(slot, settings.clone(), block).boxed());
         taking.put(ready!(lanes.poll(cx))?);
         Poll::Ready(Ok(()))
     }

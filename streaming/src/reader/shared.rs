@@ -1,5 +1,6 @@
 //! What a reader shares with its handles: the cursors.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,10 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenure_connection::{Client, Connection};
 use tokio::sync::watch;
 
+use crate::lanes::Placement;
 use crate::{Cursors, EntryId, Error, Start, keys};
 
 pub(super) struct Shared {
     redis: Connection,
+    placement: Placement,
     cursors: Mutex<Cursors>,
     closed: AtomicBool,
     changes: watch::Sender<()>,
@@ -20,6 +23,7 @@ impl Shared {
     pub(super) fn new(client: &Client) -> Self {
         Self {
             redis: client.commands(),
+            placement: Placement::of(client),
             cursors: Mutex::default(),
             closed: AtomicBool::new(false),
             changes: watch::Sender::new(()),
@@ -37,6 +41,18 @@ impl Shared {
     /// Where the reader is. Not held across an await.
     pub(super) fn cursors(&self) -> MutexGuard<'_, Cursors> {
         self.cursors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The slots of the streams.
+    pub(super) fn slots(&self) -> BTreeSet<u16> {
+        self.placement.slots(self.cursors().iter().map(|(stream, _)| stream))
+    }
+
+    /// The streams of a slot with their cursors.
+    pub(super) fn cursors_in(&self, slot: u16) -> Cursors {
+        let mut cursors = self.cursors().clone();
+        cursors.retain(|stream| self.placement.slot(stream) == slot);
+        cursors
     }
 
     /// Is told of every change since it was made or last looked.

@@ -10,6 +10,7 @@ use super::calls::Consumer;
 use super::handle::Shared;
 use super::plan::Pace;
 use super::{Settings, Sink};
+use crate::lanes::Placement;
 use crate::{Error, Filter, Start, keys};
 
 const COUNT: u64 = 64;
@@ -165,7 +166,7 @@ impl SinkBuilder {
             },
         };
         let consumer = Consumer { redis: self.client.commands(), group: self.group, name };
-        let shared = Arc::new(Shared::new(consumer, self.start, self.no_ack));
+        let shared = Arc::new(Shared::new(consumer, Placement::of(&self.client), self.start, self.no_ack));
         for stream in self.streams {
             shared.add_stream(&stream).await?;
         }

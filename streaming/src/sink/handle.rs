@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::calls::{Consumer, Hold, is_group_lost};
 use super::held::Held;
+use crate::lanes::Placement;
 use crate::{Entry, EntryId, Error, Start, keys};
 
 pub(super) struct Shared {
@@ -17,6 +18,7 @@ pub(super) struct Shared {
     pub(super) start: Start,
     /// No entry is ever pending.
     pub(super) no_ack: bool,
+    placement: Placement,
     opened: Instant,
     held: Mutex<Held>,
     streams: Mutex<Streams>,
@@ -30,9 +32,9 @@ struct Streams {
 }
 
 impl Shared {
-    pub(super) fn new(consumer: Consumer, start: Start, no_ack: bool) -> Self {
+    pub(super) fn new(consumer: Consumer, placement: Placement, start: Start, no_ack: bool) -> Self {
         let (held, streams) = (Mutex::default(), Mutex::default());
-        Self { consumer, start, no_ack, opened: Instant::now(), held, streams }
+        Self { consumer, start, no_ack, placement, opened: Instant::now(), held, streams }
     }
 
     /// The time that the sink counts in.
@@ -45,9 +47,15 @@ impl Shared {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The streams that are read.
-    pub(super) fn read_streams(&self) -> Vec<Arc<str>> {
-        self.streams().read.iter().cloned().collect()
+    /// The slots of the streams that are read.
+    pub(super) fn slots(&self) -> BTreeSet<u16> {
+        self.placement.slots(&self.streams().read)
+    }
+
+    /// The streams of a slot that are read.
+    pub(super) fn streams_in(&self, slot: u16) -> Vec<Arc<str>> {
+        let streams = self.streams();
+        streams.read.iter().filter(|stream| self.placement.slot(stream) == slot).cloned().collect()
     }
 
     /// All streams that were ever read.
@@ -180,7 +188,7 @@ impl SinkHandle {
 
     /// The streams that are read.
     pub fn streams(&self) -> Vec<Arc<str>> {
-        self.shared.read_streams()
+        self.shared.streams().read.iter().cloned().collect()
     }
 
     async fn hold(&self, stream: &str, ids: &[EntryId], hold: Hold) -> Result<Vec<EntryId>, Error> {

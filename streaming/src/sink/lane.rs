@@ -41,9 +41,14 @@ impl Lane {
 
     /// Steps up to a read, or up to one that brings entries. After a failure it waits a little first, so that a
     /// caller may simply loop.
-    pub(super) async fn round(mut self, count: u64, block: Duration) -> (Self, Result<Vec<Entry>, Error>) {
+    pub(super) async fn round(
+        mut self,
+        slot: u16,
+        count: u64,
+        block: Duration,
+    ) -> (Self, Result<Vec<Entry>, Error>) {
         sleep(self.failures.pause()).await;
-        let result = self.steps(count, block).await;
+        let result = self.steps(slot, count, block).await;
         match &result {
             Ok(_) => self.failures.reset(),
             Err(_) => self.failures.fail(),
@@ -51,10 +56,10 @@ impl Lane {
         (self, result)
     }
 
-    async fn steps(&mut self, count: u64, block: Duration) -> Result<Vec<Entry>, Error> {
+    async fn steps(&mut self, slot: u16, count: u64, block: Duration) -> Result<Vec<Entry>, Error> {
         loop {
             let now = self.shared.now();
-            self.plan.arrange(&self.shared.read_streams(), now);
+            self.plan.arrange(&self.shared.streams_in(slot), now);
             let step = self.plan.next(now);
             let last = matches!(step, Step::Read { .. });
             let mut entries = match self.step(step, count, block).await {

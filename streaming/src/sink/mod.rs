@@ -189,8 +189,8 @@ impl Sink {
     /// Drives the reads until one of them has ended.
     fn poll_round(&mut self, cx: &mut Context<'_>, count: u64, block: Duration) -> Poll<Result<(), Error>> {
         let Self { client, handle: SinkHandle { shared }, settings, lanes, .. } = self;
-        lanes.arrange(&BTreeSet::from([0]), |_| Lane::new(client.blocking(), shared, settings));
-        lanes.start(|_, lane| lane.round(count, block).boxed());
+        lanes.arrange(&shared.slots(), |_| Lane::new(client.blocking(), shared, settings));
+        lanes.start(|slot, lane| lane.round(slot, count, block).boxed());
         let now = shared.now();
         let Poll::Ready(brought) = lanes.poll(cx) else {
             self.polled = now;
