@@ -1,8 +1,16 @@
 //! Runnable stories of Tenure.
 //!
 //! - [`feeds`]: one live connection per tenant, spread over nodes that come, go and crash; an outside judge watches.
+//! - The small stories in `src/bin`: each prints what `README.md` shows.
 
 pub mod feeds;
+
+use bytes::Bytes;
+
+/// A field of an entry as text, for printing.
+pub fn text(value: Option<&Bytes>) -> String {
+    value.map_or_else(|| "nothing".to_owned(), |value| String::from_utf8_lossy(value).into_owned())
+}
 
 /// The programs in the project's README compile.
 #[cfg(doctest)]
