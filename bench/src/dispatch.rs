@@ -32,7 +32,7 @@ struct Figure {
     commands_per_job: f64,
 }
 
-pub(crate) async fn run(as_json: bool, runs: usize) -> Result<(), Error> {
+pub(crate) async fn run(as_json: bool, runs: u32) -> Result<(), Error> {
     let server = RedisServer::start()?;
     let client = Client::open(&server.url())?;
     let mut redis = floor::connect(&server.url()).await?;

@@ -1,0 +1,124 @@
+//! The other process of the benchmark: it joins, follows, and says what it saw.
+
+use std::fs;
+use std::process::Stdio;
+
+use clap::Args;
+use tenure_connection::{Client, Event};
+use tenure_rmap::RawMap;
+use tokio::process::Command;
+
+use super::Error;
+use super::propagation::{FLOOR, MAP, TICKS, now_us, ring_key};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    #[arg(long)]
+    url: String,
+    /// Follow bare messages instead of a map.
+    #[arg(long)]
+    bare: bool,
+    /// Join the big map some times and say what an entry takes instead.
+    #[arg(long)]
+    weigh: Option<u64>,
+}
+
+/// Copies whose memory is compared with that of the first, which holds what joining needed for a moment too.
+const COPIES: u64 = 5;
+/// Writes with the time that are looked for at each change.
+const LOOKED_AT: u64 = 16;
+
+pub(crate) async fn run(options: Options) -> Result<(), Error> {
+    let client = Client::open(&options.url)?;
+    let delays = match options.weigh {
+        Some(entries) => {
+            println!("{}", weigh(&client, entries).await?);
+            return Ok(());
+        }
+        None if options.bare => follow_bare(&client).await?,
+        None => follow_map(&client).await?,
+    };
+    for delay in delays {
+        println!("{delay}");
+    }
+    Ok(())
+}
+
+/// What one more copy of the big map adds to a process, by entry.
+pub(crate) async fn bytes_per_entry(url: &str, entries: u64) -> Result<f64, Error> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["follow", "--url", url, "--weigh", &entries.to_string()]);
+    let output = command.stderr(Stdio::inherit()).output().await?;
+    Ok(String::from_utf8(output.stdout)?.trim().parse()?)
+}
+
+async fn weigh(client: &Client, entries: u64) -> Result<f64, Error> {
+    let mut copies = vec![RawMap::join(client, "big").await?];
+    let first = resident()?;
+    for _ in 0..COPIES {
+        copies.push(RawMap::join(client, "big").await?);
+    }
+    let added = resident()?.saturating_sub(first);
+    drop(copies);
+    Ok(added as f64 / (COPIES * entries) as f64)
+}
+
+/// Bytes of memory that the process has, as the kernel counts them.
+fn resident() -> Result<u64, Error> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kib * 1024)
+}
+
+async fn follow_map(client: &Client) -> Result<Vec<u64>, Error> {
+    let map = RawMap::join(client, MAP).await?;
+    let mut watcher = map.watch();
+    println!("ready");
+    let (mut seen, mut next, mut delays) = (vec![false; TICKS as usize], 0, Vec::new());
+    while map.get("end").is_none() {
+        watcher.changed().await?;
+        let now = now_us();
+        // They come nearly in order: the first one that was not seen, and some behind it.
+        for tick in next..TICKS.min(next + LOOKED_AT) {
+            let at = tick as usize;
+            let Some(value) = map.get(ring_key(tick)) else { continue };
+            let Some((written, sent)) = parse(&value) else { return Err("no probe".into()) };
+            if written == tick && !seen[at] {
+                seen[at] = true;
+                delays.push(now.saturating_sub(sent));
+            }
+            // One that was overwritten is never seen.
+            seen[at] |= written > tick;
+        }
+        while seen.get(next as usize) == Some(&true) {
+            next += 1;
+        }
+    }
+    map.close().await;
+    Ok(delays)
+}
+
+/// `tick time`, as the writer put it.
+fn parse(value: &[u8]) -> Option<(u64, u64)> {
+    let (tick, sent) = std::str::from_utf8(value).ok()?.split_once(' ')?;
+    Some((tick.parse().ok()?, sent.parse().ok()?))
+}
+
+async fn follow_bare(client: &Client) -> Result<Vec<u64>, Error> {
+    let mut messages = client.subscriber([FLOOR]);
+    let mut delays = Vec::new();
+    loop {
+        match messages.next().await {
+            Event::Subscribed => println!("ready"),
+            Event::Message(message) if &message.payload[..] == b"end" => return Ok(delays),
+            Event::Message(message) => {
+                if let Ok(sent) = std::str::from_utf8(&message.payload)?.parse::<u64>() {
+                    delays.push(now_us().saturating_sub(sent));
+                }
+            }
+            Event::Disconnected(error) => return Err(error.into()),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! How soon another process sees a write, at 10,000 writes a second: one write of ten carries the time at which it was
+//! sent, under one of a ring of keys, so that none is overwritten before it was seen.
+
+use std::process::Stdio;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures::future::join_all;
+use redis::aio::MultiplexedConnection;
+use tenure_connection::Client;
+use tenure_rmap::RawMap;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::{Error, VALUE, key};
+use crate::figures::percentile_ms;
+
+/// Every millisecond one write with the time, and nine others.
+const OTHERS: u64 = 9;
+pub(crate) const TICKS: u64 = 3_000;
+/// Keys of writes with the time: a follower may be this many milliseconds late before it misses one.
+const RING: u64 = 256;
+pub(crate) const MAP: &str = "seen";
+pub(crate) const FLOOR: &str = "floor:seen";
+
+/// How soon the writes were seen.
+pub(crate) struct Figure {
+    pub(crate) p50_ms: f64,
+    pub(crate) p99_ms: f64,
+    pub(crate) updates_per_s: f64,
+    /// Writes with the time that the follower did not see.
+    pub(crate) unseen: f64,
+}
+
+pub(crate) fn ring_key(i: u64) -> String {
+    format!("probe:{:03}", i % RING)
+}
+
+/// Microseconds since 1970: both processes are on one machine.
+pub(crate) fn now_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
+}
+
+pub(crate) async fn measure(url: &str, client: &Client) -> Result<Figure, Error> {
+    let map = RawMap::join(client, MAP).await?;
+    let follower = Follower::start(url, false).await?;
+    let value = [b'x'; VALUE];
+    let began = Instant::now();
+    let mut ticks = every_millisecond();
+    let mut running = tokio::task::JoinSet::new();
+    for tick in 0..TICKS {
+        ticks.tick().await;
+        let map = map.clone();
+        running.spawn(async move {
+            let probe = map.set(ring_key(tick), format!("{tick} {}", now_us()));
+            let others = join_all((0..OTHERS).map(|i| map.set(key((tick * OTHERS + i) % 1_000), value)));
+            let (probe, others) = tokio::join!(probe, others);
+            others.into_iter().try_for_each(|other| other.map(drop)).and(probe.map(drop))
+        });
+        while let Some(done) = running.try_join_next() {
+            done??;
+        }
+    }
+    while let Some(done) = running.join_next().await {
+        done??;
+    }
+    let elapsed = began.elapsed();
+    map.set("end", "").await?;
+    let figure = follower.figure(elapsed).await;
+    map.destroy().await?;
+    map.close().await;
+    figure
+}
+
+pub(crate) async fn measure_floor(url: &str, redis: &mut MultiplexedConnection) -> Result<Figure, Error> {
+    let follower = Follower::start(url, true).await?;
+    let value = [b'x'; VALUE];
+    let began = Instant::now();
+    let mut ticks = every_millisecond();
+    for tick in 0..TICKS {
+        ticks.tick().await;
+        let mut pipe = redis::pipe();
+        pipe.cmd("SPUBLISH").arg(FLOOR).arg(now_us()).ignore();
+        for i in 0..OTHERS {
+            pipe.cmd("HSET").arg("floor").arg(key((tick * OTHERS + i) % 1_000)).arg(&value[..]).ignore();
+            pipe.cmd("SPUBLISH").arg(FLOOR).arg(&value[..]).ignore();
+        }
+        pipe.query_async::<()>(redis).await?;
+    }
+    let elapsed = began.elapsed();
+    redis::cmd("SPUBLISH").arg(FLOOR).arg("end").query_async::<()>(redis).await?;
+    redis::cmd("DEL").arg("floor").query_async::<()>(redis).await?;
+    follower.figure(elapsed).await
+}
+
+fn every_millisecond() -> tokio::time::Interval {
+    let mut ticks = interval(Duration::from_millis(1));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    ticks
+}
+
+/// The other process.
+struct Follower {
+    process: Child,
+    output: BufReader<tokio::process::ChildStdout>,
+}
+
+impl Follower {
+    async fn start(url: &str, bare: bool) -> Result<Self, Error> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("follow").arg("--url").arg(url);
+        if bare {
+            command.arg("--bare");
+        }
+        let mut process = command.stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
+        let output = process.stdout.take().ok_or("the other process has no output")?;
+        let mut output = BufReader::new(output);
+        let mut ready = String::new();
+        output.read_line(&mut ready).await?;
+        if ready.trim() != "ready" {
+            return Err(format!("the other process said {ready:?}").into());
+        }
+        Ok(Self { process, output })
+    }
+
+    /// The delays that it saw, one on each line, in microseconds.
+    async fn figure(mut self, elapsed: Duration) -> Result<Figure, Error> {
+        let mut text = String::new();
+        self.output.read_to_string(&mut text).await?;
+        let status = self.process.wait().await?;
+        if !status.success() {
+            return Err(format!("the other process ended with {status}").into());
+        }
+        let mut delays = Vec::new();
+        for line in text.lines() {
+            delays.push(Duration::from_micros(line.parse()?));
+        }
+        delays.sort_unstable();
+        Ok(Figure {
+            p50_ms: percentile_ms(&delays, 0.5),
+            p99_ms: percentile_ms(&delays, 0.99),
+            updates_per_s: (TICKS * (OTHERS + 1)) as f64 / elapsed.as_secs_f64(),
+            unseen: TICKS as f64 - delays.len() as f64,
+        })
+    }
+}

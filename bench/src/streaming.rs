@@ -1,0 +1,216 @@
+//! Streams with entries of one field of 100 bytes.
+
+use std::time::Instant;
+
+use futures::StreamExt;
+use redis::Value;
+use redis::aio::MultiplexedConnection;
+use tenure_connection::Client;
+use tenure_streaming::{NewEntry, Reader, Sink, Start, Stream};
+use tenure_testing::RedisServer;
+
+use crate::figures::{Report, median, percentile_ms};
+use crate::floor;
+
+type Error = Box<dyn std::error::Error>;
+
+const NAME: &str = "entries";
+const ENTRIES: u64 = 100_000;
+const CALLERS: usize = 1_000;
+const PIPELINED: u64 = 100;
+const WAKE_UPS: usize = 2_000;
+const BODY: [u8; 100] = [b'x'; 100];
+
+pub(crate) async fn run(as_json: bool, runs: u32) -> Result<(), Error> {
+    let server = RedisServer::start()?;
+    let client = Client::open(&server.url())?;
+    let mut redis = floor::connect(&server.url()).await?;
+    let mut figures: [Vec<f64>; 7] = Default::default();
+    for _ in 0..runs {
+        let stream = Stream::new(&client, NAME)?;
+        let measured = [
+            add_one_by_one(&stream).await?,
+            add_in_batches(&stream).await?,
+            add_floor(&mut redis).await?,
+            // Both ways of adding have filled the stream: one half of it is drained.
+            drain(&client).await?,
+            drain_floor(&mut redis).await?,
+            wake_up(&client).await?,
+            wake_up_floor(&server.url(), &mut redis).await?,
+        ];
+        for (figures, measured) in figures.iter_mut().zip(measured) {
+            figures.push(measured);
+        }
+        stream.destroy().await?;
+        redis::cmd("FLUSHALL").query_async::<()>(&mut redis).await?;
+    }
+    let [add, batches, add_floor, drain, drain_floor, wake_up, wake_up_floor] = figures.map(median);
+    let mut report = Report::default();
+    report.figure("add_per_s", add, add_floor);
+    report.figure("add_many_per_s", batches, add_floor);
+    report.figure("sink_events_per_s", drain, drain_floor);
+    report.figure("wakeup_ms_p50", wake_up, wake_up_floor);
+    report.print(as_json);
+    Ok(())
+}
+
+/// Many callers add one entry each.
+async fn add_one_by_one(stream: &Stream) -> Result<f64, Error> {
+    let began = Instant::now();
+    let mut adds = futures::stream::iter(0..ENTRIES)
+        .map(|_| async { stream.add(&[("d", &BODY[..])]).await })
+        .buffer_unordered(CALLERS);
+    while let Some(added) = adds.next().await {
+        added?;
+    }
+    Ok(per_s(began))
+}
+
+/// One caller adds in batches, each one atomic step.
+async fn add_in_batches(stream: &Stream) -> Result<f64, Error> {
+    let batch: Vec<_> = (0..PIPELINED).map(|_| NewEntry::new().field("d", &BODY[..])).collect();
+    let began = Instant::now();
+    for _ in 0..ENTRIES / PIPELINED {
+        stream.add_many(&batch).await?;
+    }
+    Ok(per_s(began))
+}
+
+async fn add_floor(redis: &mut MultiplexedConnection) -> Result<f64, Error> {
+    let began = Instant::now();
+    for _ in 0..ENTRIES / PIPELINED {
+        let mut pipe = redis::pipe();
+        for _ in 0..PIPELINED {
+            pipe.cmd("XADD").arg("floor").arg("*").arg("d").arg(&BODY[..]).ignore();
+        }
+        pipe.query_async::<()>(redis).await?;
+    }
+    Ok(per_s(began))
+}
+
+/// One consumer takes and acknowledges all entries; while a batch is acknowledged, the next one is read.
+async fn drain(client: &Client) -> Result<f64, Error> {
+    let sink = Sink::builder(client, "group").stream(NAME).start(Start::Oldest).count(PIPELINED);
+    let mut sink = sink.open().await?;
+    let acks = sink.handle();
+    let began = Instant::now();
+    let (mut taken, mut batch) = (0, Vec::new());
+    while taken < ENTRIES {
+        let (next, acked) = tokio::join!(sink.next_batch(PIPELINED as usize), acks.ack(&batch));
+        acked?;
+        batch = next?;
+        taken += batch.len() as u64;
+    }
+    acks.ack(&batch).await?;
+    let per_s = per_s(began);
+    sink.close().await?;
+    Ok(per_s)
+}
+
+/// The same with bare commands: while one batch is acknowledged, the next is read.
+async fn drain_floor(redis: &mut MultiplexedConnection) -> Result<f64, Error> {
+    redis::cmd("XGROUP").arg(&["CREATE", "floor", "group", "0"]).query_async::<()>(redis).await?;
+    let began = Instant::now();
+    let mut pending: Vec<Vec<u8>> = Vec::new();
+    loop {
+        let mut pipe = redis::pipe();
+        if !pending.is_empty() {
+            pipe.cmd("XACK").arg("floor").arg("group");
+            pipe.arg(&pending);
+            pipe.ignore();
+        }
+        pipe.cmd("XREADGROUP").arg(&["GROUP", "group", "consumer", "COUNT", "100", "STREAMS", "floor", ">"]);
+        let reply: (Value,) = pipe.query_async(redis).await?;
+        pending = ids(reply.0);
+        if pending.is_empty() {
+            return Ok(per_s(began));
+        }
+    }
+}
+
+/// The ids in a reply of `XREADGROUP` for one stream.
+fn ids(reply: Value) -> Vec<Vec<u8>> {
+    let list = |value: Value| match value {
+        Value::Array(items) => items,
+        _ => Vec::new(),
+    };
+    let streams = list(reply).into_iter().next().map(list).unwrap_or_default();
+    let entries = streams.into_iter().nth(1).map(list).unwrap_or_default();
+    let id = |entry| match list(entry).into_iter().next() {
+        Some(Value::BulkString(id)) => Some(id),
+        _ => None,
+    };
+    entries.into_iter().filter_map(id).collect()
+}
+
+/// From just before an entry is added until a reader that waits has it.
+async fn wake_up(client: &Client) -> Result<f64, Error> {
+    let stream = Stream::new(client, "wake")?;
+    let mut reader = Reader::builder(client).stream("wake", Start::Newest).open().await?;
+    let mut delays = Vec::new();
+    for _ in 0..WAKE_UPS {
+        let (added, read) = tokio::join!(
+            async {
+                waiting(client).await?;
+                let began = Instant::now();
+                stream.add(&[("d", &BODY[..])]).await?;
+                Ok::<_, Error>(began)
+            },
+            async {
+                let entry = reader.next().await.ok_or("the reader has ended")??;
+                Ok::<_, Error>((Instant::now(), entry))
+            },
+        );
+        delays.push(read?.0.duration_since(added?));
+    }
+    delays.sort_unstable();
+    stream.destroy().await?;
+    Ok(percentile_ms(&delays, 0.5))
+}
+
+async fn wake_up_floor(url: &str, redis: &mut MultiplexedConnection) -> Result<f64, Error> {
+    let client = Client::open(url)?;
+    let mut blocked = floor::connect(url).await?;
+    let (mut delays, mut last) = (Vec::new(), "0".to_owned());
+    for _ in 0..WAKE_UPS {
+        let mut read = redis::cmd("XREAD");
+        read.arg(&["BLOCK", "5000", "STREAMS", "wake:floor"]).arg(&last);
+        let (added, woken) = tokio::join!(
+            async {
+                waiting(&client).await?;
+                let began = Instant::now();
+                let id: String = redis::cmd("XADD")
+                    .arg(&["wake:floor", "*", "d"])
+                    .arg(&BODY[..])
+                    .query_async(redis)
+                    .await?;
+                Ok::<_, Error>((began, id))
+            },
+            async {
+                read.query_async::<Value>(&mut blocked).await?;
+                Ok::<_, Error>(Instant::now())
+            },
+        );
+        let (began, id) = added?;
+        delays.push(woken?.duration_since(began));
+        last = id;
+    }
+    delays.sort_unstable();
+    Ok(percentile_ms(&delays, 0.5))
+}
+
+/// Until the reader's command has reached the server.
+async fn waiting(client: &Client) -> Result<(), Error> {
+    let redis = client.commands();
+    loop {
+        let info = redis.command(redis::cmd("INFO").arg("clients")).await?;
+        let text: String = redis::from_redis_value(info)?;
+        if text.lines().any(|line| line.trim() == "blocked_clients:1") {
+            return Ok(());
+        }
+    }
+}
+
+fn per_s(began: Instant) -> f64 {
+    ENTRIES as f64 / began.elapsed().as_secs_f64()
+}
