@@ -1,4 +1,5 @@
-//! What Tenure's tests and examples share: private Redis servers, faults, waiting with deadlines, and a history checker.
+//! What Tenure's tests and examples share: private Redis servers, faults, waiting with deadlines, and a checker of
+//! histories.
 //!
 //! - [`RedisServer`] is a server of one's own that can be paused, killed and restarted, and leaves nothing behind.
 //!   [`Endpoint`] is the Redis of `REDIS_URL`, or such a server. [`tls`] makes certificates for it.

@@ -1,9 +1,9 @@
 //! A private Redis server for one test or one example.
 //!
-//! The server listens on a unix socket (or a port of 127.0.0.1, with TLS or without) and has a folder of its own, keeps nothing on disk
-//! unless it is told to, and is killed with its folder removed when its [`RedisServer`] is dropped or the
-//! process that holds it ends, SIGKILL included. `guard.rs` sees to that; `builder.rs` has the settings,
-//! `binary.rs` finds the binary.
+//! The server listens on a unix socket, or on a port of 127.0.0.1 with TLS or without. It has a folder of its own, keeps
+//! nothing on disk unless it is told to, and is killed with its folder removed when its [`RedisServer`] is dropped or
+//! the process that holds it ends, SIGKILL included. `guard.rs` sees to that; `builder.rs` has the settings, `binary.rs`
+//! finds the binary.
 
 use std::{
     fs,
@@ -25,6 +25,7 @@ use crate::{
 /// How long a server may take until it answers.
 pub(crate) const START: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(2);
+
 /// What a restart does to the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Data {

@@ -3,6 +3,7 @@
 
 use std::{io, time::Duration};
 
+use redis::AsyncConnectionConfig;
 use tenure_testing::{
     Data, Proxy, RedisServer, eventually,
     proxy::{Cut, Direction},
@@ -59,7 +60,9 @@ async fn every_byte_passes_both_ways_whatever_the_server_listens_on() {
         let server = builder.start().unwrap();
         let proxy = Proxy::start(&server).await.unwrap();
         let client = redis::Client::open(proxy.url()).unwrap();
-        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        let config =
+            AsyncConnectionConfig::new().set_connection_timeout(Some(SOON)).set_response_timeout(Some(SOON));
+        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.unwrap();
         let value: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
         redis::cmd("SET").arg("key").arg(&value).exec_async(&mut connection).await.unwrap();
         let back: Vec<u8> = redis::cmd("GET").arg("key").query_async(&mut connection).await.unwrap();

@@ -21,17 +21,16 @@ fn port(server: &RedisServer) -> u16 {
 }
 
 /// The port that a sentinel of the address names.
-async fn named(url: &str) -> u16 {
+fn named(url: &str) -> u16 {
     let (hosts, service) = url.split_once("redis+sentinel://").unwrap().1.split_once('/').unwrap();
     assert_eq!((hosts.split(',').count(), service), (3, SERVICE));
     let hosts = hosts.rsplit('@').next().unwrap();
     let mut ports = Vec::new();
     for host in hosts.split(',') {
         let client = redis::Client::open(format!("redis://{host}")).unwrap();
-        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
         let mut question = cmd("SENTINEL");
         question.arg("GET-MASTER-ADDR-BY-NAME").arg(service);
-        let (host, port): (String, u16) = question.query_async(&mut connection).await.unwrap();
+        let (host, port): (String, u16) = question.query(&mut client.get_connection().unwrap()).unwrap();
         assert_eq!(host, "127.0.0.1");
         ports.push(port);
     }
@@ -43,13 +42,13 @@ async fn named(url: &str) -> u16 {
 async fn a_fail_over_on_order_makes_the_replica_the_master_and_the_master_a_replica() {
     let sentinels = Sentinels::start().await.unwrap();
     let old = sentinels.master().await.unwrap();
-    assert_eq!(named(&sentinels.url()).await, port(old));
+    assert_eq!(named(&sentinels.url()), port(old));
     set(old, "one").unwrap();
     let replica = sentinels.replica().await.unwrap();
     eventually(SOON, "the write to be replicated", async || get(replica).as_deref() == Some("one")).await;
     assert!(set(replica, "refused").unwrap_err().to_string().contains("refused a command"));
     let new = sentinels.fail_over().await.unwrap();
-    assert_eq!((port(new), named(&sentinels.url()).await), (port(replica), port(replica)));
+    assert_eq!((port(new), named(&sentinels.url())), (port(replica), port(replica)));
     set(new, "two").unwrap();
     sentinels.await_replica().await.unwrap();
     assert!(set(old, "refused").is_err());

@@ -15,8 +15,8 @@ use tokio::{
 use super::switches::End;
 use crate::address::Address;
 
-/// A peer that does not take its bytes, or does not end, holds a connection's end up for this long at the most.
-const DELIVERY: Duration = Duration::from_millis(500);
+/// A peer that takes no byte, or does not end, for so long does not hold a connection's end up any more.
+const PATIENCE: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_micros(200);
 
 pub(super) enum Socket {
@@ -79,7 +79,7 @@ impl Socket {
             (End::Reset, Self::Unix(_)) => {}
             (End::Finish, mut this) => {
                 // As long as the peer may still send: bytes left unread would make a reset of the close.
-                let _ = tokio::time::timeout(DELIVERY, this.finish()).await;
+                let _ = tokio::time::timeout(PATIENCE, this.finish()).await;
             }
         }
     }
@@ -103,21 +103,26 @@ impl Socket {
 
 async fn await_delivery(stream: &TcpStream) {
     let (Ok(local), Ok(peer)) = (stream.local_addr(), stream.peer_addr()) else { return };
-    let deadline = Instant::now() + DELIVERY;
-    while undelivered(local, peer) && Instant::now() < deadline {
+    let (mut left, mut since) = (undelivered(local, peer), Instant::now());
+    while left.is_some() && since.elapsed() < PATIENCE {
         tokio::time::sleep(POLL).await;
+        let now = undelivered(local, peer);
+        if now != left {
+            (left, since) = (now, Instant::now());
+        }
     }
 }
 
-/// Whether the kernel still holds bytes for the peer.
-fn undelivered(local: SocketAddr, peer: SocketAddr) -> bool {
-    let (Some(local), Some(peer)) = (in_hex(local), in_hex(peer)) else { return false };
+/// How many bytes the kernel still holds for the peer, in its own writing; `None` without any.
+fn undelivered(local: SocketAddr, peer: SocketAddr) -> Option<String> {
+    let (local, peer) = (in_hex(local)?, in_hex(peer)?);
     // After a heading, a line is: number, local address, remote address, state, tx_queue:rx_queue, …
-    let table = fs::read_to_string("/proc/net/tcp").unwrap_or_default();
-    table.lines().map(|line| line.split_ascii_whitespace().skip(1)).any(|mut words| {
-        words.next() == Some(&local)
-            && words.next() == Some(&peer)
-            && words.nth(1).is_some_and(|queues| !queues.starts_with("00000000:"))
+    let table = fs::read_to_string("/proc/net/tcp").ok()?;
+    table.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let is_ours = words.next()? == local && words.next()? == peer;
+        let (queue, _) = words.nth(1)?.split_once(':')?;
+        (is_ours && queue.contains(|digit| digit != '0')).then(|| queue.to_owned())
     })
 }
 

@@ -60,7 +60,8 @@ impl Sentinels {
     }
 
     /// The address of the service: `redis+sentinel://127.0.0.1:a,127.0.0.1:b,127.0.0.1:c/mymaster`, with the password
-    /// of the servers if there is one, and `?sentinel_password=` if the sentinels have one; `rediss+sentinel://` with TLS.
+    /// of the servers if there is one, and `?sentinel_password=` if the sentinels have one; `rediss+sentinel://` with
+    /// TLS.
     pub fn url(&self) -> String {
         self.url_of(self.login.as_ref())
     }
