@@ -171,7 +171,7 @@ fn words(ids: &[EntryId]) -> Vec<String> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use tenure_connection::Client;
-    use tenure_testing::RedisServer;
+    use tenure_testing::{RedisServer, eventually};
 
     use super::*;
     use crate::Stream;
@@ -252,6 +252,28 @@ mod tests {
         assert_eq!(claimed.iter().map(|entry| entry.id).collect::<Vec<_>>(), ids[..10]);
         assert!(claimed.iter().all(|entry| entry.deliveries() == 2));
         assert_eq!(idle.ack(&lab.stream, &ids, false).await.unwrap(), ids.len() as u64);
+    }
+
+    #[tokio::test]
+    async fn a_consumer_that_looks_for_dead_ones_is_none() {
+        let lab = Lab::new();
+        let (quiet, ids) = lab.holder("quiet", 1).await;
+        quiet.ack(&lab.stream, &ids, false).await.unwrap();
+        let idle = async || {
+            let info = redis::cmd("XINFO").arg(&["CONSUMERS", "s", "g"]).take();
+            let info = lab.client.commands().command(&info).await.unwrap();
+            let redis::Value::Array(consumers) = info else { panic!("{info:?}") };
+            reply::count(reply::field(&consumers[0], "idle").unwrap()).unwrap()
+        };
+        eventually(LONG, "some time to pass", async || idle().await > 100).await;
+        let before = idle().await;
+        quiet.bury(&lab.stream, LONG, true).await.unwrap();
+        assert!(idle().await < before, "although there was nothing to read");
+        Stream::new(&lab.client, "s").unwrap().add(&[("n", "1")]).await.unwrap();
+        quiet.bury(&lab.stream, LONG, true).await.unwrap();
+        assert_eq!(lab.held("quiet").await, 0, "nothing new is delivered by it");
+        lab.consumer("new").bury(&lab.stream, LONG, true).await.unwrap();
+        assert_eq!(lab.consumers().await, 2);
     }
 
     #[tokio::test]
