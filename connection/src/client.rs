@@ -18,7 +18,7 @@ use crate::{Admission, Blocking, Connection, Error, Subscriber};
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// An address, the settings for talking to it, and one shared connection for commands. Cheap to clone.
+/// Where the servers are, the settings for talking to them, and one shared connection for commands. Cheap to clone.
 ///
 /// Nothing is sent before the first call on one of its connections.
 #[derive(Clone)]
@@ -30,10 +30,12 @@ pub struct Client {
 impl Client {
     /// A client with the default settings.
     ///
-    /// The URL is `redis://[[user]:password@]host[:port][/db]`, or `redis+unix:///path[?db=0&user=…&pass=…]`.
+    /// The URL says everything: `redis://[[user]:password@]host[:port][/db]`, `redis+unix:///path`,
+    /// `redis+sentinel://[[user]:password@]host[:port],…/service[/db]` or
+    /// `redis+cluster://[[user]:password@]host[:port],…`; with `rediss` for TLS. The [crate] tells of its parameters.
     ///
     /// # Errors
-    /// [`Error::Config`] for a URL that is none of these.
+    /// [`Error::Config`] for a URL that is none of these, or names files that cannot be used.
     pub fn open(url: &str) -> Result<Self, Error> {
         Self::builder(url).build()
     }
@@ -47,9 +49,9 @@ impl Client {
         Self { commands: Connection::new(&origin), origin }
     }
 
-    /// A client of the same server whose connections all have the admission; it shares no connection with this one.
+    /// A client of the same servers whose connections all have the admission; it shares no connection with this one.
     ///
-    /// Subscriptions have none: what any server at this address publishes is delivered, and a replicated map applies
+    /// Subscriptions have none: what any server at these addresses publishes is delivered, and a replicated map applies
     /// it when it is the next revision. That is safe as long as all who change the map are admitted clients: none of
     /// them writes to a process that is not admitted, so that no change is published there.
     #[must_use]
@@ -75,7 +77,9 @@ impl Client {
         Blocking::new(self.origin.clone())
     }
 
-    /// A subscription to these channels, made at its first use.
+    /// A subscription to these sharded channels, made at its first use. They have to be in one slot of a cluster,
+    /// whether or not there is one: else its first event is [`Disconnected`](crate::Event::Disconnected) by an
+    /// [`Error::Config`].
     pub fn subscriber<C: Into<String>>(&self, channels: impl IntoIterator<Item = C>) -> Subscriber {
         Subscriber::new(self.origin.clone(), channels.into_iter().map(Into::into).collect())
     }
