@@ -104,36 +104,20 @@ impl Blocking {
         self.link = Some((target, link));
     }
 
-    /// The link to a server that was named, or to the owner of the slot.
+    /// The link to a server that was named, or to the owner of the slot; at most one attempt is made.
     async fn link(
         &mut self,
         slot: Option<u16>,
         named: Option<Target>,
         by: Instant,
     ) -> Result<(Target, Link), Error> {
-        let target = match named {
-            Some(target) => target,
-            None => timeout_at(by, self.origin.target(slot))
-                .await
-                .unwrap_or_else(|_| Err(Error::connect_timed_out()))?,
-        };
-        match self.link.take() {
-            Some((at, link)) if at == target && !link.is_closed() => return Ok((at, link)),
+        let known = named.or_else(|| self.origin.known(slot));
+        match (self.link.take(), &known) {
+            (Some((at, link)), Some(target)) if at == *target && !link.is_closed() => return Ok((at, link)),
             // Going elsewhere is no failure to pause after.
-            Some((at, _)) if at != target => self.next_attempt = None,
+            (Some((at, _)), Some(target)) if at != *target => self.next_attempt = None,
             _ => {}
         }
-        let started = Instant::now();
-        match self.connect(&target, by).await {
-            Ok(link) => Ok((target, link)),
-            Err(error) => {
-                let _ = timeout_at(by, self.origin.learn(started)).await;
-                Err(error)
-            }
-        }
-    }
-
-    async fn connect(&mut self, target: &Target, by: Instant) -> Result<Link, Error> {
         let made = async {
             if let Some(at) = self.next_attempt {
                 sleep_until(at).await;
@@ -141,7 +125,18 @@ impl Blocking {
             // Taken back by the first reply.
             self.backoff.fail();
             self.next_attempt = Some(Instant::now() + self.backoff.pause());
-            self.origin.connector(target.clone()).connect().await
+            let target = match known {
+                Some(target) => target,
+                None => self.origin.target(slot).await?,
+            };
+            let started = Instant::now();
+            match self.origin.connector(target.clone()).connect().await {
+                Ok(link) => Ok((target, link)),
+                Err(error) => {
+                    self.origin.learn(started).await;
+                    Err(error)
+                }
+            }
         };
         timeout_at(by, made).await.unwrap_or_else(|_| Err(Error::connect_timed_out()))
     }

@@ -4,20 +4,19 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::time::{Instant, timeout};
+use futures::FutureExt;
+use tokio::time::Instant;
 
 use crate::Error;
 use crate::address::Address;
 use crate::link::{self, Settings, Step};
 use crate::topology::Topology;
-
-/// One question has time for this many nodes that do not answer.
-const ASKED_PER_QUESTION: u32 = 4;
+use crate::turns::first_answer;
 
 pub(crate) struct Directory {
     seeds: Vec<Address>,
     known: Mutex<Known>,
-    /// Counts the nodes that were asked in vain, so that the next question goes to another one first.
+    /// Counts the questions: each begins with another node.
     turn: AtomicUsize,
 }
 
@@ -46,7 +45,7 @@ impl Directory {
         known.topology = Arc::new(known.topology.with_owner(slot, owner));
     }
 
-    /// Asks the nodes, one after the other, unless somebody did after `since`.
+    /// Asks the nodes, within the connect timeout, unless somebody did after `since`.
     pub(crate) async fn refresh(&self, since: Instant, settings: &Settings) -> Result<(), Error> {
         let known = self.topology();
         if self.lock().asked_at.is_some_and(|at| at > since) {
@@ -54,34 +53,17 @@ impl Directory {
         }
         let mut nodes: Vec<&Address> = known.masters().iter().collect();
         nodes.extend(self.seeds.iter().filter(|seed| !known.masters().contains(seed)));
-        let patience = settings.connect_timeout / ASKED_PER_QUESTION;
-        let start = self.turn.load(Ordering::Relaxed);
-        let mut why: Option<Error> = None;
-        for turn in 0..nodes.len() {
-            let Some(node) = nodes.get((start + turn) % nodes.len()) else { continue };
-            let asked_at = Instant::now();
-            let answer = timeout(patience, ask(node, settings)).await;
-            match answer.unwrap_or_else(|_| Err(Error::connect_timed_out())) {
-                Ok(topology) => {
-                    let mut known = self.lock();
-                    // An answer to an older question must not replace that to a newer one.
-                    if known.asked_at.is_none_or(|at| at < asked_at) {
-                        *known = Known { topology: Arc::new(topology), asked_at: Some(asked_at) };
-                    }
-                    return Ok(());
-                }
-                Err(error) => {
-                    self.turn.store((start + turn + 1) % nodes.len(), Ordering::Relaxed);
-                    let cause = &error as &dyn std::error::Error;
-                    tracing::debug!(%node, error = cause, "a node does not tell who owns the slots");
-                    // What a person has to mend says more than that a node is down.
-                    if why.as_ref().is_none_or(Error::is_transient) {
-                        why = Some(error);
-                    }
-                }
-            }
+        let start = self.turn.fetch_add(1, Ordering::Relaxed) % nodes.len().max(1);
+        nodes.rotate_left(start);
+        let asked_at = Instant::now();
+        let questions = nodes.into_iter().map(|node| ask(node, settings).boxed()).collect();
+        let (_, topology) = first_answer(questions, settings.connect_timeout).await?;
+        let mut known = self.lock();
+        // An answer to an older question must not replace that to a newer one.
+        if known.asked_at.is_none_or(|at| at < asked_at) {
+            *known = Known { topology: Arc::new(topology), asked_at: Some(asked_at) };
         }
-        Err(why.unwrap_or_else(Error::connect_timed_out))
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
@@ -90,6 +72,13 @@ impl Directory {
 }
 
 async fn ask(node: &Address, settings: &Settings) -> Result<Topology, Error> {
+    told_by(node, settings).await.inspect_err(|error| {
+        let error = error as &dyn std::error::Error;
+        tracing::debug!(%node, error, "a node does not tell who owns the slots");
+    })
+}
+
+async fn told_by(node: &Address, settings: &Settings) -> Result<Topology, Error> {
     let mut wire = link::open(node, settings).await?;
     let mut steps = settings.login();
     steps.push((Step::Question, redis::cmd("CLUSTER").arg("SLOTS").take()));

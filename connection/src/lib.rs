@@ -26,6 +26,7 @@ mod subscriber;
 mod tls;
 mod topology;
 mod transport;
+mod turns;
 mod wire;
 
 pub use admission::Admission;

@@ -62,10 +62,11 @@ pub(crate) enum Step {
 }
 
 impl Connector {
-    /// Makes one connection within the connect timeout, ready for commands.
+    /// Makes one connection within the connect timeout, ready for commands. To find its address may take as long.
     pub(crate) async fn connect(&self) -> Result<Link, Error> {
+        let address = self.address().await?;
         self.in_time(async {
-            let mut wire = self.open().await?;
+            let mut wire = open(&address, &self.access.settings).await?;
             let mut steps = self.entrance();
             if self.access.settings.db != 0 {
                 steps.push((Step::Select, redis::cmd("SELECT").arg(self.access.settings.db).take()));
@@ -92,10 +93,11 @@ impl Connector {
         .await
     }
 
-    /// Makes one connection for a subscription within the connect timeout, logged in.
+    /// Makes one connection for a subscription, in as much time, logged in.
     pub(crate) async fn connect_wire(&self) -> Result<Wire, Error> {
+        let address = self.address().await?;
         self.in_time(async {
-            let mut wire = self.open().await?;
+            let mut wire = open(&address, &self.access.settings).await?;
             ask(&mut wire, &self.entrance()).await.map_err(Error::during_setup)?;
             Ok(wire)
         })
@@ -117,12 +119,10 @@ impl Connector {
         made.await.unwrap_or_else(|_| Err(Error::connect_timed_out()))
     }
 
-    async fn open(&self) -> Result<Wire, Error> {
+    async fn address(&self) -> Result<Address, Error> {
         match &self.target {
-            Target::Server(address) => open(address, &self.access.settings).await,
-            Target::MasterOf(sentinels) => {
-                open(&sentinels.master(&self.access.settings).await?, &self.access.settings).await
-            }
+            Target::Server(address) => Ok(address.clone()),
+            Target::MasterOf(sentinels) => sentinels.master(&self.access.settings).await,
         }
     }
 

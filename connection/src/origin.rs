@@ -29,22 +29,23 @@ impl Origin {
         Connector { target, access: self.access.clone() }
     }
 
-    /// The server to talk to about a slot. In a cluster of which nothing is known yet, a node is asked; the caller
-    /// bounds the time.
-    pub(crate) async fn target(&self, slot: Option<u16>) -> Result<Target, Error> {
-        let directory = match &self.place {
-            Place::One(target) => return Ok(target.clone()),
-            Place::Cluster(directory) => directory,
-        };
-        let owner = || {
-            let topology = directory.topology();
-            topology.owner(slot).or_else(|| topology.any(0)).cloned()
-        };
-        if let Some(owner) = owner() {
-            return Ok(Target::Server(owner));
+    /// The server to talk to about a slot, unless it is in a cluster of which nothing is known yet.
+    pub(crate) fn known(&self, slot: Option<u16>) -> Option<Target> {
+        match &self.place {
+            Place::One(target) => Some(target.clone()),
+            Place::Cluster(directory) => {
+                let topology = directory.topology();
+                topology.owner(slot).or_else(|| topology.any(0)).cloned().map(Target::Server)
+            }
         }
-        directory.refresh(Instant::now(), &self.access.settings).await?;
-        owner().map(Target::Server).ok_or_else(Error::connect_timed_out)
+    }
+
+    /// The server to talk to about a slot. In a cluster of which nothing is known yet, the nodes are asked.
+    pub(crate) async fn target(&self, slot: Option<u16>) -> Result<Target, Error> {
+        if let (None, Place::Cluster(directory)) = (self.known(slot), &self.place) {
+            directory.refresh(Instant::now(), &self.access.settings).await?;
+        }
+        self.known(slot).ok_or_else(Error::connect_timed_out)
     }
 
     /// What a node of a cluster meant by an error.
@@ -61,8 +62,7 @@ impl Origin {
         }
     }
 
-    /// Learns who owns what, after something failed at `since`. The caller bounds the time; a failure is that of the
-    /// next call.
+    /// Learns who owns what, after something failed at `since`. A failure is that of the next call.
     pub(crate) async fn learn(&self, since: Instant) {
         if let Place::Cluster(directory) = &self.place
             && let Err(error) = directory.refresh(since, &self.access.settings).await

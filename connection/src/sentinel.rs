@@ -5,22 +5,20 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures::FutureExt;
 use redis::{RedisError, Value};
-use tokio::time::timeout;
 
 use crate::Error;
 use crate::address::{Address, Credentials};
 use crate::link::{self, Settings, Step};
-
-/// One attempt to connect has time for this many sentinels that do not answer, and for the master.
-const ASKED_PER_ATTEMPT: u32 = 4;
+use crate::turns::first_answer;
 
 /// The sentinels of a service.
 pub(crate) struct Sentinels {
     addresses: Vec<Address>,
     service: Box<str>,
     credentials: Option<Credentials>,
-    /// Which one is asked first: the one that answered last, never one that was just waited for in vain.
+    /// Which one is asked first: the one that answered last.
     first: AtomicUsize,
 }
 
@@ -37,38 +35,28 @@ impl Sentinels {
         &self.addresses
     }
 
-    /// Asks one sentinel after the other for the address of the master.
+    /// Asks the sentinels for the address of the master, within the connect timeout.
     pub(crate) async fn master(&self, settings: &Settings) -> Result<Address, Error> {
-        let patience = settings.connect_timeout / ASKED_PER_ATTEMPT;
-        let start = self.first.load(Ordering::Relaxed);
-        let mut why: Option<Error> = None;
-        for turn in start..start + self.addresses.len() {
-            let turn = turn % self.addresses.len();
-            let Some(sentinel) = self.addresses.get(turn) else { continue };
-            self.first.store(turn + 1, Ordering::Relaxed);
-            let answer = timeout(patience, self.ask(sentinel, settings)).await;
-            match answer.unwrap_or_else(|_| Err(Error::connect_timed_out())) {
-                Ok(master) => {
-                    self.first.store(turn, Ordering::Relaxed);
-                    return Ok(master);
-                }
-                Err(error) => {
-                    tracing::debug!(
-                        %sentinel,
-                        error = &error as &dyn std::error::Error,
-                        "a sentinel does not name the master"
-                    );
-                    // What a person has to mend says more than that a sentinel is down.
-                    if why.as_ref().is_none_or(Error::is_transient) {
-                        why = Some(error);
-                    }
-                }
-            }
-        }
-        Err(why.unwrap_or_else(Error::connect_timed_out))
+        let count = self.addresses.len();
+        let start = self.first.load(Ordering::Relaxed) % count.max(1);
+        let (before, after) = self.addresses.split_at(start);
+        // Until one has answered, the next time begins with another.
+        self.first.store(start + 1, Ordering::Relaxed);
+        let questions =
+            after.iter().chain(before).map(|sentinel| self.ask(sentinel, settings).boxed()).collect();
+        let (number, master) = first_answer(questions, settings.connect_timeout).await?;
+        self.first.store(start + number, Ordering::Relaxed);
+        Ok(master)
     }
 
     async fn ask(&self, sentinel: &Address, settings: &Settings) -> Result<Address, Error> {
+        self.named_by(sentinel, settings).await.inspect_err(|error| {
+            let error = error as &dyn std::error::Error;
+            tracing::debug!(%sentinel, error, "a sentinel does not name the master");
+        })
+    }
+
+    async fn named_by(&self, sentinel: &Address, settings: &Settings) -> Result<Address, Error> {
         let mut wire = link::open(sentinel, settings).await?;
         let question = redis::cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&*self.service).take();
         let login = self.credentials.as_ref().map(|credentials| (Step::Login, credentials.auth()));
