@@ -2,6 +2,29 @@
 //!
 //! Invariants: nothing that passed is ever wrong, doubled or out of order, and a connection that lost bytes in its
 //! middle never passes a later one. After a switch's method has returned, no byte passes against it.
+//!
+//! A test that cuts at every byte goes on until a whole conversation was shorter than the cut:
+//!
+//! ```
+//! use tenure_testing::{Proxy, RedisServer, proxy::{Cut, Direction}};
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn converse(url: String) { let _ = redis::Client::open(url).unwrap().get_multiplexed_async_connection().await; }
+//! let server = RedisServer::start()?;
+//! let proxy = Proxy::start(&server).await?;
+//! for bytes in 0.. {
+//!     let cuts = proxy.counts().cut;
+//!     proxy.cut_next(Cut::after(Direction::ToClient, bytes).reset());
+//!     converse(proxy.url()).await;
+//!     if proxy.counts().cut == cuts {
+//!         break;
+//!     }
+//! }
+//! # assert!(proxy.counts().cut > 5);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! `switches.rs` says what may pass, `connection.rs` moves the bytes, `socket.rs` is one end of a connection.
 
 mod connection;

@@ -16,8 +16,8 @@ const QUORUM: &str = "1";
 /// A master that has not answered for so long is down, says the first sentinel; the next ones wait as much longer each.
 /// If they all found it down at the same moment, each would vote for itself, and again.
 const DOWN_AFTER: Duration = Duration::from_secs(1);
-/// An election without a winner is held again after twice this time.
-const FAILOVER_TIMEOUT: Duration = Duration::from_secs(3);
+/// A fail-over that takes longer is called off, and an election without a winner held again after twice this time.
+const FAILOVER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Settings of [`Sentinels`] that are to be started.
 #[derive(Debug, Clone, Default)]

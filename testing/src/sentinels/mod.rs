@@ -7,6 +7,7 @@ mod builder;
 use std::{collections::HashMap, time::Duration};
 
 use redis::cmd;
+use tokio::time::Instant;
 
 pub use builder::Builder;
 
@@ -22,6 +23,8 @@ pub const SERVICE: &str = "mymaster";
 
 /// How long the servers may take to be in the state that was awaited.
 const SETTLED: Duration = Duration::from_secs(60);
+/// The sentinels have called a fail-over off that was ordered so long ago.
+const CALLED_OFF: Duration = Duration::from_secs(10);
 
 /// Two servers that are watched by three sentinels; all of them killed and removed when dropped.
 pub struct Sentinels {
@@ -110,20 +113,33 @@ impl Sentinels {
         Ok(if port_of(&self.servers[0]) == port { &self.servers[1] } else { &self.servers[0] })
     }
 
-    /// Orders a fail-over (`SENTINEL FAILOVER`). Returns the new master as soon as all sentinels name it and it takes
-    /// writes. The old one stays up: it takes writes too, until the sentinels make it a replica and it loses them.
+    /// Orders a fail-over (`SENTINEL FAILOVER`) when it is possible. Returns the new master as soon as all sentinels name
+    /// it and it takes writes. The old one stays up: it takes writes too, until the sentinels make it a replica and it
+    /// loses them.
     ///
     /// # Errors
-    /// When the replica is not ready, or the fail-over does not happen in time.
+    /// When the replica is not ready in time, or the fail-over does not happen in time.
     ///
     /// # Cancel safety
     /// When dropped, the fail-over may still happen.
     pub async fn fail_over(&self) -> Result<&RedisServer, Error> {
+        self.await_replica().await?;
         let old = self.settled_master(None).await?;
         let mut order = cmd("SENTINEL");
         order.arg("FAILOVER").arg(SERVICE);
-        self.watchers[0].query::<()>(&order)?;
-        Ok(&self.servers[self.settled_master(Some(old)).await?])
+        // On a busy machine it may take longer than the sentinels allow, who then call it off.
+        let mut ordered: Option<Instant> = None;
+        let new = settled(SETTLED, "a fail-over on order", async || {
+            match self.settled_master_now(Some(old)).await {
+                Err(_) if ordered.is_none_or(|at| at.elapsed() > CALLED_OFF) => {
+                    ask::<()>(self.watchers[0].control(), &order).await?;
+                    ordered = Some(Instant::now());
+                    Err("it was ordered just now".to_owned())
+                }
+                result => result,
+            }
+        });
+        Ok(&self.servers[new.await?])
     }
 
     /// Keeps the replica from getting anything that is written from now on: its master does not let it in. When the
@@ -213,15 +229,17 @@ impl Sentinels {
 
     /// Which server is named by all sentinels that run, other than `old`, and takes writes.
     async fn settled_master(&self, old: Option<usize>) -> Result<usize, Error> {
-        settled(SETTLED, "a master that all sentinels name", async || {
-            let named = self.named_master().await?;
-            let role: redis::Value = ask(self.servers[named].control(), &cmd("ROLE")).await?;
-            match &role {
-                redis::Value::Array(words) if is(words.first(), "master") && Some(named) != old => Ok(named),
-                _ => Err(format!("they name the server {named} of {old:?}, whose role is {role:?}")),
-            }
-        })
-        .await
+        settled(SETTLED, "a master that all sentinels name", async || self.settled_master_now(old).await)
+            .await
+    }
+
+    async fn settled_master_now(&self, old: Option<usize>) -> Result<usize, String> {
+        let named = self.named_master().await?;
+        let role: redis::Value = ask(self.servers[named].control(), &cmd("ROLE")).await?;
+        match &role {
+            redis::Value::Array(words) if is(words.first(), "master") && Some(named) != old => Ok(named),
+            _ => Err(format!("they name the server {named} of {old:?}, whose role is {role:?}")),
+        }
     }
 
     /// Which server is named by all sentinels that run.
