@@ -31,16 +31,16 @@ pub const CHANGE: &str = include_str!("lua/change.lua");
 
 /// Reads a map.
 pub(crate) static READ: LazyLock<Script> =
-    LazyLock::new(|| Script::new("rmap.read", include_str!("lua/read.lua")));
+    LazyLock::new(|| Script::new("rmap.read", include_str!("lua/read-2+.lua")));
 
 /// Deletes a map.
 pub(crate) static DESTROY: LazyLock<Script> =
-    LazyLock::new(|| Script::new("rmap.destroy", include_str!("lua/destroy.lua")));
+    LazyLock::new(|| Script::new("rmap.destroy", include_str!("lua/destroy-3.lua")));
 
 /// Deletes what is due in a map.
 pub(crate) static EXPIRE: LazyLock<Script> = LazyLock::new(|| {
     let source =
-        concat!("#!lua flags=allow-oom\n", include_str!("lua/change.lua"), include_str!("lua/expire.lua"));
+        concat!("#!lua flags=allow-oom\n", include_str!("lua/change.lua"), include_str!("lua/expire-3.lua"));
     Script::new("rmap.expire", source)
 });
 
@@ -53,7 +53,7 @@ macro_rules! change {
                 include_str!("lua/change.lua"),
                 include_str!("lua/own.lua"),
                 $(include_str!(concat!("lua/", $part, ".lua")),)?
-                include_str!(concat!("lua/", $file, ".lua")),
+                include_str!(concat!("lua/", $file, "-3.lua")),
             );
             Script::new(concat!("rmap.", $file), source)
         });
@@ -74,3 +74,41 @@ change!(REMOVE_VALUES, "remove_values", " flags=allow-oom", "list");
 change!(DELETE, "delete", " flags=allow-oom");
 change!(DELETE_MANY, "delete_many", " flags=allow-oom");
 change!(RESET, "reset", " flags=allow-oom");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Layout;
+
+    #[test]
+    fn lists_grow_as_long_as_values_may_be() {
+        assert!(APPEND.source().contains(&format!("local LONGEST = {}\n", Layout::MAX_VALUE)));
+    }
+
+    #[test]
+    fn scripts_say_what_goes_in_and_out_and_free_memory_when_there_is_none() {
+        let freeing = [
+            &DESTROY,
+            &EXPIRE,
+            &TEST_AND_DELETE,
+            &TEST_AND_RESET,
+            &REMOVE_VALUES,
+            &DELETE,
+            &DELETE_MANY,
+            &RESET,
+        ];
+        let adding = [&SET, &SET_MANY, &SET_IF_ABSENT, &TEST_AND_SET, &INCREMENT, &APPEND, &APPEND_UNIQUE];
+        for (script, shebang) in freeing
+            .map(|script| (script, "#!lua flags=allow-oom\n"))
+            .into_iter()
+            .chain(adding.map(|script| (script, "#!lua\n")))
+            .chain([(&READ, "#!lua flags=no-writes\n")])
+        {
+            assert!(script.source().starts_with(shebang), "{}", script.name());
+            assert_eq!(script.source().matches("#!lua").count(), 1, "{}", script.name());
+            for word in ["KEYS", "ARGV", "Returns: "] {
+                assert!(script.source().contains(word), "{}: {word}", script.name());
+            }
+        }
+    }
+}

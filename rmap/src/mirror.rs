@@ -233,19 +233,23 @@ impl Mirror {
         }
     }
 
-    /// Reads what needs it, and answers those who wait for it.
+    /// Reads what needs it, and answers those who wait for it. A map that is spoiled does not hinder the others; when
+    /// Redis cannot be reached it is not tried for each of them.
     async fn read(&mut self) -> Result<(), Error> {
+        let mut result = Ok(());
         for map in self.maps.iter_mut().filter(|map| map.needs_read) {
-            if let Err(error) = map.read(&self.redis).await {
-                self.backoff.fail();
-                self.read_after = Instant::now() + self.backoff.pause();
-                self.maps.iter_mut().for_each(|map| map.answer(&Err(error.clone())));
-                return Err(error);
-            }
-            map.answer(&Ok(()));
+            let is_hopeless = matches!(&result, Err(Error::Redis(error)) if error.is_transient());
+            let read = if is_hopeless { result.clone() } else { map.read(&self.redis).await };
+            map.answer(&read);
+            result = result.and(read);
         }
-        self.backoff.reset();
-        Ok(())
+        if result.is_ok() {
+            self.backoff.reset();
+        } else {
+            self.backoff.fail();
+            self.read_after = Instant::now() + self.backoff.pause();
+        }
+        result
     }
 
     /// Deletes what is due. All copies do; the first one finds it.
