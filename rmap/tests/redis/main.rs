@@ -1,11 +1,13 @@
 //! Maps on a real Redis.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::unnecessary_wraps)]
 
+mod deployments;
 mod ending;
 mod expiry;
 mod faults;
 mod following;
 mod lists;
+mod network;
 mod operations;
 mod scripts;
 mod typed;
