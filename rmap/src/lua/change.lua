@@ -3,11 +3,12 @@
 -- that time of the server's clock in ms, as text; or false, which deletes. With changes.clear, all that was there
 -- before goes.
 -- deadlines: the key of the sorted set with the entries' deadlines, or nil for a map whose entries all stay.
+-- known: what the script has read already, or nil: { revision, stamp, life, time = ... }. It is kept up to date.
 -- Returns: revision, stamp; both text
-local function mapput(name, hash, meta, rev_field, channel, inc, changes, deadlines)
+local function mapput(name, hash, meta, rev_field, channel, inc, changes, deadlines, known)
   local call, at_field = redis.call, rev_field .. ':at'
-  local head = call('HMGET', meta, rev_field, at_field, rev_field .. ':ttl')
-  local time = call('TIME')
+  local head = known or call('HMGET', meta, rev_field, at_field, rev_field .. ':ttl')
+  local time = head.time or call('TIME')
   local rev = string.format('%.0f', (tonumber(head[1]) or 0) + 1)
   local stamp = string.format('%.0f', time[1] * 1000000 + time[2])
 
@@ -45,5 +46,6 @@ local function mapput(name, hash, meta, rev_field, channel, inc, changes, deadli
     for _, key in ipairs(ends and { meta, hash, deadlines } or {}) do call('PEXPIREAT', key, ends) end
   end
   call('SPUBLISH', channel, cmsgpack.pack(message))
+  head[1], head[2] = rev, stamp
   return rev, stamp
 end

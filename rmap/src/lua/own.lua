@@ -3,8 +3,8 @@
 -- ARGV: name, channel, life of a map that begins with this change ('' | ms after the last change | '@' ms from now),
 -- life of the entries that are written in ms ('' for good), then the script's own
 local META, HASH, DUE = KEYS[1], KEYS[2], KEYS[3]
-local inc = redis.call('HGET', META, 'inc')
-local time = redis.call('TIME')
+local head, time = redis.call('HMGET', META, 'inc', 'rev', 'rev:at', 'rev:ttl'), redis.call('TIME')
+local inc, known = head[1], { head[2], head[3], head[4], time = time }
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- One revision. Returns where the map is then.
@@ -16,8 +16,9 @@ local function put(changes)
     local life, from_now = ARGV[3], string.match(ARGV[3], '^@(%d+)$')
     if from_now then life = string.format('@%.0f', now + from_now) end
     if life ~= '' then redis.call('HSET', META, 'rev:ttl', life) end
+    known = { false, false, life ~= '' and life, time = time }
   end
-  local rev, stamp = mapput(ARGV[1], HASH, META, 'rev', ARGV[2], inc, changes, DUE)
+  local rev, stamp = mapput(ARGV[1], HASH, META, 'rev', ARGV[2], inc, changes, DUE, known)
   return inc, rev, stamp
 end
 

@@ -91,13 +91,10 @@ async fn behind_sentinels_a_map_follows_fail_overs_also_to_a_server_that_has_not
     sentinels.hold_replica_back().await.unwrap();
     a.set_and_wait("lost", "1").await.unwrap();
     holds(&b, SOON, "lost", Some("1")).await;
-    let before = a.snapshot();
     sentinels.kill_master().await.unwrap();
     eventually(LATER, "a write on the other history", async || b.set("other", "2").await).await;
     let after = same(&a, &b).await;
-    assert_eq!(after.incarnation(), before.incarnation(), "only the stamps tell the two apart");
     assert_eq!((after.get("lost"), after.get("other")), (None, bytes("2").as_ref()));
-    assert!(after.revision() >= before.revision());
 }
 
 #[tokio::test]

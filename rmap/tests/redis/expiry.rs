@@ -147,6 +147,17 @@ async fn a_map_with_an_absolute_life_ends_as_a_whole_and_begins_anew() {
 }
 
 #[tokio::test]
+async fn a_map_that_has_ended_is_hidden_in_time_though_the_server_is_away() {
+    let server = RedisServer::start().unwrap();
+    let map = join_with(&server, Expiry::Absolute(Duration::from_millis(300))).await;
+    map.set_and_wait("k", "1").await.unwrap();
+    server.pause().unwrap();
+    eventually(AT_ONCE, "it to be hidden", async || !map.contains("k")).await;
+    assert!(map.is_empty() && map.get("k").is_none() && map.snapshot().place().is_none());
+    server.resume().unwrap();
+}
+
+#[tokio::test]
 async fn every_write_moves_the_end_of_a_map_with_a_sliding_life() {
     let server = RedisServer::start().unwrap();
     let redis = client(&server).commands();

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use redis::Value;
 use tenure_connection::Client;
-use tenure_rmap::{Error, RawMap};
+use tenure_rmap::{Error, Expiry, RawMap};
 use tenure_testing::{Data, RedisServer, eventually};
 
 use crate::{AT_ONCE, SOON, bytes, client, converged, holds, in_time, join, layout, run};
@@ -140,19 +139,35 @@ async fn a_server_that_lost_its_last_writes_is_followed() {
     assert_eq!(a.get("k"), bytes("1"));
 }
 
+/// The rights in the README's block of that number, for the map `m`.
+fn rights(block: usize) -> Vec<String> {
+    let readme = include_str!("../../README.md");
+    let block = readme.split("```acl\n").nth(1 + block).expect("the rights");
+    let (rights, _) = block.split_once("```").expect("their end");
+    rights.replace("<map>", "m").split_whitespace().map(str::to_owned).collect()
+}
+
+fn user(server: &RedisServer, rights: &[String]) -> Client {
+    let rights: Vec<_> = rights.iter().map(String::as_str).collect();
+    Client::open(&server.acl_user("mapper", "secret", &rights).unwrap()).unwrap()
+}
+
 #[tokio::test]
 async fn the_rights_that_the_readme_names_suffice() {
     let server = RedisServer::builder().tcp().start().unwrap();
-    let readme = include_str!("../../README.md");
-    let (_, rights) = readme.split_once("```acl\n").expect("the rights");
-    let (rights, _) = rights.split_once("```").expect("their end");
-    let rights = rights.replace("<map>", "m");
-    let mut user = vec!["ACL", "SETUSER", "mapper", "reset", "on", ">secret"];
-    user.extend(rights.split_whitespace());
-    run(&client(&server).commands(), &user).await;
-    let url = server.url().replace("redis://", "redis://mapper:secret@");
-    let client = Client::open(&url).unwrap();
+    let client = user(&server, &rights(0));
     let map = RawMap::join(&client, "m").await.unwrap();
+    every_write(&map).await;
+    map.with_entry_ttl(Duration::from_millis(50)).set_and_wait("goes", "1").await.unwrap();
+    let there = redis::cmd("HEXISTS").arg(layout().hash).arg("goes").to_owned();
+    eventually(SOON, "the entry to be deleted", async || !server.query::<bool>(&there).unwrap()).await;
+    assert!(map.destroy().await.unwrap());
+    let sliding = RawMap::builder(&client, "m").expiry(Expiry::Sliding(AT_ONCE)).join().await.unwrap();
+    every_write(&sliding).await;
+    assert!(matches!(RawMap::join(&client, "other").await, Err(Error::Redis(_))), "and no other map");
+}
+
+async fn every_write(map: &RawMap) {
     map.set_and_wait("k", "1").await.unwrap();
     assert!(!map.set_if_absent("k", "2").await.unwrap().is_written());
     assert!(map.test_and_set("k", "1", "2").await.unwrap().is_written());
@@ -165,19 +180,23 @@ async fn the_rights_that_the_readme_names_suffice() {
     map.set_many([("a", "1"), ("b", "2")]).await.unwrap();
     map.delete_many(["a"]).await.unwrap();
     map.delete("b").await.unwrap();
-    map.with_entry_ttl(Duration::from_millis(50)).set_and_wait("goes", "1").await.unwrap();
-    let redis = client.commands();
-    drop(redis);
-    let admin = Client::open(&server.url()).unwrap().commands();
-    eventually(SOON, "the entry to be deleted", async || {
-        run(&admin, &["HEXISTS", &layout().hash, "goes"]).await == Value::Int(0)
-    })
-    .await;
     assert!(map.test_and_reset("n", "2").await.unwrap().is_written());
     map.reset().await.unwrap();
-    assert!(map.destroy().await.unwrap());
-    let short =
-        RawMap::builder(&client, "m").expiry(tenure_rmap::Expiry::Sliding(AT_ONCE)).join().await.unwrap();
-    short.set_and_wait("k", "1").await.unwrap();
-    assert!(matches!(RawMap::join(&client, "other").await, Err(Error::Redis(_))), "and no other map");
+}
+
+#[tokio::test]
+async fn who_may_only_read_follows_and_changes_nothing() {
+    let server = RedisServer::builder().tcp().start().unwrap();
+    let (map, reader) = (join(&server).await, user(&server, &rights(1)));
+    let reader = RawMap::join(&reader, "m").await.unwrap();
+    map.set("k", "1").await.unwrap();
+    holds(&reader, AT_ONCE, "k", Some("1")).await;
+    for result in [reader.set("k", "2").await.map(drop), reader.destroy().await.map(drop)] {
+        assert!(matches!(&result, Err(Error::Redis(error)) if !error.may_have_executed()), "{result:?}");
+    }
+    map.with_entry_ttl(Duration::from_millis(100)).set_and_wait("goes", "1").await.unwrap();
+    map.close().await;
+    eventually(SOON, "the entry to be hidden", async || reader.keys() == ["k"]).await;
+    reader.refresh().await.unwrap();
+    assert_eq!((reader.keys(), reader.len()), (vec!["k".into()], 1));
 }

@@ -7,6 +7,7 @@ mod expiry;
 mod faults;
 mod following;
 mod lists;
+mod logging;
 mod network;
 mod operations;
 mod scripts;

@@ -197,7 +197,7 @@ async fn bad_names_keys_and_values_are_refused_before_anything_is_written() {
 async fn what_others_left_under_the_keys_is_not_taken_for_the_map() {
     let server = RedisServer::start().unwrap();
     let redis = client(&server).commands();
-    run(&redis, &["HSET", &layout().hash, "left", "1"]).await;
+    run(&redis, &["HSET", &layout().hash, "left", "1", "over", "1"]).await;
     run(&redis, &["ZADD", &layout().deadlines.unwrap(), "1", "left"]).await;
     let map = join(&server).await;
     assert!(map.is_empty() && map.snapshot().place().is_none());

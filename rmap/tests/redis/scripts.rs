@@ -84,3 +84,27 @@ async fn a_script_of_ones_own_changes_a_map_also_with_deadlines_and_clears_it() 
     assert_eq!(run(&redis, &["EXISTS", &deadlines]).await, Value::Int(0));
     assert_eq!(join(&server).await.snapshot(), map.snapshot());
 }
+
+#[tokio::test]
+async fn a_spoiled_map_does_not_hinder_its_neighbour() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let redis = client.commands();
+    run(&redis, &["HSET", "{p}:m", "inc", "7", "bad", "1", "good", "1"]).await;
+    let layout = |name: &str| Layout {
+        name: name.into(),
+        hash: format!("{{p}}:{name}"),
+        meta: "{p}:m".into(),
+        inc_field: "inc".into(),
+        rev_field: name.into(),
+        deadlines: None,
+        channel: "{p}:ch".into(),
+    };
+    let [bad, good] = View::join(&client, [layout("bad"), layout("good")]).await.unwrap();
+    run(&redis, &["HSET", "{p}:m", "bad", "spoiled", "good", "2"]).await;
+    run(&redis, &["HSET", "{p}:good", "k", "v"]).await;
+    run(&redis, &["SPUBLISH", "{p}:ch", "\u{0}"]).await;
+    eventually(AT_ONCE, "the good one", async || good.get("k") == bytes("v")).await;
+    assert!(matches!(bad.refresh().await, Err(tenure_rmap::Error::Malformed { .. })));
+    assert!(good.refresh().await.is_ok());
+}

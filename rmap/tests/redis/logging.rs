@@ -1,0 +1,75 @@
+//! What is said in the log, and how often.
+
+use std::sync::{Arc, Mutex};
+
+use tenure_testing::{RedisServer, eventually};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Metadata, Subscriber, span};
+
+use crate::{SOON, in_time, join};
+
+/// Keeps what the library says at `info` and above on this thread.
+#[derive(Clone, Default)]
+struct Said(Arc<Mutex<Vec<(Level, String)>>>);
+
+impl Said {
+    fn at(&self, level: Level) -> Vec<String> {
+        let said = self.0.lock().unwrap();
+        said.iter().filter(|(of, _)| *of == level).map(|(_, text)| text.clone()).collect()
+    }
+}
+
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
+    }
+}
+
+impl Subscriber for Said {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("tenure_rmap") && *metadata.level() <= Level::INFO
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        self.0.lock().unwrap().push((*event.metadata().level(), text.0));
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[tokio::test]
+async fn an_outage_is_said_once_and_its_end_too() {
+    let said = Said::default();
+    let _guard = tracing::subscriber::set_default(said.clone());
+    let server = RedisServer::start().unwrap();
+    let map = join(&server).await;
+    map.set_and_wait("k", "1").await.unwrap();
+    assert!(said.0.lock().unwrap().is_empty(), "quiet while all is well");
+    server.kill().unwrap();
+    for _ in 0..4 {
+        assert!(in_time(SOON, map.refresh()).await.is_err());
+    }
+    let warnings = said.at(Level::WARN);
+    assert!(warnings.len() <= 2, "{warnings:?}");
+    assert_eq!(warnings.iter().filter(|text| text.starts_with("cannot read the maps")).count(), 1);
+    server.restart(tenure_testing::Data::Wipe).unwrap();
+    eventually(SOON, "the copy to be empty", async || map.is_empty()).await;
+    eventually(SOON, "it to be said", async || {
+        said.at(Level::INFO).iter().filter(|text| *text == "the maps are read again").count() == 1
+    })
+    .await;
+    assert!(said.at(Level::WARN).len() <= 2);
+}
