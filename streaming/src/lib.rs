@@ -23,3 +23,20 @@ pub use reader::{Reader, ReaderBuilder, ReaderHandle};
 pub use sink::{Sink, SinkBuilder, SinkHandle};
 pub use start::Start;
 pub use stream::{Stream, StreamBuilder};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_can_be_sent_to_and_shared_by_tasks() {
+        fn check<T: Send + Sync + 'static>() {}
+        check::<Stream>();
+        check::<Reader>();
+        check::<ReaderHandle>();
+        check::<Sink>();
+        check::<SinkHandle>();
+        check::<Entry>();
+        check::<Error>();
+    }
+}

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis::Value;
-use tenure_connection::Connection;
+use tenure_connection::{Connection, Error as RedisError};
 
 use crate::{EntryId, Error, reply};
 
@@ -41,8 +41,11 @@ impl Start {
                     let last = reply::field(&info, "last-generated-id").unwrap_or(&Value::Nil);
                     Ok(reply::optional_id(last)?.unwrap_or_default())
                 }
-                // There is no such key.
-                Err(error) if error.code() == Some("ERR") => Ok(EntryId::MIN),
+                Err(RedisError::Server { code, detail })
+                    if &*code == "ERR" && detail.starts_with("no such key") =>
+                {
+                    Ok(EntryId::MIN)
+                }
                 Err(error) => Err(error.into()),
             },
         }

@@ -17,6 +17,9 @@ use crate::{Entry, EntryId, Error, filter, reply};
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
+/// What a round brings, and when it asked for it: it was delivered later.
+pub(super) type Brought = (Vec<Entry>, Duration);
+
 pub(super) struct Lane {
     blocking: Blocking,
     shared: Arc<Shared>,
@@ -46,7 +49,7 @@ impl Lane {
         slot: u16,
         count: u64,
         block: Duration,
-    ) -> (Self, Result<Vec<Entry>, Error>) {
+    ) -> (Self, Result<Brought, Error>) {
         sleep(self.failures.pause()).await;
         let result = self.steps(slot, count, block).await;
         match &result {
@@ -56,7 +59,7 @@ impl Lane {
         (self, result)
     }
 
-    async fn steps(&mut self, slot: u16, count: u64, block: Duration) -> Result<Vec<Entry>, Error> {
+    async fn steps(&mut self, slot: u16, count: u64, block: Duration) -> Result<Brought, Error> {
         loop {
             let now = self.shared.now();
             self.plan.arrange(&self.shared.streams_in(slot), now);
@@ -68,7 +71,7 @@ impl Lane {
             };
             self.drop_unwanted(&mut entries).await;
             if last || !entries.is_empty() {
-                return Ok(entries);
+                return Ok((entries, now));
             }
         }
     }

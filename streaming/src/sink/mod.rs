@@ -37,7 +37,7 @@ pub use handle::SinkHandle;
 
 use calls::{Consumer, Hold};
 use handle::Shared;
-use lane::Lane;
+use lane::{Brought, Lane};
 use plan::Pace;
 
 /// What is waiting is renewed when a third of the grace has passed, so that two thirds are left when it is handed out.
@@ -57,12 +57,10 @@ pub struct Sink {
     client: Client,
     handle: SinkHandle,
     settings: Settings,
-    lanes: Lanes<Lane, Result<Vec<Entry>, Error>>,
+    lanes: Lanes<Lane, Result<Brought, Error>>,
     waiting: VecDeque<Entry>,
     /// When the first of those that wait was delivered, at the earliest, or renewed.
     waiting_since: Duration,
-    /// When the reads were last seen without a reply. What they bring was delivered later.
-    polled: Duration,
     /// Never locked: it makes what only its owner touches shareable.
     renewing: Mutex<Option<BoxFuture<'static, Result<Renewed, Error>>>>,
 }
@@ -95,7 +93,6 @@ impl Sink {
             lanes: Lanes::new(),
             waiting: VecDeque::new(),
             waiting_since: Duration::ZERO,
-            polled: Duration::ZERO,
             renewing: Mutex::new(None),
         }
     }
@@ -186,20 +183,14 @@ impl Sink {
         result
     }
 
-    /// Drives the reads until one of them has ended.
+    /// Drives the reads until one of them has ended. Nothing may be waiting.
     fn poll_round(&mut self, cx: &mut Context<'_>, count: u64, block: Duration) -> Poll<Result<(), Error>> {
         let Self { client, handle: SinkHandle { shared }, settings, lanes, .. } = self;
         lanes.arrange(&shared.slots(), |_| Lane::new(client.blocking(), shared, settings));
         lanes.start(|slot, lane| lane.round(slot, count, block).boxed());
-        let now = shared.now();
-        let Poll::Ready(brought) = lanes.poll(cx) else {
-            self.polled = now;
-            return Poll::Pending;
-        };
-        if self.waiting.is_empty() {
-            self.waiting_since = self.polled;
-        }
-        self.waiting.extend(brought?);
+        let (entries, asked) = ready!(lanes.poll(cx))?;
+        self.waiting_since = asked;
+        self.waiting.extend(entries);
         Poll::Ready(Ok(()))
     }
 
