@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod crash;
+mod deployments;
 mod dispatch;
 mod faults;
 mod idle;

@@ -19,14 +19,14 @@ impl World {
     fn cut_off(&self) {
         match &self.home {
             Home::Memory(store) => store.set_available(false),
-            Home::Redis(server) => server.pause().unwrap(),
+            Home::Redis(_) | Home::Elsewhere => self.server().pause().unwrap(),
         }
     }
 
     fn reconnect(&self) {
         match &self.home {
             Home::Memory(store) => store.set_available(true),
-            Home::Redis(server) => server.resume().unwrap(),
+            Home::Redis(_) | Home::Elsewhere => self.server().resume().unwrap(),
         }
     }
 

@@ -19,14 +19,14 @@ impl World {
     fn replace_server(&self) {
         match &self.home {
             Home::Memory(store) => store.new_process(),
-            Home::Redis(server) => server.restart(Data::Keep).unwrap(),
+            Home::Redis(_) | Home::Elsewhere => self.server().restart(Data::Keep).unwrap(),
         }
     }
 
     fn wipe(&self) {
         match &self.home {
             Home::Memory(store) => store.wipe(),
-            Home::Redis(_) => redis::cmd("FLUSHALL").query(&mut self.client()).unwrap(),
+            Home::Redis(_) | Home::Elsewhere => redis::cmd("FLUSHALL").query(&mut self.client()).unwrap(),
         }
     }
 }

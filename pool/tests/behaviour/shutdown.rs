@@ -19,7 +19,7 @@ on_both_stores!(
 fn keys_left(world: &World) -> Vec<String> {
     match &world.home {
         Home::Memory(store) => store.dump().names().map(str::to_owned).collect(),
-        Home::Redis(_) => {
+        Home::Redis(_) | Home::Elsewhere => {
             let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut world.client()).unwrap();
             let prefix = format!("tenure:{{{POOL}}}:");
             let mut names: Vec<_> = keys.iter().map(|key| key.replace(&prefix, "")).collect();

@@ -42,6 +42,8 @@ pub(crate) use on_both_stores;
 pub(crate) enum Home {
     Memory(MemoryStore),
     Redis(RedisServer),
+    /// Whoever made the pool keeps its servers.
+    Elsewhere,
 }
 
 /// The pool under test.
@@ -77,6 +79,10 @@ impl World {
         Self::new(client.into(), Home::Redis(server))
     }
 
+    pub(crate) fn elsewhere(client: &Client) -> Self {
+        Self::new(client.into(), Home::Elsewhere)
+    }
+
     fn new(backend: Backend, home: Home) -> Self {
         // Nothing but a crash waits for the time to live: long, so that a busy machine costs no lease.
         let ttl = Duration::from_secs(10);
@@ -95,7 +101,7 @@ impl World {
     pub(crate) fn server(&self) -> &RedisServer {
         match &self.home {
             Home::Redis(server) => server,
-            Home::Memory(_) => panic!("this pool is not on Redis"),
+            Home::Memory(_) | Home::Elsewhere => panic!("this pool is not on a server of its own"),
         }
     }
 
@@ -163,8 +169,8 @@ impl World {
     pub(crate) async fn data(&self) -> Vec<String> {
         match &self.home {
             Home::Memory(store) => store.dump().lines(),
-            Home::Redis(server) => {
-                let client = Client::open(&server.url()).unwrap();
+            Home::Redis(_) | Home::Elsewhere => {
+                let client = Client::open(&self.server().url()).unwrap();
                 let store = RedisStore::open(&client, &PoolName::new(POOL).unwrap());
                 let identity = store.server_identity().await.unwrap();
                 store.bless(&identity.run_id);
@@ -179,7 +185,7 @@ impl World {
     pub(crate) async fn shutting_down(&self) {
         eventually(PATIENCE, "the pool's shutdown flag", async || match &self.home {
             Home::Memory(store) => store.dump().lines().iter().any(|line| line.starts_with("cf sd = ")),
-            Home::Redis(_) => redis::cmd("HEXISTS")
+            Home::Redis(_) | Home::Elsewhere => redis::cmd("HEXISTS")
                 .arg(format!("tenure:{{{POOL}}}:cf"))
                 .arg("sd")
                 .query(&mut self.client())

@@ -219,6 +219,23 @@ impl Sentinels {
         .await
     }
 
+    /// Waits until the replica has all that the master has now: a fail-over loses none of it.
+    ///
+    /// # Errors
+    /// When that does not happen in time.
+    ///
+    /// # Cancel safety
+    /// Only asks.
+    pub async fn await_replicated(&self) -> Result<(), Error> {
+        let written = replication(self.master().await?, "master_repl_offset")?;
+        let replica = self.replica().await?;
+        settled(SETTLED, "a replica that has all that was written", async || {
+            let has = replication(replica, "slave_repl_offset").map_err(|error| error.to_string())?;
+            if has >= written { Ok(()) } else { Err(format!("it has {has} of {written} bytes")) }
+        })
+        .await
+    }
+
     fn url_of(&self, login: Option<&Login>) -> String {
         let scheme = if self.tls { "rediss+sentinel" } else { "redis+sentinel" };
         let url = url_of_many(scheme, login, self.watchers.iter().map(port_of));
@@ -280,6 +297,13 @@ impl Sentinels {
             });
         if ready { Ok(()) } else { Err(format!("a sentinel sees {seen:?} with {replicas:?}")) }
     }
+}
+
+/// A number that the server says about its replication; 0 when it says nothing of it.
+fn replication(server: &RedisServer, name: &str) -> Result<u64, Error> {
+    let info: String = server.query(cmd("INFO").arg("replication"))?;
+    let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    Ok(line.and_then(|number| number.trim().parse().ok()).unwrap_or_default())
 }
 
 /// Who a replica says it is when it comes to its master.
