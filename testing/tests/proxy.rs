@@ -111,18 +111,26 @@ async fn a_long_reply_is_cut_after_exactly_so_many_bytes_even_by_a_reset() {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_late_gets_all_that_passed_before_the_reset() {
+async fn a_client_that_reads_late_gets_all_that_passed_before_the_end() {
     let (server, proxy) = started().await;
     server.query::<()>(redis::cmd("SETRANGE").arg("key").arg(2_000_000).arg("x")).unwrap();
-    proxy.cut_next(Cut::after(Direction::ToClient, 1_000_000).reset());
-    let socket = tokio::net::TcpSocket::new_v4().unwrap();
-    socket.set_recv_buffer_size(64 * 1024).unwrap();
-    let mut connection = socket.connect(([127, 0, 0, 1], proxy.port()).into()).await.unwrap();
-    connection.write_all(b"GET key\r\n").await.unwrap();
-    // The kernel holds what the client has no room for.
-    eventually(SOON, "the last byte to have passed", async || proxy.counts().to_client == 1_000_000).await;
-    let (got, was_reset) = rest(&mut connection).await;
-    assert_eq!((got.len(), was_reset), (1_000_000, true));
+    for reset in [false, true] {
+        let passed = proxy.counts().to_client;
+        let cut = Cut::after(Direction::ToClient, 1_000_000);
+        proxy.cut_next(if reset { cut.reset() } else { cut });
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(64 * 1024).unwrap();
+        let mut connection = socket.connect(([127, 0, 0, 1], proxy.port()).into()).await.unwrap();
+        connection.write_all(b"GET key\r\n").await.unwrap();
+        // The kernel holds what the client has no room for.
+        eventually(SOON, "the last byte to have passed", async || {
+            proxy.counts().to_client == passed + 1_000_000 && proxy.counts().open == 0
+        })
+        .await;
+        connection.write_all(PING).await.unwrap();
+        let (got, was_reset) = rest(&mut connection).await;
+        assert_eq!((got.len(), was_reset), (1_000_000, reset));
+    }
 }
 
 #[tokio::test]
