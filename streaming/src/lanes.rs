@@ -51,6 +51,7 @@ pub(crate) struct Lanes<L, T> {
 }
 
 struct Parts<L, T> {
+    wanted: BTreeSet<u16>,
     known: BTreeSet<u16>,
     idle: Vec<(u16, L)>,
     busy: FuturesUnordered<BoxFuture<'static, Done<L, T>>>,
@@ -58,20 +59,26 @@ struct Parts<L, T> {
 
 impl<L: Send + 'static, T: 'static> Lanes<L, T> {
     pub(crate) fn new() -> Self {
-        let parts = Parts { known: BTreeSet::new(), idle: Vec::new(), busy: FuturesUnordered::new() };
+        let parts = Parts {
+            wanted: BTreeSet::new(),
+            known: BTreeSet::new(),
+            idle: Vec::new(),
+            busy: FuturesUnordered::new(),
+        };
         Self { parts: Mutex::new(parts) }
     }
 
-    /// Makes the lanes that are missing. Those that are not wanted go when their round is over.
-    pub(crate) fn arrange(&mut self, wanted: &BTreeSet<u16>, mut make: impl FnMut(u16) -> L) {
+    /// These lanes are wanted. Those that are missing are made, the others go when their round is over.
+    pub(crate) fn arrange(&mut self, wanted: BTreeSet<u16>, mut make: impl FnMut() -> L) {
         let parts = self.parts();
-        for slot in wanted {
+        for slot in &wanted {
             if parts.known.insert(*slot) {
-                parts.idle.push((*slot, make(*slot)));
+                parts.idle.push((*slot, make()));
             }
         }
         let Parts { known, idle, .. } = parts;
         idle.retain(|(slot, _)| wanted.contains(slot) || !known.remove(slot));
+        parts.wanted = wanted;
     }
 
     /// Starts a round on every lane that has none.
@@ -91,7 +98,11 @@ impl<L: Send + 'static, T: 'static> Lanes<L, T> {
         let parts = self.parts();
         match parts.busy.poll_next_unpin(cx) {
             Poll::Ready(Some((slot, lane, brought))) => {
-                parts.idle.push((slot, lane));
+                if parts.wanted.contains(&slot) {
+                    parts.idle.push((slot, lane));
+                } else {
+                    parts.known.remove(&slot);
+                }
                 Poll::Ready(brought)
             }
             Poll::Ready(None) | Poll::Pending => Poll::Pending,
@@ -111,5 +122,41 @@ impl<L: Send + 'static, T: 'static> Lanes<L, T> {
 impl<L, T> fmt::Debug for Lanes<L, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lanes").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_lane_goes_when_it_is_not_wanted_and_its_round_is_over() {
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let mut lanes = Lanes::<u32, u16>::new();
+        let mut made = 0;
+        let mut make = || {
+            made += 1;
+            made
+        };
+        let round = |slot, lane| ready((lane, slot)).boxed();
+        assert!(lanes.poll(&mut cx).is_pending());
+        lanes.arrange(BTreeSet::from([1, 2]), &mut make);
+        lanes.start(round);
+        lanes.arrange(BTreeSet::from([2, 3]), &mut make);
+        let mut brought: Vec<_> = (0..2).map(|_| lanes.poll(&mut cx)).collect();
+        brought.sort();
+        assert_eq!(brought, [Poll::Ready(1), Poll::Ready(2)]);
+        lanes.start(round);
+        let mut brought: Vec<_> = (0..2).map(|_| lanes.poll(&mut cx)).collect();
+        brought.sort();
+        assert_eq!(brought, [Poll::Ready(2), Poll::Ready(3)]);
+        lanes.arrange(BTreeSet::from([1]), &mut make);
+        lanes.start(round);
+        assert_eq!([lanes.poll(&mut cx), lanes.poll(&mut cx)], [Poll::Ready(1), Poll::Pending]);
+        assert_eq!(made, 4, "the first one of slot 1 was gone");
     }
 }

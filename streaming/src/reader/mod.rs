@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use tenure_connection::Client;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::lanes::Lanes;
@@ -41,6 +42,7 @@ use taking::{Item, Taking};
 pub struct Reader {
     client: Client,
     shared: Arc<Shared>,
+    changes: watch::Receiver<()>,
     settings: Settings,
     lanes: Lanes<Lane, Result<Vec<Item>, Error>>,
     taking: Taking,
@@ -60,7 +62,10 @@ impl Reader {
     }
 
     fn new(client: Client, shared: Arc<Shared>, settings: Settings) -> Self {
-        Self { client, shared, settings, lanes: Lanes::new(), taking: Taking::default() }
+        let mut changes = shared.watch();
+        // The first lanes are to be made.
+        changes.mark_changed();
+        Self { client, shared, changes, settings, lanes: Lanes::new(), taking: Taking::default() }
     }
 
     /// What changes the streams and cursors.
@@ -102,8 +107,11 @@ impl Reader {
 
     /// Drives the reads until one of them has ended.
     fn poll_round(&mut self, cx: &mut Context<'_>, block: Duration) -> Poll<Result<(), Error>> {
-        let Self { client, shared, settings, lanes, taking } = self;
-        lanes.arrange(&shared.slots(), |_| Lane::new(client.blocking(), shared));
+        let Self { client, shared, changes, settings, lanes, taking } = self;
+        if changes.has_changed().unwrap_or(true) {
+            changes.mark_unchanged();
+            lanes.arrange(shared.slots(), || Lane::new(client.blocking(), shared));
+        }
         lanes.start(|slot, lane| lane.round(slot, settings.clone(), block).boxed());
         taking.put(ready!(lanes.poll(cx))?);
         Poll::Ready(Ok(()))

@@ -21,14 +21,8 @@ pub(super) struct Shared {
     placement: Placement,
     opened: Instant,
     held: Mutex<Held>,
-    streams: Mutex<Streams>,
-}
-
-#[derive(Default)]
-struct Streams {
-    read: BTreeSet<Arc<str>>,
-    /// Read once, but no more: something may be pending there.
-    former: BTreeSet<Arc<str>>,
+    /// By slot.
+    streams: Mutex<BTreeMap<u16, BTreeSet<Arc<str>>>>,
 }
 
 impl Shared {
@@ -47,21 +41,20 @@ impl Shared {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The slots of the streams that are read.
+    /// The slots of the streams; one when there are no streams, so that there always is a lane.
     pub(super) fn slots(&self) -> BTreeSet<u16> {
-        self.placement.slots(&self.streams().read)
-    }
-
-    /// The streams of a slot that are read.
-    pub(super) fn streams_in(&self, slot: u16) -> Vec<Arc<str>> {
         let streams = self.streams();
-        streams.read.iter().filter(|stream| self.placement.slot(stream) == slot).cloned().collect()
+        if streams.is_empty() { BTreeSet::from([0]) } else { streams.keys().copied().collect() }
     }
 
-    /// All streams that were ever read.
+    /// The streams of a slot.
+    pub(super) fn streams_in(&self, slot: u16) -> BTreeSet<Arc<str>> {
+        self.streams().get(&slot).cloned().unwrap_or_default()
+    }
+
+    /// All streams.
     pub(super) fn all_streams(&self) -> Vec<Arc<str>> {
-        let streams = self.streams();
-        streams.read.union(&streams.former).cloned().collect()
+        self.streams().values().flatten().cloned().collect()
     }
 
     pub(super) async fn add_stream(&self, stream: &str) -> Result<(), Error> {
@@ -71,18 +64,21 @@ impl Shared {
             start => start.resolve(&self.consumer.redis, stream).await?.to_string(),
         };
         self.consumer.create(stream, &after).await?;
-        self.streams().read.insert(stream.into());
+        self.streams().entry(self.placement.slot(stream)).or_default().insert(stream.into());
         Ok(())
     }
 
     fn remove_stream(&self, stream: &str) -> bool {
-        let mut streams = self.streams();
-        let removed = streams.read.take(stream);
-        streams.former.extend(removed.clone());
-        removed.is_some()
+        let (mut streams, slot) = (self.streams(), self.placement.slot(stream));
+        let Some(in_slot) = streams.get_mut(&slot) else { return false };
+        let removed = in_slot.remove(stream);
+        if in_slot.is_empty() {
+            streams.remove(&slot);
+        }
+        removed
     }
 
-    fn streams(&self) -> MutexGuard<'_, Streams> {
+    fn streams(&self) -> MutexGuard<'_, BTreeMap<u16, BTreeSet<Arc<str>>>> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -188,7 +184,7 @@ impl SinkHandle {
 
     /// The streams that are read.
     pub fn streams(&self) -> Vec<Arc<str>> {
-        self.shared.streams().read.iter().cloned().collect()
+        self.shared.all_streams()
     }
 
     async fn hold(&self, stream: &str, ids: &[EntryId], hold: Hold) -> Result<Vec<EntryId>, Error> {

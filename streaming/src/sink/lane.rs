@@ -60,9 +60,9 @@ impl Lane {
     }
 
     async fn steps(&mut self, slot: u16, count: u64, block: Duration) -> Result<Brought, Error> {
+        self.plan.arrange(&self.shared.streams_in(slot), self.shared.now());
         loop {
             let now = self.shared.now();
-            self.plan.arrange(&self.shared.streams_in(slot), now);
             let step = self.plan.next(now);
             let last = matches!(step, Step::Read { .. });
             let mut entries = match self.step(step, count, block).await {
@@ -129,9 +129,7 @@ impl Lane {
                     return Ok(Vec::new());
                 }
                 let reply = self.blocking.command(&self.read(count, wait), wait).await.map_err(Error::from);
-                let find =
-                    |name: &[u8]| self.plan.streams().find(|stream| stream.as_bytes() == name).cloned();
-                let read = reply.and_then(|reply| reply::streams(reply, find));
+                let read = reply.and_then(|reply| reply::streams(reply, |name| self.plan.find(name)));
                 let read = self.seen(None, read)?;
                 self.lost_groups.reset();
                 self.plan.has_read();

@@ -162,7 +162,7 @@ impl Sink {
         self.handle.ack_and_remove(entries).await
     }
 
-    /// Stops reading, gives back all that is pending with this consumer, so that whichever looks first gets it without
+    /// Stops reading, gives back all that is pending with this consumer in the streams that it reads, so that whichever looks first gets it without
     /// waiting for the grace, and deletes the consumer when nothing is. Acknowledge first what is done.
     ///
     /// # Errors
@@ -186,7 +186,7 @@ impl Sink {
     /// Drives the reads until one of them has ended. Nothing may be waiting.
     fn poll_round(&mut self, cx: &mut Context<'_>, count: u64, block: Duration) -> Poll<Result<(), Error>> {
         let Self { client, handle: SinkHandle { shared }, settings, lanes, .. } = self;
-        lanes.arrange(&shared.slots(), |_| Lane::new(client.blocking(), shared, settings));
+        lanes.arrange(shared.slots(), || Lane::new(client.blocking(), shared, settings));
         lanes.start(|slot, lane| lane.round(slot, count, block).boxed());
         let (entries, asked) = ready!(lanes.poll(cx))?;
         self.waiting_since = asked;

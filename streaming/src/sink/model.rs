@@ -164,7 +164,7 @@ impl Consumer {
         now: Duration,
     ) -> Result<(), TestCaseError> {
         let stream: Arc<str> = "s".into();
-        self.plan.arrange(std::slice::from_ref(&stream), now);
+        self.plan.arrange(&BTreeSet::from([stream.clone()]), now);
         let step = self.plan.next(now);
         if fate == Fate::NotSent {
             return Ok(());

@@ -7,7 +7,7 @@
 //!   new is read every so often, however much there is to claim.
 //! - A group that is gone is created before anything else is asked of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ impl Plan {
     }
 
     /// These streams are read from now on, and no others.
-    pub(super) fn arrange(&mut self, streams: &[Arc<str>], now: Duration) {
+    pub(super) fn arrange(&mut self, streams: &BTreeSet<Arc<str>>, now: Duration) {
         self.streams.retain(|stream, _| streams.contains(stream));
         for stream in streams {
             if !self.streams.contains_key(stream) {
@@ -99,6 +99,12 @@ impl Plan {
     /// The streams, by name.
     pub(super) fn streams(&self) -> impl ExactSizeIterator<Item = &Arc<str>> {
         self.streams.keys()
+    }
+
+    /// A stream by its name.
+    pub(super) fn find(&self, name: &[u8]) -> Option<Arc<str>> {
+        let (stream, _) = self.streams.get_key_value(std::str::from_utf8(name).ok()?)?;
+        Some(stream.clone())
     }
 
     /// The next step.
@@ -176,7 +182,7 @@ impl Plan {
         course.claim_at = now + pause;
         if let Some(until) = course.ghost {
             course.recover = Some(EntryId::MIN);
-            course.ghost = (now < until).then_some(until);
+            course.ghost = (now <= until).then_some(until);
         }
     }
 
@@ -206,7 +212,7 @@ mod tests {
 
     const EVERY: Duration = Duration::from_secs(1);
 
-    fn plan(streams: &[Arc<str>]) -> Plan {
+    fn plan(streams: &BTreeSet<Arc<str>>) -> Plan {
         let mut plan =
             Plan::new(Pace { claim_every: EVERY, bury_every: EVERY * 9, acks: true, returning: false });
         plan.arrange(streams, Duration::ZERO);
@@ -215,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_is_new_is_read_however_much_there_is_to_claim() {
-        let streams = ["a".into()];
+        let streams = BTreeSet::from(["a".into()]);
         let mut plan = plan(&streams);
         for _ in 0..3 {
             for look in 0..LOOKS_IN_A_ROW {
@@ -230,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_read_waits_until_there_is_something_else_to_do() {
-        let streams = ["a".into(), "b".into()];
+        let streams = BTreeSet::from(["a".into(), "b".into()]);
         let mut plan = plan(&streams);
         for stream in &streams {
             assert_eq!(plan.next(EVERY), Step::Claim { stream: stream.clone(), from: EntryId::MIN });
@@ -242,7 +248,7 @@ mod tests {
         assert_eq!(plan.next(EVERY * 3 / 2), Step::Create { stream: "b".into() });
         plan.created("b");
         plan.reply_lost(EVERY * 3 / 2);
-        plan.arrange(&streams[1..], EVERY * 3 / 2);
+        plan.arrange(&BTreeSet::from(["b".into()]), EVERY * 3 / 2);
         assert_eq!(plan.next(EVERY * 3 / 2), Step::Recover { stream: "b".into(), after: EntryId::MIN });
         plan.recovered("b", None);
         assert_eq!(plan.next(EVERY * 9), Step::Claim { stream: "b".into(), from: EntryId::MIN });
@@ -264,19 +270,19 @@ mod tests {
 
     #[test]
     fn many_streams_are_looked_at_more_rarely() {
-        let streams: Vec<Arc<str>> = (0..STREAMS_PER_LOOK * 3).map(|n| n.to_string().into()).collect();
+        let streams: BTreeSet<Arc<str>> = (0..STREAMS_PER_LOOK * 3).map(|n| n.to_string().into()).collect();
         let mut plan = plan(&streams);
         for stream in &streams {
             plan.claimed(stream, EntryId::MIN, false, EVERY);
             plan.has_read();
         }
         assert_eq!(plan.next(EVERY), Step::Read { wait: EVERY }, "a read never waits for longer");
-        assert_eq!(plan.streams[&streams[0]].claim_at, EVERY * 5);
+        assert_eq!(plan.streams["0"].claim_at, EVERY * 5);
     }
 
     #[test]
     fn many_young_pages_end_a_look() {
-        let streams = ["a".into()];
+        let streams = BTreeSet::from(["a".into()]);
         let mut plan = plan(&streams);
         for page in 1..=u64::from(YOUNG_PAGES) {
             assert!(matches!(plan.next(EVERY), Step::Claim { .. }), "{page}");
