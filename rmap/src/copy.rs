@@ -24,6 +24,8 @@ pub(crate) struct Copy {
 struct State {
     replica: Replica,
     clock: ServerClock,
+    /// The last local moment, in µs, at which the copy was what the map was, as far as is known.
+    confirmed: u64,
 }
 
 impl Copy {
@@ -71,12 +73,20 @@ impl Copy {
         let received = self.local();
         let mut state = self.write();
         state.clock.answered(time, sent, received);
+        state.confirmed = sent;
         content.is_some_and(|content| state.replica.replace(content))
+    }
+
+    /// How long ago the copy was surely what the map was.
+    pub(crate) fn staleness(&self) -> Duration {
+        let confirmed = self.read().confirmed;
+        Duration::from_micros(self.local().saturating_sub(confirmed))
     }
 
     /// Takes the server's time from the reply to a call that was sent at the local moment `sent`.
     pub(crate) fn set_clock(&self, time: u64, sent: u64) {
-        self.install(None, time, sent);
+        let received = self.local();
+        self.write().clock.answered(time, sent, received);
     }
 
     /// When the next entry ends, and when the map does, as far as the server's clock is known.

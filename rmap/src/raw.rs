@@ -136,6 +136,11 @@ impl RawMap {
         self.view.snapshot()
     }
 
+    /// How outdated the local copy may be at most: as [`View::staleness`].
+    pub fn staleness(&self) -> Duration {
+        self.view.staleness()
+    }
+
     /// Tells of every change from now on.
     pub fn watch(&self) -> Watcher {
         self.view.watch()

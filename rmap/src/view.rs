@@ -3,6 +3,7 @@
 use std::array;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_connection::Client;
@@ -89,6 +90,13 @@ impl View {
     /// touches.
     pub fn snapshot(&self) -> Snapshot {
         self.copy.snapshot()
+    }
+
+    /// How outdated the copy may be at most: the time since it was last compared with the map, before the answer
+    /// came. Under six seconds or so while all is well, whether or not the map changes; it grows while Redis is out of
+    /// reach, and after [`View::close`].
+    pub fn staleness(&self) -> Duration {
+        self.copy.staleness()
     }
 
     /// Tells of every change from now on.

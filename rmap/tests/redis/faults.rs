@@ -139,6 +139,49 @@ async fn a_server_that_lost_its_last_writes_is_followed() {
     assert_eq!(a.get("k"), bytes("1"));
 }
 
+#[tokio::test]
+async fn a_server_that_loads_its_data_is_waited_for() {
+    let server = RedisServer::builder()
+        .config("enable-debug-command", "yes")
+        .config("rdbcompression", "no")
+        .config("loading-process-events-interval-bytes", "1024")
+        .start()
+        .unwrap();
+    let map = join(&server).await;
+    map.set_and_wait("k", "1").await.unwrap();
+    let before = map.snapshot();
+    let patient = Client::builder(&server.url()).response_timeout(SOON).build().unwrap().commands();
+    for n in 0..20 {
+        run(&patient, &["SET", &format!("filler{n}"), &"x".repeat(1_500)]).await;
+    }
+    run(&patient, &["CONFIG", "SET", "key-load-delay", "100000"]).await;
+    let reload = tokio::spawn(async move { run(&patient, &["DEBUG", "RELOAD"]).await });
+    let refused = eventually(SOON, "a write to be refused", async || map.set("k", "2").await.err()).await;
+    let Error::Redis(refused) = refused else { panic!("{refused}") };
+    assert_eq!(refused.code(), Some("LOADING"));
+    assert!(refused.is_transient() && !refused.may_have_executed());
+    assert!(map.refresh().await.is_err() && map.contains("k"), "reads are local");
+    in_time(SOON, reload).await.unwrap();
+    eventually(SOON, "the map to be read", async || map.refresh().await).await;
+    assert_eq!(map.snapshot().incarnation(), before.incarnation());
+    map.set_and_wait("k", "3").await.unwrap();
+}
+
+#[tokio::test]
+async fn how_outdated_a_copy_may_be_is_known() {
+    let server = RedisServer::start().unwrap();
+    let client = Client::builder(&server.url()).response_timeout(Duration::from_millis(100)).build().unwrap();
+    let map = RawMap::join(&client, "m").await.unwrap();
+    server.pause().unwrap();
+    eventually(SOON, "it to grow", async || map.staleness() > Duration::from_millis(300)).await;
+    assert!(map.refresh().await.is_err());
+    assert!(map.staleness() > Duration::from_millis(300), "what is not answered confirms nothing");
+    server.resume().unwrap();
+    let before = std::time::Instant::now();
+    eventually(SOON, "it to be read", async || map.refresh().await).await;
+    assert!(map.staleness() <= before.elapsed());
+}
+
 /// The rights in the README's block of that number, for the map `m`.
 fn rights(block: usize) -> Vec<String> {
     let readme = include_str!("../../README.md");
