@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::copy::Copy;
-use crate::replica::Applied;
+use crate::replica::{Applied, Change};
 use crate::wire::{self, Announcement, Read};
 use crate::{Error, Layout, lua};
 
@@ -70,6 +70,8 @@ pub(crate) struct Mirror {
     read_after: Instant,
     /// Whether the present outage has been said.
     is_outage_said: bool,
+    /// Whether it has been said that somebody else uses a channel.
+    is_rubbish_said: bool,
 }
 
 impl Mirror {
@@ -98,6 +100,7 @@ impl Mirror {
             expiry_backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             read_after: now,
             is_outage_said: false,
+            is_rubbish_said: false,
         };
         let allowed = client.response_timeout();
         match timeout(allowed, mirror.subscriber.next()).await {
@@ -173,23 +176,30 @@ impl Mirror {
 
     fn on_message(&mut self, message: &Message) {
         match Announcement::decode(&message.payload) {
-            Some(Announcement::Change { map, change }) => {
-                let is_addressed =
-                    |layout: &Layout| *layout.channel == *message.channel && *layout.name.as_bytes() == *map;
-                for map in self.maps.iter_mut().filter(|map| is_addressed(&map.layout)) {
-                    match map.copy.apply(change.clone()) {
-                        Applied::Applied => {
-                            map.changed.send_replace(());
-                        }
-                        Applied::Stale => {}
-                        Applied::Gap => map.needs_read = true,
-                    }
-                }
-            }
+            Some(Announcement::Change { map, change }) => self.on_change(&message.channel, &map, change),
             Some(Announcement::ReadAgain) => self.need_all(Some(&message.channel)),
             None => {
-                tracing::warn!(channel = &*message.channel, "a message that no map sends, reading again");
+                if !std::mem::replace(&mut self.is_rubbish_said, true) {
+                    let channel = &*message.channel;
+                    tracing::warn!(channel, "a message that no map sends, reading again; said once");
+                }
                 self.need_all(Some(&message.channel));
+            }
+        }
+    }
+
+    fn on_change(&mut self, channel: &str, name: &[u8], change: Change) {
+        let is_addressed =
+            |map: &&mut Followed| map.layout.channel == channel && map.layout.name.as_bytes() == name;
+        let mut addressed = self.maps.iter_mut().filter(is_addressed).peekable();
+        let mut change = Some(change);
+        while let Some(map) = addressed.next() {
+            // As a rule there is one: it takes the bytes as they are.
+            let change = if addressed.peek().is_some() { change.clone() } else { change.take() };
+            match change.map(|change| map.copy.apply(change)) {
+                Some(Applied::Applied) => map.changed.send_replace(()),
+                Some(Applied::Gap) => map.needs_read = true,
+                Some(Applied::Stale) | None => {}
             }
         }
     }

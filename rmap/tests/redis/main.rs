@@ -7,7 +7,6 @@ mod expiry;
 mod faults;
 mod following;
 mod lists;
-mod logging;
 mod network;
 mod operations;
 mod scripts;
