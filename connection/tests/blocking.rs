@@ -99,3 +99,21 @@ async fn a_server_without_room_for_another_client_is_not_reached_yet() {
     let reply = eventually(SOON, "a place", async || second.command(&cmd("PING"), Duration::ZERO).await.ok());
     assert_eq!(reply.await, Value::SimpleString("PONG".into()));
 }
+
+#[tokio::test]
+async fn a_read_at_a_master_that_is_demoted_ends_and_the_next_one_connects_anew() {
+    let server = RedisServer::start().unwrap();
+    let client = Client::builder(&server.url()).response_timeout(SOON).build().unwrap();
+    let (redis, mut blocking) = (client.commands(), client.blocking());
+    let forever = pop(600);
+    let (reply, ()) = tokio::join!(blocking.command(&forever, LONG), async {
+        eventually(SOON, "the read to block", async || blocked(&redis).await == 1).await;
+        redis.command(cmd("REPLICAOF").arg("127.0.0.1").arg("1")).await.unwrap();
+    });
+    let error = reply.unwrap_err();
+    assert_eq!(error.code(), Some("UNBLOCKED"));
+    assert!(error.is_transient() && !error.may_have_executed());
+    let connections = server.clients().unwrap().iter().map(|client| client.id).max();
+    blocking.command(&cmd("PING"), Duration::ZERO).await.unwrap();
+    assert!(server.clients().unwrap().iter().map(|client| client.id).max() > connections);
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis::{Cmd, Value, cmd};
 use tenure_connection::{Client, Connection, Error, Event, Script, Subscriber, slot};
 use tenure_testing::tls::Authority;
-use tenure_testing::{Cluster, Data, eventually};
+use tenure_testing::{Cluster, Data, RedisServer, eventually};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -123,6 +123,43 @@ async fn one_seed_is_enough_and_a_seed_that_is_down_is_passed_over() {
         Client::builder("redis+cluster://127.0.0.1:1").response_timeout(Duration::from_millis(200)).build();
     let error = nobody.unwrap().commands().command(&incr("a")).await.unwrap_err();
     assert!(matches!(error, Error::Unreachable(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_no_cluster_says_so_at_once() {
+    let server = RedisServer::builder().tcp().start().unwrap();
+    let url = server.url().replace("redis://", "redis+cluster://");
+    let client = Client::builder(&url).response_timeout(SOON).build().unwrap();
+    let error = client.commands().command(&incr("a")).await.unwrap_err();
+    assert!(
+        matches!(&error, Error::Server { detail, .. } if detail.contains("cluster support")),
+        "{error:?}"
+    );
+    let error = client.blocking().command(&incr("a"), Duration::ZERO).await.unwrap_err();
+    assert!(matches!(error, Error::Server { .. }), "{error:?}");
+    assert!(matches!(next(&mut client.subscriber(["a"])).await, Event::Disconnected(Error::Server { .. })));
+}
+
+#[tokio::test]
+async fn a_dedicated_connection_needs_no_other_runtime() {
+    let cluster = Cluster::start().await.unwrap();
+    let client = client(&cluster);
+    client.commands().command(&incr("a")).await.unwrap();
+    let elsewhere = client.clone();
+    let work = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            let redis = elsewhere.dedicated();
+            redis.server_of("a").await.unwrap();
+            let mut pipeline = redis.pipeline();
+            for key in ["a", "b", "c", "d"] {
+                pipeline.command(incr(key));
+            }
+            assert!(pipeline.send().await.iter().all(Result::is_ok));
+        });
+    });
+    // This thread's runtime stands still meanwhile.
+    work.join().unwrap();
 }
 
 #[tokio::test]

@@ -83,3 +83,22 @@ async fn a_cluster_needs_its_slots_and_asking_too() {
     migration.finish().await.unwrap();
     eventually(SOON, "the new owner", async || redis.command(cmd("INCR").arg("app:n")).await).await;
 }
+
+#[tokio::test]
+async fn a_wrong_password_is_told_at_once_wherever_it_is_wrong() {
+    let (cluster, sentinels) = tokio::join!(
+        Cluster::builder().password("secret").start(),
+        Sentinels::builder().password("secret").start()
+    );
+    let (cluster, sentinels) = (cluster.unwrap(), sentinels.unwrap());
+    for url in [cluster.url(), sentinels.url()] {
+        let client = client(&url.replace("secret", "guess"));
+        let error = client.commands().command(&cmd("PING")).await.unwrap_err();
+        assert!(matches!(error, Error::Auth(_)) && error.code() == Some("WRONGPASS"), "{error:?}");
+        let error = client.blocking().command(&cmd("PING"), Duration::ZERO).await.unwrap_err();
+        assert!(matches!(error, Error::Auth(_)), "{error:?}");
+        let event = client.subscriber(["c"]).next().await;
+        assert!(matches!(event, Event::Disconnected(Error::Auth(_))), "{event:?}");
+        assert!(!format!("{client:?} {error:?}").contains("guess"));
+    }
+}
