@@ -214,11 +214,70 @@ async fn a_call_whose_keys_are_on_both_ends_of_a_move_waits_for_its_end() {
     let error = hasty.call(&call).await.unwrap_err();
     assert_eq!(error.code(), Some("TRYAGAIN"), "{error}");
     assert!(error.is_transient() && !error.may_have_executed());
+    let refusals = || {
+        let told = |node| cluster.node(node).query::<String>(cmd("INFO").arg("errorstats")).unwrap();
+        let count = |info: String| -> Option<u64> {
+            info.lines().find_map(|line| line.strip_prefix("errorstat_TRYAGAIN:count=")?.trim().parse().ok())
+        };
+        (0..3).filter_map(|node| count(told(node))).sum::<u64>()
+    };
+    let before = refusals();
     let (reply, ()) = tokio::join!(redis.call(&call), async {
+        eventually(SOON, "the call to be refused", async || refusals() > before).await;
         migration.move_keys(10).unwrap();
         migration.finish().await.unwrap();
     });
     assert_eq!(reply.unwrap(), Value::Int(2), "executed exactly once");
+}
+
+#[tokio::test]
+async fn a_key_on_its_way_to_another_node_is_followed() {
+    let cluster = Cluster::start().await.unwrap();
+    let redis = client(&cluster).commands();
+    redis.command(&incr("k")).await.unwrap();
+    let migration = cluster.begin_migration(slot("k"), another(&cluster, slot("k")).await).await.unwrap();
+    assert_eq!(migration.move_keys(10).unwrap(), 1);
+    // The slot is still at its owner, which sends those who ask for this key, and for new ones, elsewhere.
+    assert_eq!(redis.command(&incr("k")).await.unwrap(), Value::Int(2));
+    let results =
+        redis.pipeline().command(incr("k")).command(incr("{k}new")).call(add().call(&["k"])).send().await;
+    let values: Vec<_> = results.into_iter().map(Result::unwrap).collect();
+    assert_eq!(values, [Value::Int(3), Value::Int(1), Value::Int(4)]);
+    migration.finish().await.unwrap();
+    assert_eq!(redis.command(&incr("k")).await.unwrap(), Value::Int(5));
+}
+
+#[tokio::test]
+async fn a_command_that_may_have_been_executed_is_not_sent_to_anybody_else() {
+    let cluster = Cluster::start().await.unwrap();
+    let redis = client(&cluster).commands();
+    let owner = cluster.node(cluster.owner(slot("l")).await.unwrap());
+    let command = cmd("BLPOP").arg("l").arg(600).take();
+    let (reply, ()) = tokio::join!(redis.command(&command), async {
+        let blocked =
+            async || owner.query::<String>(cmd("INFO").arg("clients")).unwrap().contains("blocked_clients:1");
+        eventually(SOON, "the command at its node", blocked).await;
+        owner
+            .query::<i64>(cmd("CLIENT").arg("KILL").arg("TYPE").arg("normal").arg("SKIPME").arg("yes"))
+            .unwrap();
+    });
+    assert!(matches!(reply, Err(Error::Lost(_))), "{reply:?}");
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_waits_for_ends_with_its_client() {
+    // Bound, and never answered.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis+cluster://{}", silent.local_addr().unwrap());
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = alive();
+    let client = Client::builder(&url).connect_timeout(10 * SOON).response_timeout(Duration::from_millis(50));
+    let client = client.build().unwrap();
+    let error = client.commands().command(&incr("a")).await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable(_)), "{error:?}");
+    assert!(alive() > before, "it goes on for who asks next");
+    drop(client);
+    eventually(SOON, "no task", async || alive() <= before).await;
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::cmd;
 use tenure_connection::{Client, Connection, Error, Event, Subscriber};
-use tenure_testing::{Data, RedisServer};
+use tenure_testing::{Data, RedisServer, eventually};
 use tokio::net::TcpListener;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -87,6 +87,26 @@ async fn a_server_that_stopped_answering_is_noticed_by_a_silent_subscription() {
     assert!(matches!(event, Event::Disconnected(Error::TimedOut(_))), "{event:?}");
     server.resume().unwrap();
     assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
+}
+
+#[tokio::test]
+async fn a_silent_subscription_is_asked_and_stays() {
+    let server = RedisServer::start().unwrap();
+    let client = Client::builder(&server.url()).response_timeout(SOON).build().unwrap();
+    let mut subscriber = client.subscriber(["a"]);
+    assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
+    let asked = async || {
+        server
+            .query::<String>(cmd("CLIENT").arg("LIST").arg("TYPE").arg("pubsub"))
+            .unwrap()
+            .contains("cmd=ping")
+    };
+    tokio::select! {
+        event = subscriber.next() => panic!("{event:?}"),
+        () = eventually(SOON, "a ping", asked) => {}
+    }
+    publish(&client.commands(), "a", b"m").await;
+    expect_message(&mut subscriber, "a", b"m").await;
 }
 
 #[tokio::test]
