@@ -12,7 +12,8 @@ use std::task::{Context, Poll};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use tenure_connection::{Client, slot};
+use tenure_connection::{Backoff, Client, slot};
+use tokio::time::sleep;
 
 /// Which lane reads a stream.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +40,14 @@ impl Placement {
             slots.insert(0);
         }
         slots
+    }
+}
+
+/// Waits between failures. A sleep of no time takes until the timer's next tick, which is long for a round.
+pub(crate) async fn rest(backoff: &Backoff) {
+    let pause = backoff.pause();
+    if !pause.is_zero() {
+        sleep(pause).await;
     }
 }
 

@@ -6,11 +6,12 @@ use std::time::Duration;
 use redis::Cmd;
 use tenure_connection::{Backoff, Blocking};
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::Settings;
 use super::shared::Shared;
 use super::taking::{self, Item};
+use crate::lanes::rest;
 use crate::start::milliseconds;
 use crate::{Cursors, Error, reply};
 
@@ -46,9 +47,8 @@ impl Lane {
         // Before the cursors are looked at: no change is missed.
         changes.mark_unchanged();
         let cursors = shared.cursors_in(slot);
-        let pause = backoff.pause();
         let work = async {
-            sleep(pause).await;
+            rest(backoff).await;
             read(blocking, &cursors, &settings, block).await
         };
         let result = tokio::select! {

@@ -11,6 +11,7 @@ use super::Settings;
 use super::calls::is_group_lost;
 use super::handle::Shared;
 use super::plan::{Plan, Step};
+use crate::lanes::rest;
 use crate::start::milliseconds;
 use crate::{Entry, EntryId, Error, filter, reply};
 
@@ -50,7 +51,7 @@ impl Lane {
         count: u64,
         block: Duration,
     ) -> (Self, Result<Brought, Error>) {
-        sleep(self.failures.pause()).await;
+        rest(&self.failures).await;
         let result = self.steps(slot, count, block).await;
         match &result {
             Ok(_) => self.failures.reset(),
@@ -81,7 +82,7 @@ impl Lane {
         let consumer = &shared.consumer;
         match step {
             Step::Create { stream } => {
-                sleep(self.lost_groups.pause()).await;
+                rest(&self.lost_groups).await;
                 self.lost_groups.fail();
                 let start = self.settings.recreate_at.resolve(&consumer.redis, &stream).await?;
                 consumer.create(&stream, &start.to_string()).await?;
