@@ -34,11 +34,14 @@ async fn many_writers_converge_and_a_watcher_ends_at_the_last_revision() {
 }
 
 /// Writes as the scripts do, but tells nobody: as if the message was lost on the way.
-async fn write_unheard(redis: &Connection, key: &str, value: &str) {
+pub(crate) async fn write_unheard(redis: &Connection, key: &str, value: &str) {
     let Layout { hash, meta, .. } = layout();
-    run(redis, &["HSET", &hash, key, value]).await;
-    run(redis, &["HINCRBY", &meta, "rev", "1"]).await;
-    run(redis, &["HSET", &meta, "rev:at", "5"]).await;
+    let script = "local time = redis.call('TIME') \
+                  redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) \
+                  redis.call('HINCRBY', KEYS[2], 'rev', 1) \
+                  redis.call('HSET', KEYS[2], 'rev:at', time[1] * 1000000 + time[2]) \
+                  return 1";
+    run(redis, &["EVAL", script, "2", &hash, &meta, key, value]).await;
 }
 
 #[tokio::test]
@@ -153,23 +156,39 @@ async fn flushed_or_restarted_the_copy_follows_the_server() {
 }
 
 /// Puts the map back to what it was, as a fail-over to a server that has not got all does: nobody is told.
-struct Older {
-    entries: Value,
-    meta: Value,
-}
+pub(crate) struct Older(Vec<(String, Value)>);
 
 impl Older {
-    async fn take(redis: &Connection) -> Self {
-        let Layout { hash, meta, .. } = layout();
-        Self { entries: run(redis, &["DUMP", &hash]).await, meta: run(redis, &["DUMP", &meta]).await }
+    /// `None` when there is no map.
+    pub(crate) async fn take(redis: &Connection) -> Option<Self> {
+        let Layout { hash, meta, deadlines, .. } = layout();
+        let mut dumps = Vec::new();
+        for key in [hash, meta, deadlines.unwrap()] {
+            let dump = run(redis, &["DUMP", &key]).await;
+            dumps.push((key, dump));
+        }
+        (dumps[1].1 != Value::Nil).then_some(Self(dumps))
     }
 
-    async fn restore(&self, redis: &Connection) {
-        let Layout { hash, meta, .. } = layout();
-        for (key, dump) in [(hash, &self.entries), (meta, &self.meta)] {
-            let Value::BulkString(dump) = dump else { panic!("{dump:?}") };
-            redis.command(redis::cmd("RESTORE").arg(key).arg(0).arg(dump).arg("REPLACE")).await.unwrap();
+    pub(crate) async fn restore(&self, redis: &Connection) {
+        let mut all = redis::cmd("EVAL");
+        all.arg(
+            "for i, key in ipairs(KEYS) do \
+               if ARGV[i] == '' then redis.call('DEL', key) \
+               else redis.call('RESTORE', key, 0, ARGV[i], 'REPLACE') end \
+             end return 1",
+        );
+        all.arg(self.0.len());
+        for (key, _) in &self.0 {
+            all.arg(key);
         }
+        for (_, dump) in &self.0 {
+            match dump {
+                Value::BulkString(dump) => all.arg(&dump[..]),
+                _ => all.arg(""),
+            };
+        }
+        redis.command(&all).await.unwrap();
     }
 }
 
@@ -179,7 +198,7 @@ async fn another_history_with_the_same_revisions_is_not_mixed_with_this_one() {
     let redis = client(&server).commands();
     let map = join(&server).await;
     map.set_and_wait("k", "1").await.unwrap();
-    let older = Older::take(&redis).await;
+    let older = Older::take(&redis).await.unwrap();
     map.set_and_wait("only in the lost one", "2").await.unwrap();
     let lost = map.snapshot();
 
@@ -200,7 +219,7 @@ async fn a_history_that_goes_back_is_found_without_a_message() {
     let redis = client(&server).commands();
     let map = join(&server).await;
     map.set_and_wait("k", "1").await.unwrap();
-    let older = Older::take(&redis).await;
+    let older = Older::take(&redis).await.unwrap();
     map.set_and_wait("k", "2").await.unwrap();
     older.restore(&redis).await;
     holds(&map, SOON, "k", Some("1")).await;

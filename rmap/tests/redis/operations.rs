@@ -82,6 +82,42 @@ async fn increment_counts_with_64_bits_and_refuses_what_is_no_number() {
 }
 
 #[tokio::test]
+async fn of_many_at_once_each_counts_and_one_wins() {
+    let server = RedisServer::start().unwrap();
+    let racers = (0..6).map(async |racer: u32| {
+        let map = join(&server).await;
+        let mut won = 0;
+        for round in 0..40 {
+            map.increment("n", 1).await.unwrap();
+            let mine = format!("{racer}");
+            won +=
+                usize::from(map.set_if_absent(format!("first/{round}"), &mine).await.unwrap().is_written());
+            map.append_unique("racers", [&mine]).await.unwrap();
+            // Counts by comparing: each attempt that fails says what is there.
+            let mut seen = map.get("by comparing");
+            loop {
+                let next =
+                    seen.as_ref().map_or(0, |n| std::str::from_utf8(n).unwrap().parse::<u32>().unwrap()) + 1;
+                let tried = match &seen {
+                    Some(seen) => map.test_and_set("by comparing", seen, next.to_string()).await,
+                    None => map.set_if_absent("by comparing", next.to_string()).await,
+                };
+                match tried.unwrap() {
+                    Exchange::Written => break,
+                    Exchange::Kept(found) => seen = found,
+                }
+            }
+        }
+        won
+    });
+    let won = futures::future::join_all(racers).await;
+    let map = join(&server).await;
+    assert_eq!(won.iter().sum::<usize>(), 40);
+    assert_eq!((map.get("n"), map.get("by comparing")), (bytes("240"), bytes("240")));
+    assert_eq!(map.list("racers").unwrap().len(), 6);
+}
+
+#[tokio::test]
 async fn many_keys_change_as_one_revision() {
     let server = RedisServer::start().unwrap();
     let (a, b) = (join(&server).await, join(&server).await);
