@@ -2,7 +2,7 @@
 #
 #   make demo   the main job: one live feed per tenant   STORE=redis|memory   TENANTS=path.csv
 #   make test   every test, documentation included
-#   make bench  how fast the pool is, beside the floor of the same minute
+#   make bench  how fast the pool, a map and a stream are, beside the floor of the same minute
 #   make ci     what a change has to pass
 #
 # REDIS_URL, when set, is the Redis of `make demo`. The tests always start private servers.
@@ -28,7 +28,8 @@ test:
 	@$(with_redis) && cargo test --workspace
 
 bench:
-	@$(with_redis) && cargo run --release -p tenure-bench -- dispatch
+	@$(with_redis) && for scenario in dispatch rmap streaming; do \
+		cargo run --release -p tenure-bench -- $$scenario || exit 1; done
 
 ci:
 	@.ci/run
