@@ -27,12 +27,14 @@ pub struct Blocking {
     backoff: Backoff,
     /// When the pause after the last attempt to connect is over.
     next_attempt: Option<Instant>,
+    /// When a read was sent that got no answer: its server may be no owner any more.
+    unanswered: Option<Instant>,
 }
 
 impl Blocking {
     pub(crate) fn new(origin: Origin) -> Self {
         let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        Self { origin, link: None, backoff, next_attempt: None }
+        Self { origin, link: None, backoff, next_attempt: None, unanswered: None }
     }
 
     /// Sends a command that the server may hold for `block`, and returns its reply. The deadline is the client's
@@ -81,7 +83,10 @@ impl Blocking {
                     let _ = timeout_at(by, self.origin.learn(sent)).await;
                     return Err(error);
                 }
-                None if error.ends_connection() => return Err(error),
+                None if error.ends_connection() => {
+                    self.unanswered = Some(sent);
+                    return Err(error);
+                }
                 None => {
                     self.keep(target, link);
                     return Err(error);
@@ -111,7 +116,7 @@ impl Blocking {
         named: Option<Target>,
         by: Instant,
     ) -> Result<(Target, Link), Error> {
-        let known = named.or_else(|| self.origin.known(slot));
+        let mut known = named.or_else(|| self.origin.known(slot));
         match (self.link.take(), &known) {
             (Some((at, link)), Some(target)) if at == *target && !link.is_closed() => return Ok((at, link)),
             // Going elsewhere is no failure to pause after.
@@ -125,6 +130,10 @@ impl Blocking {
             // Taken back by the first reply.
             self.backoff.fail();
             self.next_attempt = Some(Instant::now() + self.backoff.pause());
+            if let Some(since) = self.unanswered.take() {
+                self.origin.learn(since).await;
+                known = self.origin.known(slot);
+            }
             let target = match known {
                 Some(target) => target,
                 None => self.origin.target(slot).await?,
