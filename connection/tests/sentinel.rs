@@ -92,6 +92,19 @@ async fn every_role_follows_when_the_master_dies_with_tls_and_passwords_everywhe
 }
 
 #[tokio::test]
+async fn every_role_follows_when_the_master_hangs() {
+    let sentinels = Sentinels::start().await.unwrap();
+    let client = client(&sentinels.url());
+    let mut roles = Roles::start(&client).await;
+    let before = run_id(&roles.redis).await;
+    let old = sentinels.master().await.unwrap();
+    old.pause().unwrap();
+    sentinels.await_new_master(old).await.unwrap();
+    eventually(SOON, "all roles at the new master", async || roles.work().await).await;
+    assert_ne!(run_id(&roles.redis).await, before);
+}
+
+#[tokio::test]
 async fn a_sentinel_that_is_down_or_silent_is_passed_over() {
     let sentinels = Sentinels::start().await.unwrap();
     sentinels.sentinels()[0].kill().unwrap();
