@@ -40,14 +40,15 @@ impl Drop for Shared {
 }
 
 impl View {
-    /// Joins maps that lie in the given places, over one subscription, and returns when each has been read once.
+    /// Joins maps that lie in the given places, over one subscription, and returns when each has been read once. All
+    /// their channels have to be in one slot of a cluster, also when there is none: the same `{hash tag}`.
     ///
     /// Entries that are past their deadlines are deleted in Redis by the copies of a map whose layout has
     /// [`Layout::deadlines`]; else a view never writes.
     ///
     /// # Errors
-    /// [`Error::Redis`] when Redis cannot be reached in time or refuses; [`Error::Malformed`] when a place holds
-    /// something else. Nothing is left behind.
+    /// [`Error::Redis`] when Redis cannot be reached in time or refuses, or the channels are in several slots;
+    /// [`Error::Malformed`] when a place holds something else. Nothing is left behind.
     ///
     /// # Cancel safety
     /// Safe: nothing was written, and nothing is left behind.

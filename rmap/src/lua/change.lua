@@ -33,13 +33,14 @@ local function mapput(name, hash, meta, rev_field, channel, inc, changes, deadli
     for i = 1, #words, 1000 do call(command, key, unpack(words, i, math.min(i + 999, #words))) end
   end
   if changes.clear then call('UNLINK', hash, deadlines or hash) end
-  call('HSET', meta, rev_field, rev, at_field, stamp)
+  -- A key of another type raises before anything is written.
   each('HSET', hash, set)
   each('HDEL', hash, gone)
   if deadlines then
     each('ZADD', deadlines, dated)
     each('ZREM', deadlines, lasting)
   end
+  call('HSET', meta, rev_field, rev, at_field, stamp)
   if head[3] then
     local life = tonumber(head[3])
     local ends = life and string.format('%.0f', math.floor(tonumber(stamp) / 1000) + life) or head[3]:match('^@(%d+)$')

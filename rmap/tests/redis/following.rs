@@ -298,6 +298,33 @@ async fn keys_that_hold_something_else_are_a_typed_error() {
 }
 
 #[tokio::test]
+async fn a_write_to_keys_of_another_type_writes_nothing() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let map = join(&server).await;
+    let Layout { hash, meta, deadlines, .. } = layout();
+    for key in [hash, deadlines.unwrap()] {
+        map.set("k", "1").await.unwrap();
+        let before = run(&redis, &["HGETALL", &meta]).await;
+        run(&redis, &["DEL", &key]).await;
+        run(&redis, &["SET", &key, "text"]).await;
+        let short = map.with_entry_ttl(SOON);
+        for result in [
+            map.set("k", "2").await.map(drop),
+            short.set_many([("k", "2")]).await,
+            map.set_many([("k", "2")]).await,
+            map.delete_many(["k"]).await.map(drop),
+            map.increment("k", 1).await.map(drop),
+        ] {
+            assert!(matches!(&result, Err(Error::Redis(e)) if e.code() == Some("WRONGTYPE")), "{result:?}");
+        }
+        assert_eq!(run(&redis, &["HGETALL", &meta]).await, before);
+        assert_eq!(run(&redis, &["GET", &key]).await, Value::BulkString(b"text".to_vec()));
+        run(&redis, &["DEL", &key]).await;
+    }
+}
+
+#[tokio::test]
 async fn a_map_that_is_spoiled_under_its_copy_is_followed_again_when_it_is_one() {
     let server = RedisServer::start().unwrap();
     let redis = client(&server).commands();
@@ -328,4 +355,41 @@ async fn a_view_that_only_reads_follows_too() {
     let [view] = View::join(&client(&server), [layout]).await.unwrap();
     map.set("k", "1").await.unwrap();
     eventually(AT_ONCE, "the value", async || view.get("k") == bytes("1")).await;
+}
+
+/// More than Redis keeps for a subscriber that does not come along, and than one may wait for.
+#[tokio::test]
+async fn a_flood_of_big_changes_ends_in_the_last_of_them() {
+    let server = RedisServer::start().unwrap();
+    let (writer, reader) = (join(&server).await, join(&server).await);
+    let value = |n: usize| vec![b'a' + u8::try_from(n % 26).unwrap(); Layout::MAX_VALUE];
+    for round in 0..8 {
+        let sets = (0..8).map(|n| {
+            let (writer, key) = (&writer, format!("k{}", n % 4));
+            async move { eventually(SOON, "a write", async || writer.set(&key, value(round + n)).await).await }
+        });
+        futures::future::join_all(sets).await;
+    }
+    writer.set_many([("last", "1")]).await.unwrap();
+    eventually(SOON, "both to be up to date", async || {
+        reader.contains("last") && reader.snapshot() == writer.snapshot()
+    })
+    .await;
+    assert_eq!(join(&server).await.snapshot(), reader.snapshot());
+}
+
+#[tokio::test]
+async fn a_map_of_many_entries_is_read_whole() {
+    let server = RedisServer::start().unwrap();
+    let writer = join(&server).await;
+    for chunk in 0..6 {
+        let entries = (0..5_000).map(|n| (format!("{:05}", chunk * 5_000 + n), [b'x'; 20]));
+        writer.set_many(entries).await.unwrap();
+    }
+    writer.with_entry_ttl(SOON * 100).set_many([("00007", "dated")]).await.unwrap();
+    let late = join(&server).await;
+    assert_eq!((late.len(), late.get("00007"), late.get("29999").is_some()), (30_000, bytes("dated"), true));
+    assert!(late.snapshot().deadline("00007").is_some() && late.snapshot().deadline("00008").is_none());
+    assert!(late.snapshot().keys().is_sorted());
+    converged(&[&late, &writer]).await;
 }

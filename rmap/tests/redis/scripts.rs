@@ -108,3 +108,13 @@ async fn a_spoiled_map_does_not_hinder_its_neighbour() {
     assert!(matches!(bad.refresh().await, Err(tenure_rmap::Error::Malformed { .. })));
     assert!(good.refresh().await.is_ok());
 }
+
+#[tokio::test]
+async fn maps_in_several_slots_are_not_joined_together() {
+    let server = RedisServer::start().unwrap();
+    let layouts = ["a", "b"].map(|name| Layout::stand_alone(name).unwrap());
+    match View::join(&client(&server), layouts).await {
+        Err(tenure_rmap::Error::Redis(tenure_connection::Error::Config { .. })) => {}
+        other => panic!("{other:?}"),
+    }
+}
