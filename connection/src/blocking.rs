@@ -27,7 +27,7 @@ pub struct Blocking {
     backoff: Backoff,
     /// When the pause after the last attempt to connect is over.
     next_attempt: Option<Instant>,
-    /// When a read was sent that got no answer: its server may be no owner any more.
+    /// When a read got no answer of the server that it was for: it may be no owner any more.
     unanswered: Option<Instant>,
 }
 
@@ -44,7 +44,7 @@ impl Blocking {
     /// # Errors
     /// Every class of [`Error`]. At most one attempt to connect to a server is made; the pause that a failed one
     /// costs is waited for by the next calls, so a caller may simply loop. [`Error::OtherServer`] alone comes without
-    /// a pause: the connection is kept, and asked about again by the next call.
+    /// a pause, unless it is of a cluster: the connection is kept, and asked about again by the next call.
     ///
     /// # Cancel safety
     /// Safe for the connection, which is closed. A command with an effect (`XREADGROUP`) may have had it.
@@ -58,7 +58,12 @@ impl Blocking {
             let asking = ask.is_some();
             let (target, link) = self.link(slot, ask.take(), by).await?;
             if let Err(error) = self.origin.connector(target.clone()).admit(&link) {
-                self.link = Some((target, link));
+                if self.origin.is_cluster() {
+                    // Nothing is sent that a former owner could answer with a redirect.
+                    self.unanswered = Some(Instant::now());
+                } else {
+                    self.link = Some((target, link));
+                }
                 return Err(error);
             }
             let sent = Instant::now();

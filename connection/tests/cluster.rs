@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::{Cmd, Value, cmd};
@@ -373,6 +374,30 @@ async fn a_node_that_dies_without_a_replica_is_told_and_found_again() {
         cluster.node(owner).restart(Data::Keep).unwrap();
     });
     assert_eq!(reply.unwrap(), Value::Int(1), "waited for");
+}
+
+#[tokio::test]
+async fn an_owner_that_is_not_admitted_is_asked_for_anew() {
+    let cluster = Cluster::start().await.unwrap();
+    let plain = client(&cluster);
+    let run_id = async || plain.commands().server_of("k").await.unwrap().run_id;
+    let admitted = Arc::new(Mutex::new(run_id().await));
+    let asked = admitted.clone();
+    // A client each: what one of them learns, it does not tell the others.
+    let client = || {
+        let asked = asked.clone();
+        client(&cluster).with_admission(move |run_id: &str| **asked.lock().unwrap() == *run_id)
+    };
+    let (redis, mut blocking) = (client().commands(), client().blocking());
+    redis.command(&incr("k")).await.unwrap();
+    blocking.command(&incr("k"), Duration::ZERO).await.unwrap();
+    cluster.migrate_slot(slot("k"), another(&cluster, slot("k")).await).await.unwrap();
+    *admitted.lock().unwrap() = run_id().await;
+    // The former owner is refused before it could say who the new one is.
+    let read = eventually(SOON, "a read", async || blocking.command(&incr("k"), Duration::ZERO).await);
+    assert_eq!(read.await, Value::Int(3));
+    let written = eventually(SOON, "a command", async || redis.command(&incr("k")).await);
+    assert_eq!(written.await, Value::Int(4));
 }
 
 #[tokio::test]
