@@ -50,13 +50,14 @@ pub(super) fn is_group_lost(error: &Error) -> bool {
 }
 
 impl Consumer {
-    /// Creates the group with its stream where they are missing.
-    pub(super) async fn create(&self, stream: &str, after: &str) -> Result<(), Error> {
+    /// Creates the group with its stream where they are missing. Returns whether the group was.
+    pub(super) async fn create(&self, stream: &str, after: &str) -> Result<bool, Error> {
         let mut command = redis::cmd("XGROUP");
         command.arg("CREATE").arg(stream).arg(&*self.group).arg(after).arg("MKSTREAM");
         match self.redis.command(&command).await {
-            Err(error) if error.code() != Some("BUSYGROUP") => Err(error.into()),
-            _ => Ok(()),
+            Ok(_) => Ok(true),
+            Err(error) if error.code() == Some("BUSYGROUP") => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 

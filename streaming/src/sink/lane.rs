@@ -27,6 +27,8 @@ pub(super) struct Lane {
     settings: Settings,
     plan: Plan,
     failures: Backoff,
+    /// A group was lost since one was last created.
+    lost: bool,
     lost_groups: Backoff,
 }
 
@@ -39,6 +41,7 @@ impl Lane {
             settings: settings.clone(),
             plan: Plan::new(settings.pace),
             failures: backoff(),
+            lost: false,
             lost_groups: backoff(),
         }
     }
@@ -82,11 +85,15 @@ impl Lane {
         let consumer = &shared.consumer;
         match step {
             Step::Create { stream } => {
-                rest(&self.lost_groups).await;
-                self.lost_groups.fail();
+                // Once for all streams of which it was not known which one's group was lost.
+                if std::mem::take(&mut self.lost) {
+                    rest(&self.lost_groups).await;
+                    self.lost_groups.fail();
+                }
                 let start = self.settings.recreate_at.resolve(&consumer.redis, &stream).await?;
-                consumer.create(&stream, &start.to_string()).await?;
-                tracing::warn!(stream = &*stream, group = &*consumer.group, "created a lost group anew");
+                if consumer.create(&stream, &start.to_string()).await? {
+                    tracing::warn!(stream = &*stream, group = &*consumer.group, "created a lost group anew");
+                }
                 self.plan.created(&stream);
                 Ok(Vec::new())
             }
@@ -167,6 +174,7 @@ impl Lane {
         if let Err(error) = &result {
             if is_group_lost(error) {
                 self.plan.group_lost(stream);
+                self.lost = true;
             } else if error.may_have_executed() && !self.shared.no_ack {
                 self.plan.reply_lost(self.shared.now());
             }
