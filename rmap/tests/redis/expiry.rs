@@ -36,14 +36,14 @@ async fn many_entries_end_with_one_revision_for_many() {
     let short = a.with_entry_ttl(SHORT);
     short.set_many((0..1_000).map(|n| (n.to_string(), "x"))).await.unwrap();
     a.set_and_wait("stays", "1").await.unwrap();
-    let before = a.snapshot().revision();
     let redis = client(&server).commands();
     eventually(SOON, "all to be deleted", async || {
         run(&redis, &["HLEN", &layout().hash]).await == Value::Int(1)
     })
     .await;
     converged(&[&a, &b, &c]).await;
-    let revisions = a.snapshot().revision() - before;
+    // Besides the two writes.
+    let revisions = a.snapshot().revision() - 2;
     assert!((4..=8).contains(&revisions), "{revisions} revisions for 1000 entries");
 }
 

@@ -25,8 +25,9 @@ const SOON: Duration = Duration::from_secs(20);
 /// Under the time after which copies are checked anyway: what must be noticed by other means.
 const AT_ONCE: Duration = Duration::from_secs(4);
 
+/// One that is patient with a busy machine.
 fn client(server: &RedisServer) -> Client {
-    Client::open(&server.url()).unwrap()
+    Client::builder(&server.url()).response_timeout(Duration::from_secs(8)).build().unwrap()
 }
 
 async fn run(redis: &Connection, words: &[&str]) -> Value {
