@@ -193,6 +193,46 @@ async fn a_server_that_hangs_is_an_error_in_time_and_nothing_is_lost() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_loading_is_waited_for() {
+    // It takes its time for each key, and answers meanwhile.
+    let slow = RedisServer::builder().config("key-load-delay", "500");
+    let server = slow.config("loading-process-events-interval-bytes", "1024").start().unwrap();
+    let through = client(&server);
+    let fill_up = "for n = 1, 8000 do redis.call('SET', n, n) end";
+    server.query::<()>(cmd("EVAL").arg(fill_up).arg(0)).unwrap();
+    let added = fill(&through, "s", 1).await;
+    let mut sink = patient_sink(&through).open().await.unwrap();
+    let mut reader = Reader::builder(&through).stream("s", Start::Oldest).open().await.unwrap();
+    assert_eq!(
+        (next(&mut sink, "sink").await.id, next(&mut reader, "reader").await.id),
+        (added[0], added[0])
+    );
+    let restart = std::thread::spawn(move || {
+        server.restart(Data::Keep).unwrap();
+        server
+    });
+    let is_loading = |error: &Error| {
+        assert!(error.is_transient() && !error.may_have_executed() || error.code().is_none(), "{error:?}");
+        error.code() == Some("LOADING")
+    };
+    let adder = stream(&through, "s");
+    let mut loading = [false; 3];
+    let all = async {
+        while loading != [true; 3] {
+            loading[0] |= sink.next().await.unwrap().is_err_and(|error| is_loading(&error));
+            loading[1] |= reader.next().await.unwrap().is_err_and(|error| is_loading(&error));
+            loading[2] |= adder.add(&[("n", "1")]).await.is_err_and(|error| is_loading(&error));
+        }
+    };
+    let seen = tokio::time::timeout(Duration::from_secs(60), all).await;
+    assert!(seen.is_ok(), "{loading:?}");
+    let _server = restart.join().unwrap();
+    let later = eventually(SOON, "to add", async || adder.add(&[("n", "2")]).await).await;
+    while next(&mut sink, "sink").await.id < later {}
+    while next(&mut reader, "reader").await.id < later {}
+}
+
+#[tokio::test]
 async fn a_server_that_comes_back_empty_has_its_group_created_and_its_entries_read() {
     let server = RedisServer::start().unwrap();
     let through = client(&server);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::try_join_all;
 use tenure_connection::Client;
 
 use super::shared::Shared;
@@ -68,9 +69,7 @@ impl ReaderBuilder {
     pub async fn open(self) -> Result<Reader, Error> {
         let Self { client, streams, filters, count, block } = self;
         let shared = Arc::new(Shared::new(&client));
-        for (name, start) in streams {
-            shared.add_stream(&name, start).await?;
-        }
+        try_join_all(streams.iter().map(|(name, start)| shared.add_stream(name, *start))).await?;
         Ok(Reader::new(client, shared, Settings { filters: filters.into(), count, block }))
     }
 }

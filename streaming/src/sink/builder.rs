@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::try_join_all;
 use tenure_connection::Client;
 use ulid::Ulid;
 
@@ -167,9 +168,7 @@ impl SinkBuilder {
         };
         let consumer = Consumer { redis: self.client.commands(), group: self.group, name };
         let shared = Arc::new(Shared::new(consumer, Placement::of(&self.client), self.start, self.no_ack));
-        for stream in self.streams {
-            shared.add_stream(&stream).await?;
-        }
+        try_join_all(self.streams.iter().map(|stream| shared.add_stream(stream))).await?;
         Ok(Sink::new(self.client, shared, settings))
     }
 }
