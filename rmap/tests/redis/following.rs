@@ -96,6 +96,40 @@ async fn a_lost_message_that_nobody_hints_at_is_found_in_time() {
 }
 
 #[tokio::test]
+async fn to_compare_and_to_reconnect_transfers_nothing_that_is_known() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let map = join(&server).await;
+    map.set_and_wait("k", "1").await.unwrap();
+    let transfers = async || {
+        let info = run(&redis, &["INFO", "commandstats"]).await;
+        let Value::BulkString(text) = info else { panic!("{info:?}") };
+        let text = String::from_utf8(text).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("cmdstat_hgetall:calls="));
+        line.map_or(0, |line| line.split(',').next().unwrap().parse::<u32>().unwrap())
+    };
+    let before = transfers().await;
+    let mut watch = map.watch();
+    for _ in 0..5 {
+        map.refresh().await.unwrap();
+    }
+    run(&redis, &["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+    let other = join(&server).await;
+    let joined = transfers().await;
+    assert_eq!(joined, before + 1, "the other one's");
+    eventually(SOON, "the message after the reconnect", async || {
+        other.set("k", "2").await.unwrap();
+        map.get("k") == bytes("2")
+    })
+    .await;
+    in_time(SOON, watch.changed()).await.unwrap();
+    let unchanged = transfers().await;
+    map.refresh().await.unwrap();
+    other.refresh().await.unwrap();
+    assert_eq!(transfers().await, unchanged);
+}
+
+#[tokio::test]
 async fn a_doubled_or_late_message_changes_nothing() {
     let server = RedisServer::start().unwrap();
     let redis = client(&server).commands();

@@ -118,3 +118,38 @@ async fn maps_in_several_slots_are_not_joined_together() {
         other => panic!("{other:?}"),
     }
 }
+
+#[tokio::test]
+async fn entries_end_in_the_keys_of_another_too() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let redis = client.commands();
+    let layout = Layout {
+        name: "w".into(),
+        hash: "{p}:w".into(),
+        meta: "{p}:m".into(),
+        inc_field: "i".into(),
+        rev_field: "r".into(),
+        deadlines: Some("{p}:d".into()),
+        channel: "{p}:ch".into(),
+    };
+    run(&redis, &["HSET", "{p}:m", "i", "7"]).await;
+    let [view] = View::join(&client, [layout]).await.unwrap();
+    let mut key = view.watch_key("short");
+    let source = format!(
+        "{}\nlocal time = redis.call('TIME')\n\
+         local ends = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + 1000)\n\
+         return mapput('w', KEYS[1], KEYS[2], 'r', '{{p}}:ch', '7', {{ 'short', {{ 'x', ends }}, 'stays', 'y' }}, KEYS[3])",
+        lua::CHANGE
+    );
+    let script = Script::new("dated", &source);
+    redis.script::<_, &str>(&script, &["{p}:w", "{p}:m", "{p}:d"], &[]).await.unwrap();
+    assert_eq!(in_time(AT_ONCE, key.changed()).await.unwrap(), bytes("x"));
+    assert_eq!(in_time(AT_ONCE, key.changed()).await.unwrap(), None);
+    eventually(AT_ONCE, "the entry to be deleted", async || view.snapshot().is_at(Some(7), 2)).await;
+    assert_eq!(
+        run(&redis, &["HKEYS", "{p}:w"]).await,
+        Value::Array(vec![Value::BulkString(b"stays".to_vec())])
+    );
+    assert_eq!(run(&redis, &["EXISTS", "{p}:d"]).await, Value::Int(0));
+}
