@@ -379,6 +379,23 @@ mod tests {
     }
 
     #[test]
+    fn no_text_is_a_panic() {
+        for url in [
+            "rediss://me:p%40%2fss:word@[::1]:7000/3?ca=/etc/my%20ca.pem&protocol=resp3",
+            "redis+unix:///tmp/a%20b.sock?db=2&user=me&pass=x",
+            "rediss+sentinel://me:x@a,b:1,[::2]:3/main/4?sentinel_user=watch&sentinel_password=y",
+        ] {
+            for at in 0..url.len() {
+                let (start, end) = url.split_at(at);
+                let _ = (Url::parse(start), Url::parse(end));
+                for other in ["", "@", ":", "/", ",", "?", "#", "%", "[", "]", "&", "=", "é", "\0"] {
+                    let _ = Url::parse(&format!("{start}{other}{}", &end[1..]));
+                }
+            }
+        }
+    }
+
+    #[test]
     fn an_address_is_shown_as_it_is_written() {
         for text in ["host:1", "[::1]:7000", "10.0.0.1:6379"] {
             assert_eq!(address(text, 6379).unwrap().to_string(), text);

@@ -78,6 +78,21 @@ mod tests {
     }
 
     #[test]
+    fn no_bytes_are_a_panic_and_no_reply_is_longer_than_what_came() {
+        let whole = b"*4\r\n$8\r\nsmessage\r\n:12\r\n%1\r\n+k\r\n-e\r\n$3\r\nabc\r\n";
+        assert_eq!(length(whole), Ok(Some(whole.len())));
+        for at in 0..whole.len() {
+            for other in 0..=u8::MAX {
+                let mut bytes = whole.to_vec();
+                bytes[at] = other;
+                if let Ok(Some(length)) = length(&bytes) {
+                    assert!(length <= bytes.len());
+                }
+            }
+        }
+    }
+
+    #[test]
     fn rubbish_and_unbounded_replies_are_refused() {
         for rubbish in ["\r\n", "HTTP/1.1 400\r\n", "$x\r\n", "$-2\r\n", "*9999999999\r\n", "$600000000\r\n"]
         {
