@@ -185,6 +185,8 @@ fn malformed(expected: &'static str) -> Error {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
     use super::*;
 
     fn text(text: &str) -> Value {
@@ -277,5 +279,30 @@ mod tests {
         assert_eq!((field(&info, "length"), field(&info, "x")), (Some(&Value::Int(3)), None));
         let info = Value::Map(vec![(text("length"), Value::Int(3))]);
         assert_eq!((field(&info, "length"), field(&info, "x")), (Some(&Value::Int(3)), None));
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let word = prop_oneof![
+            "[0-9-]{0,5}".prop_map(|id| text(&id)),
+            "(st|tenure:topic)".prop_map(|known| text(&known)),
+            prop::collection::vec(any::<u8>(), 0..3).prop_map(Value::BulkString),
+        ];
+        let leaf = prop_oneof![Just(Value::Nil), any::<i64>().prop_map(Value::Int), word];
+        leaf.prop_recursive(5, 40, 4, |inner| {
+            let pairs = prop::collection::vec((inner.clone(), inner.clone()), 0..3);
+            prop_oneof![prop::collection::vec(inner, 0..4).prop_map(Value::Array), pairs.prop_map(Value::Map)]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_reply_is_more_than_a_typed_error(reply in any_value()) {
+            let _ = read(reply.clone());
+            let _ = entries(reply.clone(), &stream());
+            let _ = claimed(reply.clone(), &stream());
+            let _ = taken(reply.clone(), &stream());
+            let _ = (pending(reply.clone()), ids(reply.clone()), buried(reply.clone()), once(reply.clone()));
+            let _ = (optional_id(&reply), count(&reply), field(&reply, "st"));
+        }
     }
 }

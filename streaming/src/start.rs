@@ -57,6 +57,11 @@ pub(crate) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.min(LONGEST).as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
+/// A count that Redis takes: it knows no larger numbers.
+pub(crate) fn countable(count: u64) -> u64 {
+    count.min(i64::MAX.unsigned_abs())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

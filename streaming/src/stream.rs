@@ -8,6 +8,7 @@ use tenure_connection::{Client, Connection, Script};
 
 use crate::adding::Bounds;
 use crate::keys::{self, OnceKeys};
+use crate::start::countable;
 use crate::{Entry, EntryId, Error, Start, reply};
 
 static DESTROY: LazyLock<Script> =
@@ -38,14 +39,14 @@ impl StreamBuilder {
     /// Trims the stream with each entry added to about this many of its newest entries; never to fewer, and rarely
     /// to many more than a hundred above. What is trimmed is gone, also for those who have not read it yet.
     pub fn max_len(mut self, entries: u64) -> Self {
-        self.bounds.max_len = Some((entries, "~"));
+        self.bounds.max_len = Some((countable(entries), "~"));
         self
     }
 
     /// Trims the stream with each entry added to exactly this many of its newest entries. That costs more than
     /// [`StreamBuilder::max_len`].
     pub fn max_len_exact(mut self, entries: u64) -> Self {
-        self.bounds.max_len = Some((entries, "="));
+        self.bounds.max_len = Some((countable(entries), "="));
         self
     }
 
@@ -133,7 +134,9 @@ impl Stream {
     /// # Cancel safety
     /// They may be deleted all the same.
     pub async fn trim(&self, entries: u64) -> Result<u64, Error> {
-        reply::count(&self.redis.command(self.command("XTRIM").arg("MAXLEN").arg("=").arg(entries)).await?)
+        reply::count(
+            &self.redis.command(self.command("XTRIM").arg("MAXLEN").arg("=").arg(countable(entries))).await?,
+        )
     }
 
     /// Deletes all entries before this one, and returns how many there were.
@@ -203,8 +206,11 @@ impl Stream {
     /// # Cancel safety
     /// Safe: it only reads.
     pub async fn range(&self, first: EntryId, last: EntryId, count: u64) -> Result<Vec<Entry>, Error> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
         let mut command = self.command("XRANGE");
-        command.arg(first.to_string()).arg(last.to_string()).arg("COUNT").arg(count);
+        command.arg(first.to_string()).arg(last.to_string()).arg("COUNT").arg(countable(count));
         reply::entries(self.redis.command(&command).await?, &self.name)
     }
 

@@ -125,7 +125,9 @@ async fn a_batch_has_at_most_what_was_asked_for_and_none_when_there_is_nothing()
     let mut sink = builder(&client).ack_grace(LONG).block(Duration::ZERO).open().await.unwrap();
     assert_eq!(batch(&mut sink, 3).await.len(), 3);
     assert_eq!(pending(&redis, "s", "g").await, 3, "no more than that was read");
-    assert_eq!(batch(&mut sink, 100).await.len(), 2);
+    assert_eq!(batch(&mut sink, usize::MAX).await.len(), 2);
+    fill(&client, "s", 1).await;
+    assert_eq!(batch(&mut sink, 0).await.len(), 1);
     assert!(batch(&mut sink, 100).await.is_empty());
     let mut idle = Sink::builder(&client, "g").block(Duration::from_millis(1)).open().await.unwrap();
     assert!(batch(&mut idle, 100).await.is_empty(), "no streams");

@@ -38,6 +38,9 @@ async fn entries_are_added_looked_at_and_removed() {
     assert_eq!(stream.newest().await.unwrap().map(|entry| entry.id), Some(second));
     assert_eq!(stream.range(first, second, 10).await.unwrap().len(), 2);
     assert_eq!(stream.range(EntryId::MIN, EntryId::MAX, 1).await.unwrap(), [oldest]);
+    assert_eq!(stream.range(EntryId::MIN, EntryId::MAX, 0).await.unwrap(), []);
+    assert_eq!(stream.range(EntryId::MIN, EntryId::MAX, u64::MAX).await.unwrap().len(), 2);
+    assert_eq!(stream.trim(u64::MAX).await.unwrap() + stream.trim_before(EntryId::MIN).await.unwrap(), 0);
     assert_eq!(stream.remove(&[first, EntryId::new(1, 1)]).await.unwrap(), 1);
     assert_eq!(stream.remove(&[]).await.unwrap(), 0);
     assert_eq!(stream.oldest().await.unwrap().map(|entry| entry.id), Some(second));
@@ -135,6 +138,8 @@ async fn a_stream_has_a_greatest_length() {
         about.add(&[("n", n.to_string())]).await.unwrap();
     }
     assert!((100..300).contains(&about.len().await.unwrap()));
+    let endless = Stream::builder(&client, "s").max_len_exact(u64::MAX).build().unwrap();
+    endless.add(&[("n", "0")]).await.unwrap();
     let exactly = Stream::builder(&client, "s").max_len_exact(10).build().unwrap();
     exactly.add_once("id", &[("n", "500")]).await.unwrap();
     assert_eq!(exactly.len().await.unwrap(), 10);

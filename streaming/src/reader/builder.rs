@@ -11,6 +11,7 @@ use super::{Reader, Settings};
 use crate::{Error, Filter, Start};
 
 const COUNT: u64 = 64;
+const MOST: u64 = 10_000;
 pub(super) const BLOCK: Duration = Duration::from_secs(5);
 const LONGEST_BLOCK: Duration = Duration::from_secs(3600);
 
@@ -45,9 +46,9 @@ impl ReaderBuilder {
         self
     }
 
-    /// How many entries of each stream one read may bring. 64 by default, at least 1.
+    /// How many entries of each stream one read may bring. 64 by default, at least 1, at most 10,000.
     pub fn count(mut self, entries: u64) -> Self {
-        self.count = entries.max(1);
+        self.count = entries.clamp(1, MOST);
         self
     }
 

@@ -15,6 +15,7 @@ use crate::lanes::Placement;
 use crate::{Error, Filter, Start, keys};
 
 const COUNT: u64 = 64;
+pub(super) const MOST: u64 = 10_000;
 const BLOCK: Duration = Duration::from_secs(5);
 const LONGEST_BLOCK: Duration = Duration::from_secs(3600);
 const GRACE: Duration = Duration::from_secs(30);
@@ -122,9 +123,9 @@ impl SinkBuilder {
     }
 
     /// How many entries of each stream one read may bring when the sink is used as a stream. They are with this
-    /// consumer from then on. 64 by default, at least 1.
+    /// consumer from then on. 64 by default, at least 1, at most 10,000.
     pub fn count(mut self, entries: u64) -> Self {
-        self.count = entries.max(1);
+        self.count = entries.clamp(1, MOST);
         self
     }
 

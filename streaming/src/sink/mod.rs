@@ -112,7 +112,7 @@ impl Sink {
         self.handle.clone()
     }
 
-    /// Up to `max` entries; none when there were none for the time to wait.
+    /// Up to `max` entries, and never more than 10,000; none when there were none for the time to wait.
     ///
     /// # Errors
     /// [`Error::Redis`]; the next call goes on, after a pause that grows while it fails. [`Error::Malformed`] for a
@@ -121,7 +121,9 @@ impl Sink {
     /// # Cancel safety
     /// Safe: the read goes on with the next call, and entries that were not returned come with it.
     pub async fn next_batch(&mut self, max: usize) -> Result<Vec<Entry>, Error> {
-        let (block, max) = (self.settings.block, max.max(1));
+        let block = self.settings.block;
+        let count = u64::try_from(max).unwrap_or(u64::MAX).clamp(1, builder::MOST);
+        let max = count as usize;
         let until = Instant::now() + block;
         loop {
             poll_fn(|cx| self.poll_renewed(cx)).await?;
@@ -130,7 +132,7 @@ impl Sink {
                 return Ok(self.waiting.drain(..taken).collect());
             }
             let left = until.saturating_duration_since(Instant::now());
-            poll_fn(|cx| self.poll_round(cx, max as u64, left)).await?;
+            poll_fn(|cx| self.poll_round(cx, count, left)).await?;
             if self.waiting.is_empty() && Instant::now() >= until {
                 return Ok(Vec::new());
             }
