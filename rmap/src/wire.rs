@@ -69,50 +69,65 @@ impl Item {
 
 impl<'de> Deserialize<'de> for Item {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ItemVisitor;
+        deserializer.deserialize_any(ItemVisitor { may_be_dated: true })
+    }
+}
 
-        impl<'de> Visitor<'de> for ItemVisitor {
-            type Value = Item;
+/// A member of a member, so that no message nests deeper, whoever sent it.
+struct Inner(Item);
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string, a whole number, nil, a boolean, or a string with its deadline")
-            }
+impl<'de> Deserialize<'de> for Inner {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ItemVisitor { may_be_dated: false }).map(Self)
+    }
+}
 
-            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Item, E> {
-                Ok(Item::Bytes(Bytes::copy_from_slice(bytes)))
-            }
+struct ItemVisitor {
+    may_be_dated: bool,
+}
 
-            fn visit_str<E>(self, text: &str) -> Result<Item, E> {
-                Ok(Item::Bytes(Bytes::copy_from_slice(text.as_bytes())))
-            }
+impl<'de> Visitor<'de> for ItemVisitor {
+    type Value = Item;
 
-            fn visit_u64<E>(self, number: u64) -> Result<Item, E> {
-                Ok(Item::Bytes(number.to_string().into()))
-            }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string, a whole number, nil, a boolean, or a string with its deadline")
+    }
 
-            fn visit_i64<E>(self, number: i64) -> Result<Item, E> {
-                Ok(Item::Bytes(number.to_string().into()))
-            }
+    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Item, E> {
+        Ok(Item::Bytes(Bytes::copy_from_slice(bytes)))
+    }
 
-            fn visit_unit<E>(self) -> Result<Item, E> {
-                Ok(Item::Absent)
-            }
+    fn visit_str<E>(self, text: &str) -> Result<Item, E> {
+        Ok(Item::Bytes(Bytes::copy_from_slice(text.as_bytes())))
+    }
 
-            fn visit_bool<E>(self, value: bool) -> Result<Item, E> {
-                Ok(if value { Item::True } else { Item::Absent })
-            }
+    fn visit_u64<E>(self, number: u64) -> Result<Item, E> {
+        Ok(Item::Bytes(number.to_string().into()))
+    }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Item, A::Error> {
-                let value = seq.next_element::<Item>()?;
-                let deadline = seq.next_element::<Item>()?.and_then(|deadline| deadline.number());
-                match (value, deadline, seq.next_element::<Item>()?) {
-                    (Some(Item::Bytes(value)), Some(deadline), None) => Ok(Item::Dated(value, deadline)),
-                    _ => Err(serde::de::Error::custom("an array that is no value with its deadline")),
-                }
-            }
+    fn visit_i64<E>(self, number: i64) -> Result<Item, E> {
+        Ok(Item::Bytes(number.to_string().into()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Item, E> {
+        Ok(Item::Absent)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Item, E> {
+        Ok(if value { Item::True } else { Item::Absent })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Item, A::Error> {
+        let refused = serde::de::Error::custom("an array that is no value with its deadline");
+        if !self.may_be_dated {
+            return Err(refused);
         }
-
-        deserializer.deserialize_any(ItemVisitor)
+        let value = seq.next_element::<Inner>()?;
+        let deadline = seq.next_element::<Inner>()?.and_then(|Inner(deadline)| deadline.number());
+        match (value, deadline, seq.next_element::<Inner>()?) {
+            (Some(Inner(Item::Bytes(value))), Some(deadline), None) => Ok(Item::Dated(value, deadline)),
+            _ => Err(refused),
+        }
     }
 }
 
@@ -327,6 +342,7 @@ mod tests {
         for bad in bad {
             assert_eq!(Announcement::decode(&bad), None, "{}", bad.escape_ascii());
         }
+        assert_eq!(Announcement::decode(&vec![0x91; 1_000_000]), None, "however deep it nests");
         let half = b"\x96\xa1w\xa15\xa16\xa17\xa18\xa1k";
         assert_eq!(Announcement::decode(half), None, "a field without a value");
     }
@@ -375,5 +391,17 @@ mod tests {
         let counted = Written::decode(Value::Array(vec![text("1"), text("2"), text("3"), Value::Int(4)]));
         assert!(matches!(counted.unwrap().count(), Ok(4)));
         assert!(matches!(expired(texts(&["3", "1", "5"])), Ok((3, 1_000_005))));
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn no_bytes_do_harm(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..64)) {
+            let _ = Announcement::decode(&bytes);
+            let _ = list(&bytes);
+            // As what a map might say, with its head.
+            let _ = Announcement::decode(&[b"\xdc\x00\x08\xa1w\x05\x06\x07\x08", &bytes[..]].concat());
+        }
     }
 }

@@ -89,7 +89,7 @@ async fn a_server_that_became_a_replica_refuses_writes_and_is_followed() {
 #[tokio::test]
 async fn a_paused_server_delays_nobody_beyond_the_deadline() {
     let server = RedisServer::start().unwrap();
-    let timeout = Duration::from_millis(300);
+    let timeout = Duration::from_secs(1);
     let impatient = Client::builder(&server.url()).response_timeout(timeout).build().unwrap();
     let map = RawMap::join(&impatient, "m").await.unwrap();
     map.set_and_wait("k", "1").await.unwrap();
@@ -170,12 +170,12 @@ async fn a_server_that_loads_its_data_is_waited_for() {
 #[tokio::test]
 async fn how_outdated_a_copy_may_be_is_known() {
     let server = RedisServer::start().unwrap();
-    let client = Client::builder(&server.url()).response_timeout(Duration::from_millis(100)).build().unwrap();
+    let client = Client::builder(&server.url()).response_timeout(Duration::from_millis(500)).build().unwrap();
     let map = RawMap::join(&client, "m").await.unwrap();
     server.pause().unwrap();
-    eventually(SOON, "it to grow", async || map.staleness() > Duration::from_millis(300)).await;
+    eventually(SOON, "it to grow", async || map.staleness() > Duration::from_secs(1)).await;
     assert!(map.refresh().await.is_err());
-    assert!(map.staleness() > Duration::from_millis(300), "what is not answered confirms nothing");
+    assert!(map.staleness() > Duration::from_secs(1), "what is not answered confirms nothing");
     server.resume().unwrap();
     let before = std::time::Instant::now();
     eventually(SOON, "it to be read", async || map.refresh().await).await;

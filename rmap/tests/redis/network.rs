@@ -70,7 +70,7 @@ async fn a_write_whose_answer_is_lost_says_that_it_may_have_been_done() {
     let server = RedisServer::start().unwrap();
     let near = join(&server).await;
     let proxy = Proxy::start(&server).await.unwrap();
-    let client = Client::builder(&proxy.url()).response_timeout(Duration::from_millis(300)).build().unwrap();
+    let client = Client::builder(&proxy.url()).response_timeout(Duration::from_secs(1)).build().unwrap();
     let map = RawMap::join(&client, "m").await.unwrap();
     map.set_and_wait("k", "1").await.unwrap();
     proxy.drop_replies();
