@@ -171,6 +171,7 @@ async fn a_server_that_hangs_is_an_error_in_time_and_nothing_is_lost() {
         (next(&mut sink, "sink").await.id, next(&mut reader, "reader").await.id),
         (added[0], added[0])
     );
+    let closing = patient_sink(&through).open().await.unwrap();
     server.pause().unwrap();
     let deadline = Duration::from_secs(20);
     let error = tokio::time::timeout(deadline, sink.next()).await.expect("in time").unwrap().unwrap_err();
@@ -178,6 +179,8 @@ async fn a_server_that_hangs_is_an_error_in_time_and_nothing_is_lost() {
     let error = tokio::time::timeout(deadline, reader.next()).await.expect("in time").unwrap().unwrap_err();
     assert!(error.is_transient(), "{error:?}");
     let error = stream(&through, "s").add(&[("n", "1")]).await.unwrap_err();
+    assert!(error.is_transient(), "{error:?}");
+    let error = tokio::time::timeout(deadline, closing.close()).await.expect("in time").unwrap_err();
     assert!(error.is_transient(), "{error:?}");
     server.resume().unwrap();
     let marker = eventually(SOON, "to add", async || stream(&through, "s").add(&[("n", "2")]).await).await;
@@ -189,6 +192,55 @@ async fn a_server_that_hangs_is_an_error_in_time_and_nothing_is_lost() {
     last = EntryId::MIN;
     while last < marker {
         last = next(&mut reader, "reader").await.id;
+    }
+}
+
+#[tokio::test]
+async fn replies_that_are_lost_or_late_lose_nothing_and_double_nothing() {
+    let (server, proxy) = tcp().await;
+    let outside = client(&server);
+    let redis = outside.commands();
+    let through = impatient(&proxy.url());
+    let mut sink = patient_sink(&through).open().await.unwrap();
+    let mut reader = Reader::builder(&through)
+        .stream("s", Start::Oldest)
+        .block(Duration::from_millis(100))
+        .open()
+        .await
+        .unwrap();
+    let switches: [(&str, &dyn Fn()); 3] = [
+        ("lost", &|| proxy.drop_replies()),
+        ("late", &|| proxy.pause_one_way(Direction::ToClient)),
+        ("all late", &|| proxy.pause()),
+    ];
+    for (what, switch) in switches {
+        let before = fill(&outside, "s", 1).await[0];
+        let held = next(&mut sink, what).await;
+        assert_eq!((held.id, next(&mut reader, what).await.id), (before, before), "{what}");
+        // A read is under way and takes the first entry with it.
+        let waiting = tokio::time::timeout(Duration::from_millis(20), sink.next()).await;
+        assert!(waiting.is_err(), "{what}: {waiting:?}");
+        switch();
+        let mut added = fill(&outside, "s", ENTRIES).await;
+        for entries in [&mut sink as &mut (dyn futures::Stream<Item = _> + Unpin + Send), &mut reader] {
+            let failed = async {
+                while entries.next().await.is_some_and(|item: Result<Entry, Error>| item.is_ok()) {}
+            };
+            tokio::time::timeout(SOON, failed).await.unwrap_or_else(|_| panic!("an error: {what}"));
+        }
+        proxy.resume();
+        for id in &added {
+            assert_eq!(next(&mut reader, what).await.id, *id, "{what}");
+        }
+        let mut acked = vec![held];
+        while !added.is_empty() {
+            let entry = next(&mut sink, what).await;
+            let place = added.iter().position(|id| *id == entry.id);
+            added.remove(place.unwrap_or_else(|| panic!("{what}: {entry:?} again")));
+            acked.push(entry);
+        }
+        eventually(SOON, "to ack", async || sink.ack(&acked).await).await;
+        assert_eq!(pending(&redis, "s", "g").await, 0, "{what}");
     }
 }
 
