@@ -6,7 +6,8 @@ use tenure_pool::Client;
 use tenure_testing::tls::Authority;
 use tenure_testing::{Cluster, RedisServer, Sentinels, eventually};
 
-use crate::world::{PATIENCE, POOL, World, workers_on};
+use crate::server_loss::all_start_again_after;
+use crate::world::{PATIENCE, POOL, World, moved};
 
 const TTL: Duration = Duration::from_secs(1);
 
@@ -20,7 +21,7 @@ async fn lives_a_whole_life(world: World) {
 
     let second = world.add_worker(&b).await;
     let spread = world.placed(&a, &keys).await;
-    assert!(!crate::world::moved(&placed, &spread).is_empty());
+    assert!(!moved(&placed, &spread).is_empty());
     second.drain().await.unwrap();
     eventually(PATIENCE, "the drained worker to be gone", async || a.workers().len() == 1).await;
 
@@ -54,7 +55,7 @@ async fn a_pool_follows_its_slot_to_another_server() {
     let world = World::elsewhere(&Client::open(&cluster.url()).unwrap()).with_ttl(TTL);
     let slot = cluster.slot(&format!("{{{POOL}}}")).unwrap();
     let to = (cluster.owner(slot).await.unwrap() + 1) % cluster.size();
-    starts_all_again_after(&world, async || cluster.migrate_slot(slot, to).await.unwrap()).await;
+    all_start_again_after(&world, async || cluster.migrate_slot(slot, to).await.unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -62,29 +63,10 @@ async fn a_pool_follows_a_fail_over() {
     tracing_subscriber::fmt().with_env_filter("debug,tenure_connection=info").init();
     let sentinels = Sentinels::start().await.unwrap();
     let world = World::elsewhere(&Client::open(&sentinels.url()).unwrap()).with_ttl(TTL);
-    starts_all_again_after(&world, async || {
+    all_start_again_after(&world, async || {
         // What the replica does not have yet is lost: that is Redis's promise, and not under test here.
         sentinels.await_replicated().await.unwrap();
         sentinels.fail_over().await.unwrap();
     })
     .await;
-}
-
-async fn starts_all_again_after(world: &World, another_server: impl AsyncFnOnce()) {
-    let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
-    let keys = world.dispatch(&a, 10).await;
-    let before = world.placed(&a, &keys).await;
-    let old = [workers_on(&a), workers_on(&b)].concat();
-    another_server().await;
-    eventually(PATIENCE, "new workers for the old ones", async || {
-        let now = a.workers();
-        now.len() == 2 && now.iter().all(|worker| !old.contains(&worker.id.0) && worker.slot.is_some())
-    })
-    .await;
-    let after = world.placed(&b, &keys).await;
-    for (key, held) in after {
-        assert!(held.token > before[&key].token, "{key}");
-    }
-    world.dispatch_one(&b, "another").await;
-    world.assert_clean();
 }

@@ -32,12 +32,12 @@ impl World {
 }
 
 /// All jobs run again under higher tokens, after every old handler has ended.
-async fn all_start_again_after(world: &World, loss: impl FnOnce()) {
+pub(crate) async fn all_start_again_after(world: &World, loss: impl AsyncFnOnce()) {
     let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 1).await);
     let keys = world.dispatch(&a, 30).await;
     let before = world.placed(&a, &keys).await;
     let old = [workers_on(&a), workers_on(&b)].concat();
-    loss();
+    loss().await;
     eventually(PATIENCE, "new workers for the old ones", async || {
         let now = a.workers();
         now.len() == 3 && now.iter().all(|worker| !old.contains(&worker.id.0) && worker.slot.is_some())
@@ -53,7 +53,7 @@ async fn all_start_again_after(world: &World, loss: impl FnOnce()) {
 
 async fn a_new_process_with_all_data_starts_every_job_again(world: World) {
     let world = world.with_ttl(TTL);
-    all_start_again_after(&world, || world.replace_server()).await;
+    all_start_again_after(&world, async || world.replace_server()).await;
 }
 
 async fn a_wiped_pool_is_made_again_and_open_dispatches_return(world: World) {
@@ -128,7 +128,7 @@ async fn older_data_brings_stopped_jobs_back_and_no_overlap() {
 async fn a_killed_server_with_a_log_loses_nothing() {
     let server = tenure_testing::RedisServer::builder().append_only().start().unwrap();
     let world = World::on_server(server).with_ttl(TTL);
-    all_start_again_after(&world, || {
+    all_start_again_after(&world, async || {
         world.server().kill().unwrap();
         world.server().restart(Data::Keep).unwrap();
     })
