@@ -84,9 +84,13 @@ pub enum Error {
         /// What was found.
         what: &'static str,
     },
-    /// This handle's map was closed: its copy stays as it was. Nothing was sent.
-    #[error("the map is closed here, its copy is no longer refreshed, nothing was sent")]
+    /// This handle's map was closed: its copy stays as it was, and no write is sent.
+    #[error("the map is closed here, its copy is no longer refreshed")]
     Closed,
+    /// The write was done, but the copy here could not be brought up to date, for the reason that is the source. It
+    /// follows as soon as it can, unless it was closed.
+    #[error("the write was done, but the copy here has not seen it")]
+    NotSeen(#[source] Box<Error>),
 }
 
 impl Error {
@@ -94,9 +98,19 @@ impl Error {
     /// with each of them.
     pub fn may_have_executed(&self) -> bool {
         match self {
-            Self::Redis(error) => error.may_have_executed(),
-            Self::Malformed { .. } => true,
+            Self::Redis(error) => error.may_have_executed() || was_raised_by_a_script(error),
+            Self::Malformed { .. } | Self::NotSeen(_) => true,
             _ => false,
         }
     }
+}
+
+/// Whether a command inside of a script was refused, maybe behind others that had written. Redis says where.
+fn was_raised_by_a_script(error: &tenure_connection::Error) -> bool {
+    let detail = match error {
+        tenure_connection::Error::Server { detail, .. } => Some(&**detail),
+        tenure_connection::Error::Auth(source) => source.detail(),
+        _ => None,
+    };
+    detail.is_some_and(|detail| detail.contains(", on @user_script:"))
 }

@@ -22,8 +22,8 @@ use tenure_connection::Script;
 /// a life as a whole (`Expiry`) lives on by it.
 ///
 /// The script declares `hash`, `meta` and `deadlines` as keys; the function may be called any number of times.
-/// Nothing in it raises once it has begun to write, provided that the keys have the right types and the user the
-/// rights. Values of a map in its own keys have at most [`Layout::MAX_VALUE`](crate::Layout::MAX_VALUE) bytes.
+/// A key of another type, or a deadline without `deadlines`, raises before anything is written. A right that the user
+/// lacks may raise later: then the copies read what is there. Values of a map in its own keys have at most [`Layout::MAX_VALUE`](crate::Layout::MAX_VALUE) bytes.
 ///
 /// A script that changes a map in another way (a new incarnation, a deleted hash) publishes
 /// `cmsgpack.pack({'*', inc})` or `cmsgpack.pack({'closed', inc})`: every map on that channel is read again.

@@ -174,8 +174,8 @@ impl RawMap {
     /// Sets a key and returns the value that it had. The local copy follows.
     ///
     /// # Errors
-    /// [`Error::Key`], [`Error::Value`], [`Error::Closed`] before anything is sent; [`Error::Redis`], whose source
-    /// tells whether the write may have been done.
+    /// [`Error::Key`], [`Error::Value`], [`Error::Closed`] before anything is sent; [`Error::Redis`] or
+    /// [`Error::Malformed`] afterwards: [`Error::may_have_executed`] tells whether the write may have been done.
     ///
     /// # Cancel safety
     /// The write may be done all the same.
@@ -189,8 +189,7 @@ impl RawMap {
     /// way does not hinder it: then the map is read.
     ///
     /// # Errors
-    /// As [`RawMap::set`]. When the copy could not be brought up to date after the write: [`Error::Redis`] of the
-    /// read, or [`Error::Closed`]; the write has been done then.
+    /// As [`RawMap::set`]; [`Error::NotSeen`] when the write was done, and the copy could not be brought up to date.
     ///
     /// # Cancel safety
     /// The write may be done all the same.
@@ -203,12 +202,13 @@ impl RawMap {
         let call = self.entry_call(&lua::SET, key, value)?;
         let written = self.write(&call, key).await?;
         let place = written.at.ok_or(Error::Malformed { what: "a write without a place" })?;
-        match timeout(self.redis.response_timeout(), self.view.reach(place)).await {
-            Ok(Ok(true)) => {}
-            Ok(Err(error)) => return Err(error),
+        let seen = match timeout(self.redis.response_timeout(), self.view.reach(place)).await {
+            Ok(Ok(true)) => Ok(()),
+            Ok(Err(error)) => Err(error),
             // What is read now is not older than the write.
-            Ok(Ok(false)) | Err(_) => self.view.refresh().await?,
-        }
+            Ok(Ok(false)) | Err(_) => self.view.refresh().await,
+        };
+        seen.map_err(|error| Error::NotSeen(error.into()))?;
         Ok(written.found)
     }
 

@@ -32,15 +32,21 @@ local function mapput(name, hash, meta, rev_field, channel, inc, changes, deadli
   local function each(command, key, words)
     for i = 1, #words, 1000 do call(command, key, unpack(words, i, math.min(i + 999, #words))) end
   end
+  if dated[1] and not deadlines then error('an entry with a deadline in a map without a key for deadlines') end
+  if not changes.clear then
+    -- A key of another type raises here.
+    call('HGET', hash, '')
+    if deadlines then call('ZSCORE', deadlines, '') end
+  end
+  -- The place goes first: should anything behind it raise, every copy finds that it is at another.
+  call('HSET', meta, rev_field, rev, at_field, stamp)
   if changes.clear then call('UNLINK', hash, deadlines or hash) end
-  -- A key of another type raises before anything is written.
   each('HSET', hash, set)
   each('HDEL', hash, gone)
   if deadlines then
     each('ZADD', deadlines, dated)
     each('ZREM', deadlines, lasting)
   end
-  call('HSET', meta, rev_field, rev, at_field, stamp)
   if head[3] then
     local life = tonumber(head[3])
     local ends = life and string.format('%.0f', math.floor(tonumber(stamp) / 1000) + life) or head[3]:match('^@(%d+)$')

@@ -7,6 +7,7 @@ mod ending;
 mod expiry;
 mod faults;
 mod following;
+mod halves;
 mod lists;
 mod network;
 mod operations;
