@@ -3,6 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use tokio::time::sleep;
+
 /// The pauses between attempts: none before the first, then doubling up to a bound, each one shortened by up to
 /// half at random so that many clients do not come back at the same instant.
 #[derive(Clone, Debug)]
@@ -31,6 +33,18 @@ impl Backoff {
     /// How many failures there were since the last reset.
     pub fn failures(&self) -> u32 {
         self.failures
+    }
+
+    /// Waits for as long as it takes until the next attempt; not at all after no failure.
+    ///
+    /// # Cancel safety
+    /// Safe: it only waits.
+    pub async fn wait(&self) {
+        let pause = self.pause();
+        // To sleep for no time takes until the clock ticks.
+        if !pause.is_zero() {
+            sleep(pause).await;
+        }
     }
 
     /// How long to wait before the next attempt.
@@ -62,6 +76,17 @@ mod tests {
         assert_eq!(pauses, [0, 20, 40, 80, 100, 100]);
         backoff.reset();
         assert_eq!(backoff.pause_with(0), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_waited_for_before_the_first_failure() {
+        let start = tokio::time::Instant::now();
+        let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(100));
+        backoff.wait().await;
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        backoff.fail();
+        backoff.wait().await;
+        assert!(start.elapsed() >= Duration::from_millis(10));
     }
 
     #[test]

@@ -83,12 +83,10 @@ async fn told_by(node: &Address, settings: &Settings) -> Result<Topology, Error>
     let mut steps = settings.login();
     steps.push((Step::Question, redis::cmd("CLUSTER").arg("SLOTS").take()));
     let reply = link::ask(&mut wire, &steps).await.map_err(Error::during_setup)?;
-    let topology = Topology::parse(&reply, node)?;
+    let topology = Topology::parse(&reply, node).map_err(Error::during_setup)?;
     if topology.masters().is_empty() {
         // A node that was just reset or has met nobody yet.
-        return Err(Error::connecting(redis::RedisError::from(std::io::Error::other(
-            "the node knows no owner of any slot",
-        ))));
+        return Err(Error::unreachable("the node knows no owner of any slot"));
     }
     Ok(topology)
 }

@@ -140,8 +140,27 @@ impl Error {
     pub(crate) fn during_setup(self) -> Self {
         match self {
             Self::Lost(source) => Self::Unreachable(source),
+            // What was executed then was no command of a caller.
+            Self::Reply { expected } => {
+                Self::Unreachable(RedisError::from(io::Error::other(format!("its answer is not {expected}"))))
+            }
             other => other,
         }
+    }
+
+    /// What a server says about a login. Servers repeat the words of a command that they do not know, and those are
+    /// the user and the password.
+    pub(crate) fn during_login(self) -> Self {
+        match self {
+            Self::Server { code, detail } if !detail.starts_with("AUTH <password> called") => {
+                Self::Server { code, detail: "it cannot be logged in to".into() }
+            }
+            other => other,
+        }
+    }
+
+    pub(crate) fn unreachable(why: &'static str) -> Self {
+        Self::Unreachable(RedisError::from(io::Error::other(why)))
     }
 
     pub(crate) fn connect_timed_out() -> Self {
@@ -210,6 +229,23 @@ mod tests {
         assert!(!server("OOM").may_have_executed());
         assert!(!Error::connect_timed_out().may_have_executed());
         assert!(!Error::OtherServer { run_id: "a".into() }.may_have_executed());
+    }
+
+    #[test]
+    fn an_answer_that_makes_no_sense_while_connecting_is_none_to_a_command() {
+        let error = Error::Reply { expected: "a role" }.during_setup();
+        assert!(error.is_transient() && !error.may_have_executed(), "{error:?}");
+    }
+
+    #[test]
+    fn a_login_that_fails_repeats_no_words_of_it() {
+        let repeated = "unknown command 'AUTH', with args beginning with: 'me' 'secret' ";
+        let error = Error::Server { code: "ERR".into(), detail: repeated.into() }.during_login();
+        assert_eq!(error.code(), Some("ERR"));
+        assert!(!format!("{error} {error:?}").contains("secret"));
+        let helpful = "AUTH <password> called without any password configured for the default user.";
+        let error = Error::Server { code: "ERR".into(), detail: helpful.into() }.during_login();
+        assert!(error.to_string().contains(helpful));
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod origin;
 mod pipeline;
 mod pulse;
 mod request;
+mod role;
 mod routing;
 mod script;
 mod sentinel;

@@ -12,7 +12,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::address::{Address, Credentials};
 use crate::pulse::Pulse;
-use crate::sentinel::{self, Sentinels};
+use crate::role::{Protocol, Role, hello};
+use crate::sentinel::Sentinels;
 use crate::tls::Tls;
 use crate::transport::{self, Heard};
 use crate::wire::Wire;
@@ -55,6 +56,7 @@ pub(crate) struct Connector {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Login,
+    /// Tells that it is a master.
     IsMaster,
     Select,
     /// Anything: the answer is for the asker.
@@ -67,23 +69,23 @@ impl Connector {
         let address = self.address().await?;
         self.in_time(async {
             let mut wire = open(&address, &self.access.settings).await?;
-            let mut steps = self.entrance();
+            let mut steps = self.entrance(Protocol::Two);
             if self.access.settings.db != 0 {
                 steps.push((Step::Select, redis::cmd("SELECT").arg(self.access.settings.db).take()));
             }
             if self.access.admission.is_some() {
                 steps.push((Step::Question, redis::cmd("INFO").arg("server").take()));
             }
-            let answer = ask(&mut wire, &steps).await.map_err(Error::during_setup)?;
+            let answer = ask(&mut wire, &steps).await?;
             let run_id = self.access.admission.as_ref().map(|_| server::run_id(&answer)).transpose()?;
             let pulse = Arc::new(Pulse::new());
-            let stream = wire.into_stream().map_err(Error::during_setup)?;
+            let stream = wire.into_stream()?;
             let stream = Heard { stream, pulse: pulse.clone() };
             let config = AsyncConnectionConfig::new()
                 .set_connection_timeout(None)
                 .set_response_timeout(None)
                 .set_pipeline_buffer_size(PIPELINE_DEPTH);
-            // All that a server has to be told first was told: this sends nothing.
+            // All that a server has to be told first was told, its protocol included: this sends nothing.
             let bare = RedisConnectionInfo::default().set_skip_set_lib_name();
             let (multiplexed, driver) = MultiplexedConnection::new_with_config(&bare, stream, config)
                 .await
@@ -93,13 +95,14 @@ impl Connector {
         .await
     }
 
-    /// Makes one connection for a subscription, in as much time, logged in.
-    pub(crate) async fn connect_wire(&self) -> Result<Wire, Error> {
+    /// Makes one connection for a subscription, in as much time, logged in. Tells what the server is.
+    pub(crate) async fn connect_wire(&self) -> Result<(Wire, Role), Error> {
         let address = self.address().await?;
         self.in_time(async {
             let mut wire = open(&address, &self.access.settings).await?;
-            ask(&mut wire, &self.entrance()).await.map_err(Error::during_setup)?;
-            Ok(wire)
+            let answer = ask(&mut wire, &self.entrance(Protocol::Three)).await?;
+            let role = Role::read(&answer).ok_or(Error::Reply { expected: "the role of the server" })?;
+            Ok((wire, role))
         })
         .await
     }
@@ -116,7 +119,7 @@ impl Connector {
 
     async fn in_time<T>(&self, made: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let made = timeout(self.access.settings.connect_timeout, made);
-        made.await.unwrap_or_else(|_| Err(Error::connect_timed_out()))
+        made.await.unwrap_or_else(|_| Err(Error::connect_timed_out())).map_err(Error::during_setup)
     }
 
     async fn address(&self) -> Result<Address, Error> {
@@ -126,11 +129,15 @@ impl Connector {
         }
     }
 
-    fn entrance(&self) -> Vec<(Step, Cmd)> {
+    /// What is said first. A server that does not answer it is not there, whoever accepts connections for it.
+    fn entrance(&self, protocol: Protocol) -> Vec<(Step, Cmd)> {
         let mut steps = self.access.settings.login();
-        if matches!(self.target, Target::MasterOf(_)) {
-            steps.push((Step::IsMaster, redis::cmd("ROLE")));
-        }
+        let step = match self.target {
+            // Sentinels may still name a master that was demoted meanwhile.
+            Target::MasterOf(_) => Step::IsMaster,
+            Target::Server(_) => Step::Question,
+        };
+        steps.push((step, hello(protocol)));
         steps
     }
 }
@@ -165,9 +172,10 @@ pub(crate) async fn ask(wire: &mut Wire, steps: &[(Step, Cmd)]) -> Result<Value,
     }
     let mut answer = Value::Nil;
     for (step, _) in steps {
-        answer = Error::checked(wire.next().await?)?;
-        if *step == Step::IsMaster {
-            sentinel::is_master(&answer)?;
+        let checked = Error::checked(wire.next().await?);
+        answer = if *step == Step::Login { checked.map_err(Error::during_login)? } else { checked? };
+        if *step == Step::IsMaster && Role::read(&answer) != Some(Role::Master) {
+            return Err(Error::unreachable("the server that the sentinels name is no master (any more)"));
         }
     }
     Ok(answer)

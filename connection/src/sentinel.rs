@@ -1,12 +1,11 @@
 //! Finding the master that Sentinel has chosen. Asked before every connect, so that a fail-over is followed by
 //! whoever connects again.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt;
-use redis::{RedisError, Value};
+use redis::Value;
 
 use crate::Error;
 use crate::address::{Address, Credentials};
@@ -61,20 +60,14 @@ impl Sentinels {
         let question = redis::cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&*self.service).take();
         let login = self.credentials.as_ref().map(|credentials| (Step::Login, credentials.auth()));
         let steps: Vec<_> = login.into_iter().chain([(Step::Question, question)]).collect();
-        match link::ask(&mut wire, &steps).await.map_err(Error::during_setup)? {
-            Value::Nil => Err(unreachable("no master of this name is known to the sentinel")),
-            reply => address(&reply).ok_or(Error::Reply { expected: "a host and a port" }),
+        let reply = link::ask(&mut wire, &steps).await;
+        match reply.map_err(Error::during_setup)? {
+            Value::Nil => Err(Error::unreachable("no master of this name is known to the sentinel")),
+            reply => {
+                let wrong = Error::Reply { expected: "a host and a port" };
+                address(&reply).ok_or_else(|| wrong.during_setup())
+            }
         }
-    }
-}
-
-/// Checks the answer to `ROLE`: sentinels may still name a master that was demoted meanwhile.
-pub(crate) fn is_master(role: &Value) -> Result<(), Error> {
-    match role {
-        Value::Array(values) if matches!(values.first(), Some(Value::BulkString(role)) if role == b"master") => {
-            Ok(())
-        }
-        _ => Err(unreachable("the server that the sentinels name is no master (any more)")),
     }
 }
 
@@ -86,10 +79,6 @@ fn address(reply: &Value) -> Option<Address> {
     };
     let [host, port] = &words[..] else { return None };
     Some(Address::Tcp(text(host)?.into(), text(port)?.parse().ok()?))
-}
-
-fn unreachable(why: &'static str) -> Error {
-    Error::Unreachable(RedisError::from(io::Error::other(why)))
 }
 
 #[cfg(test)]
@@ -107,14 +96,6 @@ mod tests {
         assert_eq!(address(&named).unwrap().to_string(), "[::1]:6379");
         for other in ["*1\r\n$1\r\na\r\n", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", "+OK\r\n"] {
             assert_eq!(address(&reply(other)), None, "{other:?}");
-        }
-    }
-
-    #[test]
-    fn only_a_master_is_a_master() {
-        assert!(is_master(&reply("*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n")).is_ok());
-        for other in ["*1\r\n$5\r\nslave\r\n", "*1\r\n$8\r\nsentinel\r\n", "*0\r\n", "+OK\r\n"] {
-            assert!(is_master(&reply(other)).unwrap_err().is_transient(), "{other:?}");
         }
     }
 }

@@ -5,7 +5,6 @@
 //! sockets fill, until the server closes the connection by its `client-output-buffer-limit`. So the memory that a
 //! slow reader costs is bounded, and it is told about the gap.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -14,20 +13,23 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use redis::{RedisError, Value};
+use redis::{PushKind, RedisError, Value};
 use tokio::task::yield_now;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::deadline::later;
 use crate::link::Target;
 use crate::origin::Origin;
+use crate::role::{Protocol, Role, hello};
 use crate::topology::{REDIRECTS, Redirect};
 use crate::wire::Wire;
 use crate::{Backoff, Error, slot};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// A connection that was silent for this long is asked whether it still lives.
-const PING_AFTER: Duration = Duration::from_secs(5);
+/// How often the server is asked what it is, so that neither a link that is dead nor a master that became a replica
+/// goes unnoticed: a replica sends on what its master is told, and says nothing of what it has missed.
+const ASK_EVERY: Duration = Duration::from_secs(5);
 
 /// A message of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +50,8 @@ pub enum Event {
     /// A message.
     Message(Message),
     /// The subscription was lost or could not be made; said once for each outage. Attempts go on.
+    ///
+    /// It is said again when somebody has to mend the reason ([`Error::is_transient`]) and did not have to before.
     Disconnected(Error),
 }
 
@@ -56,8 +60,17 @@ pub struct Subscriber {
     origin: Origin,
     channels: Arc<[String]>,
     backoff: Backoff,
-    outage_said: bool,
+    outage: Outage,
     state: State,
+}
+
+/// What was said about the present outage.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outage {
+    None,
+    Passing,
+    /// Somebody has to mend it.
+    Lasting,
 }
 
 enum State {
@@ -69,9 +82,12 @@ enum State {
 
 struct Open {
     wire: Wire,
-    ping_timeout: Duration,
+    role: Role,
+    patience: Duration,
     heard: Instant,
-    pinged: Option<Instant>,
+    /// Since when the server has owed an answer.
+    asked: Option<Instant>,
+    ask_at: Instant,
 }
 
 enum Heard {
@@ -82,7 +98,7 @@ enum Heard {
 impl Subscriber {
     pub(crate) fn new(origin: Origin, channels: Arc<[String]>) -> Self {
         let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        Self { origin, channels, backoff, outage_said: false, state: State::Idle }
+        Self { origin, channels, backoff, outage: Outage::None, state: State::Idle }
     }
 
     /// Waits for the next event, for as long as it takes. Reconnects as needed, with growing pauses.
@@ -94,14 +110,14 @@ impl Subscriber {
             let error = match &mut self.state {
                 State::Idle => {
                     self.state = State::Subscribing(self.subscribe().boxed());
-                    // Taken back by the first message or answer to a ping.
+                    // Taken back by the first message or answer.
                     self.backoff.fail();
                     continue;
                 }
                 State::Subscribing(attempt) => match attempt.await {
                     Ok(open) => {
                         self.state = State::Open(open);
-                        self.outage_said = false;
+                        self.outage = Outage::None;
                         return Event::Subscribed;
                     }
                     Err(error) => error,
@@ -118,8 +134,11 @@ impl Subscriber {
                 },
             };
             self.state = State::Idle;
-            if !self.outage_said {
-                self.outage_said = true;
+            let outage = if error.is_transient() { Outage::Passing } else { Outage::Lasting };
+            let news =
+                self.outage == Outage::None || (self.outage, outage) == (Outage::Passing, Outage::Lasting);
+            if news {
+                self.outage = outage;
                 return Event::Disconnected(error);
             }
         }
@@ -127,11 +146,9 @@ impl Subscriber {
 
     /// One attempt, after its pause.
     fn subscribe(&self) -> impl Future<Output = Result<Open, Error>> + Send + use<> {
-        let (origin, channels, pause) = (self.origin.clone(), self.channels.clone(), self.backoff.pause());
+        let (origin, channels, backoff) = (self.origin.clone(), self.channels.clone(), self.backoff.clone());
         async move {
-            if !pause.is_zero() {
-                sleep(pause).await;
-            }
+            backoff.wait().await;
             let slot = common_slot(&channels)?;
             let mut redirects = 0;
             loop {
@@ -155,6 +172,9 @@ impl Subscriber {
 
 /// The slot of all channels; the same rule for one server, so that a program also works in a cluster.
 fn common_slot(channels: &[String]) -> Result<Option<u16>, Error> {
+    if channels.is_empty() {
+        return Err(Error::Config { what: "a subscription needs a channel", source: None });
+    }
     let first = channels.first().map(slot);
     if channels.iter().any(|channel| Some(slot(channel)) != first) {
         return Err(Error::Config {
@@ -166,10 +186,13 @@ fn common_slot(channels: &[String]) -> Result<Option<u16>, Error> {
 }
 
 async fn open(origin: &Origin, target: Target, channels: &[String]) -> Result<Open, Error> {
-    let ping_timeout = origin.access.settings.response_timeout;
-    let mut wire = origin.connector(target).connect_wire().await?;
-    match timeout(ping_timeout, confirm(&mut wire, channels)).await {
-        Ok(Ok(())) => Ok(Open { wire, ping_timeout, heard: Instant::now(), pinged: None }),
+    let patience = origin.access.settings.response_timeout;
+    let (mut wire, role) = origin.connector(target).connect_wire().await?;
+    if origin.is_cluster() && role != Role::Master {
+        return Err(Error::unreachable("the node is no master (any more)"));
+    }
+    match timeout(patience, confirm(&mut wire, channels)).await {
+        Ok(Ok(())) => Ok(Open::new(wire, role, patience)),
         Ok(Err(error)) => Err(error.during_setup()),
         Err(_) => Err(Error::connect_timed_out()),
     }
@@ -188,40 +211,50 @@ async fn confirm(wire: &mut Wire, channels: &[String]) -> Result<(), Error> {
 }
 
 impl Open {
+    fn new(wire: Wire, role: Role, patience: Duration) -> Self {
+        let now = Instant::now();
+        Self { wire, role, patience, heard: now, asked: None, ask_at: now + ASK_EVERY }
+    }
+
     async fn next(&mut self) -> Result<Heard, Error> {
         loop {
-            let until = match self.pinged {
-                Some(pinged) => pinged + self.ping_timeout,
-                None => self.heard + PING_AFTER,
+            let now = Instant::now();
+            if self.asked.is_none() && now >= self.ask_at {
+                self.asked = Some(now);
+                self.wire.queue(&hello(Protocol::Three));
+            }
+            let until = match self.asked {
+                Some(asked) => later(asked.max(self.heard), self.patience),
+                None => self.ask_at,
             };
             let value = match timeout_at(until, self.wire.next()).await {
                 Ok(value) => value,
-                Err(_) if self.pinged.is_none() => {
-                    self.pinged = Some(Instant::now());
-                    self.wire.queue(&redis::cmd("PING"));
-                    continue;
-                }
+                Err(_) if self.asked.is_none() => continue,
                 // Who comes back late may find the answer in the socket, of which the runtime has to hear first.
                 Err(_) => {
                     yield_now().await;
-                    self.wire.next().now_or_never().ok_or(Error::TimedOut(self.ping_timeout))?
+                    self.wire.next().now_or_never().ok_or(Error::TimedOut(self.patience))?
                 }
             };
             let push = Push::read(Error::checked(value?)?);
-            (self.heard, self.pinged) = (Instant::now(), None);
+            self.heard = Instant::now();
             return match push {
                 Push::Message(message) => Ok(Heard::Message(message)),
-                Push::Confirmation | Push::Other => Ok(Heard::Life),
-                Push::Moved => {
-                    let gone = io::Error::new(
-                        io::ErrorKind::ConnectionReset,
-                        "the slot of the channels moved to another node",
-                    );
-                    Err(Error::Lost(RedisError::from(gone)))
+                Push::Role(role) if role == self.role => {
+                    self.asked = None;
+                    self.ask_at = self.heard + ASK_EVERY;
+                    Ok(Heard::Life)
                 }
+                Push::Role(_) => Err(ended("the server was promoted or demoted")),
+                Push::Moved => Err(ended("the slot of the channels moved to another node")),
+                Push::Confirmation | Push::Other => Ok(Heard::Life),
             };
         }
     }
+}
+
+fn ended(why: &'static str) -> Error {
+    Error::Lost(RedisError::from(io::Error::new(io::ErrorKind::ConnectionReset, why)))
 }
 
 /// What a server sends to a subscriber.
@@ -231,25 +264,28 @@ enum Push {
     Confirmation,
     /// The server ended the subscription: the channels are another node's.
     Moved,
-    /// An answer to a ping.
+    /// The answer to a question.
+    Role(Role),
     Other,
 }
 
 impl Push {
     fn read(value: Value) -> Self {
-        let Value::Array(values) = value else { return Self::Other };
-        let mut values = VecDeque::from(values);
-        let mut word = || match values.pop_front() {
-            Some(Value::BulkString(bytes)) => Some(bytes),
-            _ => None,
+        let (kind, data) = match value {
+            Value::Push { kind, data } => (kind, data),
+            answer => return Role::read(&answer).map_or(Self::Other, Self::Role),
         };
-        match (word().as_deref(), word(), word()) {
-            (Some(b"smessage"), Some(channel), Some(payload)) => Self::Message(Message {
+        let mut words = data.into_iter().map(|value| match value {
+            Value::BulkString(bytes) => Some(bytes),
+            _ => None,
+        });
+        match (kind, words.next().flatten(), words.next().flatten()) {
+            (PushKind::SMessage, Some(channel), Some(payload)) => Self::Message(Message {
                 channel: String::from_utf8_lossy(&channel).into(),
                 payload: Bytes::from(payload),
             }),
-            (Some(b"ssubscribe"), Some(_), _) => Self::Confirmation,
-            (Some(b"sunsubscribe"), ..) => Self::Moved,
+            (PushKind::SSubscribe, Some(_), _) => Self::Confirmation,
+            (PushKind::SUnsubscribe, ..) => Self::Moved,
             _ => Self::Other,
         }
     }
@@ -261,5 +297,80 @@ impl fmt::Debug for Subscriber {
             .field("channels", &self.channels)
             .field("subscribed", &matches!(self.state, State::Open(_)))
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::time::sleep;
+
+    const MASTER: &[u8] = b"%1\r\n$4\r\nrole\r\n$6\r\nmaster\r\n";
+    const REPLICA: &[u8] = b"%1\r\n$4\r\nrole\r\n$7\r\nreplica\r\n";
+    const MESSAGE: &[u8] = b">3\r\n$8\r\nsmessage\r\n$1\r\na\r\n$1\r\nm\r\n";
+
+    fn open(patience: Duration) -> (Open, DuplexStream) {
+        let (ours, theirs) = duplex(64 * 1024);
+        (Open::new(Wire::new(Box::new(ours)), Role::Master, patience), theirs)
+    }
+
+    async fn question(server: &mut DuplexStream) {
+        let mut question = vec![0; hello(Protocol::Three).get_packed_command().len()];
+        server.read_exact(&mut question).await.unwrap();
+        assert_eq!(question, hello(Protocol::Three).get_packed_command());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_patience_is_no_panic() {
+        let (mut open, mut server) = open(Duration::MAX);
+        let answer = async {
+            question(&mut server).await;
+            server.write_all(MASTER).await.unwrap();
+        };
+        let (heard, ()) = tokio::join!(open.next(), answer);
+        assert!(matches!(heard, Ok(Heard::Life)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_server_is_asked_too_and_left_when_it_is_demoted() {
+        let (mut open, server) = open(Duration::from_secs(2));
+        let (mut from, mut to) = tokio::io::split(server);
+        let messages = async {
+            loop {
+                to.write_all(MESSAGE).await.unwrap();
+                sleep(Duration::from_millis(100)).await;
+                let mut question = [0; 1024];
+                if matches!(from.read(&mut question).now_or_never(), Some(Ok(1..))) {
+                    to.write_all(REPLICA).await.unwrap();
+                    return std::future::pending::<()>().await;
+                }
+            }
+        };
+        let start = Instant::now();
+        let reads = async {
+            loop {
+                match open.next().await {
+                    Ok(Heard::Message(message)) => assert_eq!(&message.payload[..], b"m"),
+                    Ok(Heard::Life) => {}
+                    Err(error) => return error,
+                }
+            }
+        };
+        tokio::select! {
+            error = reads => assert!(matches!(error, Error::Lost(_)), "{error:?}"),
+            () = messages => {}
+        }
+        assert!(start.elapsed() <= 2 * ASK_EVERY, "{:?}", start.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_owes_an_answer_and_says_nothing_is_left() {
+        let (mut open, mut server) = open(Duration::from_secs(2));
+        let start = Instant::now();
+        let (heard, ()) = tokio::join!(open.next(), question(&mut server));
+        assert!(matches!(heard, Err(Error::TimedOut(_))));
+        assert_eq!(start.elapsed(), ASK_EVERY + Duration::from_secs(2));
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use redis::{Value, cmd};
 use tenure_connection::{Client, Connection, Error, Script};
 use tenure_testing::{Data, RedisServer, eventually};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -125,6 +126,38 @@ async fn a_server_that_hangs_up_is_not_hammered() {
     // Pauses of at least 10, 20, 40, 80, 160, 250 ms: the slowest machine makes fewer.
     assert!(accepted.load(Ordering::SeqCst) <= 10, "{accepted:?}");
     server.abort();
+}
+
+#[tokio::test]
+async fn who_accepts_and_says_nothing_was_sent_no_command() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    let redis =
+        Client::builder(&url).response_timeout(Duration::from_millis(100)).build().unwrap().commands();
+    let error = tokio::time::timeout(SOON, ping(&redis)).await.expect("bounded").unwrap_err();
+    assert!(matches!(error, Error::Unreachable(_)) && !error.may_have_executed(), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_login_that_is_not_understood_is_not_repeated_in_the_error() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://me:secret@{}", listener.local_addr().unwrap());
+    let client = Client::builder(&url).response_timeout(SOON).build().unwrap();
+    let server = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let repeated = b"-ERR unknown command 'AUTH', with args beginning with: 'me' 'secret' \r\n";
+        stream.write_all(repeated).await.unwrap();
+        std::future::pending::<()>().await;
+    };
+    let redis = client.commands();
+    tokio::select! {
+        reply = ping(&redis) => {
+            let error = reply.unwrap_err();
+            assert_eq!(error.code(), Some("ERR"));
+            assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+        }
+        () = server => {}
+    }
 }
 
 #[tokio::test]

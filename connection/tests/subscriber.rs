@@ -99,14 +99,58 @@ async fn a_silent_subscription_is_asked_and_stays() {
         server
             .query::<String>(cmd("CLIENT").arg("LIST").arg("TYPE").arg("pubsub"))
             .unwrap()
-            .contains("cmd=ping")
+            .contains("cmd=hello")
     };
     tokio::select! {
         event = subscriber.next() => panic!("{event:?}"),
-        () = eventually(SOON, "a ping", asked) => {}
+        () = eventually(SOON, "a question", asked) => {}
     }
     publish(&client.commands(), "a", b"m").await;
     expect_message(&mut subscriber, "a", b"m").await;
+}
+
+#[tokio::test]
+async fn a_master_that_becomes_a_replica_is_left_although_it_answers_and_delivers() {
+    let (server, other) = (RedisServer::start().unwrap(), RedisServer::builder().tcp().start().unwrap());
+    let client = Client::builder(&server.url()).response_timeout(SOON).build().unwrap();
+    let mut subscriber = client.subscriber(["a"]);
+    assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
+    let url = other.url();
+    let port = url.trim_end_matches('/').rsplit_once(':').unwrap().1;
+    server.query::<()>(cmd("REPLICAOF").arg("127.0.0.1").arg(port)).unwrap();
+    let event = next(&mut subscriber).await;
+    assert!(matches!(&event, Event::Disconnected(error) if error.is_transient()), "{event:?}");
+    // One that is a replica from the beginning is what the URL means.
+    assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
+    let elsewhere = Client::open(&other.url()).unwrap().commands();
+    let arrived = eventually(SOON, "what the master is told", async || {
+        publish(&elsewhere, "a", b"m").await;
+        tokio::time::timeout(Duration::from_millis(100), subscriber.next()).await
+    });
+    assert!(matches!(arrived.await, Event::Message(_)));
+}
+
+#[tokio::test]
+async fn an_outage_that_somebody_has_to_mend_is_said_again() {
+    let server = RedisServer::builder().tcp().start().unwrap();
+    let client = Client::builder(&server.url()).response_timeout(SOON).build().unwrap();
+    let mut subscriber = client.subscriber(["a"]);
+    assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
+    let redis = client.commands();
+    redis.command(cmd("CONFIG").arg("SET").arg("requirepass").arg("new")).await.unwrap();
+    redis.command(cmd("CLIENT").arg("KILL").arg("TYPE").arg("pubsub")).await.unwrap();
+    assert!(matches!(next(&mut subscriber).await, Event::Disconnected(error) if error.is_transient()));
+    let event = next(&mut subscriber).await;
+    assert!(matches!(event, Event::Disconnected(Error::Auth(_))), "{event:?}");
+    tokio::select! {
+        event = subscriber.next() => assert!(matches!(event, Event::Subscribed), "{event:?}"),
+        () = eventually(SOON, "other attempts", async || {
+            let info: String =
+                redis::from_redis_value(redis.command(cmd("INFO").arg("errorstats")).await.unwrap()).unwrap();
+            let count = info.lines().find_map(|line| line.strip_prefix("errorstat_NOAUTH:count="));
+            count.is_some_and(|count| count.trim().parse::<u32>().unwrap() >= 3)
+        }) => {}
+    }
 }
 
 #[tokio::test]
@@ -167,4 +211,6 @@ async fn channels_of_several_slots_are_refused_on_every_kind_of_server() {
     let server = RedisServer::start().unwrap();
     let mut subscriber = Client::open(&server.url()).unwrap().subscriber(["a", "b"]);
     assert!(matches!(next(&mut subscriber).await, Event::Disconnected(Error::Config { .. })));
+    let mut none = Client::open(&server.url()).unwrap().subscriber([""; 0]);
+    assert!(matches!(next(&mut none).await, Event::Disconnected(Error::Config { .. })));
 }
