@@ -25,7 +25,11 @@ pub(crate) struct OnceKeys {
 impl OnceKeys {
     /// The keys beside a stream; none when its name leaves no room for keys in the same slot.
     pub(crate) fn of(stream: &str) -> Option<Self> {
-        Some(Self { ids: same_slot(stream, ":once")?, due: same_slot(stream, ":once:due")? })
+        // `orders` and `{orders}` are two streams, and would share the keys.
+        let tagged = same_slot(stream, "")? == stream;
+        let (ids, due) =
+            if tagged { (":tagged:once", ":tagged:once:due") } else { (":once", ":once:due") };
+        Some(Self { ids: same_slot(stream, ids)?, due: same_slot(stream, due)? })
     }
 }
 
@@ -44,6 +48,16 @@ mod tests {
             assert_ne!(keys.ids, keys.due);
         }
         assert!(OnceKeys::of("a}b").is_none());
+    }
+
+    #[test]
+    fn no_two_streams_share_a_key() {
+        let mut keys = std::collections::BTreeSet::new();
+        let streams = ["orders", "{orders}", "{orders}:tagged", "{orders}:once", "a{orders}", "{{orders}", "{orders"];
+        for stream in streams {
+            let OnceKeys { ids, due } = OnceKeys::of(stream).unwrap();
+            assert!(keys.insert(ids) && keys.insert(due), "{stream}");
+        }
     }
 
     #[test]

@@ -118,6 +118,12 @@ impl<L: Send + 'static, T: 'static> Lanes<L, T> {
         }
     }
 
+    /// Drives the rounds under way to their end, and drops what they bring. No other begins.
+    pub(crate) async fn finish(&mut self) {
+        let parts = self.parts();
+        while parts.busy.next().await.is_some() {}
+    }
+
     /// Ends all rounds and closes their connections.
     pub(crate) fn clear(&mut self) {
         *self = Self::new();

@@ -11,7 +11,7 @@ use redis::{Value, cmd};
 use support::{
     LONG, SOON, blocked, calls, client, connections, consumers, fill, ids, keys, pending, stream, values,
 };
-use tenure_connection::Client;
+use tenure_connection::{Client, Connection};
 use tenure_streaming::{AddOptions, Entry, EntryId, Error, Filter, Sink, SinkBuilder, Start};
 use tenure_testing::{Data, RedisServer, eventually};
 
@@ -326,7 +326,7 @@ async fn close_hands_over_at_once_and_leaves_nothing() {
     heir.close().await.unwrap();
     eventually(SOON, "only the outside", async || connections(&redis).await == 1).await;
     eventually(SOON, "no task", async || tasks.num_alive_tasks() == 1).await;
-    assert_eq!(consumers(&redis, "s", "g").await, ["closing"], "it had something pending when it left");
+    assert_eq!(consumers(&redis, "s", "g").await, ["tenure:left"], "stands for all who had something");
     assert!(stream(&outside, "s").destroy().await.unwrap());
     assert_eq!(keys(&redis).await, [""; 0]);
     open(&client(&server), "late").await.close().await.unwrap();
@@ -335,6 +335,54 @@ async fn close_hands_over_at_once_and_leaves_nothing() {
     stream(&outside, "s").destroy().await.unwrap();
     gone.close().await.unwrap();
     assert_eq!(keys(&redis).await, [""; 0], "nothing to leave is fine, and nothing is made for it");
+}
+
+/// Sinks that are closed at many moments of a read.
+async fn open_and_close(redis: &Connection, builder: SinkBuilder, times: u32) {
+    for moment in 0..times {
+        let mut sink = builder.clone().block(Duration::ZERO).open().await.unwrap();
+        batch(&mut sink, 10).await;
+        let until = async {
+            for _ in 0..moment % 4 {
+                redis.command(&cmd("PING")).await.unwrap();
+            }
+        };
+        tokio::select! {
+            biased;
+            entry = sink.next() => drop(entry.unwrap().unwrap()),
+            () = until => {}
+        }
+        tokio::time::timeout(SOON, sink.close()).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_under_way_when_the_sink_closes_leaves_nothing_behind() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let redis = client.commands();
+    open_and_close(&redis, builder(&client).ack_grace(GRACE), 40).await;
+    assert_eq!(consumers(&redis, "s", "g").await, [""; 0], "there was nothing to leave to others");
+
+    let adding = tokio::spawn({
+        let client = client.clone();
+        async move {
+            loop {
+                fill(&client, "s", 1).await;
+            }
+        }
+    });
+    open_and_close(&redis, builder(&client).ack_grace(LONG), 100).await;
+    adding.abort();
+    let _ = adding.await;
+    // What may be claimed at once has been pending since 1970.
+    let entries = redis.command(cmd("XPENDING").arg(&["s", "g", "-", "+", "100000"])).await.unwrap();
+    let Value::Array(entries) = entries else { panic!() };
+    let held = entries.iter().filter(
+        |entry| !matches!(entry, Value::Array(words) if matches!(words[2], Value::Int(idle) if idle > 1 << 40)),
+    );
+    assert_eq!(held.count(), 0, "of {}", entries.len());
+    assert!(consumers(&redis, "s", "g").await.iter().all(|name| name == "tenure:left"));
 }
 
 #[tokio::test]

@@ -25,6 +25,8 @@ static BURY: LazyLock<Script> =
 
 /// Entries that one script moves: what it costs is felt by all who use the server.
 const PAGE: usize = 256;
+/// The consumer that stands for all who have left. It is deleted as any other that has nothing and is silent.
+const LEFT: &str = "tenure:left";
 
 /// A consumer of a group, for commands that do not block. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -145,20 +147,18 @@ impl Consumer {
         Ok(held)
     }
 
-    /// Releases all that is pending with this consumer, and deletes it when nothing is.
+    /// Releases all that is pending with this consumer, and deletes it.
     pub(super) async fn leave(&self, stream: &str) -> Result<(), Error> {
-        let mut after = EntryId::MIN;
         loop {
             let mut call = LEAVE.call(&[stream]);
-            call.arg(&*self.group).arg(&*self.name).arg(after.to_string()).arg(PAGE);
-            let last = match self.redis.call(&call).await {
-                Ok(reply) => reply::optional_id(&reply)?,
-                Err(RedisError::Server { code, .. }) if &*code == "NOGROUP" => None,
+            call.arg(&*self.group).arg(&*self.name).arg(LEFT).arg(PAGE);
+            let more = match self.redis.call(&call).await {
+                Ok(reply) => reply::count(&reply)? == 1,
+                Err(RedisError::Server { code, .. }) if &*code == "NOGROUP" => false,
                 Err(error) => return Err(error.into()),
             };
-            match last {
-                Some(last) => after = last,
-                None => return Ok(()),
+            if !more {
+                return Ok(());
             }
         }
     }
@@ -312,7 +312,7 @@ mod tests {
         }
         assert_eq!(claimed, ids);
         leaving.leave(&lab.stream).await.unwrap();
-        assert_eq!(lab.consumers().await, 1, "deleted when it has nothing");
+        assert_eq!(lab.consumers().await, 2, "the heir, and the one that stands for all who have left");
         heir.redis.command(redis::cmd("XGROUP").arg(&["DESTROY", "s", "g"])).await.unwrap();
         leaving.leave(&lab.stream).await.unwrap();
         let error = heir.claim(&lab.stream, LONG, EntryId::MIN, 1).await.unwrap_err();

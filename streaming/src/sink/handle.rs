@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ pub(super) struct Shared {
     pub(super) no_ack: bool,
     placement: Placement,
     opened: Instant,
+    closed: AtomicBool,
     held: Mutex<Held>,
     /// By slot.
     streams: Mutex<BTreeMap<u16, BTreeSet<Arc<str>>>>,
@@ -28,12 +30,22 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(consumer: Consumer, placement: Placement, start: Start, no_ack: bool) -> Self {
         let (held, streams) = (Mutex::default(), Mutex::default());
-        Self { consumer, start, no_ack, placement, opened: Instant::now(), held, streams }
+        let closed = AtomicBool::new(false);
+        Self { consumer, start, no_ack, placement, opened: Instant::now(), closed, held, streams }
     }
 
     /// The time that the sink counts in.
     pub(super) fn now(&self) -> Duration {
         self.opened.elapsed()
+    }
+
+    /// Ends each round with the step that it is at.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     /// What is held. Not held across an await.

@@ -67,6 +67,9 @@ impl Lane {
         self.plan.arrange(&self.shared.streams_in(slot), self.shared.now());
         loop {
             let now = self.shared.now();
+            if self.shared.is_closed() {
+                return Ok((Vec::new(), now));
+            }
             let step = self.plan.next(now);
             let last = matches!(step, Step::Read { .. });
             let mut entries = match self.step(step, count, block).await {
