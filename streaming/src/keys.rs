@@ -27,8 +27,7 @@ impl OnceKeys {
     pub(crate) fn of(stream: &str) -> Option<Self> {
         // `orders` and `{orders}` are two streams, and would share the keys.
         let tagged = same_slot(stream, "")? == stream;
-        let (ids, due) =
-            if tagged { (":tagged:once", ":tagged:once:due") } else { (":once", ":once:due") };
+        let (ids, due) = if tagged { (":tagged:once", ":tagged:once:due") } else { (":once", ":once:due") };
         Some(Self { ids: same_slot(stream, ids)?, due: same_slot(stream, due)? })
     }
 }
@@ -53,7 +52,8 @@ mod tests {
     #[test]
     fn no_two_streams_share_a_key() {
         let mut keys = std::collections::BTreeSet::new();
-        let streams = ["orders", "{orders}", "{orders}:tagged", "{orders}:once", "a{orders}", "{{orders}", "{orders"];
+        let streams =
+            ["orders", "{orders}", "{orders}:tagged", "{orders}:once", "a{orders}", "{{orders}", "{orders"];
         for stream in streams {
             let OnceKeys { ids, due } = OnceKeys::of(stream).unwrap();
             assert!(keys.insert(ids) && keys.insert(due), "{stream}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::{Value, cmd};
 use support::{SOON, calls, client, keys, stream, values};
-use tenure_connection::Connection;
+use tenure_connection::{Client, Connection};
 use tenure_streaming::{
     AddOptions, EntryId, Error, MAX_BATCH, MAX_ENTRY_BYTES, NewEntry, Start, Stream, TOPIC_FIELD,
 };
@@ -269,4 +269,61 @@ async fn another_kind_of_key_is_a_typed_error() {
     wrong(text.add(&[("n", "1")]).await.unwrap_err());
     wrong(text.add_once("id", &[("n", "1")]).await.unwrap_err());
     wrong(text.add_many(&[NewEntry::new().field("n", "1")]).await.unwrap_err());
+}
+
+#[tokio::test]
+async fn an_add_that_cannot_be_done_as_a_whole_adds_nothing_however_often_it_is_tried() {
+    let server = RedisServer::builder().tcp().start().unwrap();
+    let client = client(&server);
+    let redis = client.commands();
+    let sure = stream(&client, "s");
+    for key in ["{s}:once", "{s}:once:due"] {
+        redis.command(cmd("SET").arg(key).arg("v")).await.unwrap();
+        for _ in 0..2 {
+            let error = sure.add_once("id", &[("n", "1")]).await.unwrap_err();
+            assert_eq!((error.code(), error.may_have_executed()), (Some("WRONGTYPE"), false));
+        }
+        assert_eq!(keys(&redis).await, [key], "no stream");
+        redis.command(cmd("DEL").arg(key)).await.unwrap();
+    }
+    let all = ["~*", "+@all"];
+    for right in ["-hset", "-zadd", "-pexpire", "-xlen", "-pttl"] {
+        let user = server.acl_user(right, "secret", &[&all[..], &[right]].concat()).unwrap();
+        let user = Client::open(&user).unwrap();
+        let mortal = Stream::builder(&user, "s").sliding_ttl(SOON).build().unwrap();
+        let error = mortal.add_once("id", &[("n", "1")]).await.unwrap_err();
+        assert!(!error.may_have_executed() && !error.is_transient(), "{right}: {error:?}");
+        if right == "-pexpire" {
+            mortal.add(&[("n", "1")]).await.unwrap_err();
+        }
+        assert!(sure.is_empty().await.unwrap(), "{right}");
+    }
+    // No id is left for another entry.
+    let last = EntryId::MAX.to_string();
+    redis.command(cmd("XADD").arg("s").arg(last).arg("n").arg("0")).await.unwrap();
+    sure.add_once("id", &[("n", "1")]).await.unwrap_err();
+    redis.command(cmd("DEL").arg("s")).await.unwrap();
+    let added = sure.add_once("id", &[("n", "other")]).await.unwrap();
+    assert!(!added.repeated, "it was not added before");
+    assert!(sure.add_once("id", &[("n", "other")]).await.unwrap().repeated);
+
+    redis.command(cmd("SET").arg("text").arg("v")).await.unwrap();
+    let text = Stream::builder(&client, "text").sliding_ttl(SOON).build().unwrap();
+    text.add(&[("n", "1")]).await.unwrap_err();
+    text.add_once("id", &[("n", "1")]).await.unwrap_err();
+    assert_eq!(pttl(&redis, "text").await, -1, "nobody else's key expires");
+}
+
+#[tokio::test]
+async fn streams_with_the_same_hash_tag_know_their_own_ids_only() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    for name in ["s", "{s}", "{s}:a", "b{s}"] {
+        assert!(!stream(&client, name).add_once("id", &[("n", "1")]).await.unwrap().repeated, "{name}");
+    }
+    for name in ["s", "{s}", "{s}:a", "b{s}"] {
+        assert!(stream(&client, name).add_once("id", &[("n", "1")]).await.unwrap().repeated, "{name}");
+        stream(&client, name).destroy().await.unwrap();
+    }
+    assert_eq!(keys(&client.commands()).await, [""; 0]);
 }

@@ -6,6 +6,16 @@
 -- Returns: the ids in order | nil when the stream had to exist and does not
 local key, op, max, ttl = KEYS[1], ARGV[2], ARGV[3], ARGV[4]
 if ARGV[1] == '1' and redis.call('EXISTS', key) == 0 then return false end
+local function expire()
+  if ARGV[5] == 'NX' then return redis.call('PEXPIRE', key, ttl, 'NX') end
+  return redis.call('PEXPIRE', key, ttl)
+end
+local expires = ttl == ''
+if not expires then
+  -- What can fail comes before the entries: nobody else's key is to expire, and an error is one where nothing was added.
+  redis.call('XLEN', key)
+  expires = expire() == 1
+end
 local ids, at = {}, 6
 while ARGV[at] do
   local last = at + tonumber(ARGV[at])
@@ -16,7 +26,5 @@ while ARGV[at] do
   end
   at = last + 1
 end
-if ttl ~= '' then
-  if ARGV[5] == 'NX' then redis.call('PEXPIRE', key, ttl, 'NX') else redis.call('PEXPIRE', key, ttl) end
-end
+if not expires then expire() end
 return ids

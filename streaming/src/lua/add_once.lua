@@ -16,13 +16,36 @@ local digest = redis.sha1hex(table.concat(words))
 local ends = redis.call('ZSCORE', due, id)
 if ends and tonumber(ends) > now then
   local known = redis.call('HGET', ids, id)
-  if known then
+  -- An id without an entry is one whose entry could not be added.
+  if known and #known > 40 then
     local entry = string.sub(known, 41)
     if string.sub(known, 1, 40) ~= digest then return redis.error_reply('CONFLICT ' .. entry) end
     return {entry, 1}
   end
 end
+-- What can fail comes before the entry: a key of another kind, a right that is missing. So an error is one where
+-- nothing was added, and the same call may be made again.
+redis.call('XLEN', key)
 if ARGV[1] == '1' and redis.call('EXISTS', key) == 0 then return false end
+
+local over = redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, 16)
+if #over > 0 then
+  redis.call('HDEL', ids, unpack(over))
+  redis.call('ZREM', due, unpack(over))
+end
+redis.call('HSET', ids, id, digest)
+redis.call('ZADD', due, now + window, id)
+-- When nothing is added any more, both keys go with the last id's window.
+if redis.call('PTTL', due) < window then
+  redis.call('PEXPIRE', ids, window)
+  redis.call('PEXPIRE', due, window)
+end
+local function expire()
+  if ARGV[4] == '' then return 1 end
+  if ARGV[5] == 'NX' then return redis.call('PEXPIRE', key, ARGV[4], 'NX') end
+  return redis.call('PEXPIRE', key, ARGV[4])
+end
+local expires = expire() == 1
 
 local entry
 if ARGV[3] == '' then
@@ -30,20 +53,6 @@ if ARGV[3] == '' then
 else
   entry = redis.call('XADD', key, 'MAXLEN', ARGV[2], ARGV[3], '*', unpack(ARGV, 8))
 end
-if ARGV[4] ~= '' then
-  if ARGV[5] == 'NX' then redis.call('PEXPIRE', key, ARGV[4], 'NX') else redis.call('PEXPIRE', key, ARGV[4]) end
-end
-
-local over = redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, 16)
-if #over > 0 then
-  redis.call('HDEL', ids, unpack(over))
-  redis.call('ZREM', due, unpack(over))
-end
 redis.call('HSET', ids, id, digest .. entry)
-redis.call('ZADD', due, now + window, id)
--- When nothing is added any more, both keys go with the last id's window.
-if redis.call('PTTL', due) < window then
-  redis.call('PEXPIRE', ids, window)
-  redis.call('PEXPIRE', due, window)
-end
+if not expires then expire() end
 return {entry, 0}
