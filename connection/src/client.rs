@@ -190,7 +190,7 @@ impl ClientBuilder {
                 let credentials = self.sentinel_credentials.or(url.sentinel_credentials);
                 Place::One(Target::MasterOf(Sentinels::new(sentinels, service, credentials)))
             }
-            Deployment::Cluster { seeds } => Place::Cluster(Directory::new(seeds)),
+            Deployment::Cluster { seeds } => Place::Cluster(Directory::new(seeds, settings.clone())),
         };
         Ok(Client::new(Origin { place, access: Access { settings, admission: None } }))
     }

@@ -3,36 +3,30 @@
 //! Invariants:
 //! - Only what was not executed is sent again: what no connection could be made for, and what a node answered with a
 //!   redirect. All of it happens within the caller's deadline, and a command follows a bounded number of redirects.
-//! - At most one question for the topology is under way. It is asked after a redirect, after a node could not be
-//!   reached or stopped answering, and when nothing is known yet. Questions are paced.
-//! - The task that asks ends with the cluster.
+//! - Who owns what is asked after a redirect, after a node could not be reached or stopped answering, and when nothing
+//!   is known yet.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::{BoxFuture, Shared as SharedFuture, join_all};
+use futures::future::join_all;
 use redis::Value;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::address::Address;
 use crate::deadline::Deadline;
 use crate::directory::Directory;
-use crate::link::{Access, Connector, Link, Settings, Target};
+use crate::link::{Access, Connector, Link, Target};
 use crate::request::Request;
 use crate::shared::{Patience, Shared};
-use crate::topology::{REDIRECTS, Redirect};
+use crate::topology::{REDIRECTS, Redirect, Topology};
 use crate::{Backoff, Error, routing};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
-/// The least time between two questions.
-const QUESTION_EVERY: Duration = Duration::from_millis(100);
 
-type Question = SharedFuture<BoxFuture<'static, Result<(), Error>>>;
 type Answer = Result<Value, Error>;
 
 pub(crate) struct Cluster {
@@ -43,9 +37,8 @@ pub(crate) struct Cluster {
 
 struct State {
     nodes: HashMap<Address, Arc<Shared>>,
-    question: Option<(Question, JoinHandle<()>)>,
-    backoff: Backoff,
-    next_question: Option<Instant>,
+    /// What the nodes were last compared with.
+    seen: Arc<Topology>,
 }
 
 /// A request on its way to its answer.
@@ -70,8 +63,7 @@ struct Outcome {
 
 impl Cluster {
     pub(crate) fn new(directory: Arc<Directory>, access: Access) -> Arc<Self> {
-        let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        let state = State { nodes: HashMap::new(), question: None, backoff, next_question: None };
+        let state = State { nodes: HashMap::new(), seen: directory.topology() };
         Arc::new(Self { directory, access, state: Mutex::new(state) })
     }
 
@@ -108,7 +100,7 @@ impl Cluster {
                     }
                 }
             }
-            let question = outcome.learn.then(|| self.ask(started));
+            let question = outcome.learn.then(|| self.directory.ask(started));
             if outcome.wait {
                 pauses.fail();
                 let pause = async {
@@ -136,7 +128,7 @@ impl Cluster {
     ) -> Result<(Arc<Shared>, Arc<Link>), Error> {
         let mut last = None;
         loop {
-            match timeout_at(deadline.at, self.ask(Instant::now())).await {
+            match timeout_at(deadline.at, self.directory.ask(Instant::now())).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) if error.is_transient() => {
                     last = Some(error);
@@ -165,7 +157,7 @@ impl Cluster {
     ) -> Result<Vec<(Address, bool, Vec<usize>)>, Error> {
         let mut last = None;
         while self.directory.topology().masters().is_empty() {
-            match timeout_at(deadline.at, self.ask(Instant::now())).await {
+            match timeout_at(deadline.at, self.directory.ask(Instant::now())).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) if error.is_transient() => last = Some(error),
                 Ok(Err(error)) => return Err(error),
@@ -204,7 +196,13 @@ impl Cluster {
     }
 
     fn node(&self, address: &Address) -> Arc<Shared> {
+        let topology = self.directory.topology();
         let mut state = self.lock();
+        if !Arc::ptr_eq(&state.seen, &topology) {
+            // A node that owns nothing any more may be gone for good.
+            state.nodes.retain(|address, _| topology.masters().contains(address));
+            state.seen = topology;
+        }
         if let Some(node) = state.nodes.get(address) {
             return node.clone();
         }
@@ -214,57 +212,8 @@ impl Cluster {
         node
     }
 
-    /// The question that is under way, or a new one. Nobody has to wait for it for it to go on.
-    fn ask(self: &Arc<Self>, since: Instant) -> Question {
-        let mut state = self.lock();
-        if let Some((question, task)) = &state.question
-            && question.peek().is_none()
-            && !task.is_finished()
-        {
-            return question.clone();
-        }
-        let now = Instant::now();
-        let at = state.next_question.map_or(now, |next| next.max(now)) + state.backoff.pause();
-        // Taken back by an answer.
-        state.backoff.fail();
-        state.next_question = Some(at + QUESTION_EVERY);
-        let (directory, settings) = (self.directory.clone(), self.access.settings.clone());
-        let question = Self::question(directory, settings, since, at, Arc::downgrade(self));
-        let question = question.boxed().shared();
-        let task = tokio::spawn(question.clone().map(|_| ()));
-        state.question = Some((question.clone(), task));
-        question
-    }
-
-    async fn question(
-        directory: Arc<Directory>,
-        settings: Arc<Settings>,
-        since: Instant,
-        at: Instant,
-        cluster: Weak<Self>,
-    ) -> Result<(), Error> {
-        sleep_until(at).await;
-        directory.refresh(since, &settings).await?;
-        if let Some(cluster) = cluster.upgrade() {
-            let topology = directory.topology();
-            let mut state = cluster.lock();
-            state.backoff.reset();
-            // A node that owns nothing any more may be gone for good.
-            state.nodes.retain(|address, _| topology.masters().contains(address));
-        }
-        Ok(())
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        if let Some((_, task)) = &self.lock().question {
-            task.abort();
-        }
     }
 }
 

@@ -1,34 +1,58 @@
-//! What a client knows about its cluster, and how it learns more. Only data is shared: whoever needs to know asks by
-//! itself, on its own runtime.
+//! What a client knows about its cluster, and how it learns more.
+//!
+//! Invariants:
+//! - On each runtime at most one question is under way; all who need to know wait for it. It goes on when none of them
+//!   is left, and ends with the client. Runtimes do not wait for each other: one of them may stand still.
+//! - Questions are paced, all together: there is a pause between two, and a growing one after those that failed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use futures::FutureExt;
-use tokio::time::Instant;
+use futures::future::ready;
+use tokio::runtime;
+use tokio::time::{Instant, sleep_until};
 
-use crate::Error;
 use crate::address::Address;
+use crate::flight::{Flight, Outcome};
 use crate::link::{self, Settings, Step};
 use crate::topology::Topology;
 use crate::turns::first_answer;
+use crate::{Backoff, Error};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+/// The least time between two questions.
+const QUESTION_EVERY: Duration = Duration::from_millis(100);
 
 pub(crate) struct Directory {
     seeds: Vec<Address>,
-    known: Mutex<Known>,
+    settings: Arc<Settings>,
+    state: Mutex<State>,
     /// Counts the questions: each begins with another node.
     turn: AtomicUsize,
 }
 
-struct Known {
+struct State {
     topology: Arc<Topology>,
+    /// When the question was asked that the topology is the answer to.
     asked_at: Option<Instant>,
+    questions: Vec<(runtime::Id, Flight<Result<(), Error>>)>,
+    backoff: Backoff,
+    next_question: Option<Instant>,
 }
 
 impl Directory {
-    pub(crate) fn new(seeds: Vec<Address>) -> Arc<Self> {
-        let known = Known { topology: Arc::new(Topology::unknown()), asked_at: None };
-        Arc::new(Self { seeds, known: Mutex::new(known), turn: AtomicUsize::new(0) })
+    pub(crate) fn new(seeds: Vec<Address>, settings: Arc<Settings>) -> Arc<Self> {
+        let state = State {
+            topology: Arc::new(Topology::unknown()),
+            asked_at: None,
+            questions: Vec::new(),
+            backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
+            next_question: None,
+        };
+        Arc::new(Self { seeds, settings, state: Mutex::new(state), turn: AtomicUsize::new(0) })
     }
 
     pub(crate) fn seeds(&self) -> &[Address] {
@@ -41,33 +65,78 @@ impl Directory {
 
     /// A node said that a slot is elsewhere.
     pub(crate) fn moved(&self, slot: u16, owner: Address) {
-        let mut known = self.lock();
-        known.topology = Arc::new(known.topology.with_owner(slot, owner));
+        let mut state = self.lock();
+        if state.topology.owner(Some(slot)) != Some(&owner) {
+            state.topology = Arc::new(state.topology.with_owner(slot, owner));
+        }
     }
 
-    /// Asks the nodes, within the connect timeout, unless somebody did after `since`.
-    pub(crate) async fn refresh(&self, since: Instant, settings: &Settings) -> Result<(), Error> {
-        let known = self.topology();
-        if self.lock().asked_at.is_some_and(|at| at > since) {
-            return Ok(());
+    /// Asks the nodes, unless they were asked after `since`. Nobody has to wait for the answer for it to come.
+    pub(crate) fn ask(self: &Arc<Self>, since: Instant) -> Outcome<Result<(), Error>> {
+        let here = runtime::Handle::current().id();
+        let mut state = self.lock();
+        state.questions.retain(|(_, question)| !question.is_over());
+        if let Some((_, question)) = state.questions.iter().find(|(runtime, _)| *runtime == here) {
+            return question.outcome();
         }
-        let mut nodes: Vec<&Address> = known.masters().iter().collect();
-        nodes.extend(self.seeds.iter().filter(|seed| !known.masters().contains(seed)));
-        let start = self.turn.fetch_add(1, Ordering::Relaxed) % nodes.len().max(1);
-        nodes.rotate_left(start);
+        if state.is_newer_than(since) {
+            return ready(Ok(())).boxed().shared();
+        }
+        let now = Instant::now();
+        let at = state.next_question.map_or(now, |next| next.max(now)) + state.backoff.pause();
+        // Taken back by an answer.
+        state.backoff.fail();
+        state.next_question = Some(at + QUESTION_EVERY);
+        let question = Flight::start(Self::question(Arc::downgrade(self), since, at));
+        let outcome = question.outcome();
+        state.questions.push((here, question));
+        outcome
+    }
+
+    async fn question(directory: Weak<Self>, since: Instant, at: Instant) -> Result<(), Error> {
+        if at > Instant::now() {
+            sleep_until(at).await;
+        }
+        let Some((nodes, settings)) = directory.upgrade().and_then(|directory| directory.to_ask(since))
+        else {
+            return Ok(());
+        };
         let asked_at = Instant::now();
-        let questions = nodes.into_iter().map(|node| ask(node, settings).boxed()).collect();
+        let questions = nodes.iter().map(|node| ask(node, &settings).boxed()).collect();
         let (_, topology) = first_answer(questions, settings.connect_timeout).await?;
-        let mut known = self.lock();
-        // An answer to an older question must not replace that to a newer one.
-        if known.asked_at.is_none_or(|at| at < asked_at) {
-            *known = Known { topology: Arc::new(topology), asked_at: Some(asked_at) };
+        if let Some(directory) = directory.upgrade() {
+            let mut state = directory.lock();
+            state.backoff.reset();
+            // An answer to an older question must not replace that to a newer one.
+            if !state.is_newer_than(asked_at) {
+                (state.topology, state.asked_at) = (Arc::new(topology), Some(asked_at));
+            }
         }
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Which nodes to ask, in their order; none when another runtime did meanwhile.
+    fn to_ask(&self, since: Instant) -> Option<(Vec<Address>, Arc<Settings>)> {
+        let state = self.lock();
+        if state.is_newer_than(since) {
+            return None;
+        }
+        let known = state.topology.masters();
+        let mut nodes = known.to_vec();
+        nodes.extend(self.seeds.iter().filter(|seed| !known.contains(seed)).cloned());
+        let start = self.turn.fetch_add(1, Ordering::Relaxed) % nodes.len().max(1);
+        nodes.rotate_left(start);
+        Some((nodes, self.settings.clone()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_newer_than(&self, since: Instant) -> bool {
+        self.asked_at.is_some_and(|at| at > since)
     }
 }
 

@@ -10,6 +10,7 @@ mod connection;
 mod deadline;
 mod directory;
 mod error;
+mod flight;
 mod frame;
 mod link;
 mod origin;

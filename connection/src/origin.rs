@@ -43,7 +43,7 @@ impl Origin {
     /// The server to talk to about a slot. In a cluster of which nothing is known yet, the nodes are asked.
     pub(crate) async fn target(&self, slot: Option<u16>) -> Result<Target, Error> {
         if let (None, Place::Cluster(directory)) = (self.known(slot), &self.place) {
-            directory.refresh(Instant::now(), &self.access.settings).await?;
+            directory.ask(Instant::now()).await?;
         }
         self.known(slot).ok_or_else(Error::connect_timed_out)
     }
@@ -65,7 +65,7 @@ impl Origin {
     /// Learns who owns what, after something failed at `since`. A failure is that of the next call.
     pub(crate) async fn learn(&self, since: Instant) {
         if let Place::Cluster(directory) = &self.place
-            && let Err(error) = directory.refresh(since, &self.access.settings).await
+            && let Err(error) = directory.ask(since).await
         {
             let error = &error as &dyn std::error::Error;
             tracing::debug!(error, "cannot learn who owns the slots");

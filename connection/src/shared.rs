@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - At most one attempt to connect runs at a time; all callers that need it wait for the same one, each no longer
-//!   than its own deadline. No lock is held while waiting.
+//!   than its own deadline. It goes on when none of them is left, and ends with the connection. No lock is held while
+//!   waiting.
 //! - After a failure the next attempt waits for its pause. A connection that never answered counts as a failure.
 //! - A server that owes an answer and says nothing for the whole response timeout is left: the link may be dead
 //!   without saying so. A caller that was in a hurry says nothing about the link. Calls that are in flight on a link
@@ -13,12 +14,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::{BoxFuture, Shared as SharedFuture};
 use redis::{Cmd, Pipeline, Value};
-use tokio::time::{sleep, timeout_at};
+use tokio::time::timeout_at;
 
 use crate::deadline::Deadline;
+use crate::flight::{Flight, Outcome};
 use crate::link::{Connector, Link};
 use crate::request::Request;
 use crate::{Backoff, Error, Script};
@@ -28,7 +28,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// A script flushed again between its load and its call is loaded again, this often in all.
 const LOADS_PER_CALL: usize = 3;
 
-type Attempt = SharedFuture<BoxFuture<'static, Result<Arc<Link>, Error>>>;
+type Attempt = Result<Arc<Link>, Error>;
 
 /// Whether to go on trying to connect after an attempt has failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ struct State {
 
 enum Slot {
     Empty,
-    Connecting(Attempt),
+    Connecting(Flight<Attempt>),
     Ready(Arc<Link>),
 }
 
@@ -227,7 +227,7 @@ impl Shared {
         }
     }
 
-    fn ready_or_attempt(self: &Arc<Self>) -> Result<Arc<Link>, Attempt> {
+    fn ready_or_attempt(self: &Arc<Self>) -> Result<Arc<Link>, Outcome<Attempt>> {
         let mut state = self.lock();
         if let Slot::Ready(link) = &state.slot {
             if !link.is_closed() {
@@ -235,21 +235,22 @@ impl Shared {
             }
             state.slot = Slot::Empty;
         }
-        if let Slot::Connecting(attempt) = &state.slot {
-            return Err(attempt.clone());
+        if let Slot::Connecting(flight) = &state.slot
+            && !flight.is_over()
+        {
+            return Err(flight.outcome());
         }
-        let attempt = Self::attempt(self.connector.clone(), state.backoff.pause(), Arc::downgrade(self));
+        let attempt = Self::attempt(self.connector.clone(), state.backoff.clone(), Arc::downgrade(self));
+        let flight = Flight::start(attempt);
         // Taken back by the first reply: a server that accepts and hangs up is not called without a pause.
         state.backoff.fail();
-        let attempt = attempt.boxed().shared();
-        state.slot = Slot::Connecting(attempt.clone());
-        Err(attempt)
+        let outcome = flight.outcome();
+        state.slot = Slot::Connecting(flight);
+        Err(outcome)
     }
 
-    async fn attempt(connector: Connector, pause: Duration, shared: Weak<Self>) -> Result<Arc<Link>, Error> {
-        if !pause.is_zero() {
-            sleep(pause).await;
-        }
+    async fn attempt(connector: Connector, backoff: Backoff, shared: Weak<Self>) -> Attempt {
+        backoff.wait().await;
         let result = connector.connect().await.map(Arc::new);
         if let Err(error) = &result {
             let error = error as &dyn std::error::Error;

@@ -282,6 +282,38 @@ async fn a_question_that_nobody_waits_for_ends_with_its_client() {
 }
 
 #[tokio::test]
+async fn many_readers_of_a_dead_node_ask_one_question_together() {
+    let cluster = Cluster::start().await.unwrap();
+    let client = Client::builder(&cluster.url()).response_timeout(Duration::from_secs(2)).build().unwrap();
+    let owner = cluster.owner(slot("k")).await.unwrap();
+    let questions = || -> u128 {
+        let told = |node| cluster.node(node).query::<String>(cmd("INFO").arg("commandstats")).unwrap();
+        let count = |info: String| -> Option<u128> {
+            let line = info.lines().find_map(|line| line.strip_prefix("cmdstat_cluster|slots:calls="))?;
+            line.split(',').next()?.parse().ok()
+        };
+        (0..3).filter(|node| *node != owner).filter_map(|node| count(told(node))).sum()
+    };
+    let mut readers: Vec<_> = (0..100).map(|_| client.blocking()).collect();
+    let read = cmd("GET").arg("k").take();
+    for reader in &mut readers {
+        reader.command(&read, Duration::ZERO).await.unwrap();
+    }
+    cluster.node(owner).kill().unwrap();
+    let (before, start) = (questions(), std::time::Instant::now());
+    let attempts = readers.iter_mut().map(async |reader| {
+        for _ in 0..4 {
+            let _ = reader.command(&read, Duration::ZERO).await;
+        }
+    });
+    futures::future::join_all(attempts).await;
+    // One at a time, every 100 ms, and each of them asks at most two nodes that answer.
+    let most = 2 * (start.elapsed().as_millis() / 100 + 2);
+    let asked = questions() - before;
+    assert!((1..=most).contains(&asked), "{asked} of {most}");
+}
+
+#[tokio::test]
 async fn a_blocking_read_follows_its_key() {
     let cluster = Cluster::start().await.unwrap();
     let client = client(&cluster);

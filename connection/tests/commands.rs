@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
 use redis::{Value, cmd};
 use tenure_connection::{Client, Connection, Error, Script};
 use tenure_testing::{Data, RedisServer, eventually};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -158,6 +159,35 @@ async fn a_login_that_is_not_understood_is_not_repeated_in_the_error() {
         }
         () = server => {}
     }
+}
+
+#[tokio::test]
+async fn an_attempt_to_connect_goes_on_when_nobody_waits_and_ends_with_the_client() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = alive();
+    let client = Client::builder(&url).connect_timeout(10 * SOON).response_timeout(SOON).build().unwrap();
+    // Polled once, and dropped.
+    assert!(ping(&client.commands()).now_or_never().is_none());
+    let (mut stream, _) = listener.accept().await.unwrap();
+    stream.write_all(b"*2\r\n$4\r\nrole\r\n$6\r\nmaster\r\n").await.unwrap();
+    let mut heard = [0; 1024];
+    let hello = tokio::time::timeout(SOON, stream.read(&mut heard)).await.unwrap().unwrap();
+    assert!(hello > 0);
+    // Made meanwhile: the command is the next thing that is said on it, and nobody else was called.
+    let redis = client.commands();
+    let command = cmd("PING");
+    let (reply, ()) = tokio::join!(ping(&redis), async {
+        let length = command.get_packed_command().len();
+        tokio::time::timeout(SOON, stream.read_exact(&mut heard[..length])).await.unwrap().unwrap();
+        stream.write_all(b"+PONG\r\n").await.unwrap();
+    });
+    assert!(reply.is_ok(), "{reply:?}");
+    drop((stream, redis));
+    assert!(ping(&client.commands().with_response_timeout(Duration::from_millis(50))).await.is_err());
+    drop(client);
+    eventually(SOON, "no task", async || alive() <= before).await;
 }
 
 #[tokio::test]
