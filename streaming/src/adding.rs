@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tenure_connection::{Call, Script};
 
-use crate::entry::{MAX_BATCH, MAX_BATCH_BYTES, at_most};
+use crate::entry::{FIELD_BYTES, MAX_BATCH, MAX_BATCH_BYTES, at_most};
 use crate::keys::{self, OnceKeys};
 use crate::start::milliseconds;
 use crate::{EntryId, Error, NewEntry, Stream, TOPIC_FIELD, entry, reply};
@@ -143,7 +143,8 @@ impl Stream {
         Ok(reply::optional_id(&self.redis.command(&command).await?)?.map(added))
     }
 
-    /// Adds entries in one step, all or none, and returns their ids in order. At most 4,096 entries and 8 MiB.
+    /// Adds entries in one step, all or none, and returns their ids in order. At most 4,096 entries and 8 MiB, for which
+    /// each field counts 32 bytes more than it has.
     ///
     /// # Errors
     /// As [`Stream::add`], before anything is sent; [`Error::Redis`].
@@ -160,7 +161,7 @@ impl Stream {
         self.bounds.words(&mut call, false);
         for entry in entries {
             let (topic, fields) = entry.parts();
-            bytes += entry::check(topic, fields)?;
+            bytes += entry::check(topic, fields)? + FIELD_BYTES * fields.len();
             at_most("bytes in a batch", bytes, MAX_BATCH_BYTES)?;
             append_counted(&mut call, topic, fields);
         }

@@ -15,8 +15,11 @@ pub const MAX_FIELDS: usize = 1024;
 pub const MAX_ENTRY_BYTES: usize = 1 << 20;
 /// How many entries may be added at once.
 pub const MAX_BATCH: usize = 4096;
-/// How many bytes the entries that are added at once may have together: 8 MiB.
+/// How many bytes the entries that are added at once may have together: 8 MiB. Each field counts 32 bytes more than it
+/// has, for what it costs when it is empty.
 pub const MAX_BATCH_BYTES: usize = 8 << 20;
+/// What a field counts in a batch beside its bytes.
+pub(crate) const FIELD_BYTES: usize = 32;
 
 /// One entry of a stream. Its fields keep their order, and a name may come more than once.
 #[derive(Clone, Debug, PartialEq, Eq)]

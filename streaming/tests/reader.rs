@@ -253,6 +253,23 @@ async fn only_topics_that_are_wanted_are_handed_out_and_the_cursor_passes_the_ot
 }
 
 #[tokio::test]
+async fn what_no_filter_wants_does_not_prolong_the_wait() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let one = builder(&client).stream("s", Start::Oldest).filter(Filter::topic("never"));
+    let mut reader = one.block(Duration::from_millis(100)).open().await.unwrap();
+    let adding = async {
+        loop {
+            fill(&client, "s", 1).await;
+        }
+    };
+    tokio::select! {
+        batch = tokio::time::timeout(SOON, reader.next_batch()) => assert!(batch.expect("in time").unwrap().is_empty()),
+        () = adding => {}
+    }
+}
+
+#[tokio::test]
 async fn an_error_is_an_item_and_the_stream_goes_on_without_a_busy_loop() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);

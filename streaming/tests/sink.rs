@@ -227,6 +227,28 @@ async fn what_waits_to_be_taken_stays_with_the_sink_that_is_slow() {
 }
 
 #[tokio::test]
+async fn a_stream_that_fails_for_good_does_not_hold_up_what_waits_of_others() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let redis = client.commands();
+    for name in ["bad", "good"] {
+        fill(&client, name, 5).await;
+    }
+    let builder = Sink::builder(&client, "g").stream("bad").stream("good").ack_grace(GRACE);
+    let mut sink = builder.open().await.unwrap();
+    assert_eq!(&*take(&mut sink).await.stream, "bad");
+    let read = std::time::Instant::now();
+    redis.command(cmd("SET").arg("bad").arg("v")).await.unwrap();
+    assert!(sink.handle().remove_stream("bad"));
+    eventually(SOON, "what waits to be due to be renewed", async || read.elapsed() > GRACE).await;
+    let error = tokio::time::timeout(SOON, sink.next()).await.unwrap().unwrap().unwrap_err();
+    assert_eq!(error.code(), Some("WRONGTYPE"));
+    for entry in collect(&mut sink, 5).await {
+        assert_eq!(&*entry.stream, "good", "and the error is told once");
+    }
+}
+
+#[tokio::test]
 async fn a_dead_consumer_is_deleted_when_its_entries_are_safe() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);

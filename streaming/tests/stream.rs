@@ -122,6 +122,11 @@ async fn what_is_too_much_or_misnamed_is_refused_before_anything_is_sent() {
     assert!(matches!(stream.add_many(&many).await, Err(Error::TooLarge { .. })));
     let heavy = vec![NewEntry::new().field("n", vec![0; MAX_ENTRY_BYTES - 1]); 9];
     assert!(matches!(stream.add_many(&heavy).await, Err(Error::TooLarge { .. })));
+    let empty = (0..1024).fold(NewEntry::new(), |entry, _| entry.field("", ""));
+    assert!(
+        matches!(stream.add_many(&vec![empty; 300]).await, Err(Error::TooLarge { .. })),
+        "work, if no bytes"
+    );
     let untagged = Stream::new(&client, "a}b").unwrap();
     assert!(matches!(untagged.add_once("id", &[("n", "1")]).await, Err(Error::NoSibling { .. })));
     untagged.add(&[("n", "1")]).await.unwrap();

@@ -83,19 +83,19 @@ impl Reader {
     /// Safe: the read goes on with the next call, and entries that were not returned come with it.
     pub async fn next_batch(&mut self) -> Result<Vec<Entry>, Error> {
         let until = Instant::now() + self.settings.block;
+        let mut has_read = false;
         loop {
             if self.shared.is_closed() {
                 return Err(Error::Closed);
             }
             let entries = self.taking.take_all(&mut self.shared.cursors());
-            if !entries.is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            // What no filter wants does not prolong the wait.
+            if !entries.is_empty() || has_read && left.is_zero() {
                 return Ok(entries);
             }
-            let block = self.settings.block;
-            poll_fn(|cx| self.poll_round(cx, block)).await?;
-            if self.taking.is_empty() && Instant::now() >= until {
-                return Ok(Vec::new());
-            }
+            poll_fn(|cx| self.poll_round(cx, left)).await?;
+            has_read = true;
         }
     }
 

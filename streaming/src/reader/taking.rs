@@ -50,10 +50,6 @@ impl Taking {
         self.items.extend(items);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.items.is_empty()
-    }
-
     /// The next entry that still fits.
     pub(super) fn take(&mut self, cursors: &mut Cursors) -> Option<Entry> {
         while let Some(item) = self.items.pop_front() {
@@ -180,6 +176,6 @@ mod tests {
         taking.put(read);
         assert_eq!(taking.take(&mut cursors).map(|entry| entry.id), Some(id(3)));
         assert_eq!(cursors.get("s"), Some(id(5)), "also behind the last one that is");
-        assert!(taking.is_empty());
+        assert!(taking.items.is_empty());
     }
 }

@@ -25,6 +25,8 @@ static BURY: LazyLock<Script> =
 
 /// Entries that one script moves: what it costs is felt by all who use the server.
 const PAGE: usize = 256;
+/// Pending entries that one script looks at when nothing of them may be claimed, however few are wanted.
+const LOOKED_AT: usize = 10 * PAGE;
 /// The consumer that stands for all who have left. It is deleted as any other that has nothing and is silent.
 const LEFT: &str = "tenure:left";
 
@@ -89,8 +91,7 @@ impl Consumer {
     ) -> Result<(EntryId, Vec<Entry>), Error> {
         let mut call = CLAIM.call(&[&**stream]);
         call.arg(&*self.group).arg(&*self.name).arg(milliseconds(grace)).arg(from.to_string());
-        // More would keep the server for long: each one is looked at.
-        call.arg(count.clamp(1, PAGE as u64));
+        call.arg(count.clamp(1, PAGE as u64)).arg(LOOKED_AT);
         reply::claimed(self.redis.call(&call).await?, stream)
     }
 
@@ -133,8 +134,7 @@ impl Consumer {
         ids: &[EntryId],
         hold: Hold,
     ) -> Result<Vec<EntryId>, Error> {
-        let mut held = Vec::with_capacity(ids.len());
-        for ids in ids.chunks(PAGE) {
+        let one = async |ids: &[EntryId]| {
             let mut call = HOLD.call(&[stream]);
             call.arg(&*self.group).arg(&*self.name);
             call.arg(match hold {
@@ -142,9 +142,10 @@ impl Consumer {
                 Hold::Release => "release",
             });
             call.arg(words(ids));
-            held.extend(reply::ids(self.redis.call(&call).await?)?);
-        }
-        Ok(held)
+            reply::ids(self.redis.call(&call).await?)
+        };
+        let pages = join_all(ids.chunks(PAGE).map(one)).await;
+        Ok(pages.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
     }
 
     /// Releases all that is pending with this consumer, and deletes it.
@@ -295,6 +296,23 @@ mod tests {
             [(ids[2], 2)]
         );
         assert_eq!((lab.held("own").await, lab.held("other").await), (1, 1), "what was removed is forgotten");
+    }
+
+    #[tokio::test]
+    async fn what_may_be_claimed_is_found_behind_what_may_not_however_few_are_wanted() {
+        let lab = Lab::new();
+        let (holder, ids) = lab.holder("holder", LOOKED_AT).await;
+        let last = &ids[ids.len() - 1..];
+        holder.hold(&lab.stream, last, Hold::Release).await.unwrap();
+        let heir = lab.consumer("heir");
+        let (_, claimed) = heir.claim(&lab.stream, LONG, EntryId::MIN, 1).await.unwrap();
+        assert_eq!(claimed.iter().map(|entry| entry.id).collect::<Vec<_>>(), last);
+        let (mut next, claimed) = heir.claim(&lab.stream, LONG, EntryId::MIN, 1).await.unwrap();
+        assert!(claimed.is_empty(), "no more than wanted, and none twice");
+        if next > EntryId::MIN {
+            (next, _) = heir.claim(&lab.stream, LONG, next, 1).await.unwrap();
+        }
+        assert_eq!(next, EntryId::MIN, "the end");
     }
 
     #[tokio::test]

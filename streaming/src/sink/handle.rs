@@ -144,37 +144,38 @@ impl SinkHandle {
     /// were acknowledged, or are with another consumer by now.
     ///
     /// # Errors
-    /// [`Error::Redis`].
+    /// The first [`Error::Redis`]; those of other streams are kept all the same.
     ///
     /// # Cancel safety
     /// They may be kept all the same.
     pub async fn keep<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Result<u64, Error> {
-        let mut kept = 0;
-        for (stream, ids) in by_stream(entries) {
-            let now = self.shared.now();
-            let ids = self.hold(stream, &ids, Hold::Keep).await?;
-            kept += ids.len() as u64;
-            self.shared.held().add(&stream.into(), ids, now);
-        }
-        Ok(kept)
+        let now = self.shared.now();
+        let one = async |(stream, ids): (&'a str, Vec<EntryId>)| {
+            let kept = self.hold(stream, &ids, Hold::Keep).await?;
+            let count = kept.len() as u64;
+            self.shared.held().add(&stream.into(), kept, now);
+            Ok(count)
+        };
+        let counts = join_all(by_stream(entries).into_iter().map(one)).await;
+        counts.into_iter().sum()
     }
 
     /// Gives entries back: whichever consumer looks first gets them, this one included, without waiting for the
     /// grace. Returns how many were with this consumer.
     ///
     /// # Errors
-    /// [`Error::Redis`].
+    /// The first [`Error::Redis`]; those of other streams are given back all the same.
     ///
     /// # Cancel safety
     /// They may be given back all the same.
     pub async fn release<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Result<u64, Error> {
-        let mut released = 0;
-        for (stream, ids) in by_stream(entries) {
-            let given = self.hold(stream, &ids, Hold::Release).await?;
-            released += given.len() as u64;
+        let one = async |(stream, ids): (&'a str, Vec<EntryId>)| {
+            let released = self.hold(stream, &ids, Hold::Release).await?;
             self.shared.held().remove(stream, ids);
-        }
-        Ok(released)
+            Ok(released.len() as u64)
+        };
+        let counts = join_all(by_stream(entries).into_iter().map(one)).await;
+        counts.into_iter().sum()
     }
 
     /// Adds a stream, and creates the group there when it has none. It is read within a second.

@@ -15,8 +15,8 @@ use crate::lanes::rest;
 use crate::start::milliseconds;
 use crate::{Entry, EntryId, Error, filter, reply};
 
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(50);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// What a round brings, and when it asked for it: it was delivered later.
 pub(super) type Brought = (Vec<Entry>, Duration);

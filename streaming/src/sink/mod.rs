@@ -25,8 +25,8 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
-use tenure_connection::Client;
-use tokio::time::{Instant, sleep, timeout};
+use tenure_connection::{Backoff, Client};
+use tokio::time::{Instant, timeout};
 
 use crate::lanes::Lanes;
 use crate::{Entry, EntryId, Error, Filter, Start};
@@ -41,8 +41,6 @@ use plan::Pace;
 
 /// What is waiting is renewed when a third of the grace has passed, so that two thirds are left when it is handed out.
 const RENEWALS_PER_GRACE: u32 = 3;
-/// After a failure, so that a caller may simply loop.
-const RENEWAL_PAUSE: Duration = Duration::from_millis(100);
 
 /// One consumer of a group. Sinks with the same group share the cursor; other groups get copies.
 ///
@@ -61,11 +59,18 @@ pub struct Sink {
     /// When the first of those that wait was delivered, at the earliest, or renewed.
     waiting_since: Duration,
     /// Never locked: it makes what only its owner touches shareable.
-    renewing: Mutex<Option<BoxFuture<'static, Result<Renewed, Error>>>>,
+    renewing: Mutex<Option<BoxFuture<'static, Renewed>>>,
+    renewals: Backoff,
 }
 
-/// What is still with this consumer, by stream, and since when.
-type Renewed = (BTreeMap<Arc<str>, BTreeSet<EntryId>>, Duration);
+struct Renewed {
+    /// What is to be handed out still, by stream.
+    ours: BTreeMap<Arc<str>, BTreeSet<EntryId>>,
+    since: Duration,
+    /// Of some it is not known, and they are to be renewed again.
+    again: bool,
+    failed: Option<Error>,
+}
 
 #[derive(Clone, Debug)]
 struct Settings {
@@ -93,6 +98,7 @@ impl Sink {
             waiting: VecDeque::new(),
             waiting_since: Duration::ZERO,
             renewing: Mutex::new(None),
+            renewals: Backoff::new(lane::FIRST_PAUSE, lane::LONGEST_PAUSE),
         }
     }
 
@@ -112,6 +118,9 @@ impl Sink {
     }
 
     /// Up to `max` entries, and never more than 10,000; none when there were none for the time to wait.
+    ///
+    /// One read asks each stream for as many. With several streams more may have been read than are returned: they are
+    /// with this consumer too, and the next calls bring them first.
     ///
     /// # Errors
     /// [`Error::Redis`]; the next call goes on, after a pause that grows while it fails. [`Error::Malformed`] for a
@@ -211,43 +220,64 @@ impl Sink {
             if shared.no_ack || self.waiting.is_empty() || shared.now() < due {
                 return Poll::Ready(Ok(()));
             }
-            renewing.insert(renew(shared.clone(), &self.waiting).boxed())
+            renewing.insert(renew(shared.clone(), &self.waiting, self.renewals.clone()).boxed())
         };
-        let result = ready!(running.poll_unpin(cx));
+        let Renewed { ours, since, again, failed } = ready!(running.poll_unpin(cx));
         *renewing = None;
-        let (ours, since) = result?;
-        self.waiting_since = since;
         self.waiting.retain(|entry| ours.get(&entry.stream).is_some_and(|ids| ids.contains(&entry.id)));
-        Poll::Ready(Ok(()))
+        if again {
+            self.renewals.fail();
+        } else {
+            self.renewals.reset();
+            self.waiting_since = since;
+        }
+        Poll::Ready(failed.map_or(Ok(()), Err))
     }
 }
 
-/// Renews what waits, and says what is still this consumer's; the rest was claimed or acknowledged by others.
+/// Renews what waits, and says what is to be handed out still; the rest was claimed or acknowledged by others. Where a
+/// stream fails for good, what waits of it is given up: it stays pending, and holds up nothing else.
 fn renew(
     shared: Arc<Shared>,
     waiting: &VecDeque<Entry>,
-) -> impl Future<Output = Result<Renewed, Error>> + use<> {
+    pause: Backoff,
+) -> impl Future<Output = Renewed> + use<> {
     let mut streams = BTreeMap::<Arc<str>, Vec<EntryId>>::new();
     for entry in waiting {
         streams.entry(entry.stream.clone()).or_default().push(entry.id);
     }
     async move {
-        let (mut ours, now) = (BTreeMap::new(), shared.now());
-        for (stream, ids) in streams {
-            let held: BTreeSet<_> = match shared.consumer.hold(&stream, &ids, Hold::Keep).await {
+        pause.wait().await;
+        let since = shared.now();
+        let mut renewed = Renewed { ours: BTreeMap::new(), since, again: false, failed: None };
+        let one = async |(stream, ids): (Arc<str>, Vec<EntryId>)| {
+            let held = shared.consumer.hold(&stream, &ids, Hold::Keep).await;
+            (stream, ids, held)
+        };
+        for (stream, ids, held) in join_all(streams.into_iter().map(one)).await {
+            let all = || ids.iter().copied().collect::<BTreeSet<_>>();
+            let held = match held {
                 Ok(held) => held.into_iter().collect(),
                 // Whatever becomes of the group, these have been read and are not lost.
-                Err(error) if calls::is_group_lost(&error) => ids.iter().copied().collect(),
+                Err(error) if calls::is_group_lost(&error) => all(),
+                Err(error) if error.is_transient() => {
+                    renewed.again = true;
+                    renewed.failed.get_or_insert(error);
+                    renewed.ours.insert(stream, all());
+                    continue;
+                }
                 Err(error) => {
-                    sleep(RENEWAL_PAUSE).await;
-                    return Err(error);
+                    if renewed.failed.as_ref().is_none_or(Error::is_transient) {
+                        renewed.failed = Some(error);
+                    }
+                    BTreeSet::new()
                 }
             };
             shared.held().remove(&stream, ids.into_iter().filter(|id| !held.contains(id)));
-            shared.held().add(&stream, held.iter().copied(), now);
-            ours.insert(stream, held);
+            shared.held().add(&stream, held.iter().copied(), since);
+            renewed.ours.insert(stream, held);
         }
-        Ok((ours, now))
+        renewed
     }
 }
 
