@@ -18,6 +18,13 @@ impl ServerClock {
         self.offset = Some(self.offset.map_or(least, |offset| offset.max(least)));
     }
 
+    /// Takes the time in a message that has arrived at the moment `local`, and that says by itself that the clock was
+    /// set back.
+    pub(crate) fn was_set_back(&mut self, server: u64, local: u64) {
+        let least = difference(server, local);
+        self.offset = Some(self.offset.map_or(least, |offset| offset.min(least)));
+    }
+
     /// Takes the time in the reply to a call that was sent and answered at these moments.
     pub(crate) fn answered(&mut self, server: u64, sent: u64, received: u64) {
         let least = difference(server, received);
@@ -60,6 +67,10 @@ mod tests {
         assert_eq!(clock.millis(2_000_000), 12_000, "a late message says nothing");
         clock.answered(4_100_000, 2_000_000, 2_100_000);
         assert_eq!(clock.millis(2_100_000), 4_100);
+        clock.was_set_back(3_000_000, 2_100_000);
+        assert_eq!(clock.millis(2_100_000), 3_000);
+        clock.was_set_back(3_500_000, 2_100_000);
+        assert_eq!(clock.millis(2_100_000), 3_000, "never ahead");
     }
 
     #[test]

@@ -59,22 +59,40 @@ impl Copy {
 
     pub(crate) fn apply(&self, change: Change) -> Applied {
         let arrived = self.local();
-        let stamp = change.place.stamp;
+        let (stamp, after) = (change.place.stamp, change.after);
         let mut state = self.write();
         let applied = state.replica.apply(change);
-        if applied == Applied::Applied {
+        if applied == Applied::Applied && stamp < after {
+            state.clock.was_set_back(stamp, arrived);
+        } else if applied == Applied::Applied {
             state.clock.heard(stamp, arrived);
         }
         applied
     }
 
-    /// Takes what was read by a call that was sent at the local moment `sent`. Returns whether it is news.
-    pub(crate) fn install(&self, content: Option<Arc<Content>>, time: u64, sent: u64) -> bool {
+    /// Takes what was read by a call that was sent at the local moment `sent`: the content, unless it is the same, and
+    /// when the map ends. Returns whether it is news.
+    pub(crate) fn install(
+        &self,
+        content: Option<Arc<Content>>,
+        end: Option<u64>,
+        time: u64,
+        sent: u64,
+    ) -> bool {
         let received = self.local();
+        // Dropped after the lock: it may be big.
+        let _before;
         let mut state = self.write();
         state.clock.answered(time, sent, received);
         state.confirmed = sent;
-        content.is_some_and(|content| state.replica.replace(content))
+        match content {
+            Some(content) => {
+                let (differs, before) = state.replica.replace(content);
+                _before = before;
+                differs
+            }
+            None => state.replica.set_end(end),
+        }
     }
 
     /// How long ago the copy was surely what the map was.
@@ -94,8 +112,21 @@ impl Copy {
         let state = self.read();
         let content = state.replica.content();
         let local = |millis: Option<u64>| Some(self.at(state.clock.local(millis?)?));
-        // A map is there until the end of the millisecond in which it ends.
-        (local(content.first_deadline()), local(content.ends().map(|end| end.saturating_add(1))))
+        (local(content.first_deadline()), local(content.end.map(gone_after)))
+    }
+
+    /// When the next of what had not ended at the server's time `told` ends, an entry or the map.
+    pub(crate) fn next_end(&self, told: u64) -> Option<(u64, Instant)> {
+        let state = self.read();
+        let content = state.replica.content();
+        let map = content.end.map(gone_after).filter(|end| *end > told);
+        let next = content.first_deadline_after(told).into_iter().chain(map).min()?;
+        Some((next, self.at(state.clock.local(next)?)))
+    }
+
+    /// The server's time in ms, as readers take it.
+    pub(crate) fn time(&self) -> u64 {
+        self.now(&self.read())
     }
 
     /// Now, as a local moment in µs.
@@ -119,5 +150,30 @@ impl Copy {
 
     fn write(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A map is there until the end of the millisecond in which it ends.
+fn gone_after(end: u64) -> u64 {
+    end.saturating_add(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::Entry;
+
+    #[test]
+    fn a_change_that_was_made_before_the_one_before_sets_the_clock_back() {
+        let copy = Copy::new();
+        let place = |revision, stamp| Place::new(1, revision, stamp);
+        let content =
+            Content::new(place(1, 9_000_000), None, None, [("k".into(), Entry::new("v", Some(8_000)))]);
+        let sent = copy.local();
+        assert!(copy.install(Some(Arc::new(content)), None, 9_000_000, sent));
+        assert_eq!(copy.get(b"k"), None, "it has ended");
+        let change = Change::new(place(2, 2_000_000), 9_000_000, false, vec![]);
+        assert_eq!(copy.apply(change), Applied::Applied);
+        assert_eq!(copy.get(b"k"), Some("v".into()), "by this clock it has not");
     }
 }

@@ -4,6 +4,7 @@ mod builder;
 mod clock;
 mod copy;
 mod error;
+mod followed;
 mod layout;
 pub mod lua;
 mod map;

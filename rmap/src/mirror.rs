@@ -6,36 +6,23 @@
 //!
 //! Nothing is polled but the places of the maps, every few seconds: what ends, ends at a moment that is known.
 
-use std::collections::hash_map::RandomState;
 use std::future::pending;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_connection::{Backoff, Client, Connection, Event, Message, Subscriber};
+use tenure_connection::{Backoff, Client, Event, Message, Subscriber};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::copy::Copy;
+use crate::followed::Followed;
 use crate::replica::{Applied, Change};
-use crate::wire::{self, Announcement, Read};
-use crate::{Error, Layout, lua};
+use crate::wire::Announcement;
+use crate::{Error, Layout};
 
-/// How often a copy's place is compared with its original's when nothing else says that it should be: finds the loss
-/// of a message that was not followed by another.
-const CHECK_EVERY: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// Copies spread over this time who of them deletes what is due.
-const EXPIRY_JITTER_MS: u64 = 200;
-/// What was due was deleted, by this copy or another: the message is under way.
-const EXPIRY_PAUSE: Duration = Duration::from_secs(1);
-/// A map that should have ended, and has not, is asked again no sooner.
-const END_PAUSE: Duration = Duration::from_millis(20);
-/// Entries that one call deletes.
-const EXPIRY_BATCH: u64 = 256;
-
 /// A wish of a view to have a map read again.
 pub(crate) struct Request {
     /// Which of the task's maps.
@@ -44,24 +31,8 @@ pub(crate) struct Request {
     pub(crate) done: Option<oneshot::Sender<Result<(), Error>>>,
 }
 
-struct Followed {
-    layout: Layout,
-    copy: Arc<Copy>,
-    changed: watch::Sender<()>,
-    needs_read: bool,
-    waiting: Vec<oneshot::Sender<Result<(), Error>>>,
-    /// When it is compared, if nothing else makes it be read before.
-    check_at: Instant,
-    /// Entries are not deleted before this.
-    expire_after: Instant,
-    /// Whether the map has ended is not looked at before this.
-    end_after: Instant,
-    /// How much later than its due time this copy deletes an entry.
-    jitter: Duration,
-}
-
 pub(crate) struct Mirror {
-    redis: Connection,
+    client: Client,
     subscriber: Subscriber,
     maps: Vec<Followed>,
     backoff: Backoff,
@@ -81,19 +52,9 @@ impl Mirror {
         channels.sort_unstable();
         channels.dedup();
         let now = Instant::now();
-        let maps = layouts.into_iter().map(|layout| Followed {
-            layout,
-            copy: Arc::new(Copy::new()),
-            changed: watch::Sender::default(),
-            needs_read: true,
-            waiting: Vec::new(),
-            check_at: now,
-            expire_after: now,
-            end_after: now,
-            jitter: jitter(),
-        });
+        let maps = layouts.into_iter().map(|layout| Followed::new(layout, now));
         let mut mirror = Self {
-            redis: client.commands(),
+            client: client.clone(),
             subscriber: client.subscriber(channels),
             maps: maps.collect(),
             backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
@@ -141,22 +102,19 @@ impl Mirror {
 
     /// When this task has to act, if nothing is heard before.
     fn wake(&self) -> Instant {
-        let reads = self
-            .maps
-            .iter()
-            .map(|map| if map.needs_read { self.read_after } else { map.check_at.max(self.read_after) });
-        let ends = self.maps.iter().flat_map(|map| [map.expire_at(), map.end_at()]).flatten();
+        let reads = self.maps.iter().map(|map| map.read_at().max(self.read_after));
+        let ends = self.maps.iter().flat_map(|map| [map.expire_at(), map.end_at(), map.tell_at()]).flatten();
         reads.chain(ends).min().unwrap_or(self.read_after)
     }
 
     fn on_request(&mut self, Request { map, done }: Request) {
         let Some(map) = self.maps.get_mut(map) else { return };
-        map.needs_read = true;
+        map.need();
         // A hint waits for its turn after a failure; who awaits the answer does not.
-        if done.is_some() {
+        if let Some(done) = done {
             self.read_after = Instant::now();
+            map.answer_soon(done);
         }
-        map.waiting.extend(done);
     }
 
     fn on_event(&mut self, event: Event) {
@@ -198,26 +156,22 @@ impl Mirror {
             let change = if addressed.peek().is_some() { change.clone() } else { change.take() };
             match change.map(|change| map.copy.apply(change)) {
                 Some(Applied::Applied) => map.changed.send_replace(()),
-                Some(Applied::Gap) => map.needs_read = true,
+                Some(Applied::Gap) => map.need(),
                 Some(Applied::Stale) | None => {}
             }
         }
     }
 
     fn need_all(&mut self, channel: Option<&str>) {
-        for map in &mut self.maps {
-            map.needs_read |= channel.is_none_or(|channel| channel == map.layout.channel);
-        }
+        let concerns = |map: &&mut Followed| channel.is_none_or(|channel| channel == map.layout.channel);
+        self.maps.iter_mut().filter(concerns).for_each(Followed::need_with_all);
     }
 
     async fn on_time(&mut self) {
         let now = Instant::now();
         for map in &mut self.maps {
-            if map.end_at().is_some_and(|end| end <= now) {
-                map.needs_read = true;
-                map.end_after = now + END_PAUSE;
-            }
-            map.needs_read |= map.check_at <= now;
+            map.tell_ends();
+            map.look_at_the_end(now);
         }
         if self.read_after <= now {
             let result = self.read().await;
@@ -247,9 +201,10 @@ impl Mirror {
     /// Redis cannot be reached it is not tried for each of them.
     async fn read(&mut self) -> Result<(), Error> {
         let mut result = Ok(());
-        for map in self.maps.iter_mut().filter(|map| map.needs_read) {
+        let now = Instant::now();
+        for map in self.maps.iter_mut().filter(|map| map.read_at() <= now) {
             let is_hopeless = matches!(&result, Err(Error::Redis(error)) if error.is_transient());
-            let read = if is_hopeless { result.clone() } else { map.read(&self.redis).await };
+            let read = if is_hopeless { result.clone() } else { map.read(&self.client).await };
             map.answer(&read);
             result = result.and(read);
         }
@@ -269,7 +224,7 @@ impl Mirror {
             if map.expire_at().is_none_or(|due| due > now) {
                 continue;
             }
-            match map.expire(&self.redis).await {
+            match map.expire(&self.client).await {
                 Ok(()) => self.expiry_backoff.reset(),
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
@@ -279,71 +234,9 @@ impl Mirror {
                         tracing::debug!(error, "cannot delete entries that are past their deadlines");
                     }
                     self.expiry_backoff.fail();
-                    map.expire_after = Instant::now() + EXPIRY_PAUSE + self.expiry_backoff.pause();
+                    map.expire_later(self.expiry_backoff.pause());
                 }
             }
         }
     }
-}
-
-impl Followed {
-    fn answer(&mut self, result: &Result<(), Error>) {
-        for waiting in self.waiting.drain(..) {
-            // Who does not wait any more needs no answer.
-            let _ = waiting.send(result.clone());
-        }
-    }
-
-    /// When this copy deletes the next entry that is due.
-    fn expire_at(&self) -> Option<Instant> {
-        self.layout.deadlines.as_ref()?;
-        let due = Instant::from_std(self.copy.ends().0?) + self.jitter;
-        Some(due.max(self.expire_after))
-    }
-
-    /// When this copy looks whether the map has ended.
-    fn end_at(&self) -> Option<Instant> {
-        if self.needs_read {
-            return None;
-        }
-        Some(Instant::from_std(self.copy.ends().1?).max(self.end_after))
-    }
-
-    /// Compares the copy's place, and reads the map when it is at another.
-    async fn read(&mut self, redis: &Connection) -> Result<(), Error> {
-        let Layout { meta, hash, inc_field, rev_field, deadlines, .. } = &self.layout;
-        let keys: Vec<_> = [meta, hash].into_iter().chain(deadlines).collect();
-        let mut call = lua::READ.call(&keys);
-        call.arg(inc_field).arg(rev_field);
-        if let Some(place) = self.copy.place() {
-            call.arg(place.incarnation).arg(place.revision).arg(place.stamp);
-        }
-        let sent = self.copy.local();
-        let Read { time, content } = Read::decode(redis.call(&call).await?)?;
-        if self.copy.install(content, time, sent) {
-            self.changed.send_replace(());
-        }
-        self.needs_read = false;
-        self.check_at = Instant::now() + CHECK_EVERY;
-        Ok(())
-    }
-
-    async fn expire(&mut self, redis: &Connection) -> Result<(), Error> {
-        let Layout { name, hash, meta, inc_field, rev_field, deadlines, channel } = &self.layout;
-        let Some(deadlines) = deadlines else { return Ok(()) };
-        let mut call = lua::EXPIRE.call(&[meta, hash, deadlines]);
-        call.arg(name).arg(channel).arg(inc_field).arg(rev_field).arg(EXPIRY_BATCH);
-        let sent = self.copy.local();
-        let (count, time) = wire::expired(redis.call(&call).await?)?;
-        self.copy.set_clock(time, sent);
-        let is_more = count == EXPIRY_BATCH;
-        self.expire_after = Instant::now() + if is_more { Duration::ZERO } else { EXPIRY_PAUSE };
-        self.jitter = jitter();
-        Ok(())
-    }
-}
-
-fn jitter() -> Duration {
-    // The seeds of the standard hasher are drawn at random, which is all the randomness jitter needs.
-    Duration::from_millis(RandomState::new().hash_one(0_u64) % EXPIRY_JITTER_MS)
 }

@@ -70,7 +70,7 @@ impl Replica {
             return Applied::Gap;
         }
         let content = Arc::make_mut(&mut self.content);
-        content.place = Some(next);
+        content.advance(next);
         if clear {
             content.clear();
         }
@@ -85,12 +85,21 @@ impl Replica {
 
     /// Takes the place of whatever the copy had. Returns whether that was something else.
     pub fn install(&mut self, snapshot: Snapshot) -> bool {
-        self.replace(snapshot.into_content())
+        self.replace(snapshot.into_content()).0
     }
 
-    pub(crate) fn replace(&mut self, content: Arc<Content>) -> bool {
+    /// Returns whether it is something else, and what was there.
+    pub(crate) fn replace(&mut self, content: Arc<Content>) -> (bool, Arc<Content>) {
         let differs = self.content.place != content.place || *self.content != *content;
-        self.content = content;
+        (differs, std::mem::replace(&mut self.content, content))
+    }
+
+    /// Takes what the server says about the end of the map. Returns whether that is news.
+    pub(crate) fn set_end(&mut self, end: Option<u64>) -> bool {
+        let differs = self.content.end != end;
+        if differs {
+            Arc::make_mut(&mut self.content).end = end;
+        }
         differs
     }
 

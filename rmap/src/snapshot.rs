@@ -62,7 +62,10 @@ pub(crate) enum Life {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(crate) place: Option<Place>,
+    /// How far each change moves the end.
     pub(crate) life: Option<Life>,
+    /// When the map as a whole ends, by the server's clock in ms.
+    pub(crate) end: Option<u64>,
     entries: Tree<Bytes, Entry>,
     /// The entries that end, by their deadlines.
     due: Tree<(u64, Bytes), ()>,
@@ -72,12 +75,13 @@ impl Content {
     pub(crate) fn new(
         place: Place,
         life: Option<Life>,
+        end: Option<u64>,
         entries: impl IntoIterator<Item = (Bytes, Entry)>,
     ) -> Self {
         let entries: Tree<_, _> = entries.into_iter().collect();
         let due = entries.iter().filter_map(|(key, entry)| Some(((entry.deadline?, key.clone()), ())));
         let due = due.collect();
-        Self { place: Some(place), life, entries, due }
+        Self { place: Some(place), life, end, entries, due }
     }
 
     pub(crate) fn set(&mut self, key: Bytes, entry: Entry) {
@@ -119,19 +123,27 @@ impl Content {
 
     /// When the next entry ends.
     pub(crate) fn first_deadline(&self) -> Option<u64> {
-        self.due.at(Cursor::default()).map(|((deadline, _), (), _)| *deadline)
+        self.first_deadline_after(0)
     }
 
-    /// When the map as a whole ends.
-    pub(crate) fn ends(&self) -> Option<u64> {
-        match (self.life?, self.place?) {
-            (Life::Sliding(life), Place { stamp, .. }) => Some((stamp / 1000).saturating_add(life)),
-            (Life::Until(end), _) => Some(end),
+    /// When the next of the entries ends that have not ended at `now`.
+    pub(crate) fn first_deadline_after(&self, now: u64) -> Option<u64> {
+        let next = (now.checked_add(1)?, Bytes::new());
+        self.due.at(self.due.seek(&next)).map(|((deadline, _), (), _)| *deadline)
+    }
+
+    /// Comes to the place of a change, which moves the end of a map that has a life.
+    pub(crate) fn advance(&mut self, place: Place) {
+        self.place = Some(place);
+        match self.life {
+            Some(Life::Sliding(life)) => self.end = Some((place.stamp / 1000).saturating_add(life)),
+            Some(Life::Until(end)) => self.end = Some(end),
+            None => {}
         }
     }
 
     pub(crate) fn has_ended(&self, now: u64) -> bool {
-        self.ends().is_some_and(|end| end < now)
+        self.end.is_some_and(|end| end < now)
     }
 }
 
@@ -156,7 +168,7 @@ impl Snapshot {
 
     /// The content at a place, with all its entries.
     pub fn at(place: Place, entries: impl IntoIterator<Item = (Bytes, Entry)>) -> Self {
-        Self::taken(Arc::new(Content::new(place, None, entries)), 0)
+        Self::taken(Arc::new(Content::new(place, None, None, entries)), 0)
     }
 
     pub(crate) fn taken(content: Arc<Content>, now: u64) -> Self {

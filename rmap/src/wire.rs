@@ -168,20 +168,40 @@ impl<'de> Deserialize<'de> for ListItem {
 pub(crate) struct Read {
     /// The server's clock, in µs.
     pub(crate) time: u64,
-    /// The content, unless it is the one that the caller has.
-    pub(crate) content: Option<Arc<Content>>,
+    /// When the map as a whole ends, in ms, if it does.
+    pub(crate) end: Option<u64>,
+    pub(crate) found: Found,
+}
+
+/// What there is in place of what the caller has.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// The same.
+    Same,
+    /// This.
+    Content(Arc<Content>),
+    /// So many entries that they were not read.
+    Many(u64),
 }
 
 impl Read {
     pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
         let mut items = array(reply)?.into_iter();
         let time = time(items.next(), items.next())?;
-        let content = items.next().map(|content| content_of(array(content)?)).transpose()?;
-        Ok(Self { time, content })
+        let end = match items.next() {
+            Some(Value::Int(end)) => u64::try_from(end).ok(),
+            _ => return Err(malformed("an end of the map that is no number")),
+        };
+        let found = match items.next() {
+            None => Found::Same,
+            Some(Value::Int(count)) => Found::Many(u64::try_from(count).unwrap_or(0)),
+            Some(content) => Found::Content(content_of(array(content)?, end)?),
+        };
+        Ok(Self { time, end, found })
     }
 }
 
-fn content_of(items: Vec<Value>) -> Result<Arc<Content>, Error> {
+fn content_of(items: Vec<Value>, end: Option<u64>) -> Result<Arc<Content>, Error> {
     let mut items = items.into_iter();
     let Some(incarnation) = items.next() else { return Ok(Arc::default()) };
     let mut next = || items.next().unwrap_or_default();
@@ -201,7 +221,7 @@ fn content_of(items: Vec<Value>) -> Result<Arc<Content>, Error> {
         let deadline = if deadlines.is_empty() { None } else { deadlines.get(&key).copied() };
         (key, Entry { value, deadline })
     });
-    Ok(Arc::new(Content::new(place, life, entries)))
+    Ok(Arc::new(Content::new(place, life, end, entries)))
 }
 
 fn life(text: &[u8]) -> Option<Life> {
@@ -362,14 +382,25 @@ mod tests {
     fn replies_are_read_or_refused() {
         let text = |text: &str| Value::BulkString(text.into());
         let texts = |texts: &[&str]| Value::Array(texts.iter().map(|t| text(t)).collect());
-        let read = |rest: Vec<Value>| Read::decode(Value::Array([vec![text("7"), text("8")], rest].concat()));
+        let read = |rest: Vec<Value>| {
+            Read::decode(Value::Array([vec![text("7"), text("8"), Value::Int(99)], rest].concat()))
+        };
         let same = read(vec![]).unwrap();
-        assert!(same.time == 7_000_008 && same.content.is_none());
-        assert_eq!(*read(vec![Value::Array(vec![])]).unwrap().content.unwrap(), Content::default());
+        assert!((same.time, same.end) == (7_000_008, Some(99)) && matches!(same.found, Found::Same));
+        let many = read(vec![Value::Int(5)]).unwrap();
+        assert!(matches!(many.found, Found::Many(5)));
+        let content = |read: Result<Read, Error>| match read?.found {
+            Found::Content(content) => Ok(content),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(*content(read(vec![Value::Array(vec![])])).unwrap(), Content::default());
+        let lasting = vec![text("7"), text("8"), Value::Int(-1)];
+        assert_eq!(Read::decode(Value::Array(lasting)).unwrap().end, None);
+        assert!(Read::decode(Value::Array(vec![text("7"), text("8")])).is_err());
 
         let content = |life: Value, entries: &[&str], deadlines: &[&str]| {
             let items = vec![text("5"), text("2"), text("3"), life, texts(entries), texts(deadlines)];
-            read(vec![Value::Array(items)]).map(|read| read.content.unwrap())
+            content(read(vec![Value::Array(items)]))
         };
         let whole = content(text("60"), &["k", "v", "t", "w"], &["t", "9"]).unwrap();
         assert_eq!((whole.place, whole.life), (Some(Place::new(5, 2, 3)), Some(Life::Sliding(60))));

@@ -22,6 +22,7 @@ async fn an_entry_ends_everywhere_and_its_end_is_told_as_a_change() {
     assert!(b.snapshot().deadline("goes").is_some() && b.snapshot().deadline("stays").is_none());
     let mut key = b.watch_key("goes");
     assert_eq!(in_time(AT_ONCE, key.changed()).await.unwrap(), None);
+    eventually(AT_ONCE, "it to be deleted", async || b.snapshot().revision() > 2).await;
     converged(&[&a, &b]).await;
     assert_eq!((a.keys(), b.snapshot().revision()), (vec!["stays".into()], 3), "deleted once");
     let redis = client(&server).commands();
@@ -109,7 +110,10 @@ async fn an_entry_is_hidden_in_time_though_the_server_is_away() {
     map.set("stays", "1").await.unwrap();
     map.with_entry_ttl(SHORT).set_and_wait("goes", "2").await.unwrap();
     server.pause().unwrap();
-    eventually(AT_ONCE, "it to be hidden", async || !map.contains("goes")).await;
+    let mut watch = map.watch();
+    let mut key = map.watch_key("goes");
+    assert_eq!(in_time(AT_ONCE, key.changed()).await.unwrap(), None, "told by the clock");
+    in_time(AT_ONCE, watch.changed()).await.unwrap();
     assert_eq!((map.keys(), map.len()), (vec!["stays".into()], 1));
     assert_eq!(map.snapshot().get("goes"), None);
     server.resume().unwrap();
@@ -151,8 +155,9 @@ async fn a_map_that_has_ended_is_hidden_in_time_though_the_server_is_away() {
     let server = RedisServer::start().unwrap();
     let map = join_with(&server, Expiry::Absolute(Duration::from_millis(800))).await;
     map.set_and_wait("k", "1").await.unwrap();
+    let mut key = map.watch_key("k");
     server.pause().unwrap();
-    eventually(AT_ONCE, "it to be hidden", async || !map.contains("k")).await;
+    assert_eq!(in_time(AT_ONCE, key.changed()).await.unwrap(), None, "told by the clock");
     assert!(map.is_empty() && map.get("k").is_none() && map.snapshot().place().is_none());
     server.resume().unwrap();
 }
@@ -197,4 +202,49 @@ async fn a_map_with_a_sliding_life_ends_when_nobody_writes() {
     a.set_and_wait("k", "2").await.unwrap();
     assert_ne!(a.snapshot().incarnation(), first);
     assert!(matches!(run(&client(&server).commands(), &["PTTL", &layout().meta]).await, Value::Int(1..=800)));
+}
+
+/// Somebody made the keys stay, or end at another time: what the server does counts.
+#[tokio::test]
+async fn the_servers_word_on_the_end_of_a_map_counts() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let a = join_with(&server, Expiry::Absolute(Duration::from_millis(1_500))).await;
+    let b = join(&server).await;
+    a.set_and_wait("k", "1").await.unwrap();
+    b.refresh().await.unwrap();
+    for key in [layout().meta, layout().hash] {
+        assert_eq!(run(&redis, &["PERSIST", &key]).await, Value::Int(1));
+    }
+    let end = a.snapshot().incarnation().unwrap() + 1_600_000;
+    eventually(SOON, "the time to pass at which it would have ended", async || {
+        let Value::Array(time) = run(&redis, &["TIME"]).await else { return false };
+        let [seconds, _] = time.try_into().unwrap();
+        redis::from_redis_value::<u64>(seconds).unwrap() * 1_000_000 > end
+    })
+    .await;
+    let late = join(&server).await;
+    assert_eq!(late.get("k"), bytes("1"), "it is there");
+    for map in [&a, &b] {
+        map.refresh().await.unwrap();
+        assert_eq!(map.get("k"), bytes("1"), "it is there for those who joined before, too");
+    }
+    // Nobody asks for it again and again.
+    let calls = async || {
+        let Value::BulkString(text) = run(&redis, &["INFO", "commandstats"]).await else { panic!("no text") };
+        let text = String::from_utf8(text).unwrap();
+        let line = text.lines().find(|line| line.starts_with("cmdstat_evalsha:")).unwrap().to_owned();
+        line.split(['=', ',']).nth(1).unwrap().parse::<u64>().unwrap()
+    };
+    let before = calls().await;
+    for key in [layout().meta, layout().hash] {
+        run(&redis, &["PEXPIRE", &key, "1000"]).await;
+    }
+    for map in [&a, &b, &late] {
+        map.refresh().await.unwrap();
+    }
+    for map in [&a, &b, &late] {
+        eventually(AT_ONCE, "the new end", async || map.is_empty()).await;
+    }
+    assert!(calls().await - before < 100, "{} reads", calls().await - before);
 }

@@ -1,6 +1,7 @@
 //! Maps on a real Redis.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::unnecessary_wraps)]
 
+mod big;
 mod chaos;
 mod deployments;
 mod ending;

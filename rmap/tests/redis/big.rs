@@ -1,0 +1,60 @@
+//! Maps that are too big to be read as a small command is.
+
+use std::time::Duration;
+
+use redis::Value;
+use tenure_connection::Client;
+use tenure_rmap::RawMap;
+use tenure_testing::{RedisServer, eventually};
+
+use crate::{SOON, bytes, client, join, layout, run};
+
+const MANY: usize = 30_000;
+
+async fn filled(server: &RedisServer) -> RawMap {
+    let writer = join(server).await;
+    for chunk in 0..MANY / 5_000 {
+        let entries = (0..5_000).map(|n| (format!("{:05}", chunk * 5_000 + n), [b'x'; 20]));
+        writer.set_many(entries).await.unwrap();
+    }
+    writer
+}
+
+/// In less time than reading them takes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_copies_are_read_again_though_their_calls_have_little_time() {
+    let server = RedisServer::start().unwrap();
+    let writer = filled(&server).await;
+    let redis = client(&server).commands();
+    let mut copies = Vec::new();
+    for _ in 0..3 {
+        let hurried =
+            Client::builder(&server.url()).response_timeout(Duration::from_millis(50)).build().unwrap();
+        copies.push(eventually(SOON, "a join", async || RawMap::join(&hurried, "m").await).await);
+    }
+    for round in ["1", "2"] {
+        // Changed behind their backs.
+        run(&redis, &["HSET", &layout().hash, "00001", round]).await;
+        run(&redis, &["HINCRBY", &layout().meta, "rev", "1"]).await;
+        let again = "return redis.call('SPUBLISH', ARGV[1], cmsgpack.pack({'*', '1'}))";
+        run(&redis, &["EVAL", again, "0", &layout().channel]).await;
+        for copy in copies.iter().chain([&writer]) {
+            eventually(SOON * 3, "the change", async || copy.get("00001") == bytes(round)).await;
+            assert_eq!(copy.len(), MANY);
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_connection_is_kept_for_reading_it() {
+    let server = RedisServer::start().unwrap();
+    drop(filled(&server).await);
+    let redis = client(&server).commands();
+    let connected = async || match run(&redis, &["CLIENT", "LIST"]).await {
+        Value::BulkString(text) => String::from_utf8(text).unwrap().lines().count(),
+        other => panic!("{other:?}"),
+    };
+    let map = join(&server).await;
+    assert_eq!(map.len(), MANY);
+    eventually(SOON, "all but commands and subscription to end", async || connected().await == 3).await;
+}
