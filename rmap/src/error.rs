@@ -63,6 +63,18 @@ pub enum Error {
         /// The key.
         key: Bytes,
     },
+    /// The list at the key would have more than [`Layout::MAX_ITEMS`] items. Nothing was written.
+    #[error(
+        "the list at {:?} would have {count} items, and may have {}, nothing was written",
+        key.escape_ascii().to_string(),
+        Layout::MAX_ITEMS
+    )]
+    ManyItems {
+        /// The key.
+        key: Bytes,
+        /// How many items it would have.
+        count: usize,
+    },
     /// The value cannot be turned into MessagePack. Nothing was sent.
     #[error("the value cannot be encoded, nothing was sent")]
     Encode(#[source] Arc<rmp_serde::encode::Error>),

@@ -28,6 +28,8 @@ impl Layout {
     pub const MAX_KEY: usize = 512;
     /// The longest value, in bytes, and the longest that a list may grow to: every change travels to every replica.
     pub const MAX_VALUE: usize = 1 << 20;
+    /// The most items that a list may grow to: every change of it handles all of them.
+    pub const MAX_ITEMS: usize = 1 << 16;
     /// The most keys that one call may change.
     pub const MAX_MANY: usize = 10_000;
     /// The most bytes that the keys, values or items of one call may have together.

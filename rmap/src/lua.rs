@@ -82,7 +82,8 @@ mod tests {
 
     #[test]
     fn lists_grow_as_long_as_values_may_be() {
-        assert!(APPEND.source().contains(&format!("local LONGEST = {}\n", Layout::MAX_VALUE)));
+        let limits = format!("local LONGEST, MOST = {}, {}\n", Layout::MAX_VALUE, Layout::MAX_ITEMS);
+        assert!(APPEND.source().contains(&limits));
     }
 
     #[test]

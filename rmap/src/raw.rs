@@ -316,13 +316,16 @@ impl RawMap {
                 "NOTANUMBER" => Error::NotANumber { key: key() },
                 "OVERFLOW" => Error::Overflow { key: key() },
                 "NOTALIST" => Error::NotAList { key: key() },
-                "TOOLONG" => {
-                    let len = detail.split(' ').next().and_then(|len| len.parse().ok());
-                    Error::Value { len: len.unwrap_or(usize::MAX), max: Layout::MAX_VALUE }
-                }
+                "TOOLONG" => Error::Value { len: count(&detail), max: Layout::MAX_VALUE },
+                "TOOMANY" => Error::ManyItems { key: key(), count: count(&detail) },
                 _ => tenure_connection::Error::Server { code, detail }.into(),
             }),
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// The number that an error of a script begins with.
+fn count(detail: &str) -> usize {
+    detail.split(' ').next().and_then(|count| count.parse().ok()).unwrap_or(usize::MAX)
 }

@@ -1,6 +1,7 @@
 -- Appends those items to a list that it does not have.
 -- KEYS, ARGV: as own.lua, then field, items
--- Returns: {inc, rev, stamp, how many were appended} | {} when none was | NOTALIST | TOOLONG length in bytes
+-- Returns: {inc, rev, stamp, how many were appended} | {} when none was | NOTALIST |
+-- TOOMANY items | TOOLONG length in bytes
 local list = items_of(present(ARGV[5]))
 if not list then return no_list end
 local length, before, known = #list, #list, {}
@@ -12,4 +13,4 @@ for i = 6, #ARGV do
   end
 end
 if length == before then return {} end
-return put_list(ARGV[5], list, length - before)
+return put_list(ARGV[5], list, before, length - before)

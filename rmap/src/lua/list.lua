@@ -1,26 +1,38 @@
 -- Lists as values: a MessagePack array of strings.
+-- How many items the header at the front says, nil when it is not that of an array.
+local function announced(value)
+  local kind, a, b, c, d = string.byte(value, 1, 5)
+  if not kind then return nil end
+  if kind >= 144 and kind <= 159 then return kind - 144 end
+  if kind == 220 and b then return a * 256 + b end
+  if kind == 221 and d then return ((a * 256 + b) * 256 + c) * 256 + d end
+  return nil
+end
+
 -- The items of a value, {} when there is none, nil when it is no list.
 local function items_of(value)
   if not value then return {} end
-  local fine, list, more = pcall(cmsgpack.unpack, value)
-  if not fine or type(list) ~= 'table' or more ~= nil then return nil end
-  local count = 0
-  for index, item in pairs(list) do
-    if type(index) ~= 'number' or type(item) ~= 'string' then return nil end
-    count = count + 1
+  local length = announced(value)
+  if not length or length > #value then return nil end
+  -- What it returns first is -1 at the end of the value.
+  local fine, rest, list = pcall(cmsgpack.unpack_one, value)
+  if not fine or rest ~= -1 or #list ~= length then return nil end
+  for i = 1, length do
+    if type(list[i]) ~= 'string' then return nil end
   end
-  return count == #list and list or nil
+  return list
 end
 
-local LONGEST = 1048576
+local LONGEST, MOST = 1048576, 65536
 local no_list = redis.error_reply('NOTALIST the value is no list')
 
--- The reply to a call that leaves this list behind.
-local function put_list(field, list, result)
+-- The reply to a call that leaves this list behind, which had so many items before.
+local function put_list(field, list, before, result)
   local value = false
+  if #list > MOST and #list > before then return redis.error_reply('TOOMANY ' .. #list) end
   if #list > 0 then
     value = cmsgpack.pack(list)
-    if #value > LONGEST then return redis.error_reply('TOOLONG ' .. #value) end
+    if #value > LONGEST and #list > before then return redis.error_reply('TOOLONG ' .. #value) end
     value = entry(value)
   end
   local inc, rev, stamp = put({ field, value })

@@ -24,8 +24,9 @@ impl RawMap {
     /// Must not simply be sent again when it may have been done: [`RawMap::append_unique`] may.
     ///
     /// # Errors
-    /// As [`RawMap::set`]; [`Error::NotAList`], [`Error::Value`] for a list that would become longer than
-    /// [`Layout::MAX_VALUE`] bytes, [`Error::TooMany`] when nothing was written.
+    /// As [`RawMap::set`]; when nothing was written: [`Error::NotAList`], [`Error::TooMany`], [`Error::Value`] for a
+    /// list that would become longer than [`Layout::MAX_VALUE`] bytes, [`Error::ManyItems`] for one of more than
+    /// [`Layout::MAX_ITEMS`] items.
     ///
     /// # Cancel safety
     /// The write may be done all the same.

@@ -55,7 +55,19 @@ async fn a_list_that_becomes_empty_is_deleted() {
 async fn a_value_that_is_no_list_is_left_as_it_is() {
     let server = RedisServer::start().unwrap();
     let map = join(&server).await;
-    let values: [&[u8]; 8] = [
+    let values: [&[u8]; 20] = [
+        b"\x80",
+        b"\x81\x01\xa1v",
+        b"\xde\x00\x00",
+        b"\x91\xc0",
+        b"\x90\xc0",
+        b"\x90\x90",
+        b"\x92\xa1a\xc0",
+        b"\x92\xa1a\xa1b\xc0",
+        b"\xdc\x00",
+        b"\xdd\xff\xff\xff\xff",
+        b"\xdd\x00\x00\x00\x01\x05",
+        b"\xdc\x00\x01\xa1a\xa1b",
         b"text",
         b"",
         b"\x05",
@@ -101,4 +113,31 @@ async fn a_list_is_an_array_of_strings_for_other_writers_of_messagepack() {
     assert_eq!(map.append("l", ["b"]).await.unwrap(), 3);
     let raw = run(&client(&server).commands(), &["HGET", &layout().hash, "l"]).await;
     assert_eq!(raw, redis::Value::BulkString(b"\x93\xa2\xff\x00\xa1a\xa1b".to_vec()));
+}
+
+#[tokio::test]
+async fn a_list_does_not_grow_beyond_the_most_items() {
+    let server = RedisServer::start().unwrap();
+    let map = join(&server).await;
+    // As another writer could leave it behind: one item more than a list may grow to.
+    let mut long = vec![0xdd, 0x00, 0x01, 0x00, 0x01];
+    for n in 0..=Layout::MAX_ITEMS {
+        long.extend_from_slice(&[0xa4]);
+        long.extend_from_slice(&u32::try_from(n).unwrap().to_be_bytes());
+    }
+    map.set_and_wait("l", &long).await.unwrap();
+    assert_eq!(map.list("l").unwrap().len(), Layout::MAX_ITEMS + 1);
+    let count = Layout::MAX_ITEMS + 2;
+    for grown in [map.append("l", ["x"]).await, map.append_unique("l", ["x"]).await] {
+        assert!(
+            matches!(&grown, Err(Error::ManyItems { key, count: c }) if key == "l" && *c == count),
+            "{grown:?}"
+        );
+        assert!(!grown.unwrap_err().may_have_executed());
+    }
+    let first = |n: u32| n.to_be_bytes();
+    assert_eq!(map.remove_values("l", [first(0)]).await.unwrap(), 1, "it may shrink");
+    assert!(map.append("l", ["x"]).await.is_err());
+    assert_eq!(map.remove_values("l", [first(1)]).await.unwrap(), 1);
+    assert_eq!(map.append("l", ["x"]).await.unwrap(), Layout::MAX_ITEMS);
 }
