@@ -2,7 +2,8 @@
 
 use crate::Error;
 
-/// The names that make up one replicated map. Several maps may share the meta hash and the channel.
+/// The names that make up one replicated map. Several maps may share the meta hash and the channel. The keys and the
+/// channel are in one slot of a cluster: they have the same `{hash tag}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The map's name in messages.
@@ -55,6 +56,12 @@ impl Layout {
             deadlines: Some(format!("tenure:map:{{{name}}}:deadlines")),
             channel: format!("tenure:map:{{{name}}}:changes"),
         })
+    }
+
+    /// The slots of a cluster that the keys and the channel are in.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = u16> {
+        let names = [&self.meta, &self.hash, &self.channel].into_iter().chain(&self.deadlines);
+        names.map(tenure_connection::slot)
     }
 
     pub(crate) fn check_key(key: &[u8]) -> Result<(), Error> {

@@ -21,7 +21,7 @@ use tenure_connection::Script;
 /// fields, the revision and its stamp, publishes one message and returns revision and stamp, as text. A map that has
 /// a life as a whole (`Expiry`) lives on by it.
 ///
-/// The script declares `hash`, `meta` and `deadlines` as keys; the function may be called any number of times.
+/// The script declares `hash`, `meta` and `deadlines` as keys, which lie in one slot with the channel; the function may be called any number of times.
 /// A key of another type, or a deadline without `deadlines`, raises before anything is written. A right that the user
 /// lacks may raise later: then the copies read what is there. Values of a map in its own keys have at most [`Layout::MAX_VALUE`](crate::Layout::MAX_VALUE) bytes.
 ///

@@ -28,7 +28,8 @@ use crate::{Builder, Error, KeyWatcher, Layout, Map, Snapshot, View, Watcher, lu
 /// After an error whose [`Error::may_have_executed`] is true the write may have been done. `set`, `set_many`,
 /// `delete`, `delete_many`, `append_unique`, `remove_values`, `reset` and `destroy` leave the same behind when they
 /// are sent again, but may undo what another wrote in between, and answer what they find then. The conditional
-/// writes may be sent again and never write over another's value; that `Kept` holds the new value tells that the first
+/// writes may be sent again, and write only over the value that they expect: also when it was the first attempt that
+/// took that value away, and others have brought it back since. That `Kept` holds the new value tells that the first
 /// attempt was done, or that somebody else did the same. `increment` and `append` must not simply be sent again: they
 /// may count or append twice.
 #[derive(Clone, Debug)]

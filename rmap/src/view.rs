@@ -41,18 +41,23 @@ impl Drop for Shared {
 
 impl View {
     /// Joins maps that lie in the given places, over one subscription, and returns when each has been read once. All
-    /// their channels have to be in one slot of a cluster, also when there is none: the same `{hash tag}`.
+    /// their keys and channels have to be in one slot of a cluster, also when there is none: the same `{hash tag}`.
     ///
     /// Entries that are past their deadlines are deleted in Redis by the copies of a map whose layout has
     /// [`Layout::deadlines`]; else a view never writes.
     ///
     /// # Errors
-    /// [`Error::Redis`] when Redis cannot be reached in time or refuses, or the channels are in several slots;
+    /// [`Error::Redis`] when Redis cannot be reached in time or refuses, or the keys and channels are in several slots;
     /// [`Error::Malformed`] when a place holds something else. Nothing is left behind.
     ///
     /// # Cancel safety
     /// Safe: nothing was written, and nothing is left behind.
     pub async fn join<const N: usize>(client: &Client, layouts: [Layout; N]) -> Result<[Self; N], Error> {
+        if !layouts.iter().flat_map(Layout::slots).is_sorted_by(|a, b| a == b) {
+            let what =
+                "the keys and channels of maps that are joined together are in several slots of a cluster";
+            return Err(tenure_connection::Error::Config { what, source: None }.into());
+        }
         let mirror = Mirror::start(client, layouts.into()).await?;
         let copies = mirror.copies();
         let (requests, received) = mpsc::unbounded_channel();

@@ -19,19 +19,19 @@ impl RawMap {
         entries: impl IntoIterator<Item = (K, V)>,
     ) -> Result<(), Error> {
         let call = {
-            let entries: Vec<_> = entries.into_iter().collect();
-            let entries: BTreeMap<_, _> = entries.iter().map(|(k, v)| (k.as_ref(), v.as_ref())).collect();
-            let mut call = self.call(&lua::SET_MANY);
-            let mut bytes = 0;
-            for (key, value) in &entries {
+            let entries = bounded(entries, |(key, value)| {
+                let (key, value) = (key.as_ref(), value.as_ref());
                 Layout::check_key(key)?;
                 Layout::check_value(value)?;
-                bytes += key.len() + value.len();
-                call.arg(*key).arg(*value);
-            }
-            Layout::check_many(entries.len(), bytes)?;
+                Ok(key.len() + value.len())
+            })?;
             if entries.is_empty() {
                 return self.check_open();
+            }
+            let entries: BTreeMap<_, _> = entries.iter().map(|(k, v)| (k.as_ref(), v.as_ref())).collect();
+            let mut call = self.call(&lua::SET_MANY);
+            for (key, value) in &entries {
+                call.arg(*key).arg(*value);
             }
             call
         };
@@ -50,21 +50,34 @@ impl RawMap {
         keys: impl IntoIterator<Item = K>,
     ) -> Result<usize, Error> {
         let call = {
-            let keys: Vec<_> = keys.into_iter().collect();
-            let keys: BTreeSet<_> = keys.iter().map(AsRef::as_ref).collect();
-            let mut call = self.call(&lua::DELETE_MANY);
-            let mut bytes = 0;
-            for key in &keys {
-                Layout::check_key(key)?;
-                bytes += key.len();
-                call.arg(*key);
-            }
-            Layout::check_many(keys.len(), bytes)?;
+            let keys = bounded(keys, |key| {
+                Layout::check_key(key.as_ref())?;
+                Ok(key.as_ref().len())
+            })?;
             if keys.is_empty() {
                 return self.check_open().map(|()| 0);
+            }
+            let keys: BTreeSet<_> = keys.iter().map(AsRef::as_ref).collect();
+            let mut call = self.call(&lua::DELETE_MANY);
+            for key in &keys {
+                call.arg(*key);
             }
             call
         };
         self.write(&call, b"").await?.count()
     }
+}
+
+/// Takes no more than one call may have, however much there is. `checked` returns how many bytes one has.
+fn bounded<T>(
+    all: impl IntoIterator<Item = T>,
+    checked: impl Fn(&T) -> Result<usize, Error>,
+) -> Result<Vec<T>, Error> {
+    let (mut taken, mut bytes) = (Vec::new(), 0);
+    for one in all {
+        bytes += checked(&one)?;
+        taken.push(one);
+        Layout::check_many(taken.len(), bytes)?;
+    }
+    Ok(taken)
 }

@@ -241,3 +241,18 @@ async fn what_others_left_under_the_keys_is_not_taken_for_the_map() {
     map.refresh().await.unwrap();
     assert_eq!((map.len(), map.get("left")), (1, bytes("2")));
 }
+
+#[tokio::test]
+async fn what_never_ends_is_too_many() {
+    let server = RedisServer::start().unwrap();
+    let map = join(&server).await;
+    let too_many = |result: Result<(), Error>| {
+        assert!(matches!(result, Err(Error::TooMany { count: 10_001, .. })), "{result:?}");
+    };
+    too_many(map.set_many(std::iter::repeat(("k", "v"))).await);
+    too_many(map.delete_many(std::iter::repeat("k")).await.map(drop));
+    too_many(map.append("l", std::iter::repeat("v")).await.map(drop));
+    let big = vec![0; Layout::MAX_VALUE];
+    let endless = map.set_many(std::iter::repeat(("k", &big))).await;
+    assert!(matches!(endless, Err(Error::TooMany { count: 4, .. })), "{endless:?}");
+}

@@ -110,12 +110,23 @@ async fn a_spoiled_map_does_not_hinder_its_neighbour() {
 }
 
 #[tokio::test]
-async fn maps_in_several_slots_are_not_joined_together() {
+async fn maps_in_several_slots_are_not_joined() {
     let server = RedisServer::start().unwrap();
-    let layouts = ["a", "b"].map(|name| Layout::stand_alone(name).unwrap());
-    match View::join(&client(&server), layouts).await {
+    let client = client(&server);
+    let layout = |name| Layout::stand_alone(name).unwrap();
+    let refused = |result: Result<(), tenure_rmap::Error>| match result {
         Err(tenure_rmap::Error::Redis(tenure_connection::Error::Config { .. })) => {}
         other => panic!("{other:?}"),
+    };
+    refused(View::join(&client, [layout("a"), layout("b")]).await.map(drop));
+    let alone = [
+        Layout { hash: "elsewhere".into(), ..layout("a") },
+        Layout { meta: "elsewhere".into(), ..layout("a") },
+        Layout { deadlines: Some("elsewhere".into()), ..layout("a") },
+        Layout { channel: "elsewhere".into(), ..layout("a") },
+    ];
+    for layout in alone {
+        refused(View::join(&client, [layout]).await.map(drop));
     }
 }
 

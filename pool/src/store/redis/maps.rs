@@ -110,12 +110,19 @@ impl Follower {
 
     async fn join(&self) -> [View; 2] {
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        // What was said last: whether it may pass by itself.
+        let mut said = None;
         loop {
             match View::join(&self.client, self.layouts.clone()).await {
                 Ok(views) => return views,
                 Err(error) => {
+                    let may_pass = matches!(&error, tenure_rmap::Error::Redis(error) if error.is_transient());
                     let error = &error as &dyn std::error::Error;
-                    tracing::debug!(error, "cannot read the members and the settings, trying again");
+                    if said.replace(may_pass) == Some(may_pass) {
+                        tracing::debug!(error, "cannot read the members and the settings, trying again");
+                    } else {
+                        tracing::warn!(error, "cannot read the members and the settings, trying again");
+                    }
                 }
             }
             backoff.fail();
