@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use crate::deadline::later;
 use crate::link::{Link, Target};
 use crate::origin::Origin;
-use crate::topology::{REDIRECTS, Redirect};
+use crate::topology::{AT_ONCE, REDIRECTS, Redirect};
 use crate::{Backoff, Error, routing};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -52,7 +52,7 @@ impl Blocking {
         let allowed = self.origin.access.settings.response_timeout;
         let slot = if self.origin.is_cluster() { routing::slot_of(command)? } else { None };
         let mut by = later(Instant::now(), allowed);
-        let mut redirects = 0;
+        let (mut redirects, mut pauses) = (0, Backoff::new(FIRST_PAUSE, LONGEST_PAUSE));
         let mut ask = None;
         loop {
             let asking = ask.is_some();
@@ -98,6 +98,12 @@ impl Blocking {
                 }
             }
             redirects += 1;
+            if redirects > AT_ONCE {
+                pauses.fail();
+                if timeout_at(by, pauses.wait()).await.is_err() {
+                    return Err(error);
+                }
+            }
             // What the read has waited at the former owner does not count at the new one.
             by += sent.elapsed();
         }

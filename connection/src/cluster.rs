@@ -8,20 +8,23 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::FutureExt;
+use futures::stream::{FuturesUnordered, StreamExt};
 use redis::Value;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use crate::address::Address;
 use crate::deadline::Deadline;
 use crate::directory::Directory;
+use crate::flight::Outcome;
 use crate::link::{Access, Connector, Link, Target};
 use crate::request::Request;
 use crate::shared::{Patience, Shared};
-use crate::topology::{REDIRECTS, Redirect, Topology};
+use crate::topology::{AT_ONCE, REDIRECTS, Redirect, Topology};
 use crate::{Backoff, Error, routing};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -32,6 +35,8 @@ type Answer = Result<Value, Error>;
 pub(crate) struct Cluster {
     directory: Arc<Directory>,
     access: Access,
+    /// Counts the calls: what any node may answer goes to each of them in turn.
+    turn: AtomicUsize,
     state: Mutex<State>,
 }
 
@@ -44,80 +49,87 @@ struct State {
 /// A request on its way to its answer.
 struct Journey {
     slot: Option<u16>,
+    /// Which node it goes to when none owns its slot; another one when no connection could be made.
+    turn: usize,
     /// Where its slot is on its way to.
     ask: Option<Address>,
     redirects: u32,
-    /// How often no connection could be made for it.
-    failures: usize,
+    pauses: Backoff,
     /// Why it has no answer yet.
     last: Option<Error>,
     answer: Option<Answer>,
 }
 
-/// What a round found out about the way to go on.
-#[derive(Default)]
-struct Outcome {
-    learn: bool,
-    wait: bool,
+/// How a request goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Nothing,
+    AtOnce,
+    Later,
+}
+
+/// What some requests have behind them.
+enum Done {
+    Rested(Vec<usize>),
+    Visited { node: Address, started: Instant, answers: Vec<(usize, Answer)> },
 }
 
 impl Cluster {
     pub(crate) fn new(directory: Arc<Directory>, access: Access) -> Arc<Self> {
         let state = State { nodes: HashMap::new(), seen: directory.topology() };
-        Arc::new(Self { directory, access, state: Mutex::new(state) })
+        Arc::new(Self { directory, access, turn: AtomicUsize::new(0), state: Mutex::new(state) })
     }
 
     /// Sends each request to the owner of its slot, those of one node in one write; the answers are in their order.
+    /// No node waits for another one: what is to go on goes on when its own node has answered.
     pub(crate) async fn send_all(
         self: &Arc<Self>,
         requests: &[Request<'_>],
         deadline: Deadline,
     ) -> Vec<Answer> {
-        let mut journeys: Vec<_> = requests.iter().map(Journey::new).collect();
-        let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        loop {
-            let started = Instant::now();
-            let groups = match self.groups(&journeys, deadline).await {
-                Ok(groups) => groups,
-                Err(error) => return journeys.into_iter().map(|journey| journey.end(&error)).collect(),
-            };
-            if groups.is_empty() {
-                break;
-            }
-            let rounds = groups.into_iter().map(|(node, asking, indexes)| {
-                let chosen: Vec<_> =
-                    indexes.iter().filter_map(|&index| requests.get(index)).copied().collect();
-                async move {
-                    let answers = self.send_to(&node, asking, &chosen, deadline).await;
-                    (node, indexes, answers)
-                }
-            });
-            let mut outcome = Outcome::default();
-            for (node, indexes, answers) in join_all(rounds).await {
-                for (index, answer) in indexes.into_iter().zip(answers) {
-                    if let Some(journey) = journeys.get_mut(index) {
-                        journey.arrive(&node, answer, &self.directory, &mut outcome);
-                    }
-                }
-            }
-            let question = outcome.learn.then(|| self.directory.ask(started));
-            if outcome.wait {
-                pauses.fail();
-                let pause = async {
-                    sleep(pauses.pause()).await;
-                    if let Some(question) = question {
-                        // What it found out is tried in any case.
-                        let _ = question.await;
-                    }
-                };
-                if timeout_at(deadline.at, pause).await.is_err() {
-                    let late = Error::connect_timed_out();
-                    return journeys.into_iter().map(|journey| journey.end(&late)).collect();
-                }
-            }
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let mut journeys: Vec<_> = requests.iter().map(|request| Journey::new(request, turn)).collect();
+        if let Err(error) = self.topology(deadline).await {
+            return journeys.into_iter().map(|journey| journey.end(&error)).collect();
         }
-        let missing = Error::Reply { expected: "one reply for each command" };
-        journeys.into_iter().map(|journey| journey.end(&missing)).collect()
+        let mut ready: Vec<usize> = (0..journeys.len()).collect();
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            // Nothing is sent that could not be answered in time: it has its last error.
+            if Instant::now() < deadline.at {
+                for (node, asking, indexes) in self.groups(&journeys, &ready) {
+                    under_way.push(self.visit(node, asking, indexes, requests, deadline).boxed());
+                }
+            }
+            ready = match under_way.next().await {
+                None => break,
+                Some(Done::Rested(indexes)) => indexes,
+                Some(Done::Visited { node, started, answers }) => {
+                    let (mut learn, mut at_once, mut later) = (false, Vec::new(), Vec::new());
+                    let mut pauses: Option<&Backoff> = None;
+                    for (index, answer) in answers {
+                        let Some(journey) = journeys.get_mut(index) else { continue };
+                        match journey.arrive(&node, answer, &self.directory, &mut learn) {
+                            Next::Nothing => {}
+                            Next::AtOnce => at_once.push(index),
+                            Next::Later => later.push(index),
+                        }
+                    }
+                    let question = learn.then(|| self.directory.ask(started));
+                    for journey in later.iter().filter_map(|&index| journeys.get(index)) {
+                        if pauses.is_none_or(|longest| longest.failures() < journey.pauses.failures()) {
+                            pauses = Some(&journey.pauses);
+                        }
+                    }
+                    if let Some(pauses) = pauses {
+                        under_way.push(rest(later, pauses.clone(), question, deadline).boxed());
+                    }
+                    at_once
+                }
+            };
+        }
+        let late = Error::connect_timed_out();
+        journeys.into_iter().map(|journey| journey.end(&late)).collect()
     }
 
     /// A connection to the owner of a slot, as the nodes say now.
@@ -149,12 +161,8 @@ impl Cluster {
         }
     }
 
-    /// Which requests without an answer go where. Waits until there is a topology.
-    async fn groups(
-        self: &Arc<Self>,
-        journeys: &[Journey],
-        deadline: Deadline,
-    ) -> Result<Vec<(Address, bool, Vec<usize>)>, Error> {
+    /// Waits until there is a topology.
+    async fn topology(&self, deadline: Deadline) -> Result<(), Error> {
         let mut last = None;
         while self.directory.topology().masters().is_empty() {
             match timeout_at(deadline.at, self.directory.ask(Instant::now())).await {
@@ -164,11 +172,19 @@ impl Cluster {
                 Err(_) => return Err(last.unwrap_or_else(Error::connect_timed_out)),
             }
         }
+        Ok(())
+    }
+
+    /// Which of these requests go where; none of those that have an answer.
+    fn groups(&self, journeys: &[Journey], ready: &[usize]) -> Vec<(Address, bool, Vec<usize>)> {
         let topology = self.directory.topology();
         let mut groups: Vec<(Address, bool, Vec<usize>)> = Vec::new();
         let mut places: HashMap<(&Address, bool), usize> = HashMap::new();
-        for (index, journey) in journeys.iter().enumerate().filter(|(_, journey)| journey.answer.is_none()) {
-            let owner = || topology.owner(journey.slot).or_else(|| topology.any(journey.failures));
+        for &index in ready {
+            let Some(journey) = journeys.get(index).filter(|journey| journey.answer.is_none()) else {
+                continue;
+            };
+            let owner = || topology.owner(journey.slot).or_else(|| topology.any(journey.turn));
             let Some(node) = journey.ask.as_ref().or_else(owner) else { continue };
             let place = *places.entry((node, journey.ask.is_some())).or_insert_with(|| {
                 groups.push((node.clone(), journey.ask.is_some(), Vec::new()));
@@ -178,21 +194,25 @@ impl Cluster {
                 indexes.push(index);
             }
         }
-        Ok(groups)
+        groups
     }
 
-    async fn send_to(
+    /// Sends some of the requests to a node.
+    async fn visit(
         &self,
-        node: &Address,
+        address: Address,
         asking: bool,
+        indexes: Vec<usize>,
         requests: &[Request<'_>],
         deadline: Deadline,
-    ) -> Vec<Answer> {
-        let node = self.node(node);
-        match node.link(deadline, Patience::OneAttempt).await {
-            Ok(link) => node.send_all(&link, requests, asking, deadline).await,
-            Err(error) => vec![Err(error); requests.len()],
-        }
+    ) -> Done {
+        let (started, node) = (Instant::now(), self.node(&address));
+        let chosen: Vec<_> = indexes.iter().filter_map(|&index| requests.get(index)).copied().collect();
+        let answers = match node.link(deadline, Patience::OneAttempt).await {
+            Ok(link) => node.send_all(&link, &chosen, asking, deadline).await,
+            Err(error) => vec![Err(error); chosen.len()],
+        };
+        Done::Visited { node: address, started, answers: indexes.into_iter().zip(answers).collect() }
     }
 
     fn node(&self, address: &Address) -> Arc<Shared> {
@@ -217,56 +237,86 @@ impl Cluster {
     }
 }
 
+/// Waits before some requests go on. None of them does after the deadline.
+async fn rest(
+    indexes: Vec<usize>,
+    pauses: Backoff,
+    question: Option<Outcome<Result<(), Error>>>,
+    deadline: Deadline,
+) -> Done {
+    let pause = async {
+        pauses.wait().await;
+        if let Some(question) = question {
+            // What it found out is tried in any case.
+            let _ = question.await;
+        }
+    };
+    let in_time = timeout_at(deadline.at, pause).await.is_ok();
+    Done::Rested(if in_time { indexes } else { Vec::new() })
+}
+
 impl Journey {
-    fn new(request: &Request<'_>) -> Self {
-        let slot = request.slot.map_or_else(|| routing::slot_of(request.command), |slot| Ok(Some(slot)));
-        let (slot, answer) = match slot {
+    fn new(request: &Request<'_>, turn: usize) -> Self {
+        let (slot, answer) = match routing::slot_of(request.command) {
             Ok(slot) => (slot, None),
             Err(error) => (None, Some(Err(error))),
         };
-        Self { slot, ask: None, redirects: 0, failures: 0, last: None, answer }
+        let pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        Self { slot, turn, ask: None, redirects: 0, pauses, last: None, answer }
     }
 
     /// Takes an answer of a node, or goes on.
-    fn arrive(&mut self, node: &Address, answer: Answer, directory: &Directory, outcome: &mut Outcome) {
-        self.ask = None;
+    fn arrive(&mut self, node: &Address, answer: Answer, directory: &Directory, learn: &mut bool) -> Next {
+        let asked = self.ask.take().is_some();
         let error = match answer {
             Err(error) => error,
-            value => return self.answer = Some(value),
+            value => return self.end_with(value),
         };
-        match Redirect::read(&error, node) {
-            Some(redirect)
-                if self.redirects < REDIRECTS || matches!(redirect, Redirect::Later | Redirect::Down) =>
-            {
+        let next = match Redirect::read(&error, node) {
+            Some(Redirect::Later) => {
+                // It was sent to the right node, which has not got all keys yet, and comes back here by an `ASK`.
+                self.redirects = self.redirects.saturating_sub(u32::from(asked));
+                Next::Later
+            }
+            Some(Redirect::Down) => {
+                *learn = true;
+                Next::Later
+            }
+            Some(redirect) if self.redirects < REDIRECTS => {
+                self.redirects += 1;
                 match redirect {
                     Redirect::Moved { slot, owner } => {
-                        self.redirects += 1;
                         // The node knows better where the keys of the command are in it.
                         self.slot = Some(slot);
                         directory.moved(slot, owner);
-                        outcome.learn = true;
+                        *learn = true;
                     }
-                    Redirect::Ask(target) => {
-                        self.redirects += 1;
-                        self.ask = Some(target);
-                    }
-                    Redirect::Later => outcome.wait = true,
-                    Redirect::Down => (outcome.learn, outcome.wait) = (true, true),
+                    Redirect::Ask(target) => self.ask = Some(target),
+                    Redirect::Later | Redirect::Down => {}
                 }
-                self.last = Some(error);
+                if self.redirects <= AT_ONCE { Next::AtOnce } else { Next::Later }
             }
             // It was not sent: the slots of a node that is down may have another owner already.
             None if matches!(error, Error::Unreachable(_)) => {
-                (outcome.learn, outcome.wait) = (true, true);
-                self.failures += 1;
-                self.last = Some(error);
+                *learn = true;
+                self.turn = self.turn.wrapping_add(1);
+                Next::Later
             }
             _ => {
-                outcome.learn |=
-                    matches!(error, Error::Lost(_) | Error::TimedOut(_) | Error::OtherServer { .. });
-                self.answer = Some(Err(error));
+                *learn |= matches!(error, Error::Lost(_) | Error::TimedOut(_) | Error::OtherServer { .. });
+                return self.end_with(Err(error));
             }
+        };
+        if next == Next::Later {
+            self.pauses.fail();
         }
+        self.last = Some(error);
+        next
+    }
+
+    fn end_with(&mut self, answer: Answer) -> Next {
+        self.answer = Some(answer);
+        Next::Nothing
     }
 
     fn end(self, otherwise: &Error) -> Answer {

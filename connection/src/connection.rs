@@ -46,7 +46,7 @@ impl Connection {
         Self { servers, timeout }
     }
 
-    /// The same connection with another deadline for the calls made through this handle.
+    /// The same connection with another deadline for the calls made through this handle. With zero nothing is sent.
     #[must_use]
     pub fn with_response_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -69,7 +69,8 @@ impl Connection {
         self.send(command.into()).await
     }
 
-    /// Sends a command that has no key, such as `TIME`, to the server that a key is on.
+    /// Sends a command that has no key, such as `TIME`, to the server that a key is on. A cluster is asked anew who
+    /// owns the key's slot, at most every 100 ms: such a command would be executed by a former owner too.
     ///
     /// # Errors
     /// As [`Connection::command`].
@@ -77,7 +78,14 @@ impl Connection {
     /// # Cancel safety
     /// As [`Connection::command`].
     pub async fn command_at(&self, key: impl AsRef<[u8]>, command: &Cmd) -> Result<Value, Error> {
-        self.send(Request { slot: Some(slot(key)), ..command.into() }).await
+        match &self.servers {
+            Servers::One(_) => self.send(command.into()).await,
+            Servers::Cluster(cluster) => {
+                let deadline = Deadline::after(self.timeout);
+                let (server, link) = cluster.owner(slot(key), deadline).await?;
+                server.send(&link, command, deadline).await
+            }
+        }
     }
 
     /// Calls a script: [`Connection::call`] of a call prepared with these keys and arguments.

@@ -8,18 +8,16 @@ use crate::{Call, Script};
 pub(crate) struct Request<'a> {
     pub(crate) command: &'a Cmd,
     pub(crate) script: Option<&'a Script>,
-    /// The slot of a command that has no key to tell it.
-    pub(crate) slot: Option<u16>,
 }
 
 impl<'a> From<&'a Cmd> for Request<'a> {
     fn from(command: &'a Cmd) -> Self {
-        Self { command, script: None, slot: None }
+        Self { command, script: None }
     }
 }
 
 impl<'a> From<&'a Call> for Request<'a> {
     fn from(call: &'a Call) -> Self {
-        Self { command: call.command(), script: Some(call.script()), slot: None }
+        Self { command: call.command(), script: Some(call.script()) }
     }
 }

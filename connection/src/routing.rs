@@ -28,13 +28,15 @@ pub(crate) fn slot_of(command: &Cmd) -> Result<Option<u16>, Error> {
         b"XREADGROUP" => return slot_of_all(streams(words.clone().skip(4))),
         b"XGROUP" | b"XINFO" | b"OBJECT" | b"MEMORY" | b"BITOP" | b"DEBUG" | b"ZUNION" | b"ZINTER"
         | b"ZDIFF" | b"SINTERCARD" | b"ZINTERCARD" | b"LMPOP" | b"ZMPOP" => Some(2),
+        // Its cursor is of one node: always the same one.
+        b"SCAN" => return Ok(Some(0)),
         b"BLMPOP" | b"BZMPOP" | b"MIGRATE" => Some(3),
         b"ACL" | b"ASKING" | b"AUTH" | b"BGREWRITEAOF" | b"BGSAVE" | b"CLIENT" | b"CLUSTER" | b"COMMAND"
         | b"CONFIG" | b"DBSIZE" | b"ECHO" | b"EXEC" | b"FAILOVER" | b"FLUSHALL" | b"FLUSHDB"
         | b"FUNCTION" | b"HELLO" | b"INFO" | b"KEYS" | b"LASTSAVE" | b"LATENCY" | b"LOLWUT" | b"MODULE"
         | b"MULTI" | b"PING" | b"PUBLISH" | b"PUBSUB" | b"RANDOMKEY" | b"READONLY" | b"READWRITE"
-        | b"REPLICAOF" | b"ROLE" | b"SAVE" | b"SCAN" | b"SCRIPT" | b"SELECT" | b"SLOWLOG" | b"SWAPDB"
-        | b"TIME" | b"UNWATCH" | b"WAIT" => None,
+        | b"REPLICAOF" | b"ROLE" | b"SAVE" | b"SCRIPT" | b"SELECT" | b"SLOWLOG" | b"SWAPDB" | b"TIME"
+        | b"UNWATCH" | b"WAIT" => None,
         _ => Some(1),
     };
     Ok(first_key.and_then(word).map(slot))
@@ -107,12 +109,12 @@ mod tests {
 
     #[test]
     fn a_command_without_a_key_goes_anywhere() {
-        for words in
-            ["PING", "INFO server", "SCRIPT LOAD k", "EVALSHA sha 0 k", "TIME", "SCAN 0", "XREAD", "GET"]
-        {
+        for words in ["PING", "INFO server", "SCRIPT LOAD k", "EVALSHA sha 0 k", "TIME", "XREAD", "GET"] {
             assert_eq!(of(words).unwrap(), None, "{words}");
         }
         assert_eq!(slot_of(&Cmd::new()).unwrap(), None);
+        assert_eq!(of("SCAN 17").unwrap(), of("SCAN 0").unwrap());
+        assert_eq!(of("SCAN 0").unwrap(), Some(0));
     }
 
     #[test]

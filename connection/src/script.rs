@@ -6,6 +6,11 @@ use std::sync::Arc;
 use redis::{Cmd, ToRedisArgs};
 
 /// A Lua script with a name for logs and the hash that Redis knows it by. Cheap to clone.
+///
+/// It must not return an error in the very words in which Redis refuses to execute anything: `NOSCRIPT No matching
+/// script…`, `MOVED` or `ASK` with a slot and an address, `TRYAGAIN Multiple keys request…`, `CLUSTERDOWN The cluster is
+/// down` or `…Hash slot not served`. A call that is refused is sent again. Other words behind these codes, and errors
+/// that it raises, are the result of the call.
 #[derive(Clone)]
 pub struct Script(Arc<Inner>);
 

@@ -15,12 +15,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value};
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
 use crate::deadline::Deadline;
 use crate::flight::{Flight, Outcome};
 use crate::link::{Connector, Link};
 use crate::request::Request;
+use crate::topology::says;
 use crate::{Backoff, Error, Script};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -67,6 +68,10 @@ impl Shared {
     ) -> Result<Arc<Link>, Error> {
         let mut last = None;
         loop {
+            // What could not be answered in time is not sent.
+            if Instant::now() >= deadline.at {
+                return Err(last.unwrap_or_else(Error::connect_timed_out));
+            }
             let attempt = match self.ready_or_attempt() {
                 Ok(link) => return Ok(link),
                 Err(attempt) => attempt,
@@ -200,7 +205,11 @@ impl Shared {
             .zip(replies.by_ref())
             .filter_map(|(script, reply)| reply.err().map(|error| (script.sha(), error)))
             .collect();
-        let answers = replies.skip(usize::from(asking)).step_by(1 + usize::from(asking));
+        let answers = std::iter::from_fn(|| {
+            let asked = if asking { replies.next()? } else { Ok(Value::Okay) };
+            // Who may not ask is sent back, and why says more.
+            replies.next().map(|answer| answer.map_err(|error| asked.err().unwrap_or(error)))
+        });
         let answers: Vec<_> = open
             .iter()
             .zip(answers)
@@ -275,5 +284,5 @@ impl Shared {
 }
 
 fn is_unknown_script(error: &Error) -> bool {
-    error.code() == Some("NOSCRIPT")
+    matches!(error, Error::Server { code, detail } if &**code == "NOSCRIPT" && says(detail, "No matching script"))
 }

@@ -21,7 +21,7 @@ use crate::deadline::later;
 use crate::link::Target;
 use crate::origin::Origin;
 use crate::role::{Protocol, Role, hello};
-use crate::topology::{REDIRECTS, Redirect};
+use crate::topology::{AT_ONCE, REDIRECTS, Redirect};
 use crate::wire::Wire;
 use crate::{Backoff, Error, slot};
 
@@ -150,7 +150,7 @@ impl Subscriber {
         async move {
             backoff.wait().await;
             let slot = common_slot(&channels)?;
-            let mut redirects = 0;
+            let (mut redirects, mut pauses) = (0, Backoff::new(FIRST_PAUSE, LONGEST_PAUSE));
             loop {
                 let started = Instant::now();
                 let target = origin.target(slot).await?;
@@ -159,7 +159,13 @@ impl Subscriber {
                     Err(error) => error,
                 };
                 match origin.redirect(&target, &error) {
-                    Some(Redirect::Moved { .. }) if redirects < REDIRECTS => redirects += 1,
+                    Some(Redirect::Moved { .. }) if redirects < REDIRECTS => {
+                        redirects += 1;
+                        if redirects > AT_ONCE {
+                            pauses.fail();
+                            pauses.wait().await;
+                        }
+                    }
                     _ => {
                         origin.learn(started).await;
                         return Err(error);

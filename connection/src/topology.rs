@@ -93,6 +93,8 @@ fn node(value: &Value, asked: &Address) -> Option<Address> {
 
 /// How many redirects a command follows before they are its result.
 pub(crate) const REDIRECTS: u32 = 8;
+/// How many of them it follows without a pause: nodes that disagree need time.
+pub(crate) const AT_ONCE: u32 = 2;
 
 /// What a node answers that did not execute a command, because another one is to be asked, or the same one later.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,12 +110,14 @@ pub(crate) enum Redirect {
 }
 
 impl Redirect {
-    /// Reads an error that `asked` gave.
+    /// Reads an error that `asked` gave. Only what Redis says before it executes anything counts: a script may raise
+    /// an error of any code after it has written.
     pub(crate) fn read(error: &Error, asked: &Address) -> Option<Self> {
         let Error::Server { code, detail } = error else { return None };
         match &**code {
-            "TRYAGAIN" => Some(Self::Later),
-            "CLUSTERDOWN" => Some(Self::Down),
+            "TRYAGAIN" => says(detail, "Multiple keys request").then_some(Self::Later),
+            "CLUSTERDOWN" => (says(detail, "The cluster is down") || says(detail, "Hash slot not served"))
+                .then_some(Self::Down),
             "MOVED" => target(detail, asked).map(|(slot, owner)| Self::Moved { slot, owner }),
             "ASK" => target(detail, asked).map(|(_, owner)| Self::Ask(owner)),
             _ => None,
@@ -121,11 +125,19 @@ impl Redirect {
     }
 }
 
+/// Whether Redis says so itself: what a script raises names the script behind it.
+pub(crate) fn says(detail: &str, words: &str) -> bool {
+    detail.starts_with(words) && !detail.contains("@user_")
+}
+
 /// Reads `slot host:port`, where the host may be missing, and an IPv6 address has no brackets.
 fn target(detail: &str, asked: &Address) -> Option<(u16, Address)> {
     let mut words = detail.split_ascii_whitespace();
     let slot = words.next()?.parse().ok().filter(|slot| *slot < SLOTS)?;
     let (host, port) = words.next()?.rsplit_once(':')?;
+    if words.next().is_some() {
+        return None;
+    }
     let port = port.parse().ok()?;
     let address = match host.trim_start_matches('[').trim_end_matches(']') {
         "" | "?" => asked.with_port(port),
@@ -205,10 +217,18 @@ mod tests {
         assert_eq!(read("MOVED", "1 :6381"), moved(1, "asked:6381"));
         assert_eq!(read("MOVED", "1 ::1:6381"), moved(1, "[::1]:6381"));
         assert_eq!(read("ASK", "1 host:7"), Some(Redirect::Ask(at("host:7"))));
-        assert_eq!(read("TRYAGAIN", "Multiple keys"), Some(Redirect::Later));
+        assert_eq!(read("TRYAGAIN", "Multiple keys request during rehashing of slot"), Some(Redirect::Later));
         assert_eq!(read("CLUSTERDOWN", "Hash slot not served"), Some(Redirect::Down));
-        for (code, detail) in [("MOVED", ""), ("MOVED", "99999 a:1"), ("ASK", "1 a"), ("ERR", "MOVED 1 a:1")]
-        {
+        for (code, detail) in [
+            ("MOVED", ""),
+            ("MOVED", "99999 a:1"),
+            ("ASK", "1 a"),
+            ("ERR", "MOVED 1 a:1"),
+            ("MOVED", "1 a:1 script: 0f, on @user_script:1."),
+            ("TRYAGAIN", "mine"),
+            ("CLUSTERDOWN", "mine"),
+            ("TRYAGAIN", "Multiple keys request script: 0f, on @user_script:1."),
+        ] {
             assert_eq!(read(code, detail), None, "{code} {detail}");
         }
     }

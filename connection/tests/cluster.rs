@@ -223,12 +223,109 @@ async fn a_call_whose_keys_are_on_both_ends_of_a_move_waits_for_its_end() {
         (0..3).filter_map(|node| count(told(node))).sum::<u64>()
     };
     let before = refusals();
-    let (reply, ()) = tokio::join!(redis.call(&call), async {
-        eventually(SOON, "the call to be refused", async || refusals() > before).await;
+    let absent = add().call(&["{k}3", "{k}4"]);
+    // Keys that are not there yet are asked for at the other end, which refuses in its turn, however often.
+    let (reply, other, ()) = tokio::join!(redis.call(&call), redis.call(&absent), async {
+        eventually(SOON, "both calls to be refused often", async || refusals() > before + 24).await;
         migration.move_keys(10).unwrap();
         migration.finish().await.unwrap();
     });
     assert_eq!(reply.unwrap(), Value::Int(2), "executed exactly once");
+    assert_eq!(other.unwrap(), Value::Int(1), "executed exactly once");
+}
+
+#[tokio::test]
+async fn nodes_that_disagree_are_given_time() {
+    let cluster = Cluster::start().await.unwrap();
+    let redis = client(&cluster).commands();
+    let key = slot("k");
+    redis.server_of("k").await.unwrap();
+    let (from, to) = (cluster.owner(key).await.unwrap(), another(&cluster, key).await);
+    let id: String = cluster.node(to).query(cmd("CLUSTER").arg("MYID")).unwrap();
+    let give = |node: usize| {
+        let give = cmd("CLUSTER").arg("SETSLOT").arg(key).arg("NODE").arg(&id).take();
+        cluster.node(node).query::<()>(&give).unwrap();
+    };
+    let refusals = || -> u64 {
+        let told: String = cluster.node(from).query(cmd("INFO").arg("errorstats")).unwrap();
+        let line = told.lines().find_map(|line| line.strip_prefix("errorstat_MOVED:count="));
+        line.map_or(0, |count| count.trim().parse().unwrap())
+    };
+    // Each of them says that the other one owns the slot.
+    give(from);
+    let command = incr("k");
+    let (reply, ()) = tokio::join!(redis.command(&command), async {
+        eventually(SOON, "redirects in a circle", async || refusals() >= 2).await;
+        give(to);
+    });
+    assert_eq!(reply.unwrap(), Value::Int(1));
+}
+
+#[tokio::test]
+async fn a_node_that_hangs_delays_no_command_of_the_others() {
+    let cluster = Cluster::builder().config("cluster-node-timeout", "15000").start().await.unwrap();
+    let client = Client::builder(&cluster.url()).response_timeout(Duration::from_secs(2)).build().unwrap();
+    let redis = client.commands();
+    let owner = async |key: &str| cluster.owner(slot(key)).await.unwrap();
+    let from = owner("k").await;
+    let mut silent = None;
+    for key in ["a", "b", "c", "d", "e", "f"] {
+        redis.command(&incr(key)).await.unwrap();
+        if owner(key).await != from {
+            silent = Some(key);
+        }
+    }
+    let silent = silent.unwrap();
+    let hanging = owner(silent).await;
+    cluster.migrate_slot(slot("k"), 3 - from - hanging).await.unwrap();
+    cluster.node(hanging).pause().unwrap();
+    // The first is redirected before the second is given up.
+    let results = redis.pipeline().command(incr("k")).command(incr(silent)).send().await;
+    assert!(matches!(&results[0], Ok(Value::Int(1))), "{results:?}");
+    assert!(matches!(&results[1], Err(Error::TimedOut(_))), "{results:?}");
+    cluster.node(hanging).resume().unwrap();
+}
+
+#[tokio::test]
+async fn what_a_script_raises_after_it_wrote_is_no_redirect() {
+    let cluster = Cluster::start().await.unwrap();
+    let redis = client(&cluster).commands();
+    for (number, raised) in [
+        "return redis.error_reply('TRYAGAIN mine')",
+        "return redis.error_reply('CLUSTERDOWN mine')",
+        "return redis.error_reply('NOSCRIPT mine')",
+        "error({err = 'TRYAGAIN Multiple keys request'})",
+        "error({err = 'MOVED 1 127.0.0.1:1'})",
+        "error({err = 'ASK 1 127.0.0.1:1'})",
+        "error({err = 'NOSCRIPT No matching script'})",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let (script, key) =
+            (Script::new("raise", &format!("redis.call('INCR', KEYS[1]) {raised}")), format!("n{number}"));
+        let error = redis.call(&script.call(&[&key])).await.unwrap_err();
+        assert!(matches!(error, Error::Server { .. }), "{raised}: {error:?}");
+        let value = redis.command(cmd("GET").arg(&key)).await.unwrap();
+        assert_eq!(value, Value::BulkString(b"1".to_vec()), "{raised}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_without_a_key_goes_to_each_node_in_turn_or_to_the_owner_of_a_key_now() {
+    let cluster = Cluster::start().await.unwrap();
+    let redis = client(&cluster).commands();
+    let myid = cmd("CLUSTER").arg("MYID").take();
+    let text = |value: Value| redis::from_redis_value::<String>(value).unwrap();
+    let mut seen = BTreeSet::new();
+    for _ in 0..3 {
+        seen.insert(text(redis.command(&myid).await.unwrap()));
+    }
+    assert_eq!(seen.len(), 3, "{seen:?}");
+    let to = another(&cluster, slot("k")).await;
+    cluster.migrate_slot(slot("k"), to).await.unwrap();
+    let owner: String = cluster.node(to).query(&myid).unwrap();
+    assert_eq!(text(redis.command_at("k", &myid).await.unwrap()), owner);
 }
 
 #[tokio::test]

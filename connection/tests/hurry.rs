@@ -33,6 +33,20 @@ async fn a_caller_in_a_hurry_does_not_end_the_connection_of_the_others() {
 }
 
 #[tokio::test]
+async fn nothing_is_sent_for_a_caller_without_any_time() {
+    let server = RedisServer::start().unwrap();
+    let redis = Client::builder(&server.url()).response_timeout(SOON).build().unwrap().commands();
+    let before = id(&redis).await.unwrap();
+    let never = redis.clone().with_response_timeout(Duration::ZERO);
+    let error = never.command(cmd("INCR").arg("n")).await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable(_)) && !error.may_have_executed(), "{error:?}");
+    let results = never.pipeline().command(cmd("INCR").arg("n").take()).send().await;
+    assert!(results.iter().all(|result| matches!(result, Err(Error::Unreachable(_)))), "{results:?}");
+    assert_eq!(redis.command(cmd("GET").arg("n")).await.unwrap(), Value::Nil);
+    assert_eq!(id(&redis).await.unwrap(), before, "the same connection");
+}
+
+#[tokio::test]
 async fn callers_in_a_hurry_leave_a_dead_connection_all_the_same() {
     let server = RedisServer::start().unwrap();
     let proxy = Proxy::start(&server).await.unwrap();

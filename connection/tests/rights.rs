@@ -95,6 +95,10 @@ async fn a_cluster_needs_its_slots_and_asking_too() {
     let migration = cluster.begin_migration(slot("app:n"), to).await.unwrap();
     while migration.move_keys(10).unwrap() > 0 {}
     redis.command(cmd("INCR").arg("app:n")).await.unwrap();
+    // Why it may not ask is told, and not where it is sent back to.
+    let less = cluster.acl_user("less", "secret", &rights(&["+cluster|slots"])).unwrap();
+    let error = self::client(&less).commands().command(cmd("INCR").arg("app:n")).await.unwrap_err();
+    assert!(matches!(error, Error::Auth(_)), "{error:?}");
     migration.finish().await.unwrap();
     eventually(SOON, "the new owner", async || redis.command(cmd("INCR").arg("app:n")).await).await;
 }
