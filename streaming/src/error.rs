@@ -1,5 +1,7 @@
 //! Why a stream could not be read or written.
 
+use std::sync::Arc;
+
 use crate::EntryId;
 
 /// What went wrong with a stream.
@@ -50,6 +52,18 @@ pub enum Error {
     Conflict {
         /// The entry that was added for it.
         entry: EntryId,
+    },
+    /// A reader's cursor lies ahead of all that its stream ever had: the stream was deleted and begun anew with lower
+    /// ids, or a fail-over lost its end. What is added with ids up to the cursor is not handed out. It is told once
+    /// for each place of the cursor; [`ReaderHandle::set_cursor`](crate::ReaderHandle::set_cursor) puts it elsewhere.
+    #[error("the cursor of {stream} is at {cursor}, ahead of {last} where the stream ends; it has not moved")]
+    CursorAhead {
+        /// The stream.
+        stream: Arc<str>,
+        /// Where the reader is.
+        cursor: EntryId,
+        /// The last id that the stream has given.
+        last: EntryId,
     },
     /// The reader was closed. Its cursors have not moved.
     #[error("the reader was closed, no cursor has moved")]

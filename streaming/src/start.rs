@@ -35,20 +35,19 @@ impl Start {
                 let ms = u64::try_from(since_1970.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
                 Ok(EntryId::new(ms, 0).previous())
             }
-            Self::Newest => match redis.command(redis::cmd("XINFO").arg("STREAM").arg(stream)).await {
-                Ok(info) => {
-                    // Not the newest entry's id: that one may have been deleted.
-                    let last = reply::field(&info, "last-generated-id").unwrap_or(&Value::Nil);
-                    Ok(reply::optional_id(last)?.unwrap_or_default())
-                }
-                Err(RedisError::Server { code, detail })
-                    if &*code == "ERR" && detail.starts_with("no such key") =>
-                {
-                    Ok(EntryId::MIN)
-                }
-                Err(error) => Err(error.into()),
-            },
+            Self::Newest => Ok(last_id(redis, stream).await?.unwrap_or_default()),
         }
+    }
+}
+
+/// The last id that a stream ever gave, if there is one. Not the newest entry's: that one may have been deleted.
+pub(crate) async fn last_id(redis: &Connection, stream: &str) -> Result<Option<EntryId>, Error> {
+    match redis.command(redis::cmd("XINFO").arg("STREAM").arg(stream)).await {
+        Ok(info) => reply::optional_id(reply::field(&info, "last-generated-id").unwrap_or(&Value::Nil)),
+        Err(RedisError::Server { code, detail }) if &*code == "ERR" && detail.starts_with("no such key") => {
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

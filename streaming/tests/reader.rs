@@ -270,6 +270,48 @@ async fn what_no_filter_wants_does_not_prolong_the_wait() {
 }
 
 #[tokio::test]
+async fn a_cursor_ahead_of_a_stream_that_was_begun_anew_is_told_once() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let redis = client.commands();
+    let add = async |id: &str| redis.command(cmd("XADD").arg(&["s", id, "n", "1"])).await.unwrap();
+    let later = Start::At(SystemTime::now() + LONG);
+    let one = builder(&client).stream("s", Start::Oldest).stream("later", later).stream("s2", Start::Oldest);
+    let mut reader = one.open().await.unwrap();
+    fill(&client, "later", 1).await;
+    let ahead = async |reader: &mut Reader, cursor: EntryId, last: u64| {
+        let error = tokio::time::timeout(SOON, reader.next()).await.unwrap().unwrap().unwrap_err();
+        let told = matches!(&error, Error::CursorAhead { stream, cursor: at, last: end }
+            if &**stream == "s" && *at == cursor && *end == EntryId::new(last, 0));
+        assert!(told && !error.is_transient(), "{error:?}");
+    };
+    add("100-0").await;
+    let first = take(&mut reader).await.id;
+    redis.command(cmd("DEL").arg("s")).await.unwrap();
+    add("50-0").await;
+    ahead(&mut reader, first, 50).await;
+    assert_eq!(reader.handle().cursor("s"), Some(first), "not moved");
+
+    // Told once; a failure is reason to look again.
+    add("200-0").await;
+    let second = take(&mut reader).await.id;
+    redis.command(cmd("DEL").arg("s")).await.unwrap();
+    add("70-0").await;
+    let waiting = async {
+        eventually(SOON, "a read that waits", async || blocked(&redis).await == 1).await;
+        server.query::<()>(cmd("CLIENT").arg(&["KILL", "TYPE", "normal", "SKIPME", "yes"])).unwrap();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        item = reader.next() => assert!(item.unwrap().unwrap_err().is_transient()),
+        () = waiting => {}
+    }
+    ahead(&mut reader, second, 70).await;
+    assert!(reader.handle().set_cursor("s", EntryId::MIN));
+    assert_eq!(take(&mut reader).await.id, EntryId::new(70, 0));
+}
+
+#[tokio::test]
 async fn an_error_is_an_item_and_the_stream_goes_on_without_a_busy_loop() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);

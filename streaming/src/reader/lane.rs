@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use redis::Cmd;
 use tenure_connection::{Backoff, Blocking};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use super::Settings;
 use super::shared::Shared;
 use super::taking::{self, Item};
+use super::{Settings, ahead};
 use crate::lanes::rest;
 use crate::start::milliseconds;
 use crate::{Cursors, Error, reply};
@@ -23,6 +25,8 @@ pub(super) struct Lane {
     shared: Arc<Shared>,
     changes: watch::Receiver<()>,
     backoff: Backoff,
+    /// Goes on from round to round: a read may be quicker than a look.
+    looking: Option<BoxFuture<'static, Error>>,
 }
 
 impl Lane {
@@ -32,6 +36,7 @@ impl Lane {
             shared: shared.clone(),
             changes: shared.watch(),
             backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
+            looking: None,
         }
     }
 
@@ -43,10 +48,11 @@ impl Lane {
         settings: Settings,
         block: Duration,
     ) -> (Self, Result<Vec<Item>, Error>) {
-        let Self { blocking, shared, changes, backoff } = &mut self;
+        let Self { blocking, shared, changes, backoff, looking } = &mut self;
         // Before the cursors are looked at: no change is missed.
         changes.mark_unchanged();
         let cursors = shared.cursors_in(slot);
+        let look = |due| ahead::look(shared.clone(), slot, due).boxed();
         let work = async {
             rest(backoff).await;
             read(blocking, &cursors, &settings, block).await
@@ -54,10 +60,18 @@ impl Lane {
         let result = tokio::select! {
             biased;
             _ = changes.changed() => Ok(Vec::new()),
+            error = looking.get_or_insert_with(|| look(Instant::now() + ahead::EVERY)) => {
+                // There may be more of them.
+                *looking = Some(look(Instant::now()));
+                Err(error)
+            }
             result = work => {
                 match &result {
                     Ok(_) => backoff.reset(),
-                    Err(_) => backoff.fail(),
+                    Err(_) => {
+                        backoff.fail();
+                        *looking = Some(look(Instant::now()));
+                    }
                 }
                 result
             }

@@ -1,10 +1,12 @@
 //! Reading many streams at once, each behind a cursor of its own.
 //!
 //! - `lane`: one blocking read after another; the only place that asks Redis.
+//! - `ahead`: whether a cursor lies ahead of its stream.
 //! - `taking`: what was read and is not handed out yet. Pure.
 //! - `shared`: the cursors, which the reader and its handles share.
 //! - `builder`: settings.
 
+mod ahead;
 mod builder;
 mod lane;
 mod shared;
@@ -77,7 +79,8 @@ impl Reader {
     ///
     /// # Errors
     /// [`Error::Redis`]; no cursor has moved, and the next call goes on, after a pause that grows while it fails.
-    /// [`Error::Malformed`] for a reply that is no reply to a read. [`Error::Closed`].
+    /// [`Error::CursorAhead`], once, when a stream has been begun anew with lower ids. [`Error::Malformed`] for a reply
+    /// that is no reply to a read. [`Error::Closed`].
     ///
     /// # Cancel safety
     /// Safe: the read goes on with the next call, and entries that were not returned come with it.

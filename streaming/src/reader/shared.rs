@@ -9,12 +9,15 @@ use tenure_connection::{Client, Connection};
 use tokio::sync::watch;
 
 use crate::lanes::Placement;
+use crate::start::last_id;
 use crate::{Cursors, EntryId, Error, Start, keys};
 
 pub(super) struct Shared {
     redis: Connection,
     placement: Placement,
     cursors: Mutex<Cursors>,
+    /// Where cursors were when it was told that they are ahead.
+    told: Mutex<Cursors>,
     closed: AtomicBool,
     changes: watch::Sender<()>,
 }
@@ -25,6 +28,7 @@ impl Shared {
             redis: client.commands(),
             placement: Placement::of(client),
             cursors: Mutex::default(),
+            told: Mutex::default(),
             closed: AtomicBool::new(false),
             changes: watch::Sender::new(()),
         }
@@ -41,6 +45,24 @@ impl Shared {
     /// Where the reader is. Not held across an await.
     pub(super) fn cursors(&self) -> MutexGuard<'_, Cursors> {
         self.cursors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last id that a stream ever gave, if there is one.
+    pub(super) async fn last_id(&self, stream: &str) -> Result<Option<EntryId>, Error> {
+        last_id(&self.redis, stream).await
+    }
+
+    /// Whether it was told of this cursor that it is ahead.
+    pub(super) fn is_told(&self, stream: &str, cursor: EntryId) -> bool {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).get(stream) == Some(cursor)
+    }
+
+    /// It is told of this cursor that it is ahead, unless it is elsewhere by now.
+    pub(super) fn tell(&self, stream: &str, cursor: EntryId) -> bool {
+        let cursors = self.cursors();
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.retain(|stream| cursors.get(stream).is_some());
+        cursors.get(stream) == Some(cursor) && told.put(stream, cursor)
     }
 
     /// The slots of the streams.
