@@ -143,8 +143,8 @@ impl Stream {
         Ok(reply::optional_id(&self.redis.command(&command).await?)?.map(added))
     }
 
-    /// Adds entries in one step, all or none, and returns their ids in order. At most 4,096 entries and 8 MiB, for which
-    /// each field counts 32 bytes more than it has.
+    /// Adds entries in one step, all or none, and returns their ids in order. At most 4,096 entries and 8 MiB, for
+    /// which each field counts 32 bytes more than it has.
     ///
     /// # Errors
     /// As [`Stream::add`], before anything is sent; [`Error::Redis`].

@@ -227,7 +227,8 @@ impl Stream {
     }
 
     /// Deletes the stream with its groups and with the ids that [`Stream::add_once`] knows, in one step. Returns
-    /// whether there was a stream. A [`Sink`](crate::Sink) that still reads it creates it anew, empty: close sinks first.
+    /// whether there was a stream. A [`Sink`](crate::Sink) that still reads it creates it anew, empty: close sinks
+    /// first.
     ///
     /// # Errors
     /// [`Error::Redis`].

@@ -12,7 +12,7 @@ local function expire()
 end
 local expires = ttl == ''
 if not expires then
-  -- What can fail comes before the entries: nobody else's key is to expire, and an error is one where nothing was added.
+  -- What can fail comes before the entries: an error is one where nothing was added, and nobody else's key expires.
   redis.call('XLEN', key)
   expires = expire() == 1
 end

@@ -22,7 +22,7 @@ pub(super) struct Held {
 #[derive(Debug, Default)]
 struct Entries {
     since: HashMap<EntryId, Duration>,
-    /// In the order in which they came. Those that were acknowledged stay here until they are the oldest.
+    /// In the order in which they came. Those that were acknowledged stay here for a while.
     order: VecDeque<(EntryId, Duration)>,
 }
 
@@ -36,8 +36,12 @@ impl Held {
         for id in ids {
             entries.since.insert(id, now);
             entries.order.push_back((id, now));
-            if entries.order.len() > REMEMBERED {
+            while entries.since.len() > REMEMBERED {
                 entries.forget_oldest();
+            }
+            if entries.order.len() > 2 * REMEMBERED {
+                let Entries { since, order } = entries;
+                order.retain(|(id, at)| since.get(id) == Some(at));
             }
         }
     }
@@ -117,7 +121,18 @@ mod tests {
         held.add(&stream, (most + 10..2 * most).map(id), at(3));
         assert!(held.contains("s", id(5)), "not forgotten with its first delivery");
         let entries = &held.streams[&stream];
-        assert_eq!(entries.order.len(), REMEMBERED);
-        assert!(entries.since.len() <= REMEMBERED);
+        assert!(entries.order.len() <= 2 * REMEMBERED && entries.since.len() <= REMEMBERED);
+    }
+
+    #[test]
+    fn what_is_acknowledged_takes_no_room() {
+        let (mut held, stream) = (Held::default(), "s".into());
+        held.add(&stream, [id(0)], at(1));
+        for ms in 1..3 * REMEMBERED as u64 {
+            held.add(&stream, [id(ms)], at(1));
+            held.remove("s", [id(ms)]);
+        }
+        assert!(held.contains("s", id(0)), "the only one that is held");
+        assert!(held.streams[&stream].order.len() <= 2 * REMEMBERED);
     }
 }
