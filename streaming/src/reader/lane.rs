@@ -66,12 +66,11 @@ impl Lane {
                 Err(error)
             }
             result = work => {
-                match &result {
-                    Ok(_) => backoff.reset(),
-                    Err(_) => {
-                        backoff.fail();
-                        *looking = Some(look(Instant::now()));
-                    }
+                if result.is_ok() {
+                    backoff.reset();
+                } else {
+                    backoff.fail();
+                    *looking = Some(look(Instant::now()));
                 }
                 result
             }
