@@ -5,7 +5,8 @@ use std::time::Duration;
 use redis::Value;
 use tenure_connection::Client;
 use tenure_rmap::RawMap;
-use tenure_testing::{RedisServer, eventually};
+use tenure_testing::proxy::{Cut, Direction};
+use tenure_testing::{Proxy, RedisServer, eventually};
 
 use crate::{SOON, bytes, client, join, layout, run};
 
@@ -43,6 +44,31 @@ async fn many_copies_are_read_again_though_their_calls_have_little_time() {
             assert_eq!(copy.len(), MANY);
         }
     }
+}
+
+/// The connection that is made for the read breaks in its midst.
+#[tokio::test]
+async fn a_read_that_is_cut_leaves_the_copy_as_it_was_and_is_done_again() {
+    let server = RedisServer::start().unwrap();
+    let writer = join(&server).await;
+    writer.set_many((0..5_000).map(|n| (n.to_string(), [b'x'; 20]))).await.unwrap();
+    let redis = client(&server).commands();
+    let proxy = Proxy::start(&server).await.unwrap();
+    let far = Client::builder(&proxy.url()).response_timeout(SOON).build().unwrap();
+    let map = RawMap::join(&far, "m").await.unwrap();
+    for (round, after) in [0, 1, 300, 30_000, 100_000].into_iter().enumerate() {
+        let value = round.to_string();
+        // Changed behind its back.
+        run(&redis, &["HSET", &layout().hash, "1", &value]).await;
+        proxy.cut_next(Cut::after(Direction::ToClient, after));
+        run(&redis, &["HINCRBY", &layout().meta, "rev", "1"]).await;
+        // Whether this attempt or a later one does it, the copy is whole.
+        let _ = map.refresh().await;
+        assert_eq!(map.len(), 5_000);
+        eventually(SOON, "the change", async || map.get("1") == bytes(&value)).await;
+        assert_eq!(map.len(), 5_000);
+    }
+    assert_eq!(map.snapshot().len(), join(&server).await.snapshot().len());
 }
 
 #[tokio::test]
