@@ -56,6 +56,10 @@ async fn a_map_on_a_cluster_follows_its_slot() {
         holds(&b, LATER, "k", Some(&value)).await;
         same(&a, &b).await;
     }
+    // More than the comparison reads itself.
+    let many = (0..2_000).map(|n| (n.to_string(), "x"));
+    eventually(LATER, "many entries", async || a.set_many(many.clone()).await).await;
+    assert_eq!(join(&cluster.url()).await.snapshot(), same(&a, &b).await);
 }
 
 #[tokio::test]
