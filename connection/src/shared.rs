@@ -4,6 +4,7 @@
 //! - At most one attempt to connect runs at a time; all callers that need it wait for the same one, each no longer
 //!   than its own deadline. It goes on when none of them is left, and ends with the connection. No lock is held while
 //!   waiting.
+//! - A server that says that it is a replica is left, though not again and again.
 //! - After a failure the next attempt waits for its pause. A connection that never answered counts as a failure.
 //! - A server that owes an answer and says nothing for the whole response timeout is left: the link may be dead
 //!   without saying so. A caller that was in a hurry says nothing about the link. Calls that are in flight on a link
@@ -46,6 +47,8 @@ pub(crate) struct Shared {
 struct State {
     backoff: Backoff,
     slot: Slot,
+    /// When a link was last left because its server said that it is a replica.
+    demoted_at: Option<Instant>,
 }
 
 enum Slot {
@@ -56,7 +59,8 @@ enum Slot {
 
 impl Shared {
     pub(crate) fn new(connector: Connector) -> Arc<Self> {
-        let state = State { backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE), slot: Slot::Empty };
+        let state =
+            State { backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE), slot: Slot::Empty, demoted_at: None };
         Arc::new(Self { connector, state: Mutex::new(state) })
     }
 
@@ -231,6 +235,7 @@ impl Shared {
         let silence = self.connector.access.settings.response_timeout;
         match error {
             Some(Error::TimedOut(_)) if !link.is_silent_for(silence) => {}
+            Some(error @ Error::Server { .. }) if error.ends_connection() => self.leave_replica(link),
             Some(error) if error.ends_connection() => self.retire(link),
             _ => self.lock().backoff.reset(),
         }
@@ -269,6 +274,20 @@ impl Shared {
             shared.lock().slot = result.as_ref().map_or(Slot::Empty, |link| Slot::Ready(link.clone()));
         }
         result
+    }
+
+    /// Leaves a server that says that it is a replica, to find the master. Where there is none the next server is the
+    /// same one, which answers reads: so this is paced by itself.
+    fn leave_replica(&self, link: &Arc<Link>) {
+        let now = Instant::now();
+        {
+            let mut state = self.lock();
+            if state.demoted_at.is_some_and(|at| now < at + LONGEST_PAUSE) {
+                return;
+            }
+            state.demoted_at = Some(now);
+        }
+        self.retire(link);
     }
 
     fn retire(&self, link: &Arc<Link>) {

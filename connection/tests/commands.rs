@@ -282,6 +282,23 @@ async fn a_demoted_master_is_left() {
 }
 
 #[tokio::test]
+async fn a_replica_that_is_all_there_is_is_not_left_at_every_write() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server, Duration::from_secs(60)).commands();
+    redis.command(cmd("REPLICAOF").arg("127.0.0.1").arg("1")).await.unwrap();
+    let (before, start) = (client_id(&redis).await, Instant::now());
+    for _ in 0..200 {
+        let error = redis.command(cmd("SET").arg("k").arg("v")).await.unwrap_err();
+        assert_eq!(error.code(), Some("READONLY"));
+        redis.command(cmd("GET").arg("k")).await.unwrap();
+    }
+    // Connections are numbered; one in 500 ms.
+    let made = client_id(&redis).await - before;
+    let most = i64::try_from(start.elapsed().as_millis() / 500 + 2).unwrap();
+    assert!((1..=most).contains(&made), "{made} of {most}");
+}
+
+#[tokio::test]
 async fn the_server_tells_who_it_is_and_what_happened_to_it() {
     let server = RedisServer::builder().append_only().start().unwrap();
     let redis = client(&server, Duration::from_secs(60)).commands();
