@@ -353,6 +353,8 @@ async fn close_hands_over_at_once_and_leaves_nothing() {
     assert_eq!(keys(&redis).await, [""; 0]);
     open(&client(&server), "late").await.close().await.unwrap();
     stream(&outside, "s").destroy().await.unwrap();
+    let reserved = builder(&outside).consumer("tenure:left").open().await.unwrap_err();
+    assert!(matches!(reserved, Error::Config { .. }));
     let gone = open(&client(&server), "late").await;
     stream(&outside, "s").destroy().await.unwrap();
     gone.close().await.unwrap();

@@ -7,7 +7,7 @@ use futures::future::try_join_all;
 use tenure_connection::Client;
 use ulid::Ulid;
 
-use super::calls::Consumer;
+use super::calls::{Consumer, LEFT};
 use super::handle::Shared;
 use super::plan::Pace;
 use super::{Settings, Sink};
@@ -139,7 +139,8 @@ impl SinkBuilder {
     /// Creates the group in each of the streams where it is missing, with the stream if need be.
     ///
     /// # Errors
-    /// [`Error::Name`] before anything is sent; [`Error::Redis`].
+    /// [`Error::Name`], and [`Error::Config`] for the consumer `tenure:left`, before anything is sent;
+    /// [`Error::Redis`].
     ///
     /// # Cancel safety
     /// The groups may be created all the same.
@@ -148,6 +149,9 @@ impl SinkBuilder {
         let name = self.consumer.unwrap_or_else(|| Ulid::generate().to_string().into());
         keys::check("group name", &*self.group)?;
         keys::check("consumer name", &*name)?;
+        if &*name == LEFT {
+            return Err(Error::Config { what: "the consumer tenure:left stands for those who have left" });
+        }
         for stream in &self.streams {
             keys::check("stream name", &**stream)?;
         }

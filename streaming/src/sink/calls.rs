@@ -28,7 +28,7 @@ const PAGE: usize = 256;
 /// Pending entries that one script looks at when nothing of them may be claimed, however few are wanted.
 const LOOKED_AT: usize = 10 * PAGE;
 /// The consumer that stands for all who have left. It is deleted as any other that has nothing and is silent.
-const LEFT: &str = "tenure:left";
+pub(super) const LEFT: &str = "tenure:left";
 
 /// A consumer of a group, for commands that do not block. Cheap to clone.
 #[derive(Clone, Debug)]
