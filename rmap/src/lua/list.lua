@@ -13,10 +13,10 @@ end
 local function items_of(value)
   if not value then return {} end
   local length = announced(value)
-  if not length or length > #value then return nil end
+  if not length then return nil end
   -- What it returns first is -1 at the end of the value.
   local fine, rest, list = pcall(cmsgpack.unpack_one, value)
-  if not fine or rest ~= -1 or #list ~= length then return nil end
+  if not fine or rest ~= -1 then return nil end
   for i = 1, length do
     if type(list[i]) ~= 'string' then return nil end
   end

@@ -72,15 +72,31 @@ async fn a_read_that_is_cut_leaves_the_copy_as_it_was_and_is_done_again() {
 }
 
 #[tokio::test]
-async fn no_connection_is_kept_for_reading_it() {
+async fn a_connection_of_its_own_is_made_for_a_big_map_and_not_kept() {
     let server = RedisServer::start().unwrap();
-    drop(filled(&server).await);
+    let few = join(&server).await;
+    few.set("k", "v").await.unwrap();
     let redis = client(&server).commands();
-    let connected = async || match run(&redis, &["CLIENT", "LIST"]).await {
-        Value::BulkString(text) => String::from_utf8(text).unwrap().lines().count(),
+    let text = async |words: &[&str]| match run(&redis, words).await {
+        Value::BulkString(text) => String::from_utf8(text).unwrap(),
         other => panic!("{other:?}"),
     };
+    let made = async || {
+        let stats = text(&["INFO", "stats"]).await;
+        let made = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+        made.unwrap().parse::<u64>().unwrap()
+    };
+    let before = made().await;
+    drop(join(&server).await);
+    assert_eq!(made().await - before, 2, "commands and subscription");
+    few.set_many((0..1_001).map(|n| (n.to_string(), "x"))).await.unwrap();
+    few.close().await;
+    drop(few);
+    let before = made().await;
     let map = join(&server).await;
-    assert_eq!(map.len(), MANY);
-    eventually(SOON, "all but commands and subscription to end", async || connected().await == 3).await;
+    assert_eq!((map.len(), made().await - before), (1_002, 3));
+    eventually(SOON, "all but commands and subscription to end", async || {
+        text(&["CLIENT", "LIST"]).await.lines().count() == 3
+    })
+    .await;
 }
