@@ -22,7 +22,9 @@ const CHECK_EVERY: Duration = Duration::from_secs(5);
 /// So many entries are read by the comparison itself, over the connection that all share.
 const SMALL: u64 = 1_000;
 /// What the server, the network and this process may take for each entry of a bigger map, besides the time for a call.
-const PER_ENTRY: Duration = Duration::from_micros(300);
+const PER_ENTRY: Duration = Duration::from_micros(50);
+/// A link that died in the midst of a read is given up after this at the latest, besides the time for a call.
+const LONGEST_READ: Duration = Duration::from_secs(30);
 /// Copies of a big map that all have to be read again spread over this time for each entry.
 const SPREAD_PER_ENTRY: Duration = Duration::from_micros(10);
 const LONGEST_SPREAD: Duration = Duration::from_secs(2);
@@ -46,7 +48,8 @@ pub(crate) struct Followed {
     /// When it is read, if it needs to be, or else compared.
     read_at: Instant,
     waiting: Vec<oneshot::Sender<Result<(), Error>>>,
-    /// Whether the last comparison, which reads a small map, had no answer in time.
+    /// Whether a comparison, which reads a small map, had no answer in time, and the whole map was not read quickly
+    /// since.
     is_late: bool,
     /// How many reads of a big map in a row were not done in time.
     late_reads: u32,
@@ -112,6 +115,11 @@ impl Followed {
             // Who does not wait any more needs no answer.
             let _ = waiting.send(result.clone());
         }
+    }
+
+    /// Whether it was too big to be read in time, which says nothing of other maps.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.late_reads > 0
     }
 
     /// When it is read or compared.
@@ -188,14 +196,20 @@ impl Followed {
         // A small map may have big values.
         let most = if self.is_late { 0 } else { SMALL };
         let compared = self.ask(&client.commands(), Some(most)).await;
-        self.is_late = compared.as_ref().is_err_and(is_late);
+        self.is_late |= compared.as_ref().is_err_and(is_late);
         let (mut read, mut sent) = compared?;
         if let Found::Many(entries) = read.found {
-            let allowed = client.response_timeout().saturating_add(times(PER_ENTRY, entries));
-            let allowed = allowed.saturating_mul(2_u32.pow(self.late_reads));
-            let own = client.dedicated().with_response_timeout(allowed);
-            match self.ask(&own, None).await {
-                Ok(whole) => (read, sent) = whole,
+            let own = client.dedicated();
+            // Connects, in the time for a call.
+            self.ask(&own, Some(0)).await?;
+            let size = times(PER_ENTRY, entries).saturating_mul(2_u32.pow(self.late_reads)).min(LONGEST_READ);
+            let allowed = client.response_timeout().saturating_add(size);
+            let began = Instant::now();
+            match self.ask(&own.with_response_timeout(allowed), None).await {
+                Ok(whole) => {
+                    (read, sent) = whole;
+                    self.is_late &= began.elapsed() > client.response_timeout() / 2;
+                }
                 Err(error) => {
                     if is_late(&error) {
                         let pause = LATE_PAUSE * 2_u32.pow(self.late_reads);

@@ -200,11 +200,12 @@ impl Mirror {
     /// Reads what needs it, and answers those who wait for it. A map that is spoiled does not hinder the others; when
     /// Redis cannot be reached it is not tried for each of them.
     async fn read(&mut self) -> Result<(), Error> {
-        let mut result = Ok(());
+        let (mut result, mut is_hopeless) = (Ok(()), false);
         let now = Instant::now();
         for map in self.maps.iter_mut().filter(|map| map.read_at() <= now) {
-            let is_hopeless = matches!(&result, Err(Error::Redis(error)) if error.is_transient());
             let read = if is_hopeless { result.clone() } else { map.read(&self.client).await };
+            let is_transient = matches!(&read, Err(Error::Redis(error)) if error.is_transient());
+            is_hopeless |= is_transient && !map.is_slow();
             map.answer(&read);
             result = result.and(read);
         }

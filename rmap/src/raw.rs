@@ -203,11 +203,13 @@ impl RawMap {
         let call = self.entry_call(&lua::SET, key, value)?;
         let written = self.write(&call, key).await?;
         let place = written.at.ok_or(Error::Malformed { what: "a write without a place" })?;
-        let seen = match timeout(self.redis.response_timeout(), self.view.reach(place)).await {
+        let allowed = self.redis.response_timeout();
+        let late = |_| Err(tenure_connection::Error::TimedOut(allowed).into());
+        let seen = match timeout(allowed, self.view.reach(place)).await {
             Ok(Ok(true)) => Ok(()),
             Ok(Err(error)) => Err(error),
             // What is read now is not older than the write.
-            Ok(Ok(false)) | Err(_) => self.view.refresh().await,
+            Ok(Ok(false)) | Err(_) => timeout(allowed, self.view.refresh()).await.unwrap_or_else(late),
         };
         seen.map_err(|error| Error::NotSeen(error.into()))?;
         Ok(written.found)
