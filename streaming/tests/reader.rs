@@ -277,7 +277,10 @@ async fn a_cursor_ahead_of_a_stream_that_was_begun_anew_is_told_once() {
     let add = async |id: &str| redis.command(cmd("XADD").arg(&["s", id, "n", "1"])).await.unwrap();
     let later = Start::At(SystemTime::now() + LONG);
     let one = builder(&client).stream("s", Start::Oldest).stream("later", later).stream("s2", Start::Oldest);
-    let mut reader = one.open().await.unwrap();
+    // Looked at before the others: there, but without any entry yet.
+    let behind = Start::After(EntryId::new(90, 0));
+    redis.command(cmd("XGROUP").arg(&["CREATE", "empty", "group", "0", "MKSTREAM"])).await.unwrap();
+    let mut reader = one.stream("empty", behind).open().await.unwrap();
     fill(&client, "later", 1).await;
     let ahead = async |reader: &mut Reader, cursor: EntryId, last: u64| {
         let error = tokio::time::timeout(SOON, reader.next()).await.unwrap().unwrap().unwrap_err();

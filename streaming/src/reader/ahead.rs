@@ -21,7 +21,8 @@ pub(super) async fn look(shared: Arc<Shared>, slot: u16, mut due: Instant) -> Er
                 continue;
             }
             match shared.last_id(stream).await {
-                Ok(Some(last)) if last < cursor => {
+                // A stream that never had an entry will give ids by the clock.
+                Ok(Some(last)) if last < cursor && last != EntryId::MIN => {
                     if shared.tell(stream, cursor) {
                         return Error::CursorAhead { stream: stream.clone(), cursor, last };
                     }

@@ -177,7 +177,8 @@ impl Sink {
     /// Acknowledge first what is done.
     ///
     /// A read that waits is let end first, within a second: what it brings is given back too. However Redis behaves,
-    /// this ends within that and three response timeouts for one page of 256 entries; a page more, one more.
+    /// this ends within that and three response timeouts for one page of 256 entries; a page more, one more. Without
+    /// acknowledgements nothing can be given back, and a read is ended at once.
     ///
     /// # Errors
     /// The first [`Error::Redis`]; the other streams are left all the same. What was not given back goes to others
@@ -188,10 +189,12 @@ impl Sink {
     pub async fn close(self) -> Result<(), Error> {
         let Self { client, handle: SinkHandle { shared }, settings, mut lanes, .. } = self;
         shared.close();
-        // A read whose connection is closed may still deliver after the consumer has left.
-        let allowed = settings.pace.claim_every + client.response_timeout() * 2;
-        // Should it not end, what it delivers comes after the grace.
-        let _ = timeout(allowed, lanes.finish()).await;
+        if !shared.no_ack {
+            // A read whose connection is closed may still deliver after the consumer has left.
+            let allowed = settings.pace.claim_every + client.response_timeout() * 2;
+            // Should it not end, what it delivers comes after the grace.
+            let _ = timeout(allowed, lanes.finish()).await;
+        }
         drop(lanes);
         let streams = shared.all_streams();
         let left = join_all(streams.iter().map(|stream| shared.consumer.leave(stream))).await;
