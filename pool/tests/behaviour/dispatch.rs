@@ -13,7 +13,7 @@ on_both_stores!(
     one_of_many_callers_wins_a_key,
     the_bound_of_queued_jobs_is_exact,
     a_job_is_waited_for_on_another_node,
-    a_start_error_reaches_a_waiter_on_another_node,
+    a_start_error_reaches_whoever_dispatched_the_job_to_another_node,
     a_job_stopped_before_anyone_began_it_tells_its_waiter,
     ensure_takes_a_living_job_for_success,
     a_dispatch_that_nobody_runs_waits_and_stays_accepted,
@@ -62,17 +62,20 @@ async fn a_job_is_waited_for_on_another_node(world: World) {
     assert!(world.recorder.is_running("key"));
 }
 
-async fn a_start_error_reaches_a_waiter_on_another_node(world: World) {
+async fn a_start_error_reaches_whoever_dispatched_the_job_to_another_node(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
-    let ticket = a.submit("key", "").await.unwrap();
-    let answers = tokio::spawn({
-        let (a, b) = (a.clone(), b.clone());
-        async move { tokio::join!(a.wait(&ticket), b.wait(&ticket)) }
+    let ticket = a.submit("handed in", "").await.unwrap();
+    let answer = tokio::spawn({
+        let a = a.clone();
+        async move { a.dispatch("waited for", "").await }
     });
+    eventually(PATIENCE, "the job to be accepted", async || a.job("waited for").await.unwrap().is_some())
+        .await;
     b.add_worker(world.recorder.acting(|_| Act::Fail("no such tenant"))).await.unwrap();
-    let (own, other) = answers.await.unwrap();
+    let own = answer.await.unwrap();
     assert!(matches!(&own, Err(DispatchError::StartFailed(text)) if text == "no such tenant"), "{own:?}");
-    // Only the node that sent it in is told the reason; a job without an id of the caller's leaves none behind.
+    // Only the node that waits when the job fails is told the reason; without an id of the caller's none is kept.
+    let other = b.wait(&ticket).await;
     assert!(matches!(other, Err(DispatchError::Ended)), "{other:?}");
 }
 
