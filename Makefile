@@ -1,9 +1,10 @@
 # Everything needs only Rust and make: each target fetches what else it wants.
 #
-#   make demo   the main job: one live feed per tenant   STORE=redis|memory   TENANTS=path.csv
-#   make test   every test, documentation included
-#   make bench  how fast the pool, a map and a stream are, beside the floor of the same minute
-#   make ci     what a change has to pass
+#   make demo          the main job: one live feed per tenant   STORE=redis|memory   TENANTS=path.csv
+#   make deploy-drill  a rolling deploy of ten nodes under 2,000 running jobs, which fails on its own bounds
+#   make test          every test, documentation included
+#   make bench         how fast the pool, a map and a stream are, beside the floor of the same minute
+#   make ci            what a change has to pass
 #
 # REDIS_URL, when set, is the Redis of `make demo`. The tests always start private servers.
 
@@ -14,7 +15,7 @@ TENANTS ?=
 with_redis = REDIS_SERVER_BIN="$$(scripts/redis-server --path)" && export REDIS_SERVER_BIN
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench ci
+.PHONY: help demo deploy-drill test bench ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -23,6 +24,10 @@ demo:
 	cargo build -p tenure-examples --bin feeds
 	@if [ "$(STORE)" = redis ] && [ -z "$$REDIS_URL" ]; then $(with_redis); fi && \
 		cargo run -q -p tenure-examples --bin feeds -- demo --store "$(STORE)" $(if $(TENANTS),--tenants "$(TENANTS)")
+
+deploy-drill:
+	cargo build -p tenure-examples --bin deploy-drill
+	@$(with_redis) && cargo run -q -p tenure-examples --bin deploy-drill
 
 test:
 	@$(with_redis) && cargo test --workspace

@@ -1,8 +1,11 @@
 //! Runnable stories of Tenure.
 //!
 //! - [`feeds`]: one live connection per tenant, spread over nodes that come, go and crash; an outside judge watches.
+//! - [`drill`]: a rolling deploy under running jobs, with figures and bounds.
 //! - The small stories in `src/bin`: each prints what `README.md` shows.
 
+pub mod child;
+pub mod drill;
 pub mod feeds;
 
 use bytes::Bytes;

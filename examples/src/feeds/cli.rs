@@ -14,12 +14,12 @@ use tenure_testing::history::History;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::child::end_with_parent;
 use super::conductor::{self, Demo, DemoError, Store};
 use super::judge::Fencing;
 use super::node::{FeedNode, Timings};
 use super::server::FeedServer;
 use super::tenants::{self, Tenant, TenantsError};
+use crate::child::end_with_parent;
 
 const FAILED: u8 = 1;
 const WRONG_INPUT: u8 = 2;

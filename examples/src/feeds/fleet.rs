@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use tenure_pool::MemoryStore;
 
-use super::child::{ChildError, ChildProcess};
 use super::node::{CloseError, FeedNode, Timings};
+use crate::child::{ChildError, ChildProcess};
 
 /// Why a node does not do what it should.
 #[derive(Debug, thiserror::Error)]

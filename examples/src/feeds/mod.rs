@@ -11,7 +11,6 @@
 //! takes the pool through its life and compares what the pool says with what the judge saw.
 
 pub mod attendance;
-pub mod child;
 pub mod cli;
 pub mod conductor;
 pub mod fleet;

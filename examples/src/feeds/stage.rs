@@ -8,7 +8,6 @@ use tenure_pool::{Backend, MemoryStore, Node};
 use tenure_testing::Endpoint;
 use tokio::time::timeout;
 
-use super::child::{ChildError, ChildProcess};
 use super::fleet::{Fleet, FleetError, Plan};
 use super::judge::Fencing;
 use super::keyspace::{Keyspace, KeyspaceError};
@@ -16,6 +15,7 @@ use super::node::{Timings, join};
 use super::server::FeedServer;
 use super::session::{Control, SessionError};
 use super::view::View;
+use crate::child::{ChildError, ChildProcess};
 
 /// How long the whole pool may take to shut down.
 const SHUTDOWN: Duration = Duration::from_secs(15);

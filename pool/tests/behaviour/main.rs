@@ -18,6 +18,7 @@ mod notify;
 mod outage;
 mod placement;
 mod recorder;
+mod rolling;
 mod server_loss;
 mod shutdown;
 mod stop;

@@ -1,5 +1,5 @@
-//! A process of the story that the conductor starts. It holds its parent's end of a pipe as its standard input, and
-//! ends when that closes: nothing is left when the conductor is gone, however that comes.
+//! A process of a story, started by the one that conducts it. It holds its parent's end of a pipe as its standard input,
+//! and ends when that closes: nothing is left when the conductor is gone, however that comes.
 
 use std::env;
 use std::ffi::OsString;

@@ -1,0 +1,93 @@
+//! The command line of `deploy-drill`, and its exit status: 0 when the deploy kept to its bounds, 1 when it did not.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::deploy::{self, Plan};
+use super::node;
+use crate::child::end_with_parent;
+use crate::feeds::cli::describe;
+
+/// Replaces every node of a pool, one after the other, while its jobs run, and judges what that did to them.
+#[derive(Debug, Parser)]
+#[command(name = "deploy-drill", args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Jobs that run all the while.
+    #[arg(long, default_value_t = 2_000)]
+    jobs: usize,
+    /// Nodes, and as many deploys.
+    #[arg(long, default_value_t = 10)]
+    nodes: usize,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// A node, which says that it is ready in one line and ends with its parent.
+    #[command(hide = true)]
+    Node {
+        /// The node's name.
+        name: String,
+        /// The file to which to append when which job was started and stopped.
+        history: PathBuf,
+        /// The pool's Redis.
+        #[arg(long, env = "REDIS_URL", hide_env_values = true)]
+        redis: String,
+    },
+}
+
+impl Cli {
+    /// Does what the arguments say.
+    ///
+    /// # Cancel safety
+    /// All processes end when the future is dropped.
+    pub async fn run(self) -> ExitCode {
+        let done = match self.command {
+            Some(Command::Node { name, history, redis }) => node(&redis, &name, history).await,
+            None => drill(Plan { jobs: self.jobs, nodes: self.nodes }).await,
+        };
+        done.unwrap_or_else(|error| {
+            complain(&describe(&*error));
+            ExitCode::FAILURE
+        })
+    }
+}
+
+async fn drill(plan: Plan) -> Result<ExitCode, Box<dyn Error>> {
+    let verdict = deploy::run(plan, say).await?;
+    let faults = verdict.faults();
+    for fault in &faults {
+        complain(fault);
+    }
+    say(&verdict.json());
+    Ok(if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn node(url: &str, name: &str, history: PathBuf) -> Result<ExitCode, Box<dyn Error>> {
+    end_with_parent();
+    let mut term = signal(SignalKind::terminate())?;
+    let node = node::start(url, name, &history).await?;
+    say("ready");
+    term.recv().await;
+    let report = node.close().await?;
+    if report.complete {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(format!("{name} still holds {} jobs", report.left.len()).into())
+}
+
+// A reader of the output that has gone away is no error.
+
+fn say(text: &str) {
+    let _ = writeln!(io::stdout().lock(), "{text}");
+}
+
+fn complain(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "deploy-drill: {text}");
+}

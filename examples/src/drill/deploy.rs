@@ -1,0 +1,148 @@
+//! The rolling deploy: a new node comes, the oldest one leaves, until all are new.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use futures::future::try_join_all;
+use tempfile::TempDir;
+use tenure_pool::{JobState, MemberState, Node};
+use tenure_testing::RedisServer;
+use tenure_testing::history::{Expect, History, check};
+use tokio::time::sleep;
+
+use super::node::join;
+use super::verdict::Verdict;
+use crate::child::ChildProcess;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// How long the pool may take for what it should do within seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked at meanwhile.
+const POLL: Duration = Duration::from_millis(20);
+/// Longer than a node waits, by default, before it moves the jobs that belong elsewhere.
+const REST: Duration = Duration::from_secs(6);
+
+/// What to play.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Jobs that run all the while.
+    pub jobs: usize,
+    /// Nodes, and as many deploys.
+    pub nodes: usize,
+}
+
+/// Plays the deploy on a private Redis, saying on the way what happens, and judges it.
+///
+/// # Errors
+/// There is nothing to judge: Redis or a process did not start, or a node did not leave in order.
+///
+/// # Cancel safety
+/// All processes end when the future is dropped.
+pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Verdict> {
+    let redis = RedisServer::start()?;
+    let dir = TempDir::new()?;
+    let history = dir.path().join("history");
+    let conductor = join(&redis.url(), "conductor").await?;
+    let mut fleet = Fleet { url: redis.url(), history, started: 0, running: VecDeque::new() };
+    for _ in 0..plan.nodes {
+        fleet.add().await?;
+    }
+    until("all workers to be up", async || Ok(up(&conductor).len() == plan.nodes)).await?;
+    dispatch(&conductor, plan.jobs, &fleet.history).await?;
+    say(&format!("{} jobs run on {} nodes", plan.jobs, plan.nodes));
+
+    for _ in 0..plan.nodes {
+        let began = Instant::now();
+        let new = fleet.add().await?;
+        let old = fleet.retire_oldest().await?;
+        say(&format!("{new} for {old} in {} ms", began.elapsed().as_millis()));
+    }
+
+    // A job that is lost is for the judge to say.
+    let all_run = until("every job to run", async || Ok(running(&conductor).await? == plan.jobs)).await;
+    sleep(REST).await;
+    let history = History::load(&fleet.history)?;
+    history.settled();
+    let verdict = Verdict::of(plan.jobs, plan.nodes, &check(&history, &Expect::default()));
+    if verdict.lost == 0 {
+        all_run?;
+    }
+    conductor.shutdown().await?;
+    fleet.end().await?;
+    Ok(verdict)
+}
+
+/// The node processes, the oldest first.
+struct Fleet {
+    url: String,
+    history: PathBuf,
+    started: usize,
+    running: VecDeque<(String, ChildProcess)>,
+}
+
+impl Fleet {
+    /// Starts a node; its worker is a member of the pool when this returns.
+    async fn add(&mut self) -> Result<String> {
+        self.started += 1;
+        let name = format!("node-{}", self.started);
+        let args = ["node".as_ref(), name.as_ref(), self.history.as_os_str()].map(OsString::from);
+        let (child, _) = ChildProcess::start(&name, args, &[("REDIS_URL", &self.url)]).await?;
+        self.running.push_back((name.clone(), child));
+        Ok(name)
+    }
+
+    /// Lets the oldest node hand its jobs on and leave.
+    async fn retire_oldest(&mut self) -> Result<String> {
+        let (name, child) = self.running.pop_front().ok_or("no node runs")?;
+        child.leave().await?;
+        Ok(name)
+    }
+
+    async fn end(self) -> Result<()> {
+        try_join_all(self.running.into_iter().map(|(_, child)| child.leave())).await?;
+        Ok(())
+    }
+}
+
+/// Dispatches all jobs, and returns when each has been started.
+async fn dispatch(conductor: &Node, jobs: usize, history: &Path) -> Result<()> {
+    let history = History::append_to(history)?;
+    let dispatched = (0..jobs).map(|number| {
+        let (key, history) = (format!("job-{number}"), &history);
+        async move {
+            history.submitted(&key);
+            conductor.dispatch(&*key, "").await?;
+            history.accepted(&key);
+            Ok::<_, tenure_pool::DispatchError>(())
+        }
+    });
+    try_join_all(dispatched).await?;
+    Ok(())
+}
+
+/// The workers that are in the ring.
+fn up(node: &Node) -> BTreeSet<u64> {
+    let workers = node.workers().into_iter().filter(|worker| worker.state == MemberState::Up);
+    workers.map(|worker| worker.id.0).collect()
+}
+
+/// How many jobs are run by a worker that is in the ring.
+async fn running(node: &Node) -> Result<usize> {
+    let (jobs, up) = (node.jobs().await?, up(node));
+    let runs = jobs.iter().filter(|job| job.state == JobState::Running);
+    Ok(runs.filter(|job| job.owner.is_some_and(|owner| up.contains(&owner.0))).count())
+}
+
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
+    let end = Instant::now() + PATIENCE;
+    while !holds().await? {
+        if Instant::now() >= end {
+            return Err(format!("waited {} s in vain for {what}", PATIENCE.as_secs()).into());
+        }
+        sleep(POLL).await;
+    }
+    Ok(())
+}
