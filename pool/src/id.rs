@@ -69,6 +69,11 @@ fn check_name(what: &'static str, text: &str, dot: bool) -> Result<(), IdError> 
     }
 }
 
+/// Checks what a worker's owner calls it.
+pub(crate) fn check_meta(text: &str) -> Result<(), IdError> {
+    if text.is_empty() { Ok(()) } else { check_name("a worker's text", text, true) }
+}
+
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident, $what:literal) => {
         $(#[$doc])*

@@ -23,7 +23,7 @@ pub use error::{BoxError, DispatchError, Error};
 pub use handler::{JobHandler, Start, run};
 pub use id::{DispatchId, JobKey, Token, WorkerId};
 pub use job::Job;
-pub use listing::{JobInfo, WorkerInfo};
+pub use listing::{Cursor, JobInfo, Page, WorkerInfo};
 pub use member::MemberState;
 pub use node::{CloseReport, Node, ShutdownReport};
 pub use record::JobState;

@@ -1,19 +1,64 @@
 //! What there is in a pool: workers and jobs, read from the store when asked.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
 use crate::error::Error;
-use crate::id::{JobKey, Token, WorkerId};
+use crate::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::member::{MemberState, Members};
 use crate::record::{JobState, Record};
 use crate::store::{Store, StoreError};
 use crate::wire;
 
-/// Jobs per page of a listing.
-const PAGE: usize = 512;
+/// Items per page where a listing is read to its end.
+pub(crate) const PAGE: usize = 512;
+/// The most items that a caller gets in one page, about.
+const LARGEST_PAGE: usize = 4_096;
+
+/// Where a listing goes on, as one [`Page`] says for the next. Plain text outside of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cursor(pub(crate) u64);
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
+/// A part of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Page<T> {
+    /// What is in it; may be empty although more follows.
+    pub items: Vec<T>,
+    /// Where the next page begins; `None` after the last.
+    pub next: Option<Cursor>,
+}
+
+impl<T> Page<T> {
+    /// A page.
+    pub(crate) fn new(items: Vec<T>, next: Option<u64>) -> Self {
+        Self { items, next: next.map(Cursor) }
+    }
+}
+
+/// How many items a caller who asks for so many gets, about.
+pub(crate) fn page_size(limit: usize) -> usize {
+    limit.clamp(1, LARGEST_PAGE)
+}
 
 /// A worker of the pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +72,8 @@ pub struct WorkerInfo {
     pub state: MemberState,
     /// Its slot of the ring.
     pub slot: Option<u32>,
+    /// What its owner has called it ([`Node::add_worker_as`](crate::Node::add_worker_as)); else empty.
+    pub meta: String,
 }
 
 /// A job of the pool.
@@ -35,6 +82,8 @@ pub struct WorkerInfo {
 pub struct JobInfo {
     /// Its key.
     pub key: JobKey,
+    /// The dispatch that made it.
+    pub id: DispatchId,
     /// Where it is in its life.
     pub state: JobState,
     /// The worker that owns it.
@@ -54,6 +103,7 @@ impl JobInfo {
         let time = |ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
         Self {
             key,
+            id: record.id.clone(),
             state: record.state,
             owner: record.owner,
             token: record.token,
@@ -70,23 +120,58 @@ pub(crate) fn workers(members: &Members) -> Vec<WorkerInfo> {
         node: m.node.to_string(),
         state: m.state,
         slot: m.slot,
+        meta: m.meta.clone(),
     };
     members.entries.iter().map(info).collect()
 }
 
+pub(crate) async fn jobs_page(
+    store: &dyn Store,
+    cursor: Option<Cursor>,
+    limit: usize,
+) -> Result<Page<JobInfo>, Error> {
+    let page = store.jobs_page(cursor.map_or(0, |cursor| cursor.0), page_size(limit)).await?;
+    Ok(Page::new(infos(page.jobs), page.next))
+}
+
+/// All jobs, ordered by key, each once.
 pub(crate) async fn jobs(store: &dyn Store) -> Result<Vec<JobInfo>, Error> {
     let mut jobs = BTreeMap::new();
-    let mut cursor = Some(0);
-    while let Some(at) = cursor {
-        let page = store.jobs_page(at, PAGE).await?;
-        for (key, record) in page.jobs {
-            if let Some(record) = record {
-                jobs.insert(key.clone(), JobInfo::new(key, &record));
-            }
-        }
+    let mut cursor = None;
+    loop {
+        let page = jobs_page(store, cursor, PAGE).await?;
+        jobs.extend(page.items.into_iter().map(|job| (job.key.clone(), job)));
         cursor = page.next;
+        if cursor.is_none() {
+            return Ok(jobs.into_values().collect());
+        }
     }
-    Ok(jobs.into_values().collect())
+}
+
+/// The jobs that the store says are this worker's: about `limit` of them, ordered by key, beginning after `after`.
+pub(crate) async fn jobs_of(
+    store: &dyn Store,
+    worker: WorkerId,
+    after: Option<&JobKey>,
+    limit: usize,
+) -> Result<Vec<JobInfo>, Error> {
+    let incarnation = store.members().borrow().incarnation;
+    let Some(incarnation) = incarnation else { return Ok(Vec::new()) };
+    let mut jobs = Vec::new();
+    let mut after = after.cloned();
+    loop {
+        let page = store.owned(incarnation, worker, after.as_ref(), page_size(limit)).await?;
+        jobs.extend(infos(page.jobs).into_iter().filter(|job| job.owner == Some(worker)));
+        after = page.next;
+        if after.is_none() || jobs.len() >= limit {
+            return Ok(jobs);
+        }
+    }
+}
+
+/// Those with a record that can be read.
+fn infos(jobs: Vec<(JobKey, Option<Record>)>) -> Vec<JobInfo> {
+    jobs.into_iter().filter_map(|(key, record)| record.map(|record| JobInfo::new(key, &record))).collect()
 }
 
 pub(crate) async fn job(store: &dyn Store, key: JobKey) -> Result<Option<JobInfo>, Error> {

@@ -2,6 +2,7 @@
 
 mod calls;
 mod ends;
+mod listings;
 
 pub use ends::{CloseReport, ShutdownReport};
 
@@ -17,7 +18,7 @@ use crate::core::ctx::Config;
 use crate::core::input::{Answer, Command, LocalWorker, ReplyTo};
 use crate::error::Error;
 use crate::handler::JobHandler;
-use crate::id::{NodeName, WorkerId};
+use crate::id::{NodeName, WorkerId, check_meta};
 use crate::listing::WorkerInfo;
 use crate::runtime::driver::{Driver, Message};
 use crate::runtime::lease::{LeaseThread, Leases};
@@ -157,12 +158,26 @@ impl Node {
     /// # Cancel safety
     /// A dropped call leaves the worker in place; it leaves with the node.
     pub async fn add_worker(&self, handler: impl JobHandler) -> Result<Worker, Error> {
+        self.add_worker_as("", handler).await
+    }
+
+    /// Like [`add_worker`](Self::add_worker), with a text of `[A-Za-z0-9_:.-]{0,64}` that every node's listing shows
+    /// with the worker.
+    ///
+    /// # Errors
+    /// As `add_worker`; and the text is not valid.
+    ///
+    /// # Cancel safety
+    /// As `add_worker`.
+    pub async fn add_worker_as(&self, meta: &str, handler: impl JobHandler) -> Result<Worker, Error> {
+        check_meta(meta)?;
+        let meta = meta.to_owned();
         let local = LocalWorker(self.shared.locals.fetch_add(1, Ordering::Relaxed));
         let (publish, id) = watch::channel(None);
         let patience = join_patience(self.shared.settings.worker_ttl);
         let added = async {
             self.send(Message::Handler(local, Arc::new(handler), publish)).await.ok()?;
-            self.ask(|reply| Command::AddWorker { reply, local, meta: String::new() }).await
+            self.ask(|reply| Command::AddWorker { reply, local, meta }).await
         };
         match tokio::time::timeout(patience, added).await {
             Ok(Some(Answer::WorkerAdded(Ok(())))) => Ok(Worker::new(self.clone(), local, id)),
@@ -170,6 +185,17 @@ impl Node {
             Ok(_) => Err(Error::NodeClosed),
             Err(_) => Err(Error::Deadline(patience)),
         }
+    }
+
+    /// Removes a worker of this node: what [`Worker::drain`] does.
+    ///
+    /// # Errors
+    /// As `Worker::drain`.
+    ///
+    /// # Cancel safety
+    /// As `Worker::drain`.
+    pub async fn remove_worker(&self, worker: &Worker) -> Result<(), Error> {
+        worker.drain().await
     }
 
     pub(crate) async fn drain(&self, local: LocalWorker, budget: Duration) -> Result<(), Error> {

@@ -6,8 +6,8 @@ use tokio::sync::watch;
 
 use crate::core::input::LocalWorker;
 use crate::error::Error;
-use crate::id::WorkerId;
-use crate::listing::WorkerInfo;
+use crate::id::{JobKey, WorkerId};
+use crate::listing::{JobInfo, WorkerInfo};
 use crate::node::Node;
 
 /// A worker that this process runs. Dropping it changes nothing: a worker leaves with its node, or when it is
@@ -32,6 +32,20 @@ impl Worker {
     /// Its entry among the pool's members, as this node knows it.
     pub fn info(&self) -> Option<WorkerInfo> {
         self.node.workers_of(self.id()?)
+    }
+
+    /// Its jobs, as [`Node::jobs_of`] lists them; none once it has left.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    ///
+    /// # Cancel safety
+    /// Yes.
+    pub async fn jobs(&self, after: Option<&JobKey>, limit: usize) -> Result<Vec<JobInfo>, Error> {
+        match self.id() {
+            Some(id) => self.node.jobs_of(id, after, limit).await,
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Hands its jobs on, each stopped here before it begins elsewhere, and leaves the pool. Waits up to 30 s; a

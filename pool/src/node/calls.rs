@@ -1,4 +1,4 @@
-//! What a node is asked for: jobs taken in, stopped, notified and listed.
+//! What a node is asked for: jobs taken in, stopped and notified.
 
 use std::time::Duration;
 
@@ -8,7 +8,6 @@ use super::Node;
 use crate::core::input::{Answer, Command, ReplyTo};
 use crate::error::{DispatchError, Error};
 use crate::id::{DispatchId, IdError, JobKey};
-use crate::listing::{self, JobInfo, WorkerInfo};
 use crate::runtime::clock;
 use crate::store::DispatchItem;
 use crate::ticket::Ticket;
@@ -153,52 +152,6 @@ impl Node {
         }
         let deadline = clock::now() + PATIENCE;
         self.request(|reply| Command::Notify { reply, key, body, deadline }).await
-    }
-
-    /// The workers of the pool, as this node knows them.
-    pub fn workers(&self) -> Vec<WorkerInfo> {
-        listing::workers(&self.shared.store.0.members().borrow())
-    }
-
-    /// All jobs of the pool, ordered by key. Reads in pages; a job that moves meanwhile is listed once.
-    ///
-    /// # Errors
-    /// The store does not answer.
-    ///
-    /// # Cancel safety
-    /// Yes.
-    pub async fn jobs(&self) -> Result<Vec<JobInfo>, Error> {
-        listing::jobs(&*self.shared.store.0).await
-    }
-
-    /// One job.
-    ///
-    /// # Errors
-    /// The key is not valid; its record cannot be read; the store does not answer.
-    ///
-    /// # Cancel safety
-    /// Yes.
-    pub async fn job<K>(&self, key: K) -> Result<Option<JobInfo>, Error>
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        listing::job(&*self.shared.store.0, key.try_into().map_err(Into::into)?).await
-    }
-
-    /// The payload that a job was dispatched with.
-    ///
-    /// # Errors
-    /// The key is not valid; the payload cannot be read; the store does not answer.
-    ///
-    /// # Cancel safety
-    /// Yes.
-    pub async fn payload<K>(&self, key: K) -> Result<Option<Bytes>, Error>
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        listing::payload(&*self.shared.store.0, &key.try_into().map_err(Into::into)?).await
     }
 
     async fn request(&self, command: impl FnOnce(ReplyTo) -> Command) -> Result<(), Error> {

@@ -13,6 +13,7 @@ mod idle;
 mod input;
 mod life;
 mod lifetime;
+mod listing;
 mod moves;
 mod notify;
 mod outage;

@@ -1,0 +1,105 @@
+//! What any node can say of its pool: workers, jobs, payloads, in pages.
+
+use std::collections::BTreeSet;
+
+use futures::future::join_all;
+use futures::stream::TryStreamExt;
+use tenure_pool::{Cursor, Error, JobState, MemberState, Token};
+
+use crate::world::{World, on_both_stores};
+
+on_both_stores!(
+    every_node_lists_the_workers_and_what_they_are_called,
+    a_node_without_workers_lists_a_job_and_its_payload,
+    a_listing_comes_in_pages_and_leaves_no_job_out,
+    a_worker_lists_its_own_jobs,
+    a_removed_worker_leaves_its_jobs_to_the_others_and_may_be_removed_again,
+);
+
+async fn every_node_lists_the_workers_and_what_they_are_called(world: World) {
+    let (a, client) = (world.node("a").await, world.node("client").await);
+    let worker = a.add_worker_as("zone-1", world.recorder.clone()).await.unwrap();
+    let other = a.add_worker(world.recorder.clone()).await.unwrap();
+    tenure_testing::eventually(crate::world::PATIENCE, "both to be up", async || {
+        let listed = client.workers();
+        listed.len() == 2 && listed.iter().all(|worker| worker.state == MemberState::Up)
+    })
+    .await;
+    let listed = client.workers();
+    let named: BTreeSet<_> = listed.iter().map(|w| (w.id, w.node.as_str(), w.meta.as_str())).collect();
+    assert_eq!(named, [(worker.id().unwrap(), "a", "zone-1"), (other.id().unwrap(), "a", "")].into());
+    let refused = a.add_worker_as("no|pipes", world.recorder.clone()).await;
+    assert!(matches!(refused, Err(Error::Name(_))), "{refused:?}");
+    assert_eq!(client.workers().len(), 2);
+}
+
+async fn a_node_without_workers_lists_a_job_and_its_payload(world: World) {
+    let (a, client) = (world.node_with("a", 1).await, world.node("client").await);
+    world.dispatch_one(&client, "key").await;
+    let job = client.job("key").await.unwrap().unwrap();
+    assert_eq!((job.key.to_string().as_str(), job.state, job.attempts), ("key", JobState::Running, 1));
+    assert_eq!(job.owner, Some(a.workers()[0].id));
+    assert!(job.token > Token(0) && job.since >= job.created, "{job:?}");
+    assert_eq!(job.id.node(), "client");
+    assert_eq!(client.jobs().await.unwrap(), std::slice::from_ref(&job));
+    assert_eq!(client.payload("key").await.unwrap().unwrap(), "payload of key");
+    assert_eq!(client.job("another").await.unwrap(), None);
+    assert_eq!(client.payload("another").await.unwrap(), None);
+}
+
+async fn a_listing_comes_in_pages_and_leaves_no_job_out(world: World) {
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    let keys: BTreeSet<_> = (0..700).map(|i| format!("job-{i}")).collect();
+    for submitted in join_all(keys.iter().map(|key| a.submit(key, "payload"))).await {
+        submitted.unwrap();
+    }
+    let (mut found, mut cursor, mut pages) = (BTreeSet::new(), None, 0);
+    loop {
+        let page = b.jobs_page(cursor, 100).await.unwrap();
+        assert!(page.items.len() < 250, "{} jobs in a page", page.items.len());
+        assert!(page.items.iter().all(|job| job.state == JobState::Queued));
+        found.extend(page.items.iter().map(|job| job.key.to_string()));
+        pages += 1;
+        // Whoever shows pages elsewhere hands the place on as text.
+        let Some(next) = page.next else { break };
+        cursor = Some(next.to_string().parse::<Cursor>().unwrap());
+    }
+    assert_eq!(found, keys);
+    assert!(pages >= 5, "{pages} pages");
+    let streamed: Vec<_> = b.job_stream().try_collect().await.unwrap();
+    assert_eq!(streamed.iter().map(|job| job.key.to_string()).collect::<BTreeSet<_>>(), keys);
+    assert_eq!(b.jobs().await.unwrap().len(), keys.len());
+}
+
+async fn a_worker_lists_its_own_jobs(world: World) {
+    let a = world.node("a").await;
+    let workers = [world.add_worker(&a).await, world.add_worker(&a).await];
+    let keys = world.dispatch(&a, 30).await;
+    let holders = world.placed(&a, &keys).await;
+    for worker in &workers {
+        let id = worker.id().unwrap();
+        let listed = worker.jobs(None, 1000).await.unwrap();
+        assert!(listed.iter().all(|job| job.owner == Some(id)));
+        let listed: Vec<_> = listed.iter().map(|job| job.key.to_string()).collect();
+        let held: Vec<_> = crate::world::held_by(&holders, &[id.0]);
+        assert_eq!(listed, held, "ordered by key");
+        let first = worker.jobs(None, 1).await.unwrap().remove(0);
+        let rest = worker.jobs(Some(&first.key), 1000).await.unwrap();
+        assert_eq!(rest.len(), held.len() - 1);
+    }
+}
+
+async fn a_removed_worker_leaves_its_jobs_to_the_others_and_may_be_removed_again(world: World) {
+    let a = world.node("a").await;
+    let (stays, goes) = (world.add_worker(&a).await, world.add_worker(&a).await);
+    let keys = world.dispatch(&a, 30).await;
+    world.placed(&a, &keys).await;
+    a.remove_worker(&goes).await.unwrap();
+    assert_eq!((goes.id(), goes.info()), (None, None));
+    assert_eq!(goes.jobs(None, 10).await.unwrap(), []);
+    let holders = world.placed(&a, &keys).await;
+    assert!(holders.values().all(|held| held.owner == stays.id().unwrap().0));
+    a.remove_worker(&goes).await.unwrap();
+    assert_eq!(a.workers().len(), 1);
+    world.assert_clean();
+}
