@@ -1,5 +1,6 @@
 //! What can go wrong, as callers branch on it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::id::IdError;
@@ -61,6 +62,9 @@ pub enum Error {
     /// Not answered in time; what was asked for may still happen.
     #[error("no answer within {0:?}, what was asked for may still happen")]
     Deadline(Duration),
+    /// The process's signals cannot be listened to; the node goes on.
+    #[error("the process's signals cannot be listened to, the node goes on")]
+    Signals(#[source] Arc<std::io::Error>),
     /// The store cannot be used.
     #[error("the store did not do it")]
     Store(#[from] StoreError),

@@ -11,6 +11,7 @@ pub mod member;
 mod node;
 pub mod record;
 mod runtime;
+mod service;
 pub mod settings;
 mod stop;
 pub mod store;

@@ -153,14 +153,13 @@ async fn server() -> Result<(), Box<dyn Error>> {
 
 async fn node(args: NodeArgs) -> Result<(), Box<dyn Error>> {
     end_with_parent();
-    let mut term = signal(SignalKind::terminate())?;
     let client = Client::open(&args.redis)?;
     let history = args.history.map(History::append_to).transpose()?.map(Arc::new);
     let node =
         FeedNode::start(client.into(), &args.pool, &args.name, &args.timings, args.feed, history).await?;
+    let serving = node.close_on_signal();
     say("ready");
-    term.recv().await;
-    Ok(node.close().await?)
+    Ok(serving.await?)
 }
 
 fn status(result: Result<(), Box<dyn Error>>) -> ExitCode {

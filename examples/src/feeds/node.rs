@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use tenure_pool::{Backend, Error, Node};
+use tenure_pool::{Backend, CloseReport, Error, Node};
 use tenure_testing::history::History;
 
 use super::handler::FeedHandler;
 
 /// Workers on each node.
 pub const WORKERS: usize = 2;
+/// How long a process that is told to end may take to hand its tenants on.
+const LEAVE: Duration = Duration::from_secs(30);
 
 /// The pool's times, short enough for a story.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
@@ -77,6 +79,10 @@ pub enum CloseError {
     },
 }
 
+fn whole(report: &CloseReport) -> Result<(), CloseError> {
+    if report.complete { Ok(()) } else { Err(CloseError::Left { tenants: report.left.len() }) }
+}
+
 /// A node with its workers.
 #[derive(Debug)]
 pub struct FeedNode {
@@ -124,8 +130,19 @@ impl FeedNode {
     /// # Cancel safety
     /// As [`Node::close`].
     pub async fn close(&self) -> Result<(), CloseError> {
-        let report = self.node.close().await?;
-        if report.complete { Ok(()) } else { Err(CloseError::Left { tenants: report.left.len() }) }
+        whole(&self.node.close().await?)
+    }
+
+    /// Hands all tenants on and leaves the pool when the process is told to end. It is listened to from this call on.
+    ///
+    /// # Errors
+    /// As `close`.
+    ///
+    /// # Cancel safety
+    /// As [`Node::close_on_signal`].
+    pub fn close_on_signal(&self) -> impl Future<Output = Result<(), CloseError>> + use<> {
+        let serving = self.node.close_on_signal(LEAVE);
+        async move { whole(&serving.await?) }
     }
 
     /// Dies as a process dies: the pool is told nothing, all connections break off.

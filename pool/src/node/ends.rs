@@ -13,6 +13,9 @@ use crate::store::ShutdownMode;
 /// How long a shutdown lets what was accepted begin.
 const CLOSING: Duration = Duration::from_secs(10);
 
+/// What an answer that went astray is given on top of its deadline.
+const MARGIN: Duration = Duration::from_secs(2);
+
 /// What [`Node::close`] has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -52,13 +55,18 @@ impl Node {
     /// Like [`close`](Self::close), with this much time.
     ///
     /// # Errors
-    /// As `close`.
+    /// As `close`; and [`Error::Deadline`] when the node does not even answer, since its runtime is held up. It
+    /// goes on leaving as soon as it can.
     ///
     /// # Cancel safety
     /// As `close`.
     pub async fn close_within(&self, budget: Duration) -> Result<CloseReport, Error> {
         let deadline = clock::now() + budget;
-        match self.ask(|reply| Command::Close { reply, deadline }).await {
+        let closed = self.ask(|reply| Command::Close { reply, deadline });
+        let Ok(closed) = tokio::time::timeout(budget.saturating_add(MARGIN), closed).await else {
+            return Err(Error::Deadline(budget));
+        };
+        match closed {
             Some(Answer::Closed { complete, left }) => Ok(CloseReport { complete, left }),
             _ if self.shared.left.load(Ordering::Acquire) => {
                 Ok(CloseReport { complete: true, left: Vec::new() })

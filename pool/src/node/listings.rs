@@ -57,7 +57,7 @@ impl Node {
 
     /// The pool's jobs as a stream, one page in memory at a time; as [`jobs_page`](Self::jobs_page) lists them. It
     /// ends after the first error, and can be dropped at any time.
-    pub fn job_stream(&self) -> impl Stream<Item = Result<JobInfo, Error>> + Send + 'static {
+    pub fn job_stream(&self) -> impl Stream<Item = Result<JobInfo, Error>> + Send + use<> {
         let pages = stream::try_unfold((self.clone(), Some(None)), |(node, at)| async move {
             let Some(cursor) = at else { return Ok(None) };
             let page = node.jobs_page(cursor, PAGE).await?;

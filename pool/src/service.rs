@@ -1,0 +1,98 @@
+//! A node in a service: it leaves its pool in order when the process is told to end.
+
+use std::future::Future;
+use std::io;
+use std::process::{ExitCode, Termination};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::error::Error;
+use crate::node::{CloseReport, Node};
+
+/// How long a node that is given up is asked what it still holds.
+const LAST_WORD: Duration = Duration::from_secs(1);
+
+impl Node {
+    /// Runs until the process is told to end (SIGTERM or SIGINT, which is Ctrl-C), then leaves the pool as
+    /// [`close_within`](Self::close_within) does: every job is handed on, each stopped here before it begins elsewhere.
+    ///
+    /// Returns also when the node has left for another reason, as when the pool was shut down. When the time is up
+    /// the report says what is left: the caller ends the process, and these jobs start elsewhere when the leases have
+    /// run out. A second signal means at once: handlers are aborted as by [`abandon`](Self::abandon).
+    ///
+    /// The signals are listened to from this call on, not from the first poll, and do not end the process any more.
+    /// Call it right after the join, before the workers are added. For several nodes, call it for each and await
+    /// all of them together.
+    ///
+    /// The crate's front page has an example.
+    ///
+    /// # Errors
+    /// The signals cannot be listened to: the call is not within a tokio runtime, or the system refuses. Otherwise as
+    /// `close`.
+    ///
+    /// # Cancel safety
+    /// A future that is dropped listens no more, and a signal is passed over from then on. A node that has begun to
+    /// leave goes on.
+    pub fn close_on_signal(
+        &self,
+        budget: Duration,
+    ) -> impl Future<Output = Result<CloseReport, Error>> + Send + use<> {
+        let (node, signals) = (self.clone(), Signals::listen());
+        async move {
+            let mut signals = signals.map_err(|error| Error::Signals(Arc::new(error)))?;
+            tokio::select! {
+                biased;
+                () = node.closed() => return node.close_within(budget).await,
+                name = signals.next() => {
+                    tracing::info!(node = node.name(), signal = name, ?budget, "told to end: the node leaves its pool");
+                }
+            }
+            tokio::select! {
+                biased;
+                report = node.close_within(budget) => report,
+                name = signals.next() => {
+                    tracing::warn!(node = node.name(), signal = name, "told to end at once: the node drops its jobs");
+                    Ok(give_up(&node).await)
+                }
+            }
+        }
+    }
+}
+
+/// Drops everything, and says what that was.
+async fn give_up(node: &Node) -> CloseReport {
+    let left = tokio::time::timeout(LAST_WORD, node.close_within(Duration::ZERO)).await;
+    node.abandon();
+    left.ok().and_then(Result::ok).unwrap_or_default()
+}
+
+/// What tells a process to end.
+struct Signals {
+    term: Signal,
+    int: Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        // Without a runtime the listeners would panic.
+        Handle::try_current().map_err(io::Error::other)?;
+        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.term.recv() => "SIGTERM",
+            _ = self.int.recv() => "SIGINT",
+        }
+    }
+}
+
+/// Success when the node has left its pool, failure when something is left.
+impl Termination for CloseReport {
+    fn report(self) -> ExitCode {
+        if self.complete { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}

@@ -1,0 +1,141 @@
+//! A node that leaves its pool when the process is told to end. These tests send signals to their own process, which
+//! is one for all of them: each has it for itself.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::process::{ExitCode, Termination};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use rustix::process::{Signal, getpid, kill_process};
+use tenure_pool::{CloseReport, Error, Job, JobHandler, JobState, MemoryStore, Node};
+use tenure_testing::eventually;
+use tokio::sync::{Mutex, MutexGuard, Semaphore};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_millis(50);
+
+async fn signals() -> MutexGuard<'static, ()> {
+    static PROCESS: LazyLock<Mutex<()>> = LazyLock::new(Mutex::default);
+    PROCESS.lock().await
+}
+
+fn tell(signal: Signal) {
+    kill_process(getpid(), signal).unwrap();
+}
+
+async fn join(store: &MemoryStore, name: &str) -> Node {
+    let builder = Node::builder("service", store).name(name).assume_fresh(true);
+    builder.join_settle(SHORT).stable_after(SHORT).join().await.unwrap()
+}
+
+fn obedient() -> impl JobHandler {
+    tenure_pool::run(|job: Job| async move {
+        job.cancelled().await;
+        Ok(())
+    })
+}
+
+/// Its jobs end only when they are allowed to.
+fn stubborn(allowed: &Arc<Semaphore>) -> impl JobHandler + use<> {
+    let allowed = allowed.clone();
+    tenure_pool::run(move |_: Job| {
+        let allowed = allowed.clone();
+        async move {
+            allowed.acquire().await?.forget();
+            Ok(())
+        }
+    })
+}
+
+async fn owner(node: &Node, key: &str) -> Option<String> {
+    let job = node.job(key).await.unwrap()?;
+    let worker = node.workers().into_iter().find(|worker| Some(worker.id) == job.owner)?;
+    (job.state == JobState::Running).then_some(worker.node)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_hands_every_job_on_and_the_report_is_a_success() {
+    let _signals = signals().await;
+    for signal in [Signal::TERM, Signal::INT] {
+        let store = MemoryStore::new();
+        let leaves = join(&store, "leaves").await;
+        let serving = tokio::spawn(leaves.close_on_signal(PATIENCE));
+        leaves.add_worker(obedient()).await.unwrap();
+        for number in 0..20 {
+            leaves.dispatch(format!("job-{number}"), "").await.unwrap();
+        }
+        let stays = join(&store, "stays").await;
+        stays.add_worker(obedient()).await.unwrap();
+        tell(signal);
+        let report = serving.await.unwrap().unwrap();
+        assert!(report.complete && report.left.is_empty(), "{report:?}");
+        assert_eq!(report.report(), ExitCode::SUCCESS);
+        for number in 0..20 {
+            let key = format!("job-{number}");
+            eventually(PATIENCE, "the job to move", async || {
+                owner(&stays, &key).await.as_deref() == Some("stays")
+            })
+            .await;
+        }
+        stays.close().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_the_time_is_up_the_report_names_what_is_left_and_the_node_goes_on_leaving() {
+    let _signals = signals().await;
+    let (store, allowed) = (MemoryStore::new(), Arc::new(Semaphore::new(0)));
+    let node = join(&store, "slow").await;
+    let serving = node.close_on_signal(Duration::from_millis(300));
+    node.add_worker(stubborn(&allowed)).await.unwrap();
+    node.dispatch("key", "").await.unwrap();
+    tell(Signal::TERM);
+    let report = serving.await.unwrap();
+    assert!(!report.complete);
+    assert_eq!(report.left.iter().map(ToString::to_string).collect::<Vec<_>>(), ["key"]);
+    assert_eq!(report.report(), ExitCode::FAILURE);
+    allowed.add_permits(1);
+    assert!(node.close().await.unwrap().complete, "it can be closed again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_signal_drops_everything_at_once() {
+    let _signals = signals().await;
+    let (store, allowed) = (MemoryStore::new(), Arc::new(Semaphore::new(0)));
+    let node = join(&store, "stuck").await;
+    let serving = tokio::spawn(node.close_on_signal(Duration::from_secs(3600)));
+    node.add_worker(stubborn(&allowed)).await.unwrap();
+    node.dispatch("key", "").await.unwrap();
+    tell(Signal::TERM);
+    eventually(PATIENCE, "the node to leave", async || {
+        node.workers().iter().all(|worker| worker.state == tenure_pool::MemberState::Draining)
+    })
+    .await;
+    tell(Signal::INT);
+    let report = tokio::time::timeout(PATIENCE, serving).await.unwrap().unwrap().unwrap();
+    assert!(!report.complete);
+    assert_eq!(report.left.len(), 1, "{report:?}");
+    node.closed().await;
+    assert!(matches!(node.close().await, Err(Error::NodeClosed)), "it has not left");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_pool_is_shut_down_needs_no_signal() {
+    let _signals = signals().await;
+    let store = MemoryStore::new();
+    let (a, b) = (join(&store, "a").await, join(&store, "b").await);
+    let serving = tokio::spawn(a.close_on_signal(PATIENCE));
+    assert!(b.shutdown().await.unwrap().complete);
+    let report: CloseReport = tokio::time::timeout(PATIENCE, serving).await.unwrap().unwrap().unwrap();
+    assert!(report.complete);
+}
+
+#[test]
+fn without_a_runtime_it_says_so() {
+    let store = MemoryStore::new();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let node = runtime.block_on(join(&store, "elsewhere"));
+    let serving = node.close_on_signal(PATIENCE);
+    let refused = runtime.block_on(serving);
+    assert!(matches!(refused, Err(Error::Signals(_))), "{refused:?}");
+}
