@@ -75,7 +75,7 @@ pub enum Error {
 #[non_exhaustive]
 pub enum DispatchError {
     /// The key or id is not valid. Nothing was written.
-    #[error("not a valid key, nothing was written")]
+    #[error("not a valid key or id, nothing was written")]
     Key(#[from] IdError),
     /// The payload is too long. Nothing was written.
     #[error("the payload has {len} bytes, at most {max} are allowed; nothing was written")]
@@ -84,6 +84,15 @@ pub enum DispatchError {
         len: usize,
         /// The limit, in bytes.
         max: usize,
+    },
+    /// The payload cannot be encoded. Nothing was written.
+    #[error("the payload of type {kind:?} cannot be encoded, nothing was written")]
+    Encode {
+        /// The name of its type.
+        kind: &'static str,
+        /// What is wrong with it.
+        #[source]
+        source: Arc<rmp_serde::encode::Error>,
     },
     /// A job with this key lives. Nothing was changed.
     #[error("a job with this key exists, nothing was changed")]

@@ -8,8 +8,12 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use crate::id::{DispatchId, JobKey, Token, WorkerId};
+use crate::policy::RestartPolicy;
 use crate::runtime::handover::Handover;
 use crate::runtime::lease::LeaseGuard;
+use crate::trace::TraceContext;
+use crate::typed::{self, DecodeError, Payload};
+use crate::wire::Opened;
 
 /// A job that a worker runs. Cheap to clone.
 #[derive(Clone)]
@@ -19,7 +23,7 @@ pub struct Job {
 
 struct Shared {
     key: JobKey,
-    payload: Bytes,
+    payload: Opened,
     token: Token,
     id: DispatchId,
     worker: WorkerId,
@@ -34,7 +38,7 @@ struct Shared {
 /// What a job is made of.
 pub(crate) struct Parts {
     pub(crate) key: JobKey,
-    pub(crate) payload: Bytes,
+    pub(crate) payload: Opened,
     pub(crate) token: Token,
     pub(crate) id: DispatchId,
     pub(crate) worker: WorkerId,
@@ -73,7 +77,31 @@ impl Job {
 
     /// The payload it was dispatched with.
     pub fn payload(&self) -> &Bytes {
-        &self.shared.payload
+        &self.shared.payload.body
+    }
+
+    /// The payload as the value that it was dispatched with, by [`Node::dispatch_as`](crate::Node::dispatch_as) or
+    /// [`JobSpec::typed`](crate::JobSpec::typed).
+    ///
+    /// # Errors
+    /// It is of another type, or cannot be read as this one.
+    pub fn decode<T: Payload>(&self) -> Result<T, DecodeError> {
+        typed::decode(self.payload_type(), self.payload())
+    }
+
+    /// The name of the payload's type; `None` for plain bytes.
+    pub fn payload_type(&self) -> Option<&str> {
+        self.shared.payload.kind.as_deref()
+    }
+
+    /// What becomes of the job when it ends or fails by itself.
+    pub fn restart_policy(&self) -> RestartPolicy {
+        self.shared.payload.policy
+    }
+
+    /// The trace that its dispatch belongs to.
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.shared.payload.trace.as_deref()
     }
 
     /// The fencing token of this ownership. Hand it to whatever the job acts on, and let that refuse a token below

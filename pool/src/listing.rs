@@ -184,6 +184,6 @@ pub(crate) async fn job(store: &dyn Store, key: JobKey) -> Result<Option<JobInfo
 
 pub(crate) async fn payload(store: &dyn Store, key: &JobKey) -> Result<Option<Bytes>, Error> {
     let Some(envelope) = store.payload(key).await? else { return Ok(None) };
-    let body = wire::open(&envelope).map_err(|error| StoreError::Unusable(std::sync::Arc::new(error)))?;
-    Ok(Some(body))
+    let opened = wire::open(&envelope).map_err(|error| StoreError::Unusable(std::sync::Arc::new(error)))?;
+    Ok(Some(opened.body))
 }

@@ -1,9 +1,11 @@
 //! A node: one process's part in a pool.
 
 mod calls;
+mod dispatching;
 mod ends;
 mod listings;
 
+pub use dispatching::{Dispatch, DispatchMany};
 pub use ends::{CloseReport, ShutdownReport};
 
 use std::sync::Arc;

@@ -1,17 +1,46 @@
-//! The envelope of a payload: a `MessagePack` map, version first, body last. Fields of a later version are passed
-//! over when it is read, and stand untouched in the store.
+//! The envelope of a payload: a `MessagePack` map `{v, trace, policy, type, body}`, version first, body last; what has
+//! its default is left out. Fields of a later version are passed over when it is read, and stand untouched in the store.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
 
-/// The version of envelopes that this crate writes.
-pub(crate) const VERSION: u8 = 1;
+use crate::id::JobKey;
+use crate::policy::RestartPolicy;
+use crate::trace::TraceContext;
 
-#[derive(Serialize, Deserialize)]
-struct Envelope<'a> {
-    v: u8,
+/// The version of envelopes that this crate writes, and the newest that it reads.
+pub(crate) const VERSION: u64 = 1;
+
+/// What an envelope holds.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Envelope<'a> {
+    pub(crate) v: u64,
+    /// The caller's trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) trace: Option<TraceContext>,
+    /// What becomes of the job at its own end.
+    #[serde(default, skip_serializing_if = "RestartPolicy::is_never")]
+    pub(crate) policy: RestartPolicy,
+    /// The name of a typed payload's type.
+    #[serde(default, rename = "type", borrow, skip_serializing_if = "Option::is_none")]
+    pub(crate) kind: Option<&'a str>,
     #[serde(with = "serde_bytes", borrow)]
-    body: &'a [u8],
+    pub(crate) body: &'a [u8],
+}
+
+#[derive(Deserialize)]
+struct Version {
+    v: u64,
+}
+
+/// An envelope that was opened; the body lies in the envelope's own bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Opened {
+    pub(crate) body: Bytes,
+    pub(crate) policy: RestartPolicy,
+    pub(crate) trace: Option<Box<TraceContext>>,
+    pub(crate) kind: Option<Box<str>>,
 }
 
 /// Why an envelope cannot be read.
@@ -20,40 +49,124 @@ pub(crate) enum EnvelopeError {
     #[error("the payload's envelope is damaged")]
     Damaged(#[source] rmp_serde::decode::Error),
     #[error("the payload's envelope has version {0}, this node reads up to {VERSION}")]
-    Newer(u8),
+    Newer(u64),
 }
 
-/// Wraps a payload.
-pub(crate) fn seal(body: &[u8]) -> Result<Bytes, rmp_serde::encode::Error> {
-    rmp_serde::to_vec_named(&Envelope { v: VERSION, body }).map(Bytes::from)
+impl<'a> Envelope<'a> {
+    pub(crate) fn new(body: &'a [u8]) -> Self {
+        Self { v: VERSION, trace: None, policy: RestartPolicy::Never, kind: None, body }
+    }
+
+    /// The envelope's bytes.
+    pub(crate) fn seal(&self) -> Result<Bytes, rmp_serde::encode::Error> {
+        let mut sealed = Vec::with_capacity(self.body.len() + 64);
+        rmp_serde::encode::write_named(&mut sealed, self)?;
+        Ok(sealed.into())
+    }
+
+    /// A digest of the job as its caller meant it, the same from every version of this crate: XXH3 (128 bits) of the
+    /// key, then the type, the policy and the body, each with its length; what has its default is left out. The trace is
+    /// not part of it: a retry has another one.
+    pub(crate) fn digest(&self, key: &JobKey) -> String {
+        let mut hasher = Xxh3::new();
+        let mut part = |name: u8, bytes: &[u8]| {
+            hasher.update(&[name]);
+            hasher.update(&(bytes.len() as u64).to_le_bytes());
+            hasher.update(bytes);
+        };
+        part(b'k', key.as_bytes());
+        if let Some(kind) = self.kind {
+            part(b't', kind.as_bytes());
+        }
+        match self.policy {
+            RestartPolicy::Never => {}
+            RestartPolicy::OnFailure => part(b'p', b"on_failure"),
+            RestartPolicy::Always => part(b'p', b"always"),
+        }
+        part(b'b', self.body);
+        format!("{:032x}", hasher.digest128())
+    }
 }
 
 /// Takes a payload out of its envelope, without a copy.
-pub(crate) fn open(envelope: &Bytes) -> Result<Bytes, EnvelopeError> {
-    let Envelope { v, body } = rmp_serde::from_slice(envelope).map_err(EnvelopeError::Damaged)?;
-    if v > VERSION {
-        return Err(EnvelopeError::Newer(v));
+pub(crate) fn open(envelope: &Bytes) -> Result<Opened, EnvelopeError> {
+    match rmp_serde::from_slice::<Envelope<'_>>(envelope) {
+        Ok(Envelope { v, .. }) if v > VERSION => Err(EnvelopeError::Newer(v)),
+        Ok(Envelope { trace, policy, kind, body, .. }) => Ok(Opened {
+            body: envelope.slice_ref(body),
+            policy,
+            trace: trace.map(Box::new),
+            kind: kind.map(Into::into),
+        }),
+        // A newer one may have another body, but its version still says so.
+        Err(damage) => Err(match rmp_serde::from_slice::<Version>(envelope) {
+            Ok(Version { v }) if v > VERSION => EnvelopeError::Newer(v),
+            _ => EnvelopeError::Damaged(damage),
+        }),
     }
-    Ok(envelope.slice_ref(body))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn plain(body: &'static [u8]) -> Opened {
+        Opened { body: Bytes::from_static(body), policy: RestartPolicy::Never, trace: None, kind: None }
+    }
+
     #[test]
     fn golden_bytes() {
-        let sealed = seal(b"hi").unwrap_or_default();
+        let sealed = Envelope::new(b"hi").seal().unwrap_or_default();
         assert_eq!(&sealed[..], b"\x82\xa1v\x01\xa4body\xc4\x02hi");
-        assert_eq!(open(&sealed).ok(), Some(Bytes::from_static(b"hi")));
+        assert_eq!(open(&sealed).ok(), Some(plain(b"hi")));
+    }
+
+    #[test]
+    fn golden_bytes_of_a_full_one() {
+        let trace = TraceContext::new("00-a-b-01", "v=1").ok();
+        let policy = RestartPolicy::OnFailure;
+        let envelope = Envelope { trace: trace.clone(), policy, kind: Some("feed"), ..Envelope::new(b"hi") };
+        let sealed = envelope.seal().unwrap_or_default();
+        let golden = b"\x85\xa1v\x01\xa5trace\x82\xabtraceparent\xa900-a-b-01\xaatracestate\xa3v=1\
+            \xa6policy\xaaon_failure\xa4type\xa4feed\xa4body\xc4\x02hi";
+        assert_eq!(sealed.escape_ascii().to_string(), golden.escape_ascii().to_string());
+        let kind = Some("feed".into());
+        assert_eq!(
+            open(&sealed).ok(),
+            Some(Opened { policy, trace: trace.map(Box::new), kind, ..plain(b"hi") })
+        );
     }
 
     #[test]
     fn unknown_fields_are_passed_over_and_a_newer_version_is_named() {
-        let more = Bytes::from_static(b"\x83\xa1v\x01\xa5trace\xa1t\xa4body\xc4\x02hi");
-        assert_eq!(open(&more).ok(), Some(Bytes::from_static(b"hi")));
-        let newer = Bytes::from_static(b"\x82\xa1v\x02\xa4body\xc4\x02hi");
-        assert!(matches!(open(&newer), Err(EnvelopeError::Newer(2))));
-        assert!(matches!(open(&Bytes::from_static(b"x")), Err(EnvelopeError::Damaged(_))));
+        let more = Bytes::from_static(b"\x83\xa1v\x01\xa4more\xa1t\xa4body\xc4\x02hi");
+        assert_eq!(open(&more).ok(), Some(plain(b"hi")));
+        for newer in [&b"\x82\xa1v\x02\xa4body\xc4\x02hi"[..], b"\x82\xa1v\x02\xa5parts\x90"] {
+            assert!(matches!(open(&Bytes::from_static(newer)), Err(EnvelopeError::Newer(2))));
+        }
+        for damaged in [&b"x"[..], b"", b"\x81\xa1v\x01"] {
+            assert!(matches!(open(&Bytes::from_static(damaged)), Err(EnvelopeError::Damaged(_))));
+        }
     }
+
+    #[test]
+    fn a_digest_tells_apart_what_the_caller_means_and_nothing_else() {
+        let key = |text: &str| JobKey::try_from(text).unwrap_or_else(|error| panic!("{error}"));
+        let hi = Envelope::new(b"hi");
+        let traced = Envelope { trace: TraceContext::new("00-a-b-01", "").ok(), ..Envelope::new(b"hi") };
+        assert_eq!(hi.digest(&key("k")), GOLDEN_DIGEST);
+        assert_eq!(traced.digest(&key("k")), GOLDEN_DIGEST);
+        let others = [
+            hi.digest(&key("j")),
+            Envelope::new(b"ho").digest(&key("k")),
+            Envelope { kind: Some("t"), ..Envelope::new(b"hi") }.digest(&key("k")),
+            Envelope { policy: RestartPolicy::Always, ..Envelope::new(b"hi") }.digest(&key("k")),
+            Envelope { policy: RestartPolicy::OnFailure, ..Envelope::new(b"hi") }.digest(&key("k")),
+        ];
+        let all: std::collections::BTreeSet<_> =
+            others.iter().map(String::as_str).chain([GOLDEN_DIGEST]).collect();
+        assert_eq!(all.len(), 6);
+    }
+
+    const GOLDEN_DIGEST: &str = "5d2bedeacae47fa31ac384761f71c9c3";
 }

@@ -1,4 +1,4 @@
-//! What a node is asked for: jobs taken in, stopped and notified.
+//! What a node is asked for: jobs waited for, stopped and notified.
 
 use std::time::Duration;
 
@@ -7,67 +7,16 @@ use bytes::Bytes;
 use super::Node;
 use crate::core::input::{Answer, Command, ReplyTo};
 use crate::error::{DispatchError, Error};
-use crate::id::{DispatchId, IdError, JobKey};
+use crate::id::{IdError, JobKey};
 use crate::runtime::clock;
-use crate::store::DispatchItem;
 use crate::ticket::Ticket;
-use crate::wire;
 
 /// How long a call waits for its answer unless it is told otherwise.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// What an answer that went astray is given on top of its deadline.
-const MARGIN: Duration = Duration::from_secs(2);
+pub(super) const MARGIN: Duration = Duration::from_secs(2);
 
 impl Node {
-    /// Dispatches a job and returns when its worker has started it.
-    ///
-    /// # Errors
-    /// The key is not valid or lives; the pool is full or shutting down; the start handler failed; no answer
-    /// within 20 s, in which case an accepted job stays accepted.
-    ///
-    /// # Cancel safety
-    /// A dropped call leaves open whether the job was accepted.
-    pub async fn dispatch<K>(&self, key: K, payload: impl Into<Bytes>) -> Result<(), DispatchError>
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        self.send_job(key, payload.into(), true, PATIENCE).await.map(|_| ())
-    }
-
-    /// Like [`dispatch`](Self::dispatch), but a job with this key that lives already is fine.
-    ///
-    /// # Errors
-    /// As `dispatch`, but for `JobExists`.
-    ///
-    /// # Cancel safety
-    /// As `dispatch`.
-    pub async fn ensure<K>(&self, key: K, payload: impl Into<Bytes>) -> Result<(), DispatchError>
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        match self.dispatch(key, payload).await {
-            Err(DispatchError::JobExists) => Ok(()),
-            other => other,
-        }
-    }
-
-    /// Hands a job in and returns as soon as the pool has accepted it: it will run, whatever becomes of this node.
-    ///
-    /// # Errors
-    /// The key is not valid or lives; the pool is full or shutting down; no answer within 20 s.
-    ///
-    /// # Cancel safety
-    /// A dropped call leaves open whether the job was accepted.
-    pub async fn submit<K>(&self, key: K, payload: impl Into<Bytes>) -> Result<Ticket, DispatchError>
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        self.send_job(key, payload.into(), false, PATIENCE).await
-    }
-
     /// Waits until a submitted job has been started; from any node of the pool.
     ///
     /// # Errors
@@ -82,35 +31,6 @@ impl Node {
             Ok(Some(Answer::Submitted(result))) => result.map(|_| ()),
             Ok(_) => Err(DispatchError::NodeClosed),
             Err(_) => Err(DispatchError::Deadline { ticket: ticket.clone(), accepted: true }),
-        }
-    }
-
-    async fn send_job<K>(
-        &self,
-        key: K,
-        payload: Bytes,
-        started: bool,
-        patience: Duration,
-    ) -> Result<Ticket, DispatchError>
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        let key = key.try_into().map_err(Into::into)?;
-        let max = self.shared.settings.payload_max as usize;
-        let envelope = wire::seal(&payload).unwrap_or_default();
-        if envelope.len() > max || envelope.is_empty() {
-            return Err(DispatchError::PayloadTooLong { len: envelope.len().max(payload.len()), max });
-        }
-        let id = DispatchId::of_node(&self.shared.name, &ulid::Ulid::generate().to_string())?;
-        let ticket = Ticket { key: key.clone(), id: id.clone() };
-        let item = DispatchItem { key, id, not_after: 0, hash: String::new(), payload: envelope };
-        let deadline = clock::now() + patience;
-        let call = self.ask(|reply| Command::Submit { reply, item, started, deadline });
-        match tokio::time::timeout(patience + MARGIN, call).await {
-            Ok(Some(Answer::Submitted(result))) => result,
-            Ok(_) => Err(DispatchError::NodeClosed),
-            Err(_) => Err(DispatchError::Deadline { ticket, accepted: false }),
         }
     }
 

@@ -26,7 +26,7 @@ use crate::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::job::{Job, Parts};
 use crate::runtime::notice;
 use crate::store::Store;
-use crate::wire;
+use crate::wire::{self, EnvelopeError};
 
 /// The most inputs that one step takes, so that effects are never far behind.
 const STEP_INPUTS: usize = 1024;
@@ -290,6 +290,12 @@ impl Driver {
         };
         let payload = match wire::open(&envelope) {
             Ok(payload) => payload,
+            Err(error @ EnvelopeError::Newer(_)) => {
+                // A newer node of the pool can read it: it is tried again there in the end.
+                tracing::warn!(node = %self.config.node, %key, %error, "a job was put back");
+                let _ = self.inputs.send(event(HandlerEvent::Refused { backoff: None }));
+                return;
+            }
             Err(error) => {
                 let _ = self.inputs.send(event(HandlerEvent::Failed(error.to_string())));
                 return;

@@ -25,7 +25,7 @@ async fn one_of_many_callers_wins_a_key(world: World) {
     let nodes = [world.node_with("a", 1).await, world.node_with("b", 1).await, world.node("c").await];
     for round in 0..3 {
         let key = format!("wanted-{round}");
-        let calls = (0..50).map(|i| nodes[i % 3].dispatch(key.as_str(), ""));
+        let calls = (0..50).map(|i| nodes[i % 3].dispatch(key.as_str(), "").into_future());
         let (won, lost): (Vec<_>, Vec<_>) = join_all(calls).await.into_iter().partition(Result::is_ok);
         assert_eq!(won.len(), 1, "{lost:?}");
         assert!(lost.iter().all(|answer| matches!(answer, Err(DispatchError::JobExists))), "{lost:?}");
@@ -37,7 +37,7 @@ async fn the_bound_of_queued_jobs_is_exact(world: World) {
     let (a, b) = (world.builder("a").max_queued(7), world.builder("b").max_queued(7));
     let nodes = [a.join().await.unwrap(), b.join().await.unwrap()];
     let keys: Vec<_> = (0..30).map(|i| format!("job-{i}")).collect();
-    let calls = keys.iter().enumerate().map(|(i, key)| nodes[i % 2].submit(key.as_str(), ""));
+    let calls = keys.iter().enumerate().map(|(i, key)| nodes[i % 2].submit(key.as_str(), "").into_future());
     let (taken, refused): (Vec<_>, Vec<_>) = join_all(calls).await.into_iter().partition(Result::is_ok);
     assert_eq!(taken.len(), 7);
     assert!(refused.iter().all(|answer| matches!(answer, Err(DispatchError::PoolFull))), "{refused:?}");

@@ -50,7 +50,7 @@ async fn a_node_without_workers_lists_a_job_and_its_payload(world: World) {
 async fn a_listing_comes_in_pages_and_leaves_no_job_out(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
     let keys: BTreeSet<_> = (0..700).map(|i| format!("job-{i}")).collect();
-    for submitted in join_all(keys.iter().map(|key| a.submit(key, "payload"))).await {
+    for submitted in join_all(keys.iter().map(|key| a.submit(key, "payload").into_future())).await {
         submitted.unwrap();
     }
     let (mut found, mut cursor, mut pages) = (BTreeSet::new(), None, 0);

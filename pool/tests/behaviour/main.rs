@@ -5,6 +5,7 @@
 //! where each key belongs.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod batch;
 mod crash;
 mod deployments;
 mod dispatch;
@@ -23,4 +24,5 @@ mod rolling;
 mod server_loss;
 mod shutdown;
 mod stop;
+mod typed;
 mod world;

@@ -1,0 +1,335 @@
+//! Jobs on their way in: one by one, or many at once.
+
+use std::future::IntoFuture;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{FuturesUnordered, StreamExt};
+
+use super::Node;
+use super::calls::{MARGIN, PATIENCE};
+use crate::core::input::{Answer, Command};
+use crate::error::DispatchError;
+use crate::id::{DispatchId, IdError, JobKey};
+use crate::policy::RestartPolicy;
+use crate::runtime::clock;
+use crate::spec::JobSpec;
+use crate::ticket::Ticket;
+use crate::trace::TraceContext;
+use crate::typed::Payload;
+
+type Result<T> = std::result::Result<T, DispatchError>;
+
+/// How many jobs of a batch are under way at a time, at most.
+const WINDOW: usize = 1_024;
+/// How many bytes of payloads they have, at most; one job always is.
+const WINDOW_BYTES: usize = 16 << 20;
+
+impl Node {
+    /// Dispatches a job; awaited, it returns when the job's worker has started it.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(node: tenure_pool::Node) -> Result<(), tenure_pool::DispatchError> {
+    /// node.dispatch("acme", "payload").await?;
+    /// node.dispatch("zenith", "payload").id("order-17").deadline(Duration::from_secs(5)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The key or id is not valid, or the payload too long: nothing was written. The key lives; the pool is full or
+    /// shutting down; the start handler failed; no answer by the deadline, in which case an accepted job stays accepted.
+    pub fn dispatch<K>(&self, key: K, payload: impl Into<Bytes>) -> Dispatch
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        self.dispatch_job(JobSpec::new(key, payload))
+    }
+
+    /// As [`dispatch`](Self::dispatch), with a value as the payload: [`Job::decode`](crate::Job::decode) gives it back.
+    ///
+    /// # Errors
+    /// As `dispatch`; the value cannot be encoded.
+    pub fn dispatch_as<K, T>(&self, key: K, payload: &T) -> Dispatch
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+        T: Payload,
+    {
+        self.dispatch_job(JobSpec::typed(key, payload))
+    }
+
+    /// As [`dispatch`](Self::dispatch), of a job that was put together before.
+    ///
+    /// # Errors
+    /// As `dispatch`.
+    pub fn dispatch_job(&self, job: JobSpec) -> Dispatch {
+        Dispatch::new(self, job, true)
+    }
+
+    /// As [`dispatch`](Self::dispatch), but a job with this key that lives already is fine.
+    ///
+    /// # Errors
+    /// As `dispatch`, but for `JobExists`.
+    pub fn ensure<K>(&self, key: K, payload: impl Into<Bytes>) -> Dispatch
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        self.ensure_job(JobSpec::new(key, payload))
+    }
+
+    /// As [`ensure`](Self::ensure), of a job that was put together before.
+    ///
+    /// # Errors
+    /// As `ensure`.
+    pub fn ensure_job(&self, job: JobSpec) -> Dispatch {
+        let dispatch = Dispatch::new(self, job, true);
+        Dispatch { how: How { ensure: true, ..dispatch.how }, ..dispatch }
+    }
+
+    /// Hands a job in; awaited, it returns as soon as the pool has accepted it: it will run, whatever becomes of this
+    /// node. The ticket is what to [`wait`](Self::wait) for it by.
+    ///
+    /// # Errors
+    /// The key or id is not valid, or the payload too long: nothing was written. The key lives; the pool is full or
+    /// shutting down; no answer by the deadline.
+    pub fn submit<K>(&self, key: K, payload: impl Into<Bytes>) -> Dispatch<Ticket>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        self.submit_job(JobSpec::new(key, payload))
+    }
+
+    /// As [`submit`](Self::submit), of a job that was put together before.
+    ///
+    /// # Errors
+    /// As `submit`.
+    pub fn submit_job(&self, job: JobSpec) -> Dispatch<Ticket> {
+        Dispatch::new(self, job, false)
+    }
+
+    /// Dispatches many jobs; awaited, it returns when each has been started or has failed: one result per job, in the
+    /// order of the jobs. One that fails hinders no other. They go to the store in large batches, and the iterator is
+    /// asked for more as jobs are answered: at most 1,024 jobs and about 16 MiB are under way at a time.
+    ///
+    /// ```no_run
+    /// # async fn example(node: tenure_pool::Node) {
+    /// use tenure_pool::JobSpec;
+    ///
+    /// let jobs = (0..10_000).map(|i| JobSpec::new(format!("tenant-{i}"), "payload"));
+    /// for result in node.dispatch_many(jobs).await {
+    ///     if let Err(error) = result {
+    ///         eprintln!("{error}");
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Each result as of [`dispatch`](Self::dispatch).
+    pub fn dispatch_many<I>(&self, jobs: I) -> DispatchMany
+    where
+        I: IntoIterator<Item = JobSpec>,
+        I::IntoIter: Send + 'static,
+    {
+        DispatchMany::new(self, jobs, true)
+    }
+
+    /// As [`dispatch_many`](Self::dispatch_many), but each job is answered as soon as the pool has accepted it.
+    ///
+    /// # Errors
+    /// Each result as of [`submit`](Self::submit).
+    pub fn submit_many<I>(&self, jobs: I) -> DispatchMany<Ticket>
+    where
+        I: IntoIterator<Item = JobSpec>,
+        I::IntoIter: Send + 'static,
+    {
+        DispatchMany::new(self, jobs, false)
+    }
+
+    /// What to [`wait`](Self::wait) by for a dispatch that was made with an id of the caller's own, here or elsewhere.
+    ///
+    /// # Errors
+    /// The key or the id is not valid.
+    pub fn ticket<K>(&self, key: K, id: &str) -> std::result::Result<Ticket, IdError>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = key.try_into().map_err(Into::into)?;
+        Ok(Ticket { key, id: DispatchId::of_caller(&self.shared.name, id)? })
+    }
+}
+
+/// A dispatch, to be awaited: `Dispatch` answers when the job has been started, `Dispatch<Ticket>` as soon as the pool
+/// has accepted it. Made by [`Node::dispatch`], [`Node::ensure`], [`Node::submit`] and their kin.
+///
+/// # Cancel safety
+/// A dropped future leaves open whether the job was accepted. With an [`id`](Self::id) of the caller's own, the same
+/// dispatch can be made again and finds out.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is dispatched until it is awaited"]
+pub struct Dispatch<T = ()> {
+    node: Node,
+    job: JobSpec,
+    how: How,
+    answer: PhantomData<fn() -> T>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct How {
+    /// Wait until it has been started.
+    started: bool,
+    /// One that lives already is fine.
+    ensure: bool,
+    patience: Duration,
+}
+
+impl<T> Dispatch<T> {
+    fn new(node: &Node, job: JobSpec, started: bool) -> Self {
+        let how = How { started, ensure: false, patience: PATIENCE };
+        Self { node: node.clone(), job, how, answer: PhantomData }
+    }
+
+    /// See [`JobSpec::id`].
+    pub fn id(self, id: impl Into<String>) -> Self {
+        Self { job: self.job.id(id), ..self }
+    }
+
+    /// See [`JobSpec::restart`].
+    pub fn restart(self, policy: RestartPolicy) -> Self {
+        Self { job: self.job.restart(policy), ..self }
+    }
+
+    /// See [`JobSpec::trace`].
+    pub fn trace(self, trace: TraceContext) -> Self {
+        Self { job: self.job.trace(trace), ..self }
+    }
+
+    /// How long the answer is waited for: 20 s unless it is said here. Then the answer is
+    /// [`DispatchError::Deadline`], which has the ticket; the job stays accepted if it was.
+    ///
+    /// A job that the pool does not accept (because Redis does not answer, say) is handed in again for at most
+    /// [`max_dispatch_deadline`](crate::Settings::max_dispatch_deadline), however long the deadline.
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self { how: How { patience: deadline, ..self.how }, ..self }
+    }
+
+    async fn send(self) -> Result<Ticket> {
+        let Self { node, job, how, .. } = self;
+        let max = node.shared.settings.payload_max as usize;
+        let (ticket, item) = job.seal(&node.shared.name, max)?;
+        let How { started, ensure, patience } = how;
+        let deadline = clock::now() + patience;
+        let call = node.ask(|reply| Command::Submit { reply, item, started, deadline });
+        match tokio::time::timeout(patience.saturating_add(MARGIN), call).await {
+            Ok(Some(Answer::Submitted(Err(DispatchError::JobExists)))) if ensure => Ok(ticket),
+            Ok(Some(Answer::Submitted(result))) => result,
+            Ok(_) => Err(DispatchError::NodeClosed),
+            Err(_) => Err(DispatchError::Deadline { ticket, accepted: false }),
+        }
+    }
+}
+
+impl IntoFuture for Dispatch<()> {
+    type Output = Result<()>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        async move { self.send().await.map(|_| ()) }.boxed()
+    }
+}
+
+impl IntoFuture for Dispatch<Ticket> {
+    type Output = Result<Ticket>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.send().boxed()
+    }
+}
+
+/// Many dispatches, to be awaited: one result per job, in the order of the jobs. Made by [`Node::dispatch_many`] and
+/// [`Node::submit_many`].
+///
+/// # Cancel safety
+/// A dropped future leaves open which jobs were accepted.
+#[must_use = "nothing is dispatched until it is awaited"]
+pub struct DispatchMany<T = ()> {
+    node: Node,
+    jobs: Box<dyn Iterator<Item = JobSpec> + Send>,
+    how: How,
+    answer: PhantomData<fn() -> T>,
+}
+
+impl<T> std::fmt::Debug for DispatchMany<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DispatchMany").field("how", &self.how).finish_non_exhaustive()
+    }
+}
+
+impl<T> DispatchMany<T> {
+    fn new<I>(node: &Node, jobs: I, started: bool) -> Self
+    where
+        I: IntoIterator<Item = JobSpec>,
+        I::IntoIter: Send + 'static,
+    {
+        let how = How { started, ensure: false, patience: PATIENCE };
+        Self { node: node.clone(), jobs: Box::new(jobs.into_iter()), how, answer: PhantomData }
+    }
+
+    /// As [`Dispatch::deadline`], for each job, counted from when it is handed in.
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self { how: How { patience: deadline, ..self.how }, ..self }
+    }
+
+    /// At most 1,024 jobs and 16 MiB are under way at a time; the iterator is asked for more as they are answered.
+    async fn send(self) -> Vec<Result<Ticket>> {
+        let Self { node, jobs, how, .. } = self;
+        let mut jobs = jobs.enumerate();
+        let mut under_way = FuturesUnordered::new();
+        let mut bytes = 0;
+        let mut results = Vec::new();
+        loop {
+            let room = under_way.is_empty() || (under_way.len() < WINDOW && bytes < WINDOW_BYTES);
+            if room && let Some((at, job)) = jobs.next() {
+                let len = job.len();
+                bytes += len;
+                let dispatch = Dispatch { how, ..Dispatch::<T>::new(&node, job, how.started) };
+                under_way.push(async move { (at, len, dispatch.send().await) });
+                continue;
+            }
+            let Some((at, len, result)) = under_way.next().await else { break };
+            bytes -= len;
+            if results.len() <= at {
+                results.resize_with(at + 1, || Err(DispatchError::NodeClosed));
+            }
+            results[at] = result;
+        }
+        results
+    }
+}
+
+impl IntoFuture for DispatchMany<()> {
+    type Output = Vec<Result<()>>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        async move { self.send().await.into_iter().map(|result| result.map(|_| ())).collect() }.boxed()
+    }
+}
+
+impl IntoFuture for DispatchMany<Ticket> {
+    type Output = Vec<Result<Ticket>>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.send().boxed()
+    }
+}

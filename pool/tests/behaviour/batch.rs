@@ -1,0 +1,73 @@
+//! Many jobs in one call: a result for each, in order.
+
+use std::time::Duration;
+
+use tenure_pool::{DispatchError, JobSpec};
+use tenure_testing::eventually;
+
+use crate::recorder::Act;
+use crate::world::{PATIENCE, SHORT, World, on_both_stores};
+
+on_both_stores!(
+    every_job_of_a_batch_has_its_own_result_in_order,
+    a_batch_larger_than_what_may_be_under_way_is_done_whole,
+    one_job_that_nobody_starts_holds_no_other_of_its_batch_up,
+);
+
+async fn every_job_of_a_batch_has_its_own_result_in_order(world: World) {
+    let node = world.node("a").await;
+    let handler = world
+        .recorder
+        .acting(|job| if job.key().as_ref() == b"fails" { Act::Fail("no such tenant") } else { Act::Run });
+    node.add_worker(handler).await.unwrap();
+    node.dispatch("lives", "").await.unwrap();
+    let jobs = ["first", "", "lives", "fails", "long", "last"].map(|key| {
+        let len = if key == "long" { 1 << 20 } else { 10 };
+        JobSpec::new(key, vec![0; len])
+    });
+    let results = node.dispatch_many(jobs).await;
+    assert!(
+        matches!(
+            &results[..],
+            [
+                Ok(()),
+                Err(DispatchError::Key(_)),
+                Err(DispatchError::JobExists),
+                Err(DispatchError::StartFailed(_)),
+                Err(DispatchError::PayloadTooLong { .. }),
+                Ok(())
+            ]
+        ),
+        "{results:?}"
+    );
+    assert_eq!(world.recorder.running().len(), 3);
+    assert!(node.dispatch_many([]).await.is_empty());
+}
+
+async fn a_batch_larger_than_what_may_be_under_way_is_done_whole(world: World) {
+    let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
+    let jobs = (0..1_500).map(|i| JobSpec::new(format!("job-{i:04}"), format!("payload of {i}")));
+    let tickets = b.submit_many(jobs).await;
+    assert_eq!(tickets.len(), 1_500);
+    for (i, ticket) in tickets.iter().enumerate() {
+        assert_eq!(ticket.as_ref().unwrap().key.to_string(), format!("job-{i:04}"));
+    }
+    eventually(PATIENCE, "all to run", async || world.recorder.running().len() == 1_500).await;
+    assert_eq!(world.recorder.payloads("job-1499"), ["payload of 1499"]);
+    a.close().await.unwrap();
+}
+
+async fn one_job_that_nobody_starts_holds_no_other_of_its_batch_up(world: World) {
+    let node = world.builder("a").stop_timeout(SHORT).join().await.unwrap();
+    let handler =
+        world.recorder.acting(|job| if job.key().as_ref() == b"hangs" { Act::HangStart } else { Act::Run });
+    node.add_worker(handler).await.unwrap();
+    let keys = ["hangs".to_owned()].into_iter().chain((0..1_200).map(|i| format!("job-{i}")));
+    let batch = node.dispatch_many(keys.map(|key| JobSpec::new(key, ""))).deadline(Duration::from_secs(15));
+    let results = tokio::spawn(batch.into_future());
+    eventually(PATIENCE, "the others to run", async || world.recorder.running().len() == 1_201).await;
+    node.stop_job("hangs").await.unwrap();
+    let results = results.await.unwrap();
+    assert!(matches!(results[0], Err(DispatchError::Stopped)), "{:?}", results[0]);
+    assert!(results[1..].iter().all(Result::is_ok));
+}
