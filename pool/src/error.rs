@@ -44,6 +44,9 @@ pub enum Error {
     /// No job of this key lives, or it is being stopped.
     #[error("no job with this key")]
     JobNotFound,
+    /// The job is not parked. Nothing was changed.
+    #[error("the job is not parked, nothing was changed")]
+    NotParked,
     /// The job has as many notifications waiting as it may have. This one was not kept.
     #[error("too many notifications wait for this job, this one was not kept")]
     NotifyFull,

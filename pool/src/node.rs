@@ -4,6 +4,7 @@ mod calls;
 mod dispatching;
 mod ends;
 mod listings;
+mod parking;
 
 pub use dispatching::{Dispatch, DispatchMany};
 pub use ends::{CloseReport, ShutdownReport};

@@ -32,6 +32,8 @@ mod notifications;
 mod outcomes;
 #[path = "store/ownership.rs"]
 mod ownership;
+#[path = "store/parking.rs"]
+mod parking;
 #[path = "store/recovery.rs"]
 mod recovery;
 #[path = "store/release.rs"]

@@ -100,6 +100,16 @@ impl Engine {
                     return Err(error);
                 }
             },
+            Done::Unpark(answer) => match answer {
+                Ok(replies) => self.requests.on_unparked(&mut self.ctx, &replies),
+                Err(StoreError::Refused(Refusal::ShuttingDown)) => {
+                    self.requests.on_unpark_shut(&mut self.ctx);
+                }
+                Err(error) => {
+                    self.requests.unpark_again(now);
+                    return Err(error);
+                }
+            },
             Done::Route { events, answer } => return self.routing.on_routed(&mut self.ctx, events, answer),
             Done::ReadPool(answer) => return self.routing.on_events(&mut self.ctx, false, answer),
             Done::ClaimPool(answer) => return self.routing.on_events(&mut self.ctx, true, answer),

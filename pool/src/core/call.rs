@@ -14,7 +14,7 @@ use crate::store::{
     BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JoinRequest, Lookup, NodeEvents,
     NotifyItem, NotifyReply, Outcome, OwnedPage, PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply,
     Result, RouteReply, Seat, ServerIdentity, ShutdownMode, StartedItem, StopItem, StopReply, Swept,
-    TakeItem, Taken,
+    TakeItem, Taken, UnparkReply,
 };
 use crate::ticket::Ticket;
 
@@ -92,6 +92,7 @@ pub(crate) enum Call {
         items: Vec<StopItem>,
     },
     Notify(Vec<NotifyItem>),
+    Unpark(Vec<(JobKey, DispatchId)>),
     /// What became of dispatches.
     LookUp(Vec<Ticket>),
     /// Who owns these keys.
@@ -199,6 +200,7 @@ pub(crate) enum Done {
         answer: Result<Vec<StopReply>>,
     },
     Notify(Result<Vec<NotifyReply>>),
+    Unpark(Result<Vec<UnparkReply>>),
     LookUp {
         tickets: Vec<Ticket>,
         answer: Result<Vec<Lookup>>,

@@ -270,6 +270,7 @@ impl Engine {
             Command::Notify { reply, key, body, deadline } => {
                 self.requests.notify(reply, key, body, &self.ring, deadline);
             }
+            Command::Unpark { reply, key, deadline } => self.requests.unpark(reply, key, deadline),
             Command::DrainWorker { reply, local } => match self.workers.get_mut(&local) {
                 Some(worker) => worker.drain(ctx, Some(reply)),
                 None => ctx.reply(reply, Answer::Drained(Ok(()))),

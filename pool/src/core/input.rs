@@ -100,6 +100,11 @@ pub(crate) enum Command {
         body: Bytes,
         deadline: Time,
     },
+    Unpark {
+        reply: ReplyTo,
+        key: JobKey,
+        deadline: Time,
+    },
     DrainWorker {
         reply: ReplyTo,
         local: LocalWorker,
@@ -128,6 +133,8 @@ pub(crate) enum Refused {
     Setting { name: String, theirs: String, ours: String },
     /// No such job.
     JobNotFound,
+    /// The job is not parked.
+    NotParked,
     /// The job has as many notifications waiting as it may.
     NotifyFull,
     /// The key's record does not parse.
@@ -147,6 +154,7 @@ impl Refused {
             Self::ShuttingDown => Error::ShuttingDown,
             Self::Setting { name, theirs, ours } => Error::SettingMismatch { name, theirs, ours },
             Self::JobNotFound => Error::JobNotFound,
+            Self::NotParked => Error::NotParked,
             Self::NotifyFull => Error::NotifyFull,
             Self::BadRecord => Error::BadRecord,
             Self::Deadline => Error::Deadline(patience),
@@ -163,6 +171,7 @@ pub(crate) enum Answer {
     Submitted(Result<Ticket, DispatchError>),
     Stopped(Result<(), Refused>),
     Notified(Result<(), Refused>),
+    Unparked(Result<(), Refused>),
     Drained(Result<(), Refused>),
     /// Whether the node has left the pool, and else the jobs that it holds.
     Closed {
@@ -188,6 +197,7 @@ impl Command {
             | Self::Wait { reply, .. }
             | Self::StopJob { reply, .. }
             | Self::Notify { reply, .. }
+            | Self::Unpark { reply, .. }
             | Self::DrainWorker { reply, .. }
             | Self::Close { reply, .. }
             | Self::Shutdown { reply, .. } => *reply,

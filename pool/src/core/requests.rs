@@ -1,5 +1,5 @@
 //! Stops and notifications on their way to a job, wherever it is: the owner is guessed, and where the guess is
-//! wrong the answer names it.
+//! wrong the answer names it. And parked jobs that are to be tried again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,13 +13,15 @@ use super::lane::Lane;
 use super::ring::Ring;
 use super::time::{Time, earliest};
 use crate::id::{DispatchId, JobKey, WorkerId};
-use crate::store::{Lookup, NotifyItem, NotifyReply, StopItem, StopReply};
+use crate::record::{JobState, Record};
+use crate::store::{Lookup, NotifyItem, NotifyReply, StopItem, StopReply, UnparkReply};
 
 /// What somebody wants of a job.
 #[derive(Clone, Debug)]
 enum Want {
     Stop { id: Option<DispatchId> },
     Notify { body: Bytes },
+    Unpark { id: Option<DispatchId> },
 }
 
 #[derive(Clone, Debug)]
@@ -38,6 +40,7 @@ pub(crate) struct Requests {
     finds: Lane<ReplyTo>,
     stops: Lane<ReplyTo>,
     notes: Lane<ReplyTo>,
+    unparks: Lane<ReplyTo>,
     timers: BTreeSet<(Time, ReplyTo)>,
     /// Stops that a sweep found unfinished.
     again: Lane<StopItem>,
@@ -50,6 +53,7 @@ struct InFlight {
     finds: Vec<ReplyTo>,
     stops: Vec<ReplyTo>,
     notes: Vec<ReplyTo>,
+    unparks: Vec<ReplyTo>,
 }
 
 impl Requests {
@@ -66,6 +70,12 @@ impl Requests {
         self.notes.push(to);
     }
 
+    pub(crate) fn unpark(&mut self, to: ReplyTo, key: JobKey, deadline: Time) {
+        self.timers.insert((deadline, to));
+        self.open.insert(to, Request { to, key, want: Want::Unpark { id: None }, owner: None, deadline });
+        self.finds.push(to);
+    }
+
     pub(crate) fn stop_again(&mut self, items: Vec<StopItem>) {
         for item in items {
             self.again.push(item);
@@ -75,16 +85,51 @@ impl Requests {
     pub(crate) fn on_found(&mut self, ctx: &mut Ctx, found: Vec<Lookup>) {
         self.finds.answered();
         for (to, found) in std::mem::take(&mut self.in_flight.finds).into_iter().zip(found) {
-            let Some(request) = self.open.get_mut(&to) else { continue };
             match found.record {
-                Some(record) => {
-                    request.owner = record.owner;
-                    request.want = Want::Stop { id: Some(record.id) };
-                    self.stops.push(to);
-                }
+                Some(record) => self.on_record(ctx, to, record),
                 None if found.bad => self.finish(ctx, to, Err(Refused::BadRecord)),
                 None => self.finish(ctx, to, Err(Refused::JobNotFound)),
             }
+        }
+    }
+
+    fn on_record(&mut self, ctx: &mut Ctx, to: ReplyTo, record: Record) {
+        let Some(request) = self.open.get_mut(&to) else { return };
+        match &mut request.want {
+            Want::Unpark { .. } if record.state != JobState::Parked => {
+                self.finish(ctx, to, Err(Refused::NotParked));
+            }
+            Want::Unpark { id } => {
+                *id = Some(record.id);
+                self.unparks.push(to);
+            }
+            Want::Stop { id } => {
+                *id = Some(record.id);
+                request.owner = record.owner;
+                self.stops.push(to);
+            }
+            Want::Notify { .. } => {}
+        }
+    }
+
+    pub(crate) fn on_unparked(&mut self, ctx: &mut Ctx, replies: &[UnparkReply]) {
+        self.unparks.answered();
+        for (to, reply) in std::mem::take(&mut self.in_flight.unparks).into_iter().zip(replies) {
+            let result = match reply {
+                // It was parked before, so that one that lives has been un-parked since, perhaps by this very call.
+                UnparkReply::Queued | UnparkReply::Lives => Ok(()),
+                UnparkReply::Absent => Err(Refused::JobNotFound),
+                UnparkReply::Bad => Err(Refused::BadRecord),
+            };
+            self.finish(ctx, to, result);
+        }
+    }
+
+    /// The pool is stopping: nothing is tried again.
+    pub(crate) fn on_unpark_shut(&mut self, ctx: &mut Ctx) {
+        self.unparks.answered();
+        for to in std::mem::take(&mut self.in_flight.unparks) {
+            self.finish(ctx, to, Err(Refused::ShuttingDown));
         }
     }
 
@@ -160,12 +205,18 @@ impl Requests {
         self.notes.put_back(now, items);
     }
 
+    pub(crate) fn unpark_again(&mut self, now: Time) {
+        let items = std::mem::take(&mut self.in_flight.unparks);
+        self.unparks.put_back(now, items);
+    }
+
     fn finish(&mut self, ctx: &mut Ctx, to: ReplyTo, result: Result<(), Refused>) {
         let Some(request) = self.open.remove(&to) else { return };
         self.timers.remove(&(request.deadline, to));
         let answer = match request.want {
             Want::Stop { .. } => Answer::Stopped(result),
             Want::Notify { .. } => Answer::Notified(result),
+            Want::Unpark { .. } => Answer::Unparked(result),
         };
         ctx.out.push(Effect::Reply { to: request.to, answer });
     }
@@ -193,11 +244,12 @@ impl Requests {
                 match request.want {
                     Want::Stop { .. } => self.stops.push(to),
                     Want::Notify { .. } => self.notes.push(to),
+                    Want::Unpark { .. } => self.unparks.push(to),
                 }
             }
         }
         if some_ended {
-            for lane in [&mut self.finds, &mut self.stops, &mut self.notes] {
+            for lane in [&mut self.finds, &mut self.stops, &mut self.notes, &mut self.unparks] {
                 lane.retain(|to| self.open.contains_key(to));
             }
         }
@@ -234,6 +286,16 @@ impl Requests {
             self.in_flight.notes = tos;
             send(ctx, &mut self.notes, items, Call::Notify);
         }
+        if let Some(batch) = self.unparks.batch(ctx.now, |_| 512) {
+            let open = |to: &ReplyTo| {
+                let r = self.open.get(to)?;
+                let Want::Unpark { id: Some(id) } = &r.want else { return None };
+                Some((*to, (r.key.clone(), id.clone())))
+            };
+            let (tos, items): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
+            self.in_flight.unparks = tos;
+            send(ctx, &mut self.unparks, items, Call::Unpark);
+        }
         if let Some(items) = self.again.batch(ctx.now, |_| 512) {
             ctx.call(Call::Stop { repeat: true, items });
         }
@@ -244,8 +306,13 @@ impl Requests {
         if !may_send {
             return timer;
         }
-        let lanes =
-            [self.finds.deadline(), self.stops.deadline(), self.notes.deadline(), self.again.deadline()];
+        let lanes = [
+            self.finds.deadline(),
+            self.stops.deadline(),
+            self.notes.deadline(),
+            self.unparks.deadline(),
+            self.again.deadline(),
+        ];
         lanes.into_iter().fold(timer, earliest)
     }
 }

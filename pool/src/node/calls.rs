@@ -74,9 +74,9 @@ impl Node {
         self.request(|reply| Command::Notify { reply, key, body, deadline }).await
     }
 
-    async fn request(&self, command: impl FnOnce(ReplyTo) -> Command) -> Result<(), Error> {
+    pub(super) async fn request(&self, command: impl FnOnce(ReplyTo) -> Command) -> Result<(), Error> {
         match tokio::time::timeout(PATIENCE + MARGIN, self.ask(command)).await {
-            Ok(Some(Answer::Stopped(result) | Answer::Notified(result))) => {
+            Ok(Some(Answer::Stopped(result) | Answer::Notified(result) | Answer::Unparked(result))) => {
                 result.map_err(|refused| refused.into_error(PATIENCE))
             }
             Ok(_) => Err(Error::NodeClosed),

@@ -79,6 +79,7 @@ pub(super) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
             Done::Stop { repeat, items, answer }
         }
         Call::Notify(items) => Done::Notify(store.notify(inc, &items).await),
+        Call::Unpark(jobs) => Done::Unpark(store.unpark(inc, &jobs).await),
         Call::LookUp(tickets) => {
             let items: Vec<_> = tickets.iter().map(|t| (t.key.clone(), Some(t.id.clone()))).collect();
             let answer = store.lookup(&items).await;

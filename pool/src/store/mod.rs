@@ -13,6 +13,7 @@ mod events;
 mod membership;
 mod memory;
 mod ownership;
+mod parking;
 mod redis;
 mod requests;
 
@@ -23,6 +24,7 @@ pub use events::*;
 pub use membership::*;
 pub use memory::MemoryStore;
 pub use ownership::*;
+pub use parking::*;
 pub use redis::{RedisStore, UnsuitableServer};
 pub use requests::*;
 pub use tenure_streaming::EntryId;
@@ -198,6 +200,10 @@ pub trait Store: Send + Sync + 'static {
     async fn payload(&self, key: &JobKey) -> Result<Option<Bytes>>;
     /// A page of all jobs; about `limit` of them.
     async fn jobs_page(&self, cursor: u64, limit: usize) -> Result<JobsPage>;
+    /// Parked jobs, each named with its dispatch, are tried again: attempts and strikes start anew.
+    async fn unpark(&self, inc: Incarnation, jobs: &[(JobKey, DispatchId)]) -> Result<Vec<UnparkReply>>;
+    /// A page of the parked jobs; about `limit` of them.
+    async fn parked_page(&self, cursor: u64, limit: usize) -> Result<ParkedPage>;
     /// Tells nodes about outcomes: a hint, never the truth.
     async fn tell(&self, outcomes: &[(DispatchId, Outcome)]) -> Result<()>;
     /// Deletes the node's own stream: a leaving node's last act.

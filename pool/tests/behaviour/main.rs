@@ -18,6 +18,7 @@ mod listing;
 mod moves;
 mod notify;
 mod outage;
+mod parking;
 mod placement;
 mod recorder;
 mod rolling;

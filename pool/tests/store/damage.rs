@@ -2,9 +2,10 @@
 
 use tenure_pool::id::{JobKey, Token, WorkerId};
 use tenure_pool::record::JobState;
+use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     BeginReply, DispatchReply, NotifyItem, NotifyReply, ReleaseMode, ReleaseReply, RouteReply, StartedItem,
-    StopReply, TakeItem,
+    StopReply, TakeItem, UnparkReply,
 };
 
 use super::lab::{Kind, Lab, key, release, stop};
@@ -28,6 +29,7 @@ scenarios! {
     reap_passes_it,
     it_is_listed,
     a_later_versions_fields_are_kept,
+    a_later_versions_fields_outlast_being_parked,
 }
 
 /// A pool with a damaged record under each key, and a good job beside them.
@@ -202,6 +204,20 @@ async fn a_later_versions_fields_are_kept(kind: Kind) {
     assert_eq!(lab.release("k", worker, ReleaseMode::HandOff).await, ReleaseReply::Queued);
     lab.run_again("k", worker).await;
     assert_eq!(lab.stop("k", "node1.g", Some(worker)).await, StopReply::Stopping);
+    let record = lab.record("k").await.unwrap();
+    assert_eq!((record.plan.as_str(), record.tail.as_str()), ("plan", "|new|field"));
+}
+
+async fn a_later_versions_fields_outlast_being_parked(kind: Kind) {
+    let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
+    let worker = lab.worker().await;
+    lab.dispatch("k", "node1.g").await;
+    let record = lab.record("k").await.unwrap().to_string();
+    lab.backend.write_record(&key("k"), format!("{record}plan|new|field").as_bytes()).await;
+    lab.run_again("k", worker).await;
+    assert_eq!(lab.release("k", worker, ReleaseMode::Fail).await, ReleaseReply::Parked);
+    let job = (key("k"), lab.record("k").await.unwrap().id);
+    assert_eq!(lab.store().unpark(lab.inc, &[job]).await.unwrap(), [UnparkReply::Queued]);
     let record = lab.record("k").await.unwrap();
     assert_eq!((record.plan.as_str(), record.tail.as_str()), ("plan", "|new|field"));
 }

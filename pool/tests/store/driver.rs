@@ -114,7 +114,9 @@ impl<'a> Driver<'a> {
             }
             Op::Look => {
                 let ids = (0..24).map(|id| (job(id), Some(dispatch_id(id)))).collect();
-                for step in [Step::Lookup(ids), Step::JobsPage, Step::Heartbeats, Step::PoolState] {
+                for step in
+                    [Step::Lookup(ids), Step::JobsPage, Step::ParkedPage, Step::Heartbeats, Step::PoolState]
+                {
                     self.call(step).await?;
                 }
                 self.call(Step::Payload(job(0))).await?;
@@ -270,6 +272,17 @@ impl<'a> Driver<'a> {
                     items.push(StopItem { key: job(key), id, guess: self.guess(key, *right_owner).await });
                 }
                 Step::Stop(*repeat, waiting.map(node), items)
+            }
+            Op::Unpark { jobs } => {
+                let mut items = Vec::new();
+                for (key, right_id) in jobs {
+                    let key = self.near(*key, &[Parked, Parked, Running], None).await;
+                    let record = self.record(key).await;
+                    let id =
+                        record.filter(|_| *right_id).map_or_else(|| dispatch_id(key), |record| record.id);
+                    items.push((job(key), id));
+                }
+                Step::Unpark(items)
             }
             Op::Notify { items } => {
                 let mut notes = Vec::new();

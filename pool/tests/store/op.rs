@@ -68,6 +68,9 @@ pub(crate) enum Op {
         repeat: bool,
         waiting: Option<usize>,
     },
+    Unpark {
+        jobs: Vec<(usize, Aim)>,
+    },
     Notify {
         items: Vec<(usize, Aim, usize)>,
     },
@@ -215,6 +218,7 @@ fn op() -> impl Strategy<Value = Op> {
         16 => (vec(released(), 1..4), any::<bool>()).prop_map(|(jobs, finish)| Op::Release { jobs, finish }),
         4 => (vec((key(), aim(), aim()), 1..4), rare(), prop::option::of(node()))
             .prop_map(|(jobs, repeat, waiting)| Op::Stop { jobs, repeat, waiting }),
+        4 => vec((key(), aim()), 1..4).prop_map(|jobs| Op::Unpark { jobs }),
         7 => vec((key(), aim(), 0_usize..30), 1..5).prop_map(|items| Op::Notify { items }),
         6 => (vec((key(), aim(), 0_u64..6), 1..4), any::<bool>()).prop_map(|(jobs, finish)| Op::Take { jobs, finish }),
         8 => (1_usize..9, any::<bool>()).prop_map(|(limit, kick)| Op::Sweep { limit, kick }),

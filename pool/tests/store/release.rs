@@ -13,6 +13,7 @@ use super::lab::{Kind, Lab, key, ms, node, release};
 
 scenarios! {
     a_handed_on_job_starts_anew,
+    a_job_handed_back_before_its_begin_keeps_its_attempts,
     a_refused_job_gets_its_attempt_back,
     a_refusal_before_the_begin_costs_nothing,
     a_failed_job_keeps_its_attempts,
@@ -42,6 +43,16 @@ async fn a_handed_on_job_starts_anew(kind: Kind) {
     assert_eq!(lab.score("q", "k").await, Some(lab.backend.now() + 2_000));
     assert!(lab.backend.dump().await.get("bw").is_none());
     assert_eq!(lab.starts().await[0].1, [(key("k"), 0)]);
+}
+
+async fn a_job_handed_back_before_its_begin_keeps_its_attempts(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.g", worker).await;
+    lab.release("k", worker, ReleaseMode::Fail).await;
+    lab.route("k", worker).await;
+    assert_eq!(lab.release("k", worker, ReleaseMode::HandOff).await, ReleaseReply::Queued);
+    assert_eq!(lab.record("k").await.unwrap().attempts, 1);
 }
 
 async fn a_refused_job_gets_its_attempt_back(kind: Kind) {

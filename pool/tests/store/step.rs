@@ -46,6 +46,8 @@ pub(crate) enum Step {
     Lookup(Vec<(JobKey, Option<DispatchId>)>),
     Payload(JobKey),
     JobsPage,
+    ParkedPage,
+    Unpark(Vec<(JobKey, DispatchId)>),
     Heartbeats,
     PoolState,
     Tell(Vec<(DispatchId, Outcome)>),
@@ -123,6 +125,14 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
             }
             text(&page)
         }
+        Step::ParkedPage => {
+            let mut page = store.parked_page(0, 1_000).await;
+            if let Ok(page) = &mut page {
+                page.jobs.sort_by(|a, b| a.key.cmp(&b.key));
+            }
+            text(&page)
+        }
+        Step::Unpark(jobs) => text(&store.unpark(inc, &jobs).await),
         Step::Heartbeats => text(&store.heartbeats(None).await),
         Step::PoolState => {
             let mut state = store.pool_state().await;

@@ -27,6 +27,7 @@ pub(super) fn failed(call: Call, error: StoreError) -> Done {
         Call::OldestEvent { worker } => Done::OldestEvent { worker, answer: Err(error) },
         Call::Stop { repeat, items } => Done::Stop { repeat, items, answer: Err(error) },
         Call::Notify(_) => Done::Notify(Err(error)),
+        Call::Unpark(_) => Done::Unpark(Err(error)),
         Call::LookUp(tickets) => Done::LookUp { tickets, answer: Err(error) },
         Call::FindOwners(_) => Done::FindOwners(Err(error)),
         Call::Tell(outcomes) => Done::Tell { outcomes, answer: Err(error) },

@@ -101,6 +101,7 @@ pub(super) fn call(call: &Call) -> String {
         Call::Notify(items) => {
             format!("notify {}", join(items, |i| format!("{}{}", i.key, some("owner", i.guess))))
         }
+        Call::Unpark(jobs) => format!("unpark {}", join(jobs, |(key, id)| format!("{key}/{id}"))),
         Call::LookUp(tickets) => format!("lookup {}", join(tickets, |t| format!("{}/{}", t.key, t.id))),
         Call::FindOwners(keys) => format!("find {}", join(keys, ToString::to_string)),
         Call::Tell(outcomes) => format!("tell {}", join(outcomes, |(id, outcome)| format!("{id}={outcome}"))),
@@ -141,6 +142,7 @@ fn answer(answer: &Answer) -> String {
         },
         Answer::Stopped(r) => result("stopped", r),
         Answer::Notified(r) => result("notified", r),
+        Answer::Unparked(r) => result("unparked", r),
         Answer::Drained(r) => result("drained", r),
         Answer::Closed { left, .. } => format!("closed{}", join(left, |key| format!(" left={key}"))),
         Answer::ShutDown { result: r, left, dropped, .. } => {

@@ -4,7 +4,8 @@ use super::bench::{Bench, key, millis, record, secs, up};
 use crate::core::call::{Call, Done};
 use crate::core::input::Command;
 use crate::id::WorkerId;
-use crate::store::{Lookup, NotifyReply, StopReply};
+use crate::record::JobState;
+use crate::store::{Lookup, NotifyReply, Refusal, StopReply, StoreError, UnparkReply};
 
 fn stop(bench: &mut Bench, name: &str) {
     let deadline = bench.now + secs(5);
@@ -124,4 +125,50 @@ fn a_call_without_an_answer_is_made_again() {
     bench.all();
     bench.advance(millis(20));
     assert_eq!(bench.seen(), ["find j", "stop k/n.k owner=9", "notify k"]);
+}
+
+/// Somebody wants k to be tried again, which is in this state.
+fn unparking(state: JobState) -> Bench {
+    let mut bench = Bench::attached();
+    let deadline = bench.now + secs(5);
+    bench.command(|reply| Command::Unpark { reply, key: key("k"), deadline });
+    let mut record = record("k", 7, WorkerId(9));
+    record.state = state;
+    found(&mut bench, vec![Lookup { record: Some(record), ..Lookup::default() }]);
+    bench
+}
+
+#[test]
+fn an_unpark_names_the_life_of_the_job_that_it_found() {
+    let answers = [
+        (UnparkReply::Queued, "ok"),
+        (UnparkReply::Lives, "ok"),
+        (UnparkReply::Absent, "JobNotFound"),
+        (UnparkReply::Bad, "BadRecord"),
+    ];
+    for (reply, said) in answers {
+        let mut bench = unparking(JobState::Parked);
+        assert_eq!(bench.seen(), ["find k", "unpark k/n.k"]);
+        bench.answer("unpark", |_| Done::Unpark(Ok(vec![reply])));
+        assert_eq!(bench.seen(), [format!("reply 1 unparked {said}")]);
+    }
+}
+
+#[test]
+fn only_a_parked_job_is_unparked() {
+    for state in [JobState::Queued, JobState::Assigned, JobState::Running, JobState::Stopping] {
+        assert_eq!(unparking(state).seen(), ["find k", "reply 1 unparked NotParked"]);
+    }
+}
+
+#[test]
+fn an_unpark_without_an_answer_is_sent_again_and_one_in_a_stopping_pool_is_refused() {
+    let mut bench = unparking(JobState::Parked);
+    bench.all();
+    bench.fail("unpark");
+    bench.all();
+    bench.advance(secs(1));
+    assert_eq!(bench.seen(), ["unpark k/n.k"]);
+    bench.fail_with("unpark", StoreError::Refused(Refusal::ShuttingDown));
+    assert_eq!(bench.seen(), ["reply 1 unparked ShuttingDown"]);
 }

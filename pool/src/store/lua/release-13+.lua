@@ -49,7 +49,8 @@ local function give_up(key, p, at)
   end
   local running = p.state == 'R'
   if mode == 'h' then
-    p.attempts, p.mix = '0', '0'
+    if running then p.attempts = '0' end -- one that was not begun here has shown nothing
+    p.mix = '0'
   elseif mode == 'r' then
     if running then p.attempts = num(math.max(0, p.attempts - 1)) end
     p.mix = num(p.mix + 1)

@@ -10,6 +10,7 @@ mod log;
 mod membership;
 mod notifications;
 mod ownership;
+mod parking;
 mod picture;
 mod repair;
 mod scored;

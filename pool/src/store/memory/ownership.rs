@@ -153,7 +153,13 @@ impl State {
             return ReleaseReply::Deleted;
         }
         match item.mode {
-            ReleaseMode::HandOff => (record.attempts, record.mix) = (0, 0),
+            ReleaseMode::HandOff => {
+                // One that was not begun here has shown nothing.
+                if record.state == JobState::Running {
+                    record.attempts = 0;
+                }
+                record.mix = 0;
+            }
             ReleaseMode::Refuse => {
                 if record.state == JobState::Running {
                     record.attempts = record.attempts.saturating_sub(1);

@@ -40,6 +40,11 @@ impl<M: Ord + Clone> Scored<M> {
         self.scores.contains_key(member)
     }
 
+    /// The score of a member.
+    pub(super) fn score(&self, member: &M) -> Option<u64> {
+        self.scores.get(member).copied()
+    }
+
     /// All members in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &M)> {
         self.order.iter().flat_map(|(score, members)| members.iter().map(|member| (*score, member)))

@@ -261,7 +261,7 @@ impl State {
         }
     }
 
-    /// Makes an owned job unowned: queued, with a start event now or left to the sweeper after `delay` ms; or
+    /// Makes an owned or parked job one that nobody has: queued, with a start event now or left to the sweeper after `delay` ms; or
     /// parked when it has begun too often. The token stays as it is. The caller emits `starts`.
     pub(super) fn requeue(
         &mut self,
@@ -281,8 +281,7 @@ impl State {
         if parked {
             self.queue.remove(key);
             self.parked.put(key.clone(), now);
-            let reason = &reason.as_bytes()[..reason.len().min(ERROR_MAX)];
-            self.errors.insert(key.clone(), Bytes::copy_from_slice(reason));
+            self.errors.insert(key.clone(), shortened(reason));
         } else if delay > 0 {
             self.queue.put(key.clone(), now + delay);
         } else {
@@ -300,4 +299,13 @@ impl State {
             record.attempts = 1;
         }
     }
+}
+
+/// The longest start of a text that is kept and ends between two characters.
+fn shortened(text: &str) -> Bytes {
+    let mut end = text.len().min(ERROR_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    Bytes::copy_from_slice(&text.as_bytes()[..end])
 }

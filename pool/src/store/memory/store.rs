@@ -16,9 +16,9 @@ use crate::member::{Member, Members};
 use crate::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::store::{
     BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JobsPage, JoinRequest, Lookup,
-    NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, PoolEvent, PoolState, Reaped, ReleaseItem,
-    ReleaseReply, Renewal, Result, RouteReply, Seat, ServerIdentity, ShutdownMode, StartedItem, StopItem,
-    StopReply, Store, Swept, TakeItem, Taken,
+    NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, PoolEvent, PoolState, Reaped,
+    ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, Seat, ServerIdentity, ShutdownMode, StartedItem,
+    StopItem, StopReply, Store, Swept, TakeItem, Taken, UnparkReply,
 };
 
 #[async_trait]
@@ -245,6 +245,14 @@ impl Store for MemoryStore {
 
     async fn jobs_page(&self, cursor: u64, limit: usize) -> Result<JobsPage> {
         self.step(|state, _| Ok(state.jobs_page(cursor, limit))).await
+    }
+
+    async fn unpark(&self, inc: Incarnation, jobs: &[(JobKey, DispatchId)]) -> Result<Vec<UnparkReply>> {
+        self.step(|state, now| state.unpark(now, inc, jobs)).await
+    }
+
+    async fn parked_page(&self, cursor: u64, limit: usize) -> Result<ParkedPage> {
+        self.step(|state, _| Ok(state.parked_page(cursor, limit))).await
     }
 
     async fn tell(&self, outcomes: &[(DispatchId, Outcome)]) -> Result<()> {

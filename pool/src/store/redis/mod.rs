@@ -13,6 +13,7 @@ mod maps;
 mod membership;
 mod messages;
 mod ownership;
+mod parking;
 mod reply;
 mod script;
 mod server;

@@ -79,6 +79,7 @@ scripts! {
     notify = "notify-4+",
     open_normal = "open_normal-3",
     owned = "owned-3",
+    parked = "parked-3",
     prune_consumers = "prune_consumers-2",
     purge = "purge-11",
     reap = "reap-14",
@@ -93,6 +94,7 @@ scripts! {
     stop = "stop-11+",
     sweep = "sweep-11",
     take = "take-4",
+    unpark = "unpark-8",
 }
 
 /// The parts that several scripts share; `change` is the replicated map's own.

@@ -9,15 +9,15 @@ use bytes::Bytes;
 use tenure_streaming::EntryId;
 use tokio::sync::watch;
 
-use super::{RedisStore, events, heartbeats, jobs, membership, messages, ownership, server, upkeep};
+use super::{RedisStore, events, heartbeats, jobs, membership, messages, ownership, parking, server, upkeep};
 use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Token, WorkerId};
 use crate::member::{Member, Members};
 use crate::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::store::{
     BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JobsPage, JoinRequest, Lookup,
-    NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, PoolEvent, PoolState, Reaped, ReleaseItem,
-    ReleaseReply, Renewal, Result, RouteReply, Seat, ServerIdentity, ShutdownMode, StartedItem, StopItem,
-    StopReply, Store, Swept, TakeItem, Taken,
+    NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, PoolEvent, PoolState, Reaped,
+    ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, Seat, ServerIdentity, ShutdownMode, StartedItem,
+    StopItem, StopReply, Store, Swept, TakeItem, Taken, UnparkReply,
 };
 
 #[async_trait]
@@ -231,6 +231,14 @@ impl Store for RedisStore {
 
     async fn jobs_page(&self, cursor: u64, limit: usize) -> Result<JobsPage> {
         jobs::page(&self.steps, cursor, limit).await
+    }
+
+    async fn unpark(&self, inc: Incarnation, jobs: &[(JobKey, DispatchId)]) -> Result<Vec<UnparkReply>> {
+        parking::unpark(&self.steps, inc, jobs).await
+    }
+
+    async fn parked_page(&self, cursor: u64, limit: usize) -> Result<ParkedPage> {
+        parking::page(&self.steps, cursor, limit).await
     }
 
     async fn tell(&self, outcomes: &[(DispatchId, Outcome)]) -> Result<()> {

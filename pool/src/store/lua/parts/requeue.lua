@@ -1,4 +1,5 @@
--- Makes owned jobs unowned; collected by announce() and requeue(), written by write_requeues(). Tokens stay.
+-- Queues jobs that were owned or parked; collected by announce() and requeue(), written by write_requeues(). Tokens
+-- stay.
 local records, scores, released, starts = {}, {}, {}, {}
 local parked, errors, unscored = {}, {}, {}
 
@@ -10,9 +11,16 @@ local function announce(key, mix, due)
   scores[#scores + 1] = key
 end
 
+-- The longest start of a text that has at most 1,024 bytes and ends between two characters.
+local function shortened(text)
+  local n = math.min(#text, 1024)
+  while n < #text and n > 0 and byte(text, n + 1) >= 128 and byte(text, n + 1) < 192 do n = n - 1 end
+  return sub(text, 1, n)
+end
+
 -- Queues the job: announced now, or left to the sweeper after `delay`; after too many attempts, parks it. `Q` or `P`.
 local function requeue(key, p, t, delay, route_ms, max_attempts, reason)
-  released[#released + 1] = p.owner .. ':' .. key
+  if p.owner ~= '' then released[#released + 1] = p.owner .. ':' .. key end
   p.owner, p.since = '', num(t)
   local n = #records
   if tonumber(p.attempts) >= max_attempts then
@@ -22,7 +30,7 @@ local function requeue(key, p, t, delay, route_ms, max_attempts, reason)
     parked[#parked + 1] = t
     parked[#parked + 1] = key
     errors[#errors + 1] = key
-    errors[#errors + 1] = sub(reason, 1, 1024)
+    errors[#errors + 1] = shortened(reason)
     return 'P'
   end
   p.state = 'Q'
@@ -37,10 +45,8 @@ local function requeue(key, p, t, delay, route_ms, max_attempts, reason)
 end
 
 local function write_requeues()
-  if #records > 0 then
-    call('HSET', JO, unpack(records))
-    call('ZREM', BW, unpack(released))
-  end
+  if #records > 0 then call('HSET', JO, unpack(records)) end
+  if #released > 0 then call('ZREM', BW, unpack(released)) end
   if #unscored > 0 then
     call('ZREM', Q, unpack(unscored))
     call('ZADD', PK, unpack(parked))

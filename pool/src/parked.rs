@@ -1,0 +1,69 @@
+//! Jobs that failed too often: what an operator sees of them.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use crate::error::Error;
+use crate::id::{DispatchId, JobKey};
+use crate::listing::{Cursor, PAGE, Page, page_size};
+use crate::store::{Parked, Store};
+
+/// A job that failed too often: nothing tries it again until [`Node::unpark`](crate::Node::unpark) says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ParkedJob {
+    /// Its key.
+    pub key: JobKey,
+    /// The dispatch that made it.
+    pub id: DispatchId,
+    /// The error of its last attempt, at most 1 KiB; `worker lost` when that attempt ended with its worker.
+    pub error: String,
+    /// Begins since it was last healthy.
+    pub attempts: u32,
+    /// When it was parked, by the store's clock.
+    pub since: SystemTime,
+    /// When it was accepted, by the store's clock.
+    pub created: SystemTime,
+}
+
+impl ParkedJob {
+    /// `None` for a job whose record cannot be read.
+    fn new(parked: Parked) -> Option<Self> {
+        let time = |ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
+        let Parked { key, at, error, record } = parked;
+        let record = record?;
+        Some(Self {
+            key,
+            id: record.id,
+            error,
+            attempts: record.attempts,
+            since: time(at),
+            created: time(record.created),
+        })
+    }
+}
+
+pub(crate) async fn page(
+    store: &dyn Store,
+    cursor: Option<Cursor>,
+    limit: usize,
+) -> Result<Page<ParkedJob>, Error> {
+    let page = store.parked_page(cursor.map_or(0, |cursor| cursor.0), page_size(limit)).await?;
+    Ok(Page::new(page.jobs.into_iter().filter_map(ParkedJob::new).collect(), page.next))
+}
+
+/// All parked jobs, each once, the longest parked first.
+pub(crate) async fn all(store: &dyn Store) -> Result<Vec<ParkedJob>, Error> {
+    let mut jobs = BTreeMap::new();
+    let mut cursor = None;
+    loop {
+        let page = page(store, cursor, PAGE).await?;
+        jobs.extend(page.items.into_iter().map(|job| (job.key.clone(), job)));
+        cursor = page.next;
+        if cursor.is_none() {
+            let mut jobs: Vec<_> = jobs.into_values().collect();
+            jobs.sort_by_key(|job| job.since);
+            return Ok(jobs);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+#!lua
+-- Parked jobs are tried again, each named with its dispatch: their attempts and strikes start anew.
+-- KEYS: m cf jo bw q pk je ps
+-- ARGV: inc, then (key, id)*
+-- Returns: OK, then per job Q queued | L it lives and is not parked | N no such job | X bad record. SHUTDOWN
+--@base
+--@guard
+--@clock
+--@settings
+--@records
+--@requeue
+local head, refusal = guard(true)
+if not head then return refusal end
+local flag, route_ms = settings('route_ms')
+if is_stopping(flag) then return { 'SHUTDOWN' } end
+local n, t = (#argv - 1) / 2, now()
+local keys, jobs = {}, {}
+for i = 1, n do keys[i] = argv[2 * i] end
+local stored = call('HMGET', JO, unpack(keys))
+for i = 1, n do jobs[keys[i]] = stored[i] and (parse(stored[i]) or 'bad') or nil end
+local out, unparked = { 'OK' }, {}
+
+local function answer(key, id)
+  local p = jobs[key]
+  if p == 'bad' then return 'X' end
+  if not p or p.id ~= id then return 'N' end
+  if p.state ~= 'P' then return 'L' end
+  p.attempts, p.mix = '0', '0'
+  unparked[#unparked + 1] = key
+  return requeue(key, p, t, 0, route_ms, math.huge, '')
+end
+
+for i = 1, n do out[i + 1] = answer(keys[i], argv[2 * i + 1]) end
+if #unparked > 0 then
+  call('ZREM', PK, unpack(unparked))
+  call('HDEL', JE, unpack(unparked))
+end
+write_requeues()
+return out

@@ -1,0 +1,54 @@
+//! Parked jobs: tried again, and listed.
+
+use super::state::State;
+use super::streams::Starts;
+use crate::id::{DispatchId, Incarnation, JobKey};
+use crate::record::{JobState, Record};
+use crate::store::{Parked, ParkedPage, Refusal, UnparkReply};
+
+impl State {
+    /// Parked jobs are tried again: attempts and strikes start anew.
+    pub(super) fn unpark(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        jobs: &[(JobKey, DispatchId)],
+    ) -> Result<Vec<UnparkReply>, Refusal> {
+        self.guard(inc)?;
+        if self.stopping() {
+            return Err(Refusal::ShuttingDown);
+        }
+        let mut starts = Starts::new();
+        let replies = jobs.iter().map(|(key, id)| self.unpark_one(now, key, id, &mut starts)).collect();
+        self.emit(now, &starts);
+        Ok(replies)
+    }
+
+    fn unpark_one(&mut self, now: u64, key: &JobKey, id: &DispatchId, starts: &mut Starts) -> UnparkReply {
+        match self.record(key).cloned() {
+            None if self.is_damaged(key) => UnparkReply::Bad,
+            Some(record) if record.id != *id => UnparkReply::Absent,
+            None => UnparkReply::Absent,
+            Some(record) if record.state != JobState::Parked => UnparkReply::Lives,
+            Some(record) => {
+                self.parked.remove(key);
+                self.errors.remove(key);
+                self.requeue(key, Record { attempts: 0, mix: 0, ..record }, now, 0, "", starts);
+                UnparkReply::Queued
+            }
+        }
+    }
+
+    /// A page of the parked jobs, in the order of their acceptance.
+    pub(super) fn parked_page(&self, cursor: u64, limit: usize) -> ParkedPage {
+        let mut page =
+            self.serials.range(cursor..).filter_map(|(n, key)| Some((*n, key, self.parked.score(key)?)));
+        let jobs = page.by_ref().take(limit.max(1)).map(|(_, key, at)| {
+            let error = self.errors.get(key).map(|text| String::from_utf8_lossy(text).into_owned());
+            let record = self.record(key).cloned();
+            Parked { key: key.clone(), at, error: error.unwrap_or_default(), record }
+        });
+        let jobs = jobs.collect();
+        ParkedPage { next: page.next().map(|(serial, ..)| serial), jobs }
+    }
+}

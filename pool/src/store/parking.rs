@@ -1,0 +1,40 @@
+//! What unpark answers, and how parked jobs are listed.
+
+use crate::id::JobKey;
+use crate::record::Record;
+
+/// unpark's answer for one job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnparkReply {
+    /// `Q`: queued.
+    Queued,
+    /// `L`: that dispatch lives and is not parked; nothing was done. Perhaps an earlier call has un-parked it.
+    Lives,
+    /// `N`: no such job.
+    Absent,
+    /// `X`: its record does not parse.
+    Bad,
+}
+
+/// A job that failed too often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parked {
+    /// Its key.
+    pub key: JobKey,
+    /// Server time, ms, at which it was parked.
+    pub at: u64,
+    /// The error of its last attempt; at most 1 KiB.
+    pub error: String,
+    /// Its record; `None` where it does not parse.
+    pub record: Option<Record>,
+}
+
+/// A page of the parked jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ParkedPage {
+    /// Where the next page begins; `None` after the last.
+    pub next: Option<u64>,
+    /// In no order. A job that is parked all the while is in some page; it may be in two.
+    pub jobs: Vec<Parked>,
+}

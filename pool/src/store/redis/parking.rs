@@ -1,0 +1,50 @@
+//! Parked jobs: tried again, and listed.
+
+use super::steps::Steps;
+use crate::id::{DispatchId, Incarnation, JobKey};
+use crate::record::Record;
+use crate::store::{Parked, ParkedPage, Result, UnparkReply};
+
+pub(super) async fn unpark(
+    steps: &Steps,
+    inc: Incarnation,
+    jobs: &[(JobKey, DispatchId)],
+) -> Result<Vec<UnparkReply>> {
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut call = steps.scripts.unpark.call(&[]);
+    call.arg(inc.0);
+    for (key, id) in jobs {
+        call.arg(key.as_bytes()).arg(id.as_str());
+    }
+    let mut values = steps.run("unpark", call).await?.items(jobs.len())?;
+    jobs.iter()
+        .map(|_| {
+            values.parsed("an unpark's answer", |text| {
+                Some(match text {
+                    "Q" => UnparkReply::Queued,
+                    "L" => UnparkReply::Lives,
+                    "N" => UnparkReply::Absent,
+                    "X" => UnparkReply::Bad,
+                    _ => return None,
+                })
+            })
+        })
+        .collect()
+}
+
+pub(super) async fn page(steps: &Steps, cursor: u64, limit: usize) -> Result<ParkedPage> {
+    let mut call = steps.scripts.parked.call(&[]);
+    call.arg(cursor).arg(limit.max(1));
+    let mut values = steps.run("parked", call).await?.ok()?;
+    let next = values.number()?;
+    let mut list = values.list()?;
+    let mut jobs = Vec::with_capacity(list.len() / 4);
+    while list.len() > 0 {
+        let (key, at) = (list.key()?, list.number()?);
+        let error = String::from_utf8_lossy(&list.bytes()?).into_owned();
+        jobs.push(Parked { key, at, error, record: Record::parse(&list.bytes()?) });
+    }
+    Ok(ParkedPage { next: (next != 0).then_some(next), jobs })
+}

@@ -1,0 +1,100 @@
+//! Jobs that fail too often: parked with their last error, listed, notified, stopped, and tried again on demand.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tenure_pool::{DispatchError, Error, JobState, Node, Settings};
+use tenure_testing::eventually;
+
+use crate::recorder::Act;
+use crate::world::{PATIENCE, SHORT, World, on_both_stores};
+
+on_both_stores!(
+    a_job_that_fails_too_often_is_parked_with_its_last_error,
+    an_unparked_job_runs_again_and_hears_what_was_kept_for_it,
+    a_parked_job_is_stopped_like_any_other,
+    an_unpark_of_what_is_not_parked_is_refused,
+);
+
+/// A node of a pool that parks a job at its second attempt.
+pub(crate) async fn strict(world: &World, name: &str) -> Node {
+    let settings =
+        Settings { worker_ttl: world.ttl(), join_settle: SHORT, max_attempts: 2, ..Settings::default() };
+    world.builder(name).settings(settings).join().await.unwrap()
+}
+
+pub(crate) async fn until_parked(node: &Node, key: &str) {
+    eventually(PATIENCE, "the job to be parked", async || {
+        node.job(key).await.unwrap().is_some_and(|job| job.state == JobState::Parked)
+    })
+    .await;
+}
+
+/// A job that ran well on one worker and failed on the next until it was parked; it goes on failing while this is set.
+async fn parked(world: &World, node: &Node, key: &str) -> Arc<AtomicBool> {
+    let well = node.add_worker(world.recorder.clone()).await.unwrap();
+    world.dispatch_one(node, key).await;
+    let fails = Arc::new(AtomicBool::new(true));
+    let told = fails.clone();
+    let fail = Act::Fail("no route to the feed");
+    let failing =
+        world.recorder.acting(move |_| if told.load(Ordering::SeqCst) { fail.clone() } else { Act::Run });
+    node.add_worker(failing).await.unwrap();
+    well.drain().await.unwrap();
+    until_parked(node, key).await;
+    fails
+}
+
+async fn a_job_that_fails_too_often_is_parked_with_its_last_error(world: World) {
+    let (node, other) = (strict(&world, "a").await, strict(&world, "b").await);
+    parked(&world, &node, "key").await;
+    let list = other.parked().await.unwrap();
+    assert_eq!(list.len(), 1);
+    let page = other.parked_page(None, 10).await.unwrap();
+    assert_eq!((page.items, page.next), (list.clone(), None));
+    let info = other.job("key").await.unwrap().unwrap();
+    assert_eq!((list[0].key.to_string().as_str(), list[0].error.as_str()), ("key", "no route to the feed"));
+    assert_eq!((list[0].attempts, list[0].since, list[0].created), (2, info.since, info.created));
+    assert_eq!((info.owner, info.attempts), (None, 2));
+    assert_eq!(world.recorder.starts_of("key"), 3, "one that ran and two that failed");
+    let again = other.dispatch("key", "").await;
+    assert!(matches!(again, Err(DispatchError::JobExists)), "{again:?}");
+    other.ensure("key", "").await.unwrap();
+}
+
+async fn an_unparked_job_runs_again_and_hears_what_was_kept_for_it(world: World) {
+    let (node, other) = (strict(&world, "a").await, strict(&world, "b").await);
+    let fails = parked(&world, &node, "key").await;
+    for body in ["one", "two"] {
+        other.notify("key", body).await.unwrap();
+    }
+    fails.store(false, Ordering::SeqCst);
+    other.unpark("key").await.unwrap();
+    eventually(PATIENCE, "the job to run", async || world.recorder.is_running("key")).await;
+    assert_eq!(other.parked().await.unwrap(), []);
+    assert_eq!(node.job("key").await.unwrap().unwrap().attempts, 1, "they start anew");
+    eventually(PATIENCE, "what was kept", async || world.recorder.notes("key") == ["one", "two"]).await;
+    let payloads = world.recorder.payloads("key");
+    assert!(payloads.iter().all(|payload| payload == "payload of key"), "{payloads:?}");
+    world.assert_clean();
+}
+
+async fn a_parked_job_is_stopped_like_any_other(world: World) {
+    let node = strict(&world, "a").await;
+    parked(&world, &node, "key").await;
+    world.stop(&node, "key").await;
+    assert_eq!(node.job("key").await.unwrap(), None);
+    assert_eq!(node.parked().await.unwrap(), []);
+    assert!(matches!(node.unpark("key").await, Err(Error::JobNotFound)));
+}
+
+async fn an_unpark_of_what_is_not_parked_is_refused(world: World) {
+    let node = strict(&world, "a").await;
+    assert!(matches!(node.unpark("key").await, Err(Error::JobNotFound)));
+    assert!(matches!(node.unpark("").await, Err(Error::Name(_))));
+    node.submit("key", "").await.unwrap();
+    assert!(matches!(node.unpark("key").await, Err(Error::NotParked)));
+    world.add_worker(&node).await;
+    eventually(PATIENCE, "the job to run", async || world.recorder.is_running("key")).await;
+    assert!(matches!(node.unpark("key").await, Err(Error::NotParked)));
+}

@@ -1,0 +1,194 @@
+//! Parked jobs: listed with their last error, and tried again when somebody says so.
+
+use std::collections::BTreeMap;
+
+use tenure_pool::id::{JobKey, WorkerId};
+use tenure_pool::record::JobState;
+use tenure_pool::settings::Settings;
+use tenure_pool::store::{
+    BeginReply, NotifyReply, Parked, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, ShutdownMode,
+    UnparkReply,
+};
+
+use super::lab::{Kind, Lab, id, key, node, release};
+
+scenarios! {
+    an_unparked_job_starts_anew,
+    an_unpark_may_be_repeated,
+    only_the_dispatch_that_was_named_is_unparked,
+    an_unparked_job_has_kept_its_notifications,
+    a_stopping_pool_unparks_nothing_and_a_closing_one_does,
+    a_recovering_pool_unparks,
+    parked_jobs_are_listed_with_their_errors,
+    many_parked_jobs_are_listed_in_pages,
+    a_parked_jobs_error_ends_between_two_characters,
+    a_damaged_record_is_listed_and_not_unparked,
+}
+
+/// A pool that parks a job at its first failure, and a worker.
+async fn strict(kind: Kind) -> (Lab, WorkerId) {
+    let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
+    let worker = lab.worker().await;
+    (lab, worker)
+}
+
+/// A job that was parked with this error.
+async fn park(lab: &Lab, worker: WorkerId, name: &str, error: &str) {
+    let token = lab.run(name, &format!("node1.{name}"), worker).await;
+    let item = ReleaseItem { result: error.into(), ..release(name, token, ReleaseMode::Fail) };
+    assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Parked);
+}
+
+async fn unpark(lab: &Lab, jobs: &[(&str, &str)]) -> Vec<UnparkReply> {
+    let jobs: Vec<_> = jobs.iter().map(|(name, of)| (key(name), id(of))).collect();
+    lab.store().unpark(lab.inc, &jobs).await.unwrap()
+}
+
+/// All parked jobs, read in pages of about this size.
+async fn parked(lab: &Lab, size: usize) -> BTreeMap<JobKey, Parked> {
+    let mut all = BTreeMap::new();
+    let mut cursor = Some(0);
+    while let Some(at) = cursor {
+        let page = lab.store().parked_page(at, size).await.unwrap();
+        all.extend(page.jobs.into_iter().map(|job| (job.key.clone(), job)));
+        cursor = page.next;
+    }
+    all
+}
+
+async fn an_unparked_job_starts_anew(kind: Kind) {
+    let (lab, worker) = strict(kind).await;
+    lab.run("k", "node1.k", worker).await;
+    lab.release("k", worker, ReleaseMode::Refuse).await;
+    lab.run_again("k", worker).await;
+    assert_eq!(lab.release("k", worker, ReleaseMode::Fail).await, ReleaseReply::Parked);
+    let before = lab.record("k").await.unwrap();
+    assert_eq!((before.attempts, before.mix), (1, 1));
+    lab.backend.advance(5_000).await;
+    assert_eq!(unpark(&lab, &[("k", "node1.k")]).await, [UnparkReply::Queued]);
+    let record = lab.record("k").await.unwrap();
+    assert_eq!((record.state, record.owner, record.token), (JobState::Queued, None, before.token));
+    assert_eq!((record.attempts, record.mix, record.since), (0, 0, lab.backend.now()));
+    assert_eq!((record.id, record.begun), (before.id, before.begun));
+    assert_eq!(lab.score("q", "k").await, Some(lab.backend.now() + 2_000));
+    let dump = lab.backend.dump().await;
+    assert!(dump.get("pk").is_none() && dump.get("je").is_none() && dump.get("bw").is_none());
+    assert_eq!(lab.starts().await[0].1, [(key("k"), 0)]);
+    lab.run_again("k", worker).await;
+    assert_eq!(lab.record("k").await.unwrap().attempts, 1);
+}
+
+async fn an_unpark_may_be_repeated(kind: Kind) {
+    let (lab, worker) = strict(kind).await;
+    park(&lab, worker, "k", "boom").await;
+    let twice = [("k", "node1.k"), ("k", "node1.k")];
+    assert_eq!(unpark(&lab, &twice).await, [UnparkReply::Queued, UnparkReply::Lives]);
+    let before = lab.backend.dump().await;
+    assert_eq!(unpark(&lab, &twice).await, [UnparkReply::Lives; 2]);
+    assert_eq!(lab.backend.dump().await, before);
+}
+
+async fn only_the_dispatch_that_was_named_is_unparked(kind: Kind) {
+    let (lab, worker) = strict(kind).await;
+    park(&lab, worker, "parked", "boom").await;
+    lab.run("running", "node1.running", worker).await;
+    lab.dispatch("queued", "node1.queued").await;
+    let before = lab.backend.dump().await;
+    let jobs = [
+        ("parked", "node1.other"),
+        ("running", "node1.running"),
+        ("queued", "node1.queued"),
+        ("queued", "node1.other"),
+        ("absent", "node1.absent"),
+    ];
+    let (absent, lives) = (UnparkReply::Absent, UnparkReply::Lives);
+    assert_eq!(unpark(&lab, &jobs).await, [absent, lives, lives, absent, absent]);
+    assert_eq!(unpark(&lab, &[]).await, []);
+    assert_eq!(lab.backend.dump().await, before);
+}
+
+async fn an_unparked_job_has_kept_its_notifications(kind: Kind) {
+    let (lab, worker) = strict(kind).await;
+    park(&lab, worker, "k", "boom").await;
+    assert_eq!(lab.notify("k", None, "body").await, NotifyReply::Kept);
+    unpark(&lab, &[("k", "node1.k")]).await;
+    lab.route("k", worker).await;
+    assert!(matches!(lab.begin("k", worker).await, BeginReply::Begun { waiting: true, .. }));
+    let taken = lab.take("k", worker, lab.token("k").await, 0).await.unwrap();
+    assert_eq!(taken.bodies, ["body"]);
+}
+
+async fn a_stopping_pool_unparks_nothing_and_a_closing_one_does(kind: Kind) {
+    let (lab, worker) = strict(kind).await;
+    for name in ["a", "b"] {
+        park(&lab, worker, name, "boom").await;
+    }
+    let closing = ShutdownMode::Closing(std::time::Duration::from_secs(10));
+    lab.store().shutdown(lab.inc, &node("node1"), closing).await.unwrap();
+    assert_eq!(unpark(&lab, &[("a", "node1.a")]).await, [UnparkReply::Queued]);
+    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
+    let refusal = lab.refused(lab.store().unpark(lab.inc, &[(key("b"), id("node1.b"))])).await;
+    assert_eq!(refusal, Refusal::ShuttingDown);
+}
+
+async fn a_recovering_pool_unparks(kind: Kind) {
+    let (mut lab, worker) = strict(kind).await;
+    park(&lab, worker, "k", "boom").await;
+    let old = lab.inc;
+    lab.recover().await;
+    let refusal = lab.refused(lab.store().unpark(old, &[(key("k"), id("node1.k"))])).await;
+    assert_eq!(refusal, Refusal::StaleIncarnation(lab.inc));
+    assert_eq!(unpark(&lab, &[("k", "node1.k")]).await, [UnparkReply::Queued]);
+}
+
+async fn parked_jobs_are_listed_with_their_errors(kind: Kind) {
+    let (lab, worker) = strict(kind).await;
+    park(&lab, worker, "a", "no route").await;
+    let at = lab.backend.now();
+    lab.backend.advance(10).await;
+    park(&lab, worker, "b", "").await;
+    lab.run("running", "node1.running", worker).await;
+    let parked = parked(&lab, 10).await;
+    let seen: Vec<_> = parked.values().map(|job| (job.key.clone(), job.at, job.error.as_str())).collect();
+    assert_eq!(seen, [(key("a"), at, "no route"), (key("b"), at + 10, "")]);
+    assert_eq!(parked[&key("a")].record, lab.record("a").await);
+}
+
+async fn many_parked_jobs_are_listed_in_pages(kind: Kind) {
+    let (lab, worker) = strict(kind).await;
+    let names: Vec<_> = (0..300).map(|i| format!("k{i}")).collect();
+    for names in names.chunks(100) {
+        let items: Vec<_> = names.iter().map(|name| lab.item(name, &format!("node1.{name}"))).collect();
+        lab.dispatch_all(&items).await;
+        let keys: Vec<_> = names.iter().map(String::as_str).collect();
+        lab.route_all(&keys, Some(worker)).await;
+        let token = lab.token(keys[0]).await;
+        let jobs: Vec<_> = names.iter().map(|name| (key(name), token)).collect();
+        lab.store().begin(lab.inc, worker, &[], &jobs).await.unwrap();
+        let items: Vec<_> = names.iter().map(|name| release(name, token, ReleaseMode::Fail)).collect();
+        lab.store().release(lab.inc, worker, &[], &items).await.unwrap();
+    }
+    assert_eq!(parked(&lab, 10).await.len(), 300);
+    let first = lab.store().parked_page(0, 10).await.unwrap();
+    assert!(first.next.is_some() && first.jobs.len() < 300);
+}
+
+async fn a_parked_jobs_error_ends_between_two_characters(kind: Kind) {
+    let (lab, worker) = strict(kind).await;
+    park(&lab, worker, "k", &format!("x{}", "ü".repeat(600))).await;
+    assert_eq!(parked(&lab, 10).await[&key("k")].error, format!("x{}", "ü".repeat(511)));
+}
+
+async fn a_damaged_record_is_listed_and_not_unparked(kind: Kind) {
+    let (lab, worker) = strict(kind).await;
+    for name in ["bad", "good"] {
+        park(&lab, worker, name, "boom").await;
+    }
+    lab.backend.write_record(&key("bad"), b"2|P||0|0|0|1|node1.bad|1||0|").await;
+    let before = lab.field("jo", "bad").await;
+    let seen = parked(&lab, 10).await;
+    assert_eq!((seen[&key("bad")].record.clone(), seen[&key("bad")].error.as_str()), (None, "boom"));
+    let jobs = [("bad", "node1.bad"), ("good", "node1.good")];
+    assert_eq!(unpark(&lab, &jobs).await, [UnparkReply::Bad, UnparkReply::Queued]);
+    assert_eq!(lab.field("jo", "bad").await, before);
+}
