@@ -4,6 +4,7 @@
 mod dispatch;
 mod figures;
 mod floor;
+mod idle;
 mod rmap;
 mod streaming;
 
@@ -20,6 +21,8 @@ struct Options {
 enum Scenario {
     /// Jobs dispatched until started, by 1, 16, 256 and 1000 callers at once.
     Dispatch(Repeat),
+    /// What running jobs cost while nothing happens, in commands; fails when they cost more than 2 %.
+    Idle(idle::Options),
     /// A replicated map: writes, how soon another process sees them, joining, memory.
     Rmap(Repeat),
     /// Streams: adding, a sink, how soon a reader wakes up.
@@ -45,6 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     runtime.block_on(async {
         match scenario {
             Scenario::Dispatch(Repeat { json, runs }) => dispatch::run(json, runs).await,
+            Scenario::Idle(options) => idle::run(options).await,
             Scenario::Rmap(Repeat { json, runs }) => rmap::run(json, runs).await,
             Scenario::Streaming(Repeat { json, runs }) => streaming::run(json, runs).await,
             Scenario::Follow(options) => rmap::follow::run(options).await,
