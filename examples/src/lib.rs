@@ -7,6 +7,7 @@
 pub mod child;
 pub mod drill;
 pub mod feeds;
+pub mod logging;
 
 use bytes::Bytes;
 
