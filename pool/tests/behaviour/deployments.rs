@@ -60,7 +60,6 @@ async fn a_pool_follows_its_slot_to_another_server() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_follows_a_fail_over() {
-    tracing_subscriber::fmt().with_env_filter("debug,tenure_connection=info").init();
     let sentinels = Sentinels::start().await.unwrap();
     let world = World::elsewhere(&Client::open(&sentinels.url()).unwrap()).with_ttl(TTL);
     all_start_again_after(&world, async || {
