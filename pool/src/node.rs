@@ -3,6 +3,7 @@
 mod calls;
 mod dispatching;
 mod ends;
+mod health;
 mod listings;
 mod parking;
 
@@ -23,8 +24,9 @@ use crate::error::Error;
 use crate::handler::JobHandler;
 use crate::id::{NodeName, WorkerId, check_meta};
 use crate::listing::WorkerInfo;
-use crate::runtime::driver::{Driver, Message};
+use crate::runtime::driver::{Driver, Message, Watched};
 use crate::runtime::lease::{LeaseThread, Leases};
+use crate::runtime::vitals::Vitals;
 use crate::settings::Settings;
 use crate::store::Store;
 use crate::worker::Worker;
@@ -66,6 +68,7 @@ struct Shared {
     locals: AtomicU32,
     driver: AbortHandle,
     leases: Arc<Leases>,
+    vitals: Arc<Vitals>,
     /// The driver has ended because the node has left its pool.
     left: Arc<AtomicBool>,
 }
@@ -110,8 +113,9 @@ impl Node {
         thread.spawn().map_err(|error| crate::store::StoreError::NotExecuted(Arc::new(error)))?;
         let (name, settings) = (config.node.clone(), config.settings.clone());
         let seed = config.nonce;
-        let left = Arc::new(AtomicBool::new(false));
-        let driver = Driver::new(config, seed, store.clone(), leases.clone(), inputs, left.clone());
+        let (left, vitals) = (Arc::new(AtomicBool::new(false)), Arc::new(Vitals::default()));
+        let watched = Watched { left: left.clone(), vitals: vitals.clone() };
+        let driver = Driver::new(config, seed, store.clone(), leases.clone(), inputs, watched);
         let driver = tokio::spawn(driver.run(events, inbox)).abort_handle();
         let (replies, locals) = (AtomicU64::new(1), AtomicU32::new(0));
         let store = StoreHandle(store);
@@ -125,6 +129,7 @@ impl Node {
                 locals,
                 driver,
                 leases,
+                vitals,
                 left,
             }),
         };

@@ -67,6 +67,11 @@ pub(crate) struct Dispatching {
 }
 
 impl Dispatching {
+    /// How many wait for what becomes of them.
+    pub(super) fn open_count(&self) -> usize {
+        self.open.len()
+    }
+
     pub(crate) fn submit(
         &mut self,
         ctx: &mut Ctx,

@@ -10,6 +10,7 @@ use super::phase::Phase;
 use super::time::Time;
 use super::worker::{Door, Worker};
 use crate::error::DispatchError;
+use crate::health::longest_read;
 
 /// How often the server's clock is read again.
 const CLOCK_EVERY: Duration = Duration::from_secs(60);
@@ -50,9 +51,18 @@ impl Engine {
             Phase::Closed => Door::Gone,
             Phase::Unknown => Door::Unknown,
             _ if self.pool.held_back => Door::Unknown,
-            Phase::Normal if self.closing.flag.is_none() && !self.closing.leaving => Door::Open,
+            // Who hears nothing of what concerns its workers must not get any: its leases would run out again.
+            Phase::Normal if self.closing.flag.is_none() && !self.closing.leaving && !self.is_deaf() => {
+                Door::Open
+            }
             Phase::Normal | Phase::Recovering { .. } => Door::Shut,
         }
+    }
+
+    /// What concerns the node's workers has not been read for too long.
+    fn is_deaf(&self) -> bool {
+        let longest = longest_read(self.ctx.config.timing.ttl);
+        self.reading.progressed().is_some_and(|at| self.ctx.now.since(at) > longest)
     }
 
     fn flush_workers(&mut self, door: Door) {

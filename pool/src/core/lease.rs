@@ -81,6 +81,11 @@ impl Lease {
         }
     }
 
+    /// When its last acknowledged renewal was sent.
+    pub(crate) fn from(&self) -> Time {
+        self.from
+    }
+
     /// When the soft deadline is.
     pub(crate) fn soft_at(&self) -> Time {
         self.from + self.timing.soft

@@ -38,6 +38,7 @@ mod lane;
 pub(crate) mod lease;
 mod liveness;
 mod phase;
+pub(crate) mod picture;
 mod reading;
 mod rebalance;
 mod requests;

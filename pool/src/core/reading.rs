@@ -19,6 +19,8 @@ pub(crate) struct Reading {
     waiting: Option<Cursors>,
     node: EntryId,
     retry_at: Option<Time>,
+    /// When a read was last answered, or the first one sent.
+    progressed: Option<Time>,
 }
 
 impl Reading {
@@ -26,6 +28,12 @@ impl Reading {
     pub(crate) fn reset(&mut self) {
         self.node = EntryId::default();
         self.waiting = None;
+        self.progressed = None;
+    }
+
+    /// When a read was last answered, or the first one sent; `None` before.
+    pub(crate) fn progressed(&self) -> Option<Time> {
+        self.progressed
     }
 
     /// The events of this read; `None` for a read that was replaced.
@@ -40,6 +48,7 @@ impl Reading {
         }
         self.waiting = None;
         let events = answer.inspect_err(|_| self.retry_at = Some(ctx.now + RETRY))?;
+        self.progressed = Some(ctx.now);
         if let Some((last, _)) = events.outcomes.last() {
             self.node = self.node.max(*last);
         }
@@ -60,6 +69,7 @@ impl Reading {
         if self.waiting.as_ref() == Some(&cursors) {
             return;
         }
+        self.progressed.get_or_insert(ctx.now);
         self.round += 1;
         self.waiting = Some(cursors.clone());
         ctx.call(Call::ReadNode { round: self.round, cursors });

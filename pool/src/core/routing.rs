@@ -27,6 +27,8 @@ pub(crate) struct Routing {
     /// Not before the ring is at this revision.
     wants_ring: Option<Revision>,
     leaving: Leaving,
+    /// When a read was last answered, or the first one sent.
+    progressed: Option<Time>,
 }
 
 /// How far the router has come in leaving: what it has read, somebody has to route.
@@ -57,6 +59,9 @@ impl Routing {
             }
         } else {
             self.reading = false;
+            if answer.is_ok() {
+                self.progressed = Some(ctx.now);
+            }
         }
         match answer {
             Ok(Some(events)) => self.events.extend(events),
@@ -100,6 +105,12 @@ impl Routing {
         }
     }
 
+    /// When a read was last answered, or the first one sent; `None` before. Nothing is read while what was read
+    /// waits for its routing.
+    pub(crate) fn progressed(&self) -> Option<Time> {
+        self.progressed.filter(|_| self.reading && self.leaving == Leaving::No)
+    }
+
     /// Takes over what other routers have left.
     pub(crate) fn claim(&mut self, ctx: &mut Ctx) {
         if !self.claiming && !self.group_lost {
@@ -128,6 +139,7 @@ impl Routing {
     pub(crate) fn reset(&mut self) {
         self.events.clear();
         self.wants_ring = None;
+        self.progressed = None;
     }
 
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, ring: &Ring) {
@@ -151,6 +163,7 @@ impl Routing {
         }
         if !self.reading && self.leaving == Leaving::No && self.events.len() < 16 {
             self.reading = true;
+            self.progressed.get_or_insert(ctx.now);
             ctx.call(Call::ReadPool);
         }
     }

@@ -15,9 +15,10 @@ use super::actor::{self, Mailbox, Order};
 use super::clock;
 use super::lease::Leases;
 use super::perform::perform;
+use super::vitals::Vitals;
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
-use crate::core::effect::{Effect, NewJob};
+use crate::core::effect::{Effect, NewJob, Notice};
 use crate::core::engine::Engine;
 use crate::core::input::{Answer, Command, HandlerEvent, Input, LocalWorker, ReplyTo};
 use crate::core::time::Time;
@@ -39,6 +40,13 @@ pub(crate) enum Message {
     Command(Command, oneshot::Sender<Answer>),
     /// A new worker's handler and where to publish its id; its command follows.
     Handler(LocalWorker, Arc<dyn AnyHandler>, watch::Sender<Option<WorkerId>>),
+}
+
+/// What the node's users see of the driver.
+pub(crate) struct Watched {
+    /// The engine has ended; not set when the driver ends otherwise.
+    pub(crate) left: Arc<AtomicBool>,
+    pub(crate) vitals: Arc<Vitals>,
 }
 
 /// A worker's handler, and where its id in the pool is published.
@@ -71,8 +79,7 @@ pub(crate) struct Driver {
     task_owners: HashMap<Id, (WorkerId, JobKey, Token)>,
     replies: HashMap<ReplyTo, oneshot::Sender<Answer>>,
     ended: bool,
-    /// Tells the node's users of the engine's end; not set when the driver ends otherwise.
-    left: Arc<AtomicBool>,
+    watched: Watched,
 }
 
 impl Driver {
@@ -82,7 +89,7 @@ impl Driver {
         store: Arc<dyn Store>,
         leases: Arc<Leases>,
         inputs: mpsc::UnboundedSender<Input>,
-        left: Arc<AtomicBool>,
+        watched: Watched,
     ) -> Self {
         Self {
             engine: Engine::new(config.clone(), seed),
@@ -99,7 +106,7 @@ impl Driver {
             task_owners: HashMap::new(),
             replies: HashMap::new(),
             ended: false,
-            left,
+            watched,
         }
     }
 
@@ -190,8 +197,9 @@ impl Driver {
 
     fn step(&mut self, batch: &mut Vec<Input>) {
         let now = clock::now();
-        self.leases.progress(now, self.engine.high_water());
+        self.leases.progress(now, self.engine.read_at().unwrap_or(now), self.engine.high_water());
         for input in batch.iter() {
+            self.watched.vitals.hear(input);
             tracing::trace!(?input, "input");
         }
         self.engine.set_leases(self.leases.soft_deadlines());
@@ -199,6 +207,7 @@ impl Driver {
             tracing::trace!(?effect, "effect");
             self.perform(effect);
         }
+        self.watched.vitals.show(self.engine.picture());
     }
 
     fn perform(&mut self, effect: Effect) {
@@ -250,10 +259,15 @@ impl Driver {
                     let _ = waiting.send(answer);
                 }
             }
-            Effect::Report(report) => notice::log(&self.config.node, &report),
+            Effect::Report(report) => {
+                if let Notice::Trouble(error) = &report {
+                    self.watched.vitals.trouble(error);
+                }
+                notice::log(&self.config.node, &report);
+            }
             Effect::End => {
                 self.ended = true;
-                self.left.store(true, Ordering::Release);
+                self.watched.left.store(true, Ordering::Release);
             }
         }
     }

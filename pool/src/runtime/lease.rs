@@ -19,6 +19,7 @@ use crate::builder::FencePolicy;
 use crate::core::input::Input;
 use crate::core::lease::{Lease, Standing, Timing};
 use crate::core::time::Time;
+use crate::health::longest_read;
 use crate::id::{Incarnation, NodeName, Token, WorkerId};
 use crate::store::{Renewal, Store, StoreError};
 
@@ -59,7 +60,10 @@ struct Tenancy {
 pub(crate) struct Leases {
     timing: Timing,
     state: Mutex<State>,
+    /// When the driver last did something.
     progress: AtomicU64,
+    /// When what concerns the node's workers was last read.
+    read: AtomicU64,
     high_water: AtomicU64,
     wake: tokio::sync::Notify,
     rested: tokio::sync::Notify,
@@ -72,16 +76,30 @@ struct State {
     /// A renewal is under way.
     renewing: bool,
     ended: bool,
+    /// Nothing is renewed because the node makes no progress.
+    stalled: bool,
+}
+
+/// How a lease stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeaseStanding {
+    /// Since its last acknowledged renewal was sent.
+    pub(crate) age: Duration,
+    /// Until it is given up.
+    pub(crate) left: Duration,
+    /// Handlers that run on after it.
+    pub(crate) overdue: usize,
 }
 
 impl Leases {
     pub(crate) fn new(timing: Timing) -> Self {
-        let (state, progress, high_water) =
-            (Mutex::default(), AtomicU64::new(clock::now().0), AtomicU64::new(0));
+        let now = clock::now().0;
+        let (progress, read, high_water) = (AtomicU64::new(now), AtomicU64::new(now), AtomicU64::new(0));
         Self {
             timing,
-            state,
+            state: Mutex::default(),
             progress,
+            read,
             high_water,
             wake: tokio::sync::Notify::new(),
             rested: tokio::sync::Notify::new(),
@@ -155,9 +173,10 @@ impl Leases {
         self.state().tenancies.iter().map(|(&worker, t)| (worker, t.lease.soft_at())).collect()
     }
 
-    /// The driver is alive, and has seen tokens up to this.
-    pub(crate) fn progress(&self, now: Time, high_water: Token) {
+    /// The driver is alive, has last heard of its workers' events at `read`, and has seen tokens up to this.
+    pub(crate) fn progress(&self, now: Time, read: Time, high_water: Token) {
         self.progress.store(now.0, Ordering::Release);
+        self.read.store(read.0, Ordering::Release);
         self.high_water.fetch_max(high_water.0, Ordering::AcqRel);
     }
 
@@ -180,10 +199,37 @@ impl Leases {
         self.wake.notify_one();
     }
 
-    /// What to renew now: nothing while the driver makes no progress.
+    /// When the driver last did something.
+    pub(crate) fn driven(&self) -> Time {
+        Time(self.progress.load(Ordering::Acquire))
+    }
+
+    /// Every lease that is held or was given up.
+    pub(crate) fn standings(&self) -> BTreeMap<WorkerId, LeaseStanding> {
+        let now = clock::now();
+        let state = self.state();
+        let standing = |t: &Tenancy| LeaseStanding {
+            age: now.since(t.lease.from()),
+            left: Time(t.soft_at.load(Ordering::Acquire)).since(now),
+            overdue: if t.overdue { t.running() } else { 0 },
+        };
+        state.tenancies.iter().map(|(&worker, tenancy)| (worker, standing(tenancy))).collect()
+    }
+
+    /// What to renew now: nothing while the driver makes no progress, or cannot hear what concerns its workers.
     fn due(&self, now: Time) -> Option<(Incarnation, Vec<WorkerId>)> {
-        let stalled = now.since(Time(self.progress.load(Ordering::Acquire))) > self.timing.ttl;
+        let since = |at: &AtomicU64| now.since(Time(at.load(Ordering::Acquire)));
+        let (idle, deaf) = (since(&self.progress), since(&self.read));
+        let stalled = idle > self.timing.ttl || deaf > longest_read(self.timing.ttl);
         let mut state = self.state();
+        if stalled != state.stalled {
+            state.stalled = stalled;
+            if stalled {
+                tracing::error!(?idle, ?deaf, "the node makes no progress: its leases are not renewed");
+            } else {
+                tracing::info!("the node makes progress again: leases are renewed");
+            }
+        }
         let incarnation = state.incarnation.filter(|_| !stalled && !state.ended)?;
         state.renewing = true;
         let own = |(_, t): &(&WorkerId, &Tenancy)| t.renewing && t.incarnation == incarnation;
@@ -220,7 +266,7 @@ impl Leases {
             if standing == Standing::Hard && !tenancy.aborted {
                 tenancy.abort();
             }
-            let running = tenancy.tasks.values().filter(|task| !task.is_finished()).count();
+            let running = tenancy.running();
             let overdue = now >= tenancy.lease.hard_at() + self.timing.kill && running > 0;
             if overdue && !tenancy.overdue {
                 tenancy.overdue = true;
@@ -260,6 +306,11 @@ impl Leases {
 }
 
 impl Tenancy {
+    /// Handlers that have not ended.
+    fn running(&self) -> usize {
+        self.tasks.values().filter(|task| !task.is_finished()).count()
+    }
+
     fn give_up(&mut self) {
         self.renewing = false;
         self.asked_to_end = true;
@@ -395,59 +446,5 @@ impl LeaseThread {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used)]
-
-    use std::cell::Cell;
-
-    use futures::FutureExt;
-
-    use super::*;
-    use crate::store::MemoryStore;
-
-    #[test]
-    fn a_renewal_that_hangs_leaves_time_for_another() {
-        for ttl in [500, 10_000, 600_000].map(Duration::from_millis) {
-            let timing = Timing::of(ttl);
-            let second = timing.renew_every + patience(timing) + pause(timing) + tick(timing);
-            assert!(second + timing.renew_every / 2 <= timing.soft, "{ttl:?}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_panic_of_the_thread_ends_all_that_it_watched() {
-        let leases = Arc::new(Leases::new(Timing::of(Duration::from_millis(500))));
-        let (inputs, mut events) = mpsc::unbounded_channel();
-        let workers = [WorkerId(1), WorkerId(2)];
-        let mut running = tokio::task::JoinSet::new();
-        let mut admitted = Vec::new();
-        for worker in workers {
-            leases.hold(Incarnation(1), worker, clock::now() + Duration::from_secs(60));
-            leases.enter(worker, running.spawn(std::future::pending::<()>()));
-            admitted.push(leases.admit(worker));
-        }
-        leases.renew(Incarnation(1));
-        leases.due(clock::now()).expect("a renewal that is under way");
-        let thread = LeaseThread {
-            leases: leases.clone(),
-            store: Arc::new(MemoryStore::new()),
-            node: NodeName::new("n").unwrap(),
-            policy: FencePolicy::Report,
-            inputs,
-        };
-        let runs = Cell::new(0);
-        thread.watched(|| {
-            runs.set(runs.get() + 1);
-            assert!(runs.get() > 1, "as it was told");
-        });
-        assert_eq!(runs.get(), 2, "it runs again");
-        for worker in workers {
-            assert!(matches!(events.try_recv(), Ok(Input::LeaseLost(lost)) if lost == worker));
-            assert!(running.join_next().await.unwrap().unwrap_err().is_cancelled());
-        }
-        for (guard, cancel) in admitted {
-            assert!(!guard.check() && cancel.is_cancelled());
-        }
-        assert!(leases.rest().now_or_never().is_some(), "no renewal is under way any more");
-    }
-}
+#[path = "lease_tests.rs"]
+mod tests;

@@ -15,3 +15,4 @@ pub(crate) mod handover;
 pub(crate) mod lease;
 mod notice;
 mod perform;
+pub(crate) mod vitals;

@@ -10,6 +10,7 @@ mod crash;
 mod deployments;
 mod dispatch;
 mod faults;
+mod health;
 mod idle;
 mod input;
 mod life;

@@ -16,14 +16,14 @@ on_both_stores!(
 );
 
 impl World {
-    fn cut_off(&self) {
+    pub(crate) fn cut_off(&self) {
         match &self.home {
             Home::Memory(store) => store.set_available(false),
             Home::Redis(_) | Home::Elsewhere => self.server().pause().unwrap(),
         }
     }
 
-    fn reconnect(&self) {
+    pub(crate) fn reconnect(&self) {
         match &self.home {
             Home::Memory(store) => store.set_available(true),
             Home::Redis(_) | Home::Elsewhere => self.server().resume().unwrap(),

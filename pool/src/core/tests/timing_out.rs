@@ -5,6 +5,7 @@ use super::fencing::gone;
 use super::leaving::drained;
 use crate::core::ctx::Config;
 use crate::core::input::HandlerEvent;
+use crate::store::NodeEvents;
 
 /// One worker; the jobs have been begun, and start as far as permits go.
 fn starting(config: Config, names: &[&str]) -> Bench {
@@ -141,5 +142,12 @@ fn a_worker_with_a_stuck_handler_hands_everything_else_on_and_joins_anew_when_it
     bench.released();
     assert_eq!(bench.of(&["release", "drop", "expire"]), ["release 1: k@7 d; done 9", "drop 1", "expire 1"]);
     gone(&mut bench);
+    bench.all();
+    assert_eq!(
+        bench.of(&["join"]),
+        [""; 0],
+        "it has heard nothing for too long, and would lose its lease again"
+    );
+    bench.events(NodeEvents::default());
     assert_eq!(bench.of(&["join"]), ["join 7.1.2 slot=0"]);
 }

@@ -1,0 +1,175 @@
+//! How a node is, told from what its parts have done last: that they made progress, not that they exist.
+
+use std::time::Duration;
+
+use crate::core::call::READ_BLOCK;
+use crate::id::{JobKey, WorkerId};
+
+/// How a node is, at one moment. From [`Node::health`](crate::Node::health).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Health {
+    /// The pool, as far as the node knows.
+    pub phase: PoolPhase,
+    /// The node is leaving its pool, or has left it.
+    pub leaving: bool,
+    /// How long ago the node's engine has last done something. It does so several times a second.
+    pub engine_idle: Duration,
+    /// How long ago the read of what concerns the node's workers and dispatches was last answered: a few seconds
+    /// where nothing happens. `None` while there is nothing to read.
+    pub reader_idle: Option<Duration>,
+    /// The same of the read of what the node routes.
+    pub router_idle: Option<Duration>,
+    /// The connection to the store.
+    pub store: StoreHealth,
+    /// The node's workers.
+    pub workers: Vec<WorkerHealth>,
+    /// Dispatches of this node that wait for what becomes of them.
+    pub dispatches: usize,
+    /// What is wrong; empty when all is well.
+    pub reasons: Vec<Unhealthy>,
+}
+
+impl Health {
+    /// Nothing is wrong: the node takes part in an open pool, all its workers are members and hold their leases, and
+    /// everything made progress. As a readiness probe.
+    pub fn is_healthy(&self) -> bool {
+        self.reasons.is_empty()
+    }
+
+    /// Something is wrong that does not pass by itself, as far as can be told: only the end of the process helps. As
+    /// a liveness probe, turned round.
+    pub fn needs_restart(&self) -> bool {
+        self.reasons.iter().any(Unhealthy::needs_restart)
+    }
+}
+
+/// Where a pool is, as far as one node knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PoolPhase {
+    /// To be found out: the node has just begun, or there was a sign that data was lost.
+    #[default]
+    Unknown,
+    /// Being opened, after its creation or a loss of data.
+    Recovering,
+    /// Open.
+    Open,
+    /// Shutting down: nothing new is accepted, what was accepted is still begun.
+    Closing,
+    /// Shutting down: every job ends.
+    Stopping,
+    /// Shut down.
+    Closed,
+}
+
+/// The connection to the store, by its renewals, which come every fifth of the worker TTL.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct StoreHealth {
+    /// How long ago the store has last answered; `None` if it never has.
+    pub answered: Option<Duration>,
+    /// The last error since then, with all its causes.
+    pub error: Option<String>,
+}
+
+/// One of the node's workers.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WorkerHealth {
+    /// Its id; `None` while it is no member of the pool.
+    pub id: Option<WorkerId>,
+    /// How long ago the last renewal that was acknowledged was sent; `None` without a lease.
+    pub lease_age: Option<Duration>,
+    /// How long it may go on without another one; zero once the lease is given up.
+    pub lease_left: Duration,
+    /// Jobs in its hands.
+    pub jobs: usize,
+    /// Jobs whose handler does not end although it was aborted. They stay with this worker, which has left the ring.
+    pub stuck: Vec<JobKey>,
+    /// Handlers that run on after the lease. Another worker may run their jobs.
+    pub overdue: usize,
+}
+
+/// What is wrong with a node.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unhealthy {
+    /// The node has ended without leaving its pool: it was abandoned, or its runtime has ended.
+    #[error("the node has ended without leaving its pool")]
+    Ended,
+    /// The engine has done nothing for longer than the worker TTL: something holds up the runtime. Its leases run out.
+    #[error("the engine has done nothing for {0:?}")]
+    Engine(Duration),
+    /// What concerns the node's workers has not been read for too long: it renews no more until it has.
+    #[error("the node's events have not been read for {0:?}")]
+    Reader(Duration),
+    /// What it routes has not been read for too long. Other nodes route meanwhile.
+    #[error("the pool's events have not been read for {0:?}")]
+    Router(Duration),
+    /// The store has not answered for longer than a lease lasts.
+    #[error("the store has not answered for {0:?}")]
+    Store(Duration),
+    /// The pool is not open.
+    #[error("the pool is not open: {0:?}")]
+    Phase(PoolPhase),
+    /// A worker of the node is no member: it joins, or joins anew after it has lost its lease.
+    #[error("a worker is not a member of the pool")]
+    Outside,
+    /// A worker has given up its lease: its jobs end here.
+    #[error("worker {0} has lost its lease")]
+    Lease(WorkerId),
+    /// A handler does not end although it was aborted.
+    #[error("the handler of {0} does not end")]
+    Stuck(JobKey),
+    /// Handlers run on after their worker's lease.
+    #[error("{1} handlers of worker {0} run on after its lease")]
+    Overdue(WorkerId, usize),
+}
+
+impl Unhealthy {
+    /// Only the end of the process helps, as far as can be told.
+    pub fn needs_restart(&self) -> bool {
+        matches!(self, Self::Ended | Self::Engine(_) | Self::Stuck(_) | Self::Overdue(..))
+    }
+}
+
+/// How long a read may go unanswered in a pool with this worker TTL: a read that finds nothing waits for its time.
+pub(crate) fn longest_read(ttl: Duration) -> Duration {
+    ttl.saturating_add(READ_BLOCK)
+}
+
+/// What is wrong, told from everything else; `ended`: the node's engine runs no more.
+pub(crate) fn judge(health: &Health, ended: bool, ttl: Duration, soft: Duration) -> Vec<Unhealthy> {
+    if health.phase == PoolPhase::Closed {
+        return Vec::new();
+    }
+    if ended {
+        return if health.leaving { Vec::new() } else { vec![Unhealthy::Ended] };
+    }
+    let mut reasons = Vec::new();
+    if health.engine_idle > ttl {
+        reasons.push(Unhealthy::Engine(health.engine_idle));
+    }
+    if health.phase != PoolPhase::Open && !health.leaving {
+        reasons.push(Unhealthy::Phase(health.phase));
+    }
+    reasons.extend(health.store.answered.filter(|age| *age > soft).map(Unhealthy::Store));
+    let late = |idle: Option<Duration>| idle.filter(|idle| *idle > longest_read(ttl));
+    reasons.extend(late(health.reader_idle).map(Unhealthy::Reader));
+    if health.phase == PoolPhase::Open && !health.leaving {
+        reasons.extend(late(health.router_idle).map(Unhealthy::Router));
+    }
+    for worker in &health.workers {
+        match worker.id {
+            None if !health.leaving => reasons.push(Unhealthy::Outside),
+            Some(id) if worker.lease_left.is_zero() => reasons.push(Unhealthy::Lease(id)),
+            _ => {}
+        }
+        reasons.extend(worker.stuck.iter().cloned().map(Unhealthy::Stuck));
+        if worker.overdue > 0 {
+            reasons.push(Unhealthy::Overdue(worker.id.unwrap_or_default(), worker.overdue));
+        }
+    }
+    reasons
+}

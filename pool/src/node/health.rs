@@ -1,0 +1,70 @@
+//! How a node is.
+
+use std::error::Error as _;
+use std::sync::atomic::Ordering;
+
+use super::Node;
+use crate::core::lease::Timing;
+use crate::core::time::Time;
+use crate::health::{Health, StoreHealth, WorkerHealth, judge};
+use crate::runtime::clock;
+use crate::store::StoreError;
+
+impl Node {
+    /// How the node is: whether its parts made progress, how its leases stand, what the store has last said, which
+    /// handlers do not end; and what of it is wrong. No round trip, and never waits: made to be asked every second.
+    ///
+    /// ```no_run
+    /// # fn example(node: &tenure_pool::Node) {
+    /// let health = node.health();
+    /// for reason in &health.reasons {
+    ///     eprintln!("not healthy: {reason}");
+    /// }
+    /// let (ready, live) = (health.is_healthy(), !health.needs_restart());
+    /// # let _ = (ready, live);
+    /// # }
+    /// ```
+    pub fn health(&self) -> Health {
+        let timing = Timing::of(self.shared.settings.worker_ttl);
+        let (seen, standings) = (self.shared.vitals.seen(), self.shared.leases.standings());
+        let now = clock::now();
+        let since = |at: Time| now.since(at);
+        let left = self.shared.left.load(Ordering::Acquire);
+        let workers = seen.picture.workers.into_iter().map(|worker| {
+            let standing = worker.id.and_then(|id| standings.get(&id));
+            WorkerHealth {
+                id: worker.id,
+                lease_age: standing.map(|standing| standing.age),
+                lease_left: standing.map(|standing| standing.left).unwrap_or_default(),
+                jobs: worker.held,
+                stuck: worker.stuck,
+                overdue: standing.map_or(0, |standing| standing.overdue),
+            }
+        });
+        let mut health = Health {
+            phase: seen.picture.phase,
+            leaving: seen.picture.leaving || left,
+            engine_idle: since(self.shared.leases.driven()),
+            reader_idle: seen.picture.read.map(since),
+            router_idle: seen.picture.routed.map(since),
+            store: StoreHealth { answered: seen.answered.map(since), error: seen.error.as_ref().map(chain) },
+            workers: workers.collect(),
+            dispatches: seen.picture.dispatches,
+            reasons: Vec::new(),
+        };
+        let ended = self.shared.messages.is_closed();
+        health.reasons = judge(&health, ended, timing.ttl, timing.soft);
+        // Workers that are fenced keep their handlers for a moment, under an id that is none any more.
+        let known = |id| health.workers.iter().any(|worker| worker.id == Some(id));
+        let overdue = standings.into_iter().filter(|(id, standing)| standing.overdue > 0 && !known(*id));
+        let overdue: Vec<_> = overdue.map(|(id, s)| crate::Unhealthy::Overdue(id, s.overdue)).collect();
+        health.reasons.extend(overdue);
+        health
+    }
+}
+
+/// An error with all that caused it.
+fn chain(error: &StoreError) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

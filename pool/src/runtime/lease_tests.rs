@@ -1,0 +1,78 @@
+//! What the lease thread and its leases promise.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::cell::Cell;
+
+use futures::FutureExt;
+
+use super::*;
+use crate::store::MemoryStore;
+
+#[test]
+fn a_renewal_that_hangs_leaves_time_for_another() {
+    for ttl in [500, 10_000, 600_000].map(Duration::from_millis) {
+        let timing = Timing::of(ttl);
+        let second = timing.renew_every + patience(timing) + pause(timing) + tick(timing);
+        assert!(second + timing.renew_every / 2 <= timing.soft, "{ttl:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_panic_of_the_thread_ends_all_that_it_watched() {
+    let leases = Arc::new(Leases::new(Timing::of(Duration::from_millis(500))));
+    let (inputs, mut events) = mpsc::unbounded_channel();
+    let workers = [WorkerId(1), WorkerId(2)];
+    let mut running = tokio::task::JoinSet::new();
+    let mut admitted = Vec::new();
+    for worker in workers {
+        leases.hold(Incarnation(1), worker, clock::now() + Duration::from_secs(60));
+        leases.enter(worker, running.spawn(std::future::pending::<()>()));
+        admitted.push(leases.admit(worker));
+    }
+    leases.renew(Incarnation(1));
+    leases.due(clock::now()).expect("a renewal that is under way");
+    let thread = LeaseThread {
+        leases: leases.clone(),
+        store: Arc::new(MemoryStore::new()),
+        node: NodeName::new("n").unwrap(),
+        policy: FencePolicy::Report,
+        inputs,
+    };
+    let runs = Cell::new(0);
+    thread.watched(|| {
+        runs.set(runs.get() + 1);
+        assert!(runs.get() > 1, "as it was told");
+    });
+    assert_eq!(runs.get(), 2, "it runs again");
+    for worker in workers {
+        assert!(matches!(events.try_recv(), Ok(Input::LeaseLost(lost)) if lost == worker));
+        assert!(running.join_next().await.unwrap().unwrap_err().is_cancelled());
+    }
+    for (guard, cancel) in admitted {
+        assert!(!guard.check() && cancel.is_cancelled());
+    }
+    assert!(leases.rest().now_or_never().is_some(), "no renewal is under way any more");
+}
+
+/// What would be renewed, `later` from now, by a node whose driver has last done something, and has last heard of its
+/// workers, that long before.
+fn due(leases: &Leases, later: Duration, idle: Duration, deaf: Duration) -> bool {
+    let now = clock::now() + later;
+    leases.progress(now - idle, now - deaf, Token(0));
+    let due = leases.due(now).is_some();
+    leases.renewal_over();
+    due
+}
+
+#[test]
+fn a_node_renews_only_while_its_engine_and_its_reader_make_progress() {
+    let ttl = Duration::from_secs(10);
+    let leases = Leases::new(Timing::of(ttl));
+    leases.renew(Incarnation(1));
+    let (hour, moment) = (Duration::from_secs(3600), Duration::from_millis(1));
+    assert!(due(&leases, hour, moment, moment));
+    assert!(due(&leases, hour, ttl, longest_read(ttl)));
+    assert!(!due(&leases, hour, ttl + moment, moment), "the engine stands still");
+    assert!(!due(&leases, hour, moment, longest_read(ttl) + moment), "the reader stands still");
+    assert!(due(&leases, hour, moment, moment), "both go on");
+}
