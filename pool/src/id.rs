@@ -113,6 +113,16 @@ number!(
     Revision, "revision"
 );
 
+number!(
+    /// One turn of one node to plan a schedule, and the fencing number of what it does in that turn. Successive turns
+    /// of a schedule carry strictly increasing numbers.
+    Term, "term"
+);
+number!(
+    /// One life of a schedule: another one when it was ended and made anew.
+    ScheduleId, "schedule id"
+);
+
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $dot:literal) => {
         $(#[$doc])*
@@ -154,6 +164,12 @@ name!(
 name!(
     /// What tells one join of a worker from another, so that a repeated join is answered with its first answer.
     Nonce, "nonce", true
+);
+
+name!(
+    /// The name of a schedule, or of a ticker: `[A-Za-z0-9_:.-]{1,64}`. A schedule and a ticker of one name have
+    /// nothing to do with each other.
+    ScheduleName, "schedule name", true
 );
 
 /// The key of a job: any 1 to 512 bytes.

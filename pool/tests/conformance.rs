@@ -34,6 +34,8 @@ mod outcomes;
 mod ownership;
 #[path = "store/parking.rs"]
 mod parking;
+#[path = "store/planning.rs"]
+mod planning;
 #[path = "store/recovery.rs"]
 mod recovery;
 #[path = "store/release.rs"]

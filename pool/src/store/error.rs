@@ -39,6 +39,9 @@ pub enum Refusal {
         /// The caller's value.
         ours: String,
     },
+    /// The caller's turn to plan is over.
+    #[error("the turn to plan is over")]
+    StaleTerm,
     /// An argument is out of its range.
     #[error("an argument is out of its range")]
     BadArgument,

@@ -16,6 +16,7 @@ mod ownership;
 mod parking;
 mod redis;
 mod requests;
+mod schedules;
 
 #[doc(hidden)]
 pub use dump::{Content, Dump, Text};
@@ -27,6 +28,7 @@ pub use ownership::*;
 pub use parking::*;
 pub use redis::{RedisStore, UnsuitableServer};
 pub use requests::*;
+pub use schedules::*;
 pub use tenure_streaming::EntryId;
 
 use std::collections::BTreeMap;
@@ -37,7 +39,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Token, WorkerId};
+use crate::id::{
+    DispatchId, Incarnation, JobKey, NodeName, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
+};
 use crate::member::{Member, Members};
 use crate::settings::{Settings, ShutdownFlag, StoredSettings};
 
@@ -151,6 +155,42 @@ pub trait Store: Send + Sync + 'static {
         after: Option<&JobKey>,
         limit: usize,
     ) -> Result<OwnedPage>;
+
+    /// Makes a schedule, changes its period, or ends it.
+    async fn sched(
+        &self,
+        inc: Incarnation,
+        schedule: &ScheduleKey,
+        change: &ScheduleChange,
+    ) -> Result<ScheduleState>;
+    /// Holds, takes over or leaves turns to plan.
+    async fn term(&self, inc: Incarnation, node: &NodeName, items: &[TermItem]) -> Result<Terms>;
+    /// Asks for the tick of this number, in a turn of the caller's; the same one again when its answer was lost.
+    async fn tick(
+        &self,
+        inc: Incarnation,
+        schedule: &ScheduleKey,
+        turn: (ScheduleId, Term),
+        number: u64,
+    ) -> Result<TickReply>;
+    /// Accepts jobs of a plan, while the caller's turn lasts.
+    async fn dispatch_planned(
+        &self,
+        inc: Incarnation,
+        turn: &Turn,
+        items: &[DispatchItem],
+    ) -> Result<Vec<DispatchReply>>;
+    /// Requests the end of jobs of a plan, while the caller's turn lasts; jobs that are not the plan's are absent.
+    async fn stop_planned(&self, inc: Incarnation, turn: &Turn, items: &[StopItem])
+    -> Result<Vec<StopReply>>;
+    /// A page of a plan's jobs, beginning after `after`.
+    async fn planned(
+        &self,
+        inc: Incarnation,
+        plan: &ScheduleName,
+        after: Option<&JobKey>,
+        limit: usize,
+    ) -> Result<PlannedPage>;
 
     /// Sets or advances the shutdown flag; returns it.
     async fn shutdown(

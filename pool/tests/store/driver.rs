@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use tenure_pool::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, Token, WorkerId};
+use tenure_pool::id::{
+    DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, ScheduleId, ScheduleName, Term, Token,
+    WorkerId,
+};
 use tenure_pool::record::{JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     Content, DispatchItem, JoinRequest, NotifyItem, PoolEvent, PoolState, ReleaseItem, ReleaseMode,
-    ShutdownMode, StartedItem, StopItem, Store, TakeItem, Text,
+    ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind, ShutdownMode, StartedItem, StopItem, Store,
+    TakeItem, TermItem, Text, Turn,
 };
 
 use JobState::{Assigned, Parked, Queued, Running, Stopping};
@@ -284,6 +288,57 @@ impl<'a> Driver<'a> {
                 }
                 Step::Unpark(items)
             }
+            Op::Sched { schedule, change, period, aim } => {
+                let name = schedule_key(*schedule);
+                let entry = self.schedule(*schedule).await;
+                let period = Duration::from_millis(*period);
+                let id = ScheduleId(entry.as_ref().map_or(1, |entry| entry.id.0) + u64::from(!aim));
+                let revision = entry.as_ref().map_or(1, |entry| entry.revision) - u64::from(!aim);
+                let term = entry.filter(|_| period.as_millis().is_multiple_of(2)).map(|entry| entry.term);
+                let change = match change {
+                    0..3 => ScheduleChange::Create { period, first: period / 2 },
+                    3 | 4 => ScheduleChange::Period { id, revision, period },
+                    _ => ScheduleChange::End { id, term },
+                };
+                Step::Sched(name, change)
+            }
+            Op::Term { node: name, items } => {
+                let mut terms = Vec::new();
+                for (schedule, life, leave, aim) in items {
+                    let entry = self.schedule(*schedule).await;
+                    terms.push(TermItem {
+                        schedule: schedule_key(*schedule),
+                        id: entry.as_ref().map_or(ScheduleId(1), |entry| entry.id),
+                        life: *life,
+                        leave: *leave,
+                        seen: entry.filter(|_| *aim).map(|entry| (entry.term, entry.seq)),
+                    });
+                }
+                Step::Term(node(*name), terms)
+            }
+            Op::Tick { schedule, aim, ahead } => {
+                let turn = self.turn(*schedule, *aim).await;
+                let ticks = self.schedule(*schedule).await.map_or(0, |entry| entry.ticks);
+                Step::Tick(schedule_key(*schedule), (turn.id, turn.term), ticks + ahead)
+            }
+            Op::DispatchPlanned { schedule, jobs, aim } => {
+                let items = jobs.iter().map(|job| self.dispatched(job)).collect();
+                Step::DispatchPlanned(self.turn(*schedule, *aim).await, items)
+            }
+            Op::StopPlanned { schedule, jobs, aim } => {
+                let mut items = Vec::new();
+                for (key, right_id, right_owner) in jobs {
+                    let key = self.near(*key, &[Running, Queued, Stopping, Parked], None).await;
+                    let record = self.record(key).await;
+                    let id =
+                        record.filter(|_| *right_id).map_or_else(|| dispatch_id(key), |record| record.id);
+                    items.push(StopItem { key: job(key), id, guess: self.guess(key, *right_owner).await });
+                }
+                Step::StopPlanned(self.turn(*schedule, *aim).await, items)
+            }
+            Op::Planned { schedule, after, limit } => {
+                Step::Planned(schedule_key(*schedule).name, after.map(job), *limit)
+            }
             Op::Notify { items } => {
                 let mut notes = Vec::new();
                 for (key, aim, len) in items {
@@ -389,6 +444,28 @@ impl<'a> Driver<'a> {
         (owner.unwrap_or_else(|| self.worker(held[0])), held)
     }
 
+    /// A schedule as it stands.
+    async fn schedule(&self, at: usize) -> Option<ScheduleEntry> {
+        match self.sides[0].dump().await.get("sc") {
+            Some(Content::Hash(schedules)) => {
+                let text = schedules.get(&Text::from(schedule_key(at).to_string()))?.to_string();
+                ScheduleEntry::parse(&text)
+            }
+            _ => None,
+        }
+    }
+
+    /// The turn of a schedule's holder, or one that is over.
+    async fn turn(&self, at: usize, aim: bool) -> Turn {
+        let entry = self.schedule(at).await;
+        let term = entry.as_ref().map_or(1, |entry| entry.term.0);
+        Turn {
+            plan: schedule_key(at).name,
+            id: entry.map_or(ScheduleId(1), |entry| entry.id),
+            term: Term(term - u64::from(!aim).min(term)),
+        }
+    }
+
     /// How many notifications were ever stored: their numbers are below.
     async fn notified(&self) -> u64 {
         match self.sides[0].dump().await.get("m") {
@@ -460,6 +537,12 @@ impl<'a> Driver<'a> {
 
 fn job(at: usize) -> JobKey {
     JobKey::try_from(KEYS[at % KEYS.len()]).unwrap()
+}
+
+/// One of two plans and two tickers, whose names agree.
+fn schedule_key(at: usize) -> ScheduleKey {
+    let kind = if at < 2 { ScheduleKind::Plan } else { ScheduleKind::Ticker };
+    ScheduleKey { kind, name: ScheduleName::new(["a", "a."][at % 2]).unwrap() }
 }
 
 fn node(at: usize) -> NodeName {

@@ -71,6 +71,38 @@ pub(crate) enum Op {
     Unpark {
         jobs: Vec<(usize, Aim)>,
     },
+    /// A schedule is made, changed or ended.
+    Sched {
+        schedule: usize,
+        change: usize,
+        period: u64,
+        aim: Aim,
+    },
+    /// Nodes hold, take over and leave turns.
+    Term {
+        node: usize,
+        items: Vec<(usize, u64, bool, Aim)>,
+    },
+    Tick {
+        schedule: usize,
+        aim: Aim,
+        ahead: u64,
+    },
+    DispatchPlanned {
+        schedule: usize,
+        jobs: Vec<Dispatched>,
+        aim: Aim,
+    },
+    StopPlanned {
+        schedule: usize,
+        jobs: Vec<(usize, Aim, Aim)>,
+        aim: Aim,
+    },
+    Planned {
+        schedule: usize,
+        after: Option<usize>,
+        limit: usize,
+    },
     Notify {
         items: Vec<(usize, Aim, usize)>,
     },
@@ -225,6 +257,20 @@ fn op() -> impl Strategy<Value = Op> {
         8 => clock().prop_map(|step| Op::Clock { step }),
         5 => (0_usize..20).prop_map(|back| Op::Resend { back }),
     ];
+    let schedule = || prop_oneof![4 => Just(0_usize), 1 => 0_usize..4];
+    let plans = prop_oneof![
+        6 => (schedule(), 0_usize..6, 1_u64..2_000, aim())
+            .prop_map(|(schedule, change, period, aim)| Op::Sched { schedule, change, period, aim }),
+        8 => (node(), vec((schedule(), 0_u64..2, rare(), any::<bool>()), 1..4))
+            .prop_map(|(node, items)| Op::Term { node, items }),
+        6 => (schedule(), aim(), 0_u64..3).prop_map(|(schedule, aim, ahead)| Op::Tick { schedule, aim, ahead }),
+        10 => (schedule(), vec(dispatched(), 1..5), aim())
+            .prop_map(|(schedule, jobs, aim)| Op::DispatchPlanned { schedule, jobs, aim }),
+        3 => (schedule(), vec((key(), aim(), aim()), 1..4), aim())
+            .prop_map(|(schedule, jobs, aim)| Op::StopPlanned { schedule, jobs, aim }),
+        2 => (schedule(), prop::option::of(key()), 1_usize..4)
+            .prop_map(|(schedule, after, limit)| Op::Planned { schedule, after, limit }),
+    ];
     let members = prop_oneof![
         8 => (prop::option::of(0_u32..4), rare(), rare())
             .prop_map(|(preferred, again, other_settings)| Op::Join { preferred, again, other_settings }),
@@ -256,7 +302,7 @@ fn op() -> impl Strategy<Value = Op> {
         8 => Just(Op::Reopen),
         1 => (0_usize..3).prop_map(|mode| Op::Shutdown { mode }),
     ];
-    prop_oneof![170 => jobs, 28 => members, 16 => reads, 13 => faults]
+    prop_oneof![170 => jobs, 30 => plans, 28 => members, 16 => reads, 13 => faults]
 }
 
 /// One move of a pool that is being shut down.

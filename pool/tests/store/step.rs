@@ -4,11 +4,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_pool::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Token, WorkerId};
+use tenure_pool::id::{
+    DispatchId, Incarnation, JobKey, NodeName, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
+};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     Cursors, DispatchItem, JoinRequest, NotifyItem, Outcome, PoolEvent, PoolState, ReleaseItem, Result,
-    ShutdownMode, StartedItem, StopItem, Store, StoreError, TakeItem,
+    ScheduleChange, ScheduleKey, ShutdownMode, StartedItem, StopItem, Store, StoreError, TakeItem, TermItem,
+    Turn,
 };
 use tenure_streaming::EntryId;
 
@@ -34,6 +37,12 @@ pub(crate) enum Step {
     Take(WorkerId, Vec<EntryPair>, Vec<TakeItem>),
     Sweep(usize, bool),
     Owned(WorkerId, Option<JobKey>, usize),
+    Sched(ScheduleKey, ScheduleChange),
+    Term(NodeName, Vec<TermItem>),
+    Tick(ScheduleKey, (ScheduleId, Term), u64),
+    DispatchPlanned(Turn, Vec<DispatchItem>),
+    StopPlanned(Turn, Vec<StopItem>),
+    Planned(ScheduleName, Option<JobKey>, usize),
     Shutdown(NodeName, ShutdownMode),
     Purge(usize),
     Cleanup,
@@ -100,6 +109,12 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
         Step::Take(worker, pairs, items) => text(&store.take(inc, worker, &entries(&pairs), &items).await),
         Step::Sweep(limit, kick) => text(&store.sweep(inc, limit, kick).await),
         Step::Owned(worker, after, limit) => text(&store.owned(inc, worker, after.as_ref(), limit).await),
+        Step::Sched(schedule, change) => text(&store.sched(inc, &schedule, &change).await),
+        Step::Term(node, items) => text(&store.term(inc, &node, &items).await),
+        Step::Tick(schedule, turn, number) => text(&store.tick(inc, &schedule, turn, number).await),
+        Step::DispatchPlanned(turn, items) => text(&store.dispatch_planned(inc, &turn, &items).await),
+        Step::StopPlanned(turn, items) => text(&store.stop_planned(inc, &turn, &items).await),
+        Step::Planned(plan, after, limit) => text(&store.planned(inc, &plan, after.as_ref(), limit).await),
         Step::Shutdown(by, mode) => text(&store.shutdown(inc, &by, mode).await),
         Step::Purge(limit) => text(&store.purge(inc, limit).await),
         Step::Cleanup => text(&store.cleanup(inc, Duration::from_secs(3_600)).await),

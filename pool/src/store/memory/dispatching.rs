@@ -9,7 +9,7 @@ use super::state::{Ended, Remembered, State, Stored};
 use crate::id::{DispatchId, Incarnation, JobKey, Revision, Token, WorkerId};
 use crate::record::{Begun, JobState, Record};
 use crate::store::{
-    DispatchItem, DispatchReply, JobsPage, Lookup, Outcome, Refusal, RouteReply, WorkerEvent,
+    DispatchItem, DispatchReply, JobsPage, Lookup, Outcome, Refusal, RouteReply, Turn, WorkerEvent,
 };
 
 /// How long a job waits for a first live worker before its event is repeated, ms.
@@ -21,9 +21,12 @@ impl State {
         &mut self,
         now: u64,
         inc: Incarnation,
+        turn: Option<&Turn>,
         items: &[DispatchItem],
     ) -> Result<Vec<DispatchReply>, Refusal> {
         self.guard(inc)?;
+        self.check_turn(inc, turn)?;
+        let plan = turn.map_or("", |turn| turn.plan.as_str());
         let due = now + self.limit("route_ms");
         let mut accepted = Vec::new();
         let mut replies = Vec::with_capacity(items.len());
@@ -31,9 +34,10 @@ impl State {
             let reply = self.refuse_dispatch(now, item);
             if reply.is_none() {
                 let DispatchItem { key, id, hash, payload, .. } = item;
-                let record = Stored::Record(accepted_record(now, id));
+                let record = Stored::Record(accepted_record(now, id, plan));
                 self.insert(key.clone(), record, payload.clone());
                 self.queue.put(key.clone(), due);
+                self.plan_job(plan, key.clone());
                 self.meta.queued += 1;
                 if let Some(caller) = id.caller_id() {
                     let (key, hash, id) = (key.clone(), hash.clone(), id.clone());
@@ -162,7 +166,7 @@ impl State {
     }
 }
 
-fn accepted_record(now: u64, id: &DispatchId) -> Record {
+fn accepted_record(now: u64, id: &DispatchId, plan: &str) -> Record {
     Record {
         state: JobState::Queued,
         owner: None,
@@ -174,7 +178,7 @@ fn accepted_record(now: u64, id: &DispatchId) -> Record {
         created: now,
         attested: None,
         mix: 0,
-        plan: String::new(),
+        plan: plan.to_owned(),
         tail: String::new(),
     }
 }

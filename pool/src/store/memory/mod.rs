@@ -13,6 +13,7 @@ mod ownership;
 mod parking;
 mod picture;
 mod repair;
+mod schedules;
 mod scored;
 mod server;
 mod state;

@@ -77,6 +77,12 @@ impl State {
             Ended::Caller(id) => (format!("!{id}"), until),
         });
         dump.scores("tb", ended);
+        let planned = self.planned.iter().flat_map(|(plan, keys)| keys.iter().map(move |key| (plan, key)));
+        dump.scores(
+            "pi",
+            planned.map(|(plan, key)| ([format!("{plan}|").as_bytes(), key.as_bytes()].concat(), 0)),
+        );
+        dump.hash("sc", self.schedules.iter().map(|(name, entry)| (name.to_string(), entry.to_string())));
         let remembered = self.remembered.iter().map(|(caller, r)| {
             let outcome = r.outcome.as_deref().unwrap_or_default();
             let fields = [r.key.as_bytes(), r.hash.as_bytes(), r.id.as_str().as_bytes(), outcome.as_bytes()];

@@ -13,7 +13,7 @@ use super::streams::{NodeStream, PoolStream, Starts};
 use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Token, WorkerId};
 use crate::member::Member;
 use crate::record::{Begun, JobState, Record};
-use crate::store::{Outcome, Refusal, WorkerEvent};
+use crate::store::{Outcome, Refusal, ScheduleEntry, ScheduleKey, WorkerEvent};
 
 /// The longest error that is kept for a parked job, bytes.
 const ERROR_MAX: usize = 1_024;
@@ -126,6 +126,10 @@ pub(super) struct State {
     pub(super) ended: Scored<Ended>,
     /// `od`
     pub(super) remembered: BTreeMap<String, Remembered>,
+    /// `sc`
+    pub(super) schedules: BTreeMap<ScheduleKey, ScheduleEntry>,
+    /// `pi`
+    pub(super) planned: BTreeMap<String, BTreeSet<JobKey>>,
     /// `ps`
     pub(super) pool_stream: PoolStream,
     /// `ws:*`
@@ -236,6 +240,7 @@ impl State {
         }
         self.parked.remove(key);
         self.errors.remove(key);
+        self.unplan_job(&record.plan, key);
         if record.begun == Begun::Never {
             self.meta.queued -= 1;
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::state::{Ended, State};
 use crate::id::{Incarnation, JobKey, NodeName, Token, WorkerId};
 use crate::record::{JobState, Record};
-use crate::store::{Refusal, StopItem, StopReply, WorkerEvent};
+use crate::store::{Refusal, StopItem, StopReply, Turn, WorkerEvent};
 
 impl State {
     /// Requests the end of jobs; `repeat`: stopping jobs' owners are told again.
@@ -13,16 +13,18 @@ impl State {
         &mut self,
         now: u64,
         inc: Incarnation,
+        turn: Option<&Turn>,
         repeat: bool,
         waiting: Option<&NodeName>,
         items: &[StopItem],
     ) -> Result<Vec<StopReply>, Refusal> {
         self.guard(inc)?;
+        self.check_turn(inc, turn)?;
         let mut told: BTreeSet<&JobKey> = BTreeSet::new();
         let mut events: BTreeMap<WorkerId, Vec<(JobKey, Token)>> = BTreeMap::new();
         let mut replies = Vec::with_capacity(items.len());
         for item in items {
-            let reply = self.stop_one(now, item);
+            let reply = self.stop_one(now, turn, item);
             if let (StopReply::Stopping, Some(record)) = (reply, self.record(&item.key).cloned()) {
                 let news = record.state == JobState::Running || repeat;
                 if let Some(owner) = record.owner.filter(|_| news && told.insert(&item.key)) {
@@ -40,7 +42,7 @@ impl State {
     }
 
     /// Decides, and deletes what nobody runs.
-    fn stop_one(&mut self, now: u64, item: &StopItem) -> StopReply {
+    fn stop_one(&mut self, now: u64, turn: Option<&Turn>, item: &StopItem) -> StopReply {
         let recovering = self.meta.recovering;
         if self.is_damaged(&item.key) {
             return StopReply::Bad;
@@ -53,6 +55,9 @@ impl State {
                 _ => StopReply::Absent,
             };
         };
+        if turn.is_some_and(|turn| turn.plan.as_str() != record.plan) {
+            return StopReply::Absent;
+        }
         match record.state {
             // In phase R it may be running unseen.
             JobState::Queued | JobState::Assigned | JobState::Parked if recovering => StopReply::Recovering,

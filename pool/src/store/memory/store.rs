@@ -11,14 +11,17 @@ use tokio::sync::watch;
 
 use super::MemoryStore;
 use super::log::Log;
-use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Token, WorkerId};
+use crate::id::{
+    DispatchId, Incarnation, JobKey, NodeName, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
+};
 use crate::member::{Member, Members};
 use crate::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::store::{
     BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JobsPage, JoinRequest, Lookup,
-    NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, PoolEvent, PoolState, Reaped,
-    ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, Seat, ServerIdentity, ShutdownMode, StartedItem,
-    StopItem, StopReply, Store, Swept, TakeItem, Taken, UnparkReply,
+    NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, PlannedPage, PoolEvent, PoolState,
+    Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, ScheduleChange, ScheduleKey,
+    ScheduleState, Seat, ServerIdentity, ShutdownMode, StartedItem, StopItem, StopReply, Store, Swept,
+    TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply,
 };
 
 #[async_trait]
@@ -86,7 +89,7 @@ impl Store for MemoryStore {
     }
 
     async fn dispatch(&self, inc: Incarnation, items: &[DispatchItem]) -> Result<Vec<DispatchReply>> {
-        self.step(|state, now| state.dispatch(now, inc, items)).await
+        self.step(|state, now| state.dispatch(now, inc, None, items)).await
     }
 
     async fn route(
@@ -130,7 +133,7 @@ impl Store for MemoryStore {
         waiting: Option<&NodeName>,
         items: &[StopItem],
     ) -> Result<Vec<StopReply>> {
-        self.step(|state, now| state.stop(now, inc, repeat, waiting, items)).await
+        self.step(|state, now| state.stop(now, inc, None, repeat, waiting, items)).await
     }
 
     async fn notify(&self, inc: Incarnation, items: &[NotifyItem]) -> Result<Vec<NotifyReply>> {
@@ -159,6 +162,57 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<OwnedPage> {
         self.step(|state, _| state.owned(inc, worker, after, limit)).await
+    }
+
+    async fn sched(
+        &self,
+        inc: Incarnation,
+        schedule: &ScheduleKey,
+        change: &ScheduleChange,
+    ) -> Result<ScheduleState> {
+        self.step(|state, now| state.sched(now, inc, schedule, change)).await
+    }
+
+    async fn term(&self, inc: Incarnation, node: &NodeName, items: &[TermItem]) -> Result<Terms> {
+        self.step(|state, now| state.term(now, inc, node, items)).await
+    }
+
+    async fn tick(
+        &self,
+        inc: Incarnation,
+        schedule: &ScheduleKey,
+        turn: (ScheduleId, Term),
+        number: u64,
+    ) -> Result<TickReply> {
+        self.step(|state, now| state.tick(now, inc, schedule, turn, number)).await
+    }
+
+    async fn dispatch_planned(
+        &self,
+        inc: Incarnation,
+        turn: &Turn,
+        items: &[DispatchItem],
+    ) -> Result<Vec<DispatchReply>> {
+        self.step(|state, now| state.dispatch(now, inc, Some(turn), items)).await
+    }
+
+    async fn stop_planned(
+        &self,
+        inc: Incarnation,
+        turn: &Turn,
+        items: &[StopItem],
+    ) -> Result<Vec<StopReply>> {
+        self.step(|state, now| state.stop(now, inc, Some(turn), false, None, items)).await
+    }
+
+    async fn planned(
+        &self,
+        inc: Incarnation,
+        plan: &ScheduleName,
+        after: Option<&JobKey>,
+        limit: usize,
+    ) -> Result<PlannedPage> {
+        self.step(|state, _| state.planned(inc, plan, after, limit)).await
     }
 
     async fn shutdown(

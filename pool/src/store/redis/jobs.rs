@@ -3,16 +3,18 @@
 use redis::Value;
 
 use super::reply::{Values, unexpected};
+use super::schedules;
 use super::steps::{Steps, Targets};
 use crate::id::{DispatchId, Incarnation, JobKey, Revision, WorkerId};
 use crate::record::Record;
-use crate::store::{DispatchItem, DispatchReply, JobsPage, Lookup, Result, RouteReply};
+use crate::store::{DispatchItem, DispatchReply, JobsPage, Lookup, Result, RouteReply, Turn};
 use bytes::Bytes;
 use tenure_streaming::EntryId;
 
 pub(super) async fn dispatch(
     steps: &Steps,
     inc: Incarnation,
+    turn: Option<&Turn>,
     items: &[DispatchItem],
 ) -> Result<Vec<DispatchReply>> {
     if items.is_empty() {
@@ -20,6 +22,7 @@ pub(super) async fn dispatch(
     }
     let mut call = steps.scripts.dispatch.call(&[]);
     call.arg(inc.0);
+    schedules::turn(&mut call, turn);
     for item in items {
         call.arg(item.key.as_bytes()).arg(item.id.as_str()).arg(item.not_after).arg(&item.hash);
         call.arg(&*item.payload);

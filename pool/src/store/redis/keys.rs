@@ -3,8 +3,8 @@
 use crate::id::{NodeName, PoolName, WorkerId};
 
 /// The keys that every pool has one of, by the names that the scripts' headers use.
-pub(super) const NAMES: [&str; 16] =
-    ["m", "w", "dw", "hb", "cf", "jo", "jp", "bw", "q", "pk", "je", "jn", "ps", "tb", "od", "ch"];
+pub(super) const NAMES: [&str; 18] =
+    ["m", "w", "dw", "hb", "cf", "jo", "jp", "bw", "q", "pk", "je", "jn", "ps", "tb", "od", "sc", "pi", "ch"];
 
 /// The consumer group of the pool's stream.
 pub(super) const GROUP: &str = "r";

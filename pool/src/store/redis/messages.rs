@@ -6,13 +6,15 @@ use tenure_streaming::EntryId;
 
 use super::ownership::owner;
 use super::reply::{Values, unexpected};
+use super::schedules;
 use super::steps::{Steps, Targets};
 use crate::id::{Incarnation, NodeName, WorkerId};
-use crate::store::{NotifyItem, NotifyReply, Result, StopItem, StopReply, TakeItem, Taken};
+use crate::store::{NotifyItem, NotifyReply, Result, StopItem, StopReply, TakeItem, Taken, Turn};
 
 pub(super) async fn stop(
     steps: &Steps,
     inc: Incarnation,
+    turn: Option<&Turn>,
     repeat: bool,
     waiting: Option<&NodeName>,
     items: &[StopItem],
@@ -23,7 +25,9 @@ pub(super) async fn stop(
     let mut targets = Targets::new();
     let numbers: Vec<_> = items.iter().map(|item| targets.number(item.guess)).collect();
     let mut call = steps.scripts.stop.call(&targets.keys(|worker| steps.keys.worker(*worker)));
-    call.arg(inc.0).arg(u8::from(repeat)).arg(waiting.map_or("", NodeName::as_str));
+    call.arg(inc.0);
+    schedules::turn(&mut call, turn);
+    call.arg(u8::from(repeat)).arg(waiting.map_or("", NodeName::as_str));
     call.arg(targets.iter().len());
     for worker in targets.iter() {
         call.arg(worker.0);

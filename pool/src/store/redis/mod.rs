@@ -15,6 +15,7 @@ mod messages;
 mod ownership;
 mod parking;
 mod reply;
+mod schedules;
 mod script;
 mod server;
 mod steps;

@@ -208,6 +208,7 @@ impl Reply {
             b"SETTING" => {
                 Refusal::Setting { name: values.text()?, theirs: values.text()?, ours: values.text()? }
             }
+            b"STALETERM" => Refusal::StaleTerm,
             b"BADARG" => Refusal::BadArgument,
             b"NOTSTOPPING" => Refusal::NotStopping,
             b"MEMBERS" => Refusal::Members(values.number()?),

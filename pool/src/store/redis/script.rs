@@ -70,8 +70,8 @@ macro_rules! scripts {
 scripts! {
     begin = "begin-8",
     bootstrap = "bootstrap-4",
-    cleanup = "cleanup-16",
-    dispatch = "dispatch-8",
+    cleanup = "cleanup-18",
+    dispatch = "dispatch-10",
     drain = "drain-3",
     expire = "expire-5",
     join = "join-6",
@@ -80,25 +80,29 @@ scripts! {
     open_normal = "open_normal-3",
     owned = "owned-3",
     parked = "parked-3",
+    planned = "planned-3",
     prune_consumers = "prune_consumers-2",
-    purge = "purge-11",
-    reap = "reap-14",
+    purge = "purge-12",
+    reap = "reap-15",
     recover = "recover-2",
-    release = "release-13+",
+    release = "release-14+",
     renew = "renew-4+",
     restore_group = "restore_group-2",
     route = "route-6+",
+    sched = "sched-3",
     settle = "settle-3",
     shutdown = "shutdown-3",
     started = "started-5+",
-    stop = "stop-11+",
+    stop = "stop-13+",
     sweep = "sweep-11",
     take = "take-4",
     unpark = "unpark-8",
+    term = "term-2",
+    tick = "tick-3",
 }
 
 /// The parts that several scripts share; `change` is the replicated map's own.
-const PARTS: [(&str, &str); 11] = [
+const PARTS: [(&str, &str); 12] = [
     ("base", include_str!("../lua/parts/base.lua")),
     ("change", tenure_rmap::lua::CHANGE),
     ("clock", include_str!("../lua/parts/clock.lua")),
@@ -110,6 +114,7 @@ const PARTS: [(&str, &str); 11] = [
     ("ring", include_str!("../lua/parts/ring.lua")),
     ("settings", include_str!("../lua/parts/settings.lua")),
     ("tell", include_str!("../lua/parts/tell.lua")),
+    ("term", include_str!("../lua/parts/term.lua")),
 ];
 
 /// The names in the header's line `-- KEYS: m cf jo, then …`.

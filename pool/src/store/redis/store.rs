@@ -9,15 +9,20 @@ use bytes::Bytes;
 use tenure_streaming::EntryId;
 use tokio::sync::watch;
 
-use super::{RedisStore, events, heartbeats, jobs, membership, messages, ownership, parking, server, upkeep};
-use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Token, WorkerId};
+use super::{
+    RedisStore, events, heartbeats, jobs, membership, messages, ownership, parking, schedules, server, upkeep,
+};
+use crate::id::{
+    DispatchId, Incarnation, JobKey, NodeName, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
+};
 use crate::member::{Member, Members};
 use crate::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::store::{
     BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JobsPage, JoinRequest, Lookup,
-    NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, PoolEvent, PoolState, Reaped,
-    ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, Seat, ServerIdentity, ShutdownMode, StartedItem,
-    StopItem, StopReply, Store, Swept, TakeItem, Taken, UnparkReply,
+    NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, PlannedPage, PoolEvent, PoolState,
+    Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, ScheduleChange, ScheduleKey,
+    ScheduleState, Seat, ServerIdentity, ShutdownMode, StartedItem, StopItem, StopReply, Store, Swept,
+    TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply,
 };
 
 #[async_trait]
@@ -81,7 +86,7 @@ impl Store for RedisStore {
     }
 
     async fn dispatch(&self, inc: Incarnation, items: &[DispatchItem]) -> Result<Vec<DispatchReply>> {
-        jobs::dispatch(&self.steps, inc, items).await
+        jobs::dispatch(&self.steps, inc, None, items).await
     }
 
     async fn route(
@@ -125,7 +130,7 @@ impl Store for RedisStore {
         waiting: Option<&NodeName>,
         items: &[StopItem],
     ) -> Result<Vec<StopReply>> {
-        messages::stop(&self.steps, inc, repeat, waiting, items).await
+        messages::stop(&self.steps, inc, None, repeat, waiting, items).await
     }
 
     async fn notify(&self, inc: Incarnation, items: &[NotifyItem]) -> Result<Vec<NotifyReply>> {
@@ -154,6 +159,57 @@ impl Store for RedisStore {
         limit: usize,
     ) -> Result<OwnedPage> {
         ownership::owned(&self.steps, inc, worker, after, limit).await
+    }
+
+    async fn sched(
+        &self,
+        inc: Incarnation,
+        schedule: &ScheduleKey,
+        change: &ScheduleChange,
+    ) -> Result<ScheduleState> {
+        schedules::sched(&self.steps, inc, schedule, change).await
+    }
+
+    async fn term(&self, inc: Incarnation, node: &NodeName, items: &[TermItem]) -> Result<Terms> {
+        schedules::term(&self.steps, inc, node, items).await
+    }
+
+    async fn tick(
+        &self,
+        inc: Incarnation,
+        schedule: &ScheduleKey,
+        turn: (ScheduleId, Term),
+        number: u64,
+    ) -> Result<TickReply> {
+        schedules::tick(&self.steps, inc, schedule, turn, number).await
+    }
+
+    async fn dispatch_planned(
+        &self,
+        inc: Incarnation,
+        turn: &Turn,
+        items: &[DispatchItem],
+    ) -> Result<Vec<DispatchReply>> {
+        jobs::dispatch(&self.steps, inc, Some(turn), items).await
+    }
+
+    async fn stop_planned(
+        &self,
+        inc: Incarnation,
+        turn: &Turn,
+        items: &[StopItem],
+    ) -> Result<Vec<StopReply>> {
+        messages::stop(&self.steps, inc, Some(turn), false, None, items).await
+    }
+
+    async fn planned(
+        &self,
+        inc: Incarnation,
+        plan: &ScheduleName,
+        after: Option<&JobKey>,
+        limit: usize,
+    ) -> Result<PlannedPage> {
+        schedules::planned(&self.steps, inc, plan, after, limit).await
     }
 
     async fn shutdown(

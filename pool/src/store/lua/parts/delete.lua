@@ -1,5 +1,5 @@
 -- Deletes jobs with everything that belongs to them; collected by delete(), written by write_deletions().
-local gone, unqueued, unowned, unparked, remembered, never_begun = {}, {}, {}, {}, {}, 0
+local gone, unqueued, unowned, unparked, unplanned, remembered, never_begun = {}, {}, {}, {}, {}, {}, 0
 local any_notes = nil
 
 local function delete_notes(key)
@@ -19,6 +19,7 @@ local function delete(key, p, t, outcome, late_ms, od_ms)
   if p.state ~= 'R' and p.state ~= 'P' then unqueued[#unqueued + 1] = key end
   if p.owner ~= '' then unowned[#unowned + 1] = p.owner .. ':' .. key end
   if p.state == 'P' then unparked[#unparked + 1] = key end
+  if p.plan ~= '' then unplanned[#unplanned + 1] = p.plan .. '|' .. key end
   if p.begun == '0' then never_begun = never_begun + 1 end
   delete_notes(key)
   if find(p.id, '.!', 1, true) then
@@ -39,7 +40,8 @@ local function write_deletions()
     call('ZREM', PK, unpack(unparked))
     call('HDEL', JE, unpack(unparked))
   end
+  if #unplanned > 0 then call('ZREM', PI, unpack(unplanned)) end
   if #remembered > 0 then call('ZADD', TB, unpack(remembered)) end
   if never_begun > 0 then call('HINCRBY', M, 'nq', -never_begun) end
-  gone, unqueued, unowned, unparked, remembered, never_begun = {}, {}, {}, {}, {}, 0
+  gone, unqueued, unowned, unparked, unplanned, remembered, never_begun = {}, {}, {}, {}, {}, {}, 0
 end

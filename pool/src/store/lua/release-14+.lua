@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- The owner gives jobs up; their handlers have ended. A stopping job, and every job of a stopping pool, is deleted
 -- whatever the mode: what was not to end gets the outcome `shutdown` then. Entries of the owner's stream that are finished are deleted.
--- KEYS: m cf jo jp bw q pk je jn ps tb od ws, then the ns of each node named
+-- KEYS: m cf jo jp bw q pk je jn ps tb od pi ws, then the ns of each node named
 -- ARGV: inc, wid, count of entries, entry*, then (key, token, mode d|h|r|q, delay ms, index of the dispatcher's node
 --       or 0, index of the stopper's node or 0, result or '')*
 -- Returns: OK, then per job D deleted | Q queued | P parked | S stale | X bad record
@@ -82,7 +82,7 @@ if n > 0 then
   end
   write_deletions()
   write_requeues()
-  tell_nodes(13, events)
+  tell_nodes(14, events)
 end
 if entries > 0 then call('XDEL', WS, unpack(argv, 4, 3 + entries)) end
 return out

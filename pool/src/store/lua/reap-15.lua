@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Frees jobs of an expired worker: stopping ones end, others are queued again or parked. The last call deletes the
 -- worker's stream.
--- KEYS: m cf jo jp bw q pk je jn ps tb od dw ws
+-- KEYS: m cf jo jp bw q pk je jn ps tb od pi dw ws
 -- ARGV: inc, wid, limit
 -- Returns: MORE count {id, outcome, ..} | DONE count {id, outcome, ..} | GONE
 --@base

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- The last one out: deletes every key of a stopping pool without members, and leaves a tombstone.
--- KEYS: m w hb dw cf jo jp bw q pk je jn ps tb od ch
+-- KEYS: m w hb dw cf jo jp bw q pk je jn ps tb od sc pi ch
 -- ARGV: inc, time for the tombstone ms
 -- Returns: OK jobs dropped | MEMBERS count | NOTSTOPPING
 -- Publishes: all maps, closed
@@ -13,7 +13,7 @@ if not is_stopping(call('HGET', CF, 'sd')) then return { 'NOTSTOPPING' } end
 local members = call('HLEN', W) - call('HEXISTS', W, 'size') + call('HLEN', DW)
 if members > 0 then return { 'MEMBERS', members } end
 local dropped = call('HLEN', JO)
-call('UNLINK', M, W, HB, DW, CF, JO, JP, BW, Q, PK, JE, JN, PS, TB, OD)
+call('UNLINK', M, W, HB, DW, CF, JO, JP, BW, Q, PK, JE, JN, PS, TB, OD, SC, PI)
 call('HSET', M, 'closed', argv[1])
 call('PEXPIRE', M, argv[2])
 call('SPUBLISH', CH, cmsgpack.pack({ 'closed', argv[1] }))

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- While stopping: deletes jobs that nobody runs.
--- KEYS: m cf jo jp bw q pk je jn tb od
+-- KEYS: m cf jo jp bw q pk je jn tb od pi
 -- ARGV: inc, limit
 -- Returns: OK {id, outcome, ..}, empty when nothing is left | NOTSTOPPING
 --@base

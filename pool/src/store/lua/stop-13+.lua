@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- Requests the end of jobs, each named with its dispatch. What nobody runs is deleted; an owner is told by its stream.
--- KEYS: m cf jo jp bw q pk je jn tb od, then the ws of each worker named
--- ARGV: inc, repeat 0|1 (the sweeper says it again), waiting node or '', count of workers, wid*,
---       then (key, id, index of the worker guessed or 0)*
--- Returns: OK, then per job D deleted | S stopping | N no such job | T ended before | R recovering |
---          M<owner> the guess is wrong, nothing done | X bad record
+-- KEYS: m cf jo jp bw q pk je jn tb od sc pi, then the ws of each worker named
+-- ARGV: inc, plan, its schedule's id and the caller's term, or three times '', repeat 0|1 (the sweeper says it
+--       again), waiting node or '', count of workers, wid*, then (key, id, index of the worker guessed or 0)*
+-- Returns: OK, then per job D deleted | S stopping | N no such job, or not the plan's | T ended before |
+--          R recovering | M<owner> the guess is wrong, nothing done | X bad record. STALETERM
 --@base
 --@guard
 --@clock
@@ -12,11 +12,14 @@
 --@records
 --@outcome
 --@delete
+--@term
 local head, refusal = guard(true)
 if not head then return refusal end
+local plan = argv[2]
+if plan ~= '' and not is_turn('s:' .. plan, argv[3], argv[4]) then return { 'STALETERM' } end
 local _, late_ms, od_ms, stop_ms = settings('late_ms', 'od_ms', 'stop_ms')
-local recovering, again, waiting, workers = head[2] == 'R', argv[2] == '1', argv[3], tonumber(argv[4])
-local base = 4 + workers
+local recovering, again, waiting, workers = head[2] == 'R', argv[5] == '1', argv[6], tonumber(argv[7])
+local base = 7 + workers
 local n = (#argv - base) / 3
 local keys = {}
 for i = 1, n do keys[i] = argv[base + 3 * i - 2] end
@@ -39,6 +42,7 @@ local function answer(key, id, guess)
     if call('ZSCORE', TB, id) then return 'T' end
     return not p and recovering and 'R' or 'N'
   end
+  if plan ~= '' and p.plan ~= plan then return 'N' end
   local owned = p.state == 'R' or p.state == 'S'
   if recovering and not owned then return 'R' end -- it may be running, not known yet
   if not owned then
@@ -46,7 +50,7 @@ local function answer(key, id, guess)
     jobs[key] = nil
     return 'D'
   end
-  if guess == 0 or argv[4 + guess] ~= p.owner then return 'M' .. p.owner end
+  if guess == 0 or argv[7 + guess] ~= p.owner then return 'M' .. p.owner end
   if not p.told and (p.state == 'R' or again) then
     if p.state == 'R' then
       p.state = 'S'
@@ -68,5 +72,5 @@ end
 write_deletions()
 if #records > 0 then call('HSET', JO, unpack(records)) end
 if #scores > 0 then call('ZADD', Q, unpack(scores)) end
-for x, event in pairs(events) do call('XADD', KEYS[11 + x], '*', unpack(event)) end
+for x, event in pairs(events) do call('XADD', KEYS[13 + x], '*', unpack(event)) end
 return out

@@ -1,0 +1,251 @@
+//! What the steps of schedules and tickers take and answer.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::id::{Incarnation, JobKey, NodeName, ScheduleId, ScheduleName, Term};
+use crate::record::Record;
+
+/// What a schedule is for. Schedules and tickers have names of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ScheduleKind {
+    /// `s`: it plans jobs.
+    Plan,
+    /// `t`: it only ticks.
+    Ticker,
+}
+
+/// A schedule, whichever of its lives.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ScheduleKey {
+    /// What it is for.
+    pub kind: ScheduleKind,
+    /// Its name.
+    pub name: ScheduleName,
+}
+
+impl fmt::Display for ScheduleKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            ScheduleKind::Plan => 's',
+            ScheduleKind::Ticker => 't',
+        };
+        write!(f, "{kind}:{}", self.name)
+    }
+}
+
+/// Who has the turn: a node, and which of its schedules, in which of the node's lives.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Holder {
+    /// The node.
+    pub node: NodeName,
+    /// What tells this schedule of the node from every other.
+    pub life: u64,
+}
+
+/// A schedule as it stands in the store. Text, fields joined by `|`, version first:
+/// `1|id|revision|period|next|ticks|incarnation|term|seq|node|life` and an unknown tail that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScheduleEntry {
+    /// This life of the schedule.
+    pub id: ScheduleId,
+    /// Counts the changes of the period, from 1.
+    pub revision: u64,
+    /// From tick to tick; whole ms.
+    pub period: Duration,
+    /// Server time, ms, at which the next tick is due.
+    pub next: u64,
+    /// The number of the last tick that was given out; 0 before the first.
+    pub ticks: u64,
+    /// The incarnation in which the turn was taken.
+    pub incarnation: Incarnation,
+    /// The last turn that was taken; 0 before the first.
+    pub term: Term,
+    /// How often its holder has said that it lives.
+    pub seq: u64,
+    /// Who has the turn.
+    pub holder: Option<Holder>,
+    /// Fields of a later version, with their leading `|`; kept as they are.
+    pub tail: String,
+}
+
+impl ScheduleEntry {
+    /// Reads an entry; `None` for another version or a damaged one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut fields = text.splitn(12, '|');
+        let mut next = || fields.next();
+        if next()? != "1" {
+            return None;
+        }
+        let mut number = || next()?.parse::<u64>().ok();
+        let entry = Self {
+            id: ScheduleId(number()?),
+            revision: number()?,
+            period: Duration::from_millis(number()?),
+            next: number()?,
+            ticks: number()?,
+            incarnation: Incarnation(number()?),
+            term: Term(number()?),
+            seq: number()?,
+            holder: None,
+            tail: String::new(),
+        };
+        let holder = match (next()?, next()?) {
+            ("", _) => None,
+            (node, life) => Some(Holder { node: NodeName::new(node).ok()?, life: life.parse().ok()? }),
+        };
+        let tail = next().map(|tail| format!("|{tail}")).unwrap_or_default();
+        Some(Self { holder, tail, ..entry })
+    }
+}
+
+impl fmt::Display for ScheduleEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, revision, period, next, ticks, incarnation, term, seq, holder, tail } = self;
+        write!(f, "1|{id}|{revision}|{}|{next}|{ticks}|{incarnation}|{term}|{seq}|", period.as_millis())?;
+        if let Some(Holder { node, life }) = holder {
+            write!(f, "{node}|{life}")?;
+        } else {
+            f.write_str("|")?;
+        }
+        f.write_str(tail)
+    }
+}
+
+/// What is to become of a schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScheduleChange {
+    /// It is made, unless it is there.
+    Create {
+        /// From tick to tick; whole ms.
+        period: Duration,
+        /// Until the first tick.
+        first: Duration,
+    },
+    /// It ticks at another period.
+    Period {
+        /// Which life of it.
+        id: ScheduleId,
+        /// The revision that the change is made from; at another one nothing is changed.
+        revision: u64,
+        /// From tick to tick; whole ms.
+        period: Duration,
+    },
+    /// It ends, on all nodes.
+    End {
+        /// Which life of it.
+        id: ScheduleId,
+        /// The caller's turn, when it ends the schedule as its planner.
+        term: Option<Term>,
+    },
+}
+
+/// sched's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ScheduleState {
+    /// There it is.
+    Present {
+        /// The server's clock, ms.
+        now: u64,
+        /// As it stands now.
+        entry: ScheduleEntry,
+    },
+    /// That life of it has ended, now or before.
+    Ended,
+    /// Its entry does not parse.
+    Bad,
+}
+
+/// A node's word on whose turn it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TermItem {
+    /// The schedule.
+    pub schedule: ScheduleKey,
+    /// Which life of it.
+    pub id: ScheduleId,
+    /// What tells the node's schedule from every other.
+    pub life: u64,
+    /// The node gives the turn up, or wants none.
+    pub leave: bool,
+    /// What the node has seen stand still for the time to live: the turn of a dead holder.
+    pub seen: Option<(Term, u64)>,
+}
+
+/// term's answer for one schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TermReply {
+    /// `H`: it is the caller's turn.
+    Held(ScheduleEntry),
+    /// `O`: it is another's turn, or nobody's.
+    Other(ScheduleEntry),
+    /// `N`: that life of the schedule has ended.
+    Ended,
+    /// `X`: its entry does not parse.
+    Bad,
+}
+
+/// term's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The server's clock, ms.
+    pub now: u64,
+    /// One for each item.
+    pub replies: Vec<TermReply>,
+}
+
+/// A turn to plan: what is done in it is refused once it is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The plan.
+    pub plan: ScheduleName,
+    /// Which life of its schedule.
+    pub id: ScheduleId,
+    /// Its fencing number.
+    pub term: Term,
+}
+
+/// tick's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TickReply {
+    /// The tick is the caller's. Otherwise it is not due yet, or its number is not the next one.
+    pub due: bool,
+    /// The server's clock, ms.
+    pub now: u64,
+    /// The schedule as it stands now.
+    pub entry: ScheduleEntry,
+}
+
+/// A page of a plan's jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlannedPage {
+    /// Where the next page begins; `None` after the last.
+    pub next: Option<JobKey>,
+    /// Jobs and their records; `None` where it is missing or does not parse.
+    pub jobs: Vec<(JobKey, Option<Record>)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_survives_the_round_trip_with_an_unknown_tail() {
+        for text in [
+            "1|7|1|5000|1700000000000|0|0|0|0||",
+            "1|7|3|5000|1700000000000|12|1690000000000|901|4|node-1|18446744073709551615",
+            "1|7|3|5000|1700000000000|12|1690000000000|901|4|||later|field",
+        ] {
+            assert_eq!(ScheduleEntry::parse(text).map(|entry| entry.to_string()).as_deref(), Some(text));
+        }
+    }
+
+    #[test]
+    fn another_version_or_damage_is_no_entry() {
+        for text in ["", "rubbish", "2|7|1|5000|1|0|0|0|0||", "1|7|1|5000|1|0|0|0|0|", "1|x|1|5|1|0|0|0|0||"]
+        {
+            assert_eq!(ScheduleEntry::parse(text), None, "{text}");
+        }
+    }
+}
