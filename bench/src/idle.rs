@@ -1,4 +1,5 @@
-//! What running jobs cost while nothing happens: the commands that the nodes send, with and without jobs.
+//! What running jobs cost while nothing happens: the commands that the nodes of two pools send, one with jobs and one
+//! without.
 //!
 //! `INFO` says how many commands the server ran; those that scripts ran are seen in `MONITOR` and taken off. What is
 //! left came from clients.
@@ -11,7 +12,7 @@ use clap::Args;
 use futures::StreamExt;
 use redis::aio::MultiplexedConnection;
 use serde_json::json;
-use tenure_pool::{Client, Job, JobHandler, Node, Start};
+use tenure_pool::{Client, Job, JobHandler, JobState, Node, Start};
 use tenure_testing::RedisServer;
 use tokio::time::sleep;
 
@@ -60,45 +61,90 @@ struct Count {
     kinds: BTreeMap<String, u64>,
 }
 
-pub(crate) async fn run(Options { json, jobs, seconds }: Options) -> Result<(), Error> {
-    let server = RedisServer::start()?;
-    let client = Client::open(&server.url())?;
-    let mut redis = floor::connect(&server.url()).await?;
-    let node = |name: &str| {
-        let builder = Node::builder("bench", client.clone()).name(name).max_queued(1_000_000);
-        builder.join_settle(Duration::from_millis(10)).assume_fresh(true).join()
-    };
-    let producer = node("producer").await?;
-    sleep(APART).await;
-    let first = node("first").await?;
-    sleep(APART).await;
-    let fleet = [first, node("second").await?];
-    for node in &fleet {
-        for _ in 0..2 {
-            node.add_worker(Idle).await?;
-        }
-    }
-    while producer.workers().iter().filter(|worker| worker.slot.is_some()).count() < 4 {
-        sleep(Duration::from_millis(20)).await;
-    }
-    let time = Duration::from_secs(seconds);
-    sleep(REST).await;
-    let empty = count(&server.url(), &mut redis, time).await?;
-    let mut starts = futures::stream::iter(0..jobs)
-        .map(|number| producer.dispatch(format!("job:{number:015}"), [b'x'; 100].as_slice()).into_future())
-        .buffer_unordered(CALLERS);
-    while let Some(started) = starts.next().await {
-        started?;
-    }
-    drop(starts);
-    sleep(REST).await;
-    let held = count(&server.url(), &mut redis, time).await?;
-    producer.shutdown().await?;
+/// A pool on a server of its own.
+struct Pool {
+    server: RedisServer,
+    redis: MultiplexedConnection,
+    producer: Node,
+    fleet: Vec<Node>,
+}
 
-    let difference = held.client_issued as f64 / empty.client_issued as f64 - 1.0;
-    report(json, jobs, seconds, &empty, &held, difference);
+impl Pool {
+    /// A node that takes jobs in, and two with two workers each.
+    async fn open() -> Result<Self, Error> {
+        let server = RedisServer::start()?;
+        let client = Client::open(&server.url())?;
+        let redis = floor::connect(&server.url()).await?;
+        let node = |name: &str| {
+            let builder = Node::builder("bench", client.clone()).name(name).max_queued(1_000_000);
+            builder.join_settle(Duration::from_millis(10)).assume_fresh(true).join()
+        };
+        let producer = node("producer").await?;
+        let mut fleet = Vec::new();
+        for name in ["first", "second"] {
+            sleep(APART).await;
+            let node = node(name).await?;
+            for _ in 0..2 {
+                node.add_worker(Idle).await?;
+            }
+            fleet.push(node);
+        }
+        while producer.workers().iter().filter(|worker| worker.slot.is_some()).count() < 4 {
+            sleep(Duration::from_millis(20)).await;
+        }
+        Ok(Self { server, redis, producer, fleet })
+    }
+
+    /// Starts so many jobs.
+    async fn fill(&self, jobs: usize) -> Result<(), Error> {
+        let mut starts = futures::stream::iter(0..jobs)
+            .map(|number| {
+                let key = format!("job:{number:015}");
+                self.producer.dispatch(key, [b'x'; 100].as_slice()).into_future()
+            })
+            .buffer_unordered(CALLERS);
+        while let Some(started) = starts.next().await {
+            started?;
+        }
+        Ok(())
+    }
+
+    /// How many jobs run.
+    async fn running(&self) -> Result<usize, Error> {
+        let jobs = self.producer.jobs().await?;
+        Ok(jobs.iter().filter(|job| job.state == JobState::Running).count())
+    }
+
+    async fn count(&mut self, time: Duration) -> Result<Count, Error> {
+        count(&self.server.url(), &mut self.redis, time).await
+    }
+
+    async fn close(self) -> Result<(), Error> {
+        self.producer.shutdown().await?;
+        for node in self.fleet {
+            node.closed().await;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) async fn run(Options { json, jobs, seconds }: Options) -> Result<(), Error> {
+    // Side by side: what nodes do once in a while, they do in both pools at the same age.
+    let (mut empty, mut full) = tokio::try_join!(Pool::open(), Pool::open())?;
+    full.fill(jobs).await?;
+    sleep(REST).await;
+    let time = Duration::from_secs(seconds);
+    let (without, with) = tokio::try_join!(empty.count(time), full.count(time))?;
+    let running = full.running().await?;
+    tokio::try_join!(empty.close(), full.close())?;
+
+    let difference = with.client_issued as f64 / without.client_issued as f64 - 1.0;
+    report(json, jobs, seconds, &without, &with, difference);
+    if running != jobs {
+        return Err(format!("{running} of {jobs} jobs run").into());
+    }
     if difference.abs() > ALLOWED {
-        let [with, without] = [held.client_issued, empty.client_issued];
+        let [with, without] = [with.client_issued, without.client_issued];
         return Err(format!("{with} commands with {jobs} jobs, {without} without").into());
     }
     Ok(())
@@ -161,8 +207,8 @@ fn kind(line: &str) -> String {
     }
 }
 
-fn report(as_json: bool, jobs: usize, seconds: u64, empty: &Count, held: &Count, difference: f64) {
-    let [without, with] = [empty, held].map(|count| count.client_issued);
+fn report(as_json: bool, jobs: usize, seconds: u64, empty: &Count, full: &Count, difference: f64) {
+    let [without, with] = [empty, full].map(|count| count.client_issued);
     if as_json {
         println!(
             "{}",
@@ -173,8 +219,8 @@ fn report(as_json: bool, jobs: usize, seconds: u64, empty: &Count, held: &Count,
     }
     println!("{:24} {:>12} {:>12}", "", "without jobs", "with jobs");
     println!("{:24} {without:12} {with:12}", "commands of clients");
-    for kind in empty.kinds.keys().chain(held.kinds.keys().filter(|kind| !empty.kinds.contains_key(*kind))) {
-        let [without, with] = [empty, held].map(|count| count.kinds.get(kind).copied().unwrap_or_default());
+    for kind in empty.kinds.keys().chain(full.kinds.keys().filter(|kind| !empty.kinds.contains_key(*kind))) {
+        let [without, with] = [empty, full].map(|count| count.kinds.get(kind).copied().unwrap_or_default());
         println!("  {kind:22} {without:12} {with:12}");
     }
     println!("difference: {:.2} %, allowed are {:.0} %", difference * 1e2, ALLOWED * 1e2);
