@@ -8,6 +8,7 @@ pub mod child;
 pub mod drill;
 pub mod feeds;
 pub mod logging;
+pub mod patience;
 
 use bytes::Bytes;
 

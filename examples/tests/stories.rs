@@ -43,4 +43,8 @@ stories! {
     stream_sinks: "stream-sinks",
     stream_topics: "stream-topics",
     stream_many: "stream-many",
+    pool_worker: "pool-worker",
+    pool_producer: "pool-producer",
+    typed_payloads: "typed-payloads",
+    graceful_shutdown: "graceful-shutdown",
 }

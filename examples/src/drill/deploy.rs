@@ -15,13 +15,10 @@ use tokio::time::sleep;
 use super::node::join;
 use super::verdict::Verdict;
 use crate::child::ChildProcess;
+use crate::patience::until;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// How long the pool may take for what it should do within seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How often it is looked at meanwhile.
-const POLL: Duration = Duration::from_millis(20);
 /// Longer than a node waits, by default, before it moves the jobs that belong elsewhere.
 const REST: Duration = Duration::from_secs(6);
 
@@ -134,15 +131,4 @@ async fn running(node: &Node) -> Result<usize> {
     let (jobs, up) = (node.jobs().await?, up(node));
     let runs = jobs.iter().filter(|job| job.state == JobState::Running);
     Ok(runs.filter(|job| job.owner.is_some_and(|owner| up.contains(&owner.0))).count())
-}
-
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
-    let end = Instant::now() + PATIENCE;
-    while !holds().await? {
-        if Instant::now() >= end {
-            return Err(format!("waited {} s in vain for {what}", PATIENCE.as_secs()).into());
-        }
-        sleep(POLL).await;
-    }
-    Ok(())
 }

@@ -1,0 +1,106 @@
+//! `graceful-shutdown`: two services; one is told to end (SIGTERM), hands its jobs on and ends well.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::error::Error;
+use std::future::IntoFuture;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::try_join_all;
+use tenure_examples::child::{ChildProcess, end_with_parent};
+use tenure_examples::patience::until;
+use tenure_pool::{Client, CloseReport, Job, JobState, MemberState, Node, NodeBuilder, WorkerInfo};
+use tenure_testing::Endpoint;
+use tenure_testing::history::{Expect, History, check};
+
+const POOL: &str = "example-shutdown";
+const JOBS: usize = 30;
+/// How long a service may take to leave. Who runs it kills it later than that.
+const BUDGET: Duration = Duration::from_secs(20);
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+#[tokio::main]
+async fn main() -> Result<ExitCode> {
+    let words: Vec<String> = env::args().skip(1).collect();
+    match &words[..] {
+        [name, history] => {
+            end_with_parent();
+            let report = service(name, Path::new(history)).await?;
+            Ok(if report.complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        [] => story().await.map(|()| ExitCode::SUCCESS),
+        _ => Err("usage: graceful-shutdown".into()),
+    }
+}
+
+/// One service, in a process of its own: all that it does to end in order is `close_on_signal`.
+async fn service(name: &str, history: &Path) -> Result<CloseReport> {
+    let node = node(&Endpoint::from_env()?, name)?.join().await?;
+    let told_to_end = node.close_on_signal(BUDGET);
+    let worker = (name.to_owned(), Arc::new(History::append_to(history)?));
+    let handler = tenure_pool::run(move |job: Job| {
+        let (worker, history) = worker.clone();
+        async move {
+            let key = job.key().to_string();
+            history.started(&key, job.token().0, &worker);
+            job.cancelled().await;
+            history.stopped(&key, job.token().0, &worker);
+            Ok(())
+        }
+    });
+    node.add_worker(handler).await?;
+    println!("ready");
+    Ok(told_to_end.await?)
+}
+
+fn node(redis: &Endpoint, name: &str) -> Result<NodeBuilder> {
+    let node = Node::builder(POOL, Client::open(redis.url())?).name(name);
+    Ok(node.join_settle(Duration::from_millis(100)).assume_fresh(redis.private().is_some()))
+}
+
+async fn story() -> Result<()> {
+    let redis = Endpoint::from_env()?;
+    let dir = tempfile::tempdir()?;
+    let history = dir.path().join("history");
+    let caller = node(&redis, "caller")?.join().await?;
+    let mut services = Vec::new();
+    for name in ["one", "two"] {
+        let args = [name.into(), history.clone().into_os_string()];
+        services.push(ChildProcess::start(name, args, &[("REDIS_URL", redis.url())]).await?.0);
+        let is_up = |worker: &WorkerInfo| worker.node == name && worker.state == MemberState::Up;
+        until("a service's worker", async || Ok(caller.workers().iter().any(is_up))).await?;
+    }
+    let jobs = (0..JOBS).map(|number| caller.dispatch(format!("job-{number}"), "").into_future());
+    try_join_all(jobs).await?;
+    println!("jobs by service: {:?}", running(&caller).await?);
+
+    println!("one is told to end");
+    services.remove(0).leave().await?;
+    println!("one has ended, with exit code 0");
+    until("every job to run", async || Ok(running(&caller).await?.values().sum::<usize>() == JOBS)).await?;
+    println!("jobs by service: {:?}", running(&caller).await?);
+
+    let report = check(&History::load(&history)?, &Expect::default());
+    println!("jobs that were started again: {}", report.starts - report.keys);
+    println!("jobs that ran twice at once, or not at all: {}", report.faults.len());
+    caller.shutdown().await?;
+    for service in services {
+        service.leave().await?;
+    }
+    Ok(())
+}
+
+/// How many jobs run, by the service that runs them.
+async fn running(caller: &Node) -> Result<BTreeMap<String, usize>> {
+    let (workers, mut running) = (caller.workers(), BTreeMap::new());
+    for job in caller.jobs().await?.iter().filter(|job| job.state == JobState::Running) {
+        if let Some(worker) = workers.iter().find(|worker| Some(worker.id) == job.owner) {
+            *running.entry(worker.node.clone()).or_default() += 1;
+        }
+    }
+    Ok(running)
+}

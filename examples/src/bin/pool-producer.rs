@@ -1,0 +1,89 @@
+//! `pool-producer`: a node without workers hands jobs in, talks to them, lists and stops them; another node runs them.
+
+use std::error::Error;
+
+use tenure_examples::patience::until;
+use tenure_examples::text;
+use tenure_pool::{Client, DispatchError, Job, JobSpec, Node, NodeBuilder};
+use tenure_testing::Endpoint;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+const POOL: &str = "example-producer";
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let redis = Endpoint::from_env()?;
+    let client = Client::open(redis.url())?;
+    let private = redis.private().is_some();
+    let node = |name: &str| -> NodeBuilder { Node::builder(POOL, &client).name(name).assume_fresh(private) };
+    let office = node("office").join().await?;
+    let (told, mut field) = unbounded_channel();
+    let station = node("station").join().await?;
+    station.add_worker(tenure_pool::run(move |job: Job| watch(job, told.clone()))).await?;
+
+    for city in ["cairo", "lima"] {
+        office.dispatch(city, "every hour").await?;
+        hear(&mut field).await;
+    }
+    // The pool knows whose the outcome is: one for each job.
+    let more = ["oslo", "lima", "tokyo"].map(|city| JobSpec::new(city, "every day"));
+    for (city, outcome) in ["oslo", "lima", "tokyo"].iter().zip(office.submit_many(more).await) {
+        match outcome {
+            Ok(ticket) => {
+                office.wait(&ticket).await?;
+                println!("{city}: started");
+            }
+            Err(DispatchError::JobExists) => println!("{city}: it is watched already"),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    office.ensure("lima", "every day").await?;
+    println!("lima: it is watched, and that is fine");
+    for _ in 0..2 {
+        field.recv().await;
+    }
+
+    office.notify("oslo", "snow").await?;
+    hear(&mut field).await;
+    println!("oslo was dispatched with {:?}", text(office.payload("oslo").await?.as_ref()));
+    for job in office.jobs().await? {
+        let workers = office.workers();
+        let owner = workers.iter().find(|worker| Some(worker.id) == job.owner);
+        println!("  {}: {:?} on {}", job.key, job.state, owner.map_or("no node", |worker| &worker.node));
+    }
+
+    office.stop_job("oslo").await?;
+    hear(&mut field).await;
+    until("oslo to be gone", async || Ok(office.job("oslo").await?.is_none())).await?;
+    if let Err(error) = office.notify("paris", "rain").await {
+        println!("paris: {error}");
+    }
+
+    // Jobs belong to the pool, not to who handed them in.
+    office.close().await?;
+    println!("the office closes, {} jobs go on", station.jobs().await?.len());
+    station.shutdown().await?;
+    Ok(())
+}
+
+/// Watches the weather of a city until it is told to end.
+async fn watch(job: Job, told: UnboundedSender<String>) -> std::result::Result<(), tenure_pool::BoxError> {
+    let city = job.key();
+    told.send(format!("{city} is watched {}", text(Some(job.payload()))))?;
+    loop {
+        tokio::select! {
+            () = job.cancelled() => break,
+            body = job.notified() => told.send(format!("{city} reports {}", text(Some(&body))))?,
+        }
+    }
+    // Nobody listens when the pool is shut down at the end.
+    let _ = told.send(format!("{city} is not watched any more"));
+    Ok(())
+}
+
+/// Says what a job tells.
+async fn hear(field: &mut UnboundedReceiver<String>) {
+    println!("{}", field.recv().await.unwrap_or_default());
+}

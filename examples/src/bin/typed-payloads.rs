@@ -1,0 +1,82 @@
+//! `typed-payloads`: jobs carry values, and a worker refuses what it cannot read.
+
+use std::error::Error;
+
+use serde::{Deserialize, Serialize};
+use tenure_pool::{BoxError, Client, Job, JobHandler, Node, Payload, Start};
+use tenure_testing::Endpoint;
+
+const POOL: &str = "example-payloads";
+
+/// What the worker knows.
+#[derive(Serialize, Deserialize)]
+struct Feed {
+    url: String,
+    /// Came with the second version.
+    #[serde(default = "once_an_hour")]
+    minutes: u32,
+}
+
+fn once_an_hour() -> u32 {
+    60
+}
+
+impl Payload for Feed {
+    const TYPE: &'static str = "feed";
+}
+
+/// The same as it was in the first version, which some producer still runs.
+#[derive(Serialize, Deserialize)]
+struct OldFeed {
+    url: String,
+}
+
+impl Payload for OldFeed {
+    const TYPE: &'static str = "feed";
+}
+
+/// Something else.
+#[derive(Serialize, Deserialize)]
+struct Invoice {
+    number: u64,
+}
+
+impl Payload for Invoice {
+    const TYPE: &'static str = "invoice";
+}
+
+struct Reader;
+
+impl JobHandler for Reader {
+    async fn start(&self, job: Job) -> Start {
+        match job.decode::<Feed>() {
+            Ok(Feed { url, minutes }) => {
+                println!("{} reads {url} every {minutes} minutes", job.key());
+                Start::Started
+            }
+            // The dispatcher learns of it.
+            Err(error) => Start::Failed(BoxError::from(error)),
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let redis = Endpoint::from_env()?;
+    let private = redis.private().is_some();
+    let node = Node::builder(POOL, Client::open(redis.url())?).assume_fresh(private).join().await?;
+    node.add_worker(Reader).await?;
+
+    node.dispatch_as("acme", &Feed { url: "acme.example/news".into(), minutes: 5 }).await?;
+    node.dispatch_as("globex", &OldFeed { url: "globex.example/all".into() }).await?;
+    for refused in [
+        node.dispatch_as("initech", &Invoice { number: 17 }).await,
+        node.dispatch("umbrella", "umbrella.example").await,
+    ] {
+        if let Err(error) = refused {
+            println!("{error}");
+        }
+    }
+    node.shutdown().await?;
+    Ok(())
+}
