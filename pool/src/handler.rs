@@ -20,10 +20,12 @@ pub enum Start {
     Running(BoxFuture<'static, Result<(), BoxError>>),
     /// Not here, not now: the job goes back to the queue, and after some refusals to another worker.
     Refused {
-        /// When to try again; `None`: after a pause that grows.
+        /// When to try again, at most 4 min ahead; `None`: after a pause that grows from 1 s to 60 s, with jitter.
         backoff: Option<Duration>,
     },
-    /// The start failed. A dispatch learns the error and the job is gone; a job that had run before is tried again.
+    /// The start failed, as by a panic. Under [`RestartPolicy::Never`](crate::RestartPolicy::Never) the dispatch learns
+    /// the error and the job is gone; under the others, and when the job had run before, it is tried again after a pause
+    /// that grows, and parked in the end.
     Failed(BoxError),
 }
 

@@ -14,7 +14,7 @@ pub enum RestartPolicy {
     Never,
     /// After an error or a panic it is started again, with a pause that grows; after a clean end it is gone.
     OnFailure,
-    /// It is started again, also after a clean end.
+    /// It is started again, also after a clean end: then after 1 s, so that a job that ends at once does not spin.
     Always,
 }
 

@@ -10,6 +10,7 @@ use super::time::Time;
 use crate::id::{DispatchId, Incarnation, JobKey, Revision, Token, WorkerId};
 use crate::stop::StopReason;
 use crate::store::StoreError;
+use crate::wire::Opened;
 
 /// One thing to do. Effects of one step are performed in order; calls run concurrently.
 #[derive(Debug)]
@@ -56,7 +57,7 @@ pub(crate) struct NewJob {
     pub(crate) key: JobKey,
     pub(crate) token: Token,
     pub(crate) id: DispatchId,
-    pub(crate) envelope: Bytes,
+    pub(crate) payload: Opened,
     pub(crate) attempts: u32,
     pub(crate) created_ms: u64,
 }
@@ -76,6 +77,8 @@ pub(crate) enum Notice {
     Fenced { worker: WorkerId, jobs: usize },
     /// The record of a job does not parse.
     BadRecord { key: JobKey },
+    /// The payload of a job cannot be opened.
+    Unreadable { key: JobKey, error: String },
     /// A handler's stop returned an error; the job has ended all the same.
     StopFailed { key: JobKey, error: String },
     /// A handler does not end: its job is kept.

@@ -7,15 +7,17 @@ use tenure_streaming::EntryId;
 use super::call::Call;
 use super::ctx::Ctx;
 use super::effect::{Effect, Notice};
-use super::held::{Order, Phase, back_off, release_of};
+use super::held::{Order, Phase, release_of};
 use super::jobs::Jobs;
+use super::restarting::back_off;
 use super::time::{Time, earliest};
 use crate::id::{JobKey, NodeName, Token};
 use crate::stop::StopReason;
 use crate::store::{ReleaseItem, ReleaseMode, StartedItem, TakeItem};
 
 impl Jobs {
-    /// Starts what waits, as far as permits go.
+    /// Starts what waits, as far as permits go. A start that is slow hands its permit on, so that it holds up others for
+    /// that time at most.
     pub(super) fn start_waiting(&mut self, ctx: &mut Ctx) {
         while self.starting < ctx.config.start_permits {
             let Some((key, token)) = self.to_start.pop_front() else { return };
@@ -24,17 +26,25 @@ impl Jobs {
                 continue;
             }
             let Phase::Waiting(job) = std::mem::replace(&mut held.phase, Phase::Starting) else { continue };
+            held.has_permit = true;
             self.starting += 1;
-            self.arm(&key, Some(ctx.now + ctx.config.start_timeout));
+            self.arm(&key, Some(ctx.now + slow_start(ctx)));
             ctx.out.push(Effect::Start { local: self.local, worker: self.worker, job });
         }
     }
 
-    pub(super) fn on_started(&mut self, ctx: &mut Ctx, key: &JobKey) {
-        let Some(held) = self.held.get_mut(key) else { return };
-        if matches!(held.phase, Phase::Starting) {
+    /// The start of this job does not count any more among those that run at once.
+    fn permit_back(&mut self, key: &JobKey) {
+        if let Some(held) = self.held.get_mut(key)
+            && std::mem::take(&mut held.has_permit)
+        {
             self.starting -= 1;
         }
+    }
+
+    pub(super) fn on_started(&mut self, ctx: &mut Ctx, key: &JobKey) {
+        self.permit_back(key);
+        let Some(held) = self.held.get_mut(key) else { return };
         held.phase = Phase::Running;
         self.arm(key, None);
         let Some(held) = self.held.get_mut(key) else { return };
@@ -72,7 +82,7 @@ impl Jobs {
             Phase::Waiting(_) => self.end_as_ordered(ctx, key),
             Phase::Starting if !matches!(why, StopReason::Moved | StopReason::Draining) => {
                 held.phase = Phase::Stopping;
-                self.starting -= 1;
+                self.permit_back(key);
                 self.arm(key, Some(ctx.now + ctx.config.stop_timeout));
                 ctx.out.push(Effect::Cancel { worker, key: key.clone(), token });
             }
@@ -111,10 +121,13 @@ impl Jobs {
             let Some(held) = self.held.get_mut(&key) else { continue };
             let (worker, token) = (self.worker, held.token);
             match held.phase {
+                Phase::Starting if held.has_permit => {
+                    self.permit_back(&key);
+                    self.arm(&key, Some(at + ctx.config.start_timeout.saturating_sub(slow_start(ctx))));
+                }
                 Phase::Starting => {
                     held.add_order(Order { why: StopReason::StartTimeout, tell: None, entries: vec![] });
                     held.phase = Phase::Stopping;
-                    self.starting -= 1;
                     self.arm(&key, Some(ctx.now + ctx.config.abort_grace));
                     ctx.out.push(Effect::Cancel { worker, key, token });
                 }
@@ -162,38 +175,42 @@ impl Jobs {
     /// The handler has ended, or never ran: the job leaves this worker's hands.
     pub(super) fn give_up(&mut self, key: &JobKey, mode: ReleaseMode, delay: Duration, result: String) {
         self.arm(key, None);
+        self.permit_back(key);
         let Some(held) = self.held.remove(key) else { return };
-        if matches!(held.phase, Phase::Starting) {
-            self.starting -= 1;
-        }
         let (key, token) = (key.clone(), held.token);
         let unnoted = self.unnoted.contains(&(key.clone(), token));
         let tell = if held.started_before && !unnoted { None } else { held.waiting_node() };
         let mut item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
-        if unnoted && mode == ReleaseMode::Delete {
+        let mut entries = Vec::new();
+        if let Some(order) = held.order {
+            match order.why {
+                StopReason::LeaseLost => {
+                    self.released.push(item.key);
+                    return;
+                }
+                StopReason::Stopped | StopReason::Shutdown if mode != ReleaseMode::Delete => {
+                    (item.mode, item.delay) = (ReleaseMode::Delete, Duration::ZERO);
+                    item.result = release_of(order.why).1.into();
+                }
+                StopReason::Moved | StopReason::Draining if mode == ReleaseMode::Refuse => {
+                    (item.mode, item.delay) = (ReleaseMode::HandOff, Duration::ZERO);
+                }
+                _ => {}
+            }
+            (item.tell_stopper, entries) = (order.tell, order.entries);
+        }
+        if unnoted && item.mode != ReleaseMode::Delete {
+            item.tell = None;
+            let id = (item.key.clone(), item.token);
+            self.releasing.insert(id.clone());
+            self.after_note.insert(id, (item, entries));
+            return;
+        }
+        if unnoted {
             // The release may overtake the news of the start, and whoever waits for that start is to hear of it.
             item.result = "ok".into();
         }
-        let Some(order) = held.order else {
-            self.push_release(item, Vec::new());
-            return;
-        };
-        match order.why {
-            StopReason::LeaseLost => {
-                self.released.push(item.key);
-                return;
-            }
-            StopReason::Stopped | StopReason::Shutdown if mode != ReleaseMode::Delete => {
-                (item.mode, item.delay) = (ReleaseMode::Delete, Duration::ZERO);
-                item.result = release_of(order.why).1.into();
-            }
-            StopReason::Moved | StopReason::Draining if mode == ReleaseMode::Refuse => {
-                (item.mode, item.delay) = (ReleaseMode::HandOff, Duration::ZERO);
-            }
-            _ => {}
-        }
-        item.tell_stopper = order.tell;
-        self.push_release(item, order.entries);
+        self.push_release(item, entries);
     }
 
     /// Gives back a job that was not started here.
@@ -225,7 +242,7 @@ impl Jobs {
         self.hand_back(key, token, None, Vec::new());
     }
 
-    fn push_release(&mut self, item: ReleaseItem, entries: Vec<EntryId>) {
+    pub(super) fn push_release(&mut self, item: ReleaseItem, entries: Vec<EntryId>) {
         self.releasing.insert((item.key.clone(), item.token));
         self.releases.push((item, entries));
     }
@@ -245,6 +262,7 @@ impl Jobs {
         self.begins.clear();
         self.starteds.clear();
         self.unnoted.clear();
+        self.after_note.clear();
         self.releases.clear();
         self.takes.clear();
         self.beginning.clear();
@@ -288,4 +306,9 @@ impl Jobs {
             ctx.call(Call::Take { worker, finished, items });
         }
     }
+}
+
+/// After which time a start counts as slow.
+fn slow_start(ctx: &Ctx) -> Duration {
+    ctx.config.start_timeout / 6
 }

@@ -1,12 +1,11 @@
 //! One job in a worker's hands, from its begin to its release.
 
-use std::time::Duration;
-
 use tenure_streaming::EntryId;
 
 use super::effect::NewJob;
 use super::time::Time;
 use crate::id::{DispatchId, NodeName, Token};
+use crate::policy::RestartPolicy;
 use crate::record::{Begun, Record};
 use crate::stop::StopReason;
 use crate::store::ReleaseMode;
@@ -55,6 +54,9 @@ pub(crate) struct Held {
     pub(crate) mix: u32,
     pub(crate) attempts: u32,
     pub(crate) started_before: bool,
+    pub(crate) policy: RestartPolicy,
+    /// Its start counts as one of those that run at once.
+    pub(crate) has_permit: bool,
     pub(crate) phase: Phase,
     /// When the handler that runs has taken too long.
     pub(crate) overdue_at: Option<Time>,
@@ -70,6 +72,8 @@ impl Held {
             mix: record.mix,
             attempts: record.attempts,
             started_before: record.begun == Begun::Started,
+            policy: job.payload.policy,
+            has_permit: false,
             phase: Phase::Waiting(Box::new(job)),
             overdue_at: None,
             order: None,
@@ -115,9 +119,4 @@ pub(crate) fn release_of(why: StopReason) -> (ReleaseMode, &'static str) {
         StopReason::Stopped => (ReleaseMode::Delete, ""),
         StopReason::Shutdown => (ReleaseMode::Delete, "shutdown"),
     }
-}
-
-/// The pause before a failed or refused job is tried again: 1 s, doubled with each attempt, at most 60 s.
-pub(crate) fn back_off(attempts: u32) -> Duration {
-    Duration::from_secs(1 << attempts.saturating_sub(1).min(6)).min(Duration::from_secs(60))
 }

@@ -14,14 +14,16 @@ use tenure_streaming::EntryId;
 use super::call::{ToBegin, ToRelease};
 use super::ctx::Ctx;
 use super::effect::{Effect, NewJob, Notice};
-use super::held::{Held, Order, Phase, back_off};
+use super::held::{Held, Order, Phase};
 use super::input::{HandlerEvent, LocalWorker};
 use super::intake::Intake;
 use super::lane::Lane;
 use super::time::Time;
 use crate::id::{JobKey, NodeName, Token, WorkerId};
+use crate::record::Record;
 use crate::stop::StopReason;
 use crate::store::{BeginReply, ReleaseMode, ReleaseReply, StartedItem, TakeItem, Taken, WorkerEvent};
+use crate::wire::{self, Opened};
 
 /// A stop that came while the begin of its job was under way: who waits, and the entries that said so.
 type EarlyStop = Option<(Option<NodeName>, Vec<EntryId>)>;
@@ -43,6 +45,9 @@ pub(crate) struct Jobs {
     pub(super) starteds: Lane<StartedItem>,
     /// Starts that succeeded and that the store may not know of yet.
     pub(super) unnoted: BTreeSet<(JobKey, Token)>,
+    /// Jobs to give back once their start is noted: a release that overtook the note would leave the dispatcher
+    /// waiting, and the job as one that never ran.
+    pub(super) after_note: BTreeMap<(JobKey, Token), ToRelease>,
     pub(super) releases: Lane<ToRelease>,
     pub(super) takes: Lane<TakeItem>,
     /// A handler does not end: the worker hands everything else on.
@@ -70,6 +75,7 @@ impl Jobs {
             begins: Lane::default(),
             starteds: Lane::default(),
             unnoted: BTreeSet::new(),
+            after_note: BTreeMap::new(),
             releases: Lane::default(),
             takes: Lane::default(),
             stuck: false,
@@ -194,16 +200,10 @@ impl Jobs {
                         let tell = NodeName::new(record.id.node()).ok();
                         self.hand_back(key, token, tell, vec![]);
                     } else {
-                        let job = NewJob {
-                            key: key.clone(),
-                            token,
-                            id: record.id.clone(),
-                            envelope: payload,
-                            attempts: record.attempts,
-                            created_ms: record.created,
-                        };
-                        self.held.insert(key.clone(), Held::new(&record, job, waiting));
-                        self.to_start.push_back((key, token));
+                        match wire::open(&payload) {
+                            Ok(payload) => self.hold(key, token, &record, payload, waiting),
+                            Err(error) => self.unreadable(ctx, key, token, &record, &error),
+                        }
                     }
                 }
                 BeginReply::Refused | BeginReply::Full => {
@@ -213,6 +213,14 @@ impl Jobs {
                 }
             }
         }
+    }
+
+    /// The job is in this worker's hands now, and waits for its turn to start.
+    fn hold(&mut self, key: JobKey, token: Token, record: &Record, payload: Opened, waiting: bool) {
+        let (id, attempts, created_ms) = (record.id.clone(), record.attempts, record.created);
+        let job = NewJob { key: key.clone(), token, id, payload, attempts, created_ms };
+        self.held.insert(key.clone(), Held::new(record, job, waiting));
+        self.to_start.push_back((key, token));
     }
 
     /// The pool is stopping: nothing is begun any more, and these jobs end where they are.
@@ -299,7 +307,11 @@ impl Jobs {
     pub(crate) fn on_started_noted(&mut self, items: Vec<StartedItem>) {
         self.starteds.answered();
         for StartedItem { key, token, .. } in items {
-            self.unnoted.remove(&(key, token));
+            let id = (key, token);
+            self.unnoted.remove(&id);
+            if let Some(release) = self.after_note.remove(&id) {
+                self.releases.push(release);
+            }
         }
     }
 
@@ -317,23 +329,9 @@ impl Jobs {
                 self.fetch(key);
             }
             HandlerEvent::NotRun => self.give_up(key, ReleaseMode::HandOff, Duration::ZERO, String::new()),
-            HandlerEvent::Refused { backoff } => {
-                let delay = backoff.unwrap_or_else(|| ctx.jitter.stretch(back_off(held.attempts)));
-                self.give_up(key, ReleaseMode::Refuse, delay, "refused".into());
-            }
-            HandlerEvent::Failed(error) => {
-                let too_late = held.order.as_ref().is_some_and(|o| o.why == StopReason::StartTimeout);
-                if held.started_before || too_late {
-                    let delay = ctx.jitter.stretch(back_off(held.attempts));
-                    self.give_up(key, ReleaseMode::Fail, delay, error);
-                } else {
-                    self.give_up(key, ReleaseMode::Delete, Duration::ZERO, format!("e:{error}"));
-                }
-            }
-            HandlerEvent::Ended(result) => {
-                let result = result.err().map(|e| format!("e:{e}")).unwrap_or_default();
-                self.give_up(key, ReleaseMode::Delete, Duration::ZERO, result);
-            }
+            HandlerEvent::Refused { backoff } => self.refused(ctx, key, backoff),
+            HandlerEvent::Failed(error) => self.failed(ctx, key, error),
+            HandlerEvent::Ended(result) => self.ended(ctx, key, result),
             HandlerEvent::Stopped(result) => {
                 if let Err(error) = result {
                     ctx.report(Notice::StopFailed { key: key.clone(), error });

@@ -42,6 +42,7 @@ pub(crate) mod picture;
 mod reading;
 mod rebalance;
 mod requests;
+mod restarting;
 pub(crate) mod ring;
 mod routing;
 mod sweeping;

@@ -59,7 +59,7 @@ const TEXT_MAX: usize = 1024;
 type Outcome = Result<(), String>;
 type Body = BoxFuture<'static, Outcome>;
 
-/// Runs the job to its end, and says so as its last act.
+/// Runs the job to its end, and says so as its last act: by then nothing of its future is left.
 pub(crate) async fn run(
     job: Job,
     handler: Arc<dyn AnyHandler>,
@@ -72,15 +72,28 @@ pub(crate) async fn run(
         // The driver is gone only when nobody wants to know any more.
         let _ = inputs.send(Input::Handler { worker, key, token, event });
     };
+    let live = AssertUnwindSafe(live(&job, &*handler, &mailbox, &cancel, &say)).catch_unwind();
+    // What is caught here is the panic of a drop: handlers' own have been.
+    say(live.await.unwrap_or_else(|panic| HandlerEvent::Failed(panicked(&*panic))));
+}
+
+/// The job from its start to its end, which is returned.
+async fn live(
+    job: &Job,
+    handler: &dyn AnyHandler,
+    mailbox: &Mailbox,
+    cancel: &CancellationToken,
+    say: &(impl Fn(HandlerEvent) + Sync),
+) -> HandlerEvent {
     if !job.lease().check() {
-        return say(HandlerEvent::NotRun);
+        return HandlerEvent::NotRun;
     }
     let mut body = match caught(|| handler.start(job.clone())).await {
         Ok(Start::Started) => None,
         Ok(Start::Running(future)) => Some(guarded(future)),
-        Ok(Start::Refused { backoff }) => return say(HandlerEvent::Refused { backoff }),
-        Ok(Start::Failed(error)) => return say(HandlerEvent::Failed(chain(&*error))),
-        Err(panic) => return say(HandlerEvent::Failed(panicked(&*panic))),
+        Ok(Start::Refused { backoff }) => return HandlerEvent::Refused { backoff },
+        Ok(Start::Failed(error)) => return HandlerEvent::Failed(chain(&*error)),
+        Err(panic) => return HandlerEvent::Failed(panicked(&*panic)),
     };
     say(HandlerEvent::Started);
     loop {
@@ -89,7 +102,7 @@ pub(crate) async fn run(
         tokio::task::yield_now().await;
         let order = tokio::select! {
             biased;
-            ended = ended(&mut body) => return say(end(&job, &*handler, &mailbox, &cancel, ended).await),
+            ended = ended(&mut body) => return end(job, handler, mailbox, cancel, ended).await,
             order = mailbox.next() => order,
         };
         match order {
@@ -98,9 +111,9 @@ pub(crate) async fn run(
                     if cancel.is_cancelled() {
                         break;
                     }
-                    let delivery = caught(|| handler.notify(&job, note));
+                    let delivery = caught(|| handler.notify(job, note));
                     match beside(&mut body, delivery).await {
-                        (Some(ended), _) => return say(end(&job, &*handler, &mailbox, &cancel, ended).await),
+                        (Some(ended), _) => return end(job, handler, mailbox, cancel, ended).await,
                         (None, Ok(Ok(()))) => {}
                         (None, Ok(Err(error))) => {
                             tracing::warn!(key = %job.key(), error = %chain(&*error), "a notification was refused");
@@ -120,7 +133,7 @@ pub(crate) async fn run(
                     Some(future) => future.await,
                     None => Ok(()),
                 };
-                return say(HandlerEvent::Stopped(own.and(stop(&job, &*handler, why).await)));
+                return HandlerEvent::Stopped(own.and(stop(job, handler, why).await));
             }
         }
     }

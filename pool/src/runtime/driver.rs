@@ -27,7 +27,6 @@ use crate::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::job::{Job, Parts};
 use crate::runtime::notice;
 use crate::store::Store;
-use crate::wire::{self, EnvelopeError};
 
 /// The most inputs that one step takes, so that effects are never far behind.
 const STEP_INPUTS: usize = 1024;
@@ -295,25 +294,11 @@ impl Driver {
     }
 
     fn start(&mut self, local: LocalWorker, worker: WorkerId, job: NewJob) {
-        let NewJob { key, token, id, envelope, attempts, created_ms } = job;
-        let event = |event| Input::Handler { worker, key: key.clone(), token, event };
+        let NewJob { key, token, id, payload, attempts, created_ms } = job;
         let Some(Local { handler, .. }) = self.handlers.get(&local) else {
             // A worker is never added without its handler.
-            let _ = self.inputs.send(event(HandlerEvent::NotRun));
+            let _ = self.inputs.send(Input::Handler { worker, key, token, event: HandlerEvent::NotRun });
             return;
-        };
-        let payload = match wire::open(&envelope) {
-            Ok(payload) => payload,
-            Err(error @ EnvelopeError::Newer(_)) => {
-                // A newer node of the pool can read it: it is tried again there in the end.
-                tracing::warn!(node = %self.config.node, %key, %error, "a job was put back");
-                let _ = self.inputs.send(event(HandlerEvent::Refused { backoff: None }));
-                return;
-            }
-            Err(error) => {
-                let _ = self.inputs.send(event(HandlerEvent::Failed(error.to_string())));
-                return;
-            }
         };
         let (lease, cancel) = self.leases.admit(worker);
         let own = cancel.clone();

@@ -27,6 +27,9 @@ pub(super) fn log(node: &NodeName, notice: &Notice) {
         Notice::BadRecord { key } => {
             tracing::error!(%node, %key, "the record of a job cannot be read, it is left as it is");
         }
+        Notice::Unreadable { key, error } => {
+            tracing::error!(%node, %key, error, "the payload of a job cannot be read, it is not started here");
+        }
         Notice::StopFailed { key, error } => {
             tracing::warn!(%node, %key, error, "a stop handler failed; the job has ended");
         }

@@ -1,22 +1,32 @@
 //! Handlers that hang, panic, refuse, block or will not end: each hurts its own key, and nothing else.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures::FutureExt;
 use tenure_pool::id::JobKey;
-use tenure_pool::{DispatchError, JobState, Node, NodeBuilder, Settings};
+use tenure_pool::{
+    BoxError, DispatchError, Job, JobHandler, JobState, Node, NodeBuilder, Settings, Start, StopReason,
+};
 use tenure_testing::eventually;
 
-use crate::recorder::Act;
+use crate::recorder::{Act, Recorder};
 use crate::world::{PATIENCE, SHORT, World, on_both_stores};
 
 on_both_stores!(
     a_start_that_hangs_delays_no_other_key,
+    a_start_that_takes_its_time_delays_no_other_start_stop_or_notification,
     a_stop_that_hangs_delays_no_other_key,
     a_start_that_panics_is_reported_and_its_worker_lives,
     a_start_that_fails_is_reported_and_its_key_is_free,
     a_notification_that_panics_costs_only_itself,
+    a_body_that_panics_ends_its_job_and_its_worker_lives,
+    a_stop_that_panics_ends_its_job_and_its_worker_lives,
+    a_future_that_panics_when_it_is_dropped_hurts_only_its_key,
     a_refused_job_goes_to_the_next_worker_with_its_payload,
     a_refused_job_is_tried_again_by_its_only_worker,
     a_job_that_ends_by_itself_is_gone,
@@ -67,6 +77,23 @@ async fn a_start_that_hangs_delays_no_other_key(world: World) {
     world.assert_clean_at_end();
 }
 
+async fn a_start_that_takes_its_time_delays_no_other_start_stop_or_notification(world: World) {
+    let node = world.node("a").await;
+    let told = Arc::new(tokio::sync::Notify::new());
+    acting(&world, &node, "slow", Act::StartWhenTold(told.clone())).await;
+    let slow = node.submit("slow", "").await.unwrap();
+    eventually(PATIENCE, "the start to be under way", async || world.recorder.is_running("slow")).await;
+    for i in 0..20 {
+        assert_at_ease(&world, &node, &format!("other-{i}")).await;
+    }
+    told.notify_one();
+    node.wait(&slow).await.unwrap();
+    assert_eq!(world.recorder.starts_of("slow"), 1, "it was under way all the time");
+    node.notify("slow", "hello").await.unwrap();
+    eventually(PATIENCE, "the notification", async || world.recorder.notes("slow") == ["hello"]).await;
+    world.assert_clean();
+}
+
 async fn a_stop_that_hangs_delays_no_other_key(world: World) {
     let node = world.builder("a").stop_timeout(Duration::from_secs(1)).join().await.unwrap();
     acting(&world, &node, "hangs", Act::HangStop).await;
@@ -113,6 +140,78 @@ async fn a_notification_that_panics_costs_only_itself(world: World) {
     assert_at_ease(&world, &node, "other").await;
     assert_eq!(world.recorder.starts_of("key"), 1);
     world.assert_clean();
+}
+
+async fn a_body_that_panics_ends_its_job_and_its_worker_lives(world: World) {
+    let node = world.node("a").await;
+    acting(&world, &node, "panics", Act::Body(|_| async { panic!("as it was told") }.boxed())).await;
+    node.dispatch("panics", "").await.unwrap();
+    eventually(PATIENCE, "the job to be gone", async || node.jobs().await.unwrap().is_empty()).await;
+    assert_at_ease(&world, &node, "other").await;
+    assert_eq!(world.recorder.starts_of("panics"), 1);
+}
+
+/// Panics where it is least expected.
+struct Bomb {
+    ends: bool,
+}
+
+impl Future for Bomb {
+    type Output = Result<(), BoxError>;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.ends { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "as it was told");
+    }
+}
+
+/// Runs one key as others are not run.
+struct Rigged {
+    others: Recorder,
+}
+
+impl JobHandler for Rigged {
+    async fn start(&self, job: Job) -> Start {
+        match job.key().to_string().as_str() {
+            "panics in stop" => Start::Started,
+            "panics when dropped" => Start::Running(Box::pin(Bomb { ends: true })),
+            "panics when aborted" => Start::Running(Box::pin(Bomb { ends: false })),
+            _ => self.others.start(job).await,
+        }
+    }
+
+    async fn stop(&self, job: &Job, why: StopReason) -> Result<(), BoxError> {
+        assert!(job.key().to_string() != "panics in stop", "as it was told");
+        self.others.stop(job, why).await
+    }
+
+    async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
+        self.others.notify(job, body).await
+    }
+}
+
+async fn a_stop_that_panics_ends_its_job_and_its_worker_lives(world: World) {
+    let node = world.node("a").await;
+    node.add_worker(Rigged { others: world.recorder.clone() }).await.unwrap();
+    node.dispatch("panics in stop", "").await.unwrap();
+    node.stop_job("panics in stop").await.unwrap();
+    eventually(PATIENCE, "the job to be gone", async || node.jobs().await.unwrap().is_empty()).await;
+    assert_at_ease(&world, &node, "other").await;
+}
+
+async fn a_future_that_panics_when_it_is_dropped_hurts_only_its_key(world: World) {
+    let node = impatient(world.builder("a")).join().await.unwrap();
+    node.add_worker(Rigged { others: world.recorder.clone() }).await.unwrap();
+    node.dispatch("panics when dropped", "").await.unwrap();
+    node.dispatch("panics when aborted", "").await.unwrap();
+    node.stop_job("panics when aborted").await.unwrap();
+    eventually(PATIENCE, "the jobs to be gone", async || node.jobs().await.unwrap().is_empty()).await;
+    assert_at_ease(&world, &node, "other").await;
 }
 
 async fn a_refused_job_goes_to_the_next_worker_with_its_payload(world: World) {

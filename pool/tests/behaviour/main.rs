@@ -22,6 +22,7 @@ mod outage;
 mod parking;
 mod placement;
 mod recorder;
+mod restart;
 mod rolling;
 mod server_loss;
 mod shutdown;

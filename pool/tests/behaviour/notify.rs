@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_pool::{BoxError, Error, Job, JobHandler, Settings, Start};
@@ -11,6 +12,7 @@ use crate::world::{PATIENCE, SHORT, World, on_both_stores};
 
 on_both_stores!(
     notifications_keep_their_order_over_a_hand_over,
+    notifications_outlast_the_crash_of_their_jobs_owner,
     notifications_wait_for_a_job_that_nobody_runs_yet,
     the_bound_of_waiting_notifications_holds,
     what_a_running_future_has_not_taken_goes_to_the_next_owner,
@@ -55,6 +57,27 @@ async fn notifications_keep_their_order_over_a_hand_over(world: World) {
     assert_eq!(first_deliveries(&world, "key"), bodies);
     eventually(PATIENCE, "the hand-over", async || world.recorder.starts_of("key") == 2).await;
     world.assert_clean();
+}
+
+async fn notifications_outlast_the_crash_of_their_jobs_owner(world: World) {
+    let world = world.with_ttl(Duration::from_secs(2));
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    // Its first owner takes one notification in hand, and is lost with it.
+    let slow = Listener { waits_for_the_end: true, ..Listener::default() };
+    a.add_worker(slow.clone()).await.unwrap();
+    b.dispatch("key", "").await.unwrap();
+    let bodies: Vec<_> = (0..5).map(|i| i.to_string()).collect();
+    for body in &bodies {
+        b.notify("key", body.clone()).await.unwrap();
+    }
+    eventually(PATIENCE, "the first", async || slow.heard.lock().unwrap().len() == 1).await;
+    let next = Listener::default();
+    a.abandon();
+    a.closed().await;
+    b.notify("key", "after the crash").await.unwrap();
+    b.add_worker(next.clone()).await.unwrap();
+    let all: Vec<_> = bodies.iter().map(String::as_str).chain(["after the crash"]).collect();
+    eventually(PATIENCE, "all of them, in order", async || *next.heard.lock().unwrap() == all).await;
 }
 
 async fn notifications_wait_for_a_job_that_nobody_runs_yet(world: World) {

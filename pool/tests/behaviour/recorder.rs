@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use tenure_pool::{BoxError, Job, JobHandler, Start, StopReason};
 use tenure_testing::history::{Event, History};
+use tokio::sync::Notify;
 
 /// What becomes of a start.
 #[derive(Clone)]
@@ -17,6 +19,10 @@ pub(crate) enum Act {
     Run,
     /// The start never returns.
     HangStart,
+    /// The start returns when it is told to; the job runs then.
+    StartWhenTold(Arc<Notify>),
+    /// It runs as this future.
+    Body(fn(Job) -> BoxFuture<'static, Result<(), BoxError>>),
     /// It has no future of its own: it lasts until the stop handler has ended.
     Hold,
     /// It runs on when it is cancelled.
@@ -161,6 +167,21 @@ impl JobHandler for Recorder {
                 pending().await
             })),
             Act::HangStart => pending().await,
+            Act::StartWhenTold(told) => {
+                told.notified().await;
+                Start::Running(Box::pin(async move {
+                    let _run = run;
+                    job.cancelled().await;
+                    Ok(())
+                }))
+            }
+            Act::Body(body) => {
+                let body = body(job);
+                Start::Running(Box::pin(async move {
+                    let _run = run;
+                    body.await
+                }))
+            }
             Act::Panic(text) => panic!("{text}"),
             Act::Fail(text) => Start::Failed(text.into()),
             Act::Refuse(backoff) => Start::Refused { backoff: Some(backoff) },

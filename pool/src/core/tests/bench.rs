@@ -20,12 +20,14 @@ use crate::core::lease::Timing;
 use crate::core::time::Time;
 use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, Token, WorkerId};
 use crate::member::{Member, MemberState, Members};
+use crate::policy::RestartPolicy;
 use crate::record::{Begun, JobState, Record};
 use crate::settings::{Settings, StoredSettings};
 use crate::store::{
     BeginReply, DispatchItem, NodeEvents, PoolState, ReleaseMode, ReleaseReply, Renewal, Seat,
     ServerIdentity, StoreError, Taken, WorkerEvent,
 };
+use crate::wire::Envelope;
 
 /// What a node does all the time, whatever the test is about.
 const UPKEEP: [&str; 9] =
@@ -53,6 +55,11 @@ pub(super) fn millis(millis: u64) -> Duration {
 
 pub(super) fn id(name: &str) -> DispatchId {
     name.parse().unwrap()
+}
+
+/// The envelope of an empty payload with this policy.
+pub(super) fn sealed(policy: RestartPolicy) -> Bytes {
+    Envelope { policy, ..Envelope::new(b"") }.seal().unwrap()
 }
 
 /// An error after which the call is to be made again.
@@ -366,12 +373,17 @@ impl Bench {
 
     /// Answers the begin in flight: all are the worker's, with records and waiting notifications as given.
     pub(super) fn begun_with(&mut self, waiting: bool, change: impl Fn(&mut Record)) {
+        self.begun_as(&sealed(RestartPolicy::Never), waiting, change);
+    }
+
+    /// As [`begun_with`](Self::begun_with), with this envelope.
+    pub(super) fn begun_as(&mut self, envelope: &Bytes, waiting: bool, change: impl Fn(&mut Record)) {
         self.answer("begin", |call| match call {
             Call::Begin { worker, finished, jobs } => {
                 let reply = |(key, token, _): &(JobKey, Token, _)| {
                     let mut record = record(&key.to_string(), token.0, worker);
                     change(&mut record);
-                    BeginReply::Begun { record, waiting, payload: Bytes::new() }
+                    BeginReply::Begun { record, waiting, payload: envelope.clone() }
                 };
                 let replies = jobs.iter().map(reply).collect();
                 Done::Begin { worker, finished, jobs, answer: Ok(replies) }

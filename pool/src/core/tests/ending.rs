@@ -2,8 +2,8 @@
 
 use super::bench::{Bench, millis, secs};
 use crate::core::call::{Call, Done};
-use crate::core::held::back_off;
 use crate::core::input::HandlerEvent;
+use crate::core::restarting::back_off;
 use crate::record::Begun;
 use crate::store::ReleaseReply;
 
@@ -63,7 +63,7 @@ fn a_panic_ends_its_own_job_only() {
     let mut bench = Bench::with_worker();
     bench.running(7, &["a", "b"]);
     bench.handler(1, "a", 7, HandlerEvent::Failed("panicked: index out of bounds".into()));
-    assert_eq!(bench.seen()[0], "release 1: a@7 q in=1s result='panicked: index out of bounds'");
+    assert_eq!(bench.seen(), ["release 1: a@7 d result='e:panicked: index out of bounds'"]);
     bench.released();
     assert_eq!(bench.in_flight(), [""; 0]);
 }

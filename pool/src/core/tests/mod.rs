@@ -15,6 +15,7 @@ mod opening;
 mod rebalancing;
 mod render;
 mod requesting;
+mod restarting;
 mod routing;
 mod shutting_down;
 mod stopping;

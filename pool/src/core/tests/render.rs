@@ -160,6 +160,7 @@ fn notice(notice: &Notice) -> String {
         Notice::Expired { worker } => format!("expired {worker}"),
         Notice::Fenced { worker, jobs } => format!("fenced {worker} with {jobs}"),
         Notice::BadRecord { key } => format!("bad-record {key}"),
+        Notice::Unreadable { key, error } => format!("unreadable {key} '{error}'"),
         Notice::StopFailed { key, error } => format!("stop-failed {key} '{error}'"),
         Notice::Stuck { key, token } => format!("stuck {key}@{token}"),
         Notice::Parked { key, error } => format!("parked {key} '{error}'"),

@@ -1,6 +1,6 @@
 //! Handlers that take too long: cancelled, aborted, reported, and never released while they may run.
 
-use super::bench::{Bench, config, secs};
+use super::bench::{Bench, config, millis, secs};
 use super::fencing::gone;
 use super::leaving::drained;
 use crate::core::ctx::Config;
@@ -115,13 +115,40 @@ fn a_hung_start_keeps_no_other_job_waiting_when_permits_remain() {
 }
 
 #[test]
-fn a_hung_start_gives_its_permit_back_when_it_is_cancelled() {
-    let mut bench = starting(Config { start_permits: 1, ..config() }, &["a", "b"]);
-    bench.advance(secs(30));
-    assert_eq!(bench.seen(), ["CANCEL a@7", "RUN b@7"]);
-    let mut bench = starting(Config { start_permits: 1, ..config() }, &["a", "b"]);
-    bench.stop_event(1, 9, None, &[("a", 7)]);
-    assert_eq!(bench.seen(), ["CANCEL a@7", "RUN b@7"]);
+fn a_slow_start_hands_its_permit_on_and_goes_on() {
+    let mut bench = starting(Config { start_permits: 1, ..config() }, &["a", "b", "c"]);
+    bench.advance(millis(4_999));
+    assert_eq!(bench.seen(), [""; 0]);
+    bench.advance(millis(1));
+    assert_eq!(bench.seen(), ["RUN b@7"], "a sixth of its time has passed");
+    bench.handler(1, "a", 7, HandlerEvent::Started);
+    assert_eq!(bench.seen(), ["started 1: a@7 tell=n"], "it has no permit left to give to c");
+    bench.handler(1, "b", 7, HandlerEvent::Started);
+    assert_eq!(bench.seen(), ["RUN c@7"]);
+}
+
+#[test]
+fn a_start_that_handed_its_permit_on_is_cancelled_when_its_whole_time_is_over() {
+    let mut bench = starting(Config { start_permits: 1, ..config() }, &["a"]);
+    bench.advance(millis(29_999));
+    assert_eq!(bench.seen(), [""; 0]);
+    bench.advance(millis(1));
+    assert_eq!(bench.seen(), ["CANCEL a@7"]);
+}
+
+#[test]
+fn a_hung_start_gives_its_permit_back_once_however_it_ends() {
+    for late in [false, true] {
+        let mut bench = starting(Config { start_permits: 1, ..config() }, &["a", "b", "c"]);
+        if late {
+            bench.advance(secs(5));
+            assert_eq!(bench.seen(), ["RUN b@7"]);
+        }
+        bench.stop_event(1, 9, None, &[("a", 7)]);
+        bench.handler(1, "a", 7, HandlerEvent::Aborted);
+        let others: &[&str] = if late { &[] } else { &["RUN b@7"] };
+        assert_eq!(bench.of(&["RUN"]), others);
+    }
 }
 
 #[test]

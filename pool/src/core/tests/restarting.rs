@@ -1,0 +1,177 @@
+//! Which jobs are tried again when they fail, are refused or end by themselves, and after which pause.
+
+use bytes::Bytes;
+
+use super::bench::{Bench, key, millis, sealed, secs};
+use crate::core::call::Call;
+use crate::core::input::HandlerEvent;
+use crate::id::Token;
+use crate::policy::RestartPolicy::{self, Always, Never, OnFailure};
+use crate::record::Begun;
+use crate::store::ReleaseMode;
+
+/// A job under this policy whose start handler runs.
+fn starting(policy: RestartPolicy, begun: Begun, attempts: u32, mix: u32) -> Bench {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 5, 7, &["k"]);
+    bench.begun_as(&sealed(policy), false, |record| {
+        (record.begun, record.attempts, record.mix) = (begun, attempts, mix);
+    });
+    bench.all();
+    bench
+}
+
+/// A job under this policy that runs, of which all have heard.
+fn running(policy: RestartPolicy, attempts: u32) -> Bench {
+    let mut bench = starting(policy, Begun::Begun, attempts, 0);
+    bench.handler(1, "k", 7, HandlerEvent::Started);
+    bench.started_noted();
+    bench.all();
+    bench
+}
+
+fn says(mut bench: Bench, event: HandlerEvent) -> String {
+    bench.handler(1, "k", 7, event);
+    bench.seen().join(" & ")
+}
+
+fn failed() -> HandlerEvent {
+    HandlerEvent::Failed("boom".into())
+}
+
+#[test]
+fn a_first_start_that_fails_ends_the_job_under_never_and_is_tried_again_under_the_others() {
+    let fails = |policy| says(starting(policy, Begun::Begun, 1, 0), failed());
+    assert_eq!(fails(Never), "release 1: k@7 d tell=n result='e:boom'");
+    for policy in [OnFailure, Always] {
+        assert_eq!(fails(policy), "release 1: k@7 q in=1s tell=n result='boom'");
+    }
+}
+
+#[test]
+fn a_later_start_that_fails_is_tried_again_under_every_policy() {
+    for policy in [Never, OnFailure, Always] {
+        let said = says(starting(policy, Begun::Started, 3, 0), failed());
+        assert_eq!(said, "release 1: k@7 q in=4s result='boom'");
+    }
+}
+
+#[test]
+fn a_job_that_fails_by_itself_is_tried_again_unless_its_policy_is_never() {
+    for panics in [false, true] {
+        let event = || if panics { failed() } else { HandlerEvent::Ended(Err("boom".into())) };
+        assert_eq!(says(running(Never, 2), event()), "release 1: k@7 d result='e:boom'");
+        for policy in [OnFailure, Always] {
+            assert_eq!(says(running(policy, 2), event()), "release 1: k@7 q in=2s result='boom'");
+        }
+    }
+}
+
+#[test]
+fn a_job_that_ends_well_is_gone_unless_its_policy_is_always() {
+    let ends = |policy| says(running(policy, 3), HandlerEvent::Ended(Ok(())));
+    for policy in [Never, OnFailure] {
+        assert_eq!(ends(policy), "release 1: k@7 d");
+    }
+    assert_eq!(ends(Always), "release 1: k@7 h in=1s");
+}
+
+#[test]
+fn a_job_that_is_to_end_is_never_tried_again() {
+    for policy in [OnFailure, Always] {
+        for event in [failed(), HandlerEvent::Ended(Ok(())), HandlerEvent::Stopped(Err("boom".into()))] {
+            let mut bench = running(policy, 1);
+            bench.stop_event(1, 9, None, &[("k", 7)]);
+            bench.all();
+            bench.handler(1, "k", 7, event);
+            assert_eq!(bench.of(&["release"]), ["release 1: k@7 d; done 9"]);
+        }
+    }
+}
+
+#[test]
+fn the_pause_after_a_refusal_grows_with_the_strikes_against_the_placement() {
+    let refuses = |mix| says(starting(Never, Begun::Begun, 1, mix), HandlerEvent::Refused { backoff: None });
+    let pauses: Vec<_> = (0..9).map(refuses).collect();
+    let expected = [1, 2, 4, 8, 16, 32, 60, 60, 60].map(|s| (s, s + s / 10));
+    for (said, (from, upto)) in pauses.into_iter().zip(expected) {
+        let fits = |s| said == format!("release 1: k@7 r in={s}s tell=n result='refused'");
+        assert!((from..=upto).any(fits), "{said}");
+    }
+}
+
+#[test]
+fn a_start_that_was_not_noted_yet_is_noted_before_its_job_is_given_back() {
+    let modes = [
+        (HandlerEvent::Ended(Ok(())), "release 1: k@7 h in=1s"),
+        (HandlerEvent::Ended(Err("boom".into())), "release 1: k@7 q in=1s result='boom'"),
+    ];
+    for (event, release) in modes {
+        let mut bench = starting(Always, Begun::Begun, 1, 0);
+        bench.handler(1, "k", 7, HandlerEvent::Started);
+        bench.handler(1, "k", 7, event);
+        assert_eq!(bench.seen(), ["started 1: k@7 tell=n"], "the release waits");
+        bench.assign(1, 6, 7, &["k"]);
+        bench.begun();
+        assert_eq!(bench.seen(), ["begin 1: ; done 6"], "a redelivered start does not bring it back");
+        bench.fail("started");
+        bench.all();
+        bench.advance(secs(1));
+        assert_eq!(bench.seen(), ["started 1: k@7 tell=n"]);
+        bench.started_noted();
+        assert_eq!(bench.seen(), [release]);
+        bench.released();
+        assert_eq!(bench.in_flight(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_job_that_is_gone_at_once_does_not_wait_for_the_note_of_its_start() {
+    let mut bench = starting(Never, Begun::Begun, 1, 0);
+    bench.handler(1, "k", 7, HandlerEvent::Started);
+    bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
+    assert_eq!(bench.seen(), ["started 1: k@7 tell=n", "release 1: k@7 d tell=n result='ok'"]);
+}
+
+#[test]
+fn an_aborted_handler_that_panics_ends_as_it_was_ordered_to() {
+    let mut bench = running(OnFailure, 1);
+    bench.stop_event(1, 9, None, &[("k", 7)]);
+    bench.advance(secs(20));
+    assert_eq!(bench.seen(), ["STOP k@7 Stopped", "ABORT k@7"]);
+    bench.handler(1, "k", 7, failed());
+    assert_eq!(bench.seen(), ["release 1: k@7 d; done 9"]);
+}
+
+/// A job whose envelope is this.
+fn opening(envelope: &'static [u8], begun: Begun) -> Bench {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 5, 7, &["k"]);
+    bench.all();
+    bench.begun_as(&Bytes::from_static(envelope), false, |record| record.begun = begun);
+    bench
+}
+
+#[test]
+fn a_payload_of_a_newer_version_is_refused_until_it_comes_to_a_newer_node() {
+    let mut bench = opening(b"\x82\xa1v\x02\xa4body\xc4\x02hi", Begun::Begun);
+    let why = "the payload's envelope has version 2, this node reads up to 1";
+    assert_eq!(bench.seen()[0], format!("! unreadable k '{why}'"));
+    match bench.call("release") {
+        Call::Release { items, .. } => {
+            let (item, _) = &items[0];
+            assert_eq!((&item.key, item.token, item.mode), (&key("k"), Token(7), ReleaseMode::Refuse));
+            assert!(item.delay >= secs(1) && item.delay < millis(1_100));
+        }
+        call => panic!("{call:?}"),
+    }
+}
+
+#[test]
+fn a_damaged_payload_ends_a_job_that_never_ran_and_counts_against_one_that_did() {
+    let why = "the payload's envelope is damaged";
+    let said = opening(b"x", Begun::Begun).seen();
+    assert_eq!(said[1], format!("release 1: k@7 d tell=n result='e:{why}'"));
+    let said = opening(b"x", Begun::Started).seen();
+    assert_eq!(said[1], format!("release 1: k@7 q in=1s result='{why}'"));
+}
