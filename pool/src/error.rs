@@ -50,9 +50,19 @@ pub enum Error {
     /// The job has as many notifications waiting as it may have. This one was not kept.
     #[error("too many notifications wait for this job, this one was not kept")]
     NotifyFull,
-    /// The record of the job is damaged, or of a later version. It was left as it is.
+    /// The record of the job is damaged. It was left as it is.
     #[error("the job's record cannot be read, it was left as it is")]
     BadRecord,
+    /// What is stored was written by a newer version of this crate. It was left as it is.
+    #[error("{what} has version {version}, this node reads up to {known}; it was left as it is")]
+    NewerVersion {
+        /// What is newer.
+        what: &'static str,
+        /// Its version.
+        version: u64,
+        /// The newest version that this node reads.
+        known: u64,
+    },
     /// The pool is shutting down.
     #[error("the pool is shutting down")]
     ShuttingDown,
@@ -132,10 +142,26 @@ pub enum DispatchError {
         /// It is known to have been accepted.
         accepted: bool,
     },
-    /// The record of the key is damaged, or of a later version; or the store refuses an argument. What is stored was
-    /// left as it is.
+    /// Not started by the deadline, and ended therefore, as was asked for: the job does not run, or is being stopped,
+    /// and does not come back.
+    #[error("{ticket} was not started in time and was cancelled")]
+    Cancelled {
+        /// The dispatch.
+        ticket: Ticket,
+    },
+    /// The record of the key is damaged; or the store refuses an argument. What is stored was left as it is.
     #[error("the key's record cannot be read, it was left as it is")]
     BadRecord,
+    /// What is stored was written by a newer version of this crate. It was left as it is.
+    #[error("{what} has version {version}, this node reads up to {known}; it was left as it is")]
+    NewerVersion {
+        /// What is newer.
+        what: &'static str,
+        /// Its version.
+        version: u64,
+        /// The newest version that this node reads.
+        known: u64,
+    },
     /// The store cannot be used.
     #[error("the store did not do it")]
     Store(#[from] StoreError),

@@ -308,6 +308,11 @@ impl DispatchId {
         self.0.split_once('.').map_or("", |(node, _)| node)
     }
 
+    /// The same dispatch: a caller's own id is the same from every node.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self == other || self.caller_id().is_some_and(|id| other.caller_id() == Some(id))
+    }
+
     /// The caller's own id, when the caller gave one.
     pub fn caller_id(&self) -> Option<&str> {
         self.0.split_once('.').and_then(|(_, id)| id.strip_prefix('!'))
@@ -354,6 +359,11 @@ mod tests {
     fn dispatch_ids_name_their_node_and_caller() {
         let id: DispatchId = "n1.!order.7".parse().unwrap_or_else(|e| panic!("{e}"));
         assert_eq!((id.node(), id.caller_id()), ("n1", Some("order.7")));
+        let same = |a: &str, b: &str| Some(a.parse::<DispatchId>().ok()?.is_same(&b.parse().ok()?));
+        assert_eq!(same("n1.!order", "n2.!order"), Some(true));
+        assert_eq!(same("n1.!order", "n1.!other"), Some(false));
+        assert_eq!(same("n1.order", "n2.order"), Some(false));
+        assert_eq!(same("n1.order", "n1.!order"), Some(false));
         for bad in ["", "n1", "n1.", ".x", "n1.!", "n1.a|b", "n 1.x"] {
             assert!(bad.parse::<DispatchId>().is_err(), "{bad}");
         }

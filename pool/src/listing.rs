@@ -13,7 +13,7 @@ use crate::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::member::{MemberState, Members};
 use crate::record::{JobState, Record};
 use crate::store::{Store, StoreError};
-use crate::wire;
+use crate::wire::{self, EnvelopeError};
 
 /// Items per page where a listing is read to its end.
 pub(crate) const PAGE: usize = 512;
@@ -176,6 +176,10 @@ fn infos(jobs: Vec<(JobKey, Option<Record>)>) -> Vec<JobInfo> {
 
 pub(crate) async fn job(store: &dyn Store, key: JobKey) -> Result<Option<JobInfo>, Error> {
     let found = store.lookup(&[(key.clone(), None)]).await?.into_iter().next().unwrap_or_default();
+    if let Some(version) = found.newer {
+        let what = "the job's record";
+        return Err(Error::NewerVersion { what, version, known: Record::VERSION });
+    }
     if found.bad {
         return Err(Error::BadRecord);
     }
@@ -184,6 +188,11 @@ pub(crate) async fn job(store: &dyn Store, key: JobKey) -> Result<Option<JobInfo
 
 pub(crate) async fn payload(store: &dyn Store, key: &JobKey) -> Result<Option<Bytes>, Error> {
     let Some(envelope) = store.payload(key).await? else { return Ok(None) };
-    let opened = wire::open(&envelope).map_err(|error| StoreError::Unusable(std::sync::Arc::new(error)))?;
+    let opened = wire::open(&envelope).map_err(|error| match error {
+        EnvelopeError::Newer(version) => {
+            Error::NewerVersion { what: "the payload's envelope", version, known: wire::VERSION }
+        }
+        error @ EnvelopeError::Damaged(_) => StoreError::Unusable(std::sync::Arc::new(error)).into(),
+    })?;
     Ok(Some(opened.body))
 }

@@ -6,9 +6,13 @@ mod ends;
 mod health;
 mod listings;
 mod parking;
+mod stopping;
+mod waiting;
 
 pub use dispatching::{Dispatch, DispatchMany};
 pub use ends::{CloseReport, ShutdownReport};
+pub use stopping::StopJob;
+pub use waiting::Wait;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

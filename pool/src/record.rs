@@ -86,6 +86,15 @@ pub struct Record {
 }
 
 impl Record {
+    /// The version of records that this crate writes, and the newest that it reads.
+    pub const VERSION: u64 = 1;
+
+    /// The version of a record that is newer than what this crate reads.
+    pub fn newer_version(bytes: &[u8]) -> Option<u64> {
+        let first = bytes.split(|&byte| byte == b'|').next()?;
+        decimal(std::str::from_utf8(first).ok()?).filter(|&version| version > Self::VERSION)
+    }
+
     /// Reads a record; `None` for another version or a damaged one.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?;
@@ -162,6 +171,15 @@ mod tests {
         ] {
             let record = Record::parse(text.as_bytes()).map(|r| r.to_string());
             assert_eq!(record.as_deref(), Some(text));
+        }
+    }
+
+    #[test]
+    fn a_newer_version_is_told_from_damage() {
+        assert_eq!(Record::newer_version(b"2|Q|whatever"), Some(2));
+        assert_eq!(Record::newer_version(b"17"), Some(17));
+        for text in ["", "|", "1|Q", "0|Q", "rubbish", "x2|Q", "2x|Q"] {
+            assert_eq!(Record::newer_version(text.as_bytes()), None, "{text}");
         }
     }
 

@@ -21,7 +21,7 @@ pub struct Settings {
     pub assign_timeout: Duration,
     /// After how long a stop is sent again. 2 s.
     pub stop_retry: Duration,
-    /// The longest deadline of a dispatch that the store honours, and how long ended ones are remembered. 30 s.
+    /// How long a dispatch whose acceptance is not known is handed in again, and ended ones are remembered. 30 s.
     pub max_dispatch_deadline: Duration,
     /// How long the outcome of a caller's own id is kept. 10 min.
     pub outcome_retention: Duration,

@@ -138,7 +138,7 @@ async fn a_job_lives_from_dispatch_to_the_tombstone() {
     assert!(store.payload(&job).await.unwrap().is_some());
     assert_eq!(store.sweep(inc, 8, true).await.unwrap().count, 0);
 
-    let stop = StopItem { key: job.clone(), id: id.clone(), guess: Some(worker) };
+    let stop = StopItem { key: job.clone(), id: id.clone(), guess: Some(worker), forbid: false };
     assert_eq!(store.stop(inc, false, Some(&node("n1")), &[stop]).await.unwrap(), [StopReply::Stopping]);
     let release = ReleaseItem {
         key: job.clone(),
@@ -282,7 +282,7 @@ async fn a_full_server_refuses_new_work_and_lets_work_end() {
     let full = store.dispatch(inc, &[item]).await;
     assert!(matches!(full, Err(StoreError::NotExecuted(_))), "{full:?}");
     store.renew(inc, Token(0), None, &[worker]).await.unwrap();
-    let stop = StopItem { key: key("a"), id, guess: None };
+    let stop = StopItem { key: key("a"), id, guess: None, forbid: false };
     assert_eq!(store.stop(inc, false, None, &[stop]).await.unwrap(), [StopReply::Deleted]);
 }
 

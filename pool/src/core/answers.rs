@@ -63,7 +63,8 @@ impl Engine {
                     }
                 }
                 Err(error) => {
-                    self.dispatching.send_again(now, items);
+                    let unanswered = matches!(error, StoreError::Unanswered(_) | StoreError::Unusable(_));
+                    self.dispatching.send_again(now, items, unanswered);
                     return Err(error);
                 }
             },
@@ -290,6 +291,7 @@ impl Engine {
         }
         for (_, outcomes) in events.outcomes {
             for (id, outcome) in outcomes {
+                self.requests.on_outcome(&id);
                 self.dispatching.on_outcome(&mut self.ctx, &id, &outcome);
             }
         }

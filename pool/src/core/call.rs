@@ -87,8 +87,10 @@ pub(crate) enum Call {
     OldestEvent {
         worker: WorkerId,
     },
+    /// `waiting`: this node is to hear when the jobs have ended.
     Stop {
         repeat: bool,
+        waiting: bool,
         items: Vec<StopItem>,
     },
     Notify(Vec<NotifyItem>),

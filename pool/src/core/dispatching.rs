@@ -30,6 +30,8 @@ struct Open {
     accepted: bool,
     /// It was accepted at some time, perhaps in an earlier incarnation.
     was_accepted: bool,
+    /// It may have been accepted by a call that was not answered.
+    in_doubt: bool,
     waiters: Vec<Waiter>,
     /// The last of the waiters' deadlines.
     deadline: Time,
@@ -86,6 +88,12 @@ impl Dispatching {
             if open.item.as_ref().is_some_and(|i| i.key != item.key || i.hash != item.hash) {
                 return reply(ctx, to, Err(DispatchError::Conflict));
             }
+            if open.item.is_none() {
+                // It was only waited for: what it stands for is still to be compared, or accepted.
+                open.item = Some(item.clone());
+                (open.accepted, open.was_accepted) = (false, false);
+                self.sends.push(item);
+            }
             if open.accepted && !started {
                 let ticket = open.ticket.clone();
                 return reply(ctx, to, Ok(ticket));
@@ -122,7 +130,17 @@ impl Dispatching {
         let waiters = vec![waiter];
         self.open.insert(
             id,
-            Open { ticket, item, accepted, was_accepted: accepted, waiters, deadline, next, under_way: true },
+            Open {
+                ticket,
+                item,
+                accepted,
+                was_accepted: accepted,
+                in_doubt: false,
+                waiters,
+                deadline,
+                next,
+                under_way: true,
+            },
         );
     }
 
@@ -169,7 +187,13 @@ impl Dispatching {
         self.sends.answered();
     }
 
-    pub(crate) fn send_again(&mut self, now: Time, items: Vec<DispatchItem>) {
+    /// `unanswered`: it may have been executed.
+    pub(crate) fn send_again(&mut self, now: Time, items: Vec<DispatchItem>, unanswered: bool) {
+        for item in &items {
+            if let Some(open) = self.open.get_mut(&item.id) {
+                open.in_doubt |= unanswered;
+            }
+        }
         self.sends.put_back(now, items);
     }
 
@@ -189,12 +213,16 @@ impl Dispatching {
         }
     }
 
-    /// Past the time that its first sending named. One that was accepted before then may have ended and been forgotten;
-    /// any other is sent with a time of its own, by the server's clock as it is read anew.
+    /// Past the time that its first sending named. One that was accepted before then, or may have been, may have ended
+    /// and been forgotten; any other is sent with a time of its own, by the server's clock as it is read anew.
     fn on_late(&mut self, ctx: &mut Ctx, id: &DispatchId) {
         let Some(open) = self.open.get_mut(id) else { return };
         if open.was_accepted {
             return self.settle(ctx, id, &Err(DispatchError::Ended));
+        }
+        if open.in_doubt {
+            let ticket = open.ticket.clone();
+            return self.settle(ctx, id, &Err(DispatchError::Deadline { ticket, accepted: false }));
         }
         if let Some(item) = &mut open.item {
             item.not_after = 0;
@@ -234,12 +262,13 @@ impl Dispatching {
             let id = &ticket.id;
             self.is_back(id);
             match found {
-                Lookup { record: Some(record), .. } if record.id == *id => match (record.begun, record.state)
-                {
-                    (Begun::Started, _) => self.settle(ctx, id, &Ok(())),
-                    (_, JobState::Parked) => self.settle(ctx, id, &Err(DispatchError::Parked)),
-                    _ => {}
-                },
+                Lookup { record: Some(record), .. } if record.id.is_same(id) => {
+                    match (record.begun, record.state) {
+                        (Begun::Started, _) => self.settle(ctx, id, &Ok(())),
+                        (_, JobState::Parked) => self.settle(ctx, id, &Err(DispatchError::Parked)),
+                        _ => {}
+                    }
+                }
                 Lookup { outcome: Some(outcome), .. } => self.on_outcome(ctx, id, &outcome),
                 // What a stopping pool drops is remembered as ended, without a reason.
                 Lookup { ended: true, .. } if stopping => {

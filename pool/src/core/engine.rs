@@ -266,7 +266,9 @@ impl Engine {
                 }
             }
             Command::Wait { reply, ticket, deadline } => self.dispatching.wait(ctx, reply, ticket, deadline),
-            Command::StopJob { reply, key, deadline } => self.requests.stop(reply, key, deadline),
+            Command::StopJob { reply, key, id, until, deadline } => {
+                self.requests.stop(reply, key, id, until, deadline);
+            }
             Command::Notify { reply, key, body, deadline } => {
                 self.requests.notify(reply, key, body, &self.ring, deadline);
             }

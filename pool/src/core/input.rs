@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::call::Done;
 use super::time::Time;
 use crate::error::{DispatchError, Error};
-use crate::id::{Incarnation, JobKey, Token, WorkerId};
+use crate::id::{DispatchId, Incarnation, JobKey, Token, WorkerId};
 use crate::member::Members;
 use crate::settings::StoredSettings;
 use crate::store::{DispatchItem, Renewal, ShutdownMode, StoreError};
@@ -89,9 +89,12 @@ pub(crate) enum Command {
         ticket: Ticket,
         deadline: Time,
     },
+    /// Stop the key's job; `id`: if it is this dispatch's.
     StopJob {
         reply: ReplyTo,
         key: JobKey,
+        id: Option<DispatchId>,
+        until: Until,
         deadline: Time,
     },
     Notify {
@@ -118,6 +121,17 @@ pub(crate) enum Command {
         mode: ShutdownMode,
         deadline: Time,
     },
+}
+
+/// What a stop waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// It is recorded.
+    Recorded,
+    /// The job is gone.
+    Gone,
+    /// It is recorded, or sure that the dispatch will never be accepted.
+    Cancelled,
 }
 
 /// Why a command other than a dispatch was not carried out.

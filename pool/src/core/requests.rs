@@ -2,13 +2,14 @@
 //! wrong the answer names it. And parked jobs that are to be tried again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::call::Call;
 use super::ctx::{Ctx, RETRY};
 use super::effect::Effect;
-use super::input::{Answer, Refused, ReplyTo};
+use super::input::{Answer, Refused, ReplyTo, Until};
 use super::lane::Lane;
 use super::ring::Ring;
 use super::time::{Time, earliest};
@@ -16,12 +17,25 @@ use crate::id::{DispatchId, JobKey, WorkerId};
 use crate::record::{JobState, Record};
 use crate::store::{Lookup, NotifyItem, NotifyReply, StopItem, StopReply, UnparkReply};
 
+/// How often the end of a job is looked for, should its hint be lost.
+const POLL: Duration = Duration::from_secs(1);
+
 /// What somebody wants of a job.
 #[derive(Clone, Debug)]
 enum Want {
-    Stop { id: Option<DispatchId> },
+    Stop(Stop),
     Notify { body: Bytes },
     Unpark { id: Option<DispatchId> },
+}
+
+/// A stop on its way.
+#[derive(Clone, Debug)]
+struct Stop {
+    /// The dispatch that is to end, once it is known.
+    id: Option<DispatchId>,
+    until: Until,
+    /// It is recorded; its end is waited for.
+    watched: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -44,6 +58,8 @@ pub(crate) struct Requests {
     timers: BTreeSet<(Time, ReplyTo)>,
     /// Stops that a sweep found unfinished.
     again: Lane<StopItem>,
+    /// Who waits for the end of which dispatch.
+    watched: BTreeMap<DispatchId, BTreeSet<ReplyTo>>,
     in_flight: InFlight,
 }
 
@@ -57,10 +73,20 @@ struct InFlight {
 }
 
 impl Requests {
-    pub(crate) fn stop(&mut self, to: ReplyTo, key: JobKey, deadline: Time) {
+    /// Stops whatever dispatch of the key lives now, or just this one.
+    pub(crate) fn stop(
+        &mut self,
+        to: ReplyTo,
+        key: JobKey,
+        id: Option<DispatchId>,
+        until: Until,
+        deadline: Time,
+    ) {
         self.timers.insert((deadline, to));
-        self.open.insert(to, Request { to, key, want: Want::Stop { id: None }, owner: None, deadline });
-        self.finds.push(to);
+        let lane = if id.is_some() { &mut self.stops } else { &mut self.finds };
+        lane.push(to);
+        let want = Want::Stop(Stop { id, until, watched: false });
+        self.open.insert(to, Request { to, key, want, owner: None, deadline });
     }
 
     pub(crate) fn notify(&mut self, to: ReplyTo, key: JobKey, body: Bytes, ring: &Ring, deadline: Time) {
@@ -85,10 +111,18 @@ impl Requests {
     pub(crate) fn on_found(&mut self, ctx: &mut Ctx, found: Vec<Lookup>) {
         self.finds.answered();
         for (to, found) in std::mem::take(&mut self.in_flight.finds).into_iter().zip(found) {
-            match found.record {
-                Some(record) => self.on_record(ctx, to, record),
-                None if found.bad => self.finish(ctx, to, Err(Refused::BadRecord)),
-                None => self.finish(ctx, to, Err(Refused::JobNotFound)),
+            let Some(request) = self.open.get(&to) else { continue };
+            match (&request.want, found.record) {
+                (Want::Stop(Stop { id, watched: true, .. }), record) => {
+                    if record.map_or(found.bad, |record| Some(record.id) == *id) {
+                        self.timers.insert((ctx.now + POLL, to));
+                    } else {
+                        self.finish(ctx, to, Ok(()));
+                    }
+                }
+                (_, Some(record)) => self.on_record(ctx, to, record),
+                (_, None) if found.bad => self.finish(ctx, to, Err(Refused::BadRecord)),
+                (_, None) => self.finish(ctx, to, Err(Refused::JobNotFound)),
             }
         }
     }
@@ -103,8 +137,8 @@ impl Requests {
                 *id = Some(record.id);
                 self.unparks.push(to);
             }
-            Want::Stop { id } => {
-                *id = Some(record.id);
+            Want::Stop(stop) => {
+                stop.id = Some(record.id);
                 request.owner = record.owner;
                 self.stops.push(to);
             }
@@ -133,10 +167,28 @@ impl Requests {
         }
     }
 
+    /// A worker says that a dispatch has come to something: whoever waits for its end has a look.
+    pub(crate) fn on_outcome(&mut self, id: &DispatchId) {
+        for &to in self.watched.get(id).into_iter().flatten() {
+            self.finds.push(to);
+        }
+    }
+
     pub(crate) fn on_stopped(&mut self, ctx: &mut Ctx, replies: &[StopReply]) {
         self.stops.answered();
         for (to, reply) in std::mem::take(&mut self.in_flight.stops).into_iter().zip(replies) {
+            let Some(Request { want: Want::Stop(stop), .. }) = self.open.get_mut(&to) else { continue };
             match reply {
+                StopReply::Stopping if stop.until == Until::Gone => {
+                    stop.watched = true;
+                    if let Some(id) = &stop.id {
+                        self.watched.entry(id.clone()).or_default().insert(to);
+                    }
+                    self.timers.insert((ctx.now + POLL, to));
+                }
+                StopReply::Ended if stop.until == Until::Cancelled => {
+                    self.finish(ctx, to, Err(Refused::JobNotFound));
+                }
                 // It was found before, so that an absent one has ended since, perhaps by this very stop.
                 StopReply::Deleted | StopReply::Stopping | StopReply::Ended | StopReply::Absent => {
                     self.finish(ctx, to, Ok(()));
@@ -213,8 +265,16 @@ impl Requests {
     fn finish(&mut self, ctx: &mut Ctx, to: ReplyTo, result: Result<(), Refused>) {
         let Some(request) = self.open.remove(&to) else { return };
         self.timers.remove(&(request.deadline, to));
+        if let Want::Stop(Stop { id: Some(id), watched: true, .. }) = &request.want
+            && let Some(waiting) = self.watched.get_mut(id)
+        {
+            waiting.remove(&to);
+            if waiting.is_empty() {
+                self.watched.remove(id);
+            }
+        }
         let answer = match request.want {
-            Want::Stop { .. } => Answer::Stopped(result),
+            Want::Stop(_) => Answer::Stopped(result),
             Want::Notify { .. } => Answer::Notified(result),
             Want::Unpark { .. } => Answer::Unparked(result),
         };
@@ -241,8 +301,9 @@ impl Requests {
                 self.finish(ctx, to, Err(Refused::Deadline));
                 some_ended = true;
             } else {
-                match request.want {
-                    Want::Stop { .. } => self.stops.push(to),
+                match &request.want {
+                    Want::Stop(stop) if stop.watched => self.finds.push(to),
+                    Want::Stop(_) => self.stops.push(to),
                     Want::Notify { .. } => self.notes.push(to),
                     Want::Unpark { .. } => self.unparks.push(to),
                 }
@@ -263,14 +324,17 @@ impl Requests {
             send(ctx, &mut self.finds, keys, Call::FindOwners);
         }
         if let Some(batch) = self.stops.batch(ctx.now, |_| 512) {
+            let mut waiting = false;
             let open = |to: &ReplyTo| {
                 let r = self.open.get(to)?;
-                let Want::Stop { id: Some(id) } = &r.want else { return None };
-                Some((*to, StopItem { key: r.key.clone(), id: id.clone(), guess: r.owner }))
+                let Want::Stop(Stop { id: Some(id), until, .. }) = &r.want else { return None };
+                waiting |= *until == Until::Gone;
+                let forbid = *until == Until::Cancelled;
+                Some((*to, StopItem { key: r.key.clone(), id: id.clone(), guess: r.owner, forbid }))
             };
             let (tos, items): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
             self.in_flight.stops = tos;
-            send(ctx, &mut self.stops, items, |items| Call::Stop { repeat: false, items });
+            send(ctx, &mut self.stops, items, |items| Call::Stop { repeat: false, waiting, items });
         }
         let bodies = |to: &ReplyTo| match self.open.get(to).map(|r| &r.want) {
             Some(Want::Notify { body }) => body.len(),
@@ -297,7 +361,7 @@ impl Requests {
             send(ctx, &mut self.unparks, items, Call::Unpark);
         }
         if let Some(items) = self.again.batch(ctx.now, |_| 512) {
-            ctx.call(Call::Stop { repeat: true, items });
+            ctx.call(Call::Stop { repeat: true, waiting: false, items });
         }
     }
 

@@ -73,5 +73,8 @@ impl Sweeping {
 /// The stops that a sweep found unfinished, as the step takes them.
 pub(crate) fn stops_again(swept: &mut Swept) -> Vec<StopItem> {
     let stops = std::mem::take(&mut swept.stops);
-    stops.into_iter().map(|(key, id, owner)| StopItem { key, id, guess: Some(owner) }).collect()
+    stops
+        .into_iter()
+        .map(|(key, id, owner)| StopItem { key, id, guess: Some(owner), forbid: false })
+        .collect()
 }

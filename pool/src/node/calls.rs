@@ -1,4 +1,4 @@
-//! What a node is asked for: jobs waited for, stopped and notified.
+//! What a node asks of its engine: notifications, and what all requests have in common.
 
 use std::time::Duration;
 
@@ -6,10 +6,9 @@ use bytes::Bytes;
 
 use super::Node;
 use crate::core::input::{Answer, Command, ReplyTo};
-use crate::error::{DispatchError, Error};
+use crate::error::Error;
 use crate::id::{IdError, JobKey};
 use crate::runtime::clock;
-use crate::ticket::Ticket;
 
 /// How long a call waits for its answer unless it is told otherwise.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
@@ -17,41 +16,6 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 pub(super) const MARGIN: Duration = Duration::from_secs(2);
 
 impl Node {
-    /// Waits until a submitted job has been started; from any node of the pool.
-    ///
-    /// # Errors
-    /// What else became of it; no answer within 20 s.
-    ///
-    /// # Cancel safety
-    /// Yes.
-    pub async fn wait(&self, ticket: &Ticket) -> Result<(), DispatchError> {
-        let deadline = clock::now() + PATIENCE;
-        let wait = self.ask(|reply| Command::Wait { reply, ticket: ticket.clone(), deadline });
-        match tokio::time::timeout(PATIENCE + MARGIN, wait).await {
-            Ok(Some(Answer::Submitted(result))) => result.map(|_| ()),
-            Ok(_) => Err(DispatchError::NodeClosed),
-            Err(_) => Err(DispatchError::Deadline { ticket: ticket.clone(), accepted: true }),
-        }
-    }
-
-    /// Stops the job, wherever it is in its life, and keeps it from coming back. Returns when that is recorded;
-    /// the handler may still be on its way out. Stopping a job that is being stopped is fine.
-    ///
-    /// # Errors
-    /// No such job; no answer within 20 s.
-    ///
-    /// # Cancel safety
-    /// A dropped call leaves open whether the job is being stopped.
-    pub async fn stop_job<K>(&self, key: K) -> Result<(), Error>
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        let key = key.try_into().map_err(Into::into)?;
-        let deadline = clock::now() + PATIENCE;
-        self.request(|reply| Command::StopJob { reply, key, deadline }).await
-    }
-
     /// Keeps a notification for the job; its owner, now or later, hands it to the handler, in order, at least
     /// once.
     ///
@@ -71,16 +35,22 @@ impl Node {
             return Err(Error::TooLong { what: "the notification", len: body.len(), max });
         }
         let deadline = clock::now() + PATIENCE;
-        self.request(|reply| Command::Notify { reply, key, body, deadline }).await
+        let command = |reply| Command::Notify { reply, key: key.clone(), body, deadline };
+        let result = self.request(PATIENCE, command).await;
+        self.named(&key, result).await
     }
 
-    pub(super) async fn request(&self, command: impl FnOnce(ReplyTo) -> Command) -> Result<(), Error> {
-        match tokio::time::timeout(PATIENCE + MARGIN, self.ask(command)).await {
+    pub(super) async fn request(
+        &self,
+        patience: Duration,
+        command: impl FnOnce(ReplyTo) -> Command,
+    ) -> Result<(), Error> {
+        match tokio::time::timeout(patience.saturating_add(MARGIN), self.ask(command)).await {
             Ok(Some(Answer::Stopped(result) | Answer::Notified(result) | Answer::Unparked(result))) => {
-                result.map_err(|refused| refused.into_error(PATIENCE))
+                result.map_err(|refused| refused.into_error(patience))
             }
             Ok(_) => Err(Error::NodeClosed),
-            Err(_) => Err(Error::Deadline(PATIENCE)),
+            Err(_) => Err(Error::Deadline(patience)),
         }
     }
 }

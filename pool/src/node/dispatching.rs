@@ -189,12 +189,19 @@ struct How {
     /// One that lives already is fine.
     ensure: bool,
     patience: Duration,
+    /// At its deadline, end it.
+    cancel: bool,
+}
+
+impl How {
+    fn new(started: bool) -> Self {
+        Self { started, ensure: false, patience: PATIENCE, cancel: false }
+    }
 }
 
 impl<T> Dispatch<T> {
     fn new(node: &Node, job: JobSpec, started: bool) -> Self {
-        let how = How { started, ensure: false, patience: PATIENCE };
-        Self { node: node.clone(), job, how, answer: PhantomData }
+        Self { node: node.clone(), job, how: How::new(started), answer: PhantomData }
     }
 
     /// See [`JobSpec::id`].
@@ -215,22 +222,34 @@ impl<T> Dispatch<T> {
     /// How long the answer is waited for: 20 s unless it is said here. Then the answer is
     /// [`DispatchError::Deadline`], which has the ticket; the job stays accepted if it was.
     ///
-    /// A job that the pool does not accept (because Redis does not answer, say) is handed in again for at most
-    /// [`max_dispatch_deadline`](crate::Settings::max_dispatch_deadline), however long the deadline.
+    /// It may be longer than [`max_dispatch_deadline`](crate::Settings::max_dispatch_deadline). But when that time has
+    /// passed since the job was first handed in and no answer says whether it was accepted, that is the end: the answer
+    /// is `Deadline`, not accepted as far as is known.
     pub fn deadline(self, deadline: Duration) -> Self {
         Self { how: How { patience: deadline, ..self.how }, ..self }
+    }
+
+    /// At the deadline, ends the dispatch: the answer is then [`DispatchError::Cancelled`]. It ends just this dispatch,
+    /// also when it is still on its way, and never another one of the key. Where the store cannot be asked within 5 s more
+    /// the answer is [`DispatchError::Deadline`], and the job stays accepted if it was.
+    pub fn cancel_on_deadline(self) -> Self {
+        Self { how: How { cancel: true, ..self.how }, ..self }
     }
 
     async fn send(self) -> Result<Ticket> {
         let Self { node, job, how, .. } = self;
         let max = node.shared.settings.payload_max as usize;
         let (ticket, item) = job.seal(&node.shared.name, max)?;
-        let How { started, ensure, patience } = how;
+        let How { started, ensure, patience, cancel } = how;
+        let key = ticket.key.clone();
         let deadline = clock::now() + patience;
         let call = node.ask(|reply| Command::Submit { reply, item, started, deadline });
         match tokio::time::timeout(patience.saturating_add(MARGIN), call).await {
             Ok(Some(Answer::Submitted(Err(DispatchError::JobExists)))) if ensure => Ok(ticket),
-            Ok(Some(Answer::Submitted(result))) => result,
+            Ok(Some(Answer::Submitted(Err(DispatchError::Deadline { ticket, accepted })))) if cancel => {
+                Err(node.cancel_late(ticket, accepted).await)
+            }
+            Ok(Some(Answer::Submitted(result))) => node.named_dispatch(&key, result).await,
             Ok(_) => Err(DispatchError::NodeClosed),
             Err(_) => Err(DispatchError::Deadline { ticket, accepted: false }),
         }
@@ -280,13 +299,18 @@ impl<T> DispatchMany<T> {
         I: IntoIterator<Item = JobSpec>,
         I::IntoIter: Send + 'static,
     {
-        let how = How { started, ensure: false, patience: PATIENCE };
+        let how = How::new(started);
         Self { node: node.clone(), jobs: Box::new(jobs.into_iter()), how, answer: PhantomData }
     }
 
     /// As [`Dispatch::deadline`], for each job, counted from when it is handed in.
     pub fn deadline(self, deadline: Duration) -> Self {
         Self { how: How { patience: deadline, ..self.how }, ..self }
+    }
+
+    /// As [`Dispatch::cancel_on_deadline`], for each job.
+    pub fn cancel_on_deadline(self) -> Self {
+        Self { how: How { cancel: true, ..self.how }, ..self }
     }
 
     /// At most 1,024 jobs and 16 MiB are under way at a time; the iterator is asked for more as they are answered.

@@ -52,6 +52,8 @@ impl Node {
     {
         let key = key.try_into().map_err(Into::into)?;
         let deadline = clock::now() + PATIENCE;
-        self.request(|reply| Command::Unpark { reply, key, deadline }).await
+        let result =
+            self.request(PATIENCE, |reply| Command::Unpark { reply, key: key.clone(), deadline }).await;
+        self.named(&key, result).await
     }
 }

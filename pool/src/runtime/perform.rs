@@ -74,8 +74,8 @@ pub(super) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
         Call::OldestEvent { worker } => {
             Done::OldestEvent { worker, answer: store.oldest_worker_event(worker).await }
         }
-        Call::Stop { repeat, items } => {
-            let answer = store.stop(inc, repeat, None, &items).await;
+        Call::Stop { repeat, waiting, items } => {
+            let answer = store.stop(inc, repeat, waiting.then_some(&config.node), &items).await;
             Done::Stop { repeat, items, answer }
         }
         Call::Notify(items) => Done::Notify(store.notify(inc, &items).await),

@@ -167,6 +167,8 @@ pub struct Lookup {
     pub record: Option<Record>,
     /// There is a record that does not parse.
     pub bad: bool,
+    /// It does not parse because a newer version of this crate wrote it: that version.
+    pub newer: Option<u64>,
     /// The dispatch is remembered as ended.
     pub ended: bool,
     /// The outcome of a caller's own id.

@@ -13,6 +13,8 @@ pub struct StopItem {
     pub id: DispatchId,
     /// The owner as the caller knows it.
     pub guess: Option<WorkerId>,
+    /// A dispatch that is not there, and has not ended, is never to be accepted: it may be on its way.
+    pub forbid: bool,
 }
 
 /// stop's answer for one job.

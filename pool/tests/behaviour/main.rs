@@ -7,6 +7,7 @@
 
 mod batch;
 mod crash;
+mod deadline;
 mod deployments;
 mod dispatch;
 mod faults;
@@ -23,6 +24,7 @@ mod parking;
 mod placement;
 mod recorder;
 mod restart;
+mod retry;
 mod rolling;
 mod server_loss;
 mod shutdown;

@@ -15,7 +15,42 @@ on_both_stores!(
     a_second_stop_changes_nothing,
     a_stopped_key_can_be_dispatched_again,
     a_stop_of_nothing_says_so,
+    a_stop_is_waited_for_until_the_job_is_gone,
+    a_wait_for_a_stop_ends_at_its_deadline_and_the_stop_stays,
 );
+
+async fn a_stop_is_waited_for_until_the_job_is_gone(world: World) {
+    let (a, b) = (
+        world.builder("a").stop_timeout(Duration::from_millis(300)).join().await.unwrap(),
+        world.node("b").await,
+    );
+    a.add_worker(world.recorder.acting(|_| Act::HangStop)).await.unwrap();
+    for node in [&a, &b] {
+        world.dispatch_one(node, "key").await;
+        node.stop_job("key").await.unwrap();
+        node.stop_job("key").until_stopped().await.unwrap();
+        assert!(!world.recorder.is_running("key"));
+        assert_eq!(node.job("key").await.unwrap(), None);
+    }
+    a.submit("queued", "").await.unwrap();
+    b.stop_job("queued").until_stopped().await.unwrap();
+    assert_eq!(b.job("queued").await.unwrap(), None);
+    let nothing = b.stop_job("queued").until_stopped().await;
+    assert!(matches!(nothing, Err(Error::JobNotFound)), "{nothing:?}");
+}
+
+async fn a_wait_for_a_stop_ends_at_its_deadline_and_the_stop_stays(world: World) {
+    let (a, b) = (
+        world.builder("a").stop_timeout(Duration::from_secs(3)).join().await.unwrap(),
+        world.node("b").await,
+    );
+    a.add_worker(world.recorder.acting(|_| Act::HangStop)).await.unwrap();
+    world.dispatch_one(&b, "key").await;
+    let late = b.stop_job("key").until_stopped().deadline(Duration::from_secs(1)).await;
+    assert!(matches!(late, Err(Error::Deadline(_))), "{late:?}");
+    eventually(PATIENCE, "the record to go", async || b.job("key").await.unwrap().is_none()).await;
+    assert!(!world.recorder.is_running("key"));
+}
 
 async fn a_running_job_is_stopped_from_another_node(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node("b").await);

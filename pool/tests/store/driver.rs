@@ -17,7 +17,7 @@ use tenure_pool::store::{
 use JobState::{Assigned, Parked, Queued, Running, Stopping};
 
 use super::backend::Backend;
-use super::op::{Dispatched, Op, Released};
+use super::op::{Dispatched, Op, Released, Stopped};
 use super::step::{EntryPair, Step, body, perform};
 
 /// Keys whose bytes might be mistaken for something else.
@@ -268,12 +268,14 @@ impl<'a> Driver<'a> {
             }
             Op::Stop { jobs, repeat, waiting } => {
                 let mut items = Vec::new();
-                for (key, right_id, right_owner) in jobs {
+                for Stopped { key, right_id, right_owner, forbid, elsewhere } in jobs {
                     let key = self.near(*key, &[Running, Stopping, Parked, Queued], None).await;
                     let record = self.record(key).await;
                     let id =
                         record.filter(|_| *right_id).map_or_else(|| dispatch_id(key), |record| record.id);
-                    items.push(StopItem { key: job(key), id, guess: self.guess(key, *right_owner).await });
+                    let id = if *elsewhere { from_another_node(id) } else { id };
+                    let guess = self.guess(key, *right_owner).await;
+                    items.push(StopItem { key: job(key), id, guess, forbid: *forbid });
                 }
                 Step::Stop(*repeat, waiting.map(node), items)
             }
@@ -332,7 +334,12 @@ impl<'a> Driver<'a> {
                     let record = self.record(key).await;
                     let id =
                         record.filter(|_| *right_id).map_or_else(|| dispatch_id(key), |record| record.id);
-                    items.push(StopItem { key: job(key), id, guess: self.guess(key, *right_owner).await });
+                    items.push(StopItem {
+                        key: job(key),
+                        id,
+                        guess: self.guess(key, *right_owner).await,
+                        forbid: false,
+                    });
                 }
                 Step::StopPlanned(self.turn(*schedule, *aim).await, items)
             }
@@ -552,5 +559,10 @@ fn node(at: usize) -> NodeName {
 /// One of 24 dispatches; every third carries a caller's own id, which different nodes may use.
 fn dispatch_id(at: usize) -> DispatchId {
     let own = if at.is_multiple_of(3) { format!("!own{}", at % 4) } else { format!("g{at}") };
-    format!("node{}.{own}", at % 2).parse().unwrap()
+    format!("node{}.{own}", (at + at / 12) % 2).parse().unwrap()
+}
+
+/// A caller's own id as another node gives it; a node's own id stays.
+fn from_another_node(id: DispatchId) -> DispatchId {
+    id.caller_id().map(|own| DispatchId::of_caller(&node(2), own).unwrap()).unwrap_or(id)
 }

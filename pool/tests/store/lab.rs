@@ -285,5 +285,5 @@ pub(crate) fn release(name: &str, token: Token, mode: ReleaseMode) -> ReleaseIte
 }
 
 pub(crate) fn stop(name: &str, id_: &str, guess: Option<WorkerId>) -> StopItem {
-    StopItem { key: key(name), id: id(id_), guess }
+    StopItem { key: key(name), id: id(id_), guess, forbid: false }
 }

@@ -64,7 +64,7 @@ pub(crate) enum Op {
         finish: bool,
     },
     Stop {
-        jobs: Vec<(usize, Aim, Aim)>,
+        jobs: Vec<Stopped>,
         repeat: bool,
         waiting: Option<usize>,
     },
@@ -181,6 +181,18 @@ pub(crate) struct Dispatched {
     pub(crate) deadline: i64,
 }
 
+/// A job of a stop.
+#[derive(Clone, Debug)]
+pub(crate) struct Stopped {
+    pub(crate) key: usize,
+    pub(crate) right_id: Aim,
+    pub(crate) right_owner: Aim,
+    /// If it is not there, it never will be.
+    pub(crate) forbid: bool,
+    /// Another node than the one that dispatched it knows it by the caller's id.
+    pub(crate) elsewhere: bool,
+}
+
 /// A job of a release.
 #[derive(Clone, Debug)]
 pub(crate) struct Released {
@@ -224,6 +236,17 @@ fn released() -> impl Strategy<Value = Released> {
     })
 }
 
+fn stopped() -> impl Strategy<Value = Stopped> {
+    let parts = (0_usize..10, aim(), aim(), any::<bool>(), rare());
+    parts.prop_map(|(key, right_id, right_owner, forbid, elsewhere)| Stopped {
+        key,
+        right_id,
+        right_owner,
+        forbid,
+        elsewhere,
+    })
+}
+
 fn clock() -> impl Strategy<Value = i64> {
     prop_oneof![
         6 => 0_i64..700,
@@ -248,7 +271,7 @@ fn op() -> impl Strategy<Value = Op> {
         16 => (vec((key(), aim()), 1..8), any::<bool>()).prop_map(|(jobs, finish)| Op::Begin { jobs, finish }),
         6 => vec((key(), aim(), prop::option::of(node())), 1..4).prop_map(|jobs| Op::Started { jobs }),
         16 => (vec(released(), 1..4), any::<bool>()).prop_map(|(jobs, finish)| Op::Release { jobs, finish }),
-        4 => (vec((key(), aim(), aim()), 1..4), rare(), prop::option::of(node()))
+        4 => (vec(stopped(), 1..4), rare(), prop::option::of(node()))
             .prop_map(|(jobs, repeat, waiting)| Op::Stop { jobs, repeat, waiting }),
         4 => vec((key(), aim()), 1..4).prop_map(|jobs| Op::Unpark { jobs }),
         7 => vec((key(), aim(), 0_usize..30), 1..5).prop_map(|items| Op::Notify { items }),

@@ -2,10 +2,11 @@
 
 use tenure_pool::id::Token;
 use tenure_pool::store::{
-    Cursors, DispatchItem, DispatchReply, ReleaseItem, ReleaseMode, ReleaseReply, StartedItem, StopReply,
+    Cursors, DispatchItem, DispatchReply, ReleaseItem, ReleaseMode, ReleaseReply, StartedItem, StopItem,
+    StopReply,
 };
 
-use super::lab::{Kind, Lab, id, key, ms, node, release};
+use super::lab::{Kind, Lab, id, key, ms, node, release, stop};
 
 scenarios! {
     an_own_id_stands_for_one_key_and_one_payload,
@@ -13,6 +14,10 @@ scenarios! {
     the_first_outcome_stays,
     an_outcome_is_kept_for_its_time,
     a_stopped_job_has_an_outcome,
+    a_job_that_outlives_its_ids_outcome_is_still_of_that_id,
+    a_dispatch_that_is_forbidden_is_never_accepted,
+    an_own_id_that_is_forbidden_is_settled_for_every_node,
+    what_is_there_or_has_ended_is_not_forbidden,
     nodes_that_wait_are_told,
     a_node_that_is_gone_is_not_told,
 }
@@ -59,7 +64,9 @@ async fn the_first_outcome_stays(kind: Kind) {
     lab.release("k", worker, ReleaseMode::Delete).await;
     let found = lab.lookup("k", "node1.!order").await;
     assert_eq!((found.record, found.ended, found.outcome.as_deref()), (None, false, Some("ok")));
-    assert_eq!(lab.lookup("k", "node2.!order").await.outcome, None, "another dispatch");
+    assert_eq!(lab.lookup("k", "node2.!order").await.outcome.as_deref(), Some("ok"), "from any node");
+    assert_eq!(lab.lookup("j", "node2.!order").await.outcome, None, "another job");
+    assert_eq!(lab.lookup("k", "node1.order").await.outcome, None, "another dispatch");
     assert_eq!(lab.dispatch("k", "node2.!order").await, DispatchReply::Outcome("ok".into()));
 }
 
@@ -85,6 +92,75 @@ async fn a_stopped_job_has_an_outcome(kind: Kind) {
     lab.dispatch("k", "node1.!order").await;
     assert_eq!(lab.stop("k", "node1.!order", None).await, StopReply::Deleted);
     assert_eq!(lab.dispatch("k", "node1.!order").await, DispatchReply::Outcome("stopped".into()));
+}
+
+async fn a_job_that_outlives_its_ids_outcome_is_still_of_that_id(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.!order", worker).await;
+    assert!(lab.started("k", worker).await);
+    lab.backend.advance(u64::try_from(lab.settings.outcome_retention.as_millis()).unwrap()).await;
+    lab.store().sweep(lab.inc, 10, false).await.unwrap();
+    assert!(lab.backend.dump().await.get("od").is_none());
+    assert_eq!(lab.dispatch("k", "node2.!order").await, DispatchReply::Accepted);
+    assert_eq!(lab.dispatch("k", "node2.!other").await, DispatchReply::Exists);
+    assert_eq!(lab.stop("k", "node2.!order", Some(worker)).await, StopReply::Stopping);
+}
+
+async fn forbid(lab: &Lab, name: &str, id_: &str) -> StopReply {
+    let item = StopItem { forbid: true, ..stop(name, id_, None) };
+    lab.store().stop(lab.inc, false, None, &[item]).await.unwrap()[0]
+}
+
+async fn a_dispatch_that_is_forbidden_is_never_accepted(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.dispatch("lives", "node1.other").await;
+    for name in ["free", "lives"] {
+        let id = format!("node1.{name}");
+        assert_eq!(forbid(&lab, name, &id).await, StopReply::Absent);
+        assert_eq!(forbid(&lab, name, &id).await, StopReply::Ended);
+    }
+    lab.stop("lives", "node1.other", None).await;
+    for name in ["free", "lives"] {
+        assert_eq!(lab.dispatch(name, &format!("node1.{name}")).await, DispatchReply::Ended);
+        assert_eq!(lab.dispatch(name, "node1.next").await, DispatchReply::Accepted);
+    }
+    let late = u64::try_from(lab.settings.max_dispatch_deadline.as_millis()).unwrap();
+    lab.backend.advance(late).await;
+    lab.store().sweep(lab.inc, 10, false).await.unwrap();
+    assert!(lab.backend.dump().await.get("tb").is_none());
+}
+
+async fn an_own_id_that_is_forbidden_is_settled_for_every_node(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    assert_eq!(forbid(&lab, "k", "node1.!order").await, StopReply::Absent);
+    assert_eq!(forbid(&lab, "k", "node2.!order").await, StopReply::Ended);
+    for node in ["node1", "node2"] {
+        let item = with_hash(&lab, "k", &format!("{node}.!order"), "h");
+        assert_eq!(lab.dispatch_all(&[item]).await, [DispatchReply::Outcome("stopped".into())]);
+    }
+    let other = with_hash(&lab, "j", "node1.!order", "h");
+    assert_eq!(lab.dispatch_all(&[other]).await, [DispatchReply::Conflict]);
+    lab.backend.advance(u64::try_from(lab.settings.outcome_retention.as_millis()).unwrap()).await;
+    lab.store().sweep(lab.inc, 10, false).await.unwrap();
+    let dump = lab.backend.dump().await;
+    assert!(dump.get("od").is_none() && dump.get("tb").is_none());
+}
+
+async fn what_is_there_or_has_ended_is_not_forbidden(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    lab.dispatch("k", "node1.!order").await;
+    assert_eq!(forbid(&lab, "k", "node2.!order").await, StopReply::Deleted);
+    lab.dispatch("j", "node1.!open").await;
+    let before = lab.backend.dump().await;
+    assert_eq!(forbid(&lab, "k", "node1.!order").await, StopReply::Ended);
+    assert_eq!(forbid(&lab, "other", "node1.!open").await, StopReply::Absent, "the id is another job's");
+    assert_eq!(lab.stop("other", "node1.g", None).await, StopReply::Absent, "nobody asked for it");
+    assert_eq!(lab.backend.dump().await, before);
+    lab.recover().await;
+    let before = lab.backend.dump().await;
+    assert_eq!(forbid(&lab, "unknown", "node1.g").await, StopReply::Recovering);
+    assert_eq!(lab.backend.dump().await, before);
 }
 
 async fn outcomes_of(lab: &Lab, name: &str) -> Vec<(String, String)> {

@@ -102,7 +102,7 @@ async fn the_sweeper_says_it_again(kind: Kind) {
     let (name, id, owner) = swept.stops[0].clone();
     assert_eq!((swept.stops.len(), &name, owner), (1, &key("k"), worker));
     lab.backend.advance(10).await;
-    let item = tenure_pool::store::StopItem { key: name, id, guess: Some(owner) };
+    let item = tenure_pool::store::StopItem { key: name, id, guess: Some(owner), forbid: false };
     let replies = lab.store().stop(lab.inc, true, None, &[item.clone(), item]).await.unwrap();
     assert_eq!(replies, [StopReply::Stopping; 2]);
     assert_eq!(stops(&lab, worker).await.len(), 2, "once more, not twice");

@@ -25,7 +25,7 @@ pub(super) fn failed(call: Call, error: StoreError) -> Done {
         Call::Take { worker, finished, items } => Done::Take { worker, finished, items, answer: Err(error) },
         Call::Owned { worker, .. } => Done::Owned { worker, answer: Err(error) },
         Call::OldestEvent { worker } => Done::OldestEvent { worker, answer: Err(error) },
-        Call::Stop { repeat, items } => Done::Stop { repeat, items, answer: Err(error) },
+        Call::Stop { repeat, items, .. } => Done::Stop { repeat, items, answer: Err(error) },
         Call::Notify(_) => Done::Notify(Err(error)),
         Call::Unpark(_) => Done::Unpark(Err(error)),
         Call::LookUp(tickets) => Done::LookUp { tickets, answer: Err(error) },

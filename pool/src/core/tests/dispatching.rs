@@ -257,6 +257,58 @@ fn what_was_never_accepted_is_sent_with_a_time_by_the_clock_as_it_is_read_anew()
 }
 
 #[test]
+fn what_may_have_been_accepted_is_not_accepted_again_after_its_time() {
+    let mut bench = Bench::attached();
+    bench.submit("k", "n.1", true, secs(600));
+    bench.all();
+    bench.fail("dispatch");
+    bench.advance(millis(20));
+    assert_eq!(bench.of(&["dispatch"]), ["dispatch k/n.1<1029750"], "as it was sent first");
+    replied(&mut bench, vec![DispatchReply::Late]);
+    assert_eq!(bench.of(&["reply"]), ["reply 1 submitted Deadline accepted=false"]);
+}
+
+#[test]
+fn what_was_surely_not_executed_is_sent_with_a_new_time() {
+    let mut bench = Bench::attached();
+    bench.submit("k", "n.1", true, secs(600));
+    bench.all();
+    bench.fail_with("dispatch", StoreError::NotExecuted(std::sync::Arc::new(std::fmt::Error)));
+    bench.advance(millis(20));
+    replied(&mut bench, vec![DispatchReply::Late]);
+    bench.answer("time", |_| Done::ServerTime(Ok(2_000_000)));
+    bench.all();
+    bench.advance(millis(100));
+    assert_eq!(bench.of(&["dispatch"]), ["dispatch k/n.1<2029850"]);
+}
+
+#[test]
+fn an_own_id_is_known_from_any_node() {
+    let mut bench = Bench::attached();
+    bench.submit("k", "n.!order", true, secs(10));
+    replied(&mut bench, vec![DispatchReply::Accepted]);
+    bench.advance(secs(1));
+    bench.all();
+    let mut started = record("1", 7, WorkerId(9));
+    (started.id, started.begun) = (id("m.!order"), Begun::Started);
+    found(&mut bench, Lookup { record: Some(started), ..Lookup::default() });
+    assert_eq!(bench.seen(), ["reply 1 submitted ok"]);
+}
+
+#[test]
+fn one_that_was_only_waited_for_is_sent_when_it_is_submitted_too() {
+    let mut bench = Bench::attached();
+    let ticket = Ticket { key: key("k"), id: id("n.!order") };
+    let deadline = bench.now + secs(5);
+    bench.command(|reply| Command::Wait { reply, ticket, deadline });
+    bench.submit("k", "n.!order", false, secs(10));
+    assert_eq!(bench.seen(), ["lookup k/n.!order", "dispatch k/n.!order<1010000"]);
+    found(&mut bench, Lookup::default());
+    replied(&mut bench, vec![DispatchReply::Accepted]);
+    assert_eq!(bench.of(&["reply"]), ["reply 2 submitted ok"]);
+}
+
+#[test]
 fn what_is_past_its_deadline_leaves_its_lane_and_holds_nobody_up() {
     let mut bench = Bench::attached();
     bench.submit("a", "n.0", true, secs(600));

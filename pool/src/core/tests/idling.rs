@@ -4,7 +4,7 @@
 use super::bench::{Bench, config, entry, key, millis, present, secs, up};
 use super::leaving::drained;
 use crate::core::call::{Call, Done};
-use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
+use crate::core::input::{Command, HandlerEvent, Input, LocalWorker, Until};
 use crate::id::{Incarnation, WorkerId};
 use crate::member::{Member, MemberState};
 use crate::settings::ShutdownFlag;
@@ -25,7 +25,13 @@ fn before_the_pool_is_known() {
     bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
     bench.submit("k", "n.1", true, secs(20));
     let deadline = bench.now + secs(20);
-    bench.command(|reply| Command::StopJob { reply, key: key("k"), deadline });
+    bench.command(|reply| Command::StopJob {
+        reply,
+        key: key("k"),
+        id: None,
+        until: Until::Recorded,
+        deadline,
+    });
     let mode = ShutdownMode::DropQueued;
     bench.command(|reply| Command::Shutdown { reply, mode, deadline });
     bench.advance(secs(30));
@@ -50,7 +56,13 @@ fn while_calls_of_every_kind_wait_for_a_pool_in_doubt() {
     bench.handler(1, "a", 3, HandlerEvent::Ended(Ok(())));
     bench.submit("j", "n.1", true, secs(600));
     let deadline = bench.now + secs(600);
-    bench.command(|reply| Command::StopJob { reply, key: key("x"), deadline });
+    bench.command(|reply| Command::StopJob {
+        reply,
+        key: key("x"),
+        id: None,
+        until: Until::Recorded,
+        deadline,
+    });
     bench.command(|reply| Command::Notify { reply, key: key("y"), body: "z".into(), deadline });
     for kind in ["begin", "release", "take", "owned", "dispatch", "find", "notify", "read-node", "read-pool"]
     {

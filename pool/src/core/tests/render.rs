@@ -51,7 +51,8 @@ fn release(item: &ReleaseItem) -> String {
 }
 
 fn stop(item: &StopItem) -> String {
-    format!("{}/{}{}", item.key, item.id, some("owner", item.guess))
+    let forbid = if item.forbid { " for good" } else { "" };
+    format!("{}/{}{}{forbid}", item.key, item.id, some("owner", item.guess))
 }
 
 /// A call; its first word is its kind.
@@ -95,8 +96,9 @@ pub(super) fn call(call: &Call) -> String {
         }
         Call::Owned { worker, after } => format!("owned {worker}{}", some("after", after.as_ref())),
         Call::OldestEvent { worker } => format!("oldest {worker}"),
-        Call::Stop { repeat, items } => {
-            format!("stop{} {}", if *repeat { "-again" } else { "" }, join(items, stop))
+        Call::Stop { repeat, waiting, items } => {
+            let how = if *repeat { "-again" } else { "" };
+            format!("stop{how} {}{}", join(items, stop), if *waiting { " tell me" } else { "" })
         }
         Call::Notify(items) => {
             format!("notify {}", join(items, |i| format!("{}{}", i.key, some("owner", i.guess))))

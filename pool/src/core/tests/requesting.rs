@@ -1,15 +1,21 @@
 //! Stops and notifications on their way to a job, wherever it is.
 
-use super::bench::{Bench, key, millis, record, secs, up};
+use super::bench::{Bench, entry, id, key, millis, record, secs, up};
 use crate::core::call::{Call, Done};
-use crate::core::input::Command;
+use crate::core::input::{Command, Until};
 use crate::id::WorkerId;
 use crate::record::JobState;
-use crate::store::{Lookup, NotifyReply, Refusal, StopReply, StoreError, UnparkReply};
+use crate::store::{Lookup, NodeEvents, NotifyReply, Refusal, StopReply, StoreError, UnparkReply};
 
 fn stop(bench: &mut Bench, name: &str) {
     let deadline = bench.now + secs(5);
-    bench.command(|reply| Command::StopJob { reply, key: key(name), deadline });
+    bench.command(|reply| Command::StopJob {
+        reply,
+        key: key(name),
+        id: None,
+        until: Until::Recorded,
+        deadline,
+    });
 }
 
 fn notify(bench: &mut Bench, name: &str) {
@@ -23,7 +29,7 @@ fn found(bench: &mut Bench, found: Vec<Lookup>) {
 
 fn stopped(bench: &mut Bench, replies: Vec<StopReply>) {
     bench.answer("stop", |call| match call {
-        Call::Stop { repeat, items } => Done::Stop { repeat, items, answer: Ok(replies) },
+        Call::Stop { repeat, items, .. } => Done::Stop { repeat, items, answer: Ok(replies) },
         call => panic!("{call:?}"),
     });
 }
@@ -52,6 +58,84 @@ fn a_stop_names_the_life_of_the_job_that_it_found() {
     ];
     for (answer, settled) in answers {
         let mut bench = stopping();
+        stopped(&mut bench, vec![answer]);
+        assert_eq!(bench.seen(), [format!("reply 1 stopped {settled}")]);
+    }
+}
+
+/// A stop of k that is recorded; its end is waited for.
+fn watching() -> Bench {
+    let mut bench = Bench::attached();
+    let deadline = bench.now + secs(5);
+    let until = Until::Gone;
+    bench.command(|reply| Command::StopJob { reply, key: key("k"), id: None, until, deadline });
+    found(&mut bench, vec![running()]);
+    stopped(&mut bench, vec![StopReply::Stopping]);
+    assert_eq!(bench.seen(), ["find k", "stop k/n.k owner=9 tell me"]);
+    bench
+}
+
+fn running() -> Lookup {
+    Lookup { record: Some(record("k", 7, WorkerId(9))), ..Lookup::default() }
+}
+
+fn told(bench: &mut Bench, dispatch: &str) {
+    let outcomes = vec![(entry(4), vec![(id(dispatch), "stopped".to_owned())])];
+    bench.events(NodeEvents { workers: vec![], outcomes });
+}
+
+#[test]
+fn the_end_of_a_job_is_looked_at_when_its_worker_tells_of_it() {
+    let mut bench = watching();
+    told(&mut bench, "n.other");
+    assert_eq!(bench.seen(), [""; 0]);
+    told(&mut bench, "n.k");
+    found(&mut bench, vec![Lookup::default()]);
+    assert_eq!(bench.seen(), ["find k", "reply 1 stopped ok"]);
+    told(&mut bench, "n.k");
+    assert_eq!(bench.seen(), [""; 0], "once");
+}
+
+#[test]
+fn the_end_of_a_job_is_looked_for_once_a_second() {
+    let mut bench = watching();
+    bench.advance(millis(999));
+    assert_eq!(bench.of(&["find"]), [""; 0]);
+    bench.advance(millis(1));
+    assert_eq!(bench.of(&["find"]), ["find k"]);
+    found(&mut bench, vec![running()]);
+    bench.advance(secs(1));
+    assert_eq!(bench.of(&["find", "reply"]), ["find k"]);
+    let successor = Lookup { record: Some(record("l", 8, WorkerId(9))), ..Lookup::default() };
+    found(&mut bench, vec![successor]);
+    assert_eq!(bench.of(&["reply"]), ["reply 1 stopped ok"]);
+}
+
+#[test]
+fn a_wait_for_the_end_of_a_job_ends_at_its_deadline() {
+    let mut bench = watching();
+    bench.advance(secs(5));
+    assert_eq!(bench.of(&["reply"]), ["reply 1 stopped Deadline"]);
+    told(&mut bench, "n.k");
+    assert_eq!(bench.of(&["reply"]), [""; 0]);
+}
+
+#[test]
+fn a_dispatch_is_cancelled_by_its_id_wherever_it_is() {
+    let answers = [
+        (StopReply::Deleted, "ok"),
+        (StopReply::Stopping, "ok"),
+        (StopReply::Absent, "ok"),
+        (StopReply::Ended, "JobNotFound"),
+    ];
+    for (answer, settled) in answers {
+        let mut bench = Bench::attached();
+        let deadline = bench.now + secs(5);
+        let (id, until) = (Some(id("n.1")), Until::Cancelled);
+        bench.command(|reply| Command::StopJob { reply, key: key("k"), id, until, deadline });
+        assert_eq!(bench.seen(), ["stop k/n.1 for good"]);
+        stopped(&mut bench, vec![StopReply::Owner(Some(WorkerId(9)))]);
+        assert_eq!(bench.seen(), ["stop k/n.1 owner=9 for good"]);
         stopped(&mut bench, vec![answer]);
         assert_eq!(bench.seen(), [format!("reply 1 stopped {settled}")]);
     }

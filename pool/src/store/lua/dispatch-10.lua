@@ -41,7 +41,7 @@ local function answer(i)
     if entry == nil then entry = known(own) end
     if entry == false then return 'X' end
     if entry then
-      if entry.key ~= key or entry.hash ~= hash then return 'C' end
+      if not stands_for(entry, key, hash) then return 'C' end
       return entry.outcome and 'O' .. entry.outcome or 'A'
     end
   end
@@ -49,7 +49,7 @@ local function answer(i)
   if r then
     local p = parse(r)
     if not p then return 'X' end
-    return p.id == id and 'A' or 'E'
+    return same(p.id, id) and 'A' or 'E'
   end
   if ended[i] then return 'T' end
   if flag then return 'Z' end

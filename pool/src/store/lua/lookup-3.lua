@@ -13,7 +13,7 @@ for i = 1, #keys do
   local ended = id ~= '' and call('ZSCORE', TB, id)
   local own = match(id, '%.!(.+)$')
   local entry = own and known(own)
-  if entry and entry.gen == id then outcome = entry.outcome end
+  if entry and entry.key == keys[i] then outcome = entry.outcome end
   out[i + 1] = { stored[i], ended and 1 or 0, outcome or false }
 end
 return out

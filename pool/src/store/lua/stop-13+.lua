@@ -2,7 +2,8 @@
 -- Requests the end of jobs, each named with its dispatch. What nobody runs is deleted; an owner is told by its stream.
 -- KEYS: m cf jo jp bw q pk je jn tb od sc pi, then the ws of each worker named
 -- ARGV: inc, plan, its schedule's id and the caller's term, or three times '', repeat 0|1 (the sweeper says it
---       again), waiting node or '', count of workers, wid*, then (key, id, index of the worker guessed or 0)*
+--       again), waiting node or '', count of workers, wid*, then (key, id, index of the worker guessed or
+--       0, 1 if a dispatch that is not there is never to be accepted)*
 -- Returns: OK, then per job D deleted | S stopping | N no such job, or not the plan's | T ended before |
 --          R recovering | M<owner> the guess is wrong, nothing done | X bad record. STALETERM
 --@base
@@ -20,9 +21,9 @@ if plan ~= '' and not is_turn('s:' .. plan, argv[3], argv[4]) then return { 'STA
 local _, late_ms, od_ms, stop_ms = settings('late_ms', 'od_ms', 'stop_ms')
 local recovering, again, waiting, workers = head[2] == 'R', argv[5] == '1', argv[6], tonumber(argv[7])
 local base = 7 + workers
-local n = (#argv - base) / 3
+local n = (#argv - base) / 4
 local keys = {}
-for i = 1, n do keys[i] = argv[base + 3 * i - 2] end
+for i = 1, n do keys[i] = argv[base + 4 * i - 3] end
 local stored, t = call('HMGET', JO, unpack(keys)), now()
 local out, jobs, records, scores, events = { 'OK' }, {}, {}, {}, {}
 for i = 1, n do jobs[keys[i]] = stored[i] and (parse(stored[i]) or 'bad') or nil end
@@ -34,13 +35,27 @@ local function tell_owner(x, key, p)
   event[j + 1], event[j + 2], event[j + 3], event[j + 4] = 'x', key, 't', p.token
 end
 
-local function answer(key, id, guess)
+-- No job of this dispatch is there: it has ended, or was never accepted, and from now on is not if that is wanted.
+local function absent(key, id, p, forbid)
+  local own = match(id, '%.!(.+)$')
+  local entry = own and known(own)
+  if call('ZSCORE', TB, id) or entry and entry.key == key and entry.outcome then return 'T' end
+  if not p and recovering then return 'R' end
+  if forbid and not own then
+    call('ZADD', TB, t + late_ms, id)
+  elseif forbid and entry == nil then
+    call('HSET', OD, own, cmsgpack.pack({ key = key, hash = '', gen = id, outcome = 'stopped' }))
+    call('ZADD', TB, t + od_ms, '!' .. own)
+  end
+  return 'N'
+end
+
+local function answer(key, id, guess, forbid)
   local p = jobs[key]
   if p == 'bad' then return 'X' end
-  if not p or p.id ~= id then
+  if not p or not same(p.id, id) then
     write_deletions()
-    if call('ZSCORE', TB, id) then return 'T' end
-    return not p and recovering and 'R' or 'N'
+    return absent(key, id, p, forbid)
   end
   if plan ~= '' and p.plan ~= plan then return 'N' end
   local owned = p.state == 'R' or p.state == 'S'
@@ -66,8 +81,8 @@ local function answer(key, id, guess)
 end
 
 for i = 1, n do
-  local at = base + 3 * i - 2
-  out[i + 1] = answer(keys[i], argv[at + 1], tonumber(argv[at + 2]))
+  local at = base + 4 * i - 3
+  out[i + 1] = answer(keys[i], argv[at + 1], tonumber(argv[at + 2]), argv[at + 3] == '1')
 end
 write_deletions()
 if #records > 0 then call('HSET', JO, unpack(records)) end

@@ -60,14 +60,14 @@ impl State {
         }
         if let Some(known) = id.caller_id().and_then(|caller| self.remembered.get(caller)) {
             return Some(match &known.outcome {
-                _ if known.key != *key || known.hash != *hash => DispatchReply::Conflict,
+                _ if !known.stands_for(key, hash) => DispatchReply::Conflict,
                 Some(outcome) => DispatchReply::Outcome(outcome.clone()),
                 None => DispatchReply::Accepted,
             });
         }
         match self.jobs.get(key).map(|job| &job.stored) {
             Some(Stored::Damaged(_)) => return Some(DispatchReply::Bad),
-            Some(Stored::Record(record)) if record.id == *id => return Some(DispatchReply::Accepted),
+            Some(Stored::Record(record)) if record.id.is_same(id) => return Some(DispatchReply::Accepted),
             Some(Stored::Record(_)) => return Some(DispatchReply::Exists),
             None => {}
         }
@@ -140,16 +140,20 @@ impl State {
         let look = |(key, id): &(JobKey, Option<DispatchId>)| Lookup {
             record: self.record(key).cloned(),
             bad: self.is_damaged(key),
+            newer: match self.jobs.get(key).map(|job| &job.stored) {
+                Some(Stored::Damaged(bytes)) => Record::newer_version(bytes),
+                _ => None,
+            },
             ended: id.as_ref().is_some_and(|id| self.ended.contains(&Ended::Dispatch(id.clone()))),
-            outcome: id.as_ref().and_then(|id| self.outcome(id)),
+            outcome: id.as_ref().and_then(|id| self.outcome(key, id)),
         };
         items.iter().map(look).collect()
     }
 
     /// The outcome of the dispatch that holds a caller's own id.
-    fn outcome(&self, id: &DispatchId) -> Option<Outcome> {
+    fn outcome(&self, key: &JobKey, id: &DispatchId) -> Option<Outcome> {
         let remembered = self.remembered.get(id.caller_id()?)?;
-        remembered.outcome.clone().filter(|_| remembered.id == *id)
+        remembered.outcome.clone().filter(|_| remembered.key == *key)
     }
 
     /// The payload of a job.

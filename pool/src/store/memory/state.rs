@@ -83,6 +83,13 @@ pub(super) struct Remembered {
     pub(super) outcome: Option<Outcome>,
 }
 
+impl Remembered {
+    /// Whether the id stands for these bytes; without a hash it stands for any.
+    pub(super) fn stands_for(&self, key: &JobKey, hash: &str) -> bool {
+        self.key == *key && (self.hash.is_empty() || self.hash == hash)
+    }
+}
+
 /// What is forgotten when its time comes (`tb`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Ended {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::state::{Ended, State};
+use super::state::{Ended, Remembered, State};
 use crate::id::{Incarnation, JobKey, NodeName, Token, WorkerId};
 use crate::record::{JobState, Record};
 use crate::store::{Refusal, StopItem, StopReply, Turn, WorkerEvent};
@@ -48,12 +48,9 @@ impl State {
             return StopReply::Bad;
         }
         let record = self.record(&item.key);
-        let Some(record) = record.filter(|record| record.id == item.id).cloned() else {
-            return match record {
-                _ if self.ended.contains(&Ended::Dispatch(item.id.clone())) => StopReply::Ended,
-                None if recovering => StopReply::Recovering,
-                _ => StopReply::Absent,
-            };
+        let Some(record) = record.filter(|record| record.id.is_same(&item.id)).cloned() else {
+            let lives = record.is_some();
+            return self.stop_absent(now, item, lives);
         };
         if turn.is_some_and(|turn| turn.plan.as_str() != record.plan) {
             return StopReply::Absent;
@@ -70,5 +67,30 @@ impl State {
             }
             JobState::Running | JobState::Stopping => StopReply::Stopping,
         }
+    }
+
+    /// No job of this dispatch is there: it has ended, or was never accepted, and from now on is not if that is wanted.
+    fn stop_absent(&mut self, now: u64, item: &StopItem, lives: bool) -> StopReply {
+        let StopItem { key, id, forbid, .. } = item;
+        let own = id.caller_id();
+        let known = own.and_then(|own| self.remembered.get(own));
+        let settled = known.is_some_and(|known| known.key == *key && known.outcome.is_some());
+        if settled || self.ended.contains(&Ended::Dispatch(id.clone())) {
+            return StopReply::Ended;
+        }
+        if !lives && self.meta.recovering {
+            return StopReply::Recovering;
+        }
+        match own.filter(|_| *forbid) {
+            None if *forbid => self.ended.put(Ended::Dispatch(id.clone()), now + self.limit("late_ms")),
+            Some(own) if known.is_none() => {
+                let outcome = Some("stopped".to_owned());
+                let entry = Remembered { key: key.clone(), hash: String::new(), id: id.clone(), outcome };
+                self.ended.put(Ended::Caller(own.to_owned()), now + self.limit("od_ms"));
+                self.remembered.insert(own.to_owned(), entry);
+            }
+            _ => {}
+        }
+        StopReply::Absent
     }
 }

@@ -99,6 +99,7 @@ fn found(values: &mut Values) -> Result<Lookup> {
     let record = stored.as_deref().and_then(Record::parse);
     Ok(Lookup {
         bad: stored.is_some() && record.is_none(),
+        newer: stored.as_deref().and_then(Record::newer_version),
         record,
         ended: values.number()? == 1,
         outcome: values.bytes_or_nil()?.map(|text| String::from_utf8_lossy(&text).into_owned()),

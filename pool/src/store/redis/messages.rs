@@ -33,7 +33,7 @@ pub(super) async fn stop(
         call.arg(worker.0);
     }
     for (item, number) in items.iter().zip(numbers) {
-        call.arg(item.key.as_bytes()).arg(item.id.as_str()).arg(number);
+        call.arg(item.key.as_bytes()).arg(item.id.as_str()).arg(number).arg(u8::from(item.forbid));
     }
     let mut values = steps.run("stop", call).await?.items(items.len())?;
     items

@@ -1,0 +1,134 @@
+//! Waiting for what becomes of a dispatch, and ending just that one.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt};
+
+use super::Node;
+use super::calls::{MARGIN, PATIENCE};
+use crate::core::input::{Answer, Command, Until};
+use crate::error::{DispatchError, Error};
+use crate::id::JobKey;
+use crate::record::Record;
+use crate::runtime::clock;
+use crate::ticket::Ticket;
+
+/// How long the cancelling of a dispatch whose deadline has passed may take.
+const CANCELLING: Duration = Duration::from_secs(5);
+
+/// The wait for a dispatch, to be awaited. Made by [`Node::wait`].
+///
+/// # Cancel safety
+/// Yes.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is waited for until it is awaited"]
+pub struct Wait {
+    node: Node,
+    ticket: Ticket,
+    patience: Duration,
+}
+
+impl Node {
+    /// Waits until a submitted job has been started; from any node of the pool.
+    ///
+    /// # Errors
+    /// What else became of it; no answer by the deadline.
+    pub fn wait(&self, ticket: &Ticket) -> Wait {
+        Wait { node: self.clone(), ticket: ticket.clone(), patience: PATIENCE }
+    }
+
+    /// Ends this dispatch, wherever it is in its life, and no other of its key: it does not come back, and one that is
+    /// still on its way is not accepted any more. Returns when that is recorded.
+    ///
+    /// # Errors
+    /// It has ended before ([`Error::JobNotFound`]); no answer within 20 s.
+    ///
+    /// # Cancel safety
+    /// A dropped call leaves open whether the dispatch is being ended.
+    pub async fn cancel(&self, ticket: &Ticket) -> Result<(), Error> {
+        self.cancel_within(ticket, PATIENCE).await
+    }
+
+    async fn cancel_within(&self, ticket: &Ticket, patience: Duration) -> Result<(), Error> {
+        let Ticket { key, id } = ticket.clone();
+        let (deadline, id, until) = (clock::now() + patience, Some(id), Until::Cancelled);
+        let command = |reply| Command::StopJob { reply, key, id, until, deadline };
+        let result = self.request(patience, command).await;
+        self.named(&ticket.key, result).await
+    }
+
+    /// A dispatch was not started in time: ends it, and says so.
+    pub(super) async fn cancel_late(&self, ticket: Ticket, accepted: bool) -> DispatchError {
+        match self.cancel_within(&ticket, CANCELLING).await {
+            Ok(()) => DispatchError::Cancelled { ticket },
+            Err(Error::JobNotFound) => DispatchError::Ended,
+            Err(_) => DispatchError::Deadline { ticket, accepted },
+        }
+    }
+
+    /// Says of a record that cannot be read whether a newer version wrote it, and which.
+    pub(super) async fn named<T>(&self, key: &JobKey, result: Result<T, Error>) -> Result<T, Error> {
+        match result {
+            Err(Error::BadRecord) => match self.newer_record(key).await {
+                Some(version) => Err(Error::NewerVersion { what: RECORD, version, known: Record::VERSION }),
+                None => Err(Error::BadRecord),
+            },
+            result => result,
+        }
+    }
+
+    /// As [`named`](Self::named).
+    pub(super) async fn named_dispatch<T>(
+        &self,
+        key: &JobKey,
+        result: Result<T, DispatchError>,
+    ) -> Result<T, DispatchError> {
+        match result {
+            Err(DispatchError::BadRecord) => match self.newer_record(key).await {
+                Some(version) => {
+                    Err(DispatchError::NewerVersion { what: RECORD, version, known: Record::VERSION })
+                }
+                None => Err(DispatchError::BadRecord),
+            },
+            result => result,
+        }
+    }
+
+    async fn newer_record(&self, key: &JobKey) -> Option<u64> {
+        let items = [(key.clone(), None)];
+        let look = self.shared.store.0.lookup(&items);
+        tokio::time::timeout(CANCELLING, look).await.ok()?.ok()?.into_iter().next()?.newer
+    }
+}
+
+/// What a record is called in errors.
+const RECORD: &str = "the job's record";
+
+impl Wait {
+    /// How long to wait: 20 s unless it is said here. Then the answer is [`DispatchError::Deadline`], and the job stays
+    /// accepted.
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self { patience: deadline, ..self }
+    }
+
+    async fn send(self) -> Result<(), DispatchError> {
+        let Self { node, ticket, patience } = self;
+        let deadline = clock::now() + patience;
+        let wait = node.ask(|reply| Command::Wait { reply, ticket: ticket.clone(), deadline });
+        match tokio::time::timeout(patience.saturating_add(MARGIN), wait).await {
+            Ok(Some(Answer::Submitted(result))) => node.named_dispatch(&ticket.key, result).await.map(|_| ()),
+            Ok(_) => Err(DispatchError::NodeClosed),
+            Err(_) => Err(DispatchError::Deadline { ticket, accepted: true }),
+        }
+    }
+}
+
+impl IntoFuture for Wait {
+    type Output = Result<(), DispatchError>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.send().boxed()
+    }
+}
