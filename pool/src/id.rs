@@ -3,6 +3,7 @@
 //! Names are checked here **and** in the scripts; everything built here is valid everywhere.
 
 use std::borrow::Borrow;
+use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -215,6 +216,19 @@ impl Borrow<[u8]> for JobKey {
 impl AsRef<[u8]> for JobKey {
     fn as_ref(&self) -> &[u8] {
         &self.0
+    }
+}
+
+/// A key that is one already is taken as it is.
+impl From<Infallible> for IdError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+impl From<&JobKey> for JobKey {
+    fn from(key: &JobKey) -> Self {
+        key.clone()
     }
 }
 
