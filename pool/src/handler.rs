@@ -20,7 +20,7 @@ pub enum Start {
     Running(BoxFuture<'static, Result<(), BoxError>>),
     /// Not here, not now: the job goes back to the queue, and after some refusals to another worker.
     Refused {
-        /// When to try again, at most 4 min ahead; `None`: after a pause that grows from 1 s to 60 s, with jitter.
+        /// When to try again, from 10 ms to 4 min ahead; `None`: after a pause that grows from 1 s to 60 s, with jitter.
         backoff: Option<Duration>,
     },
     /// The start failed, as by a panic. Under [`RestartPolicy::Never`](crate::RestartPolicy::Never) the dispatch learns

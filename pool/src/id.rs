@@ -226,12 +226,6 @@ impl From<Infallible> for IdError {
     }
 }
 
-impl From<&JobKey> for JobKey {
-    fn from(key: &JobKey) -> Self {
-        key.clone()
-    }
-}
-
 impl TryFrom<&str> for JobKey {
     type Error = IdError;
     fn try_from(key: &str) -> Result<Self, IdError> {

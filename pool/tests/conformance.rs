@@ -14,6 +14,8 @@ macro_rules! scenarios {
     };
 }
 
+#[path = "store/attempts.rs"]
+mod attempts;
 #[path = "store/backend.rs"]
 mod backend;
 #[path = "store/closing.rs"]

@@ -25,6 +25,9 @@ use crate::wire::EnvelopeError;
 /// The pause before a job that ended well is started again: one that ends at once does not spin.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
+/// The shortest pause after a refusal, whatever it asks for: a handler that refuses at once does not spin.
+const REFUSAL_PAUSE: Duration = Duration::from_millis(10);
+
 /// The pause before a failed or refused job is tried again: 1 s, doubled with each attempt, at most 60 s.
 pub(crate) fn back_off(attempts: u32) -> Duration {
     Duration::from_secs(1 << attempts.saturating_sub(1).min(6)).min(Duration::from_secs(60))
@@ -35,7 +38,7 @@ impl Jobs {
     pub(super) fn refused(&mut self, ctx: &mut Ctx, key: &JobKey, backoff: Option<Duration>) {
         let Some(held) = self.held.get(key) else { return };
         let tries = held.attempts.saturating_add(held.mix);
-        let delay = backoff.unwrap_or_else(|| ctx.jitter.stretch(back_off(tries)));
+        let delay = backoff.unwrap_or_else(|| ctx.jitter.stretch(back_off(tries))).max(REFUSAL_PAUSE);
         self.give_up(key, ReleaseMode::Refuse, delay, "refused".into());
     }
 

@@ -234,7 +234,16 @@ pub(super) fn panicked(panic: &(dyn Any + Send)) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
     use super::*;
+    use crate::core::lease::Timing;
+    use crate::id::{Incarnation, JobKey, Token, WorkerId};
+    use crate::job::Parts;
+    use crate::runtime::clock;
+    use crate::runtime::lease::Leases;
+    use crate::wire::{self, Envelope};
 
     #[test]
     fn a_long_error_text_is_cut_between_two_characters() {
@@ -244,5 +253,89 @@ mod tests {
         assert!(text.ends_with('ä'));
         assert_eq!(panicked(&"y".repeat(2 * TEXT_MAX)).len(), TEXT_MAX);
         assert_eq!(panicked(&"short"), "panicked: short");
+    }
+
+    /// A future that is over at once; when it is dropped it writes down what has been said by then.
+    struct Witness {
+        inputs: Arc<Mutex<mpsc::UnboundedReceiver<Input>>>,
+        said: Arc<Mutex<Vec<String>>>,
+        panics: bool,
+    }
+
+    impl Future for Witness {
+        type Output = Result<(), BoxError>;
+
+        fn poll(self: std::pin::Pin<&mut Self>, _: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl Drop for Witness {
+        fn drop(&mut self) {
+            self.said.lock().unwrap().extend(events(&mut self.inputs.lock().unwrap()));
+            assert!(!self.panics, "in drop");
+        }
+    }
+
+    fn events(inputs: &mut mpsc::UnboundedReceiver<Input>) -> Vec<String> {
+        let next = || match inputs.try_recv().ok()? {
+            Input::Handler { event, .. } => Some(format!("{event:?}")),
+            input => Some(format!("{input:?}")),
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    struct Runs(Mutex<Option<Witness>>);
+
+    impl crate::handler::JobHandler for Runs {
+        async fn start(&self, _: Job) -> Start {
+            let witness = self.0.lock().unwrap().take();
+            witness.map_or(Start::Started, |witness| Start::Running(Box::pin(witness)))
+        }
+    }
+
+    /// A job under a lease that holds.
+    fn job() -> (Job, CancellationToken) {
+        let worker = WorkerId(1);
+        let leases = Leases::new(Timing::of(Duration::from_secs(600)));
+        leases.hold(Incarnation(1), worker, clock::now());
+        let (lease, cancel) = leases.admit(worker);
+        let parts = Parts {
+            key: JobKey::new("key").unwrap(),
+            payload: wire::open(&Envelope::new(b"").seal().unwrap()).unwrap(),
+            token: Token(1),
+            id: "node.id".parse().unwrap(),
+            worker,
+            attempts: 1,
+            created_ms: 0,
+            cancel: cancel.clone(),
+            lease,
+        };
+        (Job::new(parts), cancel)
+    }
+
+    /// What is said until the job's future has been dropped, and afterwards.
+    async fn said_around_the_drop(panics: bool) -> (Vec<String>, Vec<String>) {
+        let (send, receive) = mpsc::unbounded_channel();
+        let (inputs, said) = (Arc::new(Mutex::new(receive)), Arc::default());
+        let witness = Witness { inputs: Arc::clone(&inputs), said: Arc::clone(&said), panics };
+        let handler = Arc::new(Runs(Mutex::new(Some(witness))));
+        let (job, cancel) = job();
+        run(job, handler, Arc::default(), cancel, send).await;
+        let before = said.lock().unwrap().clone();
+        let after = events(&mut inputs.lock().unwrap());
+        (before, after)
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_job_is_told_when_nothing_of_its_future_is_left() {
+        let (before, after) = said_around_the_drop(false).await;
+        assert_eq!((before, after), (vec!["Started".to_owned()], vec!["Ended(Ok(()))".to_owned()]));
+    }
+
+    #[tokio::test]
+    async fn a_future_that_panics_when_it_is_dropped_has_failed() {
+        let (_, after) = said_around_the_drop(true).await;
+        assert_eq!(after, ["Failed(\"panicked: in drop\")"]);
     }
 }

@@ -188,7 +188,7 @@ async fn a_job_that_takes_its_workers_down_is_parked(world: World) {
     let parked = observer.parked().await.unwrap();
     assert_eq!((parked[0].error.as_str(), parked[0].attempts), ("worker lost", 2));
     observer.add_worker(world.recorder.clone()).await.unwrap();
-    observer.unpark("key").await.unwrap();
+    observer.unpark(parked[0].key.clone()).await.unwrap();
     assert_eq!(runs_again(&world, &observer, 3).await, 1);
 }
 

@@ -101,6 +101,14 @@ fn the_pause_after_a_refusal_grows_with_the_strikes_against_the_placement() {
 }
 
 #[test]
+fn a_refusal_names_its_pause_but_none_that_would_spin() {
+    let refuses =
+        |ms| says(starting(Never, Begun::Begun, 1, 0), HandlerEvent::Refused { backoff: Some(millis(ms)) });
+    assert_eq!(refuses(250), "release 1: k@7 r in=250ms tell=n result='refused'");
+    assert_eq!(refuses(0), "release 1: k@7 r in=10ms tell=n result='refused'");
+}
+
+#[test]
 fn a_start_that_was_not_noted_yet_is_noted_before_its_job_is_given_back() {
     let modes = [
         (HandlerEvent::Ended(Ok(())), "release 1: k@7 h in=1s"),
