@@ -29,6 +29,8 @@ async fn lives_a_whole_life(world: World) {
     eventually(PATIENCE, "the stopped job to end", async || !world.recorder.is_running(&keys[0])).await;
     let report = a.shutdown().await.unwrap();
     assert!(report.complete, "{report:?}");
+    // A node takes its stream with it, and the other one may still be about to.
+    b.closed().await;
     world.assert_clean_at_end();
 }
 

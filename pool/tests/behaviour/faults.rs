@@ -34,6 +34,9 @@ on_both_stores!(
     a_handler_that_will_not_end_keeps_its_job_and_its_worker,
 );
 
+/// A worker that cannot join anew, because its handler does not end, must not lose its lease to a busy machine.
+const TTL: Duration = Duration::from_secs(4);
+
 /// Lets a blocked thread go when the scenario is over, however it ends.
 struct Release(Arc<AtomicBool>);
 
@@ -274,7 +277,7 @@ async fn a_job_that_ends_by_itself_is_gone(world: World) {
 }
 
 async fn a_handler_that_blocks_its_thread_hurts_only_its_key(world: World) {
-    let world = world.with_ttl(Duration::from_secs(2));
+    let world = world.with_ttl(TTL);
     let node = world.node("a").await;
     let released = Arc::new(AtomicBool::new(false));
     let release = Release(released.clone());
@@ -297,7 +300,7 @@ async fn a_handler_that_blocks_its_thread_hurts_only_its_key(world: World) {
 }
 
 async fn a_handler_that_will_not_end_keeps_its_job_and_its_worker(world: World) {
-    let world = world.with_ttl(Duration::from_secs(2));
+    let world = world.with_ttl(TTL);
     let (a, b) = (impatient(world.builder("a")).join().await.unwrap(), world.node("b").await);
     let released = Arc::new(AtomicBool::new(false));
     let release = Release(released.clone());
@@ -307,8 +310,8 @@ async fn a_handler_that_will_not_end_keeps_its_job_and_its_worker(world: World) 
         eventually(PATIENCE, "the job to run", async || world.recorder.is_running(key)).await;
     }
     world.add_worker(&b).await;
-    // Long enough for the abort to have been given up, and for several leases.
-    let budget = Duration::from_secs(7);
+    // Long enough for the abort to have been given up, and for two leases.
+    let budget = TTL * 2 + Duration::from_secs(1);
     let report = a.close_within(budget).await.unwrap();
     assert_eq!(report.left, [JobKey::new("stays").unwrap()]);
     assert_eq!(world.recorder.starts_of("stays"), 1, "nobody else runs it");
