@@ -60,9 +60,9 @@ pub struct Member {
 }
 
 impl Member {
-    /// Reads an entry; `None` for a damaged one.
+    /// Reads an entry; `None` for a damaged one. Fields of a later version are passed over; the scripts keep them.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let mut fields = std::str::from_utf8(bytes).ok()?.splitn(6, '|');
+        let mut fields = std::str::from_utf8(bytes).ok()?.split('|');
         let mut next = || fields.next();
         Some(Self {
             state: MemberState::from_letter(next()?)?,
@@ -112,6 +112,8 @@ mod tests {
         for text in ["U|0|10000|nn|n1|m", "P|-|10000|nn|n1|", "G|7|2000|a.b|n:1|zone-1"] {
             assert_eq!(Member::parse(text.as_bytes()).map(|m| m.to_string()).as_deref(), Some(text));
         }
+        let later = Member::parse(b"G|7|2000|a.b|n:1|zone-1|weight|more").map(|m| m.to_string());
+        assert_eq!(later.as_deref(), Some("G|7|2000|a.b|n:1|zone-1"));
         assert_eq!(Member::parse(b"X|0|1|n|n|"), None);
     }
 

@@ -30,4 +30,5 @@ mod server_loss;
 mod shutdown;
 mod stop;
 mod typed;
+mod versions;
 mod world;

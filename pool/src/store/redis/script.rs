@@ -158,5 +158,9 @@ fn key_locals(source: &str) -> String {
 }
 
 #[cfg(test)]
+#[path = "limits_tests.rs"]
+mod limits;
+
+#[cfg(test)]
 #[path = "script_tests.rs"]
 mod tests;

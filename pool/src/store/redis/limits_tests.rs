@@ -1,0 +1,66 @@
+//! What the script itself refuses, whatever a client lets through: a client of another version, or not of this crate.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use redis::{Connection, Value, cmd};
+use tenure_testing::RedisServer;
+
+use super::*;
+use crate::id::PoolName;
+use crate::settings::Settings;
+
+struct Pool {
+    keys: Keys,
+    redis: Connection,
+    _server: RedisServer,
+}
+
+impl Pool {
+    fn new() -> Self {
+        let server = RedisServer::start().unwrap();
+        let mut redis = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+        let keys = Keys::new(&PoolName::new("p").unwrap());
+        let settings = Settings { payload_max: 100, ..Settings::default() };
+        let () = cmd("HSET").arg(keys.named("cf")).arg(settings.fields()).query(&mut redis).unwrap();
+        let facts = [("inc", "7"), ("ph", "N"), ("nq", "0"), ("mv", "1"), ("cv", "1")];
+        let () = cmd("HSET").arg(keys.named("m")).arg(&facts).query(&mut redis).unwrap();
+        Self { keys, redis, _server: server }
+    }
+
+    /// Dispatches these jobs in one call.
+    fn dispatch(&mut self, jobs: &[(&[u8], &str, &[u8])]) -> Vec<String> {
+        let (_, _, source) = FILES.iter().find(|(name, ..)| *name == "dispatch").unwrap();
+        let names = declared_keys(source);
+        let time: Vec<u64> = cmd("TIME").query(&mut self.redis).unwrap();
+        let mut call = cmd("EVAL");
+        call.arg(spliced(source, &self.keys, Clock::Server)).arg(names.len());
+        call.arg(names.iter().map(|name| self.keys.named(name)).collect::<Vec<_>>());
+        call.arg(&["7", "", "", ""]);
+        for (key, id, payload) in jobs {
+            call.arg(*key).arg(*id).arg(time[0] * 1_000 + 10_000).arg("").arg(*payload);
+        }
+        call.query(&mut self.redis).unwrap()
+    }
+
+    fn written(&mut self) -> Vec<String> {
+        let mut keys: Vec<String> = cmd("KEYS").arg("*").query(&mut self.redis).unwrap();
+        keys.sort();
+        keys
+    }
+}
+
+#[test]
+fn keys_ids_and_payloads_out_of_bounds_are_refused_before_anything_is_written() {
+    let mut pool = Pool::new();
+    let before = pool.written();
+    let long = "i".repeat(65);
+    let ids = ["", "n", "n.", ".i", "n 1.i", "n.a|b", "n.!", &format!("n.{long}"), &format!("{long}.i")];
+    let mut jobs: Vec<(&[u8], &str, &[u8])> = ids.iter().map(|id| (&b"k"[..], *id, &b""[..])).collect();
+    jobs.extend([(&b""[..], "n.i", &b""[..]), (&[b'k'; 513], "n.i", b""), (b"k", "n.i", &[0; 101])]);
+    assert_eq!(pool.dispatch(&jobs)[1..], vec!["X"; jobs.len()]);
+    assert_eq!(pool.written(), before);
+    let longest: (&[u8], &str, &[u8]) = (&[b'k'; 512], &format!("n.{}", &long[1..]), &[0; 100]);
+    let mixed = pool.dispatch(&[(b"", "n.i", b""), longest]);
+    assert_eq!(mixed, ["OK", "X", "A"], "one that is refused hinders no other");
+    let stored: Vec<Value> = cmd("HVALS").arg(pool.keys.named("jp")).query(&mut pool.redis).unwrap();
+    assert_eq!(stored, [Value::BulkString(vec![0; 100])]);
+}

@@ -1,0 +1,121 @@
+//! Nodes of several versions in one pool: what an older one wrote goes on, what a newer one wrote is named.
+
+use std::time::Duration;
+
+use redis::cmd;
+use tenure_pool::{Client, DispatchError, Error, Node};
+use tenure_testing::eventually;
+
+use crate::recorder::Act;
+use crate::world::{PATIENCE, POOL, World};
+
+/// Writes a field of the pool's data.
+fn write(world: &World, hash: &str, field: &str, value: &[u8]) {
+    let key = format!("tenure:{{{POOL}}}:{hash}");
+    let () = cmd("HSET").arg(key).arg(field).arg(value).query(&mut world.client()).unwrap();
+}
+
+fn names_version_2(error: &Error) -> bool {
+    matches!(error, Error::NewerVersion { version: 2, known: 1, .. })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_newer_record_is_named_by_every_call_and_left_as_it_is() {
+    let world = World::on_redis();
+    let node = world.node_with("a", 1).await;
+    node.dispatch("good", "").await.unwrap();
+    write(&world, "jo", "key", b"2|anything|else");
+    for error in [
+        node.stop_job("key").await.unwrap_err(),
+        node.notify("key", "x").await.unwrap_err(),
+        node.job("key").await.unwrap_err(),
+    ] {
+        assert!(names_version_2(&error), "{error:?}");
+        let text = "the job's record has version 2, this node reads up to 1; it was left as it is";
+        assert_eq!(error.to_string(), text);
+    }
+    for error in [
+        node.dispatch("key", "").await.unwrap_err(),
+        node.submit("key", "").await.unwrap_err(),
+        node.dispatch("key", "").id("order-17").await.unwrap_err(),
+    ] {
+        assert!(matches!(error, DispatchError::NewerVersion { version: 2, known: 1, .. }), "{error:?}");
+    }
+    let ticket = node.ticket("key", "order-17").unwrap();
+    let cancelled = node.cancel(&ticket).await.unwrap_err();
+    assert!(names_version_2(&cancelled), "{cancelled:?}");
+    let waited = node.wait(&ticket).await.unwrap_err();
+    assert!(matches!(waited, DispatchError::NewerVersion { version: 2, .. }), "{waited:?}");
+    let jo = format!("tenure:{{{POOL}}}:jo");
+    let record: String = cmd("HGET").arg(jo).arg("key").query(&mut world.client()).unwrap();
+    assert_eq!(record, "2|anything|else");
+    write(&world, "jo", "key", b"rubbish");
+    let damaged = node.stop_job("key").await.unwrap_err();
+    assert!(matches!(damaged, Error::BadRecord), "{damaged:?}");
+    assert!(matches!(node.dispatch("key", "").await, Err(DispatchError::BadRecord)));
+    node.stop_job("good").until_stopped().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payload_of_another_version_is_run_if_it_can_be_read() {
+    let world = World::on_redis();
+    let node = world.node("a").await;
+    let envelopes: [(&str, &[u8]); 3] = [
+        ("first", b"\x82\xa1v\x01\xa4body\xc4\x02hi"),
+        ("later", b"\x84\xa1v\x01\xa5later\xa1x\xa4type\xa4feed\xa4body\xc4\x02hi"),
+        ("newer", b"\x82\xa1v\x02\xa5parts\x90"),
+    ];
+    for (key, envelope) in envelopes {
+        node.submit(key, "").await.unwrap();
+        write(&world, "jp", key, envelope);
+    }
+    let unreadable = node.payload("newer").await.unwrap_err();
+    assert!(names_version_2(&unreadable), "{unreadable:?}");
+    assert_eq!(node.payload("later").await.unwrap().unwrap(), "hi");
+    world.add_worker(&node).await;
+    eventually(PATIENCE, "what can be read to run", async || world.recorder.running().len() == 2).await;
+    for key in ["first", "later"] {
+        assert_eq!(world.recorder.payloads(key), ["hi"]);
+    }
+    // It goes from worker to worker until there is one that can read it, and is never lost.
+    assert!(node.job("newer").await.unwrap().is_some());
+    write(&world, "jp", "newer", envelopes[0].1);
+    eventually(PATIENCE, "it to run", async || world.recorder.is_running("newer")).await;
+    assert_eq!(node.job("newer").await.unwrap().unwrap().attempts, 1, "none of it counted as an attempt");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_of_another_major_number_is_not_joined() {
+    let world = World::on_redis();
+    let node = world.node("a").await;
+    write(&world, "cf", "proto", b"3");
+    let client = Client::open(&world.server().url()).unwrap();
+    let join = Node::builder(POOL, client).join_timeout(Duration::from_secs(15)).assume_fresh(true);
+    match join.join().await.unwrap_err() {
+        Error::SettingMismatch { name, theirs, ours } => {
+            assert_eq!((name.as_str(), theirs.as_str(), ours.as_str()), ("proto", "3", "2"));
+        }
+        other => panic!("{other:?}"),
+    }
+    drop(node);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_and_members_of_a_later_version_disturb_nobody() {
+    let world = World::on_redis();
+    let a = world.node("a").await;
+    write(&world, "cf", "later", b"7");
+    let b = world.node("b").await;
+    let worker = b.add_worker(world.recorder.acting(|_| Act::Run)).await.unwrap();
+    eventually(PATIENCE, "the worker to be up", async || worker.info().is_some_and(|w| w.slot.is_some()))
+        .await;
+    let id = worker.id().unwrap().0.to_string();
+    let w = format!("tenure:{{{POOL}}}:w");
+    let entry: String = cmd("HGET").arg(w).arg(&id).query(&mut world.client()).unwrap();
+    write(&world, "w", &id, format!("{entry}|later").as_bytes());
+    let c = world.node("c").await;
+    assert_eq!(c.workers().len(), 1);
+    c.dispatch("key", "").await.unwrap();
+    a.close().await.unwrap();
+    assert!(world.recorder.is_running("key"));
+}

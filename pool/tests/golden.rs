@@ -1,0 +1,299 @@
+//! What stands in Redis, byte by byte: nodes of other versions read and write it, so that it changes only by additions.
+//! A change that breaks a line here needs another major number of the protocol.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use redis::{Connection, FromRedisValue, cmd};
+use serde::Deserialize;
+use tenure_connection::Client;
+use tenure_pool::id::{Incarnation, JobKey, NodeName, Nonce, PoolName, Token, WorkerId};
+use tenure_pool::settings::Settings;
+use tenure_pool::store::{
+    BeginReply, DispatchItem, DispatchReply, JoinRequest, NotifyItem, NotifyReply, RedisStore, ReleaseItem,
+    ReleaseMode, ReleaseReply, RouteReply, StartedItem, StopItem, StopReply, Store,
+};
+use tenure_testing::RedisServer;
+
+/// The envelope of the payload `hi` as the first version wrote it.
+const ENVELOPE: &[u8] = b"\x82\xa1v\x01\xa4body\xc4\x02hi";
+
+/// A pool with one worker of node n1, and a look at what it leaves in Redis.
+struct Pool {
+    store: RedisStore,
+    inc: Incarnation,
+    worker: WorkerId,
+    redis: Connection,
+    _server: RedisServer,
+}
+
+/// An entry of `od`, whatever the order of its fields.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Own {
+    #[serde(with = "serde_bytes")]
+    key: Vec<u8>,
+    hash: String,
+    #[serde(rename = "gen")]
+    dispatch: String,
+    outcome: Option<String>,
+}
+
+fn key(text: &str) -> JobKey {
+    JobKey::try_from(text).unwrap()
+}
+
+fn node(text: &str) -> NodeName {
+    NodeName::new(text).unwrap()
+}
+
+impl Pool {
+    async fn open() -> Self {
+        let server = RedisServer::start().unwrap();
+        let client = Client::open(&server.url()).unwrap();
+        let store = RedisStore::open(&client, &PoolName::new("p").unwrap());
+        let run_id = store.server_identity().await.unwrap().run_id;
+        let made = store.bootstrap(Token(0), &run_id, &Settings::default()).await.unwrap();
+        store.bless(&run_id);
+        assert_eq!(store.open_normal(made.incarnation).await.unwrap(), None);
+        let request = JoinRequest {
+            nonce: Nonce::new("nonce").unwrap(),
+            node: node("n1"),
+            meta: "zone-1".into(),
+            preferred: None,
+            settings: Settings::default(),
+        };
+        let worker = store.join(made.incarnation, &request).await.unwrap().worker;
+        store.renew(made.incarnation, Token(0), Some(&node("n1")), &[worker]).await.unwrap();
+        let redis = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+        Self { store, inc: made.incarnation, worker, redis, _server: server }
+    }
+
+    fn ask<T: FromRedisValue>(&mut self, command: &str, name: &str, args: &[&str]) -> T {
+        cmd(command).arg(format!("tenure:{{p}}:{name}")).arg(args).query(&mut self.redis).unwrap()
+    }
+
+    fn set(&mut self, name: &str, field: &str, value: &[u8]) {
+        let () = cmd("HSET")
+            .arg(format!("tenure:{{p}}:{name}"))
+            .arg(field)
+            .arg(value)
+            .query(&mut self.redis)
+            .unwrap();
+    }
+
+    /// The fields of every entry of a stream.
+    fn stream(&mut self, name: &str) -> Vec<Vec<String>> {
+        let entries: Vec<(String, Vec<String>)> = self.ask("XRANGE", name, &["-", "+"]);
+        entries.into_iter().map(|(_, fields)| fields).collect()
+    }
+
+    /// A record, with its two times taken out.
+    fn record(&mut self, name: &str) -> String {
+        let record: String = self.ask("HGET", "jo", &[name]);
+        let mut fields: Vec<_> = record.split('|').collect();
+        for at in [6, 8] {
+            assert_eq!(fields[at].len(), 13, "milliseconds: {record}");
+            fields[at] = "T";
+        }
+        fields.join("|")
+    }
+
+    fn own(&mut self, id: &str) -> Own {
+        let packed: Vec<u8> = self.ask("HGET", "od", &[id]);
+        rmp_serde::from_slice(&packed).unwrap()
+    }
+
+    async fn dispatch(&self, name: &str, id: &str) -> DispatchReply {
+        let item = DispatchItem {
+            key: key(name),
+            id: id.parse().unwrap(),
+            not_after: self.store.server_time().await.unwrap() + 10_000,
+            hash: "digest".into(),
+            payload: Bytes::from_static(ENVELOPE),
+        };
+        self.store.dispatch(self.inc, &[item]).await.unwrap().remove(0)
+    }
+
+    async fn route(&self, name: &str) {
+        let events = self.store.pool_events(&node("n1"), 8, Duration::ZERO).await.unwrap().unwrap();
+        let entries: Vec<_> = events.iter().map(|event| event.entry).collect();
+        let ring =
+            self.store.members().wait_for(|m| m.entries.contains_key(&self.worker)).await.unwrap().revision;
+        let jobs = [(key(name), Some(self.worker))];
+        assert_eq!(self.store.route(self.inc, ring, &entries, &jobs).await.unwrap(), [RouteReply::Routed]);
+    }
+
+    async fn begin(&self, name: &str) -> Token {
+        let token = self.token(name).await;
+        let begun = self.store.begin(self.inc, self.worker, &[], &[(key(name), token)]).await.unwrap();
+        assert!(
+            matches!(&begun[..], [BeginReply::Begun { payload, .. }] if payload == ENVELOPE),
+            "{begun:?}"
+        );
+        token
+    }
+
+    async fn token(&self, name: &str) -> Token {
+        self.store.lookup(&[(key(name), None)]).await.unwrap().remove(0).record.unwrap().token
+    }
+
+    async fn started(&self, name: &str, token: Token) {
+        let item = StartedItem { key: key(name), token, tell: Some(node("n1")) };
+        assert_eq!(self.store.started(self.inc, self.worker, &[item]).await.unwrap(), [true]);
+    }
+
+    async fn release(&self, name: &str, token: Token, mode: ReleaseMode) -> ReleaseReply {
+        let item = ReleaseItem {
+            key: key(name),
+            token,
+            mode,
+            delay: Duration::ZERO,
+            tell: None,
+            tell_stopper: Some(node("n1")),
+            result: String::new(),
+        };
+        self.store.release(self.inc, self.worker, &[], &[item]).await.unwrap()[0]
+    }
+}
+
+#[tokio::test]
+async fn members_and_settings() {
+    let mut pool = Pool::open().await;
+    let worker = pool.worker.0;
+    let members: BTreeMap<String, String> = pool.ask("HGETALL", "w", &[]);
+    let expected = [(worker.to_string(), "U|0|10000|nonce|n1|zone-1"), ("size".into(), "1")];
+    assert_eq!(members, expected.map(|(field, value)| (field, value.to_owned())).into());
+    let settings: BTreeMap<String, String> = pool.ask("HGETALL", "cf", &[]);
+    let expected = [
+        ("assign_ms", "5000"),
+        ("join_settle", "5000"),
+        ("k1", "8387231331756867585"),
+        ("k2", "7671157869767060994"),
+        ("late_ms", "30000"),
+        ("max_attempts", "20"),
+        ("max_queued", "10000"),
+        ("nt_bytes", "1048576"),
+        ("nt_cap", "64"),
+        ("od_ms", "600000"),
+        ("payload_max", "524288"),
+        ("proto", "2"),
+        ("route_ms", "2000"),
+        ("stable_ms", "600000"),
+        ("stop_ms", "2000"),
+        ("strikes", "3"),
+        ("ttl", "10000"),
+    ];
+    let seen: Vec<_> = settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(seen, expected);
+}
+
+#[tokio::test]
+async fn the_life_of_a_job() {
+    let mut pool = Pool::open().await;
+    let (worker, streams) = (pool.worker.0, format!("ws:{}", pool.worker.0));
+    assert_eq!(pool.dispatch("k", "n1.!order").await, DispatchReply::Accepted);
+    assert_eq!(pool.record("k"), "1|Q||0|0|0|T|n1.!order|T||0|");
+    assert_eq!(pool.ask::<Vec<u8>>("HGET", "jp", &["k"]), ENVELOPE);
+    assert_eq!(pool.stream("ps"), [["s", "k"]]);
+    let own = Own { key: b"k".into(), hash: "digest".into(), dispatch: "n1.!order".into(), outcome: None };
+    assert_eq!(pool.own("order"), own);
+    assert_eq!(pool.ask::<Vec<String>>("ZRANGE", "q", &["0", "-1"]), ["k"]);
+
+    pool.route("k").await;
+    let token = pool.token("k").await;
+    assert_eq!(pool.record("k"), format!("1|A|{worker}|{token}|0|0|T|n1.!order|T||0|"));
+    assert_eq!(pool.stream(&streams), [["t", &token.to_string(), "s", "k"]]);
+    assert_eq!(pool.ask::<Vec<String>>("ZRANGE", "bw", &["0", "-1"]), [format!("{worker}:k")]);
+
+    pool.begin("k").await;
+    assert_eq!(pool.record("k"), format!("1|R|{worker}|{token}|1|1|T|n1.!order|T||0|"));
+    let note = NotifyItem { key: key("k"), guess: Some(pool.worker), body: Bytes::from_static(b"hello") };
+    assert_eq!(pool.store.notify(pool.inc, &[note]).await.unwrap(), [NotifyReply::Kept]);
+    let notes: BTreeMap<String, String> = pool.ask("HGETALL", "jn", &[]);
+    assert_eq!(notes, [("0:k".into(), "hello".into()), ("h:k".into(), "0|1|5".into())].into());
+    assert_eq!(pool.stream(&streams)[1], ["n", "k", "t", &token.to_string()]);
+
+    pool.started("k", token).await;
+    assert_eq!(pool.record("k"), format!("1|R|{worker}|{token}|1|2|T|n1.!order|T||0|"));
+    assert_eq!(pool.own("order"), Own { outcome: Some("ok".into()), ..own });
+    assert_eq!(pool.ask::<Vec<String>>("ZRANGE", "tb", &["0", "-1"]), ["!order"]);
+    assert_eq!(pool.stream("ns:n1"), [["open", "1"], ["n1.!order", "ok"]]);
+
+    let stop =
+        StopItem { key: key("k"), id: "n1.!order".parse().unwrap(), guess: Some(pool.worker), forbid: false };
+    let stopped = pool.store.stop(pool.inc, false, Some(&node("n1")), &[stop]).await.unwrap();
+    assert_eq!(stopped, [StopReply::Stopping]);
+    assert_eq!(pool.record("k"), format!("1|S|{worker}|{token}|1|2|T|n1.!order|T||0|"));
+    assert_eq!(pool.stream(&streams)[2], ["w", "n1", "x", "k", "t", &token.to_string()]);
+    assert_eq!(pool.release("k", token, ReleaseMode::Delete).await, ReleaseReply::Deleted);
+    assert_eq!(pool.stream("ns:n1")[2], ["n1.!order", "stopped"]);
+}
+
+#[tokio::test]
+async fn what_is_refused_and_what_is_a_nodes_own() {
+    let mut pool = Pool::open().await;
+    let worker = pool.worker.0;
+    pool.dispatch("k", "n1.01ABC").await;
+    pool.route("k").await;
+    let token = pool.begin("k").await;
+    assert_eq!(pool.release("k", token, ReleaseMode::Refuse).await, ReleaseReply::Queued);
+    assert_eq!(pool.record("k"), format!("1|Q||{token}|0|1|T|n1.01ABC|T||1|"));
+    assert_eq!(pool.stream("ps"), [["s1", "k"]]);
+    let stop = StopItem { key: key("k"), id: "n1.01ABC".parse().unwrap(), guess: None, forbid: false };
+    assert_eq!(pool.store.stop(pool.inc, false, None, &[stop]).await.unwrap(), [StopReply::Deleted]);
+    assert_eq!(pool.ask::<Vec<String>>("ZRANGE", "tb", &["0", "-1"]), ["n1.01ABC"]);
+    pool.store.expire(pool.inc, pool.worker, None).await.unwrap();
+    let dead: String = pool.ask("HGET", "dw", &[&worker.to_string()]);
+    assert_eq!((dead.len(), &dead[13..]), (15, "|0"), "when, and the slot");
+}
+
+/// What the first version wrote is run to its end by this one.
+#[tokio::test]
+async fn a_job_of_the_first_version_is_run() {
+    let mut pool = Pool::open().await;
+    pool.dispatch("k", "n1.!order").await;
+    let created = pool.store.server_time().await.unwrap();
+    pool.set("jo", "k", format!("1|Q||0|0|0|{created}|n0.!order|{created}||0|").as_bytes());
+    pool.set("od", "order", b"\x83\xa3key\xa1k\xa3gen\xa9n0.!order\xa4hash\xa6digest");
+    assert_eq!(pool.dispatch("k", "n1.!order").await, DispatchReply::Accepted);
+    assert_eq!(pool.dispatch("j", "n1.!order").await, DispatchReply::Conflict);
+    pool.route("k").await;
+    let token = pool.begin("k").await;
+    pool.started("k", token).await;
+    assert_eq!(pool.own("order").outcome.as_deref(), Some("ok"));
+    assert_eq!(pool.release("k", token, ReleaseMode::Delete).await, ReleaseReply::Deleted);
+    assert_eq!(pool.dispatch("k", "n2.!order").await, DispatchReply::Outcome("ok".into()));
+}
+
+/// What a later version adds is kept by every step that writes.
+#[tokio::test]
+async fn what_a_later_version_adds_is_kept() {
+    let mut pool = Pool::open().await;
+    let worker = pool.worker.0.to_string();
+    pool.set("w", &worker, b"U|0|10000|nonce|n1|zone-1|later");
+    pool.set("cf", "later", b"7");
+    pool.dispatch("k", "n1.!order").await;
+    let record: String = pool.ask("HGET", "jo", &["k"]);
+    pool.set("jo", "k", format!("{record}|later").as_bytes());
+    pool.set("jp", "k", b"\x83\xa1v\x01\xa5later\x07\xa4body\xc4\x02hi");
+    pool.set("od", "order", b"\x84\xa5later\x07\xa3key\xa1k\xa3gen\xa9n1.!order\xa4hash\xa6digest");
+    pool.route("k").await;
+    let token = pool.token("k").await;
+    pool.store.begin(pool.inc, pool.worker, &[], &[(key("k"), token)]).await.unwrap();
+    pool.started("k", token).await;
+    let packed: Vec<u8> = pool.ask("HGET", "od", &["order"]);
+    assert!(packed.windows(7).any(|part| part == b"\xa5later\x07"), "{}", packed.escape_ascii());
+    assert!(packed.windows(11).any(|part| part == b"\xa7outcome\xa2ok"), "{}", packed.escape_ascii());
+    assert_eq!(pool.release("k", token, ReleaseMode::HandOff).await, ReleaseReply::Queued);
+    assert!(pool.record("k").ends_with("|later"));
+    let envelope: Vec<u8> = pool.ask("HGET", "jp", &["k"]);
+    assert!(envelope.windows(7).any(|part| part == b"\xa5later\x07"));
+    pool.store.drain(pool.inc, pool.worker).await.unwrap();
+    let entry: String = pool.ask("HGET", "w", &[&worker]);
+    assert_eq!(entry, "G|0|10000|nonce|n1|zone-1|later");
+    let later: String = pool.ask("HGET", "cf", &["later"]);
+    assert_eq!(later, "7");
+}
