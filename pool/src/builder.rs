@@ -90,6 +90,7 @@ pub struct NodeBuilder {
     stop_timeout: Duration,
     start_permits: usize,
     fence_policy: FencePolicy,
+    client_only: bool,
     assume_fresh: bool,
     join_timeout: Option<Duration>,
 }
@@ -107,6 +108,7 @@ impl NodeBuilder {
             stop_timeout: Duration::from_secs(30),
             start_permits: 256,
             fence_policy: FencePolicy::default(),
+            client_only: false,
             assume_fresh: false,
             join_timeout: None,
         }
@@ -179,6 +181,15 @@ impl NodeBuilder {
         self
     }
 
+    /// A node that takes jobs in, looks and asks, and never runs a job: it may have no workers and may not shut the
+    /// pool down. It leaves it to the full nodes to route, to sweep and to watch, so that many of them cost the pool
+    /// little; only a pool that is being opened, or that shuts down, it helps along. Jobs that it dispatches while
+    /// there is no full node wait for one.
+    pub fn client_only(mut self) -> Self {
+        self.client_only = true;
+        self
+    }
+
     /// The store is known to be new, because the caller has just started it: the pool opens without waiting for
     /// workers that a wiped store may have forgotten. For demonstrations and tests.
     pub fn assume_fresh(mut self, fresh: bool) -> Self {
@@ -227,6 +238,7 @@ impl NodeBuilder {
             stop_timeout: self.stop_timeout,
             abort_grace: Duration::from_secs(5),
             start_permits: self.start_permits,
+            client_only: self.client_only,
             assume_fresh: self.assume_fresh,
         };
         Node::start(config, store, self.fence_policy, timeout).await

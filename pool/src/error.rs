@@ -31,6 +31,12 @@ pub enum Error {
         /// This node's value.
         ours: String,
     },
+    /// This setting cannot change while the pool lives: shut the pool down, and make it anew. Nothing was written.
+    #[error("{name} cannot change while the pool lives; nothing was written")]
+    FixedSetting {
+        /// The setting's name in the store.
+        name: &'static str,
+    },
     /// A notification or payload is too long. Nothing was written.
     #[error("{what} has {len} bytes, at most {max} are allowed; nothing was written")]
     TooLong {
@@ -72,6 +78,9 @@ pub enum Error {
     /// The node has been closed or is closing.
     #[error("the node is closed")]
     NodeClosed,
+    /// The node is client-only: it has no workers, and may not shut the pool down. Nothing was done.
+    #[error("the node is client-only, nothing was done")]
+    ClientOnly,
     /// Not answered in time; what was asked for may still happen.
     #[error("no answer within {0:?}, what was asked for may still happen")]
     Deadline(Duration),

@@ -33,7 +33,7 @@ pub use id::{DispatchId, JobKey, Token, WorkerId};
 pub use job::Job;
 pub use listing::{Cursor, JobInfo, Page, WorkerInfo};
 pub use member::MemberState;
-pub use node::{CloseReport, Dispatch, DispatchMany, Node, ShutdownReport, StopJob, Wait};
+pub use node::{CloseReport, Dispatch, DispatchMany, Node, Shutdown, ShutdownReport, StopJob, Wait};
 pub use parked::ParkedJob;
 pub use policy::RestartPolicy;
 pub use record::JobState;

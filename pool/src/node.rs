@@ -6,11 +6,12 @@ mod ends;
 mod health;
 mod listings;
 mod parking;
+mod settings;
 mod stopping;
 mod waiting;
 
 pub use dispatching::{Dispatch, DispatchMany};
-pub use ends::{CloseReport, ShutdownReport};
+pub use ends::{CloseReport, Shutdown, ShutdownReport};
 pub use stopping::StopJob;
 pub use waiting::Wait;
 
@@ -26,7 +27,7 @@ use crate::core::ctx::Config;
 use crate::core::input::{Answer, Command, LocalWorker, ReplyTo};
 use crate::error::Error;
 use crate::handler::JobHandler;
-use crate::id::{NodeName, WorkerId, check_meta};
+use crate::id::{NodeName, Revision, WorkerId, check_meta};
 use crate::listing::WorkerInfo;
 use crate::runtime::driver::{Driver, Message, Watched};
 use crate::runtime::lease::{LeaseThread, Leases};
@@ -65,7 +66,9 @@ pub struct Node {
 #[derive(Debug)]
 struct Shared {
     name: NodeName,
-    settings: Settings,
+    client_only: bool,
+    /// What the engine goes by, and the map's revision that it is from.
+    settings: watch::Receiver<(Revision, Arc<Settings>)>,
     store: StoreHandle,
     messages: mpsc::Sender<Message>,
     replies: AtomicU64,
@@ -115,10 +118,11 @@ impl Node {
             inputs: inputs.clone(),
         };
         thread.spawn().map_err(|error| crate::store::StoreError::NotExecuted(Arc::new(error)))?;
-        let (name, settings) = (config.node.clone(), config.settings.clone());
+        let (name, client_only) = (config.node.clone(), config.client_only);
+        let (publish, settings) = watch::channel((Revision(0), Arc::new(config.settings.clone())));
         let seed = config.nonce;
         let (left, vitals) = (Arc::new(AtomicBool::new(false)), Arc::new(Vitals::default()));
-        let watched = Watched { left: left.clone(), vitals: vitals.clone() };
+        let watched = Watched { left: left.clone(), vitals: vitals.clone(), settings: publish };
         let driver = Driver::new(config, seed, store.clone(), leases.clone(), inputs, watched);
         let driver = tokio::spawn(driver.run(events, inbox)).abort_handle();
         let (replies, locals) = (AtomicU64::new(1), AtomicU32::new(0));
@@ -126,6 +130,7 @@ impl Node {
         let node = Self {
             shared: Arc::new(Shared {
                 name,
+                client_only,
                 settings,
                 store,
                 messages,
@@ -155,16 +160,16 @@ impl Node {
         self.shared.name.as_str()
     }
 
-    /// The pool-wide settings that it runs with.
-    pub fn settings(&self) -> &Settings {
-        &self.shared.settings
+    /// The pool-wide settings as they are now: they may be [changed](Self::change_settings) while the pool runs.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.shared.settings.borrow().1.clone()
     }
 
     /// Adds a worker that runs jobs with this handler. Returns when it is a member of the pool; it gets its share
     /// of the keys at once when it takes over a leaving worker's slot, else after `join_settle`.
     ///
     /// # Errors
-    /// The pool runs with other settings or is shutting down; the node is closing; it is no member within 60 s, or
+    /// The pool runs with other settings or is shutting down; the node is client-only or closing; it is no member within 60 s, or
     /// twice the worker TTL and 10 s where that is longer. The worker is then left in place, as by a dropped call.
     ///
     /// # Cancel safety
@@ -182,11 +187,12 @@ impl Node {
     /// # Cancel safety
     /// As `add_worker`.
     pub async fn add_worker_as(&self, meta: &str, handler: impl JobHandler) -> Result<Worker, Error> {
+        self.check_full()?;
         check_meta(meta)?;
         let meta = meta.to_owned();
         let local = LocalWorker(self.shared.locals.fetch_add(1, Ordering::Relaxed));
         let (publish, id) = watch::channel(None);
-        let patience = join_patience(self.shared.settings.worker_ttl);
+        let patience = join_patience(self.settings().worker_ttl);
         let added = async {
             self.send(Message::Handler(local, Arc::new(handler), publish)).await.ok()?;
             self.ask(|reply| Command::AddWorker { reply, local, meta }).await
@@ -197,6 +203,11 @@ impl Node {
             Ok(_) => Err(Error::NodeClosed),
             Err(_) => Err(Error::Deadline(patience)),
         }
+    }
+
+    /// That the node is more than a client.
+    fn check_full(&self) -> Result<(), Error> {
+        if self.shared.client_only { Err(Error::ClientOnly) } else { Ok(()) }
     }
 
     /// Removes a worker of this node: what [`Worker::drain`] does.

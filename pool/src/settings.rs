@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::id::{Incarnation, Revision};
+use crate::store::SettingChange;
 
 /// The protocol's major number; members with another one cannot run together.
 pub const PROTOCOL: u64 = 2;
@@ -156,6 +157,62 @@ impl Settings {
     }
 }
 
+/// The settings that a pool keeps for its life: its leases and its placement rest on them.
+pub(crate) fn is_fixed(name: &str) -> bool {
+    matches!(name, "proto" | "ttl" | "k1" | "k2")
+}
+
+impl Settings {
+    /// These settings, with what may change as it is stored; what is stored and cannot be used is left out.
+    pub(crate) fn adopting(&self, stored: &BTreeMap<String, String>) -> Self {
+        let mut adopted = self.clone();
+        for (name, value) in stored {
+            let mut next = adopted.clone();
+            if next.take(name, value).is_some() && next.validate().is_ok() {
+                adopted = next;
+            }
+        }
+        adopted
+    }
+
+    /// Takes one stored field over; `None` for one that is fixed, unknown or no number.
+    fn take(&mut self, name: &str, value: &str) -> Option<()> {
+        let number: u64 = value.parse().ok()?;
+        let ms = Duration::from_millis(number);
+        match name {
+            "max_queued" => self.max_queued = number,
+            "route_ms" => self.route_timeout = ms,
+            "assign_ms" => self.assign_timeout = ms,
+            "stop_ms" => self.stop_retry = ms,
+            "late_ms" => self.max_dispatch_deadline = ms,
+            "od_ms" => self.outcome_retention = ms,
+            "max_attempts" => self.max_attempts = u32::try_from(number).ok()?,
+            "stable_ms" => self.stable_run = ms,
+            "strikes" => self.strikes = u32::try_from(number).ok()?,
+            "nt_cap" => self.notify_cap = u32::try_from(number).ok()?,
+            "nt_bytes" => self.notify_bytes = number,
+            "join_settle" => self.join_settle = ms,
+            "payload_max" => self.payload_max = number,
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// What is to be changed in the store to come from these settings to others.
+    ///
+    /// # Errors
+    /// The name of one that cannot change.
+    pub(crate) fn changes_to(&self, other: &Self) -> Result<Vec<SettingChange>, &'static str> {
+        let pairs = self.fields().into_iter().zip(other.fields());
+        let differing = pairs.filter(|((_, from), (_, to))| from != to);
+        let change = |((name, from), (_, to)): ((&'static str, _), (_, _))| match is_fixed(name) {
+            true => Err(name),
+            false => Ok(SettingChange { name: name.to_owned(), from, to }),
+        };
+        differing.map(change).collect()
+    }
+}
+
 /// How far a shutdown has come; absent while the pool is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShutdownFlag {
@@ -220,6 +277,38 @@ mod tests {
         assert_eq!(bad.validate().map_err(|e| e.name), Err("ttl"));
         let bad = Settings { strikes: 0, ..Settings::default() };
         assert_eq!(bad.validate().map_err(|e| e.name), Err("strikes"));
+    }
+
+    #[test]
+    fn what_may_change_is_adopted_and_what_may_not_is_left() {
+        let ours = Settings::default();
+        let mut theirs = Settings::default();
+        for (name, value) in ours.fields() {
+            let changed = value.parse::<u64>().map_or(value.clone(), |value| (value - 1).to_string());
+            let stored = [(name.to_owned(), changed.clone())].into();
+            let adopted = ours.adopting(&stored);
+            let field =
+                adopted.fields().into_iter().find(|(known, _)| *known == name).map(|(_, value)| value);
+            assert_eq!(field.as_ref() == Some(&changed), !is_fixed(name), "{name}");
+            assert_eq!(field.is_some_and(|field| field == value), is_fixed(name), "{name}");
+            theirs.take(name, &changed);
+        }
+        let changes = ours.changes_to(&theirs).unwrap_or_default();
+        assert_eq!(changes.len(), ours.fields().len() - 4);
+        let stored = changes.into_iter().map(|change| (change.name, change.to)).collect();
+        assert_eq!(ours.adopting(&stored), theirs);
+        let other = Settings { worker_ttl: Duration::from_secs(1), ..Settings::default() };
+        assert_eq!(ours.changes_to(&other), Err("ttl"));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_not_adopted() {
+        let ours = Settings::default();
+        for (name, value) in
+            [("strikes", "0"), ("payload_max", "99999999"), ("nt_cap", "x"), ("max_attempts", "-1")]
+        {
+            assert_eq!(ours.adopting(&[(name.to_owned(), value.to_owned())].into()), ours, "{name}");
+        }
     }
 
     #[test]

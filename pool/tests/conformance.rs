@@ -48,6 +48,8 @@ mod repair;
 mod replicas;
 #[path = "store/routing.rs"]
 mod routing;
+#[path = "store/settings.rs"]
+mod settings;
 #[path = "store/stopping.rs"]
 mod stopping;
 #[path = "store/streams.rs"]

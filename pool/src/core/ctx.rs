@@ -32,6 +32,8 @@ pub(crate) struct Config {
     pub(crate) abort_grace: Duration,
     /// How many start handlers of a worker run at once.
     pub(crate) start_permits: usize,
+    /// It takes jobs in and runs none: it neither routes nor watches what it does not need itself.
+    pub(crate) client_only: bool,
     /// The store is known to be new: no waiting before the pool opens.
     pub(crate) assume_fresh: bool,
 }

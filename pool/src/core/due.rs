@@ -29,7 +29,7 @@ impl Engine {
         if door.is_known() {
             self.flush_known();
         }
-        if self.is_normal() && door.is_known() {
+        if self.serves() && self.is_normal() && door.is_known() {
             let stopping = self.closing.is_stopping();
             if !stopping {
                 if self.closing.leaving {
@@ -57,6 +57,16 @@ impl Engine {
             }
             Phase::Normal | Phase::Recovering { .. } => Door::Shut,
         }
+    }
+
+    /// It is more than a client: it routes and sweeps.
+    pub(super) fn serves(&self) -> bool {
+        !self.ctx.config.client_only
+    }
+
+    /// It looks for silent workers. A client does while the pool cannot go on without that, as far as it knows.
+    pub(super) fn watches(&self) -> bool {
+        self.serves() || !self.is_normal() || self.closing.flag.is_some() || !self.liveness.is_idle()
     }
 
     /// What concerns the node's workers has not been read for too long.
@@ -87,9 +97,11 @@ impl Engine {
 
     /// What may be done once the incarnation is known, in either phase.
     fn flush_known(&mut self) {
-        let normal = self.is_normal();
+        let (normal, watches) = (self.is_normal(), self.watches());
         let ctx = &mut self.ctx;
-        self.liveness.flush(ctx, &self.members, normal);
+        if watches {
+            self.liveness.flush(ctx, &self.members, normal);
+        }
         let reads = self.workers.values();
         self.reading.flush(ctx, reads.filter_map(|w| Some((w.member_id()?, w.jobs.intake.cursor()))));
         if !self.clock.busy && ctx.now >= self.clock.next {
@@ -131,6 +143,7 @@ impl Engine {
         if self.pool.held_back && refusal.is_none() {
             self.pool.held_back = false;
             self.ctx.out.push(Effect::Renew { incarnation });
+            self.adopt_settings();
         }
         if self.attaching.is_empty() {
             return;
@@ -162,8 +175,11 @@ impl Engine {
     fn finish(&mut self) {
         let gone = self.workers.values().all(Worker::is_gone);
         let closed = self.pool.phase == Phase::Closed;
-        let routed =
-            self.pool.held_back || !self.is_normal() || self.closing.is_stopping() || self.routing.has_left();
+        let routed = !self.serves()
+            || self.pool.held_back
+            || !self.is_normal()
+            || self.closing.is_stopping()
+            || self.routing.has_left();
         let left = self.closing.leaving && self.liveness.is_idle() && routed && !self.tells.is_pending();
         if self.end == End::No && gone && (closed || left) {
             self.end = End::Forgetting;

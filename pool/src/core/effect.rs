@@ -8,6 +8,7 @@ use super::call::Call;
 use super::input::{Answer, LocalWorker, ReplyTo};
 use super::time::Time;
 use crate::id::{DispatchId, Incarnation, JobKey, Revision, Token, WorkerId};
+use crate::settings::Settings;
 use crate::stop::StopReason;
 use crate::store::StoreError;
 use crate::wire::Opened;
@@ -43,6 +44,8 @@ pub(crate) enum Effect {
     Abort { worker: WorkerId, key: JobKey, token: Token },
     /// The worker has this id now; `None`: it has left for good.
     Seated { local: LocalWorker, worker: Option<WorkerId> },
+    /// The pool's settings are these now, by the map's revision.
+    Settings { revision: Revision, settings: Box<Settings> },
     /// Answer a command.
     Reply { to: ReplyTo, answer: Answer },
     /// Tell whoever watches.

@@ -136,12 +136,13 @@ impl Engine {
         let door = self.door();
         let known = door.is_known();
         let normal = known && self.is_normal();
-        let routes = normal && !self.closing.is_stopping();
+        let serves = normal && self.serves();
+        let routes = serves && !self.closing.is_stopping();
         let parts = [
             self.pool.deadline(),
-            normal.then(|| self.sweeping.deadline()).flatten(),
+            serves.then(|| self.sweeping.deadline()).flatten(),
             routes.then(|| self.routing.deadline()).flatten(),
-            known.then(|| self.liveness.deadline()).flatten(),
+            (known && self.watches()).then(|| self.liveness.deadline()).flatten(),
             known.then(|| self.reading.deadline()).flatten(),
             known.then(|| self.tells.deadline()).flatten(),
             (known && !self.clock.busy).then_some(self.clock.next),
@@ -165,6 +166,7 @@ impl Engine {
             Input::Settings(settings) => {
                 self.settings = settings;
                 self.see_flag();
+                self.adopt_settings();
             }
             Input::Renewed { incarnation, workers, answer } => {
                 if self.pool.incarnation == Some(incarnation) {
@@ -190,6 +192,21 @@ impl Engine {
         if self.settings.incarnation.is_some() && self.settings.incarnation == self.pool.incarnation {
             self.closing.saw_flag(self.settings.flag());
         }
+    }
+
+    /// Goes on with the settings as they are stored: limits and times may change while the pool runs.
+    pub(super) fn adopt_settings(&mut self) {
+        let ours = self.settings.incarnation.is_some() && self.settings.incarnation == self.pool.incarnation;
+        if !ours || self.pool.held_back {
+            return;
+        }
+        let adopted = self.ctx.config.settings.adopting(&self.settings.fields);
+        if adopted != self.ctx.config.settings {
+            self.ctx.config.settings = adopted.clone();
+            self.on_members(self.members.clone());
+        }
+        let (revision, settings) = (self.settings.revision, Box::new(adopted));
+        self.ctx.out.push(Effect::Settings { revision, settings });
     }
 
     fn on_members(&mut self, members: Arc<Members>) {

@@ -30,7 +30,7 @@ impl Node {
         K::Error: Into<IdError>,
     {
         let key = key.try_into().map_err(Into::into)?;
-        let (body, max) = (body.into(), self.shared.settings.notify_bytes as usize);
+        let (body, max) = (body.into(), self.settings().notify_bytes as usize);
         if body.len() > max {
             return Err(Error::TooLong { what: "the notification", len: body.len(), max });
         }

@@ -238,7 +238,7 @@ impl<T> Dispatch<T> {
 
     async fn send(self) -> Result<Ticket> {
         let Self { node, job, how, .. } = self;
-        let max = node.shared.settings.payload_max as usize;
+        let max = node.settings().payload_max as usize;
         let (ticket, item) = job.seal(&node.shared.name, max)?;
         let How { started, ensure, patience, cancel } = how;
         let key = ticket.key.clone();

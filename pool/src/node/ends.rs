@@ -1,7 +1,10 @@
 //! How a node leaves its pool, and how a pool ends.
 
+use std::future::IntoFuture;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+use futures::future::BoxFuture;
 
 use super::Node;
 use crate::core::input::{Answer, Command};
@@ -75,24 +78,25 @@ impl Node {
         }
     }
 
-    /// Shuts the whole pool down: nothing new is accepted, what was accepted is begun for up to 10 s more, then
-    /// every worker of every node ends its jobs and leaves, and nothing is left but a tombstone. Waits up to 60 s.
+    /// Shuts the whole pool down: nothing new is accepted, what was accepted is begun for up to 10 s more, then every
+    /// worker of every node ends its jobs and leaves, and nothing is left but a tombstone for an hour. Waits up to
+    /// 60 s; [`Shutdown`] has other choices.
     ///
-    /// # Errors
-    /// The node is closed.
+    /// Once the pool has heard of it nobody is needed to carry it on: whoever asked may die, the other nodes go on,
+    /// and when all are dead the next one that joins finishes it. The pool can then be made anew at once.
     ///
-    /// # Cancel safety
-    /// A dropped call does not stop the shutdown.
-    pub async fn shutdown(&self) -> Result<ShutdownReport, Error> {
-        let budget = Duration::from_secs(60);
-        let (mode, deadline) = (ShutdownMode::Closing(CLOSING), clock::now() + budget);
-        match self.ask(|reply| Command::Shutdown { reply, mode, deadline }).await {
-            Some(Answer::ShutDown { result: Ok(()), complete, dropped, left }) => {
-                Ok(ShutdownReport { complete, dropped, left })
-            }
-            Some(Answer::ShutDown { result: Err(refused), .. }) => Err(refused.into_error(budget)),
-            _ => Err(Error::NodeClosed),
-        }
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
+    /// let report = node.shutdown().closing(Duration::from_secs(30)).within(Duration::from_secs(90)).await?;
+    /// if !report.complete {
+    ///     eprintln!("still there: {:?}", report.left);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn shutdown(&self) -> Shutdown<'_> {
+        Shutdown { node: self, mode: ShutdownMode::Closing(CLOSING), budget: Duration::from_secs(60) }
     }
 
     /// Waits until the node has left its pool, for whatever reason.
@@ -108,5 +112,62 @@ impl Node {
     pub fn abandon(&self) {
         self.shared.driver.abort();
         self.shared.leases.end();
+    }
+}
+
+/// A shutdown of the whole pool, asked for by [`Node::shutdown`]; it begins when this is awaited.
+///
+/// # Errors
+/// [`Error::ClientOnly`] for a client-only node; the node is closed; [`Error::Deadline`] when the node does not even
+/// answer.
+///
+/// # Cancel safety
+/// A dropped call does not stop a shutdown that has begun.
+#[derive(Debug)]
+#[must_use = "a shutdown begins only when it is awaited"]
+pub struct Shutdown<'a> {
+    node: &'a Node,
+    mode: ShutdownMode,
+    budget: Duration,
+}
+
+impl Shutdown<'_> {
+    /// How long jobs that were accepted may still begin. It is over as soon as all of them have. 10 s.
+    pub fn closing(self, time: Duration) -> Self {
+        Self { mode: ShutdownMode::Closing(time), ..self }
+    }
+
+    /// Drops at once what has not begun; its dispatchers learn that the pool is shutting down.
+    pub fn drop_queued(self) -> Self {
+        Self { mode: ShutdownMode::DropQueued, ..self }
+    }
+
+    /// How long to wait for the end. The shutdown goes on after that. 60 s.
+    pub fn within(self, budget: Duration) -> Self {
+        Self { budget, ..self }
+    }
+
+    async fn run(self) -> Result<ShutdownReport, Error> {
+        let Self { node, mode, budget } = self;
+        node.check_full()?;
+        let deadline = clock::now() + budget;
+        let ended = node.ask(|reply| Command::Shutdown { reply, mode, deadline });
+        match tokio::time::timeout(budget.saturating_add(MARGIN), ended).await {
+            Ok(Some(Answer::ShutDown { result: Ok(()), complete, dropped, left })) => {
+                Ok(ShutdownReport { complete, dropped, left })
+            }
+            Ok(Some(Answer::ShutDown { result: Err(refused), .. })) => Err(refused.into_error(budget)),
+            Ok(_) => Err(Error::NodeClosed),
+            Err(_) => Err(Error::Deadline(budget)),
+        }
+    }
+}
+
+impl<'a> IntoFuture for Shutdown<'a> {
+    type Output = Result<ShutdownReport, Error>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
     }
 }

@@ -25,7 +25,7 @@ impl Node {
     /// # }
     /// ```
     pub fn health(&self) -> Health {
-        let timing = Timing::of(self.shared.settings.worker_ttl);
+        let timing = Timing::of(self.settings().worker_ttl);
         let (seen, standings) = (self.shared.vitals.seen(), self.shared.leases.standings());
         let now = clock::now();
         let since = |at: Time| now.since(at);

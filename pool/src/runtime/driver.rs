@@ -23,9 +23,10 @@ use crate::core::engine::Engine;
 use crate::core::input::{Answer, Command, HandlerEvent, Input, LocalWorker, ReplyTo};
 use crate::core::time::Time;
 use crate::handler::AnyHandler;
-use crate::id::{Incarnation, JobKey, Token, WorkerId};
+use crate::id::{Incarnation, JobKey, Revision, Token, WorkerId};
 use crate::job::{Job, Parts};
 use crate::runtime::notice;
+use crate::settings::Settings;
 use crate::store::Store;
 
 /// The most inputs that one step takes, so that effects are never far behind.
@@ -46,6 +47,8 @@ pub(crate) struct Watched {
     /// The engine has ended; not set when the driver ends otherwise.
     pub(crate) left: Arc<AtomicBool>,
     pub(crate) vitals: Arc<Vitals>,
+    /// The pool's settings as the engine goes by them, and the map's revision that they are from.
+    pub(crate) settings: watch::Sender<(Revision, Arc<Settings>)>,
 }
 
 /// A worker's handler, and where its id in the pool is published.
@@ -251,6 +254,10 @@ impl Driver {
                     // It has left for good, and runs nothing any more.
                     self.handlers.remove(&local);
                 }
+            }
+            Effect::Settings { revision, settings } => {
+                Arc::make_mut(&mut self.config).settings.clone_from(&settings);
+                self.watched.settings.send_replace((revision, Arc::from(settings)));
             }
             Effect::Reply { to, answer } => {
                 if let Some(waiting) = self.replies.remove(&to) {

@@ -78,6 +78,17 @@ pub struct Seat {
     pub first: bool,
 }
 
+/// A setting to change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingChange {
+    /// The setting's name in the store.
+    pub name: String,
+    /// The value that the caller knows; empty for a setting that the pool does not have yet.
+    pub from: String,
+    /// The value that it is to have: a whole number.
+    pub to: String,
+}
+
 /// renew's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renewal {

@@ -80,6 +80,9 @@ pub trait Store: Send + Sync + 'static {
     /// Leaves phase R. Returns the member it still waits for, if any.
     async fn open_normal(&self, inc: Incarnation) -> Result<Option<WorkerId>>;
 
+    /// Changes settings that may change while the pool runs: all of them, or, when one has neither the value that the
+    /// caller knows nor the new one, none. Returns the map's revision.
+    async fn change_settings(&self, inc: Incarnation, changes: &[SettingChange]) -> Result<Revision>;
     /// A worker joins.
     async fn join(&self, inc: Incarnation, request: &JoinRequest) -> Result<Seat>;
     /// A standby takes a slot of its own.

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod batch;
+mod clients;
 mod crash;
 mod deadline;
 mod deployments;
@@ -27,6 +28,7 @@ mod restart;
 mod retry;
 mod rolling;
 mod server_loss;
+mod settings;
 mod shutdown;
 mod stop;
 mod typed;

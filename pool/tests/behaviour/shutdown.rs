@@ -1,11 +1,13 @@
 //! The end of a whole pool: every handler stopped, every node closed, nothing left behind.
 
+use std::future::IntoFuture;
 use std::time::Duration;
 
+use futures::future::join_all;
 use tenure_pool::{DispatchError, Error, Node, StopReason};
 use tenure_testing::eventually;
 
-use crate::world::{Home, PATIENCE, POOL, World, on_both_stores};
+use crate::world::{Home, PATIENCE, POOL, SHORT, World, on_both_stores};
 
 on_both_stores!(
     a_shutdown_ends_every_node_and_leaves_nothing,
@@ -13,6 +15,10 @@ on_both_stores!(
     the_others_finish_what_a_vanished_node_began,
     a_join_cleans_up_after_a_pool_that_died_in_the_middle,
     a_join_is_refused_while_the_pool_shuts_down,
+    what_was_accepted_is_begun_before_the_pool_stops,
+    what_has_not_begun_is_dropped_at_once_when_asked_for,
+    a_shutdown_whose_time_is_up_names_the_workers_left_and_goes_on,
+    two_nodes_may_ask_for_it_at_once,
 );
 
 /// What the store holds of the pool.
@@ -144,4 +150,64 @@ async fn a_join_is_refused_while_the_pool_shuts_down(world: World) {
     world.shutting_down().await;
     let refused = world.builder("b").join().await.expect_err("the pool is shutting down");
     assert!(matches!(refused, Error::ShuttingDown | Error::PoolClosed), "{refused:?}");
+}
+
+async fn what_was_accepted_is_begun_before_the_pool_stops(world: World) {
+    let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
+    let submitted = join_all((0..300).map(|i| {
+        let a = &a;
+        async move { a.submit(format!("job-{i}"), "").await.map(|_| format!("job-{i}")) }
+    }));
+    // Some are accepted before it and some are not; many have not begun.
+    let (submitted, report) = tokio::join!(submitted, async {
+        eventually(PATIENCE, "some to be accepted", async || !b.jobs().await.unwrap().is_empty()).await;
+        b.shutdown().await
+    });
+    let report = report.unwrap();
+    assert!(report.complete, "{report:?}");
+    for accepted in submitted.into_iter().flatten() {
+        assert_eq!(world.recorder.starts_of(&accepted), 1, "{accepted}");
+    }
+    all_closed(&[&a, &b]).await;
+    assert_eq!(keys_left(&world), ["m"]);
+}
+
+async fn what_has_not_begun_is_dropped_at_once_when_asked_for(world: World) {
+    // Without a worker nothing begins.
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    let tickets = join_all((0..20).map(|i| a.submit(format!("job-{i}"), "").into_future())).await;
+    assert!(tickets.iter().all(Result::is_ok));
+    let waiter = tokio::spawn({
+        let b = b.clone();
+        async move { b.dispatch("waits", "").await }
+    });
+    eventually(PATIENCE, "all to be accepted", async || a.jobs().await.unwrap().len() == 21).await;
+    let report = a.shutdown().drop_queued().await.unwrap();
+    assert!(report.complete);
+    assert!(matches!(waiter.await.unwrap(), Err(DispatchError::ShuttingDown)));
+    all_closed(&[&a, &b]).await;
+    assert_eq!(keys_left(&world), ["m"]);
+}
+
+async fn a_shutdown_whose_time_is_up_names_the_workers_left_and_goes_on(world: World) {
+    let a = world.builder("a").stop_timeout(SHORT).join().await.unwrap();
+    let b = world.node("b").await;
+    let worker = a.add_worker(world.recorder.acting(|_| crate::recorder::Act::HangStop)).await.unwrap();
+    world.dispatch_one(&a, "holds it up").await;
+    let report = b.shutdown().within(Duration::ZERO).await.unwrap();
+    assert!(!report.complete);
+    assert_eq!(report.left, [worker.id().unwrap()]);
+    // It can be asked for again, and waits for the same end.
+    assert!(a.shutdown().await.unwrap().complete);
+    all_closed(&[&a, &b]).await;
+}
+
+async fn two_nodes_may_ask_for_it_at_once(world: World) {
+    let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
+    world.dispatch(&a, 20).await;
+    let (first, second) = tokio::join!(a.shutdown(), b.shutdown().drop_queued());
+    assert!(first.unwrap().complete && second.unwrap().complete);
+    all_closed(&[&a, &b]).await;
+    assert_eq!(world.recorder.running().len(), 0);
+    assert_eq!(keys_left(&world), ["m"]);
 }

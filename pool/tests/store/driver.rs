@@ -10,8 +10,8 @@ use tenure_pool::record::{JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     Content, DispatchItem, JoinRequest, NotifyItem, PoolEvent, PoolState, ReleaseItem, ReleaseMode,
-    ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind, ShutdownMode, StartedItem, StopItem, Store,
-    TakeItem, TermItem, Text, Turn,
+    ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind, SettingChange, ShutdownMode, StartedItem,
+    StopItem, Store, TakeItem, TermItem, Text, Turn,
 };
 
 use JobState::{Assigned, Parked, Queued, Running, Stopping};
@@ -224,6 +224,15 @@ impl<'a> Driver<'a> {
                 })
             }
             Op::Settle { worker } => Step::Settle(self.worker(*worker)),
+            Op::ChangeSettings { changes } => {
+                let stored = self.memory().settings().borrow().fields.clone();
+                let change = |&(setting, aim, to): &(usize, bool, u64)| {
+                    let name = ["max_queued", "nt_cap", "strikes", "later", "ttl", "no|name"][setting];
+                    let from = if aim { stored.get(name).cloned().unwrap_or_default() } else { "1".into() };
+                    SettingChange { name: name.into(), from, to: to.to_string() }
+                };
+                Step::ChangeSettings(changes.iter().map(change).collect())
+            }
             Op::Drain { worker } => Step::Drain(self.worker(*worker)),
             Op::Leave { worker } => Step::Expire(self.worker(*worker), None),
             Op::Expire { worker, leaves, aim } => {

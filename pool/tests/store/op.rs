@@ -18,6 +18,9 @@ pub(crate) enum Op {
     Settle {
         worker: usize,
     },
+    ChangeSettings {
+        changes: Vec<(usize, Aim, u64)>,
+    },
     Drain {
         worker: usize,
     },
@@ -298,6 +301,7 @@ fn op() -> impl Strategy<Value = Op> {
         8 => (prop::option::of(0_u32..4), rare(), rare())
             .prop_map(|(preferred, again, other_settings)| Op::Join { preferred, again, other_settings }),
         3 => worker().prop_map(|worker| Op::Settle { worker }),
+        2 => vec((0_usize..6, aim(), 3_u64..6), 0..3).prop_map(|changes| Op::ChangeSettings { changes }),
         2 => worker().prop_map(|worker| Op::Drain { worker }),
         3 => (worker(), any::<bool>(), aim())
             .prop_map(|(worker, leaves, aim)| Op::Expire { worker, leaves, aim }),

@@ -10,8 +10,8 @@ use tenure_pool::id::{
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     Cursors, DispatchItem, JoinRequest, NotifyItem, Outcome, PoolEvent, PoolState, ReleaseItem, Result,
-    ScheduleChange, ScheduleKey, ShutdownMode, StartedItem, StopItem, Store, StoreError, TakeItem, TermItem,
-    Turn,
+    ScheduleChange, ScheduleKey, SettingChange, ShutdownMode, StartedItem, StopItem, Store, StoreError,
+    TakeItem, TermItem, Turn,
 };
 use tenure_streaming::EntryId;
 
@@ -23,6 +23,7 @@ pub(crate) type EntryPair = [EntryId; 2];
 pub(crate) enum Step {
     Join(JoinRequest),
     Settle(WorkerId),
+    ChangeSettings(Vec<SettingChange>),
     Drain(WorkerId),
     Expire(WorkerId, Option<u64>),
     Reap(WorkerId, usize),
@@ -86,6 +87,7 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
             let joined = seat.as_ref().ok().map(|seat| seat.worker);
             Answer { joined, ..text(&seat) }
         }
+        Step::ChangeSettings(changes) => text(&store.change_settings(inc, &changes).await),
         Step::Settle(worker) => text(&store.settle(inc, worker).await),
         Step::Drain(worker) => text(&store.drain(inc, worker).await),
         Step::Expire(worker, seq) => text(&store.expire(inc, worker, seq).await),

@@ -30,8 +30,18 @@ use crate::store::{
 use crate::wire::Envelope;
 
 /// What a node does all the time, whatever the test is about.
-const UPKEEP: [&str; 9] =
-    ["read-node", "read-pool", "claim-pool", "heartbeats", "sweep", "prune", "oldest", "time", "expect"];
+const UPKEEP: [&str; 10] = [
+    "read-node",
+    "read-pool",
+    "claim-pool",
+    "heartbeats",
+    "sweep",
+    "prune",
+    "oldest",
+    "time",
+    "expect",
+    "settings",
+];
 
 pub(super) fn key(name: &str) -> JobKey {
     JobKey::try_from(name).unwrap()
@@ -110,6 +120,7 @@ pub(super) fn config() -> Config {
         stop_timeout: secs(20),
         abort_grace: secs(5),
         start_permits: 256,
+        client_only: false,
         assume_fresh: false,
     }
 }

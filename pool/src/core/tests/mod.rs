@@ -4,6 +4,7 @@
 mod answers;
 mod beginning;
 mod bench;
+mod clients;
 mod dispatching;
 mod ending;
 mod fencing;

@@ -188,6 +188,7 @@ pub(super) fn effect(effect: &Effect) -> String {
             format!("DELIVER {key}@{token} {}", join(bodies, |b| String::from_utf8_lossy(b).into_owned()))
         }
         Effect::Seated { local, worker } => format!("seated {}{}", local.0, some("as", *worker)),
+        Effect::Settings { revision, .. } => format!("settings {revision}"),
         Effect::Reply { to, answer: a } => format!("reply {} {}", to.0, answer(a)),
         Effect::Report(n) => format!("! {}", notice(n)),
         Effect::End => "end".into(),

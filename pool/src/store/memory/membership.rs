@@ -1,13 +1,15 @@
 //! The pool's creation and recovery, its members and their end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::state::{Dead, State};
 use crate::id::{Incarnation, NodeName, Revision, Token, WorkerId};
 use crate::member::{Member, MemberState};
 use crate::record::JobState;
-use crate::settings::Settings;
-use crate::store::{Bootstrapped, Expired, JoinRequest, PoolState, Reaped, Refusal, Renewal, Seat};
+use crate::settings::{Settings, is_fixed};
+use crate::store::{
+    Bootstrapped, Expired, JoinRequest, PoolState, Reaped, Refusal, Renewal, Seat, SettingChange,
+};
 
 /// Preferred slots are below this.
 const PREFERRED_MAX: u32 = 65_536;
@@ -91,6 +93,40 @@ impl State {
             self.meta.recovering = false;
         }
         Ok(None)
+    }
+
+    /// Changes settings of a pool that runs: all of them, or none.
+    pub(super) fn change_settings(
+        &mut self,
+        inc: Incarnation,
+        changes: &[SettingChange],
+    ) -> Result<Revision, Refusal> {
+        self.guard(inc)?;
+        if changes.is_empty() {
+            return Err(Refusal::BadArgument);
+        }
+        let mut changed = BTreeMap::new();
+        let mut seen = BTreeSet::new();
+        for SettingChange { name, from, to } in changes {
+            let number = (1..=20).contains(&to.len()) && to.bytes().all(|b| b.is_ascii_digit());
+            let named = !name.is_empty() && is_meta(name);
+            if is_fixed(name) || name == "sd" || !named || !number || !seen.insert(name) {
+                return Err(Refusal::BadArgument);
+            }
+            let theirs = self.settings.get(name).map_or("", String::as_str);
+            if theirs != to {
+                if theirs != from {
+                    let (name, theirs, ours) = (name.clone(), theirs.to_owned(), from.clone());
+                    return Err(Refusal::Setting { name, theirs, ours });
+                }
+                changed.insert(name.clone(), to.clone());
+            }
+        }
+        if !changed.is_empty() {
+            self.settings.append(&mut changed);
+            self.meta.settings.0 += 1;
+        }
+        Ok(self.meta.settings)
     }
 
     /// A worker joins.

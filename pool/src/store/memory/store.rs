@@ -20,8 +20,8 @@ use crate::store::{
     BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JobsPage, JoinRequest, Lookup,
     NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, PlannedPage, PoolEvent, PoolState,
     Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, ScheduleChange, ScheduleKey,
-    ScheduleState, Seat, ServerIdentity, ShutdownMode, StartedItem, StopItem, StopReply, Store, Swept,
-    TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply,
+    ScheduleState, Seat, ServerIdentity, SettingChange, ShutdownMode, StartedItem, StopItem, StopReply,
+    Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply,
 };
 
 #[async_trait]
@@ -54,6 +54,10 @@ impl Store for MemoryStore {
 
     async fn open_normal(&self, inc: Incarnation) -> Result<Option<WorkerId>> {
         self.step(|state, _| state.open_normal(inc)).await
+    }
+
+    async fn change_settings(&self, inc: Incarnation, changes: &[SettingChange]) -> Result<Revision> {
+        self.step(|state, _| state.change_settings(inc, changes)).await
     }
 
     async fn join(&self, inc: Incarnation, request: &JoinRequest) -> Result<Seat> {

@@ -5,7 +5,7 @@ use super::steps::Steps;
 use crate::id::{Incarnation, NodeName, Revision, Token, WorkerId};
 use crate::member::{Member, MemberState};
 use crate::settings::{Settings, ShutdownFlag};
-use crate::store::{Bootstrapped, Expired, JoinRequest, Reaped, Renewal, Result, Seat};
+use crate::store::{Bootstrapped, Expired, JoinRequest, Reaped, Renewal, Result, Seat, SettingChange};
 
 pub(super) async fn bootstrap(
     steps: &Steps,
@@ -46,6 +46,19 @@ pub(super) async fn open_normal(steps: &Steps, inc: Incarnation) -> Result<Optio
         b"WAIT" => Ok(Some(WorkerId(reply.values().number()?))),
         _ => reply.ok().map(|_| None),
     }
+}
+
+pub(super) async fn change_settings(
+    steps: &Steps,
+    inc: Incarnation,
+    changes: &[SettingChange],
+) -> Result<Revision> {
+    let mut call = steps.scripts.change_settings.call(&[]);
+    call.arg(inc.0);
+    for SettingChange { name, from, to } in changes {
+        call.arg(name).arg(from).arg(to);
+    }
+    Ok(Revision(steps.run("change_settings", call).await?.ok()?.number()?))
 }
 
 pub(super) async fn join(steps: &Steps, inc: Incarnation, request: &JoinRequest) -> Result<Seat> {

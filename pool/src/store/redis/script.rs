@@ -70,6 +70,7 @@ macro_rules! scripts {
 scripts! {
     begin = "begin-8",
     bootstrap = "bootstrap-4",
+    change_settings = "change_settings-3",
     cleanup = "cleanup-18",
     dispatch = "dispatch-10",
     drain = "drain-3",

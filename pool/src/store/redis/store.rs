@@ -21,8 +21,8 @@ use crate::store::{
     BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JobsPage, JoinRequest, Lookup,
     NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, PlannedPage, PoolEvent, PoolState,
     Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, ScheduleChange, ScheduleKey,
-    ScheduleState, Seat, ServerIdentity, ShutdownMode, StartedItem, StopItem, StopReply, Store, Swept,
-    TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply,
+    ScheduleState, Seat, ServerIdentity, SettingChange, ShutdownMode, StartedItem, StopItem, StopReply,
+    Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply,
 };
 
 #[async_trait]
@@ -53,6 +53,10 @@ impl Store for RedisStore {
 
     async fn open_normal(&self, inc: Incarnation) -> Result<Option<WorkerId>> {
         membership::open_normal(&self.steps, inc).await
+    }
+
+    async fn change_settings(&self, inc: Incarnation, changes: &[SettingChange]) -> Result<Revision> {
+        membership::change_settings(&self.steps, inc, changes).await
     }
 
     async fn join(&self, inc: Incarnation, request: &JoinRequest) -> Result<Seat> {

@@ -1,0 +1,51 @@
+//! A node that only takes jobs in: what it leaves to the others, and what it does all the same.
+
+use super::bench::{Bench, config, secs, up};
+use crate::core::call::{Call, Done};
+use crate::core::ctx::Config;
+use crate::core::input::Input;
+use crate::id::{Incarnation, WorkerId};
+use crate::settings::ShutdownFlag;
+
+fn client() -> Config {
+    Config { client_only: true, ..config() }
+}
+
+const ROLES: [&str; 5] = ["read-pool", "claim-pool", "sweep", "prune", "heartbeats"];
+
+#[test]
+fn a_client_neither_routes_nor_sweeps_nor_watches() {
+    let mut bench = Bench::attached_with(client());
+    bench.members.entries.insert(WorkerId(9), up(0));
+    bench.maps(1);
+    bench.advance(secs(60));
+    for role in ROLES {
+        assert!(!bench.is_calling(role), "{role}");
+    }
+    assert!(bench.is_calling("read-node"), "it hears of what became of its dispatches");
+    let mut bench = Bench::attached();
+    bench.members.entries.insert(WorkerId(9), up(0));
+    bench.maps(1);
+    bench.advance(secs(60));
+    for role in ["read-pool", "sweep", "heartbeats"] {
+        assert!(bench.is_calling(role), "a full node: {role}");
+    }
+}
+
+#[test]
+fn a_client_watches_while_the_pool_ends_and_leaves_when_it_is_asked_to() {
+    let mut bench = Bench::attached_with(client());
+    bench.members.entries.insert(WorkerId(9), up(0));
+    bench.maps(1);
+    let mut renewal = bench.renewal();
+    renewal.flag = Some(ShutdownFlag::Stopping { by: "m".into() });
+    bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer: Ok(renewal) }]);
+    assert!(bench.is_calling("heartbeats") && bench.is_calling("purge"));
+    let mut bench = Bench::attached_with(client());
+    bench.close(secs(10));
+    assert!(bench.is_calling("forget-node"), "nothing that it has read is to be routed");
+    bench.answer("forget-node", |call| match call {
+        Call::ForgetNode => Done::ForgetNode,
+        call => panic!("{call:?}"),
+    });
+}

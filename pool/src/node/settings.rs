@@ -1,0 +1,82 @@
+//! The pool's settings, changed while it runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Node;
+use super::calls::PATIENCE;
+use crate::error::Error;
+use crate::id::Revision;
+use crate::settings::Settings;
+use crate::store::{Refusal, StoreError};
+
+/// The pause before the store is asked again.
+const AGAIN: Duration = Duration::from_millis(50);
+
+impl Node {
+    /// Changes limits and times of the whole pool while it runs, and returns what they are then. Every node goes by
+    /// them at once; a node that joins later must have been given them, so change them first and deploy them after.
+    /// `change` sets values; it is called again when somebody else changes a setting at the same time, and what it does
+    /// not touch stays.
+    ///
+    /// ```no_run
+    /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
+    /// let settings = node.change_settings(|settings| settings.max_queued = 50_000).await?;
+    /// assert_eq!(settings.max_queued, 50_000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::FixedSetting`] for `worker_ttl` and `hash_keys`, which the leases and the placement rest on; a value out
+    /// of its range; the pool was shut down; no answer within 20 s, which leaves open whether they were changed.
+    ///
+    /// # Cancel safety
+    /// A dropped call leaves open whether they were changed: all of them, or none.
+    pub async fn change_settings(&self, change: impl Fn(&mut Settings)) -> Result<Arc<Settings>, Error> {
+        let changed = async {
+            loop {
+                if let Some(revision) = self.try_change(&change).await? {
+                    return self.settings_at(revision).await;
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, changed).await.unwrap_or(Err(Error::Deadline(PATIENCE)))
+    }
+
+    /// One attempt, from what is stored as far as this node knows; `None`: it is to be made again.
+    async fn try_change(&self, change: impl Fn(&mut Settings)) -> Result<Option<Revision>, Error> {
+        let store = &self.shared.store.0;
+        let stored = store.settings().borrow().clone();
+        let Some(incarnation) = stored.incarnation else { return Ok(None) };
+        let now = self.settings().adopting(&stored.fields);
+        let mut wanted = now.clone();
+        change(&mut wanted);
+        wanted.validate()?;
+        let changes = now.changes_to(&wanted).map_err(|name| Error::FixedSetting { name })?;
+        if changes.is_empty() {
+            return Ok(Some(stored.revision));
+        }
+        match store.change_settings(incarnation, &changes).await {
+            Ok(revision) => {
+                store.expect(incarnation, store.members().borrow().revision, revision);
+                Ok(Some(revision))
+            }
+            Err(StoreError::Refused(Refusal::Closed)) => Err(Error::PoolClosed),
+            Err(error @ (StoreError::Unusable(_) | StoreError::Refused(Refusal::BadArgument))) => {
+                Err(error.into())
+            }
+            // Somebody else has changed one of them, or the pool is to be found again, or the store is.
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// The settings once this node goes by them.
+    async fn settings_at(&self, revision: Revision) -> Result<Arc<Settings>, Error> {
+        let mut settings = self.shared.settings.clone();
+        // The sender goes with the driver.
+        let seen = settings.wait_for(|(seen, _)| *seen >= revision).await;
+        seen.map(|seen| seen.1.clone()).map_err(|_| Error::NodeClosed)
+    }
+}

@@ -1,0 +1,28 @@
+#!lua
+-- Changes settings of a pool that runs: all of them, or none. A call that is sent again changes nothing more.
+-- KEYS: m cf ch
+-- ARGV: inc, then (setting, value it had or '', value)*
+-- Returns: OK revision | SETTING name theirs ours (it has another value than the caller knew) | BADARG
+-- Publishes: cf, those that change
+--@base
+--@guard
+--@change
+local head, refusal = guard(true)
+if not head then return refusal end
+-- What the proofs rest on, and the shutdown flag.
+local fixed = { proto = true, ttl = true, k1 = true, k2 = true, sd = true }
+if #argv < 4 or (#argv - 1) % 3 ~= 0 then return { 'BADARG' } end
+local changes, seen = {}, {}
+for i = 2, #argv, 3 do
+  local name, from, to = argv[i], argv[i + 1], argv[i + 2]
+  if fixed[name] or seen[name] or not is_name(name) or #to > 20 or not match(to, '^%d+$') then return { 'BADARG' } end
+  seen[name] = true
+  local theirs = call('HGET', CF, name) or ''
+  if theirs ~= to then
+    if theirs ~= from then return { 'SETTING', name, theirs, from } end
+    changes[#changes + 1] = name
+    changes[#changes + 1] = to
+  end
+end
+if #changes > 0 then return { 'OK', (mapput('cf', CF, M, 'cv', CH, argv[1], changes)) } end
+return { 'OK', head[4] }

@@ -1,0 +1,114 @@
+//! Pool-wide settings: equal everywhere, also when they change while the pool runs.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use tenure_pool::{DispatchError, Error, Node, Settings};
+use tenure_testing::eventually;
+
+use crate::world::{Home, PATIENCE, World, on_both_stores};
+
+on_both_stores!(
+    a_change_holds_on_every_node_at_once,
+    a_later_join_needs_the_changed_settings_and_a_refused_one_harms_nobody,
+    what_the_leases_rest_on_does_not_change,
+    changes_made_at_once_are_all_kept,
+);
+
+async fn heard(node: &Node, max_queued: u64) {
+    eventually(PATIENCE, "the node to hear of it", async || node.settings().max_queued == max_queued).await;
+}
+
+async fn a_change_holds_on_every_node_at_once(world: World) {
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    let settings = a
+        .change_settings(|settings| {
+            settings.max_queued = 2;
+            settings.payload_max = 100;
+        })
+        .await
+        .unwrap();
+    assert_eq!((settings.max_queued, settings.payload_max, settings.strikes), (2, 100, 3));
+    assert_eq!(a.settings(), settings, "whoever changed them goes by them when the call returns");
+    heard(&b, 2).await;
+    assert_eq!(b.settings(), settings);
+    match b.submit("long", vec![0; 100]).await {
+        Err(DispatchError::PayloadTooLong { max: 100, .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    for key in ["first", "second"] {
+        b.submit(key, "").await.unwrap();
+    }
+    assert!(matches!(b.submit("third", "").await, Err(DispatchError::PoolFull)));
+    a.change_settings(|settings| settings.max_queued = 3).await.unwrap();
+    b.submit("third", "").await.unwrap();
+}
+
+async fn a_later_join_needs_the_changed_settings_and_a_refused_one_harms_nobody(world: World) {
+    let a = world.node_with("a", 1).await;
+    world.dispatch_one(&a, "key").await;
+    a.change_settings(|settings| settings.max_queued = 7).await.unwrap();
+    match world.builder("old").join().await.unwrap_err() {
+        Error::SettingMismatch { name, theirs, ours } => {
+            assert_eq!((name.as_str(), theirs.as_str(), ours.as_str()), ("max_queued", "7", "10000"));
+        }
+        other => panic!("{other:?}"),
+    }
+    let b = world.builder("new").max_queued(7).join().await.unwrap();
+    world.add_worker(&b).await;
+    // A node that was there before it joins its workers with what is stored, too.
+    world.add_worker(&a).await;
+    world.placed(&b, &["key".to_owned()]).await;
+    world.assert_clean();
+}
+
+async fn what_the_leases_rest_on_does_not_change(world: World) {
+    let node = world.node("a").await;
+    let before = node.settings();
+    let refused = node.change_settings(|settings| settings.worker_ttl *= 2).await;
+    assert!(matches!(refused, Err(Error::FixedSetting { name: "ttl" })), "{refused:?}");
+    let refused = node.change_settings(|settings| settings.hash_keys.1 += 1).await;
+    assert!(matches!(refused, Err(Error::FixedSetting { name: "k2" })), "{refused:?}");
+    let refused = node.change_settings(|settings| settings.strikes = 0).await;
+    assert!(matches!(refused, Err(Error::Setting(_))), "{refused:?}");
+    assert_eq!(node.change_settings(|_| {}).await.unwrap(), before, "nothing to change is fine");
+}
+
+async fn changes_made_at_once_are_all_kept(world: World) {
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    let changes: [fn(&mut Settings); 4] = [
+        |settings| settings.max_queued = 7,
+        |settings| settings.strikes = 7,
+        |settings| settings.notify_cap = 7,
+        |settings| settings.stable_run = Duration::from_millis(7),
+    ];
+    let nodes = [&a, &b].into_iter().cycle();
+    for change in
+        join_all(changes.into_iter().zip(nodes).map(|(change, node)| node.change_settings(change))).await
+    {
+        change.unwrap();
+    }
+    for node in [&a, &b] {
+        eventually(PATIENCE, "the node to hear of all", async || {
+            let settings = node.settings();
+            let Settings { max_queued, strikes, notify_cap, stable_run, .. } = *settings;
+            (max_queued, strikes, notify_cap, stable_run) == (7, 7, 7, Duration::from_millis(7))
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_that_loses_its_data_keeps_its_changed_settings() {
+    let world = World::in_memory().with_ttl(Duration::from_secs(1));
+    let node = world.node_with("a", 1).await;
+    node.change_settings(|settings| settings.max_queued = 7).await.unwrap();
+    let Home::Memory(store) = &world.home else { unreachable!() };
+    store.wipe();
+    eventually(PATIENCE, "the pool to be made again", async || {
+        world.data().await.iter().any(|line| line == "cf max_queued = 7")
+    })
+    .await;
+    node.dispatch("key", "").await.unwrap();
+    assert_eq!(node.settings().max_queued, 7);
+}

@@ -1,0 +1,83 @@
+//! Settings that change while the pool runs.
+
+use tenure_pool::id::Revision;
+use tenure_pool::store::{Refusal, SettingChange};
+
+use super::lab::{Kind, Lab};
+
+scenarios! {
+    settings_change_together_and_every_replica_hears_of_it,
+    a_change_that_is_sent_again_changes_nothing,
+    a_change_from_another_value_than_the_stored_one_is_refused_whole,
+    what_a_pool_keeps_for_its_life_is_refused,
+    a_join_needs_the_changed_settings,
+    a_recovering_pool_takes_changes_too,
+}
+
+fn change(name: &str, from: &str, to: &str) -> SettingChange {
+    SettingChange { name: name.into(), from: from.into(), to: to.into() }
+}
+
+async fn changed(lab: &Lab, changes: &[SettingChange]) -> Revision {
+    lab.store().change_settings(lab.inc, changes).await.unwrap()
+}
+
+async fn settings_change_together_and_every_replica_hears_of_it(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let mut replica = lab.store().settings();
+    let revision = changed(&lab, &[change("strikes", "3", "5"), change("nt_cap", "64", "7")]).await;
+    let seen = replica.wait_for(|settings| settings.revision >= revision).await.unwrap().clone();
+    assert_eq!((seen.fields["strikes"].as_str(), seen.fields["nt_cap"].as_str()), ("5", "7"));
+    assert_eq!(seen.revision, revision);
+    assert_eq!(lab.field("cf", "max_queued").await.as_deref(), Some("10000"));
+}
+
+async fn a_change_that_is_sent_again_changes_nothing(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let changes = [change("max_queued", "10000", "2"), change("of_a_later_version", "", "1")];
+    let revision = changed(&lab, &changes).await;
+    let before = lab.backend.dump().await;
+    assert_eq!(changed(&lab, &changes).await, revision);
+    assert_eq!(lab.backend.dump().await, before);
+    assert_eq!(lab.field("cf", "of_a_later_version").await.as_deref(), Some("1"));
+}
+
+async fn a_change_from_another_value_than_the_stored_one_is_refused_whole(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let changes = [change("strikes", "3", "5"), change("max_queued", "9", "10")];
+    let refusal = lab.refused(lab.store().change_settings(lab.inc, &changes)).await;
+    let (name, theirs, ours) = ("max_queued".into(), "10000".into(), "9".into());
+    assert_eq!(refusal, Refusal::Setting { name, theirs, ours });
+}
+
+async fn what_a_pool_keeps_for_its_life_is_refused(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let no_number =
+        [change("strikes", "3", "many"), change("strikes", "3", ""), change("strikes", "3", "-1")];
+    let fixed = ["proto", "ttl", "k1", "k2", "sd", "no name", ""].map(|name| change(name, "", "1"));
+    for change in fixed.into_iter().chain(no_number) {
+        let refusal = lab.refused(lab.store().change_settings(lab.inc, std::slice::from_ref(&change))).await;
+        assert_eq!(refusal, Refusal::BadArgument, "{change:?}");
+    }
+    let twice = [change("strikes", "3", "4"), change("strikes", "3", "5")];
+    assert_eq!(lab.refused(lab.store().change_settings(lab.inc, &twice)).await, Refusal::BadArgument);
+    assert_eq!(lab.refused(lab.store().change_settings(lab.inc, &[])).await, Refusal::BadArgument);
+}
+
+async fn a_join_needs_the_changed_settings(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    changed(&lab, &[change("strikes", "3", "5")]).await;
+    let request = lab.request();
+    let refusal = lab.refused(lab.store().join(lab.inc, &request)).await;
+    let (name, theirs, ours) = ("strikes".into(), "5".into(), "3".into());
+    assert_eq!(refusal, Refusal::Setting { name, theirs, ours });
+    lab.settings.strikes = 5;
+    lab.join().await;
+}
+
+async fn a_recovering_pool_takes_changes_too(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    lab.recover().await;
+    changed(&lab, &[change("strikes", "3", "5")]).await;
+    assert_eq!(lab.field("cf", "strikes").await.as_deref(), Some("5"));
+}
