@@ -205,9 +205,8 @@ impl Settings {
     pub(crate) fn changes_to(&self, other: &Self) -> Result<Vec<SettingChange>, &'static str> {
         let pairs = self.fields().into_iter().zip(other.fields());
         let differing = pairs.filter(|((_, from), (_, to))| from != to);
-        let change = |((name, from), (_, to)): ((&'static str, _), (_, _))| match is_fixed(name) {
-            true => Err(name),
-            false => Ok(SettingChange { name: name.to_owned(), from, to }),
+        let change = |((name, from), (_, to)): ((&'static str, _), (_, _))| {
+            if is_fixed(name) { Err(name) } else { Ok(SettingChange { name: name.to_owned(), from, to }) }
         };
         differing.map(change).collect()
     }

@@ -49,7 +49,7 @@ impl Jobs {
         self.arm(key, None);
         let Some(held) = self.held.get_mut(key) else { return };
         let ending = held.order.as_ref().map(|o| o.why);
-        if matches!(ending, None | Some(StopReason::Moved | StopReason::Draining)) {
+        if matches!(ending, None | Some(StopReason::Moved | StopReason::Draining | StopReason::Shutdown)) {
             let tell = if held.started_before { None } else { held.waiting_node() };
             self.unnoted.insert((key.clone(), held.token));
             self.starteds.push(StartedItem { key: key.clone(), token: held.token, tell });
@@ -79,6 +79,8 @@ impl Jobs {
         held.add_order(order);
         let (worker, token) = (self.worker, held.token);
         match held.phase {
+            // It was accepted before the pool stops, and has begun: it is started, and stopped then.
+            Phase::Waiting(_) if why == StopReason::Shutdown && !held.started_before => {}
             Phase::Waiting(_) => self.end_as_ordered(ctx, key),
             Phase::Starting if !matches!(why, StopReason::Moved | StopReason::Draining) => {
                 held.phase = Phase::Stopping;

@@ -20,7 +20,7 @@ use super::intake::Intake;
 use super::lane::Lane;
 use super::time::Time;
 use crate::id::{JobKey, NodeName, Token, WorkerId};
-use crate::record::Record;
+use crate::record::{Begun, Record};
 use crate::stop::StopReason;
 use crate::store::{BeginReply, ReleaseMode, ReleaseReply, StartedItem, TakeItem, Taken, WorkerEvent};
 use crate::wire::{self, Opened};
@@ -196,12 +196,12 @@ impl Jobs {
                 BeginReply::Begun { record, waiting, payload } => {
                     if let Some((tell, entries)) = early_stop {
                         self.release_for_stopper(key, token, tell, entries);
-                    } else if self.leaving.is_some() || !ctx.lease_holds(self.worker) {
+                    } else if !self.takes_up(&record) || !ctx.lease_holds(self.worker) {
                         let tell = NodeName::new(record.id.node()).ok();
                         self.hand_back(key, token, tell, vec![]);
                     } else {
                         match wire::open(&payload) {
-                            Ok(payload) => self.hold(key, token, &record, payload, waiting),
+                            Ok(payload) => self.hold(ctx, &key, token, &record, payload, waiting),
                             Err(error) => self.unreadable(ctx, key, token, &record, &error),
                         }
                     }
@@ -216,11 +216,32 @@ impl Jobs {
     }
 
     /// The job is in this worker's hands now, and waits for its turn to start.
-    fn hold(&mut self, key: JobKey, token: Token, record: &Record, payload: Opened, waiting: bool) {
+    fn hold(
+        &mut self,
+        ctx: &mut Ctx,
+        key: &JobKey,
+        token: Token,
+        record: &Record,
+        payload: Opened,
+        waiting: bool,
+    ) {
         let (id, attempts, created_ms) = (record.id.clone(), record.attempts, record.created);
         let job = NewJob { key: key.clone(), token, id, payload, attempts, created_ms };
         self.held.insert(key.clone(), Held::new(record, job, waiting));
-        self.to_start.push_back((key, token));
+        self.to_start.push_back((key.clone(), token));
+        if let Some(why) = self.leaving {
+            self.order(ctx, key, Order { why, tell: None, entries: vec![] });
+        }
+    }
+
+    /// Whether a job that has just begun is started here. When the pool stops it is if it never was: it was accepted
+    /// before, and has begun.
+    fn takes_up(&self, record: &Record) -> bool {
+        match self.leaving {
+            None => true,
+            Some(StopReason::Shutdown) => record.begun != Begun::Started,
+            Some(_) => false,
+        }
     }
 
     /// The pool is stopping: nothing is begun any more, and these jobs end where they are.

@@ -1,11 +1,13 @@
 //! The end of a pool: closing, stopping, and the last one cleans up.
 
-use super::bench::{Bench, id, key, millis, secs};
+use super::bench::{Bench, config, id, key, millis, secs};
 use super::fencing::gone;
 use super::leaving::drained;
 use crate::core::call::{Call, Done};
+use crate::core::ctx::Config;
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
 use crate::id::{DispatchId, Incarnation, WorkerId};
+use crate::record::Begun;
 use crate::settings::ShutdownFlag;
 use crate::store::{DispatchReply, Lookup, Outcome, Reaped, Refusal, ShutdownMode, StoreError};
 use crate::ticket::Ticket;
@@ -126,6 +128,37 @@ fn jobs_that_were_being_begun_end_where_they_are() {
     bench.all();
     bench.released();
     assert_eq!(bench.seen(), ["drop 1", "expire 1"]);
+}
+
+#[test]
+fn a_job_that_has_begun_is_started_and_then_stopped() {
+    let mut bench = Bench::attached_with(Config { start_permits: 1, ..config() });
+    bench.worker(1);
+    bench.assign(1, 5, 7, &["waits-a", "waits-b"]);
+    bench.begun();
+    bench.assign(1, 6, 8, &["in-flight", "ran-before"]);
+    bench.all();
+    hear_of_stopping(&mut bench);
+    assert_eq!(bench.of(&["CANCEL", "RUN"]), ["CANCEL waits-a@7", "RUN waits-b@7"]);
+    bench.begun_with(false, |record| {
+        if record.id == id("n.ran-before") {
+            record.begun = Begun::Started;
+        }
+    });
+    let started = |bench: &mut Bench, name: &str, token| {
+        bench.handler(1, name, token, HandlerEvent::Started);
+        bench.of(&["RUN", "STOP"])
+    };
+    assert_eq!(bench.of(&["RUN", "release"]), ["release 1: ran-before@8 h tell=n"]);
+    assert_eq!(started(&mut bench, "waits-b", 7), ["STOP waits-b@7 Shutdown", "RUN in-flight@8"]);
+    assert_eq!(started(&mut bench, "in-flight", 8), ["STOP in-flight@8 Shutdown"]);
+    bench.handler(1, "in-flight", 8, HandlerEvent::Stopped(Ok(())));
+    bench.released();
+    assert_eq!(
+        bench.of(&["release"]),
+        ["release 1: in-flight@8 d tell=n result='ok'"],
+        "its caller hears that it started"
+    );
 }
 
 #[test]
