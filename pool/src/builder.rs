@@ -250,7 +250,14 @@ impl NodeBuilder {
             _ => Ok(()),
         };
         zero("handoff_parallel", self.handoff_parallel)?;
-        zero("start_permits", self.start_permits)
+        zero("start_permits", self.start_permits)?;
+        for (name, time) in [("start_timeout", self.start_timeout), ("stop_timeout", self.stop_timeout)] {
+            if time < Duration::from_millis(1) {
+                let value = format!("{time:?}");
+                return Err(InvalidSetting { name, value, why: "must be at least 1 ms" });
+            }
+        }
+        Ok(())
     }
 }
 

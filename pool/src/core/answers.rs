@@ -9,8 +9,8 @@ use super::engine::Engine;
 
 use super::sweeping::stops_again;
 use super::worker::Worker;
-use crate::id::{Token, WorkerId};
-use crate::store::{BeginReply, Expired, NodeEvents, Refusal, Result, StoreError, Swept};
+use crate::id::{DispatchId, Token, WorkerId};
+use crate::store::{BeginReply, Expired, NodeEvents, Outcome, Refusal, Result, StoreError, Swept};
 
 impl Engine {
     pub(super) fn on_done(&mut self, done: Done) -> Result<()> {
@@ -194,7 +194,7 @@ impl Engine {
             }
             Done::Reap { worker, answer } => {
                 let outcomes = self.liveness.on_reaped(ctx, worker, answer)?;
-                self.tells.queue.extend(outcomes);
+                self.pass_on(outcomes);
                 false
             }
             _ => false,
@@ -297,11 +297,19 @@ impl Engine {
         }
     }
 
+    /// What has become of jobs that nobody runs: their dispatchers are to hear of it.
+    fn pass_on(&mut self, outcomes: Vec<(DispatchId, Outcome)>) {
+        for (id, _) in outcomes.iter().filter(|(_, outcome)| outcome == "parked") {
+            self.ctx.report(Notice::ParkedUnowned { id: id.clone() });
+        }
+        self.tells.queue.extend(outcomes);
+    }
+
     fn on_swept(&mut self, kick: bool, answer: Result<Swept>) -> Result<()> {
         let nodes: BTreeSet<_> = self.members.entries.values().map(|m| &m.node).collect();
         let mut swept = self.sweeping.on_swept(&mut self.ctx, nodes.len(), kick, answer)?;
         self.requests.stop_again(stops_again(&mut swept));
-        self.tells.queue.append(&mut swept.outcomes);
+        self.pass_on(std::mem::take(&mut swept.outcomes));
         for key in swept.bad {
             self.ctx.report(Notice::BadRecord { key });
         }

@@ -88,4 +88,6 @@ pub(crate) enum Notice {
     Stuck { key: JobKey, token: Token },
     /// A job was parked.
     Parked { key: JobKey, error: String },
+    /// A job was parked because its last worker was lost, or did not begin it; it is known by its dispatch.
+    ParkedUnowned { id: DispatchId },
 }

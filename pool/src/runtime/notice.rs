@@ -28,7 +28,7 @@ pub(super) fn log(node: &NodeName, notice: &Notice) {
             tracing::error!(%node, %key, "the record of a job cannot be read, it is left as it is");
         }
         Notice::Unreadable { key, error } => {
-            tracing::error!(%node, %key, error, "the payload of a job cannot be read, it is not started here");
+            tracing::warn!(%node, %key, error, "the payload of a job cannot be read, it is not started here");
         }
         Notice::StopFailed { key, error } => {
             tracing::warn!(%node, %key, error, "a stop handler failed; the job has ended");
@@ -38,6 +38,9 @@ pub(super) fn log(node: &NodeName, notice: &Notice) {
         }
         Notice::Parked { key, error } => {
             tracing::warn!(%node, %key, error, "a job failed too often and is parked");
+        }
+        Notice::ParkedUnowned { id } => {
+            tracing::warn!(%node, dispatch = %id, "a job lost too many workers and is parked");
         }
     }
 }

@@ -56,10 +56,12 @@ async fn a_bad_name_is_refused(world: World) {
 }
 
 async fn a_setting_out_of_range_is_refused(world: World) {
-    let builders: [fn(NodeBuilder) -> NodeBuilder; 3] = [
+    let builders: [fn(NodeBuilder) -> NodeBuilder; 5] = [
         |builder| builder.worker_ttl(Duration::from_millis(1)),
         |builder| builder.max_queued(0),
         |builder| builder.handoff_parallel(0),
+        |builder| builder.start_timeout(Duration::ZERO),
+        |builder| builder.stop_timeout(Duration::ZERO),
     ];
     for set in builders {
         let refused = set(world.builder("a")).join().await.unwrap_err();

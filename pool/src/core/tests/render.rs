@@ -165,6 +165,7 @@ fn notice(notice: &Notice) -> String {
         Notice::Unreadable { key, error } => format!("unreadable {key} '{error}'"),
         Notice::StopFailed { key, error } => format!("stop-failed {key} '{error}'"),
         Notice::Stuck { key, token } => format!("stuck {key}@{token}"),
+        Notice::ParkedUnowned { id } => format!("parked {id}"),
         Notice::Parked { key, error } => format!("parked {key} '{error}'"),
     }
 }

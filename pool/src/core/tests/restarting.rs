@@ -3,8 +3,9 @@
 use bytes::Bytes;
 
 use super::bench::{Bench, key, millis, sealed, secs};
+use super::leaving::drained;
 use crate::core::call::Call;
-use crate::core::input::HandlerEvent;
+use crate::core::input::{Command, HandlerEvent, LocalWorker};
 use crate::id::Token;
 use crate::policy::RestartPolicy::{self, Always, Never, OnFailure};
 use crate::record::Begun;
@@ -144,11 +145,12 @@ fn a_job_that_is_gone_at_once_does_not_wait_for_the_note_of_its_start() {
 #[test]
 fn an_aborted_handler_that_panics_ends_as_it_was_ordered_to() {
     let mut bench = running(OnFailure, 1);
-    bench.stop_event(1, 9, None, &[("k", 7)]);
+    bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
+    bench.answer("drain", drained);
     bench.advance(secs(20));
-    assert_eq!(bench.seen(), ["STOP k@7 Stopped", "ABORT k@7"]);
+    assert_eq!(bench.of(&["STOP", "ABORT"]), ["STOP k@7 Draining", "ABORT k@7"]);
     bench.handler(1, "k", 7, failed());
-    assert_eq!(bench.seen(), ["release 1: k@7 d; done 9"]);
+    assert_eq!(bench.of(&["release"]), ["release 1: k@7 h"], "handed on: it is no failure of the job's");
 }
 
 /// A job whose envelope is this.

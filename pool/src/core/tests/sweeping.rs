@@ -89,7 +89,8 @@ fn what_it_finds_is_acted_upon() {
         ..Swept::default()
     };
     swept(&mut bench, found);
-    assert_eq!(bench.seen(), ["! bad-record b", "reap 8", "tell m.2=parked", "stop-again s/m.1 owner=4"]);
+    let news = ["! parked m.2", "! bad-record b", "reap 8", "tell m.2=parked", "stop-again s/m.1 owner=4"];
+    assert_eq!(bench.seen(), news);
 }
 
 #[test]
