@@ -2,7 +2,6 @@
 
 use std::error::Error;
 
-use tenure_examples::patience::until;
 use tenure_examples::text;
 use tenure_pool::{Client, DispatchError, Job, JobSpec, Node, NodeBuilder};
 use tenure_testing::Endpoint;
@@ -18,10 +17,11 @@ async fn main() -> Result<()> {
     let client = Client::open(redis.url())?;
     let private = redis.private().is_some();
     let node = |name: &str| -> NodeBuilder { Node::builder(POOL, &client).name(name).assume_fresh(private) };
-    let office = node("office").join().await?;
     let (told, mut field) = unbounded_channel();
     let station = node("station").join().await?;
     station.add_worker(tenure_pool::run(move |job: Job| watch(job, told.clone()))).await?;
+    // It leaves routing and watching to the others.
+    let office = node("office").client_only().join().await?;
 
     for city in ["cairo", "lima"] {
         office.dispatch(city, "every hour").await?;
@@ -54,9 +54,8 @@ async fn main() -> Result<()> {
         println!("  {}: {:?} on {}", job.key, job.state, owner.map_or("no node", |worker| &worker.node));
     }
 
-    office.stop_job("oslo").await?;
+    office.stop_job("oslo").until_stopped().await?;
     hear(&mut field).await;
-    until("oslo to be gone", async || Ok(office.job("oslo").await?.is_none())).await?;
     if let Err(error) = office.notify("paris", "rain").await {
         println!("paris: {error}");
     }
