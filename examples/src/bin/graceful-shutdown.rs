@@ -5,7 +5,7 @@ use std::env;
 use std::error::Error;
 use std::future::IntoFuture;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{ExitCode, Termination};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,8 +29,7 @@ async fn main() -> Result<ExitCode> {
     match &words[..] {
         [name, history] => {
             end_with_parent();
-            let report = service(name, Path::new(history)).await?;
-            Ok(if report.complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            Ok(service(name, Path::new(history)).await?.report())
         }
         [] => story().await.map(|()| ExitCode::SUCCESS),
         _ => Err("usage: graceful-shutdown".into()),

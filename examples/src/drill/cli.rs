@@ -3,10 +3,9 @@
 use std::error::Error;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, Termination};
 
 use clap::{Parser, Subcommand};
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::deploy::{self, Plan};
 use super::node;
@@ -71,15 +70,11 @@ async fn drill(plan: Plan) -> Result<ExitCode, Box<dyn Error>> {
 
 async fn node(url: &str, name: &str, history: PathBuf) -> Result<ExitCode, Box<dyn Error>> {
     end_with_parent();
-    let mut term = signal(SignalKind::terminate())?;
-    let node = node::start(url, name, &history).await?;
-    say("ready");
-    term.recv().await;
-    let report = node.close().await?;
-    if report.complete {
-        return Ok(ExitCode::SUCCESS);
+    let report = node::run(url, name, &history, || say("ready")).await?;
+    if !report.complete {
+        complain(&format!("{name} still holds {} jobs", report.left.len()));
     }
-    Err(format!("{name} still holds {} jobs", report.left.len()).into())
+    Ok(report.report())
 }
 
 // A reader of the output that has gone away is no error.

@@ -2,13 +2,16 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tenure_connection::Client;
-use tenure_pool::{BoxError, Job, JobHandler, Node, Start, StopReason};
+use tenure_pool::{BoxError, CloseReport, Job, JobHandler, Node, Start, StopReason};
 use tenure_testing::history::History;
 
 /// The pool of the drill.
-pub const POOL: &str = "drill";
+const POOL: &str = "drill";
+/// How long a node may take to leave.
+const BUDGET: Duration = Duration::from_secs(10);
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -24,18 +27,20 @@ pub async fn join(url: &str, name: &str) -> Result<Node> {
     Ok(Node::builder(POOL, Client::open(url)?).name(name).assume_fresh(true).join().await?)
 }
 
-/// Joins the pool with a worker that appends to this history.
+/// Runs a node whose worker appends to this history, from `ready` on until the process is told to end.
 ///
 /// # Errors
 /// The history cannot be opened; the pool's.
 ///
 /// # Cancel safety
 /// Not safe: a node that has joined goes on.
-pub async fn start(url: &str, name: &str, history: &Path) -> Result<Node> {
+pub async fn run(url: &str, name: &str, history: &Path, ready: impl FnOnce()) -> Result<CloseReport> {
     let history = Arc::new(History::append_to(history)?);
     let node = join(url, name).await?;
+    let told_to_end = node.close_on_signal(BUDGET);
     node.add_worker(Recorder { node: name.to_owned(), history }).await?;
-    Ok(node)
+    ready();
+    Ok(told_to_end.await?)
 }
 
 struct Recorder {
