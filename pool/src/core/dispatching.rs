@@ -47,6 +47,8 @@ struct Waiter {
     to: ReplyTo,
     /// Acceptance is enough.
     acceptance: bool,
+    /// It brought the job, and does not just wait for what somebody else dispatched.
+    brought: bool,
     deadline: Time,
 }
 
@@ -83,7 +85,7 @@ impl Dispatching {
         deadline: Time,
     ) {
         let ticket = Ticket { key: item.key.clone(), id: item.id.clone() };
-        let waiter = Waiter { to, acceptance: !started, deadline };
+        let waiter = Waiter { to, acceptance: !started, brought: true, deadline };
         if let Some(open) = self.open.get_mut(&ticket.id) {
             if open.item.as_ref().is_some_and(|i| i.key != item.key || i.hash != item.hash) {
                 return reply(ctx, to, Err(DispatchError::Conflict));
@@ -106,7 +108,7 @@ impl Dispatching {
     }
 
     pub(crate) fn wait(&mut self, ctx: &mut Ctx, to: ReplyTo, ticket: Ticket, deadline: Time) {
-        let waiter = Waiter { to, acceptance: false, deadline };
+        let waiter = Waiter { to, acceptance: false, brought: false, deadline };
         if let Some(open) = self.open.get_mut(&ticket.id) {
             open.admit(waiter);
             return self.look_by(&ticket.id, deadline);
@@ -169,7 +171,7 @@ impl Dispatching {
                 DispatchReply::Exists => self.settle(ctx, &item.id, &Err(DispatchError::JobExists)),
                 DispatchReply::Full => self.settle(ctx, &item.id, &Err(DispatchError::PoolFull)),
                 DispatchReply::Ended => self.settle(ctx, &item.id, &Err(DispatchError::Ended)),
-                DispatchReply::Conflict => self.settle(ctx, &item.id, &Err(DispatchError::Conflict)),
+                DispatchReply::Conflict => self.on_conflict(ctx, &item.id),
                 DispatchReply::Outcome(outcome) => self.on_outcome(ctx, &item.id, &outcome),
                 DispatchReply::ShuttingDown => self.settle(ctx, &item.id, &Err(DispatchError::ShuttingDown)),
                 DispatchReply::Bad => self.settle(ctx, &item.id, &Err(DispatchError::BadRecord)),
@@ -207,6 +209,21 @@ impl Dispatching {
                 reply(ctx, waiter.to, Ok(ticket.clone()));
             }
             !waiter.acceptance
+        });
+        if open.waiters.is_empty() {
+            self.forget(id);
+        }
+    }
+
+    /// The id stands for another job: that says nothing to whoever waits for that one.
+    fn on_conflict(&mut self, ctx: &mut Ctx, id: &DispatchId) {
+        let Some(open) = self.open.get_mut(id) else { return };
+        (open.item, open.accepted, open.was_accepted) = (None, true, true);
+        open.waiters.retain(|waiter| {
+            if waiter.brought {
+                reply(ctx, waiter.to, Err(DispatchError::Conflict));
+            }
+            !waiter.brought
         });
         if open.waiters.is_empty() {
             self.forget(id);

@@ -71,7 +71,8 @@ impl Node {
         Dispatch::new(self, job, true)
     }
 
-    /// As [`dispatch`](Self::dispatch), but a job with this key that lives already is fine.
+    /// As [`dispatch`](Self::dispatch), but a job with this key that lives already is fine, whatever its payload and
+    /// wherever it is in its life: also one that is parked, or being stopped.
     ///
     /// # Errors
     /// As `dispatch`, but for `JobExists`.

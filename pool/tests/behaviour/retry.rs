@@ -1,6 +1,8 @@
 //! Dispatches with an id of the caller's own: however often, by whomever and through whatever losses they are made,
 //! there is one start and one outcome.
 
+use std::time::Duration;
+
 use futures::future::join_all;
 use tenure_pool::{Client, DispatchError, JobSpec, JobState, Node, RestartPolicy, TraceContext};
 use tenure_testing::{Proxy, eventually};
@@ -204,4 +206,26 @@ async fn retries_are_one_start_through_lost_replies() {
     node.dispatch("key", "payload").id("order-17").await.unwrap();
     assert_eq!(world.recorder.starts_of("key"), 1);
     assert_eq!(node.job("key").await.unwrap().unwrap().state, JobState::Running);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dispatch_whose_answers_are_lost_is_cancelled_all_the_same() {
+    let world = World::on_redis();
+    let watcher = world.node_with("watcher", 1).await;
+    let proxy = Proxy::start(world.server()).await.unwrap();
+    let node = behind(&world, "a", &proxy, 10_000).await;
+    node.dispatch("first", "").await.unwrap();
+    proxy.drop_replies();
+    let call = node.dispatch("key", "").deadline(Duration::from_millis(500)).cancel_on_deadline();
+    let call = tokio::spawn(call.into_future());
+    eventually(PATIENCE, "the job to run past its deadline", async || {
+        let job = watcher.job("key").await.unwrap();
+        job.is_some_and(|job| job.created.elapsed().is_ok_and(|age| age > Duration::from_secs(1)))
+    })
+    .await;
+    proxy.resume();
+    let outcome = call.await.unwrap();
+    assert!(matches!(outcome, Err(DispatchError::Cancelled { .. })), "{outcome:?}");
+    eventually(PATIENCE, "the job to be gone", async || watcher.job("key").await.unwrap().is_none()).await;
+    assert!(world.recorder.is_running("first") && !world.recorder.is_running("key"));
 }

@@ -309,6 +309,24 @@ fn one_that_was_only_waited_for_is_sent_when_it_is_submitted_too() {
 }
 
 #[test]
+fn a_conflict_is_told_to_whoever_brought_it_and_not_to_whoever_waits_for_the_other_job() {
+    let mut bench = Bench::attached();
+    let ticket = Ticket { key: key("k"), id: id("n.!order") };
+    let deadline = bench.now + secs(5);
+    bench.command(|reply| Command::Wait { reply, ticket, deadline });
+    let mut running = record("k", 7, WorkerId(9));
+    running.id = id("m.!order");
+    found(&mut bench, Lookup { record: Some(running.clone()), ..Lookup::default() });
+    bench.submit("k", "n.!order", true, secs(10));
+    replied(&mut bench, vec![DispatchReply::Conflict]);
+    assert_eq!(bench.of(&["reply"]), ["reply 2 submitted Conflict"]);
+    bench.advance(secs(1));
+    running.begun = Begun::Started;
+    found(&mut bench, Lookup { record: Some(running), ..Lookup::default() });
+    assert_eq!(bench.of(&["reply"]), ["reply 1 submitted ok"]);
+}
+
+#[test]
 fn what_is_past_its_deadline_leaves_its_lane_and_holds_nobody_up() {
     let mut bench = Bench::attached();
     bench.submit("a", "n.0", true, secs(600));
