@@ -11,6 +11,7 @@ use crate::core::lease::Timing;
 use crate::error::Error;
 use crate::id::{NodeName, PoolName};
 use crate::node::Node;
+use crate::runtime::meters::Meters;
 use crate::settings::{InvalidSetting, Settings};
 use crate::store::{MemoryStore, RedisStore, Store};
 
@@ -241,7 +242,8 @@ impl NodeBuilder {
             client_only: self.client_only,
             assume_fresh: self.assume_fresh,
         };
-        Node::start(config, store, self.fence_policy, timeout).await
+        let meters = Meters::new(&pool, &config.node);
+        Node::start(config, store, self.fence_policy, timeout, meters).await
     }
 
     fn check_own(&self) -> Result<(), InvalidSetting> {

@@ -31,6 +31,7 @@ use crate::id::{NodeName, Revision, WorkerId, check_meta};
 use crate::listing::WorkerInfo;
 use crate::runtime::driver::{Driver, Message, Watched};
 use crate::runtime::lease::{LeaseThread, Leases};
+use crate::runtime::meters::Meters;
 use crate::runtime::vitals::Vitals;
 use crate::settings::Settings;
 use crate::store::Store;
@@ -100,6 +101,7 @@ impl Node {
         store: Arc<dyn Store>,
         policy: FencePolicy,
         timeout: Duration,
+        mut meters: Meters,
     ) -> Result<Self, Error> {
         let begun = Instant::now();
         let checks = tokio::time::timeout(timeout, store.server_checks()).await;
@@ -116,13 +118,14 @@ impl Node {
             node: config.node.clone(),
             policy,
             inputs: inputs.clone(),
+            renewals: meters.call("renew"),
         };
         thread.spawn().map_err(|error| crate::store::StoreError::NotExecuted(Arc::new(error)))?;
         let (name, client_only) = (config.node.clone(), config.client_only);
         let (publish, settings) = watch::channel((Revision(0), Arc::new(config.settings.clone())));
         let seed = config.nonce;
         let (left, vitals) = (Arc::new(AtomicBool::new(false)), Arc::new(Vitals::default()));
-        let watched = Watched { left: left.clone(), vitals: vitals.clone(), settings: publish };
+        let watched = Watched { left: left.clone(), vitals: vitals.clone(), meters, settings: publish };
         let driver = Driver::new(config, seed, store.clone(), leases.clone(), inputs, watched);
         let driver = tokio::spawn(driver.run(events, inbox)).abort_handle();
         let (replies, locals) = (AtomicU64::new(1), AtomicU32::new(0));

@@ -7,6 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
+use tracing::field::{Empty, display};
+use tracing::{Instrument, Span};
 
 use super::Node;
 use super::calls::{MARGIN, PATIENCE};
@@ -238,9 +240,15 @@ impl<T> Dispatch<T> {
     }
 
     async fn send(self) -> Result<Ticket> {
+        let span = tracing::info_span!("dispatch", node = self.node.name(), key = Empty, id = Empty);
+        self.hand_in().instrument(span).await
+    }
+
+    async fn hand_in(self) -> Result<Ticket> {
         let Self { node, job, how, .. } = self;
         let max = node.settings().payload_max as usize;
         let (ticket, item) = job.seal(&node.shared.name, max)?;
+        Span::current().record("key", display(&ticket.key)).record("id", display(&ticket.id));
         let How { started, ensure, patience, cancel } = how;
         let key = ticket.key.clone();
         let deadline = clock::now() + patience;

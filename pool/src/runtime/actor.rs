@@ -12,12 +12,14 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
 
 use crate::core::input::{HandlerEvent, Input};
 use crate::error::BoxError;
 use crate::handler::{AnyHandler, Start};
 use crate::job::Job;
 use crate::stop::StopReason;
+use crate::trace::TraceContext;
 
 /// What an actor is told.
 #[derive(Debug)]
@@ -72,9 +74,25 @@ pub(crate) async fn run(
         // The driver is gone only when nobody wants to know any more.
         let _ = inputs.send(Input::Handler { worker, key, token, event });
     };
-    let live = AssertUnwindSafe(live(&job, &*handler, &mailbox, &cancel, &say)).catch_unwind();
+    let live = live(&job, &*handler, &mailbox, &cancel, &say).instrument(span_of(&job));
+    let live = AssertUnwindSafe(live).catch_unwind();
     // What is caught here is the panic of a drop: handlers' own have been.
     say(live.await.unwrap_or_else(|panic| HandlerEvent::Failed(panicked(&*panic))));
+}
+
+/// What everything that a job does runs in. It names the dispatcher's trace, which the pool carries and does not join.
+fn span_of(job: &Job) -> Span {
+    let parent = job.trace().map(TraceContext::traceparent);
+    let (key, token, worker, attempt) = (job.key(), job.token().0, job.worker().0, job.attempts());
+    tracing::info_span!("job", %key, token, worker, attempt, traceparent = parent)
+}
+
+/// What its end runs in.
+fn span_of_end(why: StopReason) -> Span {
+    match why {
+        StopReason::Moved | StopReason::Draining => tracing::info_span!("hand_off", reason = ?why),
+        _ => tracing::info_span!("stop", reason = ?why),
+    }
 }
 
 /// The job from its start to its end, which is returned.
@@ -88,7 +106,8 @@ async fn live(
     if !job.lease().check() {
         return HandlerEvent::NotRun;
     }
-    let mut body = match caught(|| handler.start(job.clone())).await {
+    let start = caught(|| handler.start(job.clone())).instrument(tracing::info_span!("start"));
+    let mut body = match start.await {
         Ok(Start::Started) => None,
         Ok(Start::Running(future)) => Some(guarded(future)),
         Ok(Start::Refused { backoff }) => return HandlerEvent::Refused { backoff },
@@ -111,7 +130,8 @@ async fn live(
                     if cancel.is_cancelled() {
                         break;
                     }
-                    let delivery = caught(|| handler.notify(job, note));
+                    let delivery =
+                        caught(|| handler.notify(job, note)).instrument(tracing::debug_span!("notify"));
                     match beside(&mut body, delivery).await {
                         (Some(ended), _) => return end(job, handler, mailbox, cancel, ended).await,
                         (None, Ok(Ok(()))) => {}
@@ -159,7 +179,7 @@ async fn end(
 }
 
 async fn stop(job: &Job, handler: &dyn AnyHandler, why: StopReason) -> Outcome {
-    match caught(|| handler.stop(job, why)).await {
+    match caught(|| handler.stop(job, why)).instrument(span_of_end(why)).await {
         Ok(result) => result.map_err(|error| chain(&*error)),
         Err(panic) => Err(panicked(&*panic)),
     }

@@ -3,17 +3,19 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::actor::{self, Mailbox, Order};
 use super::clock;
 use super::lease::Leases;
+use super::meters::{self, Meters};
 use super::perform::perform;
 use super::vitals::Vitals;
 use crate::core::call::{Call, Done};
@@ -47,6 +49,7 @@ pub(crate) struct Watched {
     /// The engine has ended; not set when the driver ends otherwise.
     pub(crate) left: Arc<AtomicBool>,
     pub(crate) vitals: Arc<Vitals>,
+    pub(crate) meters: Meters,
     /// The pool's settings as the engine goes by them, and the map's revision that they are from.
     pub(crate) settings: watch::Sender<(Revision, Arc<Settings>)>,
 }
@@ -202,14 +205,21 @@ impl Driver {
         self.leases.progress(now, self.engine.read_at().unwrap_or(now), self.engine.high_water());
         for input in batch.iter() {
             self.watched.vitals.hear(input);
+            self.watched.meters.hear(input);
             tracing::trace!(?input, "input");
         }
-        self.engine.set_leases(self.leases.soft_deadlines());
+        let leases = self.leases.soft_deadlines();
+        let age =
+            leases.values().map(|soft_at| self.config.timing.soft.saturating_sub(soft_at.since(now))).max();
+        self.engine.set_leases(leases);
         for effect in self.engine.step(now, batch.drain(..)) {
             tracing::trace!(?effect, "effect");
+            self.watched.meters.see(&effect);
             self.perform(effect);
         }
-        self.watched.vitals.show(self.engine.picture());
+        let picture = self.engine.picture();
+        self.watched.meters.show(&picture, age.unwrap_or_default());
+        self.watched.vitals.show(picture);
     }
 
     fn perform(&mut self, effect: Effect) {
@@ -282,12 +292,23 @@ impl Driver {
         let (store, config) = (self.store.clone(), self.config.clone());
         let reads = (matches!(call, Call::ReadNode { .. }), matches!(call, Call::ReadPool));
         let leases = matches!(call, Call::ForgetNode).then(|| self.leases.clone());
+        let histogram = meters::step(&call).map(|step| self.watched.meters.call(step));
+        let span = match &call {
+            Call::Route { jobs, .. } => tracing::debug_span!("route", node = %config.node, jobs = jobs.len()),
+            _ => tracing::Span::none(),
+        };
         let future = async move {
             if let Some(leases) = leases {
                 leases.rest().await;
             }
-            perform(&*store, &config, incarnation, call).await
+            let begun = Instant::now();
+            let done = perform(&*store, &config, incarnation, call).await;
+            if let Some(histogram) = histogram {
+                histogram.record(begun.elapsed());
+            }
+            done
         }
+        .instrument(span)
         .boxed();
         match reads {
             (true, _) => self.node_read = Some(future),

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use metrics::Histogram;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id};
 use tokio_util::sync::CancellationToken;
@@ -348,6 +349,8 @@ pub(crate) struct LeaseThread {
     pub(crate) node: NodeName,
     pub(crate) policy: FencePolicy,
     pub(crate) inputs: mpsc::UnboundedSender<Input>,
+    /// How long renewals take.
+    pub(crate) renewals: Histogram,
 }
 
 impl LeaseThread {
@@ -428,7 +431,9 @@ impl LeaseThread {
                 Some(store) => store,
                 None => self.store.lease_store().await?,
             };
+            let begun = std::time::Instant::now();
             let renewal = store.renew(incarnation, high_water, Some(&self.node), &workers).await;
+            self.renewals.record(begun.elapsed());
             renewal.map(|renewal| (store, renewal))
         };
         let (kept, answer) = match tokio::time::timeout(patience, attempt).await {

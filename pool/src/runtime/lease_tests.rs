@@ -37,6 +37,7 @@ async fn a_panic_of_the_thread_ends_all_that_it_watched() {
         node: NodeName::new("n").unwrap(),
         policy: FencePolicy::Report,
         inputs,
+        renewals: Histogram::noop(),
     };
     let runs = Cell::new(0);
     thread.watched(|| {

@@ -13,6 +13,7 @@ pub(crate) mod clock;
 pub(crate) mod driver;
 pub(crate) mod handover;
 pub(crate) mod lease;
+pub(crate) mod meters;
 mod notice;
 mod perform;
 pub(crate) mod vitals;
