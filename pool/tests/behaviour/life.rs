@@ -1,12 +1,15 @@
-//! The whole life of a job whose handler has a start, a stop and a notify of its own.
+//! The whole life of a job, whose handler has a start, a stop and a notify of its own, or is one async closure.
 
-use tenure_pool::{MemberState, StopReason};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use tenure_pool::{Job, MemberState, StopReason};
 use tenure_testing::eventually;
 
 use crate::recorder::Act;
 use crate::world::{PATIENCE, World, on_both_stores};
 
-on_both_stores!(a_job_is_started_notified_moved_and_stopped);
+on_both_stores!(a_job_is_started_notified_moved_and_stopped, a_closures_job_is_notified_moved_and_stopped,);
 
 async fn a_job_is_started_notified_moved_and_stopped(world: World) {
     let handler = world.recorder.acting(|_| Act::Hold);
@@ -38,4 +41,51 @@ async fn a_job_is_started_notified_moved_and_stopped(world: World) {
     b.shutdown().await.unwrap();
     assert_eq!(recorder.stops("more"), [StopReason::Shutdown]);
     assert!(recorder.running().is_empty());
+}
+
+/// What the runs of a closure did: their tokens, what they heard, and how many are over.
+#[derive(Default)]
+struct Runs {
+    tokens: Vec<u64>,
+    heard: Vec<Bytes>,
+    over: usize,
+}
+
+async fn a_closures_job_is_notified_moved_and_stopped(world: World) {
+    let runs = Arc::new(Mutex::new(Runs::default()));
+    let handler = || {
+        let runs = runs.clone();
+        tenure_pool::run(move |job: Job| {
+            let runs = runs.clone();
+            async move {
+                {
+                    let mut runs = runs.lock().unwrap();
+                    assert_eq!(runs.over, runs.tokens.len(), "one at a time");
+                    runs.tokens.push(job.token().0);
+                }
+                loop {
+                    tokio::select! {
+                        () = job.cancelled() => break,
+                        body = job.notified() => runs.lock().unwrap().heard.push(body),
+                    }
+                }
+                runs.lock().unwrap().over += 1;
+                Ok(())
+            }
+        })
+    };
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    let worker = a.add_worker(handler()).await.unwrap();
+    a.dispatch("acme", "payload").await.unwrap();
+    b.notify("acme", "one").await.unwrap();
+    eventually(PATIENCE, "the first", async || runs.lock().unwrap().heard == ["one"]).await;
+    b.add_worker(handler()).await.unwrap();
+    worker.drain().await.unwrap();
+    b.notify("acme", "two").await.unwrap();
+    eventually(PATIENCE, "the second", async || runs.lock().unwrap().heard == ["one", "two"]).await;
+    b.stop_job("acme").await.unwrap();
+    eventually(PATIENCE, "the record to go", async || b.jobs().await.unwrap().is_empty()).await;
+    let runs = runs.lock().unwrap();
+    assert_eq!((runs.tokens.len(), runs.over), (2, 2));
+    assert!(runs.tokens[0] < runs.tokens[1]);
 }

@@ -19,7 +19,7 @@ pub(crate) enum Act {
     Run,
     /// The start never returns.
     HangStart,
-    /// The start returns when it is told to; the job runs then.
+    /// The start returns when it is told to, or cancelled; the job runs then.
     StartWhenTold(Arc<Notify>),
     /// It runs as this future.
     Body(fn(Job) -> BoxFuture<'static, Result<(), BoxError>>),
@@ -168,7 +168,10 @@ impl JobHandler for Recorder {
             })),
             Act::HangStart => pending().await,
             Act::StartWhenTold(told) => {
-                told.notified().await;
+                tokio::select! {
+                    () = told.notified() => {}
+                    () = job.cancelled() => {}
+                }
                 Start::Running(Box::pin(async move {
                     let _run = run;
                     job.cancelled().await;

@@ -121,7 +121,7 @@ async fn a_start_that_hangs_too_often_is_parked(world: World) {
     let settings =
         Settings { worker_ttl: world.ttl(), join_settle: SHORT, max_attempts: 2, ..Settings::default() };
     let node = world.builder("a").settings(settings).start_timeout(SHORT).join().await.unwrap();
-    node.add_worker(world.recorder.acting(|_| Act::HangStart)).await.unwrap();
+    node.add_worker(world.recorder.acting(|_| Act::StartWhenTold(Arc::default()))).await.unwrap();
     node.submit("key", "payload").await.unwrap();
     until_parked(&node, "key").await;
     assert_eq!(node.parked().await.unwrap()[0].error, "the start took too long");
@@ -143,14 +143,14 @@ async fn a_job_that_waits_for_its_next_try_can_be_stopped(world: World) {
     dispatch(&node, RestartPolicy::OnFailure).await;
     // Each pause is longer than the one before: it is met in one of them.
     eventually(PATIENCE, "the job to wait", async || {
-        node.job("key").await.unwrap().is_some_and(|job| job.state == JobState::Queued && job.attempts == 2)
+        node.job("key").await.unwrap().is_some_and(|job| job.state == JobState::Queued && job.attempts > 1)
     })
     .await;
     world.stop(&node, "key").await;
     gone(&node).await;
     let starts = world.recorder.starts_of("key");
     node.dispatch("other", "").await.unwrap();
-    assert_eq!((starts, world.recorder.starts_of("key")), (2, 2));
+    assert_eq!(world.recorder.starts_of("key"), starts);
 }
 
 async fn a_run_that_was_stable_makes_good_for_earlier_failures(world: World) {
