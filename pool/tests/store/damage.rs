@@ -30,6 +30,8 @@ scenarios! {
     it_is_listed,
     a_later_versions_fields_are_kept,
     a_later_versions_fields_outlast_being_parked,
+    a_later_versions_fields_outlast_every_way_back,
+    what_a_newer_version_wrote_is_told_from_damage,
 }
 
 /// A pool with a damaged record under each key, and a good job beside them.
@@ -220,4 +222,37 @@ async fn a_later_versions_fields_outlast_being_parked(kind: Kind) {
     assert_eq!(lab.store().unpark(lab.inc, &[job]).await.unwrap(), [UnparkReply::Queued]);
     let record = lab.record("k").await.unwrap();
     assert_eq!((record.plan.as_str(), record.tail.as_str()), ("plan", "|new|field"));
+}
+
+async fn a_later_versions_fields_outlast_every_way_back(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.dispatch("k", "node1.g").await;
+    let record = lab.record("k").await.unwrap().to_string();
+    lab.backend.write_record(&key("k"), format!("{record}plan|new|field").as_bytes()).await;
+    let kept = async |step: &str, state: JobState| {
+        let record = lab.record("k").await.unwrap();
+        let seen = (record.state, record.plan.as_str(), record.tail.as_str());
+        assert_eq!(seen, (state, "plan", "|new|field"), "{step}");
+    };
+    for mode in [ReleaseMode::Refuse, ReleaseMode::Fail] {
+        lab.run_again("k", worker).await;
+        assert_eq!(lab.release("k", worker, mode).await, ReleaseReply::Queued);
+        kept("release", JobState::Queued).await;
+    }
+    lab.route("k", worker).await;
+    lab.backend.advance(10_000).await;
+    assert_eq!(lab.store().sweep(lab.inc, 10, false).await.unwrap().count, 1);
+    kept("an assignment that nobody began", JobState::Queued).await;
+    lab.run_again("k", worker).await;
+    lab.leave(worker).await;
+    kept("a lost worker", JobState::Queued).await;
+}
+
+async fn what_a_newer_version_wrote_is_told_from_damage(kind: Kind) {
+    let (lab, _) = damaged(kind).await;
+    for (name, _) in DAMAGED {
+        let newer = lab.store().lookup(&[(key(name), None)]).await.unwrap()[0].newer;
+        assert_eq!(newer, (name == "version").then_some(2), "{name}");
+    }
 }
