@@ -89,6 +89,7 @@ pub struct NodeBuilder {
     handoff_parallel: usize,
     start_timeout: Duration,
     stop_timeout: Duration,
+    plan_timeout: Duration,
     start_permits: usize,
     fence_policy: FencePolicy,
     client_only: bool,
@@ -107,6 +108,7 @@ impl NodeBuilder {
             handoff_parallel: 128,
             start_timeout: Duration::from_secs(30),
             stop_timeout: Duration::from_secs(30),
+            plan_timeout: Duration::from_secs(30),
             start_permits: 256,
             fence_policy: FencePolicy::default(),
             client_only: false,
@@ -166,6 +168,12 @@ impl NodeBuilder {
     /// How long a stop handler may take before it is aborted. 30 s.
     pub fn stop_timeout(mut self, timeout: Duration) -> Self {
         self.stop_timeout = timeout;
+        self
+    }
+
+    /// How long a [`Planner`](crate::Planner) of this node may take before it is aborted. 30 s.
+    pub fn plan_timeout(mut self, timeout: Duration) -> Self {
+        self.plan_timeout = timeout;
         self
     }
 
@@ -237,6 +245,7 @@ impl NodeBuilder {
             handoff_parallel: self.handoff_parallel,
             start_timeout: self.start_timeout,
             stop_timeout: self.stop_timeout,
+            plan_timeout: self.plan_timeout,
             abort_grace: Duration::from_secs(5),
             start_permits: self.start_permits,
             client_only: self.client_only,

@@ -69,6 +69,9 @@ pub enum Error {
         /// The newest version that this node reads.
         known: u64,
     },
+    /// The schedule or ticker has ended, or this node takes part in it no more.
+    #[error("the schedule has ended")]
+    ScheduleEnded,
     /// The pool is shutting down.
     #[error("the pool is shutting down")]
     ShuttingDown,

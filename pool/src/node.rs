@@ -6,10 +6,12 @@ mod ends;
 mod health;
 mod listings;
 mod parking;
+mod schedules;
 mod settings;
 mod stopping;
 mod waiting;
 
+pub(crate) use calls::PATIENCE;
 pub use dispatching::{Dispatch, DispatchMany};
 pub use ends::{CloseReport, Shutdown, ShutdownReport};
 pub use stopping::StopJob;

@@ -89,6 +89,16 @@ impl JobSpec {
         Self { trace: Some(trace), ..self }
     }
 
+    /// The key, unless it is not valid.
+    pub(crate) fn key(&self) -> Option<&JobKey> {
+        self.key.as_ref().ok()
+    }
+
+    /// Without an id of the caller's: each dispatch of it is one of its own.
+    pub(crate) fn anonymous(self) -> Self {
+        Self { id: None, ..self }
+    }
+
     /// Length of the payload, in bytes.
     pub(crate) fn len(&self) -> usize {
         self.payload.len()

@@ -133,6 +133,9 @@ impl Engine {
                     return Err(error);
                 }
             }
+            Done::Sched { .. } | Done::Term { .. } | Done::Tick { .. } | Done::Plan { .. } => {
+                return self.scheduling.on_done(&mut self.ctx, done);
+            }
             Done::Shutdown { mode, answer } => return self.closing.on_flag(&self.ctx, mode, answer),
             Done::Purge(answer) => {
                 let outcomes = self.closing.on_purged(&self.ctx, answer)?;

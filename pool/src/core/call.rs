@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use tenure_streaming::EntryId;
 
+use super::scheduling::LocalSchedule;
 use super::worker::Seating;
-use crate::id::{DispatchId, Incarnation, JobKey, Revision, Token, WorkerId};
+use crate::id::{DispatchId, Incarnation, JobKey, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId};
 use crate::member::Member;
 use crate::settings::ShutdownFlag;
 use crate::store::{
     BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JoinRequest, Lookup, NodeEvents,
-    NotifyItem, NotifyReply, Outcome, OwnedPage, PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply,
-    Result, RouteReply, Seat, ServerIdentity, ShutdownMode, StartedItem, StopItem, StopReply, Swept,
-    TakeItem, Taken, UnparkReply,
+    NotifyItem, NotifyReply, Outcome, OwnedPage, PlannedPage, PoolEvent, PoolState, Reaped, ReleaseItem,
+    ReleaseReply, Result, RouteReply, ScheduleChange, ScheduleKey, ScheduleState, Seat, ServerIdentity,
+    ShutdownMode, StartedItem, StopItem, StopReply, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn,
+    UnparkReply,
 };
 use crate::ticket::Ticket;
 
@@ -116,10 +118,64 @@ pub(crate) enum Call {
         round: u64,
         cursors: Cursors,
     },
+    /// `round` tells the calls of one incarnation from those of another.
+    Sched {
+        local: LocalSchedule,
+        round: u64,
+        schedule: ScheduleKey,
+        change: ScheduleChange,
+    },
+    Term {
+        locals: Vec<LocalSchedule>,
+        round: u64,
+        items: Vec<TermItem>,
+    },
+    Tick {
+        local: LocalSchedule,
+        round: u64,
+        schedule: ScheduleKey,
+        turn: (ScheduleId, Term),
+        number: u64,
+    },
+    /// `run` tells one plan from the next.
+    Plan {
+        local: LocalSchedule,
+        run: u64,
+        step: PlanCall,
+    },
     Shutdown(ShutdownMode),
     Purge,
     Cleanup,
     ForgetNode,
+}
+
+/// A step of a plan that is being carried out.
+#[derive(Clone, Debug)]
+pub(crate) enum PlanCall {
+    /// The plan's jobs.
+    List {
+        plan: ScheduleName,
+        after: Option<JobKey>,
+    },
+    /// The records of these keys.
+    Find(Vec<JobKey>),
+    Dispatch {
+        turn: Turn,
+        items: Vec<DispatchItem>,
+    },
+    Stop {
+        turn: Turn,
+        items: Vec<StopItem>,
+    },
+}
+
+/// The answer to a [`PlanCall`].
+#[derive(Debug)]
+pub(crate) enum PlanStep {
+    Listed(Result<PlannedPage>),
+    Found { keys: Vec<JobKey>, answer: Result<Vec<Lookup>> },
+    Dispatched { items: Vec<DispatchItem>, answer: Result<Vec<DispatchReply>> },
+    Stopped { items: Vec<StopItem>, answer: Result<Vec<StopReply>> },
 }
 
 /// The answer to a [`Call`].
@@ -224,6 +280,27 @@ pub(crate) enum Done {
     ReadNode {
         round: u64,
         answer: Result<NodeEvents>,
+    },
+    Sched {
+        local: LocalSchedule,
+        round: u64,
+        answer: Result<ScheduleState>,
+    },
+    Term {
+        locals: Vec<LocalSchedule>,
+        round: u64,
+        answer: Result<Terms>,
+    },
+    Tick {
+        local: LocalSchedule,
+        round: u64,
+        number: u64,
+        answer: Result<TickReply>,
+    },
+    Plan {
+        local: LocalSchedule,
+        run: u64,
+        step: PlanStep,
     },
     Shutdown {
         mode: ShutdownMode,

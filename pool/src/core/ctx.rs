@@ -28,6 +28,8 @@ pub(crate) struct Config {
     pub(crate) handoff_parallel: usize,
     pub(crate) start_timeout: Duration,
     pub(crate) stop_timeout: Duration,
+    /// How long a planner may take.
+    pub(crate) plan_timeout: Duration,
     /// How long a cancelled start, and then an aborted handler, may take to end.
     pub(crate) abort_grace: Duration,
     /// How many start handlers of a worker run at once.

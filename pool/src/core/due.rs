@@ -41,6 +41,8 @@ impl Engine {
                 self.routing.claim(&mut self.ctx);
             }
         }
+        let (normal, may_plan) = (self.is_normal() && door.is_known(), self.may_plan());
+        self.scheduling.flush(&mut self.ctx, normal, may_plan);
         self.flush_users(door.is_known());
         self.finish();
     }
@@ -175,11 +177,8 @@ impl Engine {
     fn finish(&mut self) {
         let gone = self.workers.values().all(Worker::is_gone);
         let closed = self.pool.phase == Phase::Closed;
-        let routed = !self.serves()
-            || self.pool.held_back
-            || !self.is_normal()
-            || self.closing.is_stopping()
-            || self.routing.has_left();
+        let out_of_use = self.pool.held_back || !self.is_normal() || self.closing.is_stopping();
+        let routed = out_of_use || (!self.serves() || self.routing.has_left()) && self.scheduling.has_left();
         let left = self.closing.leaving && self.liveness.is_idle() && routed && !self.tells.is_pending();
         if self.end == End::No && gone && (closed || left) {
             self.end = End::Forgetting;
@@ -193,6 +192,7 @@ impl Engine {
         let closed = self.pool.phase == Phase::Closed;
         self.dispatching.end(&mut self.ctx, &DispatchError::NodeClosed);
         self.requests.end(&mut self.ctx, &Refused::NodeClosed);
+        self.scheduling.close(&mut self.ctx, &Refused::NodeClosed);
         self.closing.end(&mut self.ctx, closed);
         self.ctx.out.push(Effect::End);
     }

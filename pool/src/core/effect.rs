@@ -6,11 +6,12 @@ use bytes::Bytes;
 
 use super::call::Call;
 use super::input::{Answer, LocalWorker, ReplyTo};
+use super::scheduling::LocalSchedule;
 use super::time::Time;
-use crate::id::{DispatchId, Incarnation, JobKey, Revision, Token, WorkerId};
+use crate::id::{DispatchId, Incarnation, JobKey, Revision, ScheduleName, Term, Token, WorkerId};
 use crate::settings::Settings;
 use crate::stop::StopReason;
-use crate::store::StoreError;
+use crate::store::{ScheduleKey, StoreError};
 use crate::wire::Opened;
 
 /// One thing to do. Effects of one step are performed in order; calls run concurrently.
@@ -46,6 +47,14 @@ pub(crate) enum Effect {
     Seated { local: LocalWorker, worker: Option<WorkerId> },
     /// The pool's settings are these now, by the map's revision.
     Settings { revision: Revision, settings: Box<Settings> },
+    /// Ask the planner; what it comes to comes back with this number.
+    Plan { local: LocalSchedule, run: u64, tick: NewTick },
+    /// Abort the planner; its end comes back when it has ended.
+    AbortPlan { local: LocalSchedule },
+    /// Hand a ticker its tick.
+    Tick { local: LocalSchedule, tick: NewTick },
+    /// The schedule or ticker has ended, or this node takes part in it no more.
+    ScheduleEnded { local: LocalSchedule },
     /// Answer a command.
     Reply { to: ReplyTo, answer: Answer },
     /// Tell whoever watches.
@@ -63,6 +72,15 @@ pub(crate) struct NewJob {
     pub(crate) payload: Opened,
     pub(crate) attempts: u32,
     pub(crate) created_ms: u64,
+}
+
+/// A tick that was given out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewTick {
+    pub(crate) number: u64,
+    pub(crate) term: Term,
+    /// The server's clock, ms.
+    pub(crate) at_ms: u64,
 }
 
 /// What an operator should hear of.
@@ -86,6 +104,10 @@ pub(crate) enum Notice {
     StopFailed { key: JobKey, error: String },
     /// A handler does not end: its job is kept.
     Stuck { key: JobKey, token: Token },
+    /// A planner has failed, or something of what it wants could not be done. The next tick comes.
+    PlanFailed { plan: ScheduleName, error: String },
+    /// The entry of a schedule does not parse.
+    BadSchedule { schedule: ScheduleKey },
     /// A job was parked.
     Parked { key: JobKey, error: String },
     /// A job was parked because its last worker was lost, or did not begin it; it is known by its dispatch.

@@ -15,6 +15,7 @@ use super::reading::Reading;
 use super::requests::Requests;
 use super::ring::Ring;
 use super::routing::Routing;
+use super::scheduling::Scheduling;
 use super::sweeping::Sweeping;
 use super::time::{Jitter, Time, earliest};
 use super::worker::Worker;
@@ -39,6 +40,7 @@ pub(crate) struct Engine {
     pub(super) sweeping: Sweeping,
     pub(super) dispatching: Dispatching,
     pub(super) requests: Requests,
+    pub(super) scheduling: Scheduling,
     pub(super) closing: Closing,
     pub(super) attaching: Vec<ReplyTo>,
     /// A renewal was answered in this incarnation.
@@ -107,6 +109,7 @@ impl Engine {
             sweeping: Sweeping::default(),
             dispatching: Dispatching::default(),
             requests: Requests::default(),
+            scheduling: Scheduling::default(),
             closing: Closing::default(),
             attaching: Vec::new(),
             renewed: false,
@@ -149,6 +152,7 @@ impl Engine {
             self.dispatching.deadline(known && self.clock.read.is_some()),
             self.requests.deadline(known),
             self.closing.deadline(known),
+            self.scheduling.deadline(self.ctx.config.timing.ttl, normal, self.may_plan()),
         ];
         let workers = self.workers.values().map(|worker| worker.deadline(door));
         parts.into_iter().chain(workers).fold(None, earliest)
@@ -156,6 +160,11 @@ impl Engine {
 
     pub(super) fn is_normal(&self) -> bool {
         self.pool.phase == Phase::Normal
+    }
+
+    /// The pool is open, and neither it nor this node is about to end.
+    pub(super) fn may_plan(&self) -> bool {
+        self.is_normal() && self.door().is_known() && self.closing.flag.is_none() && !self.closing.leaving
     }
 
     fn take(&mut self, input: Input) -> Result<()> {
@@ -183,6 +192,10 @@ impl Engine {
                     worker.jobs.on_handler(&mut self.ctx, &key, token, event);
                 }
             }
+            Input::Planned { local, run, planned } => {
+                self.scheduling.on_planned(&mut self.ctx, local, run, planned);
+            }
+            Input::Unheard(local) => self.scheduling.leave(&mut self.ctx, None, local),
             Input::Command(command) => self.on_command(command),
         }
         Ok(())
@@ -290,12 +303,32 @@ impl Engine {
                 self.requests.notify(reply, key, body, &self.ring, deadline);
             }
             Command::Unpark { reply, key, deadline } => self.requests.unpark(reply, key, deadline),
+            Command::Schedule { reply, local, new } => {
+                let refused = match &self.closing.flag {
+                    _ if closed || leaving => Some(Refused::NodeClosed),
+                    Some(_) => Some(Refused::ShuttingDown),
+                    None => None,
+                };
+                match refused {
+                    Some(refused) => {
+                        ctx.reply(reply, Answer::Scheduled(Err(refused)));
+                        ctx.out.push(Effect::ScheduleEnded { local });
+                    }
+                    None => self.scheduling.add(ctx, reply, local, new),
+                }
+            }
+            Command::SetPeriod { reply, local, period } => {
+                self.scheduling.change(ctx, reply, local, period);
+            }
+            Command::EndSchedule { reply, local } => self.scheduling.end(ctx, reply, local),
+            Command::LeaveSchedule { reply, local } => self.scheduling.leave(ctx, Some(reply), local),
             Command::DrainWorker { reply, local } => match self.workers.get_mut(&local) {
                 Some(worker) => worker.drain(ctx, Some(reply)),
                 None => ctx.reply(reply, Answer::Drained(Ok(()))),
             },
             Command::Close { reply, deadline } => {
                 self.closing.close(reply, deadline);
+                self.scheduling.leave_all(ctx);
                 for worker in self.workers.values_mut() {
                     worker.drain(ctx, None);
                 }
@@ -329,6 +362,7 @@ impl Engine {
                 self.reading.reset();
                 self.liveness.reset();
                 self.closing.reset();
+                self.scheduling.reset(&mut self.ctx);
                 self.dispatching.resubmit();
                 self.see_flag();
                 self.on_members(self.members.clone());
@@ -353,6 +387,7 @@ impl Engine {
         self.pool.phase = Phase::Closed;
         self.dispatching.end(&mut self.ctx, &DispatchError::ShuttingDown);
         self.requests.end(&mut self.ctx, &Refused::PoolClosed);
+        self.scheduling.close(&mut self.ctx, &Refused::PoolClosed);
         for worker in self.workers.values_mut() {
             worker.pool_gone(&mut self.ctx);
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::call::Done;
+use super::scheduling::{LocalSchedule, NewSchedule};
 use super::time::Time;
 use crate::error::{DispatchError, Error};
 use crate::id::{DispatchId, Incarnation, JobKey, Token, WorkerId};
@@ -39,6 +40,10 @@ pub(crate) enum Input {
     LeaseLost(WorkerId),
     /// A handler did something.
     Handler { worker: WorkerId, key: JobKey, token: Token, event: HandlerEvent },
+    /// A planner has come to something.
+    Planned { local: LocalSchedule, run: u64, planned: Planned },
+    /// Nobody listens to the ticker any more.
+    Unheard(LocalSchedule),
     /// A user of the node asks for something.
     Command(Command),
 }
@@ -62,6 +67,31 @@ pub(crate) enum HandlerEvent {
     Stopped(Result<(), String>),
     /// It was aborted and has ended.
     Aborted,
+}
+
+/// What a planner has come to.
+#[derive(Debug)]
+pub(crate) enum Planned {
+    Made(Wanted),
+    /// An error or a panic.
+    Failed(String),
+    /// It was aborted and has ended.
+    Aborted,
+}
+
+/// A plan, made ready for the store.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    /// All other jobs of the plan are to end.
+    pub(crate) exactly: bool,
+    pub(crate) start: Vec<DispatchItem>,
+    pub(crate) stop: Vec<JobKey>,
+    /// Not to be stopped, though they cannot be started.
+    pub(crate) kept: Vec<JobKey>,
+    /// The schedule ends, on all nodes.
+    pub(crate) ends: bool,
+    /// What is wrong with jobs of the plan.
+    pub(crate) errors: Vec<String>,
 }
 
 /// What a user of the node asks for.
@@ -108,6 +138,25 @@ pub(crate) enum Command {
         key: JobKey,
         deadline: Time,
     },
+    /// Take part in a schedule or ticker, and answer when it is made.
+    Schedule {
+        reply: ReplyTo,
+        local: LocalSchedule,
+        new: NewSchedule,
+    },
+    SetPeriod {
+        reply: ReplyTo,
+        local: LocalSchedule,
+        period: Duration,
+    },
+    EndSchedule {
+        reply: ReplyTo,
+        local: LocalSchedule,
+    },
+    LeaveSchedule {
+        reply: ReplyTo,
+        local: LocalSchedule,
+    },
     DrainWorker {
         reply: ReplyTo,
         local: LocalWorker,
@@ -153,6 +202,8 @@ pub(crate) enum Refused {
     NotifyFull,
     /// The key's record does not parse.
     BadRecord,
+    /// The schedule has ended.
+    ScheduleEnded,
     /// Not answered in time.
     Deadline,
     /// The store will not do it.
@@ -171,6 +222,7 @@ impl Refused {
             Self::NotParked => Error::NotParked,
             Self::NotifyFull => Error::NotifyFull,
             Self::BadRecord => Error::BadRecord,
+            Self::ScheduleEnded => Error::ScheduleEnded,
             Self::Deadline => Error::Deadline(patience),
             Self::Store(error) => Error::Store(error),
         }
@@ -186,6 +238,7 @@ pub(crate) enum Answer {
     Stopped(Result<(), Refused>),
     Notified(Result<(), Refused>),
     Unparked(Result<(), Refused>),
+    Scheduled(Result<(), Refused>),
     Drained(Result<(), Refused>),
     /// Whether the node has left the pool, and else the jobs that it holds.
     Closed {
@@ -212,6 +265,10 @@ impl Command {
             | Self::StopJob { reply, .. }
             | Self::Notify { reply, .. }
             | Self::Unpark { reply, .. }
+            | Self::Schedule { reply, .. }
+            | Self::SetPeriod { reply, .. }
+            | Self::EndSchedule { reply, .. }
+            | Self::LeaveSchedule { reply, .. }
             | Self::DrainWorker { reply, .. }
             | Self::Close { reply, .. }
             | Self::Shutdown { reply, .. } => *reply,

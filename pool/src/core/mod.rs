@@ -17,7 +17,8 @@
 //!    (`liveness`), and reaped only after all that are silent were expired.
 //! 5. A job is assigned only from the ring at the revision that the step checks (`routing`).
 //! 6. On any sign of data loss all workers of the node are fenced (`phase`, `engine`).
-//! 7. Each lane has one call in flight; what was not answered is sent again, unchanged (`lane`).
+//! 7. A planner acts only in its turn, and its node has one plan of a schedule under way (`turn`, `planning`).
+//! 8. Each lane has one call in flight; what was not answered is sent again, unchanged (`lane`).
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -39,14 +40,17 @@ pub(crate) mod lease;
 mod liveness;
 mod phase;
 pub(crate) mod picture;
+mod planning;
 mod reading;
 mod rebalance;
 mod requests;
 mod restarting;
 pub(crate) mod ring;
 mod routing;
+pub(crate) mod scheduling;
 mod sweeping;
 #[cfg(test)]
 mod tests;
 pub(crate) mod time;
+mod turn;
 mod worker;

@@ -11,7 +11,7 @@ use crate::id::{IdError, JobKey};
 use crate::runtime::clock;
 
 /// How long a call waits for its answer unless it is told otherwise.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// What an answer that went astray is given on top of its deadline.
 pub(super) const MARGIN: Duration = Duration::from_secs(2);
 
@@ -40,15 +40,18 @@ impl Node {
         self.named(&key, result).await
     }
 
-    pub(super) async fn request(
+    pub(crate) async fn request(
         &self,
         patience: Duration,
         command: impl FnOnce(ReplyTo) -> Command,
     ) -> Result<(), Error> {
         match tokio::time::timeout(patience.saturating_add(MARGIN), self.ask(command)).await {
-            Ok(Some(Answer::Stopped(result) | Answer::Notified(result) | Answer::Unparked(result))) => {
-                result.map_err(|refused| refused.into_error(patience))
-            }
+            Ok(Some(
+                Answer::Stopped(result)
+                | Answer::Notified(result)
+                | Answer::Unparked(result)
+                | Answer::Scheduled(result),
+            )) => result.map_err(|refused| refused.into_error(patience)),
             Ok(_) => Err(Error::NodeClosed),
             Err(_) => Err(Error::Deadline(patience)),
         }

@@ -17,12 +17,14 @@ use super::clock;
 use super::lease::Leases;
 use super::meters::{self, Meters};
 use super::perform::perform;
+use super::planners::{Planners, Purpose};
 use super::vitals::Vitals;
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
 use crate::core::effect::{Effect, NewJob, Notice};
 use crate::core::engine::Engine;
 use crate::core::input::{Answer, Command, HandlerEvent, Input, LocalWorker, ReplyTo};
+use crate::core::scheduling::LocalSchedule;
 use crate::core::time::Time;
 use crate::handler::AnyHandler;
 use crate::id::{Incarnation, JobKey, Revision, Token, WorkerId};
@@ -42,6 +44,8 @@ pub(crate) enum Message {
     Command(Command, oneshot::Sender<Answer>),
     /// A new worker's handler and where to publish its id; its command follows.
     Handler(LocalWorker, Arc<dyn AnyHandler>, watch::Sender<Option<WorkerId>>),
+    /// What a new schedule or ticker is for; its command follows.
+    Schedule(LocalSchedule, Purpose),
 }
 
 /// What the node's users see of the driver.
@@ -82,6 +86,7 @@ pub(crate) struct Driver {
     running: HashMap<(WorkerId, JobKey), Running>,
     tasks: JoinSet<()>,
     task_owners: HashMap<Id, (WorkerId, JobKey, Token)>,
+    planners: Planners,
     replies: HashMap<ReplyTo, oneshot::Sender<Answer>>,
     ended: bool,
     watched: Watched,
@@ -96,6 +101,7 @@ impl Driver {
         inputs: mpsc::UnboundedSender<Input>,
         watched: Watched,
     ) -> Self {
+        let planners = Planners::new(config.node.clone());
         Self {
             engine: Engine::new(config.clone(), seed),
             config: Arc::new(config),
@@ -109,6 +115,7 @@ impl Driver {
             running: HashMap::new(),
             tasks: JoinSet::new(),
             task_owners: HashMap::new(),
+            planners,
             replies: HashMap::new(),
             ended: false,
             watched,
@@ -136,6 +143,7 @@ impl Driver {
                 done = pending_read(&mut self.node_read) => batch.push(Input::Done(Box::new(done))),
                 done = pending_read(&mut self.pool_read) => batch.push(Input::Done(Box::new(done))),
                 Some(end) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => self.on_task_end(end, &mut batch),
+                input = self.planners.next() => batch.push(input),
                 Ok(()) = members.changed() => batch.push(Input::Members(members.borrow_and_update().clone())),
                 Ok(()) = settings.changed() => batch.push(Input::Settings(settings.borrow_and_update().clone())),
                 message = messages.recv(), if has_users => {
@@ -147,6 +155,7 @@ impl Driver {
             self.gather(&mut events, &mut messages, &mut batch);
         }
         self.tasks.shutdown().await;
+        self.planners.shut_down().await;
         self.leases.end();
         self.store.close().await;
     }
@@ -177,6 +186,7 @@ impl Driver {
                 self.replies.insert(command.reply_to(), answer);
                 batch.push(Input::Command(command));
             }
+            Message::Schedule(local, purpose) => self.planners.add(local, purpose),
             Message::Handler(local, handler, id) => {
                 self.handlers.insert(local, Local { handler, id });
             }
@@ -269,6 +279,13 @@ impl Driver {
                 Arc::make_mut(&mut self.config).settings.clone_from(&settings);
                 self.watched.settings.send_replace((revision, Arc::from(settings)));
             }
+            Effect::Plan { local, run, tick } => {
+                let payload_max = self.config.settings.payload_max as usize;
+                self.planners.plan(local, run, tick, payload_max);
+            }
+            Effect::AbortPlan { local } => self.planners.abort(local),
+            Effect::Tick { local, tick } => self.planners.tick(local, tick),
+            Effect::ScheduleEnded { local } => self.planners.end(local),
             Effect::Reply { to, answer } => {
                 if let Some(waiting) = self.replies.remove(&to) {
                     // Whoever asked may have gone.

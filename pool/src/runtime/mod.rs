@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | the driver: inputs to the engine, effects from it | `driver`, a task | the engine ends, or the node is abandoned |
 //! | one actor per running job | `actor`, a task each | its job ends, or it is aborted |
+//! | one plan per schedule that is planned here | `planners`, a task each | it has come to something, or it is aborted |
 //! | the lease: renewals and the watchdog | `lease`, an OS thread with a connection of its own | the driver ends |
 //!
 //! The driver ends first, and with it the actors; the lease thread goes on until nothing of a worker runs.
@@ -16,4 +17,5 @@ pub(crate) mod lease;
 pub(crate) mod meters;
 mod notice;
 mod perform;
+pub(crate) mod planners;
 pub(crate) mod vitals;

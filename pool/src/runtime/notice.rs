@@ -36,6 +36,12 @@ pub(super) fn log(node: &NodeName, notice: &Notice) {
         Notice::Stuck { key, token } => {
             tracing::error!(%node, %key, token = token.0, "a handler does not end when aborted: its job stays here");
         }
+        Notice::PlanFailed { plan, error } => {
+            tracing::warn!(%node, %plan, error, "a plan failed, or was not carried out whole; its next tick comes");
+        }
+        Notice::BadSchedule { schedule } => {
+            tracing::error!(%node, %schedule, "the entry of a schedule cannot be read, it is left as it is");
+        }
         Notice::Parked { key, error } => {
             tracing::warn!(%node, %key, error, "a job failed too often and is parked");
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::core::call::{Call, Done, PAGE, READ_BLOCK, READ_ENTRIES};
+use crate::core::call::{Call, Done, PAGE, PlanCall, PlanStep, READ_BLOCK, READ_ENTRIES};
 use crate::core::ctx::Config;
 use crate::id::Incarnation;
 use crate::store::Store;
@@ -106,6 +106,19 @@ pub(super) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
             let answer = store.node_events(&config.node, &cursors, READ_ENTRIES, READ_BLOCK).await;
             Done::ReadNode { round, answer }
         }
+        Call::Sched { local, round, schedule, change } => {
+            let answer = store.sched(inc, &schedule, &change).await;
+            Done::Sched { local, round, answer }
+        }
+        Call::Term { locals, round, items } => {
+            let answer = store.term(inc, &config.node, &items).await;
+            Done::Term { locals, round, answer }
+        }
+        Call::Tick { local, round, schedule, turn, number } => {
+            let answer = store.tick(inc, &schedule, turn, number).await;
+            Done::Tick { local, round, number, answer }
+        }
+        Call::Plan { local, run, step } => Done::Plan { local, run, step: plan_step(store, inc, step).await },
         Call::Shutdown(mode) => {
             Done::Shutdown { mode, answer: store.shutdown(inc, &config.node, mode).await }
         }
@@ -116,6 +129,27 @@ pub(super) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
                 tracing::debug!(%error, "the node's stream was left to expire");
             }
             Done::ForgetNode
+        }
+    }
+}
+
+async fn plan_step(store: &dyn Store, inc: Incarnation, step: PlanCall) -> PlanStep {
+    match step {
+        PlanCall::List { plan, after } => {
+            PlanStep::Listed(store.planned(inc, &plan, after.as_ref(), PAGE).await)
+        }
+        PlanCall::Find(keys) => {
+            let items: Vec<_> = keys.iter().map(|key| (key.clone(), None)).collect();
+            let answer = store.lookup(&items).await;
+            PlanStep::Found { keys, answer }
+        }
+        PlanCall::Dispatch { turn, items } => {
+            let answer = store.dispatch_planned(inc, &turn, &items).await;
+            PlanStep::Dispatched { items, answer }
+        }
+        PlanCall::Stop { turn, items } => {
+            let answer = store.stop_planned(inc, &turn, &items).await;
+            PlanStep::Stopped { items, answer }
         }
     }
 }

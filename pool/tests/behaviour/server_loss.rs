@@ -23,7 +23,7 @@ impl World {
         }
     }
 
-    fn wipe(&self) {
+    pub(crate) fn wipe(&self) {
         match &self.home {
             Home::Memory(store) => store.wipe(),
             Home::Redis(_) | Home::Elsewhere => redis::cmd("FLUSHALL").query(&mut self.client()).unwrap(),

@@ -1,6 +1,6 @@
 //! How each call comes back when it has no answer: with what it carried.
 
-use crate::core::call::{Call, Done};
+use crate::core::call::{Call, Done, PlanCall, PlanStep};
 use crate::store::StoreError;
 
 pub(super) fn failed(call: Call, error: StoreError) -> Done {
@@ -38,6 +38,18 @@ pub(super) fn failed(call: Call, error: StoreError) -> Done {
         Call::RestoreGroup => Done::RestoreGroup(Err(error)),
         Call::PruneConsumers => Done::PruneConsumers(Err(error)),
         Call::ReadNode { round, .. } => Done::ReadNode { round, answer: Err(error) },
+        Call::Sched { local, round, .. } => Done::Sched { local, round, answer: Err(error) },
+        Call::Term { locals, round, .. } => Done::Term { locals, round, answer: Err(error) },
+        Call::Tick { local, round, number, .. } => Done::Tick { local, round, number, answer: Err(error) },
+        Call::Plan { local, run, step } => {
+            let step = match step {
+                PlanCall::List { .. } => PlanStep::Listed(Err(error)),
+                PlanCall::Find(keys) => PlanStep::Found { keys, answer: Err(error) },
+                PlanCall::Dispatch { items, .. } => PlanStep::Dispatched { items, answer: Err(error) },
+                PlanCall::Stop { items, .. } => PlanStep::Stopped { items, answer: Err(error) },
+            };
+            Done::Plan { local, run, step }
+        }
         Call::Shutdown(mode) => Done::Shutdown { mode, answer: Err(error) },
         Call::Purge => Done::Purge(Err(error)),
         Call::Cleanup => Done::Cleanup(Err(error)),

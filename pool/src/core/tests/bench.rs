@@ -118,6 +118,7 @@ pub(super) fn config() -> Config {
         handoff_parallel: 128,
         start_timeout: secs(30),
         stop_timeout: secs(20),
+        plan_timeout: secs(30),
         abort_grace: secs(5),
         start_permits: 256,
         client_only: false,

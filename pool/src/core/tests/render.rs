@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use tenure_streaming::EntryId;
 
-use crate::core::call::Call;
+use crate::core::call::{Call, PlanCall};
 use crate::core::effect::{Effect, Notice};
 use crate::core::input::Answer;
-use crate::store::{ReleaseItem, ReleaseMode, StartedItem, StopItem, TakeItem};
+use crate::store::{
+    DispatchItem, ReleaseItem, ReleaseMode, ScheduleChange, StartedItem, StopItem, TakeItem, TermItem,
+};
 
 fn join<T>(items: impl IntoIterator<Item = T>, line: impl Fn(T) -> String) -> String {
     items.into_iter().map(line).collect::<Vec<_>>().join(" ")
@@ -119,6 +121,35 @@ pub(super) fn call(call: &Call) -> String {
             let worker = |(worker, cursor): (_, &EntryId)| format!("{worker}>{}", cursor.ms);
             format!("read-node >{} {}", cursors.node.ms, join(&cursors.workers, worker))
         }
+        Call::Sched { schedule, change, .. } => match change {
+            ScheduleChange::Create { period, first } => {
+                format!("sched {schedule} create {} first {}", pause(*period), pause(*first))
+            }
+            ScheduleChange::Period { id, revision, period } => {
+                format!("sched {schedule}/{id} period {} from {revision}", pause(*period))
+            }
+            ScheduleChange::End { id, term } => format!("sched {schedule}/{id} end{}", some("term", *term)),
+        },
+        Call::Term { items, .. } => {
+            let item = |item: &TermItem| {
+                let seen = item.seen.map(|(term, seq)| format!("{term}:{seq}"));
+                let word = if item.leave { "leave" } else { "take" };
+                format!("{word} {}/{}{}", item.schedule, item.id, some("seen", seen))
+            };
+            format!("term {}", join(items, item))
+        }
+        Call::Tick { schedule, turn: (id, term), number, .. } => {
+            format!("tick {schedule}/{id} {number} in {term}")
+        }
+        Call::Plan { step, .. } => match step {
+            PlanCall::List { after, .. } => format!("plan-list{}", some("after", after.as_ref())),
+            PlanCall::Find(keys) => format!("plan-find {}", join(keys, ToString::to_string)),
+            PlanCall::Dispatch { turn, items } => {
+                let item = |i: &DispatchItem| format!("{}/{}<{}", i.key, i.id, i.not_after);
+                format!("plan-dispatch in {}: {}", turn.term, join(items, item))
+            }
+            PlanCall::Stop { turn, items } => format!("plan-stop in {}: {}", turn.term, join(items, stop)),
+        },
         Call::Shutdown(mode) => format!("shutdown {mode:?}"),
         Call::Purge => "purge".into(),
         Call::Cleanup => "cleanup".into(),
@@ -145,6 +176,7 @@ fn answer(answer: &Answer) -> String {
         Answer::Stopped(r) => result("stopped", r),
         Answer::Notified(r) => result("notified", r),
         Answer::Unparked(r) => result("unparked", r),
+        Answer::Scheduled(r) => result("scheduled", r),
         Answer::Drained(r) => result("drained", r),
         Answer::Closed { left, .. } => format!("closed{}", join(left, |key| format!(" left={key}"))),
         Answer::ShutDown { result: r, left, dropped, .. } => {
@@ -166,6 +198,8 @@ fn notice(notice: &Notice) -> String {
         Notice::StopFailed { key, error } => format!("stop-failed {key} '{error}'"),
         Notice::Stuck { key, token } => format!("stuck {key}@{token}"),
         Notice::ParkedUnowned { id } => format!("parked {id}"),
+        Notice::PlanFailed { plan, error } => format!("plan-failed {plan} '{error}'"),
+        Notice::BadSchedule { schedule } => format!("bad-schedule {schedule}"),
         Notice::Parked { key, error } => format!("parked {key} '{error}'"),
     }
 }
@@ -190,6 +224,10 @@ pub(super) fn effect(effect: &Effect) -> String {
         }
         Effect::Seated { local, worker } => format!("seated {}{}", local.0, some("as", *worker)),
         Effect::Settings { revision, .. } => format!("settings {revision}"),
+        Effect::Plan { local, tick, .. } => format!("PLAN {} {} in {}", local.0, tick.number, tick.term),
+        Effect::AbortPlan { local } => format!("ABORT-PLAN {}", local.0),
+        Effect::Tick { local, tick } => format!("TICK {} {} in {}", local.0, tick.number, tick.term),
+        Effect::ScheduleEnded { local } => format!("ended {}", local.0),
         Effect::Reply { to, answer: a } => format!("reply {} {}", to.0, answer(a)),
         Effect::Report(n) => format!("! {}", notice(n)),
         Effect::End => "end".into(),

@@ -1,0 +1,337 @@
+//! A plan, from its tick until it is carried out: what it wants is compared with the jobs that it has, in pages; what is
+//! missing is dispatched and what is too much is stopped, in batches, each in the planner's turn. No job of the plan
+//! keeps another from its start or its stop.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::call::{Call, PlanCall, PlanStep};
+use super::ctx::{Ctx, RETRY};
+use super::effect::{Effect, NewTick, Notice};
+use super::input::{Planned, Wanted};
+use super::lane::Lane;
+use super::scheduling::LocalSchedule;
+use super::time::{Time, earliest};
+use crate::id::{JobKey, ScheduleName};
+use crate::record::Record;
+use crate::store::{
+    BATCH_MAX, DispatchItem, DispatchReply, Refusal, Result, StopItem, StopReply, StoreError, Turn,
+};
+
+/// How far a step got.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    Going,
+    TurnLost,
+}
+
+/// The planning of one schedule.
+#[derive(Debug, Default)]
+pub(super) struct Planning {
+    /// Tells one plan from the next.
+    run: u64,
+    work: Work,
+}
+
+#[derive(Debug, Default)]
+enum Work {
+    #[default]
+    Idle,
+    /// The planner runs; `over`: it was told to end.
+    Asked {
+        until: Time,
+        over: bool,
+    },
+    Doing(Box<Doing>),
+}
+
+/// A plan that is being carried out.
+#[derive(Debug)]
+struct Doing {
+    turn: Turn,
+    /// What is wanted and was not found so far, while the jobs of the plan are looked at.
+    wanted: Option<BTreeMap<JobKey, DispatchItem>>,
+    /// Wanted, but not to be started.
+    kept: BTreeSet<JobKey>,
+    /// Where the next page of the plan's jobs begins.
+    after: Option<JobKey>,
+    /// Keys to stop, whose jobs are to be found.
+    to_find: Vec<JobKey>,
+    looking: bool,
+    look_at: Time,
+    starts: Lane<DispatchItem>,
+    stops: Lane<StopItem>,
+    ends: bool,
+    /// Jobs that were not done as the plan wants, and what the first of them met.
+    failed: usize,
+    first: Option<String>,
+}
+
+impl Planning {
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self.work, Work::Idle)
+    }
+
+    /// The planner was told to end and has not.
+    pub(super) fn is_stuck(&self) -> bool {
+        matches!(self.work, Work::Asked { over: true, .. })
+    }
+
+    /// Asks the planner.
+    pub(super) fn begin(&mut self, ctx: &mut Ctx, local: LocalSchedule, tick: NewTick) {
+        self.run += 1;
+        self.work = Work::Asked { until: ctx.now + ctx.config.plan_timeout, over: false };
+        ctx.out.push(Effect::Plan { local, run: self.run, tick });
+    }
+
+    /// Nothing more is done; a planner that runs is told to end.
+    pub(super) fn drop_all(&mut self, ctx: &mut Ctx, local: LocalSchedule) {
+        match &mut self.work {
+            Work::Idle | Work::Asked { over: true, .. } => {}
+            Work::Asked { over, .. } => {
+                *over = true;
+                ctx.out.push(Effect::AbortPlan { local });
+            }
+            Work::Doing(_) => {
+                self.run += 1;
+                self.work = Work::Idle;
+            }
+        }
+    }
+
+    /// A planner that takes too long is told to end.
+    pub(super) fn on_time(&mut self, ctx: &mut Ctx, local: LocalSchedule, plan: &ScheduleName) {
+        if let Work::Asked { until, over: false } = self.work
+            && ctx.now >= until
+        {
+            let error = format!("the plan took longer than {:?}", ctx.config.plan_timeout);
+            ctx.report(Notice::PlanFailed { plan: plan.clone(), error });
+            self.drop_all(ctx, local);
+        }
+    }
+
+    pub(super) fn times_out_at(&self) -> Option<Time> {
+        match self.work {
+            Work::Asked { until, over: false } => Some(until),
+            _ => None,
+        }
+    }
+
+    /// The planner has come to something; `turn`: it is still this node's turn.
+    pub(super) fn on_planned(
+        &mut self,
+        ctx: &mut Ctx,
+        plan: &ScheduleName,
+        run: u64,
+        planned: Planned,
+        turn: Option<Turn>,
+    ) {
+        let Work::Asked { over, .. } = self.work else { return };
+        if run != self.run {
+            return;
+        }
+        self.work = match (planned, turn) {
+            (Planned::Made(wanted), Some(turn)) if !over => {
+                Work::Doing(Box::new(Doing::new(ctx.now, turn, wanted)))
+            }
+            (Planned::Failed(error), _) if !over => {
+                ctx.report(Notice::PlanFailed { plan: plan.clone(), error });
+                Work::Idle
+            }
+            _ => Work::Idle,
+        };
+    }
+
+    pub(super) fn on_step(&mut self, ctx: &mut Ctx, run: u64, step: PlanStep) -> Result<Progress> {
+        let Work::Doing(doing) = &mut self.work else { return Ok(Progress::Going) };
+        if run != self.run {
+            return Ok(Progress::Going);
+        }
+        match doing.on_step(ctx, step) {
+            Ok(()) => Ok(Progress::Going),
+            Err(StoreError::Refused(Refusal::StaleTerm)) => Ok(Progress::TurnLost),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Goes on with the plan, at this time of the server's. True when the plan is done and ends its schedule.
+    pub(super) fn flush(
+        &mut self,
+        ctx: &mut Ctx,
+        local: LocalSchedule,
+        plan: &ScheduleName,
+        server: u64,
+    ) -> bool {
+        let Work::Doing(doing) = &mut self.work else { return false };
+        doing.flush(ctx, local, self.run, server);
+        if !doing.is_done() {
+            return false;
+        }
+        if let Some(first) = doing.first.take() {
+            let error = format!("{} of its jobs are not as it wants them, the first: {first}", doing.failed);
+            ctx.report(Notice::PlanFailed { plan: plan.clone(), error });
+        }
+        let ends = doing.ends;
+        self.work = Work::Idle;
+        ends
+    }
+
+    pub(super) fn acts_at(&self) -> Option<Time> {
+        let Work::Doing(doing) = &self.work else { return None };
+        let look = (doing.has_to_look() && !doing.looking).then_some(doing.look_at);
+        [doing.starts.deadline(), doing.stops.deadline()].into_iter().fold(look, earliest)
+    }
+}
+
+impl Doing {
+    fn new(now: Time, turn: Turn, wanted: Wanted) -> Self {
+        let Wanted { exactly, start, stop, kept, ends, errors } = wanted;
+        let mut doing = Self {
+            turn,
+            wanted: None,
+            kept: kept.into_iter().collect(),
+            after: None,
+            to_find: stop,
+            looking: false,
+            look_at: now,
+            starts: Lane::default(),
+            stops: Lane::default(),
+            ends,
+            failed: errors.len(),
+            first: errors.into_iter().next(),
+        };
+        if exactly {
+            doing.wanted = Some(start.into_iter().map(|item| (item.key.clone(), item)).collect());
+        } else {
+            for item in start {
+                doing.starts.push(item);
+            }
+        }
+        doing
+    }
+
+    fn has_to_look(&self) -> bool {
+        self.wanted.is_some() || !self.to_find.is_empty()
+    }
+
+    fn is_done(&self) -> bool {
+        !self.looking && !self.has_to_look() && self.starts.is_idle() && self.stops.is_idle()
+    }
+
+    fn on_step(&mut self, ctx: &mut Ctx, step: PlanStep) -> Result<()> {
+        match step {
+            PlanStep::Listed(answer) => {
+                self.looking = false;
+                let page = answer.inspect_err(|_| self.look_at = ctx.now + RETRY)?;
+                self.after.clone_from(&page.next);
+                for (key, record) in page.jobs {
+                    let Some(record) = record.filter(|record| record.plan == self.turn.plan.as_str()) else {
+                        continue;
+                    };
+                    let wanted = self.wanted.as_mut().is_some_and(|wanted| wanted.remove(&key).is_some());
+                    if !wanted && !self.kept.contains(&key) {
+                        self.stop(key, record);
+                    }
+                }
+                if page.next.is_none() {
+                    let missing = self.wanted.take().into_iter().flatten();
+                    missing.for_each(|(_, item)| self.starts.push(item));
+                }
+            }
+            PlanStep::Found { keys, answer } => {
+                self.looking = false;
+                match answer {
+                    Ok(found) => {
+                        for (key, found) in keys.into_iter().zip(found) {
+                            if let Some(record) = found.record.filter(|r| r.plan == self.turn.plan.as_str()) {
+                                self.stop(key, record);
+                            }
+                        }
+                    }
+                    Err(error) => {
+                        self.to_find.extend(keys);
+                        self.look_at = ctx.now + RETRY;
+                        return Err(error);
+                    }
+                }
+            }
+            PlanStep::Dispatched { items, answer } => match answer {
+                Ok(replies) => {
+                    self.starts.answered();
+                    for (item, reply) in items.into_iter().zip(replies) {
+                        self.on_dispatched(item, &reply);
+                    }
+                }
+                Err(error) => {
+                    self.starts.put_back(ctx.now, items);
+                    return Err(error);
+                }
+            },
+            PlanStep::Stopped { items, answer } => match answer {
+                Ok(replies) => {
+                    self.stops.answered();
+                    for (item, reply) in items.into_iter().zip(replies) {
+                        match reply {
+                            StopReply::Owner(guess) => self.stops.push(StopItem { guess, ..item }),
+                            StopReply::Bad => self.fail(&item.key, "its record cannot be read"),
+                            _ => {}
+                        }
+                    }
+                }
+                Err(error) => {
+                    self.stops.put_back(ctx.now, items);
+                    return Err(error);
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, key: JobKey, record: Record) {
+        self.stops.push(StopItem { key, id: record.id, guess: record.owner, forbid: false });
+    }
+
+    fn on_dispatched(&mut self, item: DispatchItem, reply: &DispatchReply) {
+        let why = match reply {
+            // What lives is as it is wanted, whoever dispatched it.
+            DispatchReply::Accepted | DispatchReply::Exists | DispatchReply::Ended => return,
+            DispatchReply::Late => return self.starts.push(DispatchItem { not_after: 0, ..item }),
+            DispatchReply::Full => "the pool's queue is full",
+            DispatchReply::ShuttingDown => "the pool is shutting down",
+            DispatchReply::Recovering => "the pool is recovering",
+            DispatchReply::Bad => "its record cannot be read",
+            DispatchReply::Conflict | DispatchReply::Outcome(_) => "its id was used before",
+        };
+        self.fail(&item.key, why);
+    }
+
+    fn fail(&mut self, key: &JobKey, why: &str) {
+        self.failed += 1;
+        self.first.get_or_insert_with(|| format!("{key}: {why}"));
+    }
+
+    fn flush(&mut self, ctx: &mut Ctx, local: LocalSchedule, run: u64, server: u64) {
+        let call = |step| Call::Plan { local, run, step };
+        if !self.looking && ctx.now >= self.look_at {
+            if self.wanted.is_some() {
+                self.looking = true;
+                let (plan, after) = (self.turn.plan.clone(), self.after.clone());
+                ctx.call(call(PlanCall::List { plan, after }));
+            } else if !self.to_find.is_empty() {
+                self.looking = true;
+                let from = self.to_find.len().saturating_sub(BATCH_MAX);
+                ctx.call(call(PlanCall::Find(self.to_find.split_off(from))));
+            }
+        }
+        let bytes = |item: &DispatchItem| item.payload.len() + item.key.as_bytes().len();
+        if let Some(mut items) = self.starts.batch(ctx.now, bytes) {
+            let longest = ctx.config.settings.max_dispatch_deadline.as_millis() as u64;
+            for item in items.iter_mut().filter(|item| item.not_after == 0) {
+                item.not_after = server + longest / 2;
+            }
+            ctx.call(call(PlanCall::Dispatch { turn: self.turn.clone(), items }));
+        }
+        if let Some(items) = self.stops.batch(ctx.now, |_| JobKey::MAX_LEN) {
+            ctx.call(call(PlanCall::Stop { turn: self.turn.clone(), items }));
+        }
+    }
+}

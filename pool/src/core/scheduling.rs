@@ -1,0 +1,239 @@
+//! Whose turn it is to plan: this node's schedules and tickers.
+//!
+//! One holder at a time has the turn of a schedule. It says that it lives every T/4; the others watch that, and take
+//! the turn when it has not been said for T by their own clock. What a holder does that has lost its turn is refused by
+//! the steps. Ticks are given out by the store, by the server's clock: the holder sleeps until the next one is due.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::call::{Call, Done};
+use super::ctx::{Ctx, RETRY};
+use super::input::{Planned, Refused, ReplyTo};
+use super::planning::Progress;
+use super::time::{Time, earliest};
+use super::turn::{Fate, Own, told};
+use crate::store::{BATCH_MAX, Result, ScheduleKey, Terms};
+
+/// A schedule or ticker of this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct LocalSchedule(pub(crate) u32);
+
+/// What a user of the node adds.
+#[derive(Clone, Debug)]
+pub(crate) struct NewSchedule {
+    pub(crate) key: ScheduleKey,
+    pub(crate) period: Duration,
+    /// What tells it from every other schedule of any node.
+    pub(crate) life: u64,
+}
+
+/// The schedules of one node.
+#[derive(Debug, Default)]
+pub(crate) struct Scheduling {
+    own: BTreeMap<LocalSchedule, Own>,
+    /// Tells the calls of one incarnation from those of another.
+    round: u64,
+    /// When all say their word on their turns.
+    next: Time,
+    busy: bool,
+    retry_at: Time,
+    /// Where the next word begins, when there are more than one call takes.
+    from: Option<LocalSchedule>,
+    /// The server's clock, ms, as it was last read.
+    clock: (Time, u64),
+}
+
+impl Scheduling {
+    pub(crate) fn add(&mut self, ctx: &Ctx, to: ReplyTo, local: LocalSchedule, new: NewSchedule) {
+        self.own.insert(local, Own::new(ctx, to, new));
+    }
+
+    /// Another period, on all nodes.
+    pub(crate) fn change(&mut self, ctx: &mut Ctx, to: ReplyTo, local: LocalSchedule, period: Duration) {
+        match self.own.get_mut(&local).filter(|own| !own.leaving) {
+            Some(own) => own.change(ctx, to, period),
+            None => told(ctx, to, Err(Refused::ScheduleEnded)),
+        }
+    }
+
+    /// The end, on all nodes.
+    pub(crate) fn end(&mut self, ctx: &mut Ctx, to: ReplyTo, local: LocalSchedule) {
+        match self.own.get_mut(&local) {
+            Some(own) => own.end(to),
+            None => told(ctx, to, Ok(())),
+        }
+    }
+
+    /// This node takes part no more.
+    pub(crate) fn leave(&mut self, ctx: &mut Ctx, to: Option<ReplyTo>, local: LocalSchedule) {
+        self.next = ctx.now;
+        match self.own.get_mut(&local) {
+            Some(own) => own.leave(ctx, local, to),
+            None => to.into_iter().for_each(|to| told(ctx, to, Ok(()))),
+        }
+    }
+
+    /// The node leaves the pool.
+    pub(crate) fn leave_all(&mut self, ctx: &mut Ctx) {
+        self.next = ctx.now;
+        for (&local, own) in &mut self.own {
+            own.leave(ctx, local, None);
+        }
+    }
+
+    pub(crate) fn has_left(&self) -> bool {
+        self.own.is_empty()
+    }
+
+    /// Another incarnation: no turn lasts, and what stands in the store is not known.
+    pub(crate) fn reset(&mut self, ctx: &mut Ctx) {
+        self.round += 1;
+        self.busy = false;
+        self.next = ctx.now;
+        for (&local, own) in &mut self.own {
+            own.reset(ctx, local);
+        }
+    }
+
+    /// The node or its pool has ended.
+    pub(crate) fn close(&mut self, ctx: &mut Ctx, why: &Refused) {
+        for (local, own) in std::mem::take(&mut self.own) {
+            own.go(ctx, local, why);
+        }
+    }
+
+    /// A planner has come to something.
+    pub(crate) fn on_planned(&mut self, ctx: &mut Ctx, local: LocalSchedule, run: u64, planned: Planned) {
+        if let Some(own) = self.own.get_mut(&local) {
+            let (turn, name) = (own.turn(), own.new_schedule().key.name.clone());
+            own.planning.on_planned(ctx, &name, run, planned, turn);
+            self.next = self.next.min(ctx.now + ctx.config.timing.ttl / 4);
+        }
+    }
+
+    pub(crate) fn on_done(&mut self, ctx: &mut Ctx, done: Done) -> Result<()> {
+        match done {
+            Done::Sched { local, round, answer } if round == self.round => {
+                self.settle(ctx, local, |own, ctx| own.on_changed(ctx, local, answer))
+            }
+            Done::Tick { local, round, number, answer } if round == self.round => {
+                if let Ok(reply) = &answer {
+                    self.clock = (ctx.now, reply.now);
+                }
+                self.settle(ctx, local, |own, ctx| own.on_tick(ctx, local, number, answer))
+            }
+            Done::Term { locals, round, answer } if round == self.round => {
+                self.on_terms(ctx, &locals, answer)
+            }
+            Done::Plan { local, run, step } => self.settle(ctx, local, |own, ctx| {
+                Ok(match own.planning.on_step(ctx, run, step)? {
+                    Progress::Going => Fate::Stays,
+                    Progress::TurnLost => {
+                        own.lose_turn(ctx, local);
+                        Fate::Asks
+                    }
+                })
+            }),
+            // Of an earlier incarnation.
+            _ => Ok(()),
+        }
+    }
+
+    fn on_terms(&mut self, ctx: &mut Ctx, locals: &[LocalSchedule], answered: Result<Terms>) -> Result<()> {
+        self.busy = false;
+        let Terms { now, replies } = answered.inspect_err(|_| self.retry_at = ctx.now + RETRY)?;
+        self.clock = (ctx.now, now);
+        self.next = match self.from {
+            Some(_) => ctx.now,
+            None => ctx.now + ctx.jitter.stretch(ctx.config.timing.ttl / 4),
+        };
+        for (&local, reply) in locals.iter().zip(replies) {
+            self.settle(ctx, local, |own, ctx| Ok(own.on_term(ctx, local, now, reply)))?;
+        }
+        Ok(())
+    }
+
+    fn settle(
+        &mut self,
+        ctx: &mut Ctx,
+        local: LocalSchedule,
+        answer: impl FnOnce(&mut Own, &mut Ctx) -> Result<Fate>,
+    ) -> Result<()> {
+        let Some(own) = self.own.get_mut(&local) else { return Ok(()) };
+        match answer(own, ctx)? {
+            Fate::Stays => {}
+            Fate::Asks => self.next = ctx.now,
+            Fate::Goes(why) => {
+                if let Some(own) = self.own.remove(&local) {
+                    own.go(ctx, local, &why);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `may_hold`: the pool is in phase N. `may_act`: it is not being shut down either.
+    pub(crate) fn flush(&mut self, ctx: &mut Ctx, may_hold: bool, may_act: bool) {
+        let in_flight = self.busy;
+        for (&local, own) in &mut self.own {
+            let name = own.new_schedule().key.name.clone();
+            own.planning.on_time(ctx, local, &name);
+        }
+        let left = |own: &Own| own.leaving && !own.has_turn() && !in_flight;
+        let gone: Vec<_> = self.own.iter().filter(|(_, own)| left(own)).map(|(local, _)| *local).collect();
+        for local in gone {
+            if let Some(own) = self.own.remove(&local) {
+                own.go(ctx, local, &Refused::NodeClosed);
+            }
+        }
+        if may_act {
+            let server = self.clock.1 + ctx.now.since(self.clock.0).as_millis() as u64;
+            for (&local, own) in &mut self.own {
+                let name = own.new_schedule().key.name.clone();
+                if own.planning.flush(ctx, local, &name, server) {
+                    own.end_as_planner();
+                }
+                if own.acts_at().is_some_and(|at| ctx.now >= at) {
+                    own.act(ctx, local, self.round);
+                }
+            }
+        }
+        if may_hold && self.says_at(ctx.config.timing.ttl).is_some_and(|at| ctx.now >= at) {
+            self.say(ctx);
+        }
+    }
+
+    /// All say their word on their turns, as many as one call takes.
+    fn say(&mut self, ctx: &mut Ctx) {
+        let (now, ttl) = (ctx.now, ctx.config.timing.ttl);
+        let begin = self.from.take().unwrap_or(LocalSchedule(0));
+        let mut items =
+            self.own.range(begin..).filter_map(|(local, own)| Some((*local, own.term_item(now, ttl)?)));
+        let (locals, batch): (Vec<_>, Vec<_>) = items.by_ref().take(BATCH_MAX).unzip();
+        self.from = items.next().map(|(local, _)| local);
+        if batch.is_empty() {
+            self.next = now + ttl / 4;
+        } else {
+            self.busy = true;
+            ctx.call(Call::Term { locals, round: self.round, items: batch });
+        }
+    }
+
+    /// When the next word on turns is due.
+    fn says_at(&self, ttl: Duration) -> Option<Time> {
+        if self.busy || self.own.is_empty() {
+            return None;
+        }
+        let watched = self.own.values().filter_map(Own::watched_since).map(|since| since + ttl).min();
+        earliest(Some(self.next), watched).map(|at| at.max(self.retry_at))
+    }
+
+    pub(crate) fn deadline(&self, ttl: Duration, may_hold: bool, may_act: bool) -> Option<Time> {
+        let plans = self.own.values().filter_map(|own| own.planning.times_out_at()).min();
+        let acts = self.own.values().filter_map(|own| earliest(own.acts_at(), own.planning.acts_at()));
+        let acts = acts.min().filter(|_| may_act);
+        let says = self.says_at(ttl).filter(|_| may_hold);
+        [plans, acts, says].into_iter().fold(None, earliest)
+    }
+}

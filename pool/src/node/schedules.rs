@@ -1,0 +1,115 @@
+//! What a node does again and again, for the whole pool.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::Node;
+use super::calls::PATIENCE;
+use crate::core::input::Command;
+use crate::core::scheduling::{LocalSchedule, NewSchedule};
+use crate::error::Error;
+use crate::id::ScheduleName;
+use crate::plan::Planner;
+use crate::runtime::driver::Message;
+use crate::runtime::planners::Purpose;
+use crate::schedule::{Schedule, Ticker};
+use crate::settings::InvalidSetting;
+use crate::store::{ScheduleKey, ScheduleKind};
+
+/// The longest period.
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+
+impl Node {
+    /// Has the planner say every so often which jobs there are to be, beginning at once. Any number of nodes, also
+    /// client-only ones, may schedule a planner under the same name (`[A-Za-z0-9_:.-]{1,64}`): one of them plans at a
+    /// time, another takes over at once when it closes, and about a worker TTL after it has died.
+    ///
+    /// Ticks are `every` apart (1 ms to 365 days, whole ms), each a little late by chance, at most a tenth; those that
+    /// were missed are not made up for. The last node that schedules says how often.
+    ///
+    /// See [`Planner`] for an example.
+    ///
+    /// # Errors
+    /// The name or the period is not valid; the pool is shutting down; the node is closed; no answer within 20 s, in
+    /// which case the node takes part as soon as it can.
+    ///
+    /// # Cancel safety
+    /// A dropped call leaves open whether the node takes part; it ends with the node.
+    pub async fn schedule(
+        &self,
+        name: impl AsRef<str>,
+        planner: impl Planner,
+        every: Duration,
+    ) -> Result<Schedule, Error> {
+        let (living, ended) = watch::channel(());
+        let purpose = Purpose::Plan { planner: Arc::new(planner), living };
+        let (local, name) = self.take_part(ScheduleKind::Plan, name.as_ref(), every, purpose).await?;
+        Ok(Schedule::new(self.clone(), local, name, ended))
+    }
+
+    /// A ticker, as a stream: of all nodes that have a ticker of this name (`[A-Za-z0-9_:.-]{1,64}`), one gets each tick.
+    /// The first one comes after `every` (1 ms to 365 days, whole ms). While the holder of the turn lives it gets all of
+    /// them; another takes over at once when it closes, and about a worker TTL after it has died: a tick that a node got
+    /// and did not act upon before it died is lost. The last node that makes it says how often it ticks.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// use futures::StreamExt;
+    ///
+    /// # async fn example(node: tenure_pool::Node) -> Result<(), tenure_pool::Error> {
+    /// let mut ticker = node.ticker("report", Duration::from_secs(60)).await?;
+    /// while let Some(tick) = ticker.next().await {
+    ///     println!("report {} is this node's to write", tick.number);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule), but that the node does not take part after an error.
+    ///
+    /// # Cancel safety
+    /// Yes: the node does not take part when the call is dropped.
+    pub async fn ticker(&self, name: impl AsRef<str>, every: Duration) -> Result<Ticker, Error> {
+        let (sender, ticks) = mpsc::channel(1);
+        let (listening, unheard) = oneshot::channel();
+        let purpose = Purpose::Tick { ticks: sender, unheard };
+        let (local, name) = self.take_part(ScheduleKind::Ticker, name.as_ref(), every, purpose).await?;
+        Ok(Ticker::new(self.clone(), local, name, ticks, listening))
+    }
+
+    async fn take_part(
+        &self,
+        kind: ScheduleKind,
+        name: &str,
+        period: Duration,
+        purpose: Purpose,
+    ) -> Result<(LocalSchedule, ScheduleName), Error> {
+        let name = ScheduleName::new(name)?;
+        let period = checked(period)?;
+        let local = LocalSchedule(self.shared.locals.fetch_add(1, Ordering::Relaxed));
+        let life = ulid::Ulid::generate().random() as u64;
+        let new = NewSchedule { key: ScheduleKey { kind, name: name.clone() }, period, life };
+        self.send(Message::Schedule(local, purpose)).await?;
+        self.request(PATIENCE, |reply| Command::Schedule { reply, local, new }).await?;
+        Ok((local, name))
+    }
+
+    pub(crate) async fn set_period(&self, local: LocalSchedule, period: Duration) -> Result<(), Error> {
+        let period = checked(period)?;
+        self.request(PATIENCE, |reply| Command::SetPeriod { reply, local, period }).await
+    }
+}
+
+/// A period in whole ms, within its range.
+fn checked(period: Duration) -> Result<Duration, InvalidSetting> {
+    let whole = Duration::from_millis(u64::try_from(period.as_millis()).unwrap_or(u64::MAX));
+    if whole.is_zero() || whole > YEAR {
+        let value = format!("{period:?}");
+        return Err(InvalidSetting { name: "period", value, why: "must be from 1 ms to 365 days" });
+    }
+    Ok(whole)
+}

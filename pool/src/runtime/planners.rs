@@ -1,0 +1,153 @@
+//! The planners and tickers of a node: planners run as tasks of their own, ticks go where they are taken.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
+
+use super::actor::panicked;
+use crate::core::effect::NewTick;
+use crate::core::input::{Input, Planned};
+use crate::core::scheduling::LocalSchedule;
+use crate::id::NodeName;
+use crate::plan::{AnyPlanner, Tick};
+
+/// How long planners that were aborted may take to end when the node does.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What a schedule of the node is for.
+pub(crate) enum Purpose {
+    /// Plans are asked for; whoever watches `living` learns when there are no more.
+    Plan { planner: Arc<dyn AnyPlanner>, living: watch::Sender<()> },
+    /// Ticks are handed on, until nobody listens any more.
+    Tick { ticks: mpsc::Sender<Tick>, unheard: oneshot::Receiver<()> },
+}
+
+/// What a schedule of the node acts on.
+enum Target {
+    Plan { planner: Arc<dyn AnyPlanner>, _living: watch::Sender<()> },
+    Tick(mpsc::Sender<Tick>),
+}
+
+/// The planners and tickers of one node.
+pub(super) struct Planners {
+    node: NodeName,
+    known: HashMap<LocalSchedule, Target>,
+    tasks: JoinSet<Planned>,
+    running: HashMap<Id, (LocalSchedule, u64, AbortHandle)>,
+    unheard: FuturesUnordered<BoxFuture<'static, LocalSchedule>>,
+}
+
+impl Planners {
+    pub(super) fn new(node: NodeName) -> Self {
+        Self {
+            node,
+            known: HashMap::new(),
+            tasks: JoinSet::new(),
+            running: HashMap::new(),
+            unheard: FuturesUnordered::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, local: LocalSchedule, purpose: Purpose) {
+        let target = match purpose {
+            Purpose::Plan { planner, living } => Target::Plan { planner, _living: living },
+            Purpose::Tick { ticks, unheard } => {
+                self.unheard.push(unheard.map(move |_| local).boxed());
+                Target::Tick(ticks)
+            }
+        };
+        self.known.insert(local, target);
+    }
+
+    /// Runs the planner.
+    pub(super) fn plan(&mut self, local: LocalSchedule, run: u64, tick: NewTick, payload_max: usize) {
+        let Some(Target::Plan { planner, .. }) = self.known.get(&local) else { return };
+        let (planner, node) = (planner.clone(), self.node.clone());
+        let task = self.tasks.spawn(async move {
+            match planner.plan(shown(tick)).await {
+                Ok(plan) => plan.ready(&node, payload_max),
+                Err(error) => Planned::Failed(chain(&*error)),
+            }
+        });
+        self.running.insert(task.id(), (local, run, task));
+    }
+
+    pub(super) fn abort(&mut self, local: LocalSchedule) {
+        for (_, _, task) in self.running.values().filter(|(own, ..)| *own == local) {
+            task.abort();
+        }
+    }
+
+    /// Hands a tick on. One that was not taken yet stands for this one, too.
+    pub(super) fn tick(&mut self, local: LocalSchedule, tick: NewTick) {
+        if let Some(Target::Tick(ticks)) = self.known.get(&local) {
+            let _ = ticks.try_send(shown(tick));
+        }
+    }
+
+    pub(super) fn end(&mut self, local: LocalSchedule) {
+        self.abort(local);
+        self.known.remove(&local);
+    }
+
+    /// What a planner has come to, or that nobody listens to a ticker; waits as long as there is neither.
+    pub(super) async fn next(&mut self) -> Input {
+        loop {
+            tokio::select! {
+                Some(end) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => {
+                    if let Some(input) = self.on_end(end) {
+                        return input;
+                    }
+                }
+                Some(local) = self.unheard.next(), if !self.unheard.is_empty() => return Input::Unheard(local),
+                else => std::future::pending().await,
+            }
+        }
+    }
+
+    fn on_end(&mut self, end: Result<(Id, Planned), JoinError>) -> Option<Input> {
+        let (id, planned) = match end {
+            Ok((id, planned)) => (id, planned),
+            Err(error) => {
+                let id = error.id();
+                let planned = error
+                    .try_into_panic()
+                    .map_or(Planned::Aborted, |panic| Planned::Failed(panicked(&*panic)));
+                (id, planned)
+            }
+        };
+        let (local, run, _) = self.running.remove(&id)?;
+        Some(Input::Planned { local, run, planned })
+    }
+
+    /// Ends all of them. One that blocks its thread is waited for no longer than a while.
+    pub(super) async fn shut_down(&mut self) {
+        self.known.clear();
+        if tokio::time::timeout(GRACE, self.tasks.shutdown()).await.is_err() {
+            tracing::error!(node = %self.node, "a planner does not end when aborted: it is left behind");
+        }
+    }
+}
+
+fn shown(tick: NewTick) -> Tick {
+    let NewTick { number, term, at_ms } = tick;
+    Tick { number, term, at: SystemTime::UNIX_EPOCH + Duration::from_millis(at_ms) }
+}
+
+/// An error with all its causes.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let _ = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
+}
