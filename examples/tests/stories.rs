@@ -45,6 +45,7 @@ stories! {
     stream_many: "stream-many",
     pool_worker: "pool-worker",
     pool_producer: "pool-producer",
+    pool_scheduler: "pool-scheduler",
     typed_payloads: "typed-payloads",
     graceful_shutdown: "graceful-shutdown",
 }

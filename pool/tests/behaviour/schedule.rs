@@ -96,10 +96,14 @@ impl Desk {
         self.asked().pop()
     }
 
+    /// Waits for this many ticks in all.
+    async fn in_all(&self, ticks: usize) {
+        eventually(PATIENCE, "ticks", async || self.asked().len() >= ticks).await;
+    }
+
     /// Waits for this many more ticks.
     async fn ticks(&self, more: usize) {
-        let before = self.asked().len();
-        eventually(PATIENCE, "ticks", async || self.asked().len() >= before + more).await;
+        self.in_all(self.asked().len() + more).await;
     }
 }
 
@@ -340,7 +344,7 @@ async fn another_period_counts_on_all_nodes(world: World) {
     let desk = Desk::new();
     let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
     desk.schedule(&a, SELDOM).await;
-    desk.ticks(1).await;
+    desk.in_all(1).await;
     let on_b = desk.schedule(&b, SELDOM).await;
     assert_eq!(desk.asked().len(), 1);
     on_b.set_period(OFTEN).await.unwrap();
