@@ -3,7 +3,7 @@
 #   make demo          the main job: one live feed per tenant   STORE=redis|memory   TENANTS=path.csv
 #   make deploy-drill  a rolling deploy of ten nodes under 2,000 running jobs, which fails on its own bounds
 #   make test          every test, documentation included
-#   make bench         how fast the pool, a map and a stream are, beside the floor of the same minute
+#   make bench         how fast the pool, a map and a stream are, beside the floor of the same minute; what idle jobs cost
 #   make ci            what a change has to pass
 #
 # REDIS_URL, when set, is the Redis of `make demo`. The tests always start private servers.
@@ -33,7 +33,7 @@ test:
 	@$(with_redis) && cargo test --workspace
 
 bench:
-	@$(with_redis) && for scenario in dispatch rmap streaming; do \
+	@$(with_redis) && for scenario in dispatch idle rmap streaming; do \
 		cargo run --release -p tenure-bench -- $$scenario || exit 1; done
 
 ci:
