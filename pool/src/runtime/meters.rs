@@ -158,6 +158,8 @@ impl Meters {
             Effect::Reply { answer: Answer::Submitted(result), .. } => {
                 self.dispatches.of(outcome(result.as_ref().err())).increment(1);
             }
+            // The worker that had it is lost: whoever frees its jobs counts for it.
+            Effect::Report(Notice::ParkedUnowned { .. }) => self.releases.of("parked").increment(1),
             Effect::Report(Notice::Fenced { .. }) => self.fenced.increment(1),
             Effect::Report(Notice::Expired { .. }) => self.expired.increment(1),
             Effect::Report(Notice::Trouble(error)) => self.errors.of(kind(error)).increment(1),
@@ -280,4 +282,46 @@ fn describe() {
     gauge("tenure_pool_open", "1 while the pool is open, as far as this node knows.");
     let age = "Age of the oldest lease of this node's workers.";
     metrics::describe_gauge!("tenure_pool_lease_age_seconds", Unit::Seconds, age);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use metrics::{Key, KeyName, Metadata, Recorder, SharedString};
+
+    use super::*;
+
+    /// Counts what is parked, and nothing else.
+    #[derive(Default)]
+    struct Parked(Arc<AtomicU64>);
+
+    impl Recorder for Parked {
+        fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+            let wanted = key.name() == "tenure_pool_releases_total";
+            let parked = wanted && key.labels().any(|label| label.value() == "parked");
+            if parked { Counter::from_arc(self.0.clone()) } else { Counter::noop() }
+        }
+        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::noop()
+        }
+        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::noop()
+        }
+    }
+
+    #[test]
+    fn a_job_that_is_parked_by_whoever_reaps_its_worker_counts_as_parked() {
+        let recorder = Parked::default();
+        metrics::with_local_recorder(&recorder, || {
+            let mut meters = Meters::new(&PoolName::new("p").unwrap(), &NodeName::new("n").unwrap());
+            meters.see(&Effect::Report(Notice::ParkedUnowned { id: "n.1".parse().unwrap() }));
+        });
+        assert_eq!(recorder.0.load(Ordering::Relaxed), 1);
+    }
 }
