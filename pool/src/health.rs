@@ -26,6 +26,8 @@ pub struct Health {
     pub workers: Vec<WorkerHealth>,
     /// Dispatches of this node that wait for what becomes of them.
     pub dispatches: usize,
+    /// Jobs of the whole pool that were accepted and had never begun at the last renewal.
+    pub queued: Option<u64>,
     /// What is wrong; empty when all is well.
     pub reasons: Vec<Unhealthy>,
 }

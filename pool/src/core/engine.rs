@@ -45,6 +45,8 @@ pub(crate) struct Engine {
     pub(super) attaching: Vec<ReplyTo>,
     /// A renewal was answered in this incarnation.
     pub(super) renewed: bool,
+    /// The pool's jobs that had never begun when that was.
+    pub(super) queued: Option<u64>,
     pub(super) clock: Clock,
     pub(super) tells: Tells,
     pub(super) end: End,
@@ -113,6 +115,7 @@ impl Engine {
             closing: Closing::default(),
             attaching: Vec::new(),
             renewed: false,
+            queued: None,
             clock: Clock::default(),
             tells: Tells::default(),
             end: End::No,
@@ -241,6 +244,7 @@ impl Engine {
     fn on_renewed(&mut self, workers: &[WorkerId], answer: Result<Renewal>) -> Result<()> {
         let renewal = answer?;
         self.renewed = true;
+        self.queued = Some(renewal.queued);
         if let Some(incarnation) = self.pool.incarnation {
             let (members, settings) = (renewal.members, renewal.settings);
             if members != self.members.revision || settings != self.settings.revision {

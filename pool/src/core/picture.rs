@@ -17,6 +17,8 @@ pub(crate) struct Picture {
     pub(crate) workers: Vec<WorkerPicture>,
     /// Dispatches of this node that wait for what becomes of them.
     pub(crate) dispatches: usize,
+    /// Jobs of the pool that had never begun at the last renewal.
+    pub(crate) queued: Option<u64>,
     /// When its readers were last answered; `None` while they have nothing to read.
     pub(crate) read: Option<Time>,
     pub(crate) routed: Option<Time>,
@@ -69,6 +71,7 @@ impl Engine {
             leaving: self.closing.leaving,
             workers: self.workers.values().map(Worker::picture).collect(),
             dispatches: self.dispatching.open_count(),
+            queued: self.queued,
             read: self.reading.progressed(),
             routed: self.routing.progressed(),
         }

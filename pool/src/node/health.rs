@@ -50,6 +50,7 @@ impl Node {
             store: StoreHealth { answered: seen.answered.map(since), error: seen.error.as_ref().map(chain) },
             workers: workers.collect(),
             dispatches: seen.picture.dispatches,
+            queued: seen.picture.queued,
             reasons: Vec::new(),
         };
         let ended = self.shared.messages.is_closed();

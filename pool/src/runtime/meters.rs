@@ -54,6 +54,7 @@ pub(crate) struct Meters {
     stuck: Gauge,
     workers: Gauge,
     waiting: Gauge,
+    queued: Gauge,
     lease_age: Gauge,
     open: Gauge,
 }
@@ -99,6 +100,7 @@ impl Meters {
             stuck: gauge("tenure_pool_stuck_jobs"),
             workers: gauge("tenure_pool_workers"),
             waiting: gauge("tenure_pool_open_dispatches"),
+            queued: gauge("tenure_pool_queued_jobs"),
             lease_age: gauge("tenure_pool_lease_age_seconds"),
             open: gauge("tenure_pool_open"),
         }
@@ -176,6 +178,9 @@ impl Meters {
         self.stuck.set(count(|worker| worker.stuck.len()));
         self.workers.set(count(|worker| usize::from(worker.id.is_some())));
         self.waiting.set(picture.dispatches as f64);
+        if let Some(queued) = picture.queued {
+            self.queued.set(queued as f64);
+        }
         self.lease_age.set(lease_age.as_secs_f64());
         self.open.set(f64::from(u8::from(picture.phase == PoolPhase::Open)));
     }
@@ -279,6 +284,7 @@ fn describe() {
     gauge("tenure_pool_stuck_jobs", "Jobs whose handler does not end although it was aborted.");
     gauge("tenure_pool_workers", "Workers of this node that are members of the pool.");
     gauge("tenure_pool_open_dispatches", "Dispatches of this node that wait for what becomes of them.");
+    gauge("tenure_pool_queued_jobs", "Jobs of the whole pool that have never begun, as of the last renewal.");
     gauge("tenure_pool_open", "1 while the pool is open, as far as this node knows.");
     let age = "Age of the oldest lease of this node's workers.";
     metrics::describe_gauge!("tenure_pool_lease_age_seconds", Unit::Seconds, age);

@@ -102,6 +102,8 @@ pub struct Renewal {
     pub recovering: bool,
     /// The server process that answered.
     pub run_id: String,
+    /// Jobs of the pool that were accepted and never begun.
+    pub queued: u64,
     /// Per worker asked for, in order: its state, or `None` when it is fenced.
     pub states: Vec<Option<MemberState>>,
 }

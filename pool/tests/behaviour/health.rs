@@ -14,6 +14,7 @@ on_both_stores!(
     a_node_at_work_is_healthy_and_one_that_has_left_is_too,
     a_node_without_its_store_names_the_store_and_then_its_workers,
     an_abandoned_node_wants_its_process_restarted,
+    every_node_knows_how_many_jobs_wait,
     a_handler_that_does_not_end_is_named,
 );
 
@@ -72,6 +73,24 @@ async fn a_node_without_its_store_names_the_store_and_then_its_workers(world: Wo
     world.reconnect();
     let health = healthy(&node).await;
     assert_eq!(health.store.error, None);
+}
+
+async fn every_node_knows_how_many_jobs_wait(world: World) {
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    for key in ["first", "second", "third"] {
+        a.submit(key, "").await.unwrap();
+    }
+    let waits = async |jobs| {
+        for node in [&a, &b] {
+            eventually(PATIENCE, "the node to hear how many wait", async || {
+                node.health().queued == Some(jobs)
+            })
+            .await;
+        }
+    };
+    waits(3).await;
+    world.add_worker(&b).await;
+    waits(0).await;
 }
 
 async fn an_abandoned_node_wants_its_process_restarted(world: World) {

@@ -313,6 +313,7 @@ impl Bench {
     /// A renewal that says that all is well.
     pub(super) fn renewal(&self) -> Renewal {
         Renewal {
+            queued: 0,
             members: self.members.revision,
             settings: Revision(0),
             flag: None,

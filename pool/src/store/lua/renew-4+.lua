@@ -2,15 +2,17 @@
 -- Heartbeat of all workers of a node. Raises the token counter to what the caller has seen; keeps the node's stream.
 -- KEYS: m w hb cf, then the node's ns if it waits for outcomes
 -- ARGV: inc, highest token seen by the caller, wid*
--- Returns: OK mv cv flag phase run_id, then per worker U | P | G | F (no member)
+-- Returns: OK mv cv flag phase run_id nq, then per worker U | P | G | F (no member)
 --@base
 --@guard
 --@settings
 local head, refusal = guard(true)
 if not head then return refusal end
 local flag, ttl = settings('ttl')
-if tonumber(argv[2]) > (tonumber(call('HGET', M, 'tok')) or 0) then call('HSET', M, 'tok', argv[2]) end
-local out = { 'OK', head[3], head[4], flag or '', head[2], match(call('INFO', 'server'), 'run_id:(%w+)') or '' }
+local counts = call('HMGET', M, 'tok', 'nq')
+if tonumber(argv[2]) > (tonumber(counts[1]) or 0) then call('HSET', M, 'tok', argv[2]) end
+local out = { 'OK', head[3], head[4], flag or '', head[2], match(call('INFO', 'server'), 'run_id:(%w+)') or '',
+  num(math.max(tonumber(counts[2]) or 0, 0)) }
 for i = 3, #argv do
   local entry = call('HGET', W, argv[i])
   if entry then call('HINCRBY', HB, argv[i], 1) end

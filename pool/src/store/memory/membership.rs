@@ -257,6 +257,7 @@ impl State {
             flag: self.flag(),
             recovering,
             run_id: server.to_owned(),
+            queued: self.meta.queued.max(0).unsigned_abs(),
             states,
         })
     }

@@ -96,13 +96,14 @@ pub(super) async fn renew(
     for worker in workers {
         call.arg(worker.0);
     }
-    let mut values = steps.run("renew", call).await?.items(5 + workers.len())?;
+    let mut values = steps.run("renew", call).await?.items(6 + workers.len())?;
     Ok(Renewal {
         members: Revision(values.number()?),
         settings: Revision(values.number()?),
         flag: ShutdownFlag::parse(&values.text()?),
         recovering: values.parsed("a phase", phase)?,
         run_id: values.text()?,
+        queued: values.number()?,
         states: workers
             .iter()
             .map(|_| {
