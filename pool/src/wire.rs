@@ -19,7 +19,8 @@ pub(crate) struct Envelope<'a> {
     /// The caller's trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) trace: Option<TraceContext>,
-    /// What becomes of the job at its own end.
+    /// What becomes of the job at its own end. Another policy than these needs another version of the envelope: a node
+    /// that does not know it could only take the payload for damaged.
     #[serde(default, skip_serializing_if = "RestartPolicy::is_never")]
     pub(crate) policy: RestartPolicy,
     /// The name of a typed payload's type.

@@ -1,5 +1,7 @@
 //! Many jobs in one call: a result for each, in order.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tenure_pool::{DispatchError, JobSpec};
@@ -12,6 +14,7 @@ on_both_stores!(
     every_job_of_a_batch_has_its_own_result_in_order,
     a_batch_larger_than_what_may_be_under_way_is_done_whole,
     one_job_that_nobody_starts_holds_no_other_of_its_batch_up,
+    no_more_of_a_batch_is_asked_for_than_may_be_under_way,
 );
 
 async fn every_job_of_a_batch_has_its_own_result_in_order(world: World) {
@@ -70,4 +73,30 @@ async fn one_job_that_nobody_starts_holds_no_other_of_its_batch_up(world: World)
     let results = results.await.unwrap();
     assert!(matches!(results[0], Err(DispatchError::Stopped)), "{:?}", results[0]);
     assert!(results[1..].iter().all(Result::is_ok));
+}
+
+async fn no_more_of_a_batch_is_asked_for_than_may_be_under_way(world: World) {
+    let node = world.node("a").await;
+    // 1,024 jobs, or 16 MiB and what the last one has beyond.
+    for (name, jobs, len, under_way) in [("small", 1_100, 0, 1_024), ("large", 40, 500 << 10, 33)] {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = asked.clone();
+        let specs = (0..jobs).map(move |i| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            JobSpec::new(format!("{name}-{i}"), vec![0; len])
+        });
+        let batch = tokio::spawn(node.dispatch_many(specs).into_future());
+        let accepted = async || node.jobs().await.unwrap().len();
+        eventually(PATIENCE, "what is under way to be accepted", async || accepted().await == under_way)
+            .await;
+        assert_eq!(asked.load(Ordering::Relaxed), under_way);
+        let worker = world.add_worker(&node).await;
+        assert!(batch.await.unwrap().iter().all(Result::is_ok));
+        assert_eq!(asked.load(Ordering::Relaxed), jobs);
+        for i in 0..jobs {
+            node.stop_job(format!("{name}-{i}")).await.unwrap();
+        }
+        eventually(PATIENCE, "all to be gone", async || accepted().await == 0).await;
+        worker.drain().await.unwrap();
+    }
 }
