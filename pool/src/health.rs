@@ -136,9 +136,12 @@ impl Unhealthy {
     }
 }
 
+/// What a read may take on top of its own waiting, at least: a busy machine is not a deaf node.
+const READ_MARGIN: Duration = Duration::from_secs(3);
+
 /// How long a read may go unanswered in a pool with this worker TTL: a read that finds nothing waits for its time.
 pub(crate) fn longest_read(ttl: Duration) -> Duration {
-    ttl.saturating_add(READ_BLOCK)
+    ttl.max(READ_MARGIN).saturating_add(READ_BLOCK)
 }
 
 /// What is wrong, told from everything else; `ended`: the node's engine runs no more.

@@ -78,7 +78,8 @@ async fn jobs_that_nobody_began_are_dropped_and_their_waiters_told(world: World)
         async move { b.dispatch("neither", "").await }
     });
     eventually(PATIENCE, "both to be accepted", async || a.jobs().await.unwrap().len() == 2).await;
-    let report = a.shutdown().await.unwrap();
+    // Nothing can begin: the time for that has to pass.
+    let report = a.shutdown().closing(SHORT).await.unwrap();
     assert_eq!(report.left, vec![]);
     for answer in [waiter.await.unwrap(), dispatcher.await.unwrap()] {
         assert!(matches!(answer, Err(DispatchError::ShuttingDown)), "{answer:?}");
