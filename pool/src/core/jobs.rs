@@ -25,8 +25,15 @@ use crate::stop::StopReason;
 use crate::store::{BeginReply, ReleaseMode, ReleaseReply, StartedItem, TakeItem, Taken, WorkerEvent};
 use crate::wire::{self, Opened};
 
-/// A stop that came while the begin of its job was under way: who waits, and the entries that said so.
-type EarlyStop = Option<(Option<NodeName>, Vec<EntryId>)>;
+/// What came for a job while its begin was under way: its events are read on another connection than the begin is
+/// answered on, and may overtake the answer.
+#[derive(Debug, Default)]
+pub(super) struct Early {
+    /// A stop: who waits, and the entries that said so.
+    stop: Option<(Option<NodeName>, Vec<EntryId>)>,
+    /// Notifications wait.
+    notified: bool,
+}
 
 /// The jobs of one worker, from the events of its stream to their release.
 #[derive(Debug)]
@@ -35,7 +42,7 @@ pub(crate) struct Jobs {
     pub(super) local: LocalWorker,
     pub(crate) intake: Intake,
     pub(crate) held: BTreeMap<JobKey, Held>,
-    pub(super) beginning: BTreeMap<(JobKey, Token), EarlyStop>,
+    pub(super) beginning: BTreeMap<(JobKey, Token), Early>,
     pub(super) releasing: BTreeSet<(JobKey, Token)>,
     pub(super) to_start: VecDeque<(JobKey, Token)>,
     pub(super) starting: usize,
@@ -127,12 +134,7 @@ impl Jobs {
             WorkerEvent::Notify { jobs } => {
                 if self.intake.admit(entry, 0) {
                     for (key, token) in jobs {
-                        if let Some(held) = self.held.get_mut(&key)
-                            && held.token == token
-                        {
-                            held.notes.wanted = true;
-                            self.fetch(&key);
-                        }
+                        self.notified(key, token);
                     }
                 }
             }
@@ -148,8 +150,18 @@ impl Jobs {
         } else if self.leaving.is_some() {
             self.hand_back(key, token, None, vec![entry]);
         } else {
-            self.beginning.insert((key.clone(), token), None);
+            self.beginning.insert((key.clone(), token), Early::default());
             self.begins.push((key, token, Some(entry)));
+        }
+    }
+
+    /// Notifications wait. No other wake comes before they are fetched.
+    fn notified(&mut self, key: JobKey, token: Token) {
+        if let Some(held) = self.held.get_mut(&key).filter(|h| h.token == token) {
+            held.notes.wanted = true;
+            self.fetch(&key);
+        } else if let Some(early) = self.beginning.get_mut(&(key, token)) {
+            early.notified = true;
         }
     }
 
@@ -167,7 +179,7 @@ impl Jobs {
         }
         let id = (key, token);
         if let Some(early) = self.beginning.get_mut(&id) {
-            let (present, entries) = early.get_or_insert_default();
+            let (present, entries) = early.stop.get_or_insert_default();
             *present = tell.or(present.take());
             entries.push(entry);
         } else if self.releasing.contains(&id) {
@@ -191,23 +203,25 @@ impl Jobs {
                 self.begins.push((key, token, None));
                 continue;
             }
-            let Some(early_stop) = self.beginning.remove(&(key.clone(), token)) else { continue };
+            let Some(early) = self.beginning.remove(&(key.clone(), token)) else { continue };
             match reply {
                 BeginReply::Begun { record, waiting, payload } => {
-                    if let Some((tell, entries)) = early_stop {
+                    if let Some((tell, entries)) = early.stop {
                         self.release_for_stopper(key, token, tell, entries);
                     } else if !self.takes_up(&record) || !ctx.lease_holds(self.worker) {
                         let tell = NodeName::new(record.id.node()).ok();
                         self.hand_back(key, token, tell, vec![]);
                     } else {
                         match wire::open(&payload) {
-                            Ok(payload) => self.hold(ctx, &key, token, &record, payload, waiting),
+                            Ok(payload) => {
+                                self.hold(ctx, &key, token, &record, payload, waiting || early.notified);
+                            }
                             Err(error) => self.unreadable(ctx, key, token, &record, &error),
                         }
                     }
                 }
                 BeginReply::Refused | BeginReply::Full => {
-                    if let Some((tell, entries)) = early_stop {
+                    if let Some((tell, entries)) = early.stop {
                         self.release_for_stopper(key, token, tell, entries);
                     }
                 }
@@ -250,8 +264,10 @@ impl Jobs {
         self.intake.not_deleted(finished);
         for (key, token, _) in jobs {
             match self.beginning.remove(&(key.clone(), token)) {
-                Some(Some((tell, entries))) => self.release_for_stopper(key, token, tell, entries),
-                Some(None) => self.hand_back(key, token, None, vec![]),
+                Some(Early { stop: Some((tell, entries)), .. }) => {
+                    self.release_for_stopper(key, token, tell, entries);
+                }
+                Some(_) => self.hand_back(key, token, None, vec![]),
                 None => {}
             }
         }

@@ -1,6 +1,6 @@
 //! Notifications: fetched, delivered and acknowledged in turn, and none is overlooked.
 
-use super::bench::{Bench, secs};
+use super::bench::{Bench, config, secs};
 use crate::core::input::HandlerEvent;
 
 #[test]
@@ -17,6 +17,38 @@ fn what_waits_at_the_begin_is_fetched_after_the_start_and_acknowledged_after_the
     assert_eq!(bench.seen(), ["take 1: k@7 ack=6"]);
     bench.taken(0, &[]);
     assert_eq!(bench.seen(), [""; 0]);
+}
+
+#[test]
+fn a_wake_that_overtakes_the_answer_of_the_begin_is_not_lost() {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 5, 7, &["k"]);
+    bench.notify_event(1, 6, "k", 7);
+    bench.fail("begin");
+    bench.advance(secs(1));
+    bench.all();
+    bench.begun();
+    assert_eq!(bench.of(&["RUN", "take"]), ["RUN k@7"]);
+    bench.handler(1, "k", 7, HandlerEvent::Started);
+    assert_eq!(bench.of(&["take"]), ["take 1: k@7 ack=0"]);
+}
+
+#[test]
+fn a_wake_before_the_start_is_not_lost() {
+    let mut config = config();
+    config.start_permits = 1;
+    let mut bench = Bench::attached_with(config);
+    bench.worker(1);
+    bench.assign(1, 5, 7, &["a", "k"]);
+    bench.begun();
+    bench.notify_event(1, 6, "a", 7);
+    bench.notify_event(1, 7, "k", 7);
+    assert_eq!(bench.of(&["RUN", "take"]), ["RUN a@7"], "one starts, the other waits for its permit");
+    bench.handler(1, "a", 7, HandlerEvent::Started);
+    assert_eq!(bench.of(&["RUN", "take"]), ["RUN k@7", "take 1: a@7 ack=0; done 7"]);
+    bench.taken(0, &[]);
+    bench.handler(1, "k", 7, HandlerEvent::Started);
+    assert_eq!(bench.of(&["take"]), ["take 1: k@7 ack=0"]);
 }
 
 #[test]
