@@ -40,7 +40,8 @@ impl Schedule {
         self.name.as_str()
     }
 
-    /// Another period from now on, on all nodes: 1 ms to 365 days. The next tick comes no later than after it.
+    /// Another period from now on, on all nodes: 1 ms to 365 days. The next tick comes no later than after it, and after
+    /// about a quarter of the worker TTL, when a node without workers has the turn.
     ///
     /// # Errors
     /// The period is out of its range; the schedule has ended; no answer within 20 s, which leaves open whether the

@@ -12,6 +12,11 @@ use super::worker::Worker;
 use crate::id::{DispatchId, Token, WorkerId};
 use crate::store::{BeginReply, Expired, NodeEvents, Outcome, Refusal, Result, StoreError, Swept};
 
+/// What stands for an outcome in a node's stream when it is to look at its schedules.
+const LOOK: &str = "look";
+/// How many nodes are told of news at most.
+const NEWS_MAX: usize = 64;
+
 impl Engine {
     pub(super) fn on_done(&mut self, done: Done) -> Result<()> {
         let now = self.ctx.now;
@@ -294,10 +299,25 @@ impl Engine {
         }
         for (_, outcomes) in events.outcomes {
             for (id, outcome) in outcomes {
+                if outcome == LOOK {
+                    self.scheduling.look(&self.ctx);
+                    continue;
+                }
                 self.requests.on_outcome(&id);
                 self.dispatching.on_outcome(&mut self.ctx, &id, &outcome);
             }
         }
+    }
+
+    /// Tells other nodes that there is news of a schedule: a hint, without which they look after a while.
+    pub(super) fn tell_news(&mut self) {
+        if !self.scheduling.take_news() {
+            return;
+        }
+        let nodes: BTreeSet<_> = self.members.entries.values().map(|m| &m.node).collect();
+        let others = nodes.into_iter().filter(|node| **node != self.ctx.config.node).take(NEWS_MAX);
+        let hints = others.filter_map(|node| DispatchId::of_node(node, LOOK).ok());
+        self.tells.queue.extend(hints.map(|id| (id, LOOK.to_owned())));
     }
 
     /// What has become of jobs that nobody runs: their dispatchers are to hear of it.

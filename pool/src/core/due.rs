@@ -26,6 +26,9 @@ impl Engine {
         self.attach();
         let door = self.door();
         self.flush_workers(door);
+        let (normal, may_plan) = (self.is_normal() && door.is_known(), self.may_plan());
+        self.scheduling.flush(&mut self.ctx, normal, may_plan);
+        self.tell_news();
         if door.is_known() {
             self.flush_known();
         }
@@ -41,8 +44,6 @@ impl Engine {
                 self.routing.claim(&mut self.ctx);
             }
         }
-        let (normal, may_plan) = (self.is_normal() && door.is_known(), self.may_plan());
-        self.scheduling.flush(&mut self.ctx, normal, may_plan);
         self.flush_users(door.is_known());
         self.finish();
     }

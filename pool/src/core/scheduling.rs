@@ -13,7 +13,7 @@ use super::input::{Planned, Refused, ReplyTo};
 use super::planning::Progress;
 use super::time::{Time, earliest};
 use super::turn::{Fate, Own, told};
-use crate::store::{BATCH_MAX, Result, ScheduleKey, Terms};
+use crate::store::{BATCH_MAX, Result, ScheduleKey, ScheduleState, Terms};
 
 /// A schedule or ticker of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,6 +42,8 @@ pub(crate) struct Scheduling {
     from: Option<LocalSchedule>,
     /// The server's clock, ms, as it was last read.
     clock: (Time, u64),
+    /// Other nodes are to look at once: a turn was left, a schedule was changed or has ended.
+    news: bool,
 }
 
 impl Scheduling {
@@ -82,6 +84,16 @@ impl Scheduling {
         }
     }
 
+    /// Another node has news of a schedule.
+    pub(crate) fn look(&mut self, ctx: &Ctx) {
+        self.next = ctx.now;
+    }
+
+    /// Whether other nodes are to be told to look.
+    pub(crate) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.news)
+    }
+
     pub(crate) fn has_left(&self) -> bool {
         self.own.is_empty()
     }
@@ -115,6 +127,7 @@ impl Scheduling {
     pub(crate) fn on_done(&mut self, ctx: &mut Ctx, done: Done) -> Result<()> {
         match done {
             Done::Sched { local, round, answer } if round == self.round => {
+                self.news |= matches!(answer, Ok(ScheduleState::Ended));
                 self.settle(ctx, local, |own, ctx| own.on_changed(ctx, local, answer))
             }
             Done::Tick { local, round, number, answer } if round == self.round => {
@@ -149,7 +162,9 @@ impl Scheduling {
             None => ctx.now + ctx.jitter.stretch(ctx.config.timing.ttl / 4),
         };
         for (&local, reply) in locals.iter().zip(replies) {
+            let leaves = self.own.get(&local).is_some_and(|own| own.leaving && own.has_turn());
             self.settle(ctx, local, |own, ctx| Ok(own.on_term(ctx, local, now, reply)))?;
+            self.news |= leaves && !self.own.get(&local).is_some_and(Own::has_turn);
         }
         Ok(())
     }
@@ -164,6 +179,7 @@ impl Scheduling {
         match answer(own, ctx)? {
             Fate::Stays => {}
             Fate::Asks => self.next = ctx.now,
+            Fate::Tells => self.news = true,
             Fate::Goes(why) => {
                 if let Some(own) = self.own.remove(&local) {
                     own.go(ctx, local, &why);

@@ -24,6 +24,8 @@ pub(super) enum Fate {
     Stays,
     /// Who has the turn is to be asked soon.
     Asks,
+    /// Others are to look at it.
+    Tells,
     Goes(Refused),
 }
 
@@ -220,7 +222,7 @@ impl Own {
         self.busy = false;
         match answered {
             Ok(ScheduleState::Present { now, entry }) => {
-                let fate = if self.entry.is_none() { Fate::Asks } else { Fate::Stays };
+                let fate = if self.entry.is_none() { Fate::Asks } else { Fate::Tells };
                 // Whoever adds it last says how often.
                 if let Some(to) = self.adder.take() {
                     self.to_change = Some((to, self.new.period));

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use tenure_testing::RedisServer;
+use tenure_testing::{RedisServer, eventually};
 
 use crate::world::{PATIENCE, World};
 
@@ -41,6 +41,38 @@ fn commands_within(socket: &Path, renewals: usize) -> BTreeMap<String, usize> {
 fn kind(line: &str) -> String {
     let words: Vec<_> = line.split('"').skip(1).step_by(2).collect();
     if words[0] == "EVALSHA" { format!("{:.8}", words[1]) } else { words[0].to_owned() }
+}
+
+/// Schedules and tickers that wait for their ticks: one word in a quarter of the worker TTL for all of a node's together.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn schedules_that_wait_cost_one_command_a_while() {
+    let world = World::on_redis();
+    let nodes = [world.node_with(NODES[0], WORKERS).await, world.node_with(NODES[1], WORKERS).await];
+    let seldom = std::time::Duration::from_secs(3_600);
+    let without = idle_commands(world.server()).await;
+    let mut tickers = Vec::new();
+    for node in &nodes {
+        for i in 0..10 {
+            let nothing =
+                |_: tenure_pool::Tick| async { Ok::<_, tenure_pool::BoxError>(tenure_pool::Plan::new()) };
+            node.schedule(format!("plan-{i}"), nothing, seldom).await.unwrap();
+            tickers.push(node.ticker(format!("ticker-{i}"), seldom).await.unwrap());
+        }
+    }
+    eventually(PATIENCE, "the first plans", async || {
+        let data = world.data().await;
+        let plans = data.iter().filter(|line| line.starts_with("sc s:"));
+        let ticked = plans.filter(|line| line.split('|').nth(5) == Some("1")).count();
+        if ticked == 10 { Ok(()) } else { Err(format!("{ticked} of 10")) }
+    })
+    .await;
+    let with = idle_commands(world.server()).await;
+    let more: BTreeMap<_, _> = with.iter().filter(|(kind, _)| !without.contains_key(*kind)).collect();
+    let told = format!("without schedules {without:?}, with them {with:?}");
+    println!("{told}");
+    // Five renewals are the worker TTL; one word may be in flight on each node when it begins.
+    assert!(more.values().copied().sum::<usize>() <= 5 * nodes.len(), "{told}");
+    drop(tickers);
 }
 
 async fn idle_commands(server: &RedisServer) -> BTreeMap<String, usize> {

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tenure_pool::{BoxError, Error, JobSpec, Node, Plan, Planner, Schedule, Tick};
-use tenure_testing::eventually;
+use tenure_pool::{BoxError, Client, Error, JobSpec, Node, Plan, Planner, Schedule, Tick};
+use tenure_testing::{Proxy, eventually};
+use tokio::sync::Semaphore;
 
-use crate::world::{PATIENCE, SHORT, World, on_both_stores};
+use crate::world::{PATIENCE, POOL, SHORT, World, on_both_stores};
 
 on_both_stores!(
     one_of_all_nodes_plans_at_a_time,
@@ -470,4 +471,48 @@ async fn names_and_periods_are_checked(world: World) {
     }
     let data = world.data().await;
     assert_eq!(data.iter().filter(|line| line.starts_with("sc ")).count(), 1, "{data:?}");
+}
+
+/// A node that stands still while its planner thinks, and wakes when another has the turn.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_planner_changes_nothing_when_it_wakes() {
+    let world = World::on_redis().with_ttl(Duration::from_secs(1));
+    let proxy = Proxy::start(world.server()).await.unwrap();
+    let slow = Node::builder(POOL, Client::open(&proxy.url()).unwrap())
+        .name("slow")
+        .worker_ttl(world.ttl())
+        .join_settle(SHORT)
+        .assume_fresh(true)
+        .join()
+        .await
+        .unwrap();
+    let b = world.node_with("b", 1).await;
+    let (gate, asked) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+    let planner = {
+        let (gate, asked) = (gate.clone(), asked.clone());
+        move |_: Tick| {
+            asked.fetch_add(1, Ordering::SeqCst);
+            let gate = gate.clone();
+            async move {
+                gate.acquire().await?.forget();
+                Ok(Plan::exactly([JobSpec::new("late", "")]))
+            }
+        }
+    };
+    slow.schedule("plan", planner, SELDOM).await.unwrap();
+    eventually(PATIENCE, "the planner to think", async || asked.load(Ordering::SeqCst) == 1).await;
+    let desk = Desk::new();
+    desk.want(&["one"]);
+    desk.schedule(&b, OFTEN).await;
+    proxy.pause();
+    running(&world, &["one"]).await;
+    gate.add_permits(1);
+    let before = desk.asked().len();
+    proxy.resume();
+    desk.in_all(before + 5).await;
+    running(&world, &["one"]).await;
+    assert_eq!(world.recorder.starts_of("late"), 0);
+    let later = world.data().await;
+    assert!(!later.iter().any(|line| line.starts_with("pi plan|late")), "{later:?}");
+    slow.abandon();
 }

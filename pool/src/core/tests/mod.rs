@@ -18,6 +18,7 @@ mod render;
 mod requesting;
 mod restarting;
 mod routing;
+mod scheduling;
 mod shutting_down;
 mod stopping;
 mod sweeping;

@@ -1,0 +1,377 @@
+//! Turns, ticks and plans, call by call.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::bench::{Bench, id, key, millis, node, present, record, secs, server};
+use crate::core::call::{Call, Done, PlanCall, PlanStep};
+use crate::core::input::{Command, Input, Planned, Wanted};
+use crate::core::scheduling::{LocalSchedule, NewSchedule};
+use crate::id::{Incarnation, ScheduleId, ScheduleName, Term, WorkerId};
+use crate::store::{
+    DispatchItem, DispatchReply, Holder, PlannedPage, Refusal, ScheduleEntry, ScheduleKey, ScheduleKind,
+    ScheduleState, StopReply, StoreError, TermReply, Terms, TickReply,
+};
+
+const NOW: u64 = 1_000_000;
+const LOCAL: LocalSchedule = LocalSchedule(1);
+const KINDS: [&str; 14] = [
+    "sched",
+    "term",
+    "tick",
+    "plan-list",
+    "plan-find",
+    "plan-dispatch",
+    "plan-stop",
+    "PLAN",
+    "ABORT-PLAN",
+    "TICK",
+    "ended",
+    "reply",
+    "!",
+    "tell",
+];
+
+fn entry() -> ScheduleEntry {
+    ScheduleEntry {
+        id: ScheduleId(5),
+        revision: 1,
+        period: secs(10),
+        next: NOW,
+        ticks: 0,
+        incarnation: Incarnation(1),
+        term: Term(0),
+        seq: 0,
+        holder: None,
+        tail: String::new(),
+    }
+}
+
+/// As another holds it.
+fn held(term: u64, seq: u64) -> ScheduleEntry {
+    let holder = Some(Holder { node: node("other"), life: 9 });
+    ScheduleEntry { term: Term(term), seq, holder, ..entry() }
+}
+
+fn add(bench: &mut Bench, kind: ScheduleKind) {
+    let key = ScheduleKey { kind, name: ScheduleName::new("p").unwrap() };
+    let new = NewSchedule { key, period: secs(10), life: 7 };
+    bench.command(|reply| Command::Schedule { reply, local: LOCAL, new });
+}
+
+fn made(bench: &mut Bench, entry: ScheduleEntry) {
+    bench.answer("sched", |call| match call {
+        Call::Sched { local, round, .. } => {
+            Done::Sched { local, round, answer: Ok(ScheduleState::Present { now: NOW, entry }) }
+        }
+        call => panic!("{call:?}"),
+    });
+}
+
+fn term(bench: &mut Bench, reply: TermReply) {
+    bench.answer("term", |call| match call {
+        Call::Term { locals, round, .. } => {
+            let answer = Ok(Terms { now: NOW, replies: vec![reply; locals.len()] });
+            Done::Term { locals, round, answer }
+        }
+        call => panic!("{call:?}"),
+    });
+}
+
+fn ticked(bench: &mut Bench, due: bool, entry: ScheduleEntry) {
+    bench.answer("tick", |call| match call {
+        Call::Tick { local, round, number, .. } => {
+            Done::Tick { local, round, number, answer: Ok(TickReply { due, now: NOW, entry }) }
+        }
+        call => panic!("{call:?}"),
+    });
+}
+
+fn step(bench: &mut Bench, kind: &str, answer: impl FnOnce(PlanCall) -> PlanStep) {
+    bench.answer(kind, |call| match call {
+        Call::Plan { local, run, step } => Done::Plan { local, run, step: answer(step) },
+        call => panic!("{call:?}"),
+    });
+}
+
+fn planned(bench: &mut Bench, run: u64, planned: Planned) {
+    bench.step([Input::Planned { local: LOCAL, run, planned }]);
+}
+
+fn item(name: &str) -> DispatchItem {
+    let id = id(&format!("n.{name}"));
+    DispatchItem { key: key(name), id, not_after: 0, hash: String::new(), payload: Bytes::new() }
+}
+
+fn wanted(names: &[&str]) -> Wanted {
+    Wanted { exactly: true, start: names.iter().map(|name| item(name)).collect(), ..Wanted::default() }
+}
+
+/// It is this node's turn, and its first tick was given out.
+fn planning(kind: ScheduleKind) -> Bench {
+    let mut bench = Bench::attached();
+    add(&mut bench, kind);
+    made(&mut bench, entry());
+    term(&mut bench, TermReply::Held(held(20, 1)));
+    ticked(&mut bench, true, ScheduleEntry { ticks: 1, next: NOW + 10_000, ..held(20, 1) });
+    bench.all();
+    bench
+}
+
+#[test]
+fn a_schedule_is_made_held_and_ticked() {
+    let mut bench = Bench::attached();
+    add(&mut bench, ScheduleKind::Plan);
+    assert_eq!(bench.of(&KINDS), ["sched s:p create 10s first 0ms"]);
+    made(&mut bench, entry());
+    assert_eq!(bench.of(&KINDS), ["reply 1 scheduled ok", "term take s:p/5"]);
+    term(&mut bench, TermReply::Held(held(20, 1)));
+    assert_eq!(bench.of(&KINDS), ["tick s:p/5 1 in 20"]);
+    ticked(&mut bench, true, ScheduleEntry { ticks: 1, next: NOW + 10_000, ..held(20, 1) });
+    assert_eq!(bench.of(&KINDS), ["PLAN 1 1 in 20"]);
+}
+
+#[test]
+fn a_ticker_begins_after_its_period_and_hands_its_ticks_on() {
+    let mut bench = Bench::attached();
+    add(&mut bench, ScheduleKind::Ticker);
+    assert_eq!(bench.of(&KINDS), ["sched t:p create 10s first 10s"]);
+    made(&mut bench, entry());
+    term(&mut bench, TermReply::Held(ScheduleEntry { next: NOW + 1_000, ..held(20, 1) }));
+    bench.all();
+    bench.advance(millis(999));
+    assert_eq!(bench.of(&["tick"]), [""; 0]);
+    bench.advance(millis(1));
+    assert_eq!(bench.of(&["tick"]), ["tick t:p/5 1 in 20"]);
+    ticked(&mut bench, true, ScheduleEntry { ticks: 1, next: NOW + 10_000, ..held(20, 1) });
+    assert_eq!(bench.of(&KINDS), ["TICK 1 1 in 20"]);
+}
+
+#[test]
+fn a_plan_waits_a_little_longer_than_its_tick_by_chance() {
+    let mut bench = planning(ScheduleKind::Plan);
+    planned(&mut bench, 1, Planned::Failed("no".into()));
+    assert_eq!(bench.of(&KINDS), ["! plan-failed p 'no'"]);
+    bench.advance(millis(9_999));
+    assert_eq!(bench.of(&["tick"]), [""; 0]);
+    bench.advance(secs(1) + millis(1));
+    assert_eq!(bench.of(&["tick"]), ["tick s:p/5 2 in 20"]);
+}
+
+#[test]
+fn another_that_lives_keeps_its_turn_and_one_that_stands_still_loses_it() {
+    let mut bench = Bench::attached();
+    add(&mut bench, ScheduleKind::Plan);
+    made(&mut bench, held(20, 1));
+    assert_eq!(bench.of(&["term"]), ["term take s:p/5"]);
+    // It says that it lives, for a minute.
+    for seq in 2..25 {
+        term(&mut bench, TermReply::Other(held(20, seq)));
+        bench.all();
+        bench.advance(secs(2) + millis(750));
+        assert_eq!(bench.of(&["term"]), ["term take s:p/5"]);
+    }
+    // It falls silent: what was seen last has been so for a round already.
+    let mut rounds = Vec::new();
+    let mut silent = Duration::ZERO;
+    while silent < secs(10) {
+        term(&mut bench, TermReply::Other(held(20, 24)));
+        bench.all();
+        bench.advance(millis(2_750));
+        silent += millis(2_750);
+        rounds.extend(bench.of(&["term"]));
+    }
+    let (last, before) = rounds.split_last().unwrap();
+    assert!(before.iter().all(|round| round == "term take s:p/5"), "{rounds:?}");
+    assert_eq!(last, "term take s:p/5 seen=20:24");
+    term(&mut bench, TermReply::Held(held(30, 1)));
+    assert_eq!(bench.of(&["tick"]), ["tick s:p/5 1 in 30"]);
+}
+
+#[test]
+fn what_is_silent_is_taken_after_the_time_to_live_to_the_millisecond() {
+    let mut bench = Bench::attached();
+    add(&mut bench, ScheduleKind::Plan);
+    made(&mut bench, held(20, 1));
+    let mut passed = Duration::ZERO;
+    let end = loop {
+        if bench.is_calling("term") {
+            let seen = bench.of(&["term"]).iter().any(|line| line.contains("seen"));
+            if seen {
+                break passed;
+            }
+            term(&mut bench, TermReply::Other(held(20, 1)));
+        }
+        bench.advance(millis(1));
+        passed += millis(1);
+    };
+    assert_eq!(end, secs(10));
+}
+
+#[test]
+fn a_tick_that_was_not_answered_is_asked_for_by_the_same_number() {
+    let mut bench = Bench::attached();
+    add(&mut bench, ScheduleKind::Ticker);
+    made(&mut bench, entry());
+    term(&mut bench, TermReply::Held(held(20, 1)));
+    bench.fail("tick");
+    bench.all();
+    // Meanwhile it hears that the tick was given out.
+    bench.advance(secs(3));
+    assert_eq!(bench.of(&["tick"]), ["tick t:p/5 1 in 20"]);
+    bench.fail("tick");
+    term(&mut bench, TermReply::Held(ScheduleEntry { ticks: 1, ..held(20, 2) }));
+    bench.advance(millis(100));
+    assert_eq!(bench.of(&["tick"]), ["tick t:p/5 1 in 20"]);
+    ticked(&mut bench, true, ScheduleEntry { ticks: 1, next: NOW + 10_000, ..held(20, 2) });
+    assert_eq!(bench.of(&["TICK"]), ["TICK 1 1 in 20"]);
+}
+
+#[test]
+fn a_plan_is_carried_out_in_pages_and_touches_its_own_jobs_only() {
+    let mut bench = planning(ScheduleKind::Plan);
+    planned(&mut bench, 1, Planned::Made(wanted(&["b", "c", "e"])));
+    assert_eq!(bench.of(&KINDS), ["plan-list"]);
+    let of = |name: &str, plan: &str| {
+        let mut record = record(name, 3, WorkerId(2));
+        record.plan = plan.to_owned();
+        (key(name), Some(record))
+    };
+    let first = PlannedPage {
+        next: Some(key("b")),
+        jobs: vec![of("a", "p"), of("b", "p"), of("c", "another"), (key("d"), None)],
+    };
+    step(&mut bench, "plan-list", |_| PlanStep::Listed(Ok(first)));
+    assert_eq!(bench.of(&KINDS), ["plan-list after=b", "plan-stop in 20: a/n.a owner=2"]);
+    step(&mut bench, "plan-stop", |call| match call {
+        PlanCall::Stop { items, .. } => {
+            PlanStep::Stopped { items, answer: Ok(vec![StopReply::Owner(Some(WorkerId(4)))]) }
+        }
+        call => panic!("{call:?}"),
+    });
+    assert_eq!(bench.of(&KINDS), ["plan-stop in 20: a/n.a owner=4"]);
+    step(&mut bench, "plan-list", |_| PlanStep::Listed(Ok(PlannedPage::default())));
+    assert_eq!(bench.of(&KINDS), ["plan-dispatch in 20: c/n.c<1015000 e/n.e<1015000"]);
+    // An answer that is lost: the same again.
+    bench.fail("plan-dispatch");
+    bench.all();
+    bench.advance(millis(20));
+    assert_eq!(bench.of(&KINDS), ["plan-dispatch in 20: c/n.c<1015000 e/n.e<1015000"]);
+    step(&mut bench, "plan-dispatch", |call| match call {
+        PlanCall::Dispatch { items, .. } => {
+            PlanStep::Dispatched { items, answer: Ok(vec![DispatchReply::Exists, DispatchReply::Full]) }
+        }
+        call => panic!("{call:?}"),
+    });
+    assert_eq!(bench.of(&KINDS), [""; 0], "the stop is under way");
+    step(&mut bench, "plan-stop", |call| match call {
+        PlanCall::Stop { items, .. } => PlanStep::Stopped { items, answer: Ok(vec![StopReply::Stopping]) },
+        call => panic!("{call:?}"),
+    });
+    let failed =
+        "! plan-failed p '1 of its jobs are not as it wants them, the first: e: the pool's queue is full'";
+    assert_eq!(bench.of(&KINDS), [failed]);
+}
+
+#[test]
+fn a_planner_that_ends_its_schedule_does_so_in_its_turn_after_its_plan() {
+    let mut bench = planning(ScheduleKind::Plan);
+    let last = Wanted { start: vec![item("a")], ends: true, ..Wanted::default() };
+    planned(&mut bench, 1, Planned::Made(last));
+    assert_eq!(bench.of(&KINDS), ["plan-dispatch in 20: a/n.a<1015000"]);
+    step(&mut bench, "plan-dispatch", |call| match call {
+        PlanCall::Dispatch { items, .. } => {
+            PlanStep::Dispatched { items, answer: Ok(vec![DispatchReply::Accepted]) }
+        }
+        call => panic!("{call:?}"),
+    });
+    assert_eq!(bench.of(&KINDS), ["sched s:p/5 end term=20"]);
+    bench.answer("sched", |call| match call {
+        Call::Sched { local, round, .. } => Done::Sched { local, round, answer: Ok(ScheduleState::Ended) },
+        call => panic!("{call:?}"),
+    });
+    assert_eq!(bench.of(&KINDS), ["ended 1"]);
+}
+
+#[test]
+fn a_plan_whose_turn_is_over_stops_where_it_is() {
+    let mut bench = planning(ScheduleKind::Plan);
+    let start = vec![item("a")];
+    planned(&mut bench, 1, Planned::Made(Wanted { start, ..Wanted::default() }));
+    bench.all();
+    bench.fail_with("plan-dispatch", StoreError::Refused(Refusal::StaleTerm));
+    assert_eq!(bench.of(&KINDS), ["term take s:p/5"]);
+    term(&mut bench, TermReply::Other(held(30, 1)));
+    bench.advance(secs(9));
+    assert!(bench.of(&KINDS).iter().all(|line| line == "term take s:p/5"));
+}
+
+#[test]
+fn a_planner_that_takes_too_long_is_aborted_and_says_nothing_until_it_has_ended() {
+    let mut bench = planning(ScheduleKind::Plan);
+    let mut words = 0;
+    for _ in 0..12 {
+        bench.advance(millis(2_750));
+        if bench.is_calling("term") {
+            words += 1;
+            term(
+                &mut bench,
+                TermReply::Held(ScheduleEntry { ticks: 1, next: NOW + 10_000, ..held(20, words) }),
+            );
+        }
+    }
+    let seen = bench.of(&["!", "ABORT-PLAN"]);
+    assert_eq!(seen, ["! plan-failed p 'the plan took longer than 30s'", "ABORT-PLAN 1"]);
+    bench.all();
+    bench.advance(secs(30));
+    assert_eq!(bench.of(&KINDS), [""; 0], "it is stuck, and does not hold the turn");
+    planned(&mut bench, 1, Planned::Aborted);
+    bench.advance(secs(3));
+    assert!(bench.of(&["term", "tick"]).contains(&"tick s:p/5 2 in 20".to_owned()));
+}
+
+#[test]
+fn another_incarnation_ends_every_turn_and_makes_the_schedule_again() {
+    let mut bench = planning(ScheduleKind::Plan);
+    bench.fail_with("sweep", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2))));
+    bench.survey_of(present(2, false, "a"), server("a"));
+    let seen = bench.of(&["ABORT-PLAN", "sched"]);
+    assert_eq!(seen[0], "ABORT-PLAN 1");
+    bench.maps(2);
+    assert!(bench.is_calling("sched"), "{:?}", bench.in_flight());
+    let call = bench.call("sched");
+    assert!(matches!(call, Call::Sched { .. }));
+}
+
+#[test]
+fn a_node_that_closes_leaves_its_turns_first_and_tells_the_others() {
+    let mut bench = planning(ScheduleKind::Plan);
+    bench.change_members(|members| {
+        members.insert(WorkerId(9), super::bench::up(0));
+        let other = crate::member::Member { node: node("other"), ..super::bench::up(1) };
+        members.insert(WorkerId(10), other);
+    });
+    bench.all();
+    bench.close(secs(30));
+    assert_eq!(bench.of(&KINDS), ["ABORT-PLAN 1", "term leave s:p/5"]);
+    assert!(!bench.is_calling("forget-node"));
+    term(&mut bench, TermReply::Other(entry()));
+    assert_eq!(bench.of(&KINDS), ["ended 1", "tell other.look=look"]);
+}
+
+#[test]
+fn a_schedule_that_waits_costs_a_word_in_a_quarter_of_the_time_to_live() {
+    let mut bench = planning(ScheduleKind::Ticker);
+    let mut words = 0;
+    for _ in 0..600 {
+        bench.advance(millis(100));
+        if bench.is_calling("term") {
+            words += 1;
+            let entry = ScheduleEntry { ticks: 1, next: NOW + 3_600_000, ..held(20, words + 1) };
+            term(&mut bench, TermReply::Held(entry));
+        }
+    }
+    assert!((20..=24).contains(&words), "{words} in a minute");
+    assert!(bench.of(&["tick"]).is_empty());
+}
