@@ -1,5 +1,6 @@
 //! What a node leaves in its process when it has ended: no task, no thread, no connection.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tenure_pool::{Error, Job, Node};
@@ -30,14 +31,25 @@ fn tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }
 
-/// The connections that others than this test hold.
-fn connections(world: &World) -> usize {
+/// The numbers of the connections that others than this test hold.
+fn connections(world: &World) -> BTreeSet<u64> {
     match &world.home {
-        Home::Memory(_) => 0,
-        Home::Redis(_) | Home::Elsewhere => {
-            let list: String = redis::cmd("CLIENT").arg("LIST").query(&mut world.client()).unwrap();
-            list.lines().count() - 1
-        }
+        Home::Memory(_) => BTreeSet::new(),
+        Home::Redis(server) => server.clients().unwrap().into_iter().map(|client| client.id).collect(),
+        Home::Elsewhere => panic!("this pool is not on a server of its own"),
+    }
+}
+
+/// What there is before a node comes.
+struct Before {
+    tasks: usize,
+    /// Some may be about to go: the server notices a connection's end a moment after its client.
+    connections: BTreeSet<u64>,
+}
+
+impl Before {
+    fn of(world: &World) -> Self {
+        Self { tasks: tasks(), connections: connections(world) }
     }
 }
 
@@ -46,10 +58,12 @@ fn kept_by_client(world: &World) -> usize {
     usize::from(matches!(world.home, Home::Redis(_)))
 }
 
-async fn nothing_runs(world: &World, name: &str, tasks_before: usize, connections_before: usize) {
+/// Waits until the node has left nothing but so many tasks and connections.
+async fn left_only(world: &World, name: &str, before: &Before, more_tasks: usize, more_connections: usize) {
     eventually(PATIENCE, "no task, thread or connection of the node", async || {
-        let left = (tasks(), has_thread(name), connections(world));
-        if left == (tasks_before, false, connections_before) { Ok(()) } else { Err(left) }
+        let new = connections(world).difference(&before.connections).count();
+        let left = (tasks(), has_thread(name), new);
+        if left == (before.tasks + more_tasks, false, more_connections) { Ok(()) } else { Err(left) }
     })
     .await;
 }
@@ -68,24 +82,24 @@ fn name_on(world: &World, stem: &str) -> String {
 }
 
 async fn a_closed_node_leaves_nothing_running(world: World) {
-    let (before, name) = ((tasks(), connections(&world)), name_on(&world, "closed"));
+    let (before, name) = (Before::of(&world), name_on(&world, "closed"));
     let node = busy_node(&world, &name).await;
     assert_eq!(node.close().await.unwrap().left, vec![]);
     node.closed().await;
     assert_eq!(node.close().await.unwrap().left, vec![], "closing a closed node is fine");
     drop(node);
     let kept = kept_by_client(&world);
-    nothing_runs(&world, &name, before.0 + kept, before.1 + kept).await;
+    left_only(&world, &name, &before, kept, kept).await;
 }
 
 async fn an_abandoned_node_leaves_nothing_running(world: World) {
-    let (before, name) = ((tasks(), connections(&world)), name_on(&world, "aband"));
+    let (before, name) = (Before::of(&world), name_on(&world, "aband"));
     let node = busy_node(&world, &name).await;
     node.abandon();
     node.closed().await;
     drop(node);
     let kept = kept_by_client(&world);
-    nothing_runs(&world, &name, before.0 + kept, before.1 + kept).await;
+    left_only(&world, &name, &before, kept, kept).await;
     assert_eq!(world.recorder.running().len(), 0);
 }
 
@@ -93,7 +107,7 @@ async fn a_node_that_nobody_holds_closes_by_itself(world: World) {
     let other = world.node_with("stays", 1).await;
     // From now on it has all the connections that it needs.
     world.dispatch_one(&other, "first").await;
-    let (before, name) = ((tasks(), connections(&world)), name_on(&world, "drop"));
+    let (before, name) = (Before::of(&world), name_on(&world, "drop"));
     let node = busy_node(&world, &name).await;
     let clone = node.clone();
     drop(node);
@@ -103,16 +117,16 @@ async fn a_node_that_nobody_holds_closes_by_itself(world: World) {
     eventually(PATIENCE, "its workers to have left", async || other.workers().len() == 1).await;
     world.placed(&other, &keys).await;
     // The other node now runs its jobs.
-    nothing_runs(&world, &name, before.0 + keys.len(), before.1).await;
+    left_only(&world, &name, &before, keys.len(), 0).await;
     world.assert_clean();
 }
 
 async fn a_refused_join_leaves_nothing_running(world: World) {
     let node = world.node_with("stays", 1).await;
     world.dispatch_one(&node, "key").await;
-    let (before, name) = ((tasks(), connections(&world)), name_on(&world, "other"));
+    let (before, name) = (Before::of(&world), name_on(&world, "other"));
     world.builder(&name).join_settle(SHORT * 2).join().await.expect_err("another setting");
-    nothing_runs(&world, &name, before.0, before.1).await;
+    left_only(&world, &name, &before, 0, 0).await;
 }
 
 async fn a_handler_goes_with_its_worker(world: World) {
