@@ -1,5 +1,6 @@
 //! A node: one process's part in a pool.
 
+mod batch;
 mod calls;
 mod dispatching;
 mod ends;
@@ -11,8 +12,9 @@ mod settings;
 mod stopping;
 mod waiting;
 
+pub use batch::DispatchMany;
 pub(crate) use calls::PATIENCE;
-pub use dispatching::{Dispatch, DispatchMany};
+pub use dispatching::Dispatch;
 pub use ends::{CloseReport, Shutdown, ShutdownReport};
 pub use stopping::StopJob;
 pub use waiting::Wait;

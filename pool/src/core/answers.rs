@@ -85,7 +85,10 @@ impl Engine {
                 }
             },
             Done::FindOwners(answer) => match answer {
-                Ok(found) => self.requests.on_found(&mut self.ctx, found),
+                Ok(found) => {
+                    let normal = self.is_normal();
+                    self.requests.on_found(&mut self.ctx, found, normal);
+                }
                 Err(error) => {
                     self.requests.find_again(now);
                     return Err(error);

@@ -108,13 +108,14 @@ impl Requests {
         }
     }
 
-    pub(crate) fn on_found(&mut self, ctx: &mut Ctx, found: Vec<Lookup>) {
+    /// `normal`: what is not there has ended, and is not just forgotten while its handler may run.
+    pub(crate) fn on_found(&mut self, ctx: &mut Ctx, found: Vec<Lookup>, normal: bool) {
         self.finds.answered();
         for (to, found) in std::mem::take(&mut self.in_flight.finds).into_iter().zip(found) {
             let Some(request) = self.open.get(&to) else { continue };
             match (&request.want, found.record) {
                 (Want::Stop(Stop { id, watched: true, .. }), record) => {
-                    if record.map_or(found.bad, |record| Some(record.id) == *id) {
+                    if !normal || record.map_or(found.bad, |record| Some(record.id) == *id) {
                         self.timers.insert((ctx.now + POLL, to));
                     } else {
                         self.finish(ctx, to, Ok(()));

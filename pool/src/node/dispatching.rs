@@ -1,4 +1,4 @@
-//! Jobs on their way in: one by one, or many at once.
+//! Jobs on their way in, one by one.
 
 use std::future::IntoFuture;
 use std::marker::PhantomData;
@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
-use futures::stream::{FuturesUnordered, StreamExt};
 use tracing::field::{Empty, display};
 use tracing::{Instrument, Span};
 
@@ -22,12 +21,7 @@ use crate::ticket::Ticket;
 use crate::trace::TraceContext;
 use crate::typed::Payload;
 
-type Result<T> = std::result::Result<T, DispatchError>;
-
-/// How many jobs of a batch are under way at a time, at most.
-const WINDOW: usize = 1_024;
-/// How many bytes of payloads they have, at most; one job always is.
-const WINDOW_BYTES: usize = 16 << 20;
+pub(super) type Result<T> = std::result::Result<T, DispatchError>;
 
 impl Node {
     /// Dispatches a job; awaited, it returns when the job's worker has started it.
@@ -70,7 +64,7 @@ impl Node {
     /// # Errors
     /// As `dispatch`.
     pub fn dispatch_job(&self, job: JobSpec) -> Dispatch {
-        Dispatch::new(self, job, true)
+        Dispatch::new(self, job, How::new(true))
     }
 
     /// As [`dispatch`](Self::dispatch), but a job with this key that lives already is fine, whatever its payload and
@@ -91,7 +85,7 @@ impl Node {
     /// # Errors
     /// As `ensure`.
     pub fn ensure_job(&self, job: JobSpec) -> Dispatch {
-        let dispatch = Dispatch::new(self, job, true);
+        let dispatch = Dispatch::new(self, job, How::new(true));
         Dispatch { how: How { ensure: true, ..dispatch.how }, ..dispatch }
     }
 
@@ -114,46 +108,7 @@ impl Node {
     /// # Errors
     /// As `submit`.
     pub fn submit_job(&self, job: JobSpec) -> Dispatch<Ticket> {
-        Dispatch::new(self, job, false)
-    }
-
-    /// Dispatches many jobs; awaited, it returns when each has been started or has failed: one result per job, in the
-    /// order of the jobs. One that fails hinders no other. They go to the store in large batches, and the iterator is
-    /// asked for more as jobs are answered: at most 1,024 jobs and about 16 MiB are under way at a time.
-    ///
-    /// ```no_run
-    /// # async fn example(node: tenure_pool::Node) {
-    /// use tenure_pool::JobSpec;
-    ///
-    /// let jobs = (0..10_000).map(|i| JobSpec::new(format!("tenant-{i}"), "payload"));
-    /// for result in node.dispatch_many(jobs).await {
-    ///     if let Err(error) = result {
-    ///         eprintln!("{error}");
-    ///     }
-    /// }
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// Each result as of [`dispatch`](Self::dispatch).
-    pub fn dispatch_many<I>(&self, jobs: I) -> DispatchMany
-    where
-        I: IntoIterator<Item = JobSpec>,
-        I::IntoIter: Send + 'static,
-    {
-        DispatchMany::new(self, jobs, true)
-    }
-
-    /// As [`dispatch_many`](Self::dispatch_many), but each job is answered as soon as the pool has accepted it.
-    ///
-    /// # Errors
-    /// Each result as of [`submit`](Self::submit).
-    pub fn submit_many<I>(&self, jobs: I) -> DispatchMany<Ticket>
-    where
-        I: IntoIterator<Item = JobSpec>,
-        I::IntoIter: Send + 'static,
-    {
-        DispatchMany::new(self, jobs, false)
+        Dispatch::new(self, job, How::new(false))
     }
 
     /// What to [`wait`](Self::wait) by for a dispatch that was made with an id of the caller's own, here or elsewhere.
@@ -185,26 +140,27 @@ pub struct Dispatch<T = ()> {
     answer: PhantomData<fn() -> T>,
 }
 
+/// What is to be done of a dispatch, whatever the job.
 #[derive(Clone, Copy, Debug)]
-struct How {
+pub(super) struct How {
     /// Wait until it has been started.
-    started: bool,
+    pub(super) started: bool,
     /// One that lives already is fine.
-    ensure: bool,
-    patience: Duration,
+    pub(super) ensure: bool,
+    pub(super) patience: Duration,
     /// At its deadline, end it.
-    cancel: bool,
+    pub(super) cancel: bool,
 }
 
 impl How {
-    fn new(started: bool) -> Self {
+    pub(super) fn new(started: bool) -> Self {
         Self { started, ensure: false, patience: PATIENCE, cancel: false }
     }
 }
 
 impl<T> Dispatch<T> {
-    fn new(node: &Node, job: JobSpec, started: bool) -> Self {
-        Self { node: node.clone(), job, how: How::new(started), answer: PhantomData }
+    pub(super) fn new(node: &Node, job: JobSpec, how: How) -> Self {
+        Self { node: node.clone(), job, how, answer: PhantomData }
     }
 
     /// See [`JobSpec::id`].
@@ -239,7 +195,7 @@ impl<T> Dispatch<T> {
         Self { how: How { cancel: true, ..self.how }, ..self }
     }
 
-    async fn send(self) -> Result<Ticket> {
+    pub(super) async fn send(self) -> Result<Ticket> {
         let span = tracing::info_span!("dispatch", node = self.node.name(), key = Empty, id = Empty);
         self.hand_in().instrument(span).await
     }
@@ -276,90 +232,6 @@ impl IntoFuture for Dispatch<()> {
 
 impl IntoFuture for Dispatch<Ticket> {
     type Output = Result<Ticket>;
-    type IntoFuture = BoxFuture<'static, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        self.send().boxed()
-    }
-}
-
-/// Many dispatches, to be awaited: one result per job, in the order of the jobs. Made by [`Node::dispatch_many`] and
-/// [`Node::submit_many`].
-///
-/// # Cancel safety
-/// A dropped future leaves open which jobs were accepted.
-#[must_use = "nothing is dispatched until it is awaited"]
-pub struct DispatchMany<T = ()> {
-    node: Node,
-    jobs: Box<dyn Iterator<Item = JobSpec> + Send>,
-    how: How,
-    answer: PhantomData<fn() -> T>,
-}
-
-impl<T> std::fmt::Debug for DispatchMany<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DispatchMany").field("how", &self.how).finish_non_exhaustive()
-    }
-}
-
-impl<T> DispatchMany<T> {
-    fn new<I>(node: &Node, jobs: I, started: bool) -> Self
-    where
-        I: IntoIterator<Item = JobSpec>,
-        I::IntoIter: Send + 'static,
-    {
-        let how = How::new(started);
-        Self { node: node.clone(), jobs: Box::new(jobs.into_iter()), how, answer: PhantomData }
-    }
-
-    /// As [`Dispatch::deadline`], for each job, counted from when it is handed in.
-    pub fn deadline(self, deadline: Duration) -> Self {
-        Self { how: How { patience: deadline, ..self.how }, ..self }
-    }
-
-    /// As [`Dispatch::cancel_on_deadline`], for each job.
-    pub fn cancel_on_deadline(self) -> Self {
-        Self { how: How { cancel: true, ..self.how }, ..self }
-    }
-
-    /// At most 1,024 jobs and 16 MiB are under way at a time; the iterator is asked for more as they are answered.
-    async fn send(self) -> Vec<Result<Ticket>> {
-        let Self { node, jobs, how, .. } = self;
-        let mut jobs = jobs.enumerate();
-        let mut under_way = FuturesUnordered::new();
-        let mut bytes = 0;
-        let mut results = Vec::new();
-        loop {
-            let room = under_way.is_empty() || (under_way.len() < WINDOW && bytes < WINDOW_BYTES);
-            if room && let Some((at, job)) = jobs.next() {
-                let len = job.len();
-                bytes += len;
-                let dispatch = Dispatch { how, ..Dispatch::<T>::new(&node, job, how.started) };
-                under_way.push(async move { (at, len, dispatch.send().await) });
-                continue;
-            }
-            let Some((at, len, result)) = under_way.next().await else { break };
-            bytes -= len;
-            if results.len() <= at {
-                results.resize_with(at + 1, || Err(DispatchError::NodeClosed));
-            }
-            results[at] = result;
-        }
-        results
-    }
-}
-
-impl IntoFuture for DispatchMany<()> {
-    type Output = Vec<Result<()>>;
-    type IntoFuture = BoxFuture<'static, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        async move { self.send().await.into_iter().map(|result| result.map(|_| ())).collect() }.boxed()
-    }
-}
-
-impl IntoFuture for DispatchMany<Ticket> {
-    type Output = Vec<Result<Ticket>>;
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {

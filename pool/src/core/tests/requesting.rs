@@ -1,9 +1,9 @@
 //! Stops and notifications on their way to a job, wherever it is.
 
-use super::bench::{Bench, entry, id, key, millis, record, secs, up};
+use super::bench::{Bench, entry, id, key, millis, present, record, secs, up};
 use crate::core::call::{Call, Done};
 use crate::core::input::{Command, Until};
-use crate::id::WorkerId;
+use crate::id::{Incarnation, WorkerId};
 use crate::record::JobState;
 use crate::store::{Lookup, NodeEvents, NotifyReply, Refusal, StopReply, StoreError, UnparkReply};
 
@@ -118,6 +118,23 @@ fn a_wait_for_the_end_of_a_job_ends_at_its_deadline() {
     assert_eq!(bench.of(&["reply"]), ["reply 1 stopped Deadline"]);
     told(&mut bench, "n.k");
     assert_eq!(bench.of(&["reply"]), [""; 0]);
+}
+
+#[test]
+fn a_job_that_a_recovering_pool_has_forgotten_is_not_taken_for_gone() {
+    let mut bench = watching();
+    bench.advance(secs(1));
+    bench.fail_with("find", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2))));
+    bench.survey(present(2, true, "a"));
+    bench.advance(secs(1));
+    found(&mut bench, vec![Lookup::default()]);
+    assert_eq!(bench.of(&["reply"]), [""; 0]);
+    bench.advance(secs(1));
+    bench.fail_with("find", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(3))));
+    bench.survey(present(3, false, "a"));
+    bench.advance(secs(1));
+    found(&mut bench, vec![Lookup::default()]);
+    assert_eq!(bench.of(&["reply"]), ["reply 1 stopped ok"]);
 }
 
 #[test]
