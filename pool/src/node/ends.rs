@@ -36,8 +36,9 @@ pub struct CloseReport {
 pub struct ShutdownReport {
     /// The pool is gone. Otherwise the time was up, and the shutdown goes on as long as any node lives.
     pub complete: bool,
-    /// Jobs that were accepted and had not begun when the pool stopped, as far as this node dropped them.
-    pub dropped: u64,
+    /// Jobs that were accepted and had not begun when the pool stopped, and that this node has dropped. Every node may
+    /// drop some of them; each one's dispatcher is told.
+    pub dropped_here: u64,
     /// The workers that were still members.
     pub left: Vec<WorkerId>,
 }
@@ -154,7 +155,7 @@ impl Shutdown<'_> {
         let ended = node.ask(|reply| Command::Shutdown { reply, mode, deadline });
         match tokio::time::timeout(budget.saturating_add(MARGIN), ended).await {
             Ok(Some(Answer::ShutDown { result: Ok(()), complete, dropped, left })) => {
-                Ok(ShutdownReport { complete, dropped, left })
+                Ok(ShutdownReport { complete, dropped_here: dropped, left })
             }
             Ok(Some(Answer::ShutDown { result: Err(refused), .. })) => Err(refused.into_error(budget)),
             Ok(_) => Err(Error::NodeClosed),

@@ -259,6 +259,11 @@ pub(super) fn step(call: &Call) -> Option<&'static str> {
         Call::Heartbeats(_) => "heartbeats",
         Call::ClaimPool { .. } => "claim",
         Call::Shutdown(_) | Call::Purge | Call::Cleanup => "shutdown",
+        Call::Unpark(_) => "unpark",
+        Call::Sched { .. } => "sched",
+        Call::Term { .. } => "term",
+        Call::Tick { .. } => "tick",
+        Call::Plan { .. } => "plan",
         _ => "other",
     })
 }

@@ -50,7 +50,7 @@ async fn a_shutdown_ends_every_node_and_leaves_nothing(world: World) {
     }
     let report = a.shutdown().await.unwrap();
     assert!(report.complete);
-    assert_eq!((report.dropped, report.left), (0, vec![]));
+    assert_eq!((report.dropped_here, report.left), (0, vec![]));
     all_closed(&[&a, &b, &c]).await;
     assert_eq!(world.recorder.running().len(), 0);
     for key in &keys {
