@@ -68,8 +68,7 @@ impl Engine {
                     }
                 }
                 Err(error) => {
-                    let unanswered = matches!(error, StoreError::Unanswered(_) | StoreError::Unusable(_));
-                    self.dispatching.send_again(now, items, unanswered);
+                    self.dispatching.send_again(now, items, may_be_done(&error));
                     return Err(error);
                 }
             },
@@ -98,7 +97,7 @@ impl Engine {
                 Ok(replies) if repeat => self.requests.on_stopped_again(items, &replies),
                 Ok(replies) => self.requests.on_stopped(&mut self.ctx, &replies),
                 Err(error) => {
-                    self.requests.send_stops_again(now, repeat.then_some(items));
+                    self.requests.send_stops_again(now, repeat.then_some(items), may_be_done(&error));
                     return Err(error);
                 }
             },
@@ -344,4 +343,9 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// The call may have been executed, though it has no answer.
+fn may_be_done(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unanswered(_) | StoreError::Unusable(_))
 }

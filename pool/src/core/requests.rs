@@ -36,6 +36,8 @@ struct Stop {
     until: Until,
     /// It is recorded; its end is waited for.
     watched: bool,
+    /// It may have been carried out by a call that was not answered.
+    in_doubt: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -85,7 +87,7 @@ impl Requests {
         self.timers.insert((deadline, to));
         let lane = if id.is_some() { &mut self.stops } else { &mut self.finds };
         lane.push(to);
-        let want = Want::Stop(Stop { id, until, watched: false });
+        let want = Want::Stop(Stop { id, until, watched: false, in_doubt: false });
         self.open.insert(to, Request { to, key, want, owner: None, deadline });
     }
 
@@ -187,10 +189,11 @@ impl Requests {
                     }
                     self.timers.insert((ctx.now + POLL, to));
                 }
-                StopReply::Ended if stop.until == Until::Cancelled => {
+                StopReply::Ended if stop.until == Until::Cancelled && !stop.in_doubt => {
                     self.finish(ctx, to, Err(Refused::JobNotFound));
                 }
-                // It was found before, so that an absent one has ended since, perhaps by this very stop.
+                // It was found before, or was to be cancelled by a call whose answer was lost: an absent one has ended
+                // since, perhaps by this very stop.
                 StopReply::Deleted | StopReply::Stopping | StopReply::Ended | StopReply::Absent => {
                     self.finish(ctx, to, Ok(()));
                 }
@@ -244,13 +247,18 @@ impl Requests {
         self.finds.put_back(now, items);
     }
 
-    pub(crate) fn send_stops_again(&mut self, now: Time, repeated: Option<Vec<StopItem>>) {
+    /// `unanswered`: they may have been carried out.
+    pub(crate) fn send_stops_again(&mut self, now: Time, repeated: Option<Vec<StopItem>>, unanswered: bool) {
         if let Some(items) = repeated {
-            self.again.put_back(now, items);
-        } else {
-            let items = std::mem::take(&mut self.in_flight.stops);
-            self.stops.put_back(now, items);
+            return self.again.put_back(now, items);
         }
+        let items = std::mem::take(&mut self.in_flight.stops);
+        for to in &items {
+            if let Some(Request { want: Want::Stop(stop), .. }) = self.open.get_mut(to) {
+                stop.in_doubt |= unanswered;
+            }
+        }
+        self.stops.put_back(now, items);
     }
 
     pub(crate) fn send_notes_again(&mut self, now: Time) {

@@ -41,9 +41,9 @@ impl Sweeping {
         let period = Duration::from_millis(500) * u32::try_from(nodes.max(2)).unwrap_or(u32::MAX);
         self.next = Some(ctx.now + ctx.jitter.stretch(period));
         let swept = answer.inspect_err(|_| self.kick |= kick)?;
-        if swept.count >= PAGE {
+        if swept.count >= PAGE || swept.forgets_more {
             self.next = Some(ctx.now);
-            self.kick |= kick;
+            self.kick |= kick && swept.count >= PAGE;
         } else if let Some(wait) = swept.next_in {
             let due = ctx.now + wait.max(Duration::from_millis(1));
             self.next = earliest(self.next, Some(due));

@@ -127,6 +127,8 @@ pub struct Swept {
     pub bad: Vec<JobKey>,
     /// Expired workers that are not reaped yet.
     pub dead: Vec<WorkerId>,
+    /// It forgot as many ended dispatches as one call does; there may be more.
+    pub forgets_more: bool,
 }
 
 /// expire's answer.

@@ -229,3 +229,29 @@ async fn a_dispatch_whose_answers_are_lost_is_cancelled_all_the_same() {
     eventually(PATIENCE, "the job to be gone", async || watcher.job("key").await.unwrap().is_none()).await;
     assert!(world.recorder.is_running("first") && !world.recorder.is_running("key"));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_whose_answer_is_lost_says_that_it_cancelled() {
+    let world = World::on_redis();
+    let watcher = world.node("watcher").await;
+    let proxy = Proxy::start(world.server()).await.unwrap();
+    let node = behind(&world, "a", &proxy, 10_000).await;
+    // The server has the script then.
+    node.cancel(&node.submit("first", "").await.unwrap()).await.unwrap();
+    let queued = node.submit("queued", "").await.unwrap();
+    let named = node.submit("named", "").id("order-1").await.unwrap();
+    let unaccepted = node.ticket("never", "order-2").unwrap();
+    for ticket in [queued, named, unaccepted] {
+        proxy.drop_replies();
+        let (canceller, cancelled) = (node.clone(), ticket.clone());
+        let cancel = tokio::spawn(async move { canceller.cancel(&cancelled).await });
+        eventually(PATIENCE, "the cancel to be carried out", async || {
+            let ended = watcher.wait(&ticket).deadline(SHORT).await;
+            matches!(ended, Err(DispatchError::Ended | DispatchError::Stopped))
+        })
+        .await;
+        proxy.resume();
+        cancel.await.unwrap().unwrap_or_else(|error| panic!("{ticket}: {error}"));
+    }
+    assert_eq!(watcher.jobs().await.unwrap(), vec![]);
+}

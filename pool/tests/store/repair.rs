@@ -18,7 +18,7 @@ scenarios! {
     a_kick_with_long_settings_finds_nothing,
     a_full_stream_is_left_alone,
     a_stopping_pool_is_not_repaired,
-    it_forgets_at_most_512_at_once,
+    it_forgets_at_most_512_at_once_and_says_whether_there_may_be_more,
 }
 
 async fn a_lost_start_event_is_sent_again(kind: Kind) {
@@ -169,7 +169,7 @@ async fn a_stopping_pool_is_not_repaired(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn it_forgets_at_most_512_at_once(kind: Kind) {
+async fn it_forgets_at_most_512_at_once_and_says_whether_there_may_be_more(kind: Kind) {
     let lab = Lab::new(kind).await;
     for chunk in 0..6 {
         let ids: Vec<_> =
@@ -184,8 +184,9 @@ async fn it_forgets_at_most_512_at_once(kind: Kind) {
         _ => 0,
     };
     lab.backend.advance(30_000).await;
-    for left in [600, 88, 0] {
+    for (left, forgets_more) in [(600, true), (88, false), (0, false)] {
         assert_eq!(remembered().await, left);
-        lab.store().sweep(lab.inc, 10, false).await.unwrap();
+        let swept = lab.store().sweep(lab.inc, 10, false).await.unwrap();
+        assert_eq!(swept.forgets_more, forgets_more);
     }
 }

@@ -159,6 +159,29 @@ fn a_dispatch_is_cancelled_by_its_id_wherever_it_is() {
 }
 
 #[test]
+fn a_cancel_whose_answer_was_lost_has_done_it() {
+    let not_executed = || StoreError::NotExecuted(std::sync::Arc::new(std::io::Error::other("no link")));
+    let lost = || StoreError::Unanswered(std::sync::Arc::new(std::io::Error::other("lost")));
+    for (error, answer, settled) in [
+        (lost(), StopReply::Ended, "ok"),
+        (lost(), StopReply::Absent, "ok"),
+        (lost(), StopReply::Stopping, "ok"),
+        (not_executed(), StopReply::Ended, "JobNotFound"),
+    ] {
+        let mut bench = Bench::attached();
+        let deadline = bench.now + secs(5);
+        let (id, until) = (Some(id("n.1")), Until::Cancelled);
+        bench.command(|reply| Command::StopJob { reply, key: key("k"), id, until, deadline });
+        bench.fail_with("stop", error);
+        bench.all();
+        bench.advance(millis(20));
+        assert_eq!(bench.seen(), ["stop k/n.1 for good"]);
+        stopped(&mut bench, vec![answer]);
+        assert_eq!(bench.seen(), [format!("reply 1 stopped {settled}")]);
+    }
+}
+
+#[test]
 fn a_stop_of_a_job_that_is_not_there_says_so() {
     for (lookup, settled) in
         [(Lookup::default(), "JobNotFound"), (Lookup { bad: true, ..Lookup::default() }, "BadRecord")]

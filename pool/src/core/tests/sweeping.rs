@@ -52,6 +52,10 @@ fn a_full_page_is_followed_by_the_next_at_once() {
     bench.all();
     swept(&mut bench, Swept { count: PAGE, ..Swept::default() });
     assert_eq!(bench.of(&["sweep"]), ["sweep"]);
+    swept(&mut bench, Swept { forgets_more: true, ..Swept::default() });
+    assert_eq!(bench.of(&["sweep"]), ["sweep"]);
+    swept(&mut bench, Swept::default());
+    assert_eq!(bench.of(&["sweep"]), [""; 0]);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 -- so that the caller sends them again. Forgets ended ids whose time has come.
 -- KEYS: m cf jo q bw pk je ps tb od dw
 -- ARGV: inc, limit, kick 0|1 (also jobs that wait because no worker lived)
--- Returns: OK count next_due or '' now {key, id, owner, ..} stops {id, outcome, ..} {key, ..} bad {wid, ..} to reap |
+-- Returns: OK count next_due or '' now {key, id, owner, ..} stops {id, outcome, ..} {key, ..} bad {wid, ..} to reap
+--          0|1 (it forgot as many ended ids as one call does) |
 --          BACKLOG, the same shape (the pool's stream is too long: nothing was sent again)
 --@base
 --@guard
@@ -17,15 +18,18 @@ local flag, route_ms, assign_ms, stop_ms, max_attempts = settings('route_ms', 'a
 local t, limit, kick = now(), tonumber(argv[2]), argv[3] == '1'
 local stops, told, bad = {}, {}, {}
 
+local FORGET_MAX = 512
+
 local function forget_ended()
-  local old = call('ZRANGEBYSCORE', TB, '-inf', num(t), 'LIMIT', 0, 512)
-  if #old == 0 then return end
+  local old = call('ZRANGEBYSCORE', TB, '-inf', num(t), 'LIMIT', 0, FORGET_MAX)
+  if #old == 0 then return 0 end
   local ids = {}
   for _, member in ipairs(old) do
     if byte(member) == 33 then ids[#ids + 1] = sub(member, 2) end
   end
   call('ZREM', TB, unpack(old))
   if #ids > 0 then call('HDEL', OD, unpack(ids)) end
+  return #old == FORGET_MAX and 1 or 0
 end
 
 -- Due now; far in the future, as after a clock that stepped back; and, from `waiting` on, only if it is queued: what
@@ -60,10 +64,10 @@ local function repair(key, p)
   end
 end
 
-forget_ended()
+local forgets_more = forget_ended()
 local dead = call('HKEYS', DW)
-if is_stopping(flag) then return { 'OK', 0, '', num(t), {}, {}, {}, dead } end
-if call('XLEN', PS) > 4096 then return { 'BACKLOG', 0, '', num(t), {}, {}, {}, dead } end
+if is_stopping(flag) then return { 'OK', 0, '', num(t), {}, {}, {}, dead, forgets_more } end
+if call('XLEN', PS) > 4096 then return { 'BACKLOG', 0, '', num(t), {}, {}, {}, dead, forgets_more } end
 local due, waiting = due_jobs()
 for i, key in ipairs(due) do
   local r = call('HGET', JO, key)
@@ -79,4 +83,4 @@ for i, key in ipairs(due) do
 end
 write_requeues()
 local next_due = call('ZRANGE', Q, 0, 0, 'WITHSCORES')[2]
-return { 'OK', #due, next_due or '', num(t), stops, told, bad, dead }
+return { 'OK', #due, next_due or '', num(t), stops, told, bad, dead, forgets_more }

@@ -28,8 +28,9 @@ impl State {
         kick: bool,
     ) -> Result<Swept, Refusal> {
         self.guard_normal(inc)?;
-        self.forget_ended(now);
-        let mut swept = Swept { dead: self.dead.keys().copied().collect(), ..Swept::default() };
+        let forgets_more = self.forget_ended(now);
+        let dead = self.dead.keys().copied().collect();
+        let mut swept = Swept { dead, forgets_more, ..Swept::default() };
         if self.stopping() {
             return Ok(swept);
         }
@@ -58,14 +59,17 @@ impl State {
         Ok(swept)
     }
 
-    fn forget_ended(&mut self, now: u64) {
+    /// Returns whether there may be more.
+    fn forget_ended(&mut self, now: u64) -> bool {
         let old: Vec<_> = self.ended.range(None, now).take(FORGET_MAX).cloned().collect();
+        let full = old.len() == FORGET_MAX;
         for ended in old {
             self.ended.remove(&ended);
             if let Ended::Caller(id) = ended {
                 self.remembered.remove(&id);
             }
         }
+        full
     }
 
     fn repair(&mut self, now: u64, key: JobKey, swept: &mut Swept, starts: &mut Starts) {

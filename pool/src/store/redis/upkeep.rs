@@ -33,8 +33,9 @@ pub(super) async fn sweep(steps: &Steps, inc: Incarnation, limit: usize, kick: b
     let mut list = values.list()?;
     let mut dead = (0..list.len()).map(|_| list.number().map(WorkerId)).collect::<Result<Vec<WorkerId>>>()?;
     dead.sort_unstable();
+    let forgets_more = values.number()? == 1;
     let next_in = next_due.map(|due| Duration::from_millis(due.saturating_sub(now)));
-    Ok(Swept { count, backlog, next_due, next_in, stops, outcomes, bad, dead })
+    Ok(Swept { count, backlog, next_due, next_in, stops, outcomes, bad, dead, forgets_more })
 }
 
 pub(super) async fn shutdown(
