@@ -9,7 +9,6 @@ use super::ctx::Ctx;
 use super::effect::{Effect, Notice};
 use super::held::{Order, Phase, release_of};
 use super::jobs::Jobs;
-use super::restarting::back_off;
 use super::time::{Time, earliest};
 use crate::id::{JobKey, NodeName, Token};
 use crate::stop::StopReason;
@@ -169,9 +168,10 @@ impl Jobs {
         let Some(held) = self.held.get(key) else { return };
         let why = held.order.as_ref().map_or(StopReason::LeaseLost, |o| o.why);
         let (mode, result) = release_of(why);
-        let failed = mode == ReleaseMode::Fail;
-        let delay = if failed { ctx.jitter.stretch(back_off(held.attempts)) } else { Duration::ZERO };
-        self.give_up(key, mode, delay, result.into());
+        if mode == ReleaseMode::Fail {
+            return self.after_failure(ctx, key, false, true, result);
+        }
+        self.give_up(key, mode, Duration::ZERO, result.into());
     }
 
     /// The handler has ended, or never ran: the job leaves this worker's hands.

@@ -86,6 +86,12 @@ impl Held {
         NodeName::new(self.id.node()).ok()
     }
 
+    /// It was asked to end, and not to be run again by what it does now.
+    pub(crate) fn ends_for_good(&self) -> bool {
+        let why = self.order.as_ref().map(|order| order.why);
+        matches!(why, Some(StopReason::Stopped | StopReason::Shutdown | StopReason::LeaseLost))
+    }
+
     /// Adds an order to the one there is. The more urgent reason counts.
     pub(crate) fn add_order(&mut self, order: Order) {
         let Some(present) = &mut self.order else {

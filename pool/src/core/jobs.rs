@@ -367,7 +367,7 @@ impl Jobs {
             }
             HandlerEvent::NotRun => self.give_up(key, ReleaseMode::HandOff, Duration::ZERO, String::new()),
             HandlerEvent::Refused { backoff } => self.refused(ctx, key, backoff),
-            HandlerEvent::Failed(error) => self.failed(ctx, key, error),
+            HandlerEvent::Failed(error) => self.failed(ctx, key, &error),
             HandlerEvent::Ended(result) => self.ended(ctx, key, result),
             HandlerEvent::Stopped(result) => {
                 if let Err(error) = result {

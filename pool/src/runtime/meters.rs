@@ -129,8 +129,6 @@ impl Meters {
             }
             Input::Handler { event, .. } => match event {
                 HandlerEvent::Started => self.starts.increment(1),
-                HandlerEvent::Failed(_) => self.failures.of("start").increment(1),
-                HandlerEvent::Ended(Err(_)) => self.failures.of("run").increment(1),
                 HandlerEvent::Stopped(Err(_)) => self.failures.of("stop").increment(1),
                 HandlerEvent::Aborted => self.failures.of("aborted").increment(1),
                 _ => {}
@@ -175,6 +173,9 @@ impl Meters {
             }
             // The worker that had it is lost: whoever frees its jobs counts for it.
             Effect::Report(Notice::ParkedUnowned { .. }) => self.releases.of("parked").increment(1),
+            Effect::Report(Notice::Failed { ran, .. }) => {
+                self.failures.of(if *ran { "run" } else { "start" }).increment(1);
+            }
             Effect::Report(Notice::Fenced { .. }) => self.fenced.increment(1),
             Effect::Report(Notice::Expired { .. }) => self.expired.increment(1),
             Effect::Report(Notice::Trouble(error)) => self.errors.of(kind(error)).increment(1),
