@@ -75,7 +75,8 @@ impl Jobs {
     /// It is tried again, or is gone; and unless it was to end for good anyway, that is told.
     pub(super) fn after_failure(&mut self, ctx: &mut Ctx, key: &JobKey, ran: bool, again: bool, error: &str) {
         let Some(held) = self.held.get(key) else { return };
-        let (token, attempts) = (held.token, held.attempts);
+        let token = held.token;
+        let attempts = held.attempts_at(ctx.now, ctx.config.settings.stable_run);
         let again_in = again.then(|| ctx.jitter.stretch(back_off(attempts)));
         if !held.ends_for_good() {
             let (key, error) = (key.clone(), error.to_owned());

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::bench::{Bench, key, millis, sealed, secs};
+use super::bench::{Bench, config, key, millis, sealed, secs};
 use super::leaving::drained;
 use crate::core::call::Call;
 use crate::core::input::{Command, HandlerEvent, LocalWorker};
@@ -104,6 +104,19 @@ fn a_start_that_took_too_long_is_reported_as_a_failure() {
         reports(bench, HandlerEvent::Aborted),
         "! failed k@7 start 2 'the start took too long' again in 2s"
     );
+}
+
+#[test]
+fn the_pause_after_a_long_run_is_that_after_a_first_failure() {
+    let fails_after = |run| {
+        let mut bench = running(OnFailure, 19);
+        bench.advance(run);
+        says(bench, HandlerEvent::Ended(Err("boom".into())))
+    };
+    let stable = config().settings.stable_run;
+    let said = fails_after(stable - secs(1));
+    assert!(said.starts_with("release 1: k@7 q in=6"), "{said}");
+    assert_eq!(fails_after(stable), "release 1: k@7 q in=1s result='boom'");
 }
 
 #[test]
