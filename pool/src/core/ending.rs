@@ -14,6 +14,9 @@ use crate::id::{JobKey, NodeName, Token};
 use crate::stop::StopReason;
 use crate::store::{ReleaseItem, ReleaseMode, StartedItem, TakeItem};
 
+/// After which time a start counts as slow, however long it may take.
+const SLOW_START: Duration = Duration::from_secs(5);
+
 impl Jobs {
     /// Starts what waits, as far as permits go. A start that is slow hands its permit on, so that it holds up others for
     /// that time at most.
@@ -312,5 +315,5 @@ impl Jobs {
 
 /// After which time a start counts as slow.
 fn slow_start(ctx: &Ctx) -> Duration {
-    ctx.config.start_timeout / 6
+    SLOW_START.min(ctx.config.start_timeout / 6)
 }
