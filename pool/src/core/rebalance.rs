@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::ctx::Ctx;
-use super::held::{Order, Phase};
+use super::held::{Held, Order, Phase};
 use super::jobs::Jobs;
 use super::ring::Ring;
 use super::time::Time;
@@ -39,19 +39,19 @@ impl Rebalance {
     }
 
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, jobs: &mut Jobs, ring: &Ring) {
+        let here = jobs.worker;
+        let elsewhere =
+            |key: &JobKey, held: &Held| ring.pick(key.as_bytes(), held.mix).is_some_and(|w| w != here);
         if self.due.is_some_and(|at| ctx.now >= at) {
             self.due = None;
-            let elsewhere = |(key, mix): (&JobKey, u32)| {
-                ring.pick(key.as_bytes(), mix).is_some_and(|w| w != jobs.worker).then(|| key.clone())
-            };
-            self.to_move =
-                jobs.held.iter().map(|(key, held)| (key, held.mix)).filter_map(elsewhere).collect();
+            let astray = jobs.held.iter().filter(|(key, held)| elsewhere(key, held));
+            self.to_move = astray.map(|(key, _)| key.clone()).collect();
         }
         while self.moving.len() < ctx.config.handoff_parallel {
             let Some(key) = self.to_move.pop_front() else { return };
-            let movable =
-                jobs.held.get(&key).is_some_and(|h| h.order.is_none() && !matches!(h.phase, Phase::Aborting));
-            if movable {
+            // It may have gone meanwhile, and have come back because it belongs here after its strikes.
+            let movable = |h: &Held| h.order.is_none() && !matches!(h.phase, Phase::Aborting);
+            if jobs.held.get(&key).is_some_and(|held| movable(held) && elsewhere(&key, held)) {
                 self.moving.insert(key.clone());
                 jobs.order(ctx, &key, Order { why: StopReason::Moved, tell: None, entries: vec![] });
             }

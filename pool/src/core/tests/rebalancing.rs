@@ -104,6 +104,25 @@ fn only_so_many_are_on_the_move_at_once() {
 }
 
 #[test]
+fn a_job_that_came_back_after_strikes_while_it_waited_to_be_moved_stays() {
+    let mut bench = loaded(Config { handoff_parallel: 1, ..config() });
+    another(&mut bench, 2, 1);
+    bench.advance(secs(6));
+    let moved = elsewhere(&bench);
+    assert!(moved.len() >= 3);
+    assert_eq!(bench.seen(), stops(&moved[..1]));
+    bench.handler(1, moved[1], 3, HandlerEvent::Ended(Ok(())));
+    bench.released();
+    bench.assign(1, 9, 9, &[moved[1]]);
+    bench.begun_with(false, |record| record.mix = 3);
+    bench.handler(1, moved[1], 9, HandlerEvent::Started);
+    bench.all();
+    bench.handler(1, moved[0], 3, HandlerEvent::Stopped(Ok(())));
+    bench.released();
+    assert_eq!(bench.of(&["STOP"]), stops(&moved[2..3]));
+}
+
+#[test]
 fn a_job_keeps_to_the_next_worker_of_its_chain_after_strikes() {
     let mut bench = Bench::with_worker();
     let settings = Settings::default();
