@@ -83,7 +83,7 @@ impl Jobs {
         match held.phase {
             // It was accepted before the pool stops, and has begun: it is started, and stopped then.
             Phase::Waiting(_) if why == StopReason::Shutdown && !held.started_before => {}
-            Phase::Waiting(_) => self.end_as_ordered(ctx, key),
+            Phase::Waiting(_) => self.never_ran(key),
             Phase::Starting if !matches!(why, StopReason::Moved | StopReason::Draining) => {
                 held.phase = Phase::Stopping;
                 self.permit_back(key);
@@ -177,6 +177,11 @@ impl Jobs {
         self.give_up(key, mode, Duration::ZERO, result.into());
     }
 
+    /// The job was begun here, and no handler of it was called: unless it is to end, it goes on elsewhere as it came.
+    pub(super) fn never_ran(&mut self, key: &JobKey) {
+        self.give_up(key, ReleaseMode::GiveBack, Duration::ZERO, String::new());
+    }
+
     /// The handler has ended, or never ran: the job leaves this worker's hands.
     pub(super) fn give_up(&mut self, key: &JobKey, mode: ReleaseMode, delay: Duration, result: String) {
         self.arm(key, None);
@@ -198,7 +203,7 @@ impl Jobs {
                     item.result = release_of(order.why).1.into();
                 }
                 StopReason::Moved | StopReason::Draining if mode == ReleaseMode::Refuse => {
-                    (item.mode, item.delay) = (ReleaseMode::HandOff, Duration::ZERO);
+                    (item.mode, item.delay) = (ReleaseMode::GiveBack, Duration::ZERO);
                 }
                 _ => {}
             }
@@ -226,7 +231,7 @@ impl Jobs {
         tell: Option<NodeName>,
         entries: Vec<EntryId>,
     ) {
-        let (mode, delay, result) = (ReleaseMode::HandOff, Duration::ZERO, String::new());
+        let (mode, delay, result) = (ReleaseMode::GiveBack, Duration::ZERO, String::new());
         self.push_release(ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result }, entries);
     }
 

@@ -7,7 +7,6 @@
 //! 4. What one handler does or does not do concerns its own key only.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Duration;
 
 use tenure_streaming::EntryId;
 
@@ -22,7 +21,7 @@ use super::time::Time;
 use crate::id::{JobKey, NodeName, Token, WorkerId};
 use crate::record::{Begun, Record};
 use crate::stop::StopReason;
-use crate::store::{BeginReply, ReleaseMode, ReleaseReply, StartedItem, TakeItem, Taken, WorkerEvent};
+use crate::store::{BeginReply, ReleaseReply, StartedItem, TakeItem, Taken, WorkerEvent};
 use crate::wire::{self, Opened};
 
 /// What came for a job while its begin was under way: its events are read on another connection than the begin is
@@ -365,7 +364,7 @@ impl Jobs {
                 held.notes.busy = false;
                 self.fetch(key);
             }
-            HandlerEvent::NotRun => self.give_up(key, ReleaseMode::HandOff, Duration::ZERO, String::new()),
+            HandlerEvent::NotRun => self.never_ran(key),
             HandlerEvent::Refused { backoff } => self.refused(ctx, key, backoff),
             HandlerEvent::Failed(error) => self.failed(ctx, key, &error),
             HandlerEvent::Ended(result) => self.ended(ctx, key, result),

@@ -110,6 +110,8 @@ pub enum ReleaseMode {
     Delete,
     /// `h`: handed on, or restarted as planned; attempts start anew.
     HandOff,
+    /// `b`: given back, begun and never started here; takes its attempt back.
+    GiveBack,
     /// `r`: refused by the worker; takes its attempt back and is a strike against the placement.
     Refuse,
     /// `q`: failed; attempts kept.

@@ -523,7 +523,13 @@ impl<'a> Driver<'a> {
     }
 
     async fn released(&self, key: usize, release: &Released) -> ReleaseItem {
-        let modes = [ReleaseMode::Delete, ReleaseMode::HandOff, ReleaseMode::Refuse, ReleaseMode::Fail];
+        let modes = [
+            ReleaseMode::Delete,
+            ReleaseMode::HandOff,
+            ReleaseMode::Refuse,
+            ReleaseMode::Fail,
+            ReleaseMode::GiveBack,
+        ];
         ReleaseItem {
             key: job(key),
             token: self.token(key, release.aim).await,

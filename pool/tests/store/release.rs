@@ -14,6 +14,7 @@ use super::lab::{Kind, Lab, key, ms, node, release};
 scenarios! {
     a_handed_on_job_starts_anew,
     a_job_handed_back_before_its_begin_keeps_its_attempts,
+    a_job_given_back_after_its_begin_loses_that_attempt_only,
     a_refused_job_gets_its_attempt_back,
     a_refusal_before_the_begin_costs_nothing,
     a_failed_job_keeps_its_attempts,
@@ -28,6 +29,14 @@ scenarios! {
     a_stopping_job_ends_whatever_the_mode,
     a_stopping_pool_keeps_nothing,
 }
+
+const MODES: [ReleaseMode; 5] = [
+    ReleaseMode::Delete,
+    ReleaseMode::HandOff,
+    ReleaseMode::GiveBack,
+    ReleaseMode::Refuse,
+    ReleaseMode::Fail,
+];
 
 async fn a_handed_on_job_starts_anew(kind: Kind) {
     let lab = Lab::new(kind).await;
@@ -50,9 +59,28 @@ async fn a_job_handed_back_before_its_begin_keeps_its_attempts(kind: Kind) {
     let worker = lab.worker().await;
     lab.run("k", "node1.g", worker).await;
     lab.release("k", worker, ReleaseMode::Fail).await;
-    lab.route("k", worker).await;
-    assert_eq!(lab.release("k", worker, ReleaseMode::HandOff).await, ReleaseReply::Queued);
-    assert_eq!(lab.record("k").await.unwrap().attempts, 1);
+    for mode in [ReleaseMode::HandOff, ReleaseMode::GiveBack] {
+        lab.route("k", worker).await;
+        assert_eq!(lab.release("k", worker, mode).await, ReleaseReply::Queued);
+        assert_eq!(lab.record("k").await.unwrap().attempts, 1);
+    }
+}
+
+async fn a_job_given_back_after_its_begin_loses_that_attempt_only(kind: Kind) {
+    let lab = Lab::with(kind, Settings { max_attempts: 3, ..Settings::default() }).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.g", worker).await;
+    lab.release("k", worker, ReleaseMode::Fail).await;
+    lab.run_again("k", worker).await;
+    lab.release("k", worker, ReleaseMode::Fail).await;
+    for _ in 0..3 {
+        lab.run_again("k", worker).await;
+        assert_eq!(lab.release("k", worker, ReleaseMode::GiveBack).await, ReleaseReply::Queued);
+        let record = lab.record("k").await.unwrap();
+        assert_eq!((record.attempts, record.mix), (2, 0));
+    }
+    lab.run_again("k", worker).await;
+    assert_eq!(lab.release("k", worker, ReleaseMode::Fail).await, ReleaseReply::Parked);
 }
 
 async fn a_refused_job_gets_its_attempt_back(kind: Kind) {
@@ -208,8 +236,7 @@ async fn only_the_owner_releases(kind: Kind) {
 async fn a_release_may_be_repeated(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
-    let modes = [ReleaseMode::Delete, ReleaseMode::HandOff, ReleaseMode::Refuse, ReleaseMode::Fail];
-    for (at, mode) in modes.into_iter().enumerate() {
+    for (at, mode) in MODES.into_iter().enumerate() {
         let name = format!("k{at}");
         let token = lab.run(&name, &format!("node1.g{at}"), worker).await;
         let item = release(&name, token, mode);
@@ -224,8 +251,7 @@ async fn a_release_may_be_repeated(kind: Kind) {
 async fn a_stopping_job_ends_whatever_the_mode(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
-    let modes = [ReleaseMode::Delete, ReleaseMode::HandOff, ReleaseMode::Refuse, ReleaseMode::Fail];
-    for (at, mode) in modes.into_iter().enumerate() {
+    for (at, mode) in MODES.into_iter().enumerate() {
         let (name, id) = (format!("k{at}"), format!("node1.!own{at}"));
         lab.run(&name, &id, worker).await;
         assert_eq!(lab.stop(&name, &id, Some(worker)).await, StopReply::Stopping);
@@ -243,6 +269,7 @@ async fn a_stopping_pool_keeps_nothing(kind: Kind) {
     let worker = lab.worker().await;
     let cases = [
         ("handed", ReleaseMode::HandOff, "", "shutdown"),
+        ("back", ReleaseMode::GiveBack, "", "shutdown"),
         ("refused", ReleaseMode::Refuse, "", "shutdown"),
         ("failed", ReleaseMode::Fail, "e:boom", "shutdown"),
         ("ended", ReleaseMode::Delete, "", "ended"),

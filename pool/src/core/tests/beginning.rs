@@ -73,7 +73,7 @@ fn a_begin_answered_after_the_soft_deadline_is_given_back_not_run() {
     bench.leases.insert(WorkerId(1), bench.now);
     bench.all();
     bench.begun();
-    assert_eq!(bench.seen(), ["release 1: k@7 h tell=n"]);
+    assert_eq!(bench.seen(), ["release 1: k@7 b tell=n"]);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_start_that_the_lease_forbade_is_given_back() {
     bench.begun();
     bench.all();
     bench.handler(1, "k", 7, HandlerEvent::NotRun);
-    assert_eq!(bench.seen(), ["release 1: k@7 h tell=n"]);
+    assert_eq!(bench.seen(), ["release 1: k@7 b tell=n"]);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn an_audit_gives_back_what_the_store_says_is_this_workers_and_is_not_here() {
     let jobs = vec![job("here", 3, 1), job("k", 7, 1), job("lost", 4, 1), job("theirs", 9, 2)];
     let answer = Ok(OwnedPage { next: None, jobs });
     bench.answer("owned", |_| Done::Owned { worker: WorkerId(1), answer });
-    assert_eq!(bench.seen(), ["release 1: lost@4 h; done 5"]);
+    assert_eq!(bench.seen(), ["release 1: lost@4 b; done 5"]);
 }
 
 #[test]

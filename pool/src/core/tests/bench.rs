@@ -423,7 +423,10 @@ impl Bench {
             Call::Release { worker, finished, items } => {
                 let reply = |mode| match mode {
                     ReleaseMode::Delete => ReleaseReply::Deleted,
-                    ReleaseMode::HandOff | ReleaseMode::Refuse | ReleaseMode::Fail => ReleaseReply::Queued,
+                    ReleaseMode::HandOff
+                    | ReleaseMode::GiveBack
+                    | ReleaseMode::Refuse
+                    | ReleaseMode::Fail => ReleaseReply::Queued,
                 };
                 let replies = items.iter().map(|(item, _)| reply(item.mode)).collect();
                 Done::Release { worker, finished, items, answer: Ok(replies) }

@@ -18,7 +18,7 @@ pub(super) fn drained(call: Call) -> Done {
     }
 }
 
-fn drain(bench: &mut Bench, worker: u32) {
+pub(super) fn drain(bench: &mut Bench, worker: u32) {
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(worker) });
 }
 
@@ -75,10 +75,10 @@ fn a_leaving_worker_hands_on_what_comes_and_what_starts() {
     bench.answer("drain", drained);
     assert_eq!(bench.seen(), [""; 0], "a start under way goes on");
     bench.begun();
-    assert_eq!(bench.seen(), ["release 1: begun@5 h tell=n"]);
+    assert_eq!(bench.seen(), ["release 1: begun@5 b tell=n"]);
     bench.released();
     bench.assign(1, 6, 6, &["late"]);
-    assert_eq!(bench.seen(), ["release 1: late@6 h; done 6"]);
+    assert_eq!(bench.seen(), ["release 1: late@6 b; done 6"]);
     bench.handler(1, "starting", 4, HandlerEvent::Started);
     assert_eq!(bench.seen(), ["STOP starting@4 Draining", "started 1: starting@4 tell=n"]);
 }

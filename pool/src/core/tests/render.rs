@@ -37,6 +37,7 @@ fn release(item: &ReleaseItem) -> String {
     let mode = match item.mode {
         ReleaseMode::Delete => 'd',
         ReleaseMode::HandOff => 'h',
+        ReleaseMode::GiveBack => 'b',
         ReleaseMode::Refuse => 'r',
         ReleaseMode::Fail => 'q',
     };

@@ -149,7 +149,7 @@ fn a_job_that_has_begun_is_started_and_then_stopped() {
         bench.handler(1, name, token, HandlerEvent::Started);
         bench.of(&["RUN", "STOP"])
     };
-    assert_eq!(bench.of(&["RUN", "release"]), ["release 1: ran-before@8 h tell=n"]);
+    assert_eq!(bench.of(&["RUN", "release"]), ["release 1: ran-before@8 b tell=n"]);
     assert_eq!(started(&mut bench, "waits-b", 7), ["STOP waits-b@7 Shutdown", "RUN in-flight@8"]);
     assert_eq!(started(&mut bench, "in-flight", 8), ["STOP in-flight@8 Shutdown"]);
     bench.handler(1, "in-flight", 8, HandlerEvent::Stopped(Ok(())));

@@ -2,7 +2,7 @@
 -- The owner gives jobs up; their handlers have ended. A stopping job, and every job of a stopping pool, is deleted
 -- whatever the mode: what was not to end gets the outcome `shutdown` then. Entries of the owner's stream that are finished are deleted.
 -- KEYS: m cf jo jp bw q pk je jn ps tb od pi ws, then the ns of each node named
--- ARGV: inc, wid, count of entries, entry*, then (key, token, mode d|h|r|q, delay ms, index of the dispatcher's node
+-- ARGV: inc, wid, count of entries, entry*, then (key, token, mode d|h|b|r|q, delay ms, index of the dispatcher's node
 --       or 0, index of the stopper's node or 0, result or '')*
 -- Returns: OK, then per job D deleted | Q queued | P parked | S stale | X bad record
 --@base
@@ -50,6 +50,9 @@ local function give_up(key, p, at)
   local running = p.state == 'R'
   if mode == 'h' then
     if running then p.attempts = '0' end -- one that was not begun here has shown nothing
+    p.mix = '0'
+  elseif mode == 'b' then
+    if running then p.attempts = num(math.max(0, p.attempts - 1)) end
     p.mix = '0'
   elseif mode == 'r' then
     if running then p.attempts = num(math.max(0, p.attempts - 1)) end

@@ -160,6 +160,12 @@ impl State {
                 }
                 record.mix = 0;
             }
+            ReleaseMode::GiveBack => {
+                if record.state == JobState::Running {
+                    record.attempts = record.attempts.saturating_sub(1);
+                }
+                record.mix = 0;
+            }
             ReleaseMode::Refuse => {
                 if record.state == JobState::Running {
                     record.attempts = record.attempts.saturating_sub(1);

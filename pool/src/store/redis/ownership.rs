@@ -120,6 +120,7 @@ fn mode(mode: ReleaseMode) -> &'static str {
     match mode {
         ReleaseMode::Delete => "d",
         ReleaseMode::HandOff => "h",
+        ReleaseMode::GiveBack => "b",
         ReleaseMode::Refuse => "r",
         ReleaseMode::Fail => "q",
     }
