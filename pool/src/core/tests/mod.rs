@@ -13,6 +13,7 @@ mod leaving;
 mod notifying;
 mod observing;
 mod opening;
+mod overtaking;
 mod rebalancing;
 mod render;
 mod requesting;
