@@ -56,8 +56,8 @@ pub enum Error {
     /// The job has as many notifications waiting as it may have. This one was not kept.
     #[error("too many notifications wait for this job, this one was not kept")]
     NotifyFull,
-    /// The record of the job is damaged. It was left as it is.
-    #[error("the job's record cannot be read, it was left as it is")]
+    /// The record of the job, or what is stored of the dispatch's id, is damaged. It was left as it is.
+    #[error("the record of the job or of its id cannot be read, it was left as it is")]
     BadRecord,
     /// What is stored was written by a newer version of this crate. It was left as it is.
     #[error("{what} has version {version}, this node reads up to {known}; it was left as it is")]
@@ -140,6 +140,9 @@ pub enum DispatchError {
     /// The job was accepted and has ended; its outcome is not known any more.
     #[error("the job has ended, its outcome is not known any more")]
     Ended,
+    /// The pool knows nothing of the dispatch that was waited for: it was never accepted, or it ended long ago.
+    #[error("nothing is known of the dispatch: it was never accepted, or it ended long ago")]
+    Unknown,
     /// The pool is shutting down: the job is not, or no longer, accepted.
     #[error("the pool is shutting down, the job will not run")]
     ShuttingDown,
@@ -153,16 +156,20 @@ pub enum DispatchError {
         ticket: Ticket,
         /// It is known to have been accepted.
         accepted: bool,
+        /// Why the store did not answer, as far as is known; `None` when it did and the job was just not started.
+        #[source]
+        source: Option<Arc<StoreError>>,
     },
-    /// Not started by the deadline, and ended therefore, as was asked for: the job does not run, or is being stopped,
-    /// and does not come back.
-    #[error("{ticket} was not started in time and was cancelled")]
+    /// It was cancelled, by [`Node::cancel`](crate::Node::cancel) or, as was asked for, because it was not started by the
+    /// deadline: the job does not run, or is being stopped, and does not come back.
+    #[error("{ticket} was cancelled")]
     Cancelled {
         /// The dispatch.
         ticket: Ticket,
     },
-    /// The record of the key is damaged; or the store refuses an argument. What is stored was left as it is.
-    #[error("the key's record cannot be read, it was left as it is")]
+    /// The record of the key, or what is stored of the id, is damaged; or the store refuses an argument. What is stored
+    /// was left as it is.
+    #[error("the record of the key or of the id cannot be read, it was left as it is")]
     BadRecord,
     /// What is stored was written by a newer version of this crate. It was left as it is.
     #[error("{what} has version {version}, this node reads up to {known}; it was left as it is")]

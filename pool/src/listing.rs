@@ -96,8 +96,6 @@ pub struct JobInfo {
     pub since: SystemTime,
     /// When it was accepted, by the store's clock.
     pub created: SystemTime,
-    /// The [schedule](crate::Node::schedule) whose plan it belongs to; `None`: it was dispatched by itself.
-    pub plan: Option<String>,
 }
 
 impl JobInfo {
@@ -112,7 +110,6 @@ impl JobInfo {
             attempts: record.attempts,
             since: time(record.since),
             created: time(record.created),
-            plan: (!record.plan.is_empty()).then(|| record.plan.clone()),
         }
     }
 }
@@ -195,7 +192,9 @@ pub(crate) async fn payload(store: &dyn Store, key: &JobKey) -> Result<Option<By
         EnvelopeError::Newer(version) => {
             Error::NewerVersion { what: "the payload's envelope", version, known: wire::VERSION }
         }
-        error @ EnvelopeError::Damaged(_) => StoreError::Unusable(std::sync::Arc::new(error)).into(),
+        error @ (EnvelopeError::Damaged(_) | EnvelopeError::UnknownPolicy) => {
+            StoreError::Unusable(std::sync::Arc::new(error)).into()
+        }
     })?;
     Ok(Some(opened.body))
 }

@@ -24,7 +24,7 @@ pub struct Settings {
     pub stop_retry: Duration,
     /// How long a dispatch whose acceptance is not known is handed in again, and ended ones are remembered. 30 s.
     pub max_dispatch_deadline: Duration,
-    /// How long the outcome of a caller's own id is kept. 10 min.
+    /// How long the outcome of a caller's own id is kept; at least `max_dispatch_deadline`. 10 min.
     pub outcome_retention: Duration,
     /// Begins without success after which a job is parked. 20.
     pub max_attempts: u32,
@@ -108,6 +108,10 @@ impl Settings {
         if !(1_000..=86_400_000).contains(&ms(self.outcome_retention)) {
             return bad("od_ms", &ms(self.outcome_retention), "must be from 1 s to 1 day");
         }
+        if self.outcome_retention < self.max_dispatch_deadline {
+            // A dispatch that is handed in again after its outcome was forgotten would start a second time.
+            return bad("od_ms", &ms(self.outcome_retention), "must be at least late_ms");
+        }
         if !(1..=86_400_000).contains(&ms(self.stable_run)) {
             return bad("stable_ms", &ms(self.stable_run), "must be from 1 ms to 1 day");
         }
@@ -166,7 +170,8 @@ impl Settings {
     /// These settings, with what may change as it is stored; what is stored and cannot be used is left out.
     pub(crate) fn adopting(&self, stored: &BTreeMap<String, String>) -> Self {
         let mut adopted = self.clone();
-        for (name, value) in stored {
+        // Twice: what does not fit the others may fit them as they will be.
+        for (name, value) in stored.iter().chain(stored) {
             let mut next = adopted.clone();
             if next.take(name, value).is_some() && next.validate().is_ok() {
                 adopted = next;
@@ -276,6 +281,21 @@ mod tests {
         assert_eq!(bad.validate().map_err(|e| e.name), Err("ttl"));
         let bad = Settings { strikes: 0, ..Settings::default() };
         assert_eq!(bad.validate().map_err(|e| e.name), Err("strikes"));
+    }
+
+    #[test]
+    fn an_outcome_is_kept_for_as_long_as_its_dispatch_may_be_handed_in_again() {
+        let with = |late, od| Settings {
+            max_dispatch_deadline: Duration::from_secs(late),
+            outcome_retention: Duration::from_secs(od),
+            ..Settings::default()
+        };
+        assert_eq!(with(30, 30).validate(), Ok(()));
+        assert_eq!(with(30, 29).validate().map_err(|e| e.name), Err("od_ms"));
+        for (ours, theirs) in [(with(30, 40), with(50, 60)), (with(50, 60), with(30, 40))] {
+            let stored = theirs.fields().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            assert_eq!(ours.adopting(&stored), theirs);
+        }
     }
 
     #[test]

@@ -109,6 +109,9 @@ impl JobSpec {
         let Self { key, payload, kind, id, restart: policy, trace } = self;
         let key = key?;
         let too_long = |len| DispatchError::PayloadTooLong { len, max };
+        if payload.len() > max {
+            return Err(too_long(payload.len()));
+        }
         let envelope = Envelope { trace, policy, kind, ..Envelope::new(&payload) };
         let sealed = envelope.seal().map_err(|_| too_long(payload.len()))?;
         if sealed.len() > max {

@@ -2,6 +2,7 @@
 //! its default is left out. Fields of a later version are passed over when it is read, and stand untouched in the store.
 
 use bytes::Bytes;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -13,21 +14,47 @@ use crate::trace::TraceContext;
 pub(crate) const VERSION: u64 = 1;
 
 /// What an envelope holds.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 pub(crate) struct Envelope<'a> {
     pub(crate) v: u64,
     /// The caller's trace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) trace: Option<TraceContext>,
     /// What becomes of the job at its own end. Another policy than these needs another version of the envelope: a node
-    /// that does not know it could only take the payload for damaged.
-    #[serde(default, skip_serializing_if = "RestartPolicy::is_never")]
+    /// that does not know it can only refuse the job.
+    #[serde(skip_serializing_if = "RestartPolicy::is_never")]
     pub(crate) policy: RestartPolicy,
     /// The name of a typed payload's type.
-    #[serde(default, rename = "type", borrow, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub(crate) kind: Option<&'a str>,
-    #[serde(with = "serde_bytes", borrow)]
+    #[serde(with = "serde_bytes")]
     pub(crate) body: &'a [u8],
+}
+
+/// An envelope as it is read. A later version may write other values than this one knows.
+#[derive(Deserialize)]
+struct Read<'a> {
+    v: u64,
+    #[serde(default)]
+    trace: Value<TraceContext>,
+    #[serde(default)]
+    policy: Value<RestartPolicy>,
+    #[serde(default, rename = "type", borrow)]
+    kind: Option<&'a str>,
+    #[serde(with = "serde_bytes", borrow)]
+    body: &'a [u8],
+}
+
+/// The value of a field.
+#[derive(Default, Deserialize)]
+#[serde(untagged)]
+enum Value<T> {
+    Known(T),
+    /// One of a later version.
+    Unknown(IgnoredAny),
+    #[default]
+    #[serde(skip)]
+    Absent,
 }
 
 #[derive(Deserialize)]
@@ -51,6 +78,18 @@ pub(crate) enum EnvelopeError {
     Damaged(#[source] rmp_serde::decode::Error),
     #[error("the payload's envelope has version {0}, this node reads up to {VERSION}")]
     Newer(u64),
+    /// A newer version wrote it, though it has not said so.
+    #[error("the payload's envelope has a restart policy that this node does not know")]
+    UnknownPolicy,
+}
+
+impl<T> Value<T> {
+    fn known(self) -> Option<T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Unknown(_) | Self::Absent => None,
+        }
+    }
 }
 
 impl<'a> Envelope<'a> {
@@ -91,12 +130,14 @@ impl<'a> Envelope<'a> {
 
 /// Takes a payload out of its envelope, without a copy.
 pub(crate) fn open(envelope: &Bytes) -> Result<Opened, EnvelopeError> {
-    match rmp_serde::from_slice::<Envelope<'_>>(envelope) {
-        Ok(Envelope { v, .. }) if v > VERSION => Err(EnvelopeError::Newer(v)),
-        Ok(Envelope { trace, policy, kind, body, .. }) => Ok(Opened {
+    match rmp_serde::from_slice::<Read<'_>>(envelope) {
+        Ok(Read { v, .. }) if v > VERSION => Err(EnvelopeError::Newer(v)),
+        Ok(Read { policy: Value::Unknown(_), .. }) => Err(EnvelopeError::UnknownPolicy),
+        Ok(Read { trace, policy, kind, body, .. }) => Ok(Opened {
             body: envelope.slice_ref(body),
-            policy,
-            trace: trace.map(Box::new),
+            policy: policy.known().unwrap_or_default(),
+            // A job can do without a trace.
+            trace: trace.known().map(Box::new),
             kind: kind.map(Into::into),
         }),
         // A newer one may have another body, but its version still says so.
@@ -147,6 +188,25 @@ mod tests {
         }
         for damaged in [&b"x"[..], b"", b"\x81\xa1v\x01"] {
             assert!(matches!(open(&Bytes::from_static(damaged)), Err(EnvelopeError::Damaged(_))));
+        }
+    }
+
+    #[test]
+    fn a_later_trace_is_passed_over_and_a_later_policy_is_not() {
+        let traces = [
+            &b"\x83\xa1v\x01\xa5trace\x07\xa4body\xc4\x02hi"[..],
+            b"\x83\xa1v\x01\xa5trace\x81\xa2id\xa1x\xa4body\xc4\x02hi",
+            b"\x83\xa1v\x01\xa5trace\xc0\xa4body\xc4\x02hi",
+        ];
+        for trace in traces {
+            assert_eq!(open(&Bytes::from_static(trace)).ok(), Some(plain(b"hi")));
+        }
+        let policies = [
+            &b"\x83\xa1v\x01\xa6policy\xa5later\xa4body\xc4\x02hi"[..],
+            b"\x83\xa1v\x01\xa6policy\x81\xa5later\x07\xa4body\xc4\x02hi",
+        ];
+        for policy in policies {
+            assert!(matches!(open(&Bytes::from_static(policy)), Err(EnvelopeError::UnknownPolicy)));
         }
     }
 

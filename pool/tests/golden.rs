@@ -33,6 +33,7 @@ struct Pool {
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Own {
+    v: Option<u64>,
     #[serde(with = "serde_bytes")]
     key: Vec<u8>,
     hash: String,
@@ -198,7 +199,13 @@ async fn the_life_of_a_job() {
     assert_eq!(pool.record("k"), "1|Q||0|0|0|T|n1.!order|T||0|");
     assert_eq!(pool.ask::<Vec<u8>>("HGET", "jp", &["k"]), ENVELOPE);
     assert_eq!(pool.stream("ps"), [["s", "k"]]);
-    let own = Own { key: b"k".into(), hash: "digest".into(), dispatch: "n1.!order".into(), outcome: None };
+    let own = Own {
+        v: Some(1),
+        key: b"k".into(),
+        hash: "digest".into(),
+        dispatch: "n1.!order".into(),
+        outcome: None,
+    };
     assert_eq!(pool.own("order"), own);
     assert_eq!(pool.ask::<Vec<String>>("ZRANGE", "q", &["0", "-1"]), ["k"]);
 
@@ -263,7 +270,12 @@ async fn a_job_of_the_first_version_is_run() {
     pool.route("k").await;
     let token = pool.begin("k").await;
     pool.started("k", token).await;
-    assert_eq!(pool.own("order").outcome.as_deref(), Some("ok"));
+    let own = pool.own("order");
+    assert_eq!(
+        (own.v, own.outcome.as_deref()),
+        (None, Some("ok")),
+        "an entry without a version has the first"
+    );
     assert_eq!(pool.release("k", token, ReleaseMode::Delete).await, ReleaseReply::Deleted);
     assert_eq!(pool.dispatch("k", "n2.!order").await, DispatchReply::Outcome("ok".into()));
 }

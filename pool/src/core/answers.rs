@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::call::Done;
 use super::ctx::{Ctx, RETRY};
+use super::dispatching::Pool;
 use super::effect::Notice;
 use super::engine::Engine;
 
@@ -68,18 +69,22 @@ impl Engine {
                     }
                 }
                 Err(error) => {
-                    self.dispatching.send_again(now, items, may_be_done(&error));
+                    self.dispatching.send_again(now, items, &error, may_be_done(&error));
                     return Err(error);
                 }
             },
             Done::LookUp { tickets, answer } => match answer {
                 Ok(found) => {
                     self.dispatching.looked_up();
-                    let stopping = self.closing.is_stopping();
-                    self.dispatching.on_looked_up(&mut self.ctx, &tickets, found, stopping);
+                    let pool = match self.closing.is_stopping() {
+                        true => Pool::Stopping,
+                        false if self.is_normal() => Pool::Open,
+                        false => Pool::Unsettled,
+                    };
+                    self.dispatching.on_looked_up(&mut self.ctx, &tickets, found, pool);
                 }
                 Err(error) => {
-                    self.dispatching.look_again(now, tickets);
+                    self.dispatching.look_again(now, tickets, &error);
                     return Err(error);
                 }
             },

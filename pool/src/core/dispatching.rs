@@ -5,6 +5,7 @@
 //! the same id: it is accepted at most once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::call::Call;
@@ -16,7 +17,7 @@ use super::time::Time;
 use crate::error::DispatchError;
 use crate::id::DispatchId;
 use crate::record::{Begun, JobState};
-use crate::store::{DispatchItem, DispatchReply, Lookup, Outcome};
+use crate::store::{DispatchItem, DispatchReply, Lookup, Outcome, StoreError};
 use crate::ticket::Ticket;
 
 const POLL: Duration = Duration::from_secs(1);
@@ -39,6 +40,8 @@ struct Open {
     next: Time,
     /// It is in one of the lanes.
     under_way: bool,
+    /// Why the last call had no answer.
+    trouble: Option<Arc<StoreError>>,
 }
 
 /// Somebody who waits for a dispatch to be started.
@@ -50,6 +53,15 @@ struct Waiter {
     /// It brought the job, and does not just wait for what somebody else dispatched.
     brought: bool,
     deadline: Time,
+}
+
+/// What the pool says by having no trace of a dispatch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pool {
+    Open,
+    /// Its data may have been lost: whoever handed the dispatch in may be about to do so again.
+    Unsettled,
+    Stopping,
 }
 
 impl Open {
@@ -142,6 +154,7 @@ impl Dispatching {
                 deadline,
                 next,
                 under_way: true,
+                trouble: None,
             },
         );
     }
@@ -190,10 +203,18 @@ impl Dispatching {
     }
 
     /// `unanswered`: it may have been executed.
-    pub(crate) fn send_again(&mut self, now: Time, items: Vec<DispatchItem>, unanswered: bool) {
+    pub(crate) fn send_again(
+        &mut self,
+        now: Time,
+        items: Vec<DispatchItem>,
+        error: &StoreError,
+        unanswered: bool,
+    ) {
+        let error = Arc::new(error.clone());
         for item in &items {
             if let Some(open) = self.open.get_mut(&item.id) {
                 open.in_doubt |= unanswered;
+                open.trouble = Some(error.clone());
             }
         }
         self.sends.put_back(now, items);
@@ -239,7 +260,11 @@ impl Dispatching {
         }
         if open.in_doubt {
             let ticket = open.ticket.clone();
-            return self.settle(ctx, id, &Err(DispatchError::Deadline { ticket, accepted: false }));
+            return self.settle(
+                ctx,
+                id,
+                &Err(DispatchError::Deadline { ticket, accepted: false, source: None }),
+            );
         }
         if let Some(item) = &mut open.item {
             item.not_after = 0;
@@ -255,9 +280,11 @@ impl Dispatching {
 
     /// A worker, or whoever ended the job, says what became of it.
     pub(crate) fn on_outcome(&mut self, ctx: &mut Ctx, id: &DispatchId, outcome: &Outcome) {
+        let Some(open) = self.open.get(id) else { return };
         let result = match outcome.as_str() {
             "ok" => Ok(()),
             "stopped" => Err(DispatchError::Stopped),
+            "cancelled" => Err(DispatchError::Cancelled { ticket: open.ticket.clone() }),
             "parked" => Err(DispatchError::Parked),
             "shutdown" => Err(DispatchError::ShuttingDown),
             other => match other.strip_prefix("e:") {
@@ -268,13 +295,8 @@ impl Dispatching {
         self.settle(ctx, id, &result);
     }
 
-    pub(crate) fn on_looked_up(
-        &mut self,
-        ctx: &mut Ctx,
-        tickets: &[Ticket],
-        found: Vec<Lookup>,
-        stopping: bool,
-    ) {
+    pub(crate) fn on_looked_up(&mut self, ctx: &mut Ctx, tickets: &[Ticket], found: Vec<Lookup>, pool: Pool) {
+        let stopping = pool == Pool::Stopping;
         for (ticket, found) in tickets.iter().zip(found) {
             let id = &ticket.id;
             self.is_back(id);
@@ -292,11 +314,13 @@ impl Dispatching {
                     self.settle(ctx, id, &Err(DispatchError::ShuttingDown));
                 }
                 Lookup { ended: true, .. } => self.settle(ctx, id, &Err(DispatchError::Ended)),
-                Lookup { bad: true, .. } => self.settle(ctx, id, &Err(DispatchError::BadRecord)),
+                Lookup { bad: true, .. } | Lookup { bad_id: true, .. } => {
+                    self.settle(ctx, id, &Err(DispatchError::BadRecord));
+                }
                 _ if stopping => self.settle(ctx, id, &Err(DispatchError::ShuttingDown)),
                 Lookup { record: Some(_), .. } => {
                     let sent = self.open.get(id).is_some_and(|open| open.item.is_some());
-                    let error = if sent { DispatchError::JobExists } else { DispatchError::Ended };
+                    let error = if sent { DispatchError::JobExists } else { DispatchError::Unknown };
                     self.settle(ctx, id, &Err(error));
                 }
                 Lookup { record: None, .. } => {
@@ -304,8 +328,8 @@ impl Dispatching {
                     if let Some(item) = open.item.clone() {
                         open.under_way = true;
                         self.sends.push(item);
-                    } else {
-                        self.settle(ctx, id, &Err(DispatchError::Ended));
+                    } else if pool == Pool::Open {
+                        self.settle(ctx, id, &Err(DispatchError::Unknown));
                     }
                 }
             }
@@ -316,7 +340,13 @@ impl Dispatching {
         self.polls.answered();
     }
 
-    pub(crate) fn look_again(&mut self, now: Time, tickets: Vec<Ticket>) {
+    pub(crate) fn look_again(&mut self, now: Time, tickets: Vec<Ticket>, error: &StoreError) {
+        let error = Arc::new(error.clone());
+        for ticket in &tickets {
+            if let Some(open) = self.open.get_mut(&ticket.id) {
+                open.trouble = Some(error.clone());
+            }
+        }
         self.polls.put_back(now, tickets);
     }
 
@@ -398,7 +428,8 @@ impl Dispatching {
 
     fn on_time(&mut self, ctx: &mut Ctx, id: &DispatchId) {
         let Some(open) = self.open.get_mut(id) else { return };
-        let error = DispatchError::Deadline { ticket: open.ticket.clone(), accepted: open.accepted };
+        let (ticket, source) = (open.ticket.clone(), open.trouble.clone());
+        let error = DispatchError::Deadline { ticket, accepted: open.accepted, source };
         open.waiters.retain(|waiter| {
             let waits = ctx.now < waiter.deadline;
             if !waits {
@@ -425,6 +456,7 @@ impl Dispatching {
     fn is_back(&mut self, id: &DispatchId) {
         if let Some(open) = self.open.get_mut(id) {
             open.under_way = false;
+            open.trouble = None;
         }
     }
 

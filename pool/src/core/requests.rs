@@ -13,7 +13,7 @@ use super::input::{Answer, Refused, ReplyTo, Until};
 use super::lane::Lane;
 use super::ring::Ring;
 use super::time::{Time, earliest};
-use crate::id::{DispatchId, JobKey, WorkerId};
+use crate::id::{DispatchId, Incarnation, JobKey, WorkerId};
 use crate::record::{JobState, Record};
 use crate::store::{Lookup, NotifyItem, NotifyReply, StopItem, StopReply, UnparkReply};
 
@@ -47,6 +47,26 @@ struct Request {
     want: Want,
     owner: Option<WorkerId>,
     deadline: Time,
+    /// When it is gone on with, if it waits for a time.
+    next: Option<Time>,
+    /// Its record is being looked for; or it was, and a hint has come since.
+    look: Look,
+}
+
+/// How far the look at a job's record has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Look {
+    #[default]
+    Idle,
+    UnderWay,
+    /// Under way, and to be made again: it may be too old.
+    Outdated,
+}
+
+impl Request {
+    fn new(to: ReplyTo, key: JobKey, want: Want, owner: Option<WorkerId>, deadline: Time) -> Self {
+        Self { to, key, want, owner, deadline, next: None, look: Look::Idle }
+    }
 }
 
 /// The open stops and notifications of one node.
@@ -72,6 +92,8 @@ struct InFlight {
     stops: Vec<ReplyTo>,
     notes: Vec<ReplyTo>,
     unparks: Vec<ReplyTo>,
+    /// The incarnation that the records are looked for in.
+    incarnation: Incarnation,
 }
 
 impl Requests {
@@ -85,23 +107,57 @@ impl Requests {
         deadline: Time,
     ) {
         self.timers.insert((deadline, to));
-        let lane = if id.is_some() { &mut self.stops } else { &mut self.finds };
-        lane.push(to);
         let want = Want::Stop(Stop { id, until, watched: false, in_doubt: false });
-        self.open.insert(to, Request { to, key, want, owner: None, deadline });
+        self.open.insert(to, Request::new(to, key, want, None, deadline));
+        self.go_on(to);
     }
 
     pub(crate) fn notify(&mut self, to: ReplyTo, key: JobKey, body: Bytes, ring: &Ring, deadline: Time) {
         self.timers.insert((deadline, to));
         let owner = ring.pick(key.as_bytes(), 0);
-        self.open.insert(to, Request { to, key, want: Want::Notify { body }, owner, deadline });
+        self.open.insert(to, Request::new(to, key, Want::Notify { body }, owner, deadline));
         self.notes.push(to);
     }
 
     pub(crate) fn unpark(&mut self, to: ReplyTo, key: JobKey, deadline: Time) {
         self.timers.insert((deadline, to));
-        self.open.insert(to, Request { to, key, want: Want::Unpark { id: None }, owner: None, deadline });
-        self.finds.push(to);
+        self.open.insert(to, Request::new(to, key, Want::Unpark { id: None }, None, deadline));
+        self.go_on(to);
+    }
+
+    /// Does what is next for a request.
+    fn go_on(&mut self, to: ReplyTo) {
+        let Some(request) = self.open.get(&to) else { return };
+        match &request.want {
+            Want::Stop(Stop { id: Some(_), watched: false, .. }) => self.stops.push(to),
+            Want::Stop(_) | Want::Unpark { id: None } => self.find(to),
+            Want::Notify { .. } => self.notes.push(to),
+            Want::Unpark { id: Some(_) } => self.unparks.push(to),
+        }
+    }
+
+    /// Has a look at the job's record.
+    fn find(&mut self, to: ReplyTo) {
+        self.wait_until(to, None);
+        let Some(request) = self.open.get_mut(&to) else { return };
+        if request.look == Look::Idle {
+            request.look = Look::UnderWay;
+            self.finds.push(to);
+        } else {
+            request.look = Look::Outdated;
+        }
+    }
+
+    /// Goes on with the request at this time, and at no other that was named before.
+    fn wait_until(&mut self, to: ReplyTo, at: Option<Time>) {
+        let Some(request) = self.open.get_mut(&to) else { return };
+        let before = std::mem::replace(&mut request.next, at);
+        if let Some(before) = before.filter(|&before| before != request.deadline) {
+            self.timers.remove(&(before, to));
+        }
+        if let Some(at) = at {
+            self.timers.insert((at, to));
+        }
     }
 
     pub(crate) fn stop_again(&mut self, items: Vec<StopItem>) {
@@ -110,15 +166,21 @@ impl Requests {
         }
     }
 
-    /// `normal`: what is not there has ended, and is not just forgotten while its handler may run.
+    /// `normal`: the pool is in phase N. Else a record that is missing says nothing: the job may be running.
     pub(crate) fn on_found(&mut self, ctx: &mut Ctx, found: Vec<Lookup>, normal: bool) {
         self.finds.answered();
+        let settled = normal && self.in_flight.incarnation == ctx.incarnation;
         for (to, found) in std::mem::take(&mut self.in_flight.finds).into_iter().zip(found) {
-            let Some(request) = self.open.get(&to) else { continue };
+            let Some(request) = self.open.get_mut(&to) else { continue };
+            let look = std::mem::take(&mut request.look);
             match (&request.want, found.record) {
+                (_, None) if !found.bad && !settled => self.wait_until(to, Some(ctx.now + RETRY)),
                 (Want::Stop(Stop { id, watched: true, .. }), record) => {
-                    if !normal || record.map_or(found.bad, |record| Some(record.id) == *id) {
-                        self.timers.insert((ctx.now + POLL, to));
+                    if record.map_or(found.bad, |record| Some(record.id) == *id) {
+                        match look {
+                            Look::Outdated => self.find(to),
+                            _ => self.wait_until(to, Some(ctx.now + POLL)),
+                        }
                     } else {
                         self.finish(ctx, to, Ok(()));
                     }
@@ -172,8 +234,8 @@ impl Requests {
 
     /// A worker says that a dispatch has come to something: whoever waits for its end has a look.
     pub(crate) fn on_outcome(&mut self, id: &DispatchId) {
-        for &to in self.watched.get(id).into_iter().flatten() {
-            self.finds.push(to);
+        for to in self.watched.get(id).cloned().unwrap_or_default() {
+            self.find(to);
         }
     }
 
@@ -187,7 +249,7 @@ impl Requests {
                     if let Some(id) = &stop.id {
                         self.watched.entry(id.clone()).or_default().insert(to);
                     }
-                    self.timers.insert((ctx.now + POLL, to));
+                    self.wait_until(to, Some(ctx.now + POLL));
                 }
                 StopReply::Ended if stop.until == Until::Cancelled && !stop.in_doubt => {
                     self.finish(ctx, to, Err(Refused::JobNotFound));
@@ -204,9 +266,7 @@ impl Requests {
                         self.stops.push(to);
                     }
                 }
-                StopReply::Recovering => {
-                    self.timers.insert((ctx.now + RETRY, to));
-                }
+                StopReply::Recovering => self.wait_until(to, Some(ctx.now + RETRY)),
             }
         }
     }
@@ -235,9 +295,7 @@ impl Requests {
                         self.notes.push(to);
                     }
                 }
-                NotifyReply::Recovering => {
-                    self.timers.insert((ctx.now + RETRY, to));
-                }
+                NotifyReply::Recovering => self.wait_until(to, Some(ctx.now + RETRY)),
             }
         }
     }
@@ -274,6 +332,9 @@ impl Requests {
     fn finish(&mut self, ctx: &mut Ctx, to: ReplyTo, result: Result<(), Refused>) {
         let Some(request) = self.open.remove(&to) else { return };
         self.timers.remove(&(request.deadline, to));
+        if let Some(next) = request.next {
+            self.timers.remove(&(next, to));
+        }
         if let Want::Stop(Stop { id: Some(id), watched: true, .. }) = &request.want
             && let Some(waiting) = self.watched.get_mut(id)
         {
@@ -305,17 +366,13 @@ impl Requests {
                 break;
             }
             self.timers.pop_first();
-            let Some(request) = self.open.get(&to) else { continue };
+            let Some(request) = self.open.get_mut(&to) else { continue };
             if ctx.now >= request.deadline {
                 self.finish(ctx, to, Err(Refused::Deadline));
                 some_ended = true;
             } else {
-                match &request.want {
-                    Want::Stop(stop) if stop.watched => self.finds.push(to),
-                    Want::Stop(_) => self.stops.push(to),
-                    Want::Notify { .. } => self.notes.push(to),
-                    Want::Unpark { .. } => self.unparks.push(to),
-                }
+                request.next = None;
+                self.go_on(to);
             }
         }
         if some_ended {
@@ -330,6 +387,7 @@ impl Requests {
             let open = |to: &ReplyTo| self.open.get(to).map(|r| (*to, r.key.clone()));
             let (tos, keys): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
             self.in_flight.finds = tos;
+            self.in_flight.incarnation = ctx.incarnation;
             send(ctx, &mut self.finds, keys, Call::FindOwners);
         }
         if let Some(batch) = self.stops.batch(ctx.now, |_| 512) {

@@ -48,6 +48,10 @@ impl Node {
 
     /// As [`dispatch_many`](Self::dispatch_many), but each job is answered as soon as the pool has accepted it.
     ///
+    /// It does not wait for room: what is handed in while the pool holds
+    /// [`max_queued`](crate::Settings::max_queued) jobs that were never begun is answered
+    /// [`PoolFull`](DispatchError::PoolFull), so that a batch which is larger than the room is accepted in part.
+    ///
     /// # Errors
     /// Each result as of [`submit`](Self::submit).
     pub fn submit_many<I>(&self, jobs: I) -> DispatchMany<Ticket>

@@ -37,7 +37,7 @@ impl Node {
         let deadline = clock::now() + PATIENCE;
         let command = |reply| Command::Notify { reply, key: key.clone(), body, deadline };
         let result = self.request(PATIENCE, command).await;
-        self.named(&key, result).await
+        self.named(&key, None, result).await
     }
 
     pub(crate) async fn request(

@@ -11,12 +11,15 @@ use tracing::{Instrument, Span};
 
 use super::Node;
 use super::calls::{MARGIN, PATIENCE};
-use crate::core::input::{Answer, Command};
-use crate::error::DispatchError;
+use crate::core::input::{Answer, Command, Until};
+use crate::core::time::Time;
+use crate::error::{DispatchError, Error};
 use crate::id::{DispatchId, IdError, JobKey};
 use crate::policy::RestartPolicy;
+use crate::record::{JobState, Record};
 use crate::runtime::clock;
 use crate::spec::JobSpec;
+use crate::store::StoreError;
 use crate::ticket::Ticket;
 use crate::trace::TraceContext;
 use crate::typed::Payload;
@@ -67,11 +70,12 @@ impl Node {
         Dispatch::new(self, job, How::new(true))
     }
 
-    /// As [`dispatch`](Self::dispatch), but a job with this key that lives already is fine, whatever its payload and
-    /// wherever it is in its life: also one that is parked, or being stopped.
+    /// As [`dispatch`](Self::dispatch), but a job with this key that runs already, or waits to, is fine, whatever its
+    /// payload. One that is being stopped is waited for, within the deadline, and then this one is dispatched.
     ///
     /// # Errors
-    /// As `dispatch`, but for `JobExists`.
+    /// As `dispatch`, but for `JobExists`. [`DispatchError::Parked`] also for a job that was there before and is parked:
+    /// [`unpark`](Self::unpark) or stop it.
     pub fn ensure<K>(&self, key: K, payload: impl Into<Bytes>) -> Dispatch
     where
         K: TryInto<JobKey>,
@@ -122,6 +126,37 @@ impl Node {
     {
         let key = key.try_into().map_err(Into::into)?;
         Ok(Ticket { key, id: DispatchId::of_caller(&self.shared.name, id)? })
+    }
+}
+
+impl Node {
+    /// Whether the job that lives under the key runs, or is to. One that is being stopped is waited for until it is gone.
+    async fn is_to_run(&self, ticket: &Ticket, deadline: Time) -> Result<bool> {
+        let late = || DispatchError::Deadline { ticket: ticket.clone(), accepted: false, source: None };
+        let left = deadline.since(clock::now());
+        let items = [(ticket.key.clone(), None)];
+        let found = match tokio::time::timeout(left, self.shared.store.0.lookup(&items)).await {
+            Ok(Ok(found)) => found.into_iter().next().unwrap_or_default(),
+            Ok(Err(error @ StoreError::Unusable(_))) => return Err(error.into()),
+            // The dispatch goes the same way, and waits for it to be mended.
+            Ok(Err(_)) => return Ok(false),
+            Err(_) => return Err(late()),
+        };
+        match found.record {
+            Some(Record { state: JobState::Parked, .. }) => Err(DispatchError::Parked),
+            Some(Record { state: JobState::Stopping, id, .. }) => {
+                let (key, id, until) = (ticket.key.clone(), Some(id), Until::Gone);
+                let stop = |reply| Command::StopJob { reply, key, id, until, deadline };
+                match self.request(left, stop).await {
+                    Err(Error::Deadline(_)) => Err(late()),
+                    Err(Error::NodeClosed) => Err(DispatchError::NodeClosed),
+                    // What else there may be to say the dispatch says.
+                    Ok(()) | Err(_) => Ok(false),
+                }
+            }
+            Some(_) => Ok(true),
+            None => Ok(false),
+        }
     }
 }
 
@@ -206,17 +241,25 @@ impl<T> Dispatch<T> {
         let (ticket, item) = job.seal(&node.shared.name, max)?;
         Span::current().record("key", display(&ticket.key)).record("id", display(&ticket.id));
         let How { started, ensure, patience, cancel } = how;
-        let key = ticket.key.clone();
         let deadline = clock::now() + patience;
-        let call = node.ask(|reply| Command::Submit { reply, item, started, deadline });
-        match tokio::time::timeout(patience.saturating_add(MARGIN), call).await {
-            Ok(Some(Answer::Submitted(Err(DispatchError::JobExists)))) if ensure => Ok(ticket),
-            Ok(Some(Answer::Submitted(Err(DispatchError::Deadline { ticket, accepted })))) if cancel => {
-                Err(node.cancel_late(ticket, accepted).await)
-            }
-            Ok(Some(Answer::Submitted(result))) => node.named_dispatch(&key, result).await,
-            Ok(_) => Err(DispatchError::NodeClosed),
-            Err(_) => Err(DispatchError::Deadline { ticket, accepted: false }),
+        loop {
+            let item = item.clone();
+            let call = node.ask(|reply| Command::Submit { reply, item, started, deadline });
+            return match tokio::time::timeout(patience.saturating_add(MARGIN), call).await {
+                Ok(Some(Answer::Submitted(Err(DispatchError::JobExists)))) if ensure => {
+                    if node.is_to_run(&ticket, deadline).await? {
+                        Ok(ticket)
+                    } else {
+                        continue;
+                    }
+                }
+                Ok(Some(Answer::Submitted(Err(late @ DispatchError::Deadline { .. })))) if cancel => {
+                    Err(node.cancel_late(&ticket, late).await)
+                }
+                Ok(Some(Answer::Submitted(result))) => node.named_dispatch(&ticket, result).await,
+                Ok(_) => Err(DispatchError::NodeClosed),
+                Err(_) => Err(DispatchError::Deadline { ticket, accepted: false, source: None }),
+            };
         }
     }
 }

@@ -54,6 +54,6 @@ impl Node {
         let deadline = clock::now() + PATIENCE;
         let result =
             self.request(PATIENCE, |reply| Command::Unpark { reply, key: key.clone(), deadline }).await;
-        self.named(&key, result).await
+        self.named(&key, None, result).await
     }
 }

@@ -67,7 +67,7 @@ impl StopJob {
         let deadline = clock::now() + patience;
         let command = |reply| Command::StopJob { reply, key: key.clone(), id: None, until, deadline };
         let result = node.request(patience, command).await;
-        node.named(&key, result).await
+        node.named(&key, None, result).await
     }
 }
 

@@ -9,9 +9,10 @@ use super::Node;
 use super::calls::{MARGIN, PATIENCE};
 use crate::core::input::{Answer, Command, Until};
 use crate::error::{DispatchError, Error};
-use crate::id::JobKey;
+use crate::id::{DispatchId, JobKey};
 use crate::record::Record;
 use crate::runtime::clock;
+use crate::store::Lookup;
 use crate::ticket::Ticket;
 
 /// How long the cancelling of a dispatch whose deadline has passed may take.
@@ -33,7 +34,7 @@ impl Node {
     /// Waits until a submitted job has been started; from any node of the pool.
     ///
     /// # Errors
-    /// What else became of it; no answer by the deadline.
+    /// What else became of it; [`DispatchError::Unknown`] where the pool knows nothing of it; no answer by the deadline.
     pub fn wait(&self, ticket: &Ticket) -> Wait {
         Wait { node: self.clone(), ticket: ticket.clone(), patience: PATIENCE }
     }
@@ -55,23 +56,28 @@ impl Node {
         let (deadline, id, until) = (clock::now() + patience, Some(id), Until::Cancelled);
         let command = |reply| Command::StopJob { reply, key, id, until, deadline };
         let result = self.request(patience, command).await;
-        self.named(&ticket.key, result).await
+        self.named(&ticket.key, Some(&ticket.id), result).await
     }
 
-    /// A dispatch was not started in time: ends it, and says so.
-    pub(super) async fn cancel_late(&self, ticket: Ticket, accepted: bool) -> DispatchError {
-        match self.cancel_within(&ticket, CANCELLING).await {
-            Ok(()) => DispatchError::Cancelled { ticket },
+    /// A dispatch was not started in time: ends it, and says so; or that it was `late`, if it cannot be ended.
+    pub(super) async fn cancel_late(&self, ticket: &Ticket, late: DispatchError) -> DispatchError {
+        match self.cancel_within(ticket, CANCELLING).await {
+            Ok(()) => DispatchError::Cancelled { ticket: ticket.clone() },
             Err(Error::JobNotFound) => DispatchError::Ended,
-            Err(_) => DispatchError::Deadline { ticket, accepted },
+            Err(_) => late,
         }
     }
 
     /// Says of a record that cannot be read whether a newer version wrote it, and which.
-    pub(super) async fn named<T>(&self, key: &JobKey, result: Result<T, Error>) -> Result<T, Error> {
+    pub(super) async fn named<T>(
+        &self,
+        key: &JobKey,
+        id: Option<&DispatchId>,
+        result: Result<T, Error>,
+    ) -> Result<T, Error> {
         match result {
-            Err(Error::BadRecord) => match self.newer_record(key).await {
-                Some(version) => Err(Error::NewerVersion { what: RECORD, version, known: Record::VERSION }),
+            Err(Error::BadRecord) => match self.newer(key, id).await {
+                Some(Newer { what, version, known }) => Err(Error::NewerVersion { what, version, known }),
                 None => Err(Error::BadRecord),
             },
             result => result,
@@ -81,13 +87,13 @@ impl Node {
     /// As [`named`](Self::named).
     pub(super) async fn named_dispatch<T>(
         &self,
-        key: &JobKey,
+        ticket: &Ticket,
         result: Result<T, DispatchError>,
     ) -> Result<T, DispatchError> {
         match result {
-            Err(DispatchError::BadRecord) => match self.newer_record(key).await {
-                Some(version) => {
-                    Err(DispatchError::NewerVersion { what: RECORD, version, known: Record::VERSION })
+            Err(DispatchError::BadRecord) => match self.newer(&ticket.key, Some(&ticket.id)).await {
+                Some(Newer { what, version, known }) => {
+                    Err(DispatchError::NewerVersion { what, version, known })
                 }
                 None => Err(DispatchError::BadRecord),
             },
@@ -95,15 +101,23 @@ impl Node {
         }
     }
 
-    async fn newer_record(&self, key: &JobKey) -> Option<u64> {
-        let items = [(key.clone(), None)];
+    /// What of the job a newer version wrote.
+    async fn newer(&self, key: &JobKey, id: Option<&DispatchId>) -> Option<Newer> {
+        let items = [(key.clone(), id.cloned())];
         let look = self.shared.store.0.lookup(&items);
-        tokio::time::timeout(CANCELLING, look).await.ok()?.ok()?.into_iter().next()?.newer
+        let found = tokio::time::timeout(CANCELLING, look).await.ok()?.ok()?.into_iter().next()?;
+        let record = |version| Newer { what: "the job's record", version, known: Record::VERSION };
+        let own = |version| Newer { what: "the record of the id", version, known: Lookup::ID_VERSION };
+        found.newer.map(record).or_else(|| found.newer_id.map(own))
     }
 }
 
-/// What a record is called in errors.
-const RECORD: &str = "the job's record";
+/// What is stored with a version that this node does not read.
+struct Newer {
+    what: &'static str,
+    version: u64,
+    known: u64,
+}
 
 impl Wait {
     /// How long to wait: 20 s unless it is said here. Then the answer is [`DispatchError::Deadline`], and the job stays
@@ -117,9 +131,9 @@ impl Wait {
         let deadline = clock::now() + patience;
         let wait = node.ask(|reply| Command::Wait { reply, ticket: ticket.clone(), deadline });
         match tokio::time::timeout(patience.saturating_add(MARGIN), wait).await {
-            Ok(Some(Answer::Submitted(result))) => node.named_dispatch(&ticket.key, result).await.map(|_| ()),
+            Ok(Some(Answer::Submitted(result))) => node.named_dispatch(&ticket, result).await.map(|_| ()),
             Ok(_) => Err(DispatchError::NodeClosed),
-            Err(_) => Err(DispatchError::Deadline { ticket, accepted: true }),
+            Err(_) => Err(DispatchError::Deadline { ticket, accepted: true, source: None }),
         }
     }
 }

@@ -175,6 +175,15 @@ pub struct Lookup {
     pub ended: bool,
     /// The outcome of a caller's own id.
     pub outcome: Option<Outcome>,
+    /// There is an entry of the caller's own id that cannot be read.
+    pub bad_id: bool,
+    /// It cannot be read because a newer version of this crate wrote it: that version.
+    pub newer_id: Option<u64>,
+}
+
+impl Lookup {
+    /// The version of the entries of callers' own ids that this crate writes, and the newest that it reads.
+    pub(crate) const ID_VERSION: u64 = 1;
 }
 
 /// A page of all jobs.

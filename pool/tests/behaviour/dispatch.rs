@@ -16,6 +16,7 @@ on_both_stores!(
     a_start_error_reaches_whoever_dispatched_the_job_to_another_node,
     a_job_stopped_before_anyone_began_it_tells_its_waiter,
     ensure_takes_a_living_job_for_success,
+    ensure_waits_for_the_end_of_a_job_that_is_being_stopped,
     a_dispatch_that_nobody_runs_waits_and_stays_accepted,
     a_dropped_dispatch_is_still_run,
     a_key_is_any_bytes,
@@ -101,6 +102,24 @@ async fn ensure_takes_a_living_job_for_success(world: World) {
     b.ensure("key", "second").await.unwrap();
     assert_eq!(world.recorder.payloads("key"), ["first"]);
     assert_eq!(b.payload("key").await.unwrap().unwrap(), "first");
+}
+
+async fn ensure_waits_for_the_end_of_a_job_that_is_being_stopped(world: World) {
+    let (a, b) = (
+        world.builder("a").stop_timeout(Duration::from_secs(2)).join().await.unwrap(),
+        world.node("b").await,
+    );
+    a.add_worker(world.recorder.acting(|_| Act::HangStop)).await.unwrap();
+    for (life, node) in [&a, &b].into_iter().enumerate() {
+        world.dispatch_one(node, "key").await;
+        node.stop_job("key").await.unwrap();
+        let late = node.ensure("key", "new").deadline(SHORT).await;
+        assert!(matches!(late, Err(DispatchError::Deadline { accepted: false, .. })), "{late:?}");
+        node.ensure("key", "new").await.unwrap();
+        assert_eq!(node.payload("key").await.unwrap().unwrap(), "new");
+        assert_eq!(world.recorder.starts_of("key"), 2 * (life + 1));
+        node.stop_job("key").until_stopped().await.unwrap();
+    }
 }
 
 async fn a_dispatch_that_nobody_runs_waits_and_stays_accepted(world: World) {

@@ -57,9 +57,10 @@ async fn a_job_that_fails_too_often_is_parked_with_its_last_error(world: World) 
     assert_eq!((list[0].attempts, list[0].since, list[0].created), (2, info.since, info.created));
     assert_eq!((info.owner, info.attempts), (None, 2));
     assert_eq!(world.recorder.starts_of("key"), 3, "one that ran and two that failed");
+    let ensured = other.ensure("key", "").await;
+    assert!(matches!(ensured, Err(DispatchError::Parked)), "{ensured:?}");
     let again = other.dispatch("key", "").await;
     assert!(matches!(again, Err(DispatchError::JobExists)), "{again:?}");
-    other.ensure("key", "").await.unwrap();
 }
 
 async fn an_unparked_job_runs_again_and_hears_what_was_kept_for_it(world: World) {

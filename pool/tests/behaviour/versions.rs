@@ -57,6 +57,31 @@ async fn a_newer_record_is_named_by_every_call_and_left_as_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_newer_entry_of_an_id_is_named_and_left_as_it_is() {
+    let world = World::on_redis();
+    let node = world.node_with("a", 1).await;
+    let newer = b"\x82\xa1v\x02\xa5later\x07";
+    write(&world, "od", "order-17", newer);
+    let ticket = node.ticket("key", "order-17").unwrap();
+    for error in [
+        node.dispatch("key", "").id("order-17").await.unwrap_err(),
+        node.submit("key", "").id("order-17").await.unwrap_err(),
+        node.wait(&ticket).await.unwrap_err(),
+    ] {
+        let text = "the record of the id has version 2, this node reads up to 1; it was left as it is";
+        assert_eq!(error.to_string(), text);
+    }
+    let cancelled = node.cancel(&ticket).await.unwrap_err();
+    assert!(names_version_2(&cancelled), "{cancelled:?}");
+    let od = format!("tenure:{{{POOL}}}:od");
+    let entry: Vec<u8> = cmd("HGET").arg(od).arg("order-17").query(&mut world.client()).unwrap();
+    assert_eq!(entry, newer);
+    write(&world, "od", "order-17", b"rubbish");
+    assert!(matches!(node.submit("key", "").id("order-17").await, Err(DispatchError::BadRecord)));
+    assert_eq!(node.jobs().await.unwrap(), vec![]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payload_of_another_version_is_run_if_it_can_be_read() {
     let world = World::on_redis();
     let node = world.node("a").await;

@@ -137,7 +137,7 @@ async fn an_own_id_that_is_forbidden_is_settled_for_every_node(kind: Kind) {
     assert_eq!(forbid(&lab, "k", "node2.!order").await, StopReply::Ended);
     for node in ["node1", "node2"] {
         let item = with_hash(&lab, "k", &format!("{node}.!order"), "h");
-        assert_eq!(lab.dispatch_all(&[item]).await, [DispatchReply::Outcome("stopped".into())]);
+        assert_eq!(lab.dispatch_all(&[item]).await, [DispatchReply::Outcome("cancelled".into())]);
     }
     let other = with_hash(&lab, "j", "node1.!order", "h");
     assert_eq!(lab.dispatch_all(&[other]).await, [DispatchReply::Conflict]);
@@ -151,6 +151,7 @@ async fn what_is_there_or_has_ended_is_not_forbidden(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     lab.dispatch("k", "node1.!order").await;
     assert_eq!(forbid(&lab, "k", "node2.!order").await, StopReply::Deleted);
+    assert_eq!(lab.lookup("k", "node1.!order").await.outcome.as_deref(), Some("cancelled"));
     lab.dispatch("j", "node1.!open").await;
     let before = lab.backend.dump().await;
     assert_eq!(forbid(&lab, "k", "node1.!order").await, StopReply::Ended);

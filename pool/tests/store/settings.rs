@@ -12,6 +12,7 @@ scenarios! {
     what_a_pool_keeps_for_its_life_is_refused,
     a_join_needs_the_changed_settings,
     a_recovering_pool_takes_changes_too,
+    an_outcome_is_kept_for_as_long_as_its_dispatch_may_be_handed_in_again,
 }
 
 fn change(name: &str, from: &str, to: &str) -> SettingChange {
@@ -80,4 +81,18 @@ async fn a_recovering_pool_takes_changes_too(kind: Kind) {
     lab.recover().await;
     changed(&lab, &[change("strikes", "3", "5")]).await;
     assert_eq!(lab.field("cf", "strikes").await.as_deref(), Some("5"));
+}
+
+async fn an_outcome_is_kept_for_as_long_as_its_dispatch_may_be_handed_in_again(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (shorter, longer) = (change("od_ms", "600000", "100000"), change("late_ms", "30000", "200000"));
+    // Each alone fits what it was made from; together they do not, whoever comes second.
+    let both = [shorter.clone(), longer.clone()];
+    assert_eq!(lab.refused(lab.store().change_settings(lab.inc, &both)).await, Refusal::BadArgument);
+    changed(&lab, std::slice::from_ref(&shorter)).await;
+    let before = lab.backend.dump().await;
+    let refusal = lab.refused(lab.store().change_settings(lab.inc, std::slice::from_ref(&longer))).await;
+    assert_eq!(refusal, Refusal::BadArgument);
+    assert_eq!(lab.backend.dump().await, before);
+    changed(&lab, &[longer, change("od_ms", "100000", "200000")]).await;
 }

@@ -67,6 +67,11 @@ fn every_answer_settles_as_it_says() {
         (DispatchReply::ShuttingDown, "ShuttingDown"),
         (DispatchReply::Bad, "BadRecord"),
         (DispatchReply::Outcome("ok".into()), "ok"),
+        (DispatchReply::Outcome("stopped".into()), "ok"),
+        (
+            DispatchReply::Outcome("cancelled".into()),
+            "Cancelled { ticket: Ticket { key: \"k\", id: DispatchId(\"n.1\") } }",
+        ),
     ];
     for (answer, settled) in answers {
         let mut bench = Bench::attached();
@@ -85,6 +90,7 @@ fn every_outcome_settles_as_it_says() {
         ("parked", "Parked"),
         ("shutdown", "ShuttingDown"),
         ("ended", "Ended"),
+        ("cancelled", "Cancelled { ticket: Ticket { key: \"k\", id: DispatchId(\"n.1\") } }"),
         ("e:no route", "StartFailed(\"no route\")"),
     ];
     for (outcome, settled) in outcomes {
@@ -123,6 +129,7 @@ fn what_a_look_finds_settles_too() {
         (Lookup { ended: true, ..Lookup::default() }, "Ended"),
         (Lookup { outcome: Some("stopped".into()), ..Lookup::default() }, "Stopped"),
         (Lookup { bad: true, ..Lookup::default() }, "BadRecord"),
+        (Lookup { bad_id: true, ..Lookup::default() }, "BadRecord"),
     ];
     for (lookup, settled) in lookups {
         let mut bench = accepted();
@@ -134,12 +141,51 @@ fn what_a_look_finds_settles_too() {
 }
 
 #[test]
+fn a_dispatch_that_nothing_is_known_of_is_told_from_one_that_has_ended() {
+    let lookups = [
+        (Lookup::default(), "Unknown"),
+        (Lookup { record: Some(record("2", 7, WorkerId(9))), ..Lookup::default() }, "Unknown"),
+        (Lookup { ended: true, ..Lookup::default() }, "Ended"),
+    ];
+    for (lookup, settled) in lookups {
+        let mut bench = Bench::attached();
+        let (ticket, deadline) = (Ticket { key: key("k"), id: id("n.1") }, bench.now + secs(5));
+        bench.command(|reply| Command::Wait { reply, ticket, deadline });
+        bench.all();
+        found(&mut bench, lookup);
+        assert_eq!(bench.seen(), [format!("reply 1 submitted {settled}")]);
+    }
+}
+
+#[test]
+fn nothing_is_known_for_sure_while_the_pool_recovers() {
+    let mut bench = Bench::attached();
+    let (ticket, deadline) = (Ticket { key: key("k"), id: id("n.1") }, bench.now + secs(5));
+    bench.command(|reply| Command::Wait { reply, ticket, deadline });
+    bench.fail_with("sweep", StoreError::Refused(Refusal::Recovering));
+    bench.all();
+    found(&mut bench, Lookup::default());
+    assert_eq!(bench.of(&["reply"]), [""; 0]);
+}
+
+#[test]
 fn a_dispatch_that_the_store_has_forgotten_is_sent_again_with_its_id() {
     let mut bench = accepted();
     bench.advance(secs(1));
     bench.all();
     found(&mut bench, Lookup::default());
     assert_eq!(bench.seen(), ["dispatch k/n.1<1010000"]);
+}
+
+#[test]
+fn at_the_deadline_it_is_said_why_the_store_did_not_answer() {
+    let mut bench = Bench::attached();
+    bench.submit("k", "n.1", true, secs(10));
+    bench.fail_with("dispatch", StoreError::Unusable(std::sync::Arc::new(std::io::Error::other("OOM"))));
+    bench.all();
+    bench.advance(secs(10));
+    let seen = bench.of(&["reply"]);
+    assert_eq!(seen, ["reply 1 submitted Deadline accepted=false since the store cannot be used"]);
 }
 
 #[test]
@@ -232,7 +278,7 @@ fn a_ticket_is_waited_for_by_looking() {
     bench.command(|reply| Command::Wait { reply, ticket, deadline });
     assert_eq!(bench.seen(), ["lookup k/m.1"]);
     found(&mut bench, Lookup::default());
-    assert_eq!(bench.seen(), ["reply 1 submitted Ended"]);
+    assert_eq!(bench.seen(), ["reply 1 submitted Unknown"]);
 }
 
 #[test]

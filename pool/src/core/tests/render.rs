@@ -169,8 +169,9 @@ fn answer(answer: &Answer) -> String {
         Answer::Attached(r) => result("attached", r),
         Answer::WorkerAdded(r) => result("worker", r),
         Answer::Submitted(r) => match r {
-            Err(crate::DispatchError::Deadline { accepted, .. }) => {
-                format!("submitted Deadline accepted={accepted}")
+            Err(crate::DispatchError::Deadline { accepted, source, .. }) => {
+                let why = source.as_ref().map(|error| format!(" since {error}"));
+                format!("submitted Deadline accepted={accepted}{}", why.unwrap_or_default())
             }
             r => result("submitted", r),
         },
@@ -201,11 +202,6 @@ fn notice(notice: &Notice) -> String {
         Notice::ParkedUnowned { id } => format!("parked {id}"),
         Notice::PlanFailed { plan, error } => format!("plan-failed {plan} '{error}'"),
         Notice::BadSchedule { schedule } => format!("bad-schedule {schedule}"),
-        Notice::Failed { key, token, attempts, ran, error, again_in } => {
-            let again = again_in.map_or("gone".into(), |delay| format!("again in {}", pause(delay)));
-            let what = if *ran { "run" } else { "start" };
-            format!("failed {key}@{token} {what} {attempts} '{error}' {again}")
-        }
         Notice::Parked { key, error } => format!("parked {key} '{error}'"),
     }
 }

@@ -112,6 +112,69 @@ fn the_end_of_a_job_is_looked_for_once_a_second() {
 }
 
 #[test]
+fn hints_of_the_end_of_a_job_add_no_looks() {
+    let mut bench = watching();
+    for _ in 0..3 {
+        told(&mut bench, "n.k");
+    }
+    assert_eq!(bench.of(&["find"]), ["find k"]);
+    found(&mut bench, vec![running()]);
+    assert_eq!(bench.of(&["find"]), ["find k"], "one came after it was asked");
+    found(&mut bench, vec![running()]);
+    bench.advance(secs(1));
+    assert_eq!(bench.of(&["find"]), ["find k"]);
+    found(&mut bench, vec![running()]);
+    bench.advance(millis(999));
+    assert_eq!(bench.of(&["find"]), [""; 0]);
+    bench.advance(millis(1));
+    assert_eq!(bench.of(&["find"]), ["find k"]);
+}
+
+/// The pool is found to be recovering, after a loss of its data.
+fn lost(bench: &mut Bench, incarnation: u64) {
+    let refused = StoreError::Refused(Refusal::StaleIncarnation(Incarnation(incarnation)));
+    bench.fail_with("sweep", refused);
+    bench.survey(present(incarnation, true, "a"));
+    bench.maps(incarnation);
+    bench.all();
+}
+
+#[test]
+fn a_job_that_is_not_there_after_a_loss_may_still_run_until_the_pool_is_open() {
+    for watched in [false, true] {
+        let mut bench = if watched { watching() } else { Bench::attached() };
+        if watched {
+            bench.advance(secs(1));
+        } else {
+            stop(&mut bench, "k");
+        }
+        bench.all();
+        lost(&mut bench, 2);
+        found(&mut bench, vec![Lookup::default()]);
+        assert_eq!(bench.of(&["reply"]), [""; 0]);
+        bench.advance(millis(100));
+        assert_eq!(bench.of(&["find", "reply"]), ["find k"]);
+        bench.survey(present(2, false, "a"));
+        found(&mut bench, vec![Lookup::default()]);
+        let settled = if watched { "ok" } else { "JobNotFound" };
+        assert_eq!(bench.of(&["reply"]), [format!("reply 1 stopped {settled}")]);
+    }
+}
+
+#[test]
+fn a_look_at_another_life_of_the_pools_data_says_nothing() {
+    let mut bench = Bench::attached();
+    stop(&mut bench, "k");
+    lost(&mut bench, 2);
+    bench.advance(millis(100));
+    bench.survey(present(2, false, "a"));
+    found(&mut bench, vec![Lookup::default()]);
+    assert_eq!(bench.of(&["reply"]), [""; 0]);
+    bench.advance(millis(100));
+    assert_eq!(bench.of(&["find"]), ["find k"]);
+}
+
+#[test]
 fn a_wait_for_the_end_of_a_job_ends_at_its_deadline() {
     let mut bench = watching();
     bench.advance(secs(5));

@@ -4,7 +4,7 @@
 -- ARGV: inc, plan, its schedule's id and the caller's term, or three times '',
 --       then (key, id, not_after, hash or '', payload)*
 -- Returns: OK, then per job A accepted | E exists | B full | T ended | C conflict | O<outcome> | L late | R recovering |
---          Z shutting down | X bad argument or record. STALETERM
+--          Z shutting down | X bad argument, record or entry of the id. STALETERM
 --@base
 --@guard
 --@clock
@@ -67,7 +67,7 @@ local function answer(i)
   starts[a], starts[b] = 's', key
   if plan ~= '' then planned[a], planned[b] = 0, plan .. '|' .. key end
   if own then
-    local entry = { key = key, hash = hash, gen = id }
+    local entry = { key = key, hash = hash, gen = id, v = OWN_VERSION }
     entries[own] = entry
     outcomes[#outcomes + 1] = own
     outcomes[#outcomes + 1] = cmsgpack.pack(entry)

@@ -2,7 +2,8 @@
 -- Looks dispatches up: the key's record, whether the dispatch is remembered as ended, the entry of a caller's own id.
 -- KEYS: jo tb od
 -- ARGV: (key, id or '')*
--- Returns: OK, then per dispatch {record or nil, ended 0|1, outcome or nil}
+-- Returns: OK, then per dispatch {record or nil, ended 0|1, outcome or nil, the version of the id's entry if that cannot
+--          be read (0: it is damaged), else ''}
 --@base
 --@outcome
 local keys, out = {}, { 'OK' }
@@ -12,8 +13,9 @@ for i = 1, #keys do
   local id, outcome = argv[2 * i], nil
   local ended = id ~= '' and call('ZSCORE', TB, id)
   local own = match(id, '%.!(.+)$')
-  local entry = own and known(own)
+  local entry, unread
+  if own then entry, unread = known(own) end
   if entry and entry.key == keys[i] then outcome = entry.outcome end
-  out[i + 1] = { stored[i], ended and 1 or 0, outcome or false }
+  out[i + 1] = { stored[i], ended and 1 or 0, outcome or false, unread and num(unread) or '' }
 end
 return out

@@ -5,7 +5,8 @@
 --       again), waiting node or '', count of workers, wid*, then (key, id, index of the worker guessed or
 --       0, 1 if a dispatch that is not there is never to be accepted)*
 -- Returns: OK, then per job D deleted | S stopping | N no such job, or not the plan's | T ended before |
---          R recovering | M<owner> the guess is wrong, nothing done | X bad record. STALETERM
+--          R recovering | M<owner> the guess is wrong, nothing done | X bad record, or
+--          entry of the id. STALETERM
 --@base
 --@guard
 --@clock
@@ -39,12 +40,13 @@ end
 local function absent(key, id, p, forbid)
   local own = match(id, '%.!(.+)$')
   local entry = own and known(own)
+  if own and entry == false then return 'X' end
   if call('ZSCORE', TB, id) or entry and entry.key == key and entry.outcome then return 'T' end
   if not p and recovering then return 'R' end
   if forbid and not own then
     call('ZADD', TB, t + late_ms, id)
   elseif forbid and entry == nil then
-    call('HSET', OD, own, cmsgpack.pack({ key = key, hash = '', gen = id, outcome = 'stopped' }))
+    call('HSET', OD, own, cmsgpack.pack({ key = key, hash = '', gen = id, outcome = 'cancelled', v = OWN_VERSION }))
     call('ZADD', TB, t + od_ms, '!' .. own)
   end
   return 'N'
@@ -61,7 +63,7 @@ local function answer(key, id, guess, forbid)
   local owned = p.state == 'R' or p.state == 'S'
   if recovering and not owned then return 'R' end -- it may be running, not known yet
   if not owned then
-    delete(key, p, t, 'stopped', late_ms, od_ms)
+    delete(key, p, t, forbid and 'cancelled' or 'stopped', late_ms, od_ms)
     jobs[key] = nil
     return 'D'
   end

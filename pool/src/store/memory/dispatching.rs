@@ -146,6 +146,8 @@ impl State {
             },
             ended: id.as_ref().is_some_and(|id| self.ended.contains(&Ended::Dispatch(id.clone()))),
             outcome: id.as_ref().and_then(|id| self.outcome(key, id)),
+            bad_id: false,
+            newer_id: None,
         };
         items.iter().map(look).collect()
     }

@@ -1,6 +1,6 @@
 //! The pool's creation and recovery, its members and their end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::state::{Dead, State};
 use crate::id::{Incarnation, NodeName, Revision, Token, WorkerId};
@@ -106,11 +106,16 @@ impl State {
             return Err(Refusal::BadArgument);
         }
         let mut changed = BTreeMap::new();
-        let mut seen = BTreeSet::new();
+        let mut wanted = BTreeMap::new();
         for SettingChange { name, from, to } in changes {
             let number = (1..=20).contains(&to.len()) && to.bytes().all(|b| b.is_ascii_digit());
             let named = !name.is_empty() && is_meta(name);
-            if is_fixed(name) || name == "sd" || !named || !number || !seen.insert(name) {
+            if is_fixed(name)
+                || name == "sd"
+                || !named
+                || !number
+                || wanted.insert(name.as_str(), to.as_str()).is_some()
+            {
                 return Err(Refusal::BadArgument);
             }
             let theirs = self.settings.get(name).map_or("", String::as_str);
@@ -121,6 +126,17 @@ impl State {
                 }
                 changed.insert(name.clone(), to.clone());
             }
+        }
+        let becomes = |name| {
+            let stored = || self.settings.get(name).map(String::as_str);
+            wanted.get(name).copied().or_else(stored)?.parse::<u64>().ok()
+        };
+        let touched = wanted.contains_key("od_ms") || wanted.contains_key("late_ms");
+        if touched
+            && let (Some(kept), Some(late)) = (becomes("od_ms"), becomes("late_ms"))
+            && kept < late
+        {
+            return Err(Refusal::BadArgument);
         }
         if !changed.is_empty() {
             self.settings.append(&mut changed);

@@ -59,7 +59,8 @@ impl State {
             // In phase R it may be running unseen.
             JobState::Queued | JobState::Assigned | JobState::Parked if recovering => StopReply::Recovering,
             JobState::Queued | JobState::Assigned | JobState::Parked => {
-                self.drop_job(&item.key, &record, now, "stopped");
+                let outcome = if item.forbid { "cancelled" } else { "stopped" };
+                self.drop_job(&item.key, &record, now, outcome);
                 StopReply::Deleted
             }
             JobState::Running | JobState::Stopping if item.guess != record.owner => {
@@ -84,7 +85,7 @@ impl State {
         match own.filter(|_| *forbid) {
             None if *forbid => self.ended.put(Ended::Dispatch(id.clone()), now + self.limit("late_ms")),
             Some(own) if known.is_none() => {
-                let outcome = Some("stopped".to_owned());
+                let outcome = Some("cancelled".to_owned());
                 let entry = Remembered { key: key.clone(), hash: String::new(), id: id.clone(), outcome };
                 self.ended.put(Ended::Caller(own.to_owned()), now + self.limit("od_ms"));
                 self.remembered.insert(own.to_owned(), entry);

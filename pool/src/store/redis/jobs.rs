@@ -97,12 +97,15 @@ pub(super) async fn lookup(steps: &Steps, items: &[(JobKey, Option<DispatchId>)]
 fn found(values: &mut Values) -> Result<Lookup> {
     let stored = values.bytes_or_nil()?;
     let record = stored.as_deref().and_then(Record::parse);
+    let (ended, outcome, unread) = (values.number()?, values.bytes_or_nil()?, values.number_or_empty()?);
     Ok(Lookup {
         bad: stored.is_some() && record.is_none(),
         newer: stored.as_deref().and_then(Record::newer_version),
         record,
-        ended: values.number()? == 1,
-        outcome: values.bytes_or_nil()?.map(|text| String::from_utf8_lossy(&text).into_owned()),
+        ended: ended == 1,
+        outcome: outcome.map(|text| String::from_utf8_lossy(&text).into_owned()),
+        bad_id: unread.is_some(),
+        newer_id: unread.filter(|&version| version > Lookup::ID_VERSION),
     })
 }
 

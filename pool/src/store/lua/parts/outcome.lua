@@ -1,11 +1,18 @@
 -- Outcomes of ids that callers gave.
 
--- The entry of a caller's id; nil when there is none, false when it cannot be read.
+-- The version of entries that is written, and the newest that is read; one without a version has the first.
+local OWN_VERSION = 1
+
+-- The entry of a caller's id; nil when there is none. False when it cannot be read, and then its version if that is
+-- newer, else 0.
 local function known(id)
   local packed = call('HGET', OD, id)
   if not packed then return nil end
   local ok, entry = pcall(cmsgpack.unpack, packed)
-  return ok and type(entry) == 'table' and entry
+  if not ok or type(entry) ~= 'table' then return false, 0 end
+  local version = entry.v or 1
+  if version == OWN_VERSION then return entry end
+  return false, type(version) == 'number' and version > OWN_VERSION and version or 0
 end
 
 -- The same dispatch: a caller's own id is the same from every node.
