@@ -154,6 +154,8 @@ impl Own {
         let at = match (&self.entry, &self.held) {
             (None, _) => Time(0),
             _ if self.to_end != ToEnd::No || self.to_change.is_some() => Time(0),
+            // It may have been given out: whatever is heard of the next one, this one does not wait.
+            (Some(_), Some(Held { asked: Some(_), .. })) if self.planning.is_idle() => Time(0),
             (Some(_), Some(held)) if self.planning.is_idle() => held.due,
             _ => return None,
         };
@@ -300,10 +302,13 @@ impl Own {
                     return Ok(Fate::Stays);
                 };
                 held.asked = None;
-                self.note(ctx, now, entry);
                 if !due {
-                    self.retry_at = ctx.now + Duration::from_millis(1);
-                } else if !self.leaving {
+                    // Also when the next tick is as it was known: the server's clock may have stepped back.
+                    let wait = Duration::from_millis(entry.next.saturating_sub(now).max(1));
+                    (held.next, held.due) = (entry.next, ctx.now + wait);
+                }
+                self.note(ctx, now, entry);
+                if due && !self.leaving {
                     let tick = NewTick { number, term, at_ms: now };
                     match self.new.key.kind {
                         ScheduleKind::Ticker => ctx.out.push(Effect::Tick { local, tick }),

@@ -221,11 +221,33 @@ fn a_tick_that_was_not_answered_is_asked_for_by_the_same_number() {
     bench.advance(secs(3));
     assert_eq!(bench.of(&["tick"]), ["tick t:p/5 1 in 20"]);
     bench.fail("tick");
-    term(&mut bench, TermReply::Held(ScheduleEntry { ticks: 1, ..held(20, 2) }));
+    term(&mut bench, TermReply::Held(ScheduleEntry { ticks: 1, next: NOW + 10_000, ..held(20, 2) }));
     bench.advance(millis(100));
     assert_eq!(bench.of(&["tick"]), ["tick t:p/5 1 in 20"]);
     ticked(&mut bench, true, ScheduleEntry { ticks: 1, next: NOW + 10_000, ..held(20, 2) });
     assert_eq!(bench.of(&["TICK"]), ["TICK 1 1 in 20"]);
+}
+
+#[test]
+fn a_tick_that_is_not_due_yet_is_not_asked_for_before_it_is() {
+    let mut bench = Bench::attached();
+    add(&mut bench, ScheduleKind::Ticker);
+    made(&mut bench, entry());
+    // By the clock that steps back meanwhile it is due.
+    let ahead = ScheduleEntry { next: NOW, ..held(20, 1) };
+    term(&mut bench, TermReply::Held(ahead.clone()));
+    bench.all();
+    bench.answer("tick", |call| match call {
+        Call::Tick { local, round, number, .. } => {
+            let answer = Ok(TickReply { due: false, now: NOW - 10_000, entry: ahead });
+            Done::Tick { local, round, number, answer }
+        }
+        call => panic!("{call:?}"),
+    });
+    bench.advance(millis(9_999));
+    assert_eq!(bench.of(&["tick"]), [""; 0]);
+    bench.advance(millis(1));
+    assert_eq!(bench.of(&["tick"]), ["tick t:p/5 1 in 20"]);
 }
 
 #[test]
