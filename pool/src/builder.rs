@@ -177,8 +177,8 @@ impl NodeBuilder {
         self
     }
 
-    /// How many start handlers of a worker run at once. 256. One that has taken a sixth of its
-    /// [time-out](Self::start_timeout) does not count any more: so starts that hang delay others for that long at most.
+    /// How many start handlers of a worker run at once. 256. One that has taken 5 s, or a sixth of its
+    /// [time-out](Self::start_timeout), does not count any more: so starts that hang delay others for that long at most.
     pub fn start_permits(mut self, permits: usize) -> Self {
         self.start_permits = permits;
         self

@@ -81,7 +81,8 @@ pub trait JobHandler: Send + Sync + 'static {
 
     /// Takes a notification, in the order of their arrival, at least once each. An error or a panic is logged, and
     /// the notification counts as delivered; one that is not delivered when the job's cancellation fires goes to
-    /// the next owner.
+    /// the next owner. What is still being taken when that happens, or when the job's future ends, is dropped after
+    /// a second, or sooner where the stop time-out or the lease is short: it must not keep the job from its end.
     fn notify(&self, job: &Job, body: Bytes) -> impl Future<Output = Result<(), BoxError>> + Send {
         let _ = (job, body);
         async { Ok(()) }

@@ -96,6 +96,8 @@ pub struct JobInfo {
     pub since: SystemTime,
     /// When it was accepted, by the store's clock.
     pub created: SystemTime,
+    /// The [schedule](crate::Node::schedule) whose plan it belongs to; `None`: it was dispatched by itself.
+    pub plan: Option<String>,
 }
 
 impl JobInfo {
@@ -110,6 +112,7 @@ impl JobInfo {
             attempts: record.attempts,
             since: time(record.since),
             created: time(record.created),
+            plan: (!record.plan.is_empty()).then(|| record.plan.clone()),
         }
     }
 }

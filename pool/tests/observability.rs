@@ -12,7 +12,7 @@ use metrics::{
     SharedString, Unit,
 };
 use tenure_pool::{
-    BoxError, Job, JobHandler, MemoryStore, Node, NodeBuilder, Start, StopReason, TraceContext,
+    BoxError, Job, JobHandler, MemoryStore, Node, NodeBuilder, Plan, Start, StopReason, Tick, TraceContext,
 };
 use tenure_testing::eventually;
 use tracing::span::{Attributes, Id};
@@ -192,7 +192,12 @@ async fn every_documented_metric_is_emitted_and_every_span_names_its_job() {
     a.submit("refuses", "").await.unwrap();
     a.submit("hangs", "").await.unwrap();
     a.stop_job("stops-badly").await.unwrap();
+    let plan = |_: Tick| async { Ok::<_, BoxError>(Plan::new()) };
+    a.schedule("plan", plan, SHORT).await.unwrap();
+    let _ticker = a.ticker("ticker", SHORT).await.unwrap();
     for counted in [
+        "tenure_pool_plans_total/made",
+        "tenure_pool_ticks_total",
         "tenure_pool_dispatches_total/ok",
         "tenure_pool_dispatches_total/exists",
         "tenure_pool_dispatches_total/start_failed",

@@ -108,6 +108,9 @@ pub(crate) enum Notice {
     PlanFailed { plan: ScheduleName, error: String },
     /// The entry of a schedule does not parse.
     BadSchedule { schedule: ScheduleKey },
+    /// A job's handler failed, or its start took too long, and nobody had asked it to end for good. `again_in`: the
+    /// pause before it is tried again; `None`: it is gone. `ran`: it failed after its start had succeeded.
+    Failed { key: JobKey, token: Token, attempts: u32, ran: bool, error: String, again_in: Option<Duration> },
     /// A job was parked.
     Parked { key: JobKey, error: String },
     /// A job was parked because its last worker was lost, or did not begin it; it is known by its dispatch.

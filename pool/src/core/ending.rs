@@ -9,11 +9,13 @@ use super::ctx::Ctx;
 use super::effect::{Effect, Notice};
 use super::held::{Order, Phase, release_of};
 use super::jobs::Jobs;
-use super::restarting::back_off;
 use super::time::{Time, earliest};
 use crate::id::{JobKey, NodeName, Token};
 use crate::stop::StopReason;
 use crate::store::{ReleaseItem, ReleaseMode, StartedItem, TakeItem};
+
+/// After which time a start counts as slow, however long it may take.
+const SLOW_START: Duration = Duration::from_secs(5);
 
 impl Jobs {
     /// Starts what waits, as far as permits go. A start that is slow hands its permit on, so that it holds up others for
@@ -169,9 +171,10 @@ impl Jobs {
         let Some(held) = self.held.get(key) else { return };
         let why = held.order.as_ref().map_or(StopReason::LeaseLost, |o| o.why);
         let (mode, result) = release_of(why);
-        let failed = mode == ReleaseMode::Fail;
-        let delay = if failed { ctx.jitter.stretch(back_off(held.attempts)) } else { Duration::ZERO };
-        self.give_up(key, mode, delay, result.into());
+        if mode == ReleaseMode::Fail {
+            return self.after_failure(ctx, key, false, true, result);
+        }
+        self.give_up(key, mode, Duration::ZERO, result.into());
     }
 
     /// The job was begun here, and no handler of it was called: unless it is to end, it goes on elsewhere as it came.
@@ -317,5 +320,5 @@ impl Jobs {
 
 /// After which time a start counts as slow.
 fn slow_start(ctx: &Ctx) -> Duration {
-    ctx.config.start_timeout / 6
+    SLOW_START.min(ctx.config.start_timeout / 6)
 }

@@ -1,5 +1,7 @@
 //! One job in a worker's hands, from its begin to its release.
 
+use std::time::Duration;
+
 use tenure_streaming::EntryId;
 
 use super::effect::NewJob;
@@ -53,6 +55,7 @@ pub(crate) struct Held {
     pub(crate) id: DispatchId,
     pub(crate) mix: u32,
     pub(crate) attempts: u32,
+    pub(crate) begun_at: Time,
     pub(crate) started_before: bool,
     pub(crate) policy: RestartPolicy,
     /// Its start counts as one of those that run at once.
@@ -65,12 +68,13 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    pub(crate) fn new(record: &Record, job: NewJob, waiting: bool) -> Self {
+    pub(crate) fn new(record: &Record, job: NewJob, waiting: bool, now: Time) -> Self {
         Self {
             token: record.token,
             id: record.id.clone(),
             mix: record.mix,
             attempts: record.attempts,
+            begun_at: now,
             started_before: record.begun == Begun::Started,
             policy: job.payload.policy,
             has_permit: false,
@@ -84,6 +88,17 @@ impl Held {
     /// The node that waits for the dispatch's outcome, as far as it is a name.
     pub(crate) fn waiting_node(&self) -> Option<NodeName> {
         NodeName::new(self.id.node()).ok()
+    }
+
+    /// The attempts that its failure counts as: the first, when it was healthy for so long.
+    pub(crate) fn attempts_at(&self, now: Time, stable_run: Duration) -> u32 {
+        if now.since(self.begun_at) >= stable_run { 1 } else { self.attempts }
+    }
+
+    /// It was asked to end, and not to be run again by what it does now.
+    pub(crate) fn ends_for_good(&self) -> bool {
+        let why = self.order.as_ref().map(|order| order.why);
+        matches!(why, Some(StopReason::Stopped | StopReason::Shutdown | StopReason::LeaseLost))
     }
 
     /// Adds an order to the one there is. The more urgent reason counts.

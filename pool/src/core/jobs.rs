@@ -240,7 +240,7 @@ impl Jobs {
     ) {
         let (id, attempts, created_ms) = (record.id.clone(), record.attempts, record.created);
         let job = NewJob { key: key.clone(), token, id, payload, attempts, created_ms };
-        self.held.insert(key.clone(), Held::new(record, job, waiting));
+        self.held.insert(key.clone(), Held::new(record, job, waiting, ctx.now));
         self.to_start.push_back((key.clone(), token));
         if let Some(why) = self.leaving {
             self.order(ctx, key, Order { why, tell: None, entries: vec![] });
@@ -366,7 +366,7 @@ impl Jobs {
             }
             HandlerEvent::NotRun => self.never_ran(key),
             HandlerEvent::Refused { backoff } => self.refused(ctx, key, backoff),
-            HandlerEvent::Failed(error) => self.failed(ctx, key, error),
+            HandlerEvent::Failed(error) => self.failed(ctx, key, &error),
             HandlerEvent::Ended(result) => self.ended(ctx, key, result),
             HandlerEvent::Stopped(result) => {
                 if let Err(error) = result {

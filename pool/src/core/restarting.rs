@@ -43,29 +43,25 @@ impl Jobs {
     }
 
     /// A handler failed or panicked, and nothing of it runs any more.
-    pub(super) fn failed(&mut self, ctx: &mut Ctx, key: &JobKey, error: String) {
+    pub(super) fn failed(&mut self, ctx: &mut Ctx, key: &JobKey, error: &str) {
         let Some(held) = self.held.get(key) else { return };
         match held.phase {
-            Phase::Running => return self.ended(ctx, key, Err(error)),
+            Phase::Running => return self.ended(ctx, key, Err(error.to_owned())),
             Phase::Aborting => return self.end_as_ordered(ctx, key),
             Phase::Waiting(_) | Phase::Starting | Phase::Stopping => {}
         }
         let too_late = held.order.as_ref().is_some_and(|o| o.why == StopReason::StartTimeout);
-        if held.started_before || too_late || held.policy != RestartPolicy::Never {
-            self.try_again(ctx, key, error);
-        } else {
-            self.give_up(key, ReleaseMode::Delete, Duration::ZERO, format!("e:{error}"));
-        }
+        let again = held.started_before || too_late || held.policy != RestartPolicy::Never;
+        self.after_failure(ctx, key, false, again, error);
     }
 
     /// A job that ran has ended by itself.
     pub(super) fn ended(&mut self, ctx: &mut Ctx, key: &JobKey, result: Result<(), String>) {
         let Some(held) = self.held.get(key) else { return };
         match (held.policy, result) {
-            (RestartPolicy::Never, Err(error)) => {
-                self.give_up(key, ReleaseMode::Delete, Duration::ZERO, format!("e:{error}"));
+            (policy, Err(error)) => {
+                self.after_failure(ctx, key, true, policy != RestartPolicy::Never, &error);
             }
-            (RestartPolicy::OnFailure | RestartPolicy::Always, Err(error)) => self.try_again(ctx, key, error),
             (RestartPolicy::Never | RestartPolicy::OnFailure, Ok(())) => {
                 self.give_up(key, ReleaseMode::Delete, Duration::ZERO, String::new());
             }
@@ -76,10 +72,20 @@ impl Jobs {
         }
     }
 
-    fn try_again(&mut self, ctx: &mut Ctx, key: &JobKey, error: String) {
+    /// It is tried again, or is gone; and unless it was to end for good anyway, that is told.
+    pub(super) fn after_failure(&mut self, ctx: &mut Ctx, key: &JobKey, ran: bool, again: bool, error: &str) {
         let Some(held) = self.held.get(key) else { return };
-        let delay = ctx.jitter.stretch(back_off(held.attempts));
-        self.give_up(key, ReleaseMode::Fail, delay, error);
+        let token = held.token;
+        let attempts = held.attempts_at(ctx.now, ctx.config.settings.stable_run);
+        let again_in = again.then(|| ctx.jitter.stretch(back_off(attempts)));
+        if !held.ends_for_good() {
+            let (key, error) = (key.clone(), error.to_owned());
+            ctx.report(Notice::Failed { key, token, attempts, ran, error, again_in });
+        }
+        match again_in {
+            Some(delay) => self.give_up(key, ReleaseMode::Fail, delay, error.to_owned()),
+            None => self.give_up(key, ReleaseMode::Delete, Duration::ZERO, format!("e:{error}")),
+        }
     }
 
     /// A job was begun whose payload this node cannot open. A newer node can read what is newer: it is refused here,

@@ -1,16 +1,17 @@
 //! One running job: its handler's calls, one after the other, in a task of its own.
 
 use std::any::Any;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::{Notify, mpsc};
+use tokio::time::{Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
@@ -61,20 +62,22 @@ const TEXT_MAX: usize = 1024;
 type Outcome = Result<(), String>;
 type Body = BoxFuture<'static, Outcome>;
 
-/// Runs the job to its end, and says so as its last act: by then nothing of its future is left.
+/// Runs the job to its end, and says so as its last act: by then nothing of its future is left. A notification that is
+/// being taken when the job comes to its end has `grace` to be finished.
 pub(crate) async fn run(
     job: Job,
     handler: Arc<dyn AnyHandler>,
     mailbox: Arc<Mailbox>,
     cancel: CancellationToken,
     inputs: mpsc::UnboundedSender<Input>,
+    grace: Duration,
 ) {
     let say = |event| {
         let (worker, key, token) = (job.worker(), job.key().clone(), job.token());
         // The driver is gone only when nobody wants to know any more.
         let _ = inputs.send(Input::Handler { worker, key, token, event });
     };
-    let live = live(&job, &*handler, &mailbox, &cancel, &say).instrument(span_of(&job));
+    let live = live(&job, &*handler, &mailbox, &cancel, &say, grace).instrument(span_of(&job));
     let live = AssertUnwindSafe(live).catch_unwind();
     // What is caught here is the panic of a drop: handlers' own have been.
     say(live.await.unwrap_or_else(|panic| HandlerEvent::Failed(panicked(&*panic))));
@@ -102,6 +105,7 @@ async fn live(
     mailbox: &Mailbox,
     cancel: &CancellationToken,
     say: &(impl Fn(HandlerEvent) + Sync),
+    grace: Duration,
 ) -> HandlerEvent {
     if !job.lease().check() {
         return HandlerEvent::NotRun;
@@ -132,15 +136,21 @@ async fn live(
                     }
                     let delivery =
                         caught(|| handler.notify(job, note)).instrument(tracing::debug_span!("notify"));
-                    match beside(&mut body, delivery).await {
-                        (Some(ended), _) => return end(job, handler, mailbox, cancel, ended).await,
-                        (None, Ok(Ok(()))) => {}
-                        (None, Ok(Err(error))) => {
+                    let (ended, taken) = beside(&mut body, delivery, cancel, grace).await;
+                    match taken {
+                        Some(Ok(Ok(()))) => {}
+                        Some(Ok(Err(error))) => {
                             tracing::warn!(key = %job.key(), error = %chain(&*error), "a notification was refused");
                         }
-                        (None, Err(panic)) => {
+                        Some(Err(panic)) => {
                             tracing::error!(key = %job.key(), error = %panicked(&*panic), "a notification's handler failed");
                         }
+                        None => {
+                            tracing::warn!(key = %job.key(), "a notification's handler did not end with its job, it was dropped");
+                        }
+                    }
+                    if let Some(ended) = ended {
+                        return end(job, handler, mailbox, cancel, ended).await;
                     }
                 }
                 // A job that is to end may not have taken all of them: its next owner gets them again.
@@ -198,21 +208,35 @@ async fn ended(body: &mut Option<Body>) -> Outcome {
     }
 }
 
-/// Does the work while the body goes on. When the body ends, the work is still finished.
-async fn beside<T>(body: &mut Option<Body>, work: impl Future<Output = T>) -> (Option<Outcome>, T) {
+/// Does the work while the body goes on. When the body ends, or the job is to end, the work may still be finished, but
+/// what hangs does not keep the job from its end. Returns how the body ended, if it did, and what the work came to.
+async fn beside<T>(
+    body: &mut Option<Body>,
+    work: impl Future<Output = T>,
+    cancel: &CancellationToken,
+    grace: Duration,
+) -> (Option<Outcome>, Option<T>) {
     let mut work = pin!(work);
     let mut end = None;
-    let done = poll_fn(|cx| {
-        if end.is_none()
-            && let Some(future) = body
-            && let Poll::Ready(outcome) = future.poll_unpin(cx)
-        {
-            end = Some(outcome);
+    let mut limit: Option<Pin<Box<Sleep>>> = None;
+    loop {
+        tokio::select! {
+            biased;
+            outcome = ended(body), if end.is_none() => end = Some(outcome),
+            done = &mut work => return (end, Some(done)),
+            () = cancel.cancelled(), if limit.is_none() => {}
+            () = over(&mut limit) => return (end, None),
         }
-        work.as_mut().poll(cx)
-    })
-    .await;
-    (end, done)
+        limit.get_or_insert_with(|| Box::pin(sleep(grace)));
+    }
+}
+
+/// The end of the time; never, while it has not begun.
+async fn over(limit: &mut Option<Pin<Box<Sleep>>>) {
+    match limit {
+        Some(limit) => limit.await,
+        None => std::future::pending().await,
+    }
 }
 
 fn guarded(future: BoxFuture<'static, Result<(), BoxError>>) -> Body {
@@ -255,7 +279,7 @@ pub(super) fn panicked(panic: &(dyn Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::time::Duration;
+    use std::task::Poll;
 
     use super::*;
     use crate::core::lease::Timing;
@@ -341,7 +365,7 @@ mod tests {
         let witness = Witness { inputs: Arc::clone(&inputs), said: Arc::clone(&said), panics };
         let handler = Arc::new(Runs(Mutex::new(Some(witness))));
         let (job, cancel) = job();
-        run(job, handler, Arc::default(), cancel, send).await;
+        run(job, handler, Arc::default(), cancel, send, Duration::ZERO).await;
         let before = said.lock().unwrap().clone();
         let after = events(&mut inputs.lock().unwrap());
         (before, after)

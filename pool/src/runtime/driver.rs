@@ -33,6 +33,8 @@ use crate::runtime::notice;
 use crate::settings::Settings;
 use crate::store::Store;
 
+/// The longest time that a notification which is being taken has left when its job comes to its end.
+const NOTIFY_GRACE: Duration = Duration::from_secs(1);
 /// The most inputs that one step takes, so that effects are never far behind.
 const STEP_INPUTS: usize = 1024;
 /// The engine is not woken more often than this by its own deadline.
@@ -351,7 +353,9 @@ impl Driver {
             Parts { key: key.clone(), payload, token, id, worker, attempts, created_ms, cancel: own, lease };
         let mailbox = Arc::new(Mailbox::default());
         let (handler, inputs) = (handler.clone(), self.inputs.clone());
-        let actor = actor::run(Job::new(parts), handler, mailbox.clone(), cancel.clone(), inputs);
+        let job = Job::new(parts);
+        let actor =
+            actor::run(job, handler, mailbox.clone(), cancel.clone(), inputs, notify_grace(&self.config));
         let abort = self.tasks.spawn(actor);
         let task = abort.id();
         self.leases.enter(worker, abort.clone());
@@ -375,6 +379,13 @@ async fn pending_read(read: &mut Option<BoxFuture<'static, Done>>) -> Done {
     };
     *read = None;
     done
+}
+
+/// How long a notification that is being taken may hold up the end of its job: not for so long that nothing is left for
+/// the stop handler, be it of its own time or of the lease.
+fn notify_grace(config: &Config) -> Duration {
+    let of_the_lease = config.timing.hard.saturating_sub(config.timing.soft) / 2;
+    NOTIFY_GRACE.min(config.stop_timeout / 2).min(of_the_lease)
 }
 
 async fn sleep_for(sleep: Option<Duration>) {

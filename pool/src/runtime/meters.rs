@@ -8,7 +8,7 @@ use metrics::{Counter, Gauge, Histogram, Label, Unit};
 
 use crate::core::call::{Call, Done};
 use crate::core::effect::{Effect, Notice};
-use crate::core::input::{Answer, HandlerEvent, Input};
+use crate::core::input::{Answer, HandlerEvent, Input, Planned};
 use crate::core::picture::Picture;
 use crate::error::DispatchError;
 use crate::health::PoolPhase;
@@ -46,6 +46,8 @@ pub(crate) struct Meters {
     notifications: Counter,
     routed: Family<Counter>,
     swept: Counter,
+    plans: Family<Counter>,
+    ticks: Counter,
     fenced: Counter,
     expired: Counter,
     errors: Family<Counter>,
@@ -90,6 +92,8 @@ impl Meters {
             notifications: counter("tenure_pool_notifications_total"),
             routed: counters("tenure_pool_routed_total", "outcome"),
             swept: counter("tenure_pool_swept_total"),
+            plans: counters("tenure_pool_plans_total", "outcome"),
+            ticks: counter("tenure_pool_ticks_total"),
             fenced: counter("tenure_pool_fenced_workers_total"),
             expired: counter("tenure_pool_expired_workers_total"),
             errors: counters("tenure_pool_store_errors_total", "kind"),
@@ -115,10 +119,16 @@ impl Meters {
     pub(super) fn hear(&mut self, input: &Input) {
         match input {
             Input::Done(done) => self.answered(done),
+            Input::Planned { planned, .. } => {
+                let outcome = match planned {
+                    Planned::Made(_) => "made",
+                    Planned::Failed(_) => "failed",
+                    Planned::Aborted => "aborted",
+                };
+                self.plans.of(outcome).increment(1);
+            }
             Input::Handler { event, .. } => match event {
                 HandlerEvent::Started => self.starts.increment(1),
-                HandlerEvent::Failed(_) => self.failures.of("start").increment(1),
-                HandlerEvent::Ended(Err(_)) => self.failures.of("run").increment(1),
                 HandlerEvent::Stopped(Err(_)) => self.failures.of("stop").increment(1),
                 HandlerEvent::Aborted => self.failures.of("aborted").increment(1),
                 _ => {}
@@ -156,12 +166,16 @@ impl Meters {
     pub(super) fn see(&mut self, effect: &Effect) {
         match effect {
             Effect::Stop { why, .. } => self.stops.of(reason(*why)).increment(1),
+            Effect::Tick { .. } => self.ticks.increment(1),
             Effect::Deliver { bodies, .. } => self.notifications.increment(bodies.len() as u64),
             Effect::Reply { answer: Answer::Submitted(result), .. } => {
                 self.dispatches.of(outcome(result.as_ref().err())).increment(1);
             }
             // The worker that had it is lost: whoever frees its jobs counts for it.
             Effect::Report(Notice::ParkedUnowned { .. }) => self.releases.of("parked").increment(1),
+            Effect::Report(Notice::Failed { ran, .. }) => {
+                self.failures.of(if *ran { "run" } else { "start" }).increment(1);
+            }
             Effect::Report(Notice::Fenced { .. }) => self.fenced.increment(1),
             Effect::Report(Notice::Expired { .. }) => self.expired.increment(1),
             Effect::Report(Notice::Trouble(error)) => self.errors.of(kind(error)).increment(1),
@@ -279,6 +293,8 @@ fn describe() {
     counter("tenure_pool_notifications_total", "Notifications handed to handlers.");
     counter("tenure_pool_routed_total", "Start events that this node has routed.");
     counter("tenure_pool_swept_total", "Overdue jobs that this node's sweeps acted upon.");
+    counter("tenure_pool_plans_total", "Plans that this node's planners came to, or did not.");
+    counter("tenure_pool_ticks_total", "Ticks handed to this node's tickers.");
     counter("tenure_pool_fenced_workers_total", "Workers of this node that lost their lease or their pool.");
     counter("tenure_pool_expired_workers_total", "Silent workers that this node has expired.");
     counter("tenure_pool_store_errors_total", "Calls to the store that were not answered.");

@@ -42,6 +42,12 @@ pub(super) fn log(node: &NodeName, notice: &Notice) {
         Notice::BadSchedule { schedule } => {
             tracing::error!(%node, %schedule, "the entry of a schedule cannot be read, it is left as it is");
         }
+        Notice::Failed { key, token, attempts, error, again_in: Some(pause), .. } => {
+            tracing::warn!(%node, %key, token = token.0, attempts, error, ?pause, "a job failed, it is tried again after a pause");
+        }
+        Notice::Failed { key, token, attempts, error, .. } => {
+            tracing::warn!(%node, %key, token = token.0, attempts, error, "a job failed and is gone");
+        }
         Notice::Parked { key, error } => {
             tracing::warn!(%node, %key, error, "a job failed too often and is parked");
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_pool::{BoxError, Error, Job, JobHandler, Settings, Start};
+use tenure_pool::{BoxError, Error, Job, JobHandler, Settings, Start, StopReason};
 use tenure_testing::eventually;
 
 use crate::world::{PATIENCE, SHORT, World, on_both_stores};
@@ -19,6 +19,8 @@ on_both_stores!(
     a_running_future_that_takes_nothing_can_still_end,
     a_notification_that_panics_at_once_leaves_its_job_running,
     a_job_that_is_to_end_hears_no_more,
+    a_notification_that_hangs_does_not_hide_the_end_of_its_job,
+    a_job_whose_notification_hangs_is_handed_on_and_stopped,
 );
 
 /// The bodies in the order in which each came first.
@@ -225,4 +227,80 @@ async fn a_job_that_is_to_end_hears_no_more(world: World) {
     worker.drain().await.unwrap();
     eventually(PATIENCE, "all of them again", async || *next.heard.lock().unwrap() == bodies).await;
     assert_eq!(*slow.heard.lock().unwrap(), bodies[..1]);
+}
+
+/// Takes notifications and never comes back from one.
+#[derive(Clone, Default)]
+struct Hanging {
+    /// The job is a future, which ends when it is told to or cancelled.
+    as_future: bool,
+    told: Arc<tokio::sync::Notify>,
+    heard: Arc<Mutex<Vec<String>>>,
+    stopped: Arc<Mutex<Vec<StopReason>>>,
+}
+
+impl JobHandler for Hanging {
+    async fn start(&self, job: Job) -> Start {
+        if !self.as_future {
+            return Start::Started;
+        }
+        let told = self.told.clone();
+        Start::Running(Box::pin(async move {
+            tokio::select! {
+                () = told.notified() => {}
+                () = job.cancelled() => {}
+            }
+            Ok(())
+        }))
+    }
+
+    async fn notify(&self, job: &Job, _: Bytes) -> Result<(), BoxError> {
+        self.heard.lock().unwrap().push(job.key().to_string());
+        std::future::pending().await
+    }
+
+    async fn stop(&self, _: &Job, why: StopReason) -> Result<(), BoxError> {
+        self.stopped.lock().unwrap().push(why);
+        Ok(())
+    }
+}
+
+async fn a_notification_that_hangs_does_not_hide_the_end_of_its_job(world: World) {
+    let node = world.node("a").await;
+    let hanging = Hanging { as_future: true, ..Hanging::default() };
+    node.add_worker(hanging.clone()).await.unwrap();
+    node.dispatch("key", "").await.unwrap();
+    node.notify("key", "hangs").await.unwrap();
+    eventually(PATIENCE, "the notification", async || *hanging.heard.lock().unwrap() == ["key"]).await;
+    hanging.told.notify_one();
+    eventually(PATIENCE, "the record to go", async || node.job("key").await.unwrap().is_none()).await;
+    assert_eq!(*hanging.stopped.lock().unwrap(), []);
+}
+
+async fn a_job_whose_notification_hangs_is_handed_on_and_stopped(world: World) {
+    for as_future in [false, true] {
+        let (a, b) = (world.node("a").await, world.node("b").await);
+        let hanging = Hanging { as_future, ..Hanging::default() };
+        let worker = a.add_worker(hanging.clone()).await.unwrap();
+        for key in ["key", "other"] {
+            b.dispatch(key, "").await.unwrap();
+            b.notify(key, "hangs").await.unwrap();
+            eventually(PATIENCE, "the notification", async || {
+                hanging.heard.lock().unwrap().contains(&key.to_owned())
+            })
+            .await;
+        }
+        b.stop_job("other").until_stopped().await.unwrap();
+        assert_eq!(*hanging.stopped.lock().unwrap(), [StopReason::Stopped]);
+        let next = Listener::default();
+        b.add_worker(next.clone()).await.unwrap();
+        worker.drain().await.unwrap();
+        let hung = hanging.stopped.lock().unwrap().clone();
+        assert!(matches!(hung[..], [_, StopReason::Draining | StopReason::Moved]), "{hung:?}");
+        eventually(PATIENCE, "the next owner", async || *next.heard.lock().unwrap() == ["hangs"]).await;
+        b.stop_job("key").until_stopped().await.unwrap();
+        for node in [a, b] {
+            node.close().await.unwrap();
+        }
+    }
 }

@@ -161,6 +161,7 @@ async fn jobs_follow_what_is_wanted(world: World) {
     desk.ticks(3).await;
     assert_eq!((world.recorder.starts_of("one"), world.recorder.starts_of("two")), (2, 1));
     assert_eq!(world.recorder.payloads("two"), ["payload of two"]);
+    assert_eq!(a.job("one").await.unwrap().unwrap().plan.as_deref(), Some("plan"));
 }
 
 async fn a_plan_touches_no_job_but_its_own(world: World) {

@@ -202,6 +202,11 @@ fn notice(notice: &Notice) -> String {
         Notice::ParkedUnowned { id } => format!("parked {id}"),
         Notice::PlanFailed { plan, error } => format!("plan-failed {plan} '{error}'"),
         Notice::BadSchedule { schedule } => format!("bad-schedule {schedule}"),
+        Notice::Failed { key, token, attempts, ran, error, again_in } => {
+            let again = again_in.map_or("gone".into(), |delay| format!("again in {}", pause(delay)));
+            let what = if *ran { "run" } else { "start" };
+            format!("failed {key}@{token} {what} {attempts} '{error}' {again}")
+        }
         Notice::Parked { key, error } => format!("parked {key} '{error}'"),
     }
 }

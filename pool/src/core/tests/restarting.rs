@@ -33,7 +33,13 @@ fn running(policy: RestartPolicy, attempts: u32) -> Bench {
 
 fn says(mut bench: Bench, event: HandlerEvent) -> String {
     bench.handler(1, "k", 7, event);
-    bench.seen().join(" & ")
+    bench.of(&["release"]).join(" & ")
+}
+
+/// What is reported when that happens.
+fn reports(mut bench: Bench, event: HandlerEvent) -> String {
+    bench.handler(1, "k", 7, event);
+    bench.of(&["!"]).join(" & ")
 }
 
 fn failed() -> HandlerEvent {
@@ -66,6 +72,50 @@ fn a_job_that_fails_by_itself_is_tried_again_unless_its_policy_is_never() {
             assert_eq!(says(running(policy, 2), event()), "release 1: k@7 q in=2s result='boom'");
         }
     }
+}
+
+#[test]
+fn a_failure_is_reported_with_its_error_and_what_follows() {
+    let boom = || HandlerEvent::Ended(Err("boom".into()));
+    assert_eq!(reports(starting(Never, Begun::Begun, 1, 0), failed()), "! failed k@7 start 1 'boom' gone");
+    let again = "! failed k@7 start 3 'boom' again in 4s";
+    assert_eq!(reports(starting(Never, Begun::Started, 3, 0), failed()), again);
+    assert_eq!(reports(running(Never, 2), boom()), "! failed k@7 run 2 'boom' gone");
+    assert_eq!(reports(running(OnFailure, 2), boom()), "! failed k@7 run 2 'boom' again in 2s");
+    assert_eq!(reports(running(Always, 2), failed()), "! failed k@7 run 2 'boom' again in 2s");
+    assert_eq!(reports(running(OnFailure, 2), HandlerEvent::Ended(Ok(()))), "");
+    assert_eq!(reports(starting(Never, Begun::Begun, 1, 0), HandlerEvent::Refused { backoff: None }), "");
+}
+
+#[test]
+fn what_fails_when_it_was_asked_to_end_for_good_is_not_reported() {
+    for mut bench in [starting(OnFailure, Begun::Begun, 1, 0), running(OnFailure, 1)] {
+        bench.stop_event(1, 9, None, &[("k", 7)]);
+        assert_eq!(reports(bench, failed()), "");
+    }
+}
+
+#[test]
+fn a_start_that_took_too_long_is_reported_as_a_failure() {
+    let mut bench = starting(Never, Begun::Begun, 2, 0);
+    bench.advance(secs(60));
+    bench.all();
+    assert_eq!(
+        reports(bench, HandlerEvent::Aborted),
+        "! failed k@7 start 2 'the start took too long' again in 2s"
+    );
+}
+
+#[test]
+fn the_pause_after_a_long_run_is_that_after_a_first_failure() {
+    let fails_after = |run| {
+        let mut bench = running(OnFailure, 19);
+        bench.advance(run);
+        says(bench, HandlerEvent::Ended(Err("boom".into())))
+    };
+    let said = fails_after(secs(599));
+    assert!(said.starts_with("release 1: k@7 q in=6"), "{said}");
+    assert_eq!(fails_after(secs(600)), "release 1: k@7 q in=1s result='boom'");
 }
 
 #[test]
@@ -119,7 +169,7 @@ fn a_start_that_was_not_noted_yet_is_noted_before_its_job_is_given_back() {
         let mut bench = starting(Always, Begun::Begun, 1, 0);
         bench.handler(1, "k", 7, HandlerEvent::Started);
         bench.handler(1, "k", 7, event);
-        assert_eq!(bench.seen(), ["started 1: k@7 tell=n"], "the release waits");
+        assert_eq!(bench.of(&["started", "release"]), ["started 1: k@7 tell=n"], "the release waits");
         bench.assign(1, 6, 7, &["k"]);
         bench.begun();
         assert_eq!(bench.seen(), ["begin 1: ; done 6"], "a redelivered start does not bring it back");
