@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use super::call::Done;
 use super::ctx::{Ctx, RETRY};
 use super::dispatching::Pool;
-use super::effect::Notice;
+use super::effect::{Effect, Notice};
 use super::engine::Engine;
 
 use super::sweeping::stops_again;
-use super::worker::Worker;
-use crate::id::{DispatchId, Token, WorkerId};
-use crate::store::{BeginReply, Expired, NodeEvents, Outcome, Refusal, Result, StoreError, Swept};
+use super::worker::{Seating, Worker};
+use crate::id::{DispatchId, Revision, Token, WorkerId};
+use crate::settings::is_fixed;
+use crate::store::{BeginReply, Expired, NodeEvents, Outcome, Refusal, Result, Seat, StoreError, Swept};
 
 /// What stands for an outcome in a node's stream when it is to look at its schedules.
 const LOOK: &str = "look";
@@ -170,15 +171,7 @@ impl Engine {
     fn on_membership(&mut self, done: Done) -> Result<()> {
         let ctx = &mut self.ctx;
         let first = match done {
-            Done::Join { seating, answer } => match self.workers.get_mut(&seating.local) {
-                Some(worker) => {
-                    if let Ok(seat) = &answer {
-                        self.pool.saw_token(Token(seat.worker.0));
-                    }
-                    worker.on_joined(ctx, seating, answer)?
-                }
-                None => false,
-            },
+            Done::Join { seating, answer } => return self.on_joined(seating, answer),
             Done::Settle { worker, answer } => match self.worker_at(worker) {
                 Some((worker, ctx)) => worker.on_settled(ctx, answer)?,
                 None => false,
@@ -218,6 +211,41 @@ impl Engine {
             self.sweeping.kick();
         }
         Ok(())
+    }
+
+    fn on_joined(&mut self, seating: Seating, answer: Result<Seat>) -> Result<()> {
+        let behind = match &answer {
+            Err(StoreError::Refused(Refusal::Setting { name, theirs, .. })) => self.is_behind(name, theirs),
+            _ => false,
+        };
+        if let Ok(seat) = &answer {
+            self.pool.saw_token(Token(seat.worker.0));
+        }
+        if let Some(worker) = self.workers.get_mut(&seating.local)
+            && worker.on_joined(&mut self.ctx, seating, behind, answer)?
+        {
+            self.sweeping.kick();
+        }
+        Ok(())
+    }
+
+    /// The pool has another value of this setting than a join of this node, and that is no contradiction: the value has
+    /// changed, and the node has heard of it since, or is made to hear of it now.
+    fn is_behind(&mut self, name: &str, theirs: &String) -> bool {
+        if is_fixed(name) {
+            return false;
+        }
+        if self.ctx.config.settings.fields().contains(&(name, theirs.clone())) {
+            return true;
+        }
+        // One that is known and was not adopted cannot be used.
+        let unheard = self.settings.fields.get(name) != Some(theirs);
+        if unheard {
+            let (incarnation, members) = (self.ctx.incarnation, self.members.revision);
+            let settings = Revision(self.settings.revision.0 + 1);
+            self.ctx.out.push(Effect::Expect { incarnation, members, settings });
+        }
+        unheard
     }
 
     fn worker_at(&mut self, id: WorkerId) -> Option<(&mut Worker, &mut Ctx)> {

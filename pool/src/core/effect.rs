@@ -94,6 +94,8 @@ pub(crate) enum Notice {
     Trouble(StoreError),
     /// A worker was seen dead and expired.
     Expired { worker: WorkerId },
+    /// A worker of this node has lost its lease, and the pool refuses to have it back. It asks again now and then.
+    NotTakenBack { error: crate::Error },
     /// A worker of this node has lost its lease or its pool.
     Fenced { worker: WorkerId, jobs: usize },
     /// The record of a job does not parse.

@@ -1,6 +1,8 @@
 //! One worker of this node, from its join to its end: it joins, takes a slot, drains, leaves; or it loses its
 //! lease, is fenced, and joins anew under another id once nothing of it runs.
 
+use std::time::Duration;
+
 use super::call::{Call, ToBegin};
 use super::ctx::{Ctx, RETRY};
 use super::effect::{Effect, Notice};
@@ -14,6 +16,9 @@ use crate::member::{Member, MemberState};
 use crate::record::JobState;
 use crate::stop::StopReason;
 use crate::store::{BeginReply, Expired, JoinRequest, OwnedPage, Refusal, Result, Seat, StoreError};
+
+/// The pause before a worker that the pool refuses to have back asks again.
+const REFUSED_RETRY: Duration = Duration::from_secs(5);
 
 /// One join under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +78,8 @@ pub(crate) struct Worker {
     departing: bool,
     rebalance: Rebalance,
     added: Option<ReplyTo>,
+    /// The pool refuses to have it back, and that was told.
+    refused: bool,
     drained: Vec<ReplyTo>,
     /// Compares the jobs that the store says are this worker's with those that are here.
     auditing: bool,
@@ -91,6 +98,7 @@ impl Worker {
             departing: false,
             rebalance: Rebalance::default(),
             added,
+            refused: false,
             drained: Vec::new(),
             auditing: false,
             audit_at: Time(0),
@@ -176,11 +184,13 @@ impl Worker {
         }
     }
 
-    /// Returns whether the worker got the pool's first live slot.
+    /// Returns whether the worker got the pool's first live slot. `behind`: a refusal of a setting says only that the
+    /// pool's settings have changed, and this node goes by them soon.
     pub(crate) fn on_joined(
         &mut self,
         ctx: &mut Ctx,
         seating: Seating,
+        behind: bool,
         answer: Result<Seat>,
     ) -> Result<bool> {
         let Stage::Out { since, busy, retry_at } = &mut self.stage else { return Ok(false) };
@@ -189,31 +199,44 @@ impl Worker {
         }
         *busy = false;
         *retry_at = ctx.now + RETRY;
-        match answer {
+        let refused = match answer {
             Ok(seat) => {
                 self.seated(ctx, seating.since, &seat);
-                Ok(seat.first)
+                return Ok(seat.first);
             }
-            Err(StoreError::Refused(Refusal::Setting { name, theirs, ours })) => {
-                self.refuse(ctx, Refused::Setting { name, theirs, ours });
-                Ok(false)
+            Err(StoreError::Refused(Refusal::Setting { .. })) if behind => {
+                // It joins with other settings: another join, with a lease of its own.
+                *since = None;
+                return Ok(false);
             }
             Err(StoreError::Refused(Refusal::ShuttingDown)) => {
                 self.refuse(ctx, Refused::ShuttingDown);
-                Ok(false)
+                return Ok(false);
             }
-            Err(StoreError::Refused(Refusal::BadArgument)) => {
-                self.refuse(ctx, Refused::Store(StoreError::Refused(Refusal::BadArgument)));
-                Ok(false)
+            Err(StoreError::Refused(Refusal::Setting { name, theirs, ours })) => {
+                Refused::Setting { name, theirs, ours }
             }
-            Err(error) => Err(error),
+            Err(error @ StoreError::Refused(Refusal::BadArgument)) => Refused::Store(error),
+            Err(error) => return Err(error),
+        };
+        if self.added.is_some() {
+            self.refuse(ctx, refused);
+        } else {
+            // Nobody waits for it who could be told, and it was a member once: it asks again, now and then.
+            *since = None;
+            *retry_at = ctx.now + REFUSED_RETRY;
+            if !std::mem::replace(&mut self.refused, true) {
+                ctx.report(Notice::NotTakenBack { error: refused.into_error(REFUSED_RETRY) });
+            }
         }
+        Ok(false)
     }
 
     fn seated(&mut self, ctx: &mut Ctx, since: Time, seat: &Seat) {
         self.jobs = Jobs::new(seat.worker, self.local);
         self.rebalance = Rebalance::default();
         self.auditing = false;
+        self.refused = false;
         self.slot = seat.member.slot.or(self.slot);
         let settle_at =
             (seat.member.state == MemberState::Standby).then(|| ctx.now + ctx.config.settings.join_settle);

@@ -24,6 +24,9 @@ pub(super) fn log(node: &NodeName, notice: &Notice) {
         Notice::Fenced { worker, jobs } => {
             tracing::warn!(%node, worker = worker.0, jobs, "a worker of this node lost its lease: its jobs are ended here");
         }
+        Notice::NotTakenBack { error } => {
+            tracing::error!(%node, %error, "the pool refuses to have a worker of this node back, it asks again now and then");
+        }
         Notice::BadRecord { key } => {
             tracing::error!(%node, %key, "the record of a job cannot be read, it is left as it is");
         }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use tenure_pool::{DispatchError, Error, Node, Settings};
-use tenure_testing::eventually;
+use tenure_pool::{Client, DispatchError, Error, Node, Settings};
+use tenure_testing::{Proxy, eventually};
 
-use crate::world::{Home, PATIENCE, World, on_both_stores};
+use crate::world::{Home, PATIENCE, POOL, SHORT, World, on_both_stores};
 
 on_both_stores!(
     a_change_holds_on_every_node_at_once,
@@ -111,4 +111,28 @@ async fn a_pool_that_loses_its_data_keeps_its_changed_settings() {
     .await;
     node.dispatch("key", "").await.unwrap();
     assert_eq!(node.settings().max_queued, 7);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_was_cut_off_while_the_settings_changed_comes_back() {
+    let world = World::on_redis().with_ttl(Duration::from_secs(1));
+    let a = world.node("a").await;
+    let proxy = Proxy::start(world.server()).await.unwrap();
+    let b = Node::builder(POOL, Client::open(&proxy.url()).unwrap()).name("b").worker_ttl(world.ttl());
+    let b = b.join_settle(SHORT).stable_after(SHORT).join().await.unwrap();
+    world.add_worker(&b).await;
+    for (round, max_queued) in (7..10).enumerate() {
+        proxy.pause();
+        eventually(PATIENCE, "the worker to be fenced", async || b.health().workers[0].id.is_none()).await;
+        a.change_settings(|settings| settings.max_queued = max_queued).await.unwrap();
+        proxy.resume();
+        eventually(PATIENCE, "the worker to be back", async || {
+            let health = b.health();
+            if health.is_healthy() { Ok(()) } else { Err(health) }
+        })
+        .await;
+        world.dispatch_one(&b, &format!("job-{round}")).await;
+        heard(&b, max_queued).await;
+    }
+    world.assert_clean();
 }

@@ -9,6 +9,7 @@ mod dispatching;
 mod ending;
 mod fencing;
 mod idling;
+mod joining;
 mod leaving;
 mod notifying;
 mod observing;

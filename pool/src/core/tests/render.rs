@@ -195,6 +195,7 @@ fn notice(notice: &Notice) -> String {
         Notice::Trouble(_) => "trouble".into(),
         Notice::Expired { worker } => format!("expired {worker}"),
         Notice::Fenced { worker, jobs } => format!("fenced {worker} with {jobs}"),
+        Notice::NotTakenBack { error } => format!("not-taken-back '{error}'"),
         Notice::BadRecord { key } => format!("bad-record {key}"),
         Notice::Unreadable { key, error } => format!("unreadable {key} '{error}'"),
         Notice::StopFailed { key, error } => format!("stop-failed {key} '{error}'"),

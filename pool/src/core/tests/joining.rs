@@ -1,0 +1,97 @@
+//! What the settings of a pool that change meanwhile do to a worker that joins: nothing.
+
+use std::sync::Arc;
+
+use super::bench::{Bench, millis, secs};
+use super::fencing::gone;
+use crate::core::call::Done;
+use crate::core::input::{Command, Input, LocalWorker};
+use crate::id::{Revision, WorkerId};
+use crate::store::{Reaped, Refusal, StoreError};
+
+/// A worker that lost its lease, and asks to be a member again.
+fn rejoining() -> Bench {
+    let mut bench = Bench::with_worker();
+    bench.step([Input::LeaseLost(WorkerId(1))]);
+    gone(&mut bench);
+    let answer = Ok(Reaped { done: true, count: 0, outcomes: vec![] });
+    bench.answer("reap", |_| Done::Reap { worker: WorkerId(1), answer });
+    bench.all();
+    bench
+}
+
+fn newcomer() -> Bench {
+    let mut bench = Bench::attached();
+    bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
+    bench.all();
+    bench
+}
+
+/// The join in flight meets another value of this setting.
+fn refused(bench: &mut Bench, name: &str, theirs: &str) {
+    let refusal = Refusal::Setting { name: name.into(), theirs: theirs.into(), ours: "ours".into() };
+    bench.fail_with("join", StoreError::Refused(refusal));
+}
+
+/// The settings arrive, with this one.
+fn hears(bench: &mut Bench, name: &str, value: &str) {
+    bench.stored.fields.insert(name.into(), value.into());
+    bench.stored.revision.0 += 1;
+    bench.step([Input::Settings(Arc::new(bench.stored.clone()))]);
+}
+
+#[test]
+fn a_join_that_meets_a_setting_which_has_just_changed_is_made_again() {
+    for mut bench in [rejoining(), newcomer()] {
+        refused(&mut bench, "max_queued", "7");
+        let seen = bench.all();
+        let next = format!(" {}", Revision(bench.stored.revision.0 + 1));
+        assert!(seen.iter().any(|line| line.starts_with("expect") && line.ends_with(&next)), "{seen:?}");
+        assert!(!seen.iter().any(|line| line.starts_with("reply") || line.starts_with("seated")), "{seen:?}");
+        hears(&mut bench, "max_queued", "7");
+        bench.advance(millis(100));
+        let joins = bench.of(&["join"]);
+        assert_eq!(joins.len(), 1, "with the settings as they are, and a name of its own");
+        // It was on its way when the change was heard of.
+        refused(&mut bench, "max_queued", "7");
+        bench.advance(millis(100));
+        assert_eq!(bench.of(&["join"]).len(), 1);
+        bench.seat(9, 0);
+        assert_eq!(bench.engine.picture().workers[0].id, Some(WorkerId(9)));
+    }
+}
+
+#[test]
+fn a_newcomer_is_refused_for_a_setting_that_this_node_cannot_have() {
+    for (name, theirs) in [("ttl", "5000"), ("strikes", "0")] {
+        let mut bench = newcomer();
+        hears(&mut bench, name, theirs);
+        bench.all();
+        refused(&mut bench, name, theirs);
+        let told =
+            format!(r#"reply 1 worker Setting {{ name: "{name}", theirs: "{theirs}", ours: "ours" }}"#);
+        assert_eq!(bench.of(&["reply", "seated"]), [told, "seated 1".into()]);
+    }
+}
+
+#[test]
+fn a_worker_that_is_not_taken_back_says_so_once_and_goes_on_asking() {
+    let bad = StoreError::Refused(Refusal::BadArgument);
+    let other = Refusal::Setting { name: "ttl".into(), theirs: "5000".into(), ours: "10000".into() };
+    for error in [bad, StoreError::Refused(other)] {
+        let mut bench = rejoining();
+        bench.fail_with("join", error.clone());
+        let seen = bench.seen();
+        assert!(seen.len() == 1 && seen[0].starts_with("! not-taken-back"), "{seen:?}");
+        assert_eq!(bench.engine.picture().workers.len(), 1, "whoever asks for its health hears of it");
+        bench.advance(secs(5));
+        assert_eq!(bench.of(&["join"]).len(), 1);
+        bench.fail_with("join", error);
+        assert_eq!(bench.seen(), [""; 0]);
+        bench.advance(secs(5));
+        bench.all();
+        bench.seat(9, 0);
+        bench.step([Input::LeaseLost(WorkerId(9))]);
+        assert_eq!(bench.of(&["fence"]), ["fence 9"]);
+    }
+}
