@@ -243,9 +243,16 @@ impl Node {
 
     /// Has the engine do something. `None`: the node is closed.
     async fn ask(&self, command: impl FnOnce(ReplyTo) -> Command) -> Option<Answer> {
+        self.post(|reply, answer| Message::Command(command(reply), answer)).await
+    }
+
+    async fn post(
+        &self,
+        message: impl FnOnce(ReplyTo, oneshot::Sender<Answer>) -> Message,
+    ) -> Option<Answer> {
         let reply = ReplyTo(self.shared.replies.fetch_add(1, Ordering::Relaxed));
         let (answer, answered) = oneshot::channel();
-        self.send(Message::Command(command(reply), answer)).await.ok()?;
+        self.send(message(reply, answer)).await.ok()?;
         answered.await.ok()
     }
 

@@ -82,7 +82,9 @@ impl<P: Planner> AnyPlanner for P {
 /// Jobs of other plans, and jobs that somebody dispatched, are never stopped by it.
 ///
 /// A wanted job whose key lives already, whoever dispatched it, is as it should be: it keeps running, with the payload
-/// that it has. A job that cannot be dispatched, because the pool is full, say, keeps no other from being: what was not
+/// that it has. One that is being stopped is waited for, and the key is then dispatched; one that is parked is logged. When
+/// nothing more of a plan could be done for the node's [`plan_timeout`](crate::NodeBuilder::plan_timeout), the rest is
+/// given up until the next tick. A job that cannot be dispatched, because the pool is full, say, keeps no other from being: what was not
 /// done is logged, and wanted again at the next tick. A job that has failed to start, or has ended, is gone, and is
 /// dispatched anew when it is wanted again.
 ///
@@ -138,7 +140,8 @@ impl Plan {
         Self { exactly: true, ..self }
     }
 
-    /// Once the rest is done, the schedule ends on all nodes. Its jobs live on, unless the plan stops them.
+    /// Once all the rest is done, the schedule ends on all nodes. Its jobs live on, unless the plan stops them. When
+    /// something could not be done, the schedule goes on, and the planner is asked again at the next tick.
     pub fn end(self) -> Self {
         Self { end: true, ..self }
     }

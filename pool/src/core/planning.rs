@@ -2,7 +2,8 @@
 //! missing is dispatched and what is too much is stopped, in batches, each in the planner's turn. No job of the plan
 //! keeps another from its start or its stop.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use super::call::{Call, PlanCall, PlanStep};
 use super::ctx::{Ctx, RETRY};
@@ -12,9 +13,9 @@ use super::lane::Lane;
 use super::scheduling::LocalSchedule;
 use super::time::{Time, earliest};
 use crate::id::{JobKey, ScheduleName};
-use crate::record::Record;
+use crate::record::{JobState, Record};
 use crate::store::{
-    BATCH_MAX, DispatchItem, DispatchReply, Refusal, Result, StopItem, StopReply, StoreError, Turn,
+    BATCH_MAX, DispatchItem, DispatchReply, Lookup, Refusal, Result, StopItem, StopReply, StoreError, Turn,
 };
 
 /// How far a step got.
@@ -56,11 +57,17 @@ struct Doing {
     after: Option<JobKey>,
     /// Keys to stop, whose jobs are to be found.
     to_find: Vec<JobKey>,
+    /// Wanted, of which something is there: it is to be seen whether that lives, or is about to go.
+    to_check: VecDeque<DispatchItem>,
+    /// Those of them that are being looked up.
+    checking: Vec<DispatchItem>,
     looking: bool,
     look_at: Time,
     starts: Lane<DispatchItem>,
     stops: Lane<StopItem>,
     ends: bool,
+    /// When it is given up, unless it comes forward.
+    until: Time,
     /// Jobs that were not done as the plan wants, and what the first of them met.
     failed: usize,
     first: Option<String>,
@@ -98,20 +105,24 @@ impl Planning {
         }
     }
 
-    /// A planner that takes too long is told to end.
+    /// A planner that takes too long is told to end, and a plan that does not come forward is given up.
     pub(super) fn on_time(&mut self, ctx: &mut Ctx, local: LocalSchedule, plan: &ScheduleName) {
-        if let Work::Asked { until, over: false } = self.work
-            && ctx.now >= until
-        {
-            let error = format!("the plan took longer than {:?}", ctx.config.plan_timeout);
-            ctx.report(Notice::PlanFailed { plan: plan.clone(), error });
-            self.drop_all(ctx, local);
+        if self.times_out_at().is_none_or(|until| ctx.now < until) {
+            return;
         }
+        let timeout = ctx.config.plan_timeout;
+        let error = match &self.work {
+            Work::Doing(doing) => doing.stalled(timeout),
+            _ => format!("the plan took longer than {timeout:?}"),
+        };
+        ctx.report(Notice::PlanFailed { plan: plan.clone(), error });
+        self.drop_all(ctx, local);
     }
 
     pub(super) fn times_out_at(&self) -> Option<Time> {
-        match self.work {
-            Work::Asked { until, over: false } => Some(until),
+        match &self.work {
+            Work::Asked { until, over: false } => Some(*until),
+            Work::Doing(doing) => Some(doing.until),
             _ => None,
         }
     }
@@ -131,7 +142,7 @@ impl Planning {
         }
         self.work = match (planned, turn) {
             (Planned::Made(wanted), Some(turn)) if !over => {
-                Work::Doing(Box::new(Doing::new(ctx.now, turn, wanted)))
+                Work::Doing(Box::new(Doing::new(ctx, turn, wanted)))
             }
             (Planned::Failed(error), _) if !over => {
                 ctx.report(Notice::PlanFailed { plan: plan.clone(), error });
@@ -153,7 +164,7 @@ impl Planning {
         }
     }
 
-    /// Goes on with the plan, at this time of the server's. True when the plan is done and ends its schedule.
+    /// Goes on with the plan, at this time of the server's. True when all of the plan is done and it ends its schedule.
     pub(super) fn flush(
         &mut self,
         ctx: &mut Ctx,
@@ -170,7 +181,7 @@ impl Planning {
             let error = format!("{} of its jobs are not as it wants them, the first: {first}", doing.failed);
             ctx.report(Notice::PlanFailed { plan: plan.clone(), error });
         }
-        let ends = doing.ends;
+        let ends = doing.ends && doing.failed == 0;
         self.work = Work::Idle;
         ends
     }
@@ -183,7 +194,7 @@ impl Planning {
 }
 
 impl Doing {
-    fn new(now: Time, turn: Turn, wanted: Wanted) -> Self {
+    fn new(ctx: &Ctx, turn: Turn, wanted: Wanted) -> Self {
         let Wanted { exactly, start, stop, kept, ends, errors } = wanted;
         let mut doing = Self {
             turn,
@@ -191,11 +202,14 @@ impl Doing {
             kept: kept.into_iter().collect(),
             after: None,
             to_find: stop,
+            to_check: VecDeque::new(),
+            checking: Vec::new(),
             looking: false,
-            look_at: now,
+            look_at: ctx.now,
             starts: Lane::default(),
             stops: Lane::default(),
             ends,
+            until: ctx.now + ctx.config.plan_timeout,
             failed: errors.len(),
             first: errors.into_iter().next(),
         };
@@ -210,7 +224,7 @@ impl Doing {
     }
 
     fn has_to_look(&self) -> bool {
-        self.wanted.is_some() || !self.to_find.is_empty()
+        self.wanted.is_some() || !self.to_find.is_empty() || !self.to_check.is_empty()
     }
 
     fn is_done(&self) -> bool {
@@ -222,13 +236,15 @@ impl Doing {
             PlanStep::Listed(answer) => {
                 self.looking = false;
                 let page = answer.inspect_err(|_| self.look_at = ctx.now + RETRY)?;
+                self.came_forward(ctx);
                 self.after.clone_from(&page.next);
                 for (key, record) in page.jobs {
                     let Some(record) = record.filter(|record| record.plan == self.turn.plan.as_str()) else {
                         continue;
                     };
-                    let wanted = self.wanted.as_mut().is_some_and(|wanted| wanted.remove(&key).is_some());
-                    if !wanted && !self.kept.contains(&key) {
+                    if let Some(item) = self.wanted.as_mut().and_then(|wanted| wanted.remove(&key)) {
+                        self.check(item, record.state);
+                    } else if !self.kept.contains(&key) {
                         self.stop(key, record);
                     }
                 }
@@ -240,7 +256,9 @@ impl Doing {
             PlanStep::Found { keys, answer } => {
                 self.looking = false;
                 match answer {
+                    Ok(found) if !self.checking.is_empty() => self.on_checked(ctx, found),
                     Ok(found) => {
+                        self.came_forward(ctx);
                         for (key, found) in keys.into_iter().zip(found) {
                             if let Some(record) = found.record.filter(|r| r.plan == self.turn.plan.as_str()) {
                                 self.stop(key, record);
@@ -248,7 +266,10 @@ impl Doing {
                         }
                     }
                     Err(error) => {
-                        self.to_find.extend(keys);
+                        if self.checking.is_empty() {
+                            self.to_find.extend(keys);
+                        }
+                        self.to_check.extend(self.checking.drain(..));
                         self.look_at = ctx.now + RETRY;
                         return Err(error);
                     }
@@ -256,9 +277,19 @@ impl Doing {
             }
             PlanStep::Dispatched { items, answer } => match answer {
                 Ok(replies) => {
-                    self.starts.answered();
+                    let mut late = Vec::new();
                     for (item, reply) in items.into_iter().zip(replies) {
-                        self.on_dispatched(item, &reply);
+                        if matches!(reply, DispatchReply::Late) {
+                            late.push(DispatchItem { not_after: 0, ..item });
+                        } else {
+                            self.came_forward(ctx);
+                            self.on_dispatched(item, &reply);
+                        }
+                    }
+                    if late.is_empty() {
+                        self.starts.answered();
+                    } else {
+                        self.starts.put_back(ctx.now, late);
                     }
                 }
                 Err(error) => {
@@ -269,6 +300,7 @@ impl Doing {
             PlanStep::Stopped { items, answer } => match answer {
                 Ok(replies) => {
                     self.stops.answered();
+                    self.came_forward(ctx);
                     for (item, reply) in items.into_iter().zip(replies) {
                         match reply {
                             StopReply::Owner(guess) => self.stops.push(StopItem { guess, ..item }),
@@ -292,9 +324,8 @@ impl Doing {
 
     fn on_dispatched(&mut self, item: DispatchItem, reply: &DispatchReply) {
         let why = match reply {
-            // What lives is as it is wanted, whoever dispatched it.
-            DispatchReply::Accepted | DispatchReply::Exists | DispatchReply::Ended => return,
-            DispatchReply::Late => return self.starts.push(DispatchItem { not_after: 0, ..item }),
+            DispatchReply::Accepted | DispatchReply::Ended | DispatchReply::Late => return,
+            DispatchReply::Exists => return self.to_check.push_back(item),
             DispatchReply::Full => "the pool's queue is full",
             DispatchReply::ShuttingDown => "the pool is shutting down",
             DispatchReply::Recovering => "the pool is recovering",
@@ -302,6 +333,52 @@ impl Doing {
             DispatchReply::Conflict | DispatchReply::Outcome(_) => "its id was used before",
         };
         self.fail(&item.key, why);
+    }
+
+    /// What is to become of a wanted job of which something is there.
+    fn check(&mut self, item: DispatchItem, state: JobState) {
+        match state {
+            // It makes room for the one that is wanted.
+            JobState::Stopping => self.to_check.push_back(item),
+            JobState::Parked => self.fail(&item.key, "it is parked"),
+            // What lives is as it is wanted, whoever dispatched it.
+            _ => {}
+        }
+    }
+
+    fn on_checked(&mut self, ctx: &Ctx, found: Vec<Lookup>) {
+        for (item, found) in std::mem::take(&mut self.checking).into_iter().zip(found) {
+            match found.record {
+                Some(Record { state: JobState::Stopping, .. }) => {
+                    self.look_at = ctx.now + RETRY;
+                    self.to_check.push_back(item);
+                    continue;
+                }
+                Some(record) => self.check(item, record.state),
+                None if found.bad => self.fail(&item.key, "its record cannot be read"),
+                None => self.starts.push(DispatchItem { not_after: 0, ..item }),
+            }
+            self.came_forward(ctx);
+        }
+    }
+
+    fn came_forward(&mut self, ctx: &Ctx) {
+        self.until = ctx.now + ctx.config.plan_timeout;
+    }
+
+    /// Why it is given up.
+    fn stalled(&self, timeout: Duration) -> String {
+        let stopping = self.to_check.iter().chain(&self.checking).next();
+        match (stopping, &self.first) {
+            (Some(item), _) => {
+                format!(
+                    "nothing more of it could be done within {timeout:?}: {} is there or being stopped",
+                    item.key
+                )
+            }
+            (None, Some(first)) => format!("nothing more of it could be done within {timeout:?}: {first}"),
+            (None, None) => format!("nothing more of it could be done within {timeout:?}"),
+        }
     }
 
     fn fail(&mut self, key: &JobKey, why: &str) {
@@ -320,6 +397,10 @@ impl Doing {
                 self.looking = true;
                 let from = self.to_find.len().saturating_sub(BATCH_MAX);
                 ctx.call(call(PlanCall::Find(self.to_find.split_off(from))));
+            } else if !self.to_check.is_empty() {
+                self.looking = true;
+                self.checking = self.to_check.drain(..self.to_check.len().min(BATCH_MAX)).collect();
+                ctx.call(call(PlanCall::Find(self.checking.iter().map(|item| item.key.clone()).collect())));
             }
         }
         let bytes = |item: &DispatchItem| item.payload.len() + item.key.as_bytes().len();

@@ -45,7 +45,15 @@ impl Node {
         patience: Duration,
         command: impl FnOnce(ReplyTo) -> Command,
     ) -> Result<(), Error> {
-        match tokio::time::timeout(patience.saturating_add(MARGIN), self.ask(command)).await {
+        self.answered(patience, self.ask(command)).await
+    }
+
+    pub(super) async fn answered(
+        &self,
+        patience: Duration,
+        call: impl Future<Output = Option<Answer>>,
+    ) -> Result<(), Error> {
+        match tokio::time::timeout(patience.saturating_add(MARGIN), call).await {
             Ok(Some(
                 Answer::Stopped(result)
                 | Answer::Notified(result)

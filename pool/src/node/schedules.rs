@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::id::ScheduleName;
 use crate::plan::Planner;
 use crate::runtime::driver::Message;
-use crate::runtime::planners::Purpose;
+use crate::runtime::planners::{Part, Purpose};
 use crate::schedule::{Schedule, Ticker};
 use crate::settings::InvalidSetting;
 use crate::store::{ScheduleKey, ScheduleKind};
@@ -33,11 +33,12 @@ impl Node {
     /// See [`Planner`] for an example.
     ///
     /// # Errors
-    /// The name or the period is not valid; the pool is shutting down; the node is closed; no answer within 20 s, in
-    /// which case the node takes part as soon as it can.
+    /// The name or the period is not valid; the pool is shutting down; the node is closed; no answer within 20 s. After
+    /// an error the node does not take part.
     ///
     /// # Cancel safety
-    /// A dropped call leaves open whether the node takes part; it ends with the node.
+    /// Yes: the node does not take part when the call is dropped. The schedule may have been made, and is then there for
+    /// other nodes that take part.
     pub async fn schedule(
         &self,
         name: impl AsRef<str>,
@@ -45,8 +46,10 @@ impl Node {
         every: Duration,
     ) -> Result<Schedule, Error> {
         let (living, ended) = watch::channel(());
-        let purpose = Purpose::Plan { planner: Arc::new(planner), living };
-        let (local, name) = self.take_part(ScheduleKind::Plan, name.as_ref(), every, purpose).await?;
+        let purpose = Purpose::Plan { planner: Arc::new(planner), _living: living };
+        let (local, name, cares) = self.take_part(ScheduleKind::Plan, name.as_ref(), every, purpose).await?;
+        // It stays when the schedule's handle is dropped. A node that has ended meanwhile does not listen.
+        let _ = cares.send(());
         Ok(Schedule::new(self.clone(), local, name, ended))
     }
 
@@ -69,33 +72,40 @@ impl Node {
     /// ```
     ///
     /// # Errors
-    /// As [`schedule`](Self::schedule), but that the node does not take part after an error.
+    /// As [`schedule`](Self::schedule).
     ///
     /// # Cancel safety
     /// Yes: the node does not take part when the call is dropped.
     pub async fn ticker(&self, name: impl AsRef<str>, every: Duration) -> Result<Ticker, Error> {
         let (sender, ticks) = mpsc::channel(1);
-        let (listening, unheard) = oneshot::channel();
-        let purpose = Purpose::Tick { ticks: sender, unheard };
-        let (local, name) = self.take_part(ScheduleKind::Ticker, name.as_ref(), every, purpose).await?;
+        let purpose = Purpose::Tick(sender);
+        let (local, name, listening) =
+            self.take_part(ScheduleKind::Ticker, name.as_ref(), every, purpose).await?;
         Ok(Ticker::new(self.clone(), local, name, ticks, listening))
     }
 
+    /// The node takes part until what is given back is dropped without a word, as it is when the call is dropped or
+    /// fails.
     async fn take_part(
         &self,
         kind: ScheduleKind,
         name: &str,
         period: Duration,
         purpose: Purpose,
-    ) -> Result<(LocalSchedule, ScheduleName), Error> {
+    ) -> Result<(LocalSchedule, ScheduleName, oneshot::Sender<()>), Error> {
         let name = ScheduleName::new(name)?;
         let period = checked(period)?;
         let local = LocalSchedule(self.shared.locals.fetch_add(1, Ordering::Relaxed));
         let life = ulid::Ulid::generate().random() as u64;
         let new = NewSchedule { key: ScheduleKey { kind, name: name.clone() }, period, life };
-        self.send(Message::Schedule(local, purpose)).await?;
-        self.request(PATIENCE, |reply| Command::Schedule { reply, local, new }).await?;
-        Ok((local, name))
+        let (cares, cared_for) = oneshot::channel();
+        let part = Part { local, purpose, cared_for };
+        let call = self.post(|reply, answer| {
+            let command = Command::Schedule { reply, local, new };
+            Message::Schedule { part, command, answer }
+        });
+        self.answered(PATIENCE, call).await?;
+        Ok((local, name, cares))
     }
 
     pub(crate) async fn set_period(&self, local: LocalSchedule, period: Duration) -> Result<(), Error> {

@@ -17,14 +17,13 @@ use super::clock;
 use super::lease::Leases;
 use super::meters::{self, Meters};
 use super::perform::perform;
-use super::planners::{Planners, Purpose};
+use super::planners::{Part, Planners};
 use super::vitals::Vitals;
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
 use crate::core::effect::{Effect, NewJob, Notice};
 use crate::core::engine::Engine;
 use crate::core::input::{Answer, Command, HandlerEvent, Input, LocalWorker, ReplyTo};
-use crate::core::scheduling::LocalSchedule;
 use crate::core::time::Time;
 use crate::handler::AnyHandler;
 use crate::id::{Incarnation, JobKey, Revision, Token, WorkerId};
@@ -46,8 +45,8 @@ pub(crate) enum Message {
     Command(Command, oneshot::Sender<Answer>),
     /// A new worker's handler and where to publish its id; its command follows.
     Handler(LocalWorker, Arc<dyn AnyHandler>, watch::Sender<Option<WorkerId>>),
-    /// What a new schedule or ticker is for; its command follows.
-    Schedule(LocalSchedule, Purpose),
+    /// Have the node take part in a schedule or ticker, for as long as somebody cares.
+    Schedule { part: Part, command: Command, answer: oneshot::Sender<Answer> },
 }
 
 /// What the node's users see of the driver.
@@ -188,7 +187,10 @@ impl Driver {
                 self.replies.insert(command.reply_to(), answer);
                 batch.push(Input::Command(command));
             }
-            Message::Schedule(local, purpose) => self.planners.add(local, purpose),
+            Message::Schedule { part, command, answer } => {
+                self.planners.add(part);
+                self.on_message(Message::Command(command, answer), batch);
+            }
             Message::Handler(local, handler, id) => {
                 self.handlers.insert(local, Local { handler, id });
             }
@@ -286,7 +288,11 @@ impl Driver {
                 self.planners.plan(local, run, tick, payload_max);
             }
             Effect::AbortPlan { local } => self.planners.abort(local),
-            Effect::Tick { local, tick } => self.planners.tick(local, tick),
+            Effect::Tick { local, tick } => {
+                if !self.planners.tick(local, tick) {
+                    let _ = self.inputs.send(Input::Unheard(local));
+                }
+            }
             Effect::ScheduleEnded { local } => self.planners.end(local),
             Effect::Reply { to, answer } => {
                 if let Some(waiting) = self.replies.remove(&to) {

@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
 use super::actor::panicked;
@@ -21,27 +22,30 @@ use crate::plan::{AnyPlanner, Tick};
 /// How long planners that were aborted may take to end when the node does.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What a schedule of the node is for.
-pub(crate) enum Purpose {
-    /// Plans are asked for; whoever watches `living` learns when there are no more.
-    Plan { planner: Arc<dyn AnyPlanner>, living: watch::Sender<()> },
-    /// Ticks are handed on, until nobody listens any more.
-    Tick { ticks: mpsc::Sender<Tick>, unheard: oneshot::Receiver<()> },
+/// A new schedule of the node.
+pub(crate) struct Part {
+    pub(crate) local: LocalSchedule,
+    pub(crate) purpose: Purpose,
+    /// Its other end is dropped when nobody cares any more; a word from there: it stays, whoever cares.
+    pub(crate) cared_for: oneshot::Receiver<()>,
 }
 
-/// What a schedule of the node acts on.
-enum Target {
+/// What a schedule of the node is for.
+pub(crate) enum Purpose {
+    /// Plans are asked for; whoever watches `_living` learns when there are no more.
     Plan { planner: Arc<dyn AnyPlanner>, _living: watch::Sender<()> },
+    /// Ticks are handed on.
     Tick(mpsc::Sender<Tick>),
 }
 
 /// The planners and tickers of one node.
 pub(super) struct Planners {
     node: NodeName,
-    known: HashMap<LocalSchedule, Target>,
+    known: HashMap<LocalSchedule, Purpose>,
     tasks: JoinSet<Planned>,
     running: HashMap<Id, (LocalSchedule, u64, AbortHandle)>,
-    unheard: FuturesUnordered<BoxFuture<'static, LocalSchedule>>,
+    /// Which schedules nobody cares for, and which stay.
+    unheard: FuturesUnordered<BoxFuture<'static, Option<LocalSchedule>>>,
 }
 
 impl Planners {
@@ -55,20 +59,15 @@ impl Planners {
         }
     }
 
-    pub(super) fn add(&mut self, local: LocalSchedule, purpose: Purpose) {
-        let target = match purpose {
-            Purpose::Plan { planner, living } => Target::Plan { planner, _living: living },
-            Purpose::Tick { ticks, unheard } => {
-                self.unheard.push(unheard.map(move |_| local).boxed());
-                Target::Tick(ticks)
-            }
-        };
-        self.known.insert(local, target);
+    pub(super) fn add(&mut self, part: Part) {
+        let Part { local, purpose, cared_for } = part;
+        self.unheard.push(cared_for.map(move |word| word.is_err().then_some(local)).boxed());
+        self.known.insert(local, purpose);
     }
 
     /// Runs the planner.
     pub(super) fn plan(&mut self, local: LocalSchedule, run: u64, tick: NewTick, payload_max: usize) {
-        let Some(Target::Plan { planner, .. }) = self.known.get(&local) else { return };
+        let Some(Purpose::Plan { planner, .. }) = self.known.get(&local) else { return };
         let (planner, node) = (planner.clone(), self.node.clone());
         let task = self.tasks.spawn(async move {
             match planner.plan(shown(tick)).await {
@@ -85,11 +84,10 @@ impl Planners {
         }
     }
 
-    /// Hands a tick on. One that was not taken yet stands for this one, too.
-    pub(super) fn tick(&mut self, local: LocalSchedule, tick: NewTick) {
-        if let Some(Target::Tick(ticks)) = self.known.get(&local) {
-            let _ = ticks.try_send(shown(tick));
-        }
+    /// Hands a tick on. One that was not taken yet stands for this one, too. False when nobody will ever take one.
+    pub(super) fn tick(&mut self, local: LocalSchedule, tick: NewTick) -> bool {
+        let Some(Purpose::Tick(ticks)) = self.known.get(&local) else { return false };
+        !matches!(ticks.try_send(shown(tick)), Err(TrySendError::Closed(_)))
     }
 
     pub(super) fn end(&mut self, local: LocalSchedule) {
@@ -106,7 +104,11 @@ impl Planners {
                         return input;
                     }
                 }
-                Some(local) = self.unheard.next(), if !self.unheard.is_empty() => return Input::Unheard(local),
+                Some(unheard) = self.unheard.next(), if !self.unheard.is_empty() => {
+                    if let Some(local) = unheard {
+                        return Input::Unheard(local);
+                    }
+                }
                 else => std::future::pending().await,
             }
         }
@@ -150,4 +152,44 @@ fn chain(error: &dyn Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::id::Term;
+
+    const LOCAL: LocalSchedule = LocalSchedule(1);
+
+    fn part(ticks: mpsc::Sender<Tick>) -> (Part, oneshot::Sender<()>) {
+        let (cares, cared_for) = oneshot::channel();
+        (Part { local: LOCAL, purpose: Purpose::Tick(ticks), cared_for }, cares)
+    }
+
+    #[tokio::test]
+    async fn a_tick_that_nobody_can_take_is_told() {
+        let mut planners = Planners::new(NodeName::new("n").unwrap());
+        let (sender, ticks) = mpsc::channel(1);
+        let (part, cares) = part(sender);
+        planners.add(part);
+        let tick = |number| NewTick { number, term: Term(1), at_ms: 0 };
+        assert!(planners.tick(LOCAL, tick(1)));
+        assert!(planners.tick(LOCAL, tick(2)), "the first one waits");
+        drop(ticks);
+        assert!(!planners.tick(LOCAL, tick(3)));
+        drop(cares);
+        assert!(matches!(planners.next().await, Input::Unheard(LOCAL)));
+        planners.end(LOCAL);
+        assert!(!planners.tick(LOCAL, tick(4)));
+    }
+
+    #[tokio::test]
+    async fn who_says_that_a_part_stays_may_go() {
+        let mut planners = Planners::new(NodeName::new("n").unwrap());
+        let (part, cares) = part(mpsc::channel(1).0);
+        planners.add(part);
+        cares.send(()).unwrap();
+        assert!(planners.next().now_or_never().is_none());
+    }
 }

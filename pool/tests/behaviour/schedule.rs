@@ -31,6 +31,7 @@ on_both_stores!(
     a_wiped_pool_is_planned_anew,
     a_schedule_ends_with_its_pool,
     names_and_periods_are_checked,
+    a_call_that_is_dropped_takes_no_part,
 );
 
 const OFTEN: Duration = Duration::from_millis(20);
@@ -455,6 +456,20 @@ async fn a_schedule_ends_with_its_pool(world: World) {
     b.closed().await;
     let left: Vec<_> = world.data().await.into_iter().filter(|line| !line.starts_with("ns:")).collect();
     assert_eq!(left.len(), 1, "{left:?}");
+}
+
+async fn a_call_that_is_dropped_takes_no_part(world: World) {
+    let desk = Desk::new();
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    for _ in 0..20 {
+        let mut call = Box::pin(a.schedule("plan", desk.clerk(&a), SELDOM));
+        assert!(futures::poll!(&mut call).is_pending());
+    }
+    desk.schedule(&b, OFTEN).await;
+    eventually(PATIENCE, "the other node to plan", async || {
+        desk.last().is_some_and(|(node, tick)| node == "b" && tick.number > 1)
+    })
+    .await;
 }
 
 async fn names_and_periods_are_checked(world: World) {

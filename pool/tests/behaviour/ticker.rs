@@ -22,6 +22,7 @@ on_both_stores!(
     ticks_that_nobody_takes_are_not_piled_up,
     a_ticker_ends_with_its_node_and_its_pool,
     several_tickers_of_one_node_share_the_ticks,
+    a_call_that_is_dropped_takes_no_part,
 );
 
 const OFTEN: Duration = Duration::from_millis(20);
@@ -207,4 +208,15 @@ async fn several_tickers_of_one_node_share_the_ticks(world: World) {
     drop(first);
     book.more(3).await;
     book.assert_once();
+}
+
+async fn a_call_that_is_dropped_takes_no_part(world: World) {
+    let book = Book::default();
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    for _ in 0..20 {
+        let mut call = Box::pin(a.ticker("beat", OFTEN));
+        assert!(futures::poll!(&mut call).is_pending());
+    }
+    book.open(&b, OFTEN).await;
+    book.more_of("b").await;
 }

@@ -8,10 +8,11 @@ use super::bench::{Bench, id, key, millis, node, present, record, secs, server};
 use crate::core::call::{Call, Done, PlanCall, PlanStep};
 use crate::core::input::{Command, Input, Planned, Wanted};
 use crate::core::scheduling::{LocalSchedule, NewSchedule};
-use crate::id::{Incarnation, ScheduleId, ScheduleName, Term, WorkerId};
+use crate::id::{Incarnation, JobKey, ScheduleId, ScheduleName, Term, WorkerId};
+use crate::record::{JobState, Record};
 use crate::store::{
-    DispatchItem, DispatchReply, Holder, PlannedPage, Refusal, ScheduleEntry, ScheduleKey, ScheduleKind,
-    ScheduleState, StopReply, StoreError, TermReply, Terms, TickReply,
+    DispatchItem, DispatchReply, Holder, Lookup, PlannedPage, Refusal, ScheduleEntry, ScheduleKey,
+    ScheduleKind, ScheduleState, StopReply, StoreError, TermReply, Terms, TickReply,
 };
 
 const NOW: u64 = 1_000_000;
@@ -286,7 +287,8 @@ fn a_plan_is_carried_out_in_pages_and_touches_its_own_jobs_only() {
         }
         call => panic!("{call:?}"),
     });
-    assert_eq!(bench.of(&KINDS), [""; 0], "the stop is under way");
+    assert_eq!(bench.of(&KINDS), ["plan-find c"], "and the stop is under way");
+    found(&mut bench, &[Some(JobState::Running)]);
     step(&mut bench, "plan-stop", |call| match call {
         PlanCall::Stop { items, .. } => PlanStep::Stopped { items, answer: Ok(vec![StopReply::Stopping]) },
         call => panic!("{call:?}"),
@@ -314,6 +316,119 @@ fn a_planner_that_ends_its_schedule_does_so_in_its_turn_after_its_plan() {
         call => panic!("{call:?}"),
     });
     assert_eq!(bench.of(&KINDS), ["ended 1"]);
+}
+
+/// The answer to a look-up of what is there already.
+fn found(bench: &mut Bench, states: &[Option<JobState>]) {
+    step(bench, "plan-find", |call| {
+        let PlanCall::Find(keys) = call else { panic!("{call:?}") };
+        let found = |(key, state): (&JobKey, &Option<JobState>)| Lookup {
+            record: state.map(|state| Record { state, ..record(&key.to_string(), 3, WorkerId(2)) }),
+            ..Lookup::default()
+        };
+        let answer = Ok(keys.iter().zip(states).map(found).collect());
+        PlanStep::Found { keys, answer }
+    });
+}
+
+/// The answer to the starts of a plan.
+fn dispatched(bench: &mut Bench, reply: &DispatchReply) {
+    step(bench, "plan-dispatch", |call| match call {
+        PlanCall::Dispatch { items, .. } => {
+            let answer = Ok(vec![reply.clone(); items.len()]);
+            PlanStep::Dispatched { items, answer }
+        }
+        call => panic!("{call:?}"),
+    });
+}
+
+#[test]
+fn a_planner_does_not_end_its_schedule_while_a_job_is_not_as_it_wants_it() {
+    let mut bench = planning(ScheduleKind::Plan);
+    let last = Wanted { start: vec![item("a")], ends: true, ..Wanted::default() };
+    planned(&mut bench, 1, Planned::Made(last));
+    bench.all();
+    dispatched(&mut bench, &DispatchReply::Full);
+    let seen = bench.of(&KINDS);
+    assert!(matches!(&seen[..], [failed] if failed.starts_with("! plan-failed p ")), "{seen:?}");
+    bench.advance(secs(11));
+    assert_eq!(bench.of(&["tick", "sched"]), ["tick s:p/5 2 in 20"]);
+    ticked(&mut bench, true, ScheduleEntry { ticks: 2, next: NOW + 20_000, ..held(20, 1) });
+    let last = Wanted { errors: vec!["no key".into()], ends: true, ..Wanted::default() };
+    planned(&mut bench, 2, Planned::Made(last));
+    assert_eq!(bench.of(&["sched"]), [""; 0]);
+}
+
+#[test]
+fn a_wanted_job_whose_key_is_being_stopped_is_started_once_it_is_free() {
+    let mut bench = planning(ScheduleKind::Plan);
+    planned(&mut bench, 1, Planned::Made(Wanted { start: vec![item("a")], ..Wanted::default() }));
+    bench.all();
+    dispatched(&mut bench, &DispatchReply::Exists);
+    assert_eq!(bench.of(&KINDS), ["plan-find a"]);
+    found(&mut bench, &[Some(JobState::Stopping)]);
+    assert_eq!(bench.of(&KINDS), [""; 0]);
+    bench.advance(millis(100));
+    assert_eq!(bench.of(&["plan-find"]), ["plan-find a"]);
+    bench.fail("plan-find");
+    bench.advance(millis(100));
+    assert_eq!(bench.of(&["plan-find"]), ["plan-find a"]);
+    found(&mut bench, &[None]);
+    assert_eq!(bench.of(&["plan-dispatch"]).len(), 1);
+    dispatched(&mut bench, &DispatchReply::Accepted);
+    assert_eq!(bench.of(&["!", "plan-find"]), [""; 0]);
+}
+
+#[test]
+fn a_wanted_job_of_the_plan_that_is_being_stopped_is_waited_for_and_a_parked_one_is_told() {
+    let mut bench = planning(ScheduleKind::Plan);
+    planned(&mut bench, 1, Planned::Made(wanted(&["a", "b"])));
+    bench.all();
+    let of = |name: &str, state| {
+        let record = Record { state, plan: "p".into(), ..record(name, 3, WorkerId(2)) };
+        (key(name), Some(record))
+    };
+    let jobs = vec![of("a", JobState::Stopping), of("b", JobState::Parked)];
+    step(&mut bench, "plan-list", |_| PlanStep::Listed(Ok(PlannedPage { next: None, jobs })));
+    assert_eq!(bench.of(&KINDS), ["plan-find a"]);
+    found(&mut bench, &[None]);
+    assert_eq!(bench.of(&["plan-dispatch"]).len(), 1);
+    dispatched(&mut bench, &DispatchReply::Accepted);
+    let failed = "! plan-failed p '1 of its jobs are not as it wants them, the first: b: it is parked'";
+    assert_eq!(bench.of(&KINDS), [failed]);
+}
+
+#[test]
+fn a_plan_that_does_not_come_forward_is_given_up_and_the_next_tick_comes() {
+    let mut bench = planning(ScheduleKind::Plan);
+    planned(&mut bench, 1, Planned::Made(Wanted { start: vec![item("a")], ..Wanted::default() }));
+    bench.all();
+    let mut passed = Duration::ZERO;
+    let mut seen = Vec::new();
+    while passed < secs(33) {
+        if bench.is_calling("plan-dispatch") {
+            bench.fail("plan-dispatch");
+        }
+        if bench.is_calling("term") {
+            term(&mut bench, TermReply::Held(ScheduleEntry { ticks: 1, next: NOW + 10_000, ..held(20, 1) }));
+        }
+        bench.advance(millis(100));
+        passed += millis(100);
+        seen.extend(bench.of(&["!", "tick"]).into_iter().filter(|line| !line.contains("trouble")));
+    }
+    let failed = "! plan-failed p 'nothing more of it could be done within 30s'";
+    assert_eq!(seen, [failed, "tick s:p/5 2 in 20"]);
+}
+
+#[test]
+fn a_start_that_comes_late_is_sent_again_after_a_pause() {
+    let mut bench = planning(ScheduleKind::Plan);
+    planned(&mut bench, 1, Planned::Made(Wanted { start: vec![item("a")], ..Wanted::default() }));
+    bench.all();
+    dispatched(&mut bench, &DispatchReply::Late);
+    assert_eq!(bench.of(&["plan-dispatch"]), [""; 0]);
+    bench.advance(millis(20));
+    assert_eq!(bench.of(&["plan-dispatch"]), ["plan-dispatch in 20: a/n.a<1015020"]);
 }
 
 #[test]
