@@ -105,7 +105,7 @@ pub enum DispatchError {
     /// The payload is too long. Nothing was written.
     #[error("the payload has {len} bytes, at most {max} are allowed; nothing was written")]
     PayloadTooLong {
-        /// Its length with its envelope, in bytes.
+        /// Its length, in bytes; with its envelope, unless it is too long without.
         len: usize,
         /// The limit, in bytes.
         max: usize,

@@ -31,7 +31,7 @@ use crate::core::ctx::Config;
 use crate::core::input::{Answer, Command, LocalWorker, ReplyTo};
 use crate::error::Error;
 use crate::handler::JobHandler;
-use crate::id::{NodeName, Revision, WorkerId, check_meta};
+use crate::id::{DispatchId, NodeName, Revision, WorkerId, check_meta};
 use crate::listing::WorkerInfo;
 use crate::runtime::driver::{Driver, Message, Watched};
 use crate::runtime::lease::{LeaseThread, Leases};
@@ -256,8 +256,37 @@ impl Node {
         answered.await.ok()
     }
 
+    /// As [`ask`](Self::ask), about a dispatch. Dropped, it takes back that anybody waits for what becomes of it.
+    async fn ask_about(&self, id: &DispatchId, command: impl FnOnce(ReplyTo) -> Command) -> Option<Answer> {
+        let mut waiting = Waiting { node: self, id, reply: None };
+        let ask = self.ask(|reply| {
+            waiting.reply = Some(reply);
+            command(reply)
+        });
+        let answer = ask.await;
+        waiting.reply = None;
+        answer
+    }
+
     pub(crate) fn workers_of(&self, id: WorkerId) -> Option<WorkerInfo> {
         self.workers().into_iter().find(|w| w.id == id)
+    }
+}
+
+/// Somebody waits for what becomes of a dispatch.
+struct Waiting<'a> {
+    node: &'a Node,
+    id: &'a DispatchId,
+    /// Where the answer is to go, once it has been asked for and until it has come.
+    reply: Option<ReplyTo>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(reply) = self.reply {
+            // A node that is too busy to hear of it finds out at the deadline.
+            let _ = self.node.shared.messages.try_send(Message::Withdrawn(self.id.clone(), reply));
+        }
     }
 }
 

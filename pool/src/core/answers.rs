@@ -120,7 +120,7 @@ impl Engine {
                     self.requests.on_unpark_shut(&mut self.ctx);
                 }
                 Err(error) => {
-                    self.requests.unpark_again(now);
+                    self.requests.unpark_again(now, may_be_done(&error));
                     return Err(error);
                 }
             },
@@ -339,7 +339,7 @@ impl Engine {
                     continue;
                 }
                 self.requests.on_outcome(&id);
-                self.dispatching.on_outcome(&mut self.ctx, &id, &outcome);
+                self.dispatching.on_told(&mut self.ctx, &id, &outcome);
             }
         }
     }

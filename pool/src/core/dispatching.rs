@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use super::call::Call;
 use super::ctx::{Ctx, RETRY};
-use super::effect::Effect;
-use super::input::{Answer, ReplyTo};
+use super::input::ReplyTo;
 use super::lane::Lane;
+use super::open::{Open, Waiter, is_known, reply};
 use super::time::Time;
 use crate::error::DispatchError;
 use crate::id::DispatchId;
@@ -22,39 +22,6 @@ use crate::ticket::Ticket;
 
 const POLL: Duration = Duration::from_secs(1);
 
-/// One dispatch that somebody waits for.
-#[derive(Debug)]
-struct Open {
-    ticket: Ticket,
-    /// What to send; `None` for a dispatch that is only waited for.
-    item: Option<DispatchItem>,
-    accepted: bool,
-    /// It was accepted at some time, perhaps in an earlier incarnation.
-    was_accepted: bool,
-    /// It may have been accepted by a call that was not answered.
-    in_doubt: bool,
-    waiters: Vec<Waiter>,
-    /// The last of the waiters' deadlines.
-    deadline: Time,
-    /// When it is next looked at or sent.
-    next: Time,
-    /// It is in one of the lanes.
-    under_way: bool,
-    /// Why the last call had no answer.
-    trouble: Option<Arc<StoreError>>,
-}
-
-/// Somebody who waits for a dispatch to be started.
-#[derive(Debug)]
-struct Waiter {
-    to: ReplyTo,
-    /// Acceptance is enough.
-    acceptance: bool,
-    /// It brought the job, and does not just wait for what somebody else dispatched.
-    brought: bool,
-    deadline: Time,
-}
-
 /// What the pool says by having no trace of a dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pool {
@@ -62,13 +29,6 @@ pub(crate) enum Pool {
     /// Its data may have been lost: whoever handed the dispatch in may be about to do so again.
     Unsettled,
     Stopping,
-}
-
-impl Open {
-    fn admit(&mut self, waiter: Waiter) {
-        self.deadline = self.deadline.max(waiter.deadline);
-        self.waiters.push(waiter);
-    }
 }
 
 /// The open dispatches of one node.
@@ -97,14 +57,16 @@ impl Dispatching {
         deadline: Time,
     ) {
         let ticket = Ticket { key: item.key.clone(), id: item.id.clone() };
-        let waiter = Waiter { to, acceptance: !started, brought: true, deadline };
+        let waiter = Waiter { to, key: item.key.clone(), acceptance: !started, brought: true, deadline };
         if let Some(open) = self.open.get_mut(&ticket.id) {
             if open.item.as_ref().is_some_and(|i| i.key != item.key || i.hash != item.hash) {
                 return reply(ctx, to, Err(DispatchError::Conflict));
             }
             if open.item.is_none() {
-                // It was only waited for: what it stands for is still to be compared, or accepted.
+                // It was only waited for, perhaps as another job: what it stands for is still to be compared, or accepted.
+                open.ticket.key = item.key.clone();
                 open.item = Some(item.clone());
+                open.under_way = true;
                 (open.accepted, open.was_accepted) = (false, false);
                 self.sends.push(item);
             }
@@ -120,13 +82,22 @@ impl Dispatching {
     }
 
     pub(crate) fn wait(&mut self, ctx: &mut Ctx, to: ReplyTo, ticket: Ticket, deadline: Time) {
-        let waiter = Waiter { to, acceptance: false, brought: false, deadline };
+        let waiter = Waiter { to, key: ticket.key.clone(), acceptance: false, brought: false, deadline };
         if let Some(open) = self.open.get_mut(&ticket.id) {
             open.admit(waiter);
             return self.look_by(&ticket.id, deadline);
         }
         self.polls.push(ticket.clone());
         self.insert(ctx, ticket, None, true, waiter);
+    }
+
+    /// Nobody waits for that answer any more. One that is not known to be accepted is still handed in.
+    pub(crate) fn withdraw(&mut self, id: &DispatchId, to: ReplyTo) {
+        let Some(open) = self.open.get_mut(id) else { return };
+        open.waiters.retain(|waiter| waiter.to != to);
+        if open.waiters.is_empty() && open.accepted {
+            self.forget(id);
+        }
     }
 
     fn insert(
@@ -224,6 +195,7 @@ impl Dispatching {
         let Some(open) = self.open.get_mut(id) else { return };
         open.accepted = true;
         open.was_accepted = true;
+        open.is_of_this_key(ctx);
         let ticket = open.ticket.clone();
         open.waiters.retain(|waiter| {
             if waiter.acceptance {
@@ -239,16 +211,10 @@ impl Dispatching {
     /// The id stands for another job: that says nothing to whoever waits for that one.
     fn on_conflict(&mut self, ctx: &mut Ctx, id: &DispatchId) {
         let Some(open) = self.open.get_mut(id) else { return };
-        (open.item, open.accepted, open.was_accepted) = (None, true, true);
-        open.waiters.retain(|waiter| {
-            if waiter.brought {
-                reply(ctx, waiter.to, Err(DispatchError::Conflict));
-            }
-            !waiter.brought
-        });
-        if open.waiters.is_empty() {
-            self.forget(id);
+        for waiter in open.waiters.extract_if(.., |waiter| waiter.brought) {
+            reply(ctx, waiter.to, Err(DispatchError::Conflict));
         }
+        self.look_for_others(id);
     }
 
     /// Past the time that its first sending named. One that was accepted before then, or may have been, may have ended
@@ -278,8 +244,26 @@ impl Dispatching {
         self.look_by(id, ctx.now + RETRY);
     }
 
-    /// A worker, or whoever ended the job, says what became of it.
-    pub(crate) fn on_outcome(&mut self, ctx: &mut Ctx, id: &DispatchId, outcome: &Outcome) {
+    /// Whoever is left waits for another key under the id: it is asked about now.
+    fn look_for_others(&mut self, id: &DispatchId) {
+        let Some(open) = self.open.get_mut(id) else { return };
+        if open.turn_to_others() {
+            open.under_way = true;
+            self.polls.push(open.ticket.clone());
+        } else {
+            self.forget(id);
+        }
+    }
+
+    /// A worker, or whoever ended the job, says what became of it. Of which key's job it does not say.
+    pub(crate) fn on_told(&mut self, ctx: &mut Ctx, id: &DispatchId, outcome: &Outcome) {
+        if id.caller_id().is_some() && self.open.get(id).is_some_and(|open| open.item.is_none()) {
+            return self.look_by(id, ctx.now);
+        }
+        self.on_outcome(ctx, id, outcome);
+    }
+
+    fn on_outcome(&mut self, ctx: &mut Ctx, id: &DispatchId, outcome: &Outcome) {
         let Some(open) = self.open.get(id) else { return };
         let result = match outcome.as_str() {
             "ok" => Ok(()),
@@ -299,6 +283,9 @@ impl Dispatching {
         let stopping = pool == Pool::Stopping;
         for (ticket, found) in tickets.iter().zip(found) {
             let id = &ticket.id;
+            if self.open.get(id).is_none_or(|open| open.ticket != *ticket) {
+                continue;
+            }
             self.is_back(id);
             match found {
                 Lookup { record: Some(record), .. } if record.id.is_same(id) => {
@@ -351,19 +338,18 @@ impl Dispatching {
     }
 
     fn settle(&mut self, ctx: &mut Ctx, id: &DispatchId, result: &Result<(), DispatchError>) {
-        let Some(open) = self.forget(id) else { return };
-        for Waiter { to, acceptance, .. } in open.waiters {
-            let accepted_by_now = result.is_ok()
-                || matches!(
-                    result,
-                    Err(DispatchError::Stopped
-                        | DispatchError::StartFailed(_)
-                        | DispatchError::Parked
-                        | DispatchError::Ended)
-                );
+        let Some(open) = self.open.get_mut(id) else { return };
+        let known = is_known(result);
+        if known {
+            open.is_of_this_key(ctx);
+        }
+        let accepted_by_now = known && !matches!(result, Err(DispatchError::Cancelled { .. }));
+        let key = &open.ticket.key;
+        for Waiter { to, acceptance, .. } in open.waiters.extract_if(.., |waiter| waiter.key == *key) {
             let answer = if acceptance && accepted_by_now { Ok(()) } else { result.clone() };
             reply(ctx, to, answer.map(|()| open.ticket.clone()));
         }
+        self.look_for_others(id);
     }
 
     fn forget(&mut self, id: &DispatchId) -> Option<Open> {
@@ -375,10 +361,10 @@ impl Dispatching {
 
     /// Whoever still waits is told.
     pub(crate) fn end(&mut self, ctx: &mut Ctx, error: &DispatchError) {
-        let ids: Vec<_> = self.open.keys().cloned().collect();
-        for id in ids {
-            self.settle(ctx, &id, &Err(error.clone()));
+        for waiter in std::mem::take(&mut self.open).into_values().flat_map(|open| open.waiters) {
+            reply(ctx, waiter.to, Err(error.clone()));
         }
+        self.timers.clear();
         self.sends.clear();
         self.polls.clear();
     }
@@ -437,7 +423,8 @@ impl Dispatching {
             }
             waits
         });
-        let Some(first) = open.waiters.iter().map(|waiter| waiter.deadline).min() else {
+        let withdrawn = (!open.accepted && ctx.now < open.deadline).then_some(open.deadline);
+        let Some(first) = open.waiters.iter().map(|waiter| waiter.deadline).min().or(withdrawn) else {
             self.open.remove(id);
             self.some_ended = true;
             return;
@@ -467,8 +454,4 @@ impl Dispatching {
         }
         [self.sends.deadline(), self.polls.deadline()].into_iter().fold(timer, super::time::earliest)
     }
-}
-
-fn reply(ctx: &mut Ctx, to: ReplyTo, answer: Result<Ticket, DispatchError>) {
-    ctx.out.push(Effect::Reply { to, answer: Answer::Submitted(answer) });
 }

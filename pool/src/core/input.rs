@@ -46,6 +46,8 @@ pub(crate) enum Input {
     Unheard(LocalSchedule),
     /// A user of the node asks for something.
     Command(Command),
+    /// Nobody waits any more for what was to be said of this dispatch.
+    Withdrawn { id: DispatchId, reply: ReplyTo },
 }
 
 /// What a job's handler did.

@@ -38,6 +38,7 @@ mod jobs;
 mod lane;
 pub(crate) mod lease;
 mod liveness;
+mod open;
 mod phase;
 pub(crate) mod picture;
 mod planning;

@@ -25,7 +25,7 @@ const POLL: Duration = Duration::from_secs(1);
 enum Want {
     Stop(Stop),
     Notify { body: Bytes },
-    Unpark { id: Option<DispatchId> },
+    Unpark(Unpark),
 }
 
 /// A stop on its way.
@@ -36,6 +36,15 @@ struct Stop {
     until: Until,
     /// It is recorded; its end is waited for.
     watched: bool,
+    /// It may have been carried out by a call that was not answered.
+    in_doubt: bool,
+}
+
+/// An un-parking on its way.
+#[derive(Clone, Debug, Default)]
+struct Unpark {
+    /// The dispatch that is parked, and since when, once they are known.
+    parked: Option<(DispatchId, u64)>,
     /// It may have been carried out by a call that was not answered.
     in_doubt: bool,
 }
@@ -121,7 +130,7 @@ impl Requests {
 
     pub(crate) fn unpark(&mut self, to: ReplyTo, key: JobKey, deadline: Time) {
         self.timers.insert((deadline, to));
-        self.open.insert(to, Request::new(to, key, Want::Unpark { id: None }, None, deadline));
+        self.open.insert(to, Request::new(to, key, Want::Unpark(Unpark::default()), None, deadline));
         self.go_on(to);
     }
 
@@ -130,9 +139,12 @@ impl Requests {
         let Some(request) = self.open.get(&to) else { return };
         match &request.want {
             Want::Stop(Stop { id: Some(_), watched: false, .. }) => self.stops.push(to),
-            Want::Stop(_) | Want::Unpark { id: None } => self.find(to),
+            // One in doubt may have been parked anew since: it is looked at again.
+            Want::Stop(_) | Want::Unpark(Unpark { parked: None, .. } | Unpark { in_doubt: true, .. }) => {
+                self.find(to);
+            }
             Want::Notify { .. } => self.notes.push(to),
-            Want::Unpark { id: Some(_) } => self.unparks.push(to),
+            Want::Unpark(_) => self.unparks.push(to),
         }
     }
 
@@ -187,6 +199,7 @@ impl Requests {
                 }
                 (_, Some(record)) => self.on_record(ctx, to, record),
                 (_, None) if found.bad => self.finish(ctx, to, Err(Refused::BadRecord)),
+                (Want::Unpark(Unpark { in_doubt: true, .. }), None) => self.finish(ctx, to, Ok(())),
                 (_, None) => self.finish(ctx, to, Err(Refused::JobNotFound)),
             }
         }
@@ -195,12 +208,16 @@ impl Requests {
     fn on_record(&mut self, ctx: &mut Ctx, to: ReplyTo, record: Record) {
         let Some(request) = self.open.get_mut(&to) else { return };
         match &mut request.want {
-            Want::Unpark { .. } if record.state != JobState::Parked => {
-                self.finish(ctx, to, Err(Refused::NotParked));
-            }
-            Want::Unpark { id } => {
-                *id = Some(record.id);
-                self.unparks.push(to);
+            Want::Unpark(unpark) => {
+                let parked = (record.state == JobState::Parked).then_some((record.id, record.since));
+                if unpark.in_doubt && unpark.parked != parked {
+                    self.finish(ctx, to, Ok(()));
+                } else if parked.is_none() {
+                    self.finish(ctx, to, Err(Refused::NotParked));
+                } else {
+                    unpark.parked = parked;
+                    self.unparks.push(to);
+                }
             }
             Want::Stop(stop) => {
                 stop.id = Some(record.id);
@@ -324,9 +341,19 @@ impl Requests {
         self.notes.put_back(now, items);
     }
 
-    pub(crate) fn unpark_again(&mut self, now: Time) {
+    /// `unanswered`: they may have been carried out.
+    pub(crate) fn unpark_again(&mut self, now: Time, unanswered: bool) {
         let items = std::mem::take(&mut self.in_flight.unparks);
-        self.unparks.put_back(now, items);
+        if !unanswered {
+            return self.unparks.put_back(now, items);
+        }
+        self.unparks.put_back(now, Vec::new());
+        for to in items {
+            if let Some(Request { want: Want::Unpark(unpark), .. }) = self.open.get_mut(&to) {
+                unpark.in_doubt = true;
+                self.wait_until(to, Some(now + RETRY));
+            }
+        }
     }
 
     fn finish(&mut self, ctx: &mut Ctx, to: ReplyTo, result: Result<(), Refused>) {
@@ -346,7 +373,7 @@ impl Requests {
         let answer = match request.want {
             Want::Stop(_) => Answer::Stopped(result),
             Want::Notify { .. } => Answer::Notified(result),
-            Want::Unpark { .. } => Answer::Unparked(result),
+            Want::Unpark(_) => Answer::Unparked(result),
         };
         ctx.out.push(Effect::Reply { to: request.to, answer });
     }
@@ -420,7 +447,7 @@ impl Requests {
         if let Some(batch) = self.unparks.batch(ctx.now, |_| 512) {
             let open = |to: &ReplyTo| {
                 let r = self.open.get(to)?;
-                let Want::Unpark { id: Some(id) } = &r.want else { return None };
+                let Want::Unpark(Unpark { parked: Some((id, _)), .. }) = &r.want else { return None };
                 Some((*to, (r.key.clone(), id.clone())))
             };
             let (tos, items): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();

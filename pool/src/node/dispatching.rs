@@ -244,7 +244,7 @@ impl<T> Dispatch<T> {
         let deadline = clock::now() + patience;
         loop {
             let item = item.clone();
-            let call = node.ask(|reply| Command::Submit { reply, item, started, deadline });
+            let call = node.ask_about(&ticket.id, |reply| Command::Submit { reply, item, started, deadline });
             return match tokio::time::timeout(patience.saturating_add(MARGIN), call).await {
                 Ok(Some(Answer::Submitted(Err(DispatchError::JobExists)))) if ensure => {
                     if node.is_to_run(&ticket, deadline).await? {

@@ -129,7 +129,8 @@ impl Wait {
     async fn send(self) -> Result<(), DispatchError> {
         let Self { node, ticket, patience } = self;
         let deadline = clock::now() + patience;
-        let wait = node.ask(|reply| Command::Wait { reply, ticket: ticket.clone(), deadline });
+        let wait =
+            node.ask_about(&ticket.id, |reply| Command::Wait { reply, ticket: ticket.clone(), deadline });
         match tokio::time::timeout(patience.saturating_add(MARGIN), wait).await {
             Ok(Some(Answer::Submitted(result))) => node.named_dispatch(&ticket, result).await.map(|_| ()),
             Ok(_) => Err(DispatchError::NodeClosed),

@@ -26,7 +26,7 @@ use crate::core::engine::Engine;
 use crate::core::input::{Answer, Command, HandlerEvent, Input, LocalWorker, ReplyTo};
 use crate::core::time::Time;
 use crate::handler::AnyHandler;
-use crate::id::{Incarnation, JobKey, Revision, Token, WorkerId};
+use crate::id::{DispatchId, Incarnation, JobKey, Revision, Token, WorkerId};
 use crate::job::{Job, Parts};
 use crate::runtime::notice;
 use crate::settings::Settings;
@@ -43,6 +43,8 @@ const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 pub(crate) enum Message {
     /// Have the engine do something, and answer.
     Command(Command, oneshot::Sender<Answer>),
+    /// Nobody waits any more for the answer to a command about this dispatch.
+    Withdrawn(DispatchId, ReplyTo),
     /// A new worker's handler and where to publish its id; its command follows.
     Handler(LocalWorker, Arc<dyn AnyHandler>, watch::Sender<Option<WorkerId>>),
     /// Have the node take part in a schedule or ticker, for as long as somebody cares.
@@ -190,6 +192,10 @@ impl Driver {
             Message::Schedule { part, command, answer } => {
                 self.planners.add(part);
                 self.on_message(Message::Command(command, answer), batch);
+            }
+            Message::Withdrawn(id, reply) => {
+                self.replies.remove(&reply);
+                batch.push(Input::Withdrawn { id, reply });
             }
             Message::Handler(local, handler, id) => {
                 self.handlers.insert(local, Local { handler, id });

@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, entry, id, key, millis, present, record, secs};
 use crate::core::call::{Call, Done};
-use crate::core::input::Command;
+use crate::core::input::{Command, Input, ReplyTo};
 use crate::id::{Incarnation, WorkerId};
 use crate::record::{Begun, JobState};
 use crate::store::{DispatchReply, Lookup, NodeEvents, Refusal, StoreError};
@@ -186,6 +186,74 @@ fn at_the_deadline_it_is_said_why_the_store_did_not_answer() {
     bench.advance(secs(10));
     let seen = bench.of(&["reply"]);
     assert_eq!(seen, ["reply 1 submitted Deadline accepted=false since the store cannot be used"]);
+}
+
+/// Somebody waits for a under the id x, and another hands b in under it.
+fn one_id_for_two_keys() -> Bench {
+    let mut bench = Bench::attached();
+    let (ticket, deadline) = (Ticket { key: key("a"), id: id("n.!x") }, bench.now + secs(10));
+    bench.command(|reply| Command::Wait { reply, ticket, deadline });
+    bench.submit("b", "n.!x", true, secs(10));
+    assert_eq!(bench.seen(), ["lookup a/n.!x", "dispatch b/n.!x<1010000"]);
+    bench
+}
+
+#[test]
+fn who_waits_for_another_key_under_an_id_is_not_told_of_this_one() {
+    let mut bench = one_id_for_two_keys();
+    found(&mut bench, Lookup { outcome: Some("ok".into()), ..Lookup::default() });
+    assert_eq!(bench.seen(), [""; 0], "asked before");
+    replied(&mut bench, vec![DispatchReply::Accepted]);
+    assert_eq!(bench.seen(), ["reply 1 submitted Unknown"]);
+    told(&mut bench, 4, "n.!x", "ok");
+    assert_eq!(bench.seen(), ["reply 2 submitted ok"]);
+}
+
+#[test]
+fn who_waits_for_the_key_that_an_id_stands_for_outlasts_others() {
+    for (answer, settled) in [(DispatchReply::Conflict, "Conflict"), (DispatchReply::Full, "PoolFull")] {
+        let mut bench = one_id_for_two_keys();
+        found(&mut bench, Lookup::default());
+        replied(&mut bench, vec![answer]);
+        assert_eq!(bench.seen(), [format!("reply 2 submitted {settled}").as_str(), "lookup a/n.!x"]);
+        found(&mut bench, Lookup { outcome: Some("ok".into()), ..Lookup::default() });
+        assert_eq!(bench.seen(), ["reply 1 submitted ok"]);
+    }
+}
+
+#[test]
+fn a_hint_under_an_id_that_is_only_waited_for_is_looked_into() {
+    let mut bench = Bench::attached();
+    let (ticket, deadline) = (Ticket { key: key("a"), id: id("n.!x") }, bench.now + secs(10));
+    bench.command(|reply| Command::Wait { reply, ticket, deadline });
+    let queued = crate::record::Record { begun: Begun::Never, ..record("!x", 7, WorkerId(9)) };
+    found(&mut bench, Lookup { record: Some(queued), ..Lookup::default() });
+    bench.all();
+    told(&mut bench, 4, "n.!x", "ok");
+    assert_eq!(bench.seen(), ["lookup a/n.!x"]);
+}
+
+#[test]
+fn what_nobody_waits_for_any_more_is_not_looked_at() {
+    let mut bench = accepted();
+    bench.step([Input::Withdrawn { id: id("n.1"), reply: ReplyTo(1) }]);
+    bench.advance(secs(20));
+    assert_eq!(bench.of(&["lookup", "dispatch", "reply"]), [""; 0]);
+}
+
+#[test]
+fn what_nobody_waits_for_any_more_is_handed_in_until_it_is_accepted() {
+    let mut bench = Bench::attached();
+    bench.submit("k", "n.1", true, secs(10));
+    bench.step([Input::Withdrawn { id: id("n.1"), reply: ReplyTo(1) }]);
+    bench.all();
+    bench.advance(secs(2));
+    bench.fail("dispatch");
+    bench.advance(secs(1));
+    assert_eq!(bench.of(&["dispatch"]), ["dispatch k/n.1<1010000"]);
+    replied(&mut bench, vec![DispatchReply::Accepted]);
+    bench.advance(secs(20));
+    assert_eq!(bench.of(&["lookup", "dispatch", "reply"]), [""; 0]);
 }
 
 #[test]

@@ -349,12 +349,31 @@ fn only_a_parked_job_is_unparked() {
 }
 
 #[test]
+fn an_unpark_whose_answer_was_lost_is_not_made_twice() {
+    let mut anew = record("k", 9, WorkerId(9));
+    (anew.state, anew.since) = (JobState::Parked, 70);
+    let records = [None, Some(record("k", 9, WorkerId(9))), Some(record("l", 9, WorkerId(9))), Some(anew)];
+    for record in records {
+        let mut bench = unparking(JobState::Parked);
+        bench.fail("unpark");
+        bench.advance(millis(100));
+        bench.all();
+        found(&mut bench, vec![Lookup { record, ..Lookup::default() }]);
+        assert_eq!(bench.seen(), ["reply 1 unparked ok"]);
+    }
+}
+
+#[test]
 fn an_unpark_without_an_answer_is_sent_again_and_one_in_a_stopping_pool_is_refused() {
     let mut bench = unparking(JobState::Parked);
     bench.all();
     bench.fail("unpark");
     bench.all();
-    bench.advance(secs(1));
+    bench.advance(millis(100));
+    assert_eq!(bench.seen(), ["find k"]);
+    let mut still = record("k", 7, WorkerId(9));
+    still.state = JobState::Parked;
+    found(&mut bench, vec![Lookup { record: Some(still), ..Lookup::default() }]);
     assert_eq!(bench.seen(), ["unpark k/n.k"]);
     bench.fail_with("unpark", StoreError::Refused(Refusal::ShuttingDown));
     assert_eq!(bench.seen(), ["reply 1 unparked ShuttingDown"]);
