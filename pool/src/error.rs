@@ -37,6 +37,12 @@ pub enum Error {
         /// The setting's name in the store.
         name: &'static str,
     },
+    /// This setting may only grow while the pool lives. Nothing was written.
+    #[error("{name} may only grow while the pool lives; nothing was written")]
+    LoweredSetting {
+        /// The setting's name in the store.
+        name: &'static str,
+    },
     /// A notification or payload is too long. Nothing was written.
     #[error("{what} has {len} bytes, at most {max} are allowed; nothing was written")]
     TooLong {

@@ -22,7 +22,8 @@ pub struct Settings {
     pub assign_timeout: Duration,
     /// After how long a stop is sent again. 2 s.
     pub stop_retry: Duration,
-    /// How long a dispatch whose acceptance is not known is handed in again, and ended ones are remembered. 30 s.
+    /// How long a dispatch whose acceptance is not known is handed in again, and ended ones are remembered. It may only grow
+    /// while the pool lives. 30 s.
     pub max_dispatch_deadline: Duration,
     /// How long the outcome of a caller's own id is kept; at least `max_dispatch_deadline`. 10 min.
     pub outcome_retention: Duration,

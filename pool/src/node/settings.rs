@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Node;
 use super::calls::PATIENCE;
 use crate::error::Error;
+use crate::health::PoolPhase;
 use crate::id::Revision;
 use crate::settings::Settings;
 use crate::store::{Refusal, StoreError};
@@ -28,14 +29,19 @@ impl Node {
     /// ```
     ///
     /// # Errors
-    /// [`Error::FixedSetting`] for `worker_ttl` and `hash_keys`, which the leases and the placement rest on; a value out
-    /// of its range; the pool was shut down; no answer within 20 s, which leaves open whether they were changed.
+    /// [`Error::FixedSetting`] for `worker_ttl` and `hash_keys`, which the leases and the placement rest on; [`Error::LoweredSetting`] for a `max_dispatch_deadline` below the pool's, since dispatches
+    /// that have ended are remembered for as long as they might be handed in again when they ended; a value out of its
+    /// range; the pool was shut down, or the node is closed; no answer within 20 s, which leaves open whether they were changed.
     ///
     /// # Cancel safety
     /// A dropped call leaves open whether they were changed: all of them, or none.
     pub async fn change_settings(&self, change: impl Fn(&mut Settings)) -> Result<Arc<Settings>, Error> {
         let changed = async {
             loop {
+                if self.shared.messages.is_closed() {
+                    let closed = self.shared.vitals.seen().picture.phase == PoolPhase::Closed;
+                    return Err(if closed { Error::PoolClosed } else { Error::NodeClosed });
+                }
                 if let Some(revision) = self.try_change(&change).await? {
                     return self.settings_at(revision).await;
                 }
@@ -54,9 +60,16 @@ impl Node {
         let mut wanted = now.clone();
         change(&mut wanted);
         wanted.validate()?;
-        let changes = now.changes_to(&wanted).map_err(|name| Error::FixedSetting { name })?;
+        if wanted.max_dispatch_deadline < now.max_dispatch_deadline {
+            return Err(Error::LoweredSetting { name: "late_ms" });
+        }
+        let mut changes = now.changes_to(&wanted).map_err(|name| Error::FixedSetting { name })?;
         if changes.is_empty() {
             return Ok(Some(stored.revision));
+        }
+        for change in &mut changes {
+            // What this version cannot use is stored otherwise than it goes by.
+            change.from = stored.fields.get(&change.name).cloned().unwrap_or_default();
         }
         match store.change_settings(incarnation, &changes).await {
             Ok(revision) => {
@@ -67,7 +80,13 @@ impl Node {
             Err(error @ (StoreError::Unusable(_) | StoreError::Refused(Refusal::BadArgument))) => {
                 Err(error.into())
             }
-            // Somebody else has changed one of them, or the pool is to be found again, or the store is.
+            // Somebody else has changed one of them: what is stored is to be read again.
+            Err(StoreError::Refused(Refusal::Setting { .. })) => {
+                let next = Revision(stored.revision.0 + 1);
+                store.expect(incarnation, store.members().borrow().revision, next);
+                Ok(None)
+            }
+            // The pool is to be found again, or the store is.
             Err(_) => Ok(None),
         }
     }

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use futures::future::join_all;
+use tenure_pool::id::PoolName;
+use tenure_pool::store::{PoolState, RedisStore, SettingChange, Store};
 use tenure_pool::{Client, DispatchError, Error, Node, Settings};
 use tenure_testing::{Proxy, eventually};
 
@@ -13,6 +15,9 @@ on_both_stores!(
     a_later_join_needs_the_changed_settings_and_a_refused_one_harms_nobody,
     what_the_leases_rest_on_does_not_change,
     changes_made_at_once_are_all_kept,
+    what_ended_dispatches_are_remembered_by_only_grows,
+    a_closed_node_changes_nothing_and_says_so,
+    a_stored_value_that_this_version_cannot_use_can_be_replaced,
 );
 
 async fn heard(node: &Node, max_queued: u64) {
@@ -96,6 +101,50 @@ async fn changes_made_at_once_are_all_kept(world: World) {
         })
         .await;
     }
+}
+
+async fn what_ended_dispatches_are_remembered_by_only_grows(world: World) {
+    let node = world.node("a").await;
+    let set = |seconds| {
+        let time = Duration::from_secs(seconds);
+        node.change_settings(move |settings| settings.max_dispatch_deadline = time)
+    };
+    set(60).await.unwrap();
+    let refused = set(59).await;
+    assert!(matches!(refused, Err(Error::LoweredSetting { name: "late_ms" })), "{refused:?}");
+    assert_eq!(node.settings().max_dispatch_deadline, Duration::from_secs(60));
+}
+
+async fn a_closed_node_changes_nothing_and_says_so(world: World) {
+    let (closed, other) = (world.node("closed").await, world.node("other").await);
+    closed.close().await.unwrap();
+    let refused = closed.change_settings(|settings| settings.max_queued = 7).await;
+    assert!(matches!(refused, Err(Error::NodeClosed)), "{refused:?}");
+    other.shutdown().await.unwrap();
+    other.closed().await;
+    let refused = other.change_settings(|settings| settings.max_queued = 7).await;
+    assert!(matches!(refused, Err(Error::PoolClosed)), "{refused:?}");
+}
+
+async fn a_stored_value_that_this_version_cannot_use_can_be_replaced(world: World) {
+    let node = world.node("a").await;
+    let change = SettingChange { name: "strikes".into(), from: "3".into(), to: "0".into() };
+    let change_in = async |store: &dyn Store| {
+        let identity = store.server_identity().await.unwrap();
+        store.bless(&identity.run_id);
+        let PoolState::Present { incarnation, .. } = store.pool_state().await.unwrap() else { panic!() };
+        store.change_settings(incarnation, std::slice::from_ref(&change)).await.unwrap();
+        store.close().await;
+    };
+    match &world.home {
+        Home::Memory(store) => change_in(store).await,
+        Home::Redis(_) | Home::Elsewhere => {
+            let client = Client::open(&world.server().url()).unwrap();
+            change_in(&RedisStore::open(&client, &PoolName::new(POOL).unwrap())).await;
+        }
+    }
+    let settings = node.change_settings(|settings| settings.strikes = 5).await.unwrap();
+    assert_eq!((settings.strikes, node.settings().strikes), (5, 5));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
