@@ -20,8 +20,8 @@ impl Node {
     /// [`close_within`](Self::close_within) does: every job is handed on, each stopped here before it begins elsewhere.
     ///
     /// Returns also when the node has left for another reason, as when the pool was shut down. When the time is up
-    /// the report says what is left: the caller ends the process, and these jobs start elsewhere when the leases have
-    /// run out. A second signal means at once: handlers are aborted as by [`abandon`](Self::abandon).
+    /// the report says what is left: the caller ends the process, best by [`CloseReport::exit`], which waits for no handler
+    /// that blocks its thread, and these jobs start elsewhere when the leases have run out. A second signal means at once: handlers are aborted as by [`abandon`](Self::abandon).
     ///
     /// The signals are listened to from this call on, not from the first poll, and do not end the process any more.
     /// Call it right after the join, before the workers are added. For several nodes, call it for each and await
@@ -87,6 +87,23 @@ impl Signals {
             _ = self.term.recv() => "SIGTERM",
             _ = self.int.recv() => "SIGINT",
         }
+    }
+}
+
+impl CloseReport {
+    /// Ends the process at once: with success when the node has left its pool, with failure (1) when something is left.
+    ///
+    /// A `main` that returns waits until its runtime has ended, and that waits for every handler that blocks its thread:
+    /// for ever, perhaps. This does not. Nothing is dropped, so do before it whatever must be done.
+    ///
+    /// ```no_run
+    /// # async fn example(node: tenure_pool::Node) -> Result<(), tenure_pool::Error> {
+    /// let serving = node.close_on_signal(std::time::Duration::from_secs(25));
+    /// serving.await?.exit()
+    /// # }
+    /// ```
+    pub fn exit(self) -> ! {
+        std::process::exit(i32::from(!self.complete))
     }
 }
 

@@ -2,7 +2,8 @@
 //! is one for all of them: each has it for itself.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::process::{ExitCode, Termination};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitCode, Stdio, Termination};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -138,4 +139,57 @@ fn without_a_runtime_it_says_so() {
     let serving = node.close_on_signal(PATIENCE);
     let refused = runtime.block_on(serving);
     assert!(matches!(refused, Err(Error::Signals(_))), "{refused:?}");
+}
+
+/// A process whose only job blocks its thread for ever.
+fn blocked_process() -> ! {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let node = join(&MemoryStore::new(), "blocked").await;
+        let serving = node.close_on_signal(Duration::from_millis(300));
+        let blocks = tenure_pool::run(|_: Job| async {
+            println!("blocked");
+            loop {
+                std::thread::park();
+            }
+        });
+        node.add_worker(blocks).await.unwrap();
+        node.submit("key", "").await.unwrap();
+        serving.await.unwrap().exit()
+    })
+}
+
+#[tokio::test]
+async fn a_process_ends_within_its_budget_also_when_a_handler_blocks_its_thread() {
+    const CHILD: &str = "TENURE_BLOCKED_PROCESS";
+    if std::env::var_os(CHILD).is_some() {
+        std::thread::spawn(|| blocked_process()).join().unwrap();
+    }
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "a_process_ends_within_its_budget_also_when_a_handler_blocks_its_thread",
+            "--nocapture",
+        ])
+        .env(CHILD, "")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut child = Ended(child);
+    let said = BufReader::new(child.0.stdout.take().unwrap());
+    assert!(said.lines().any(|line| line.unwrap().contains("blocked")));
+    kill_process(rustix::process::Pid::from_child(&child.0), Signal::TERM).unwrap();
+    let ended =
+        eventually(PATIENCE, "the process to end", async || child.0.try_wait().unwrap().ok_or("it runs"))
+            .await;
+    assert_eq!(ended.code(), Some(1));
+}
+
+/// A process that does not outlive its test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+    }
 }
