@@ -14,6 +14,7 @@ use crate::node::Node;
 use crate::runtime::meters::Meters;
 use crate::settings::{InvalidSetting, Settings};
 use crate::store::{MemoryStore, RedisStore, Store};
+use crate::trace::TraceContext;
 
 /// Where a pool lives: a Redis, or the memory of this process. A memory store holds one pool, whatever its name.
 #[derive(Clone)]
@@ -77,6 +78,24 @@ pub enum FencePolicy {
     AbortProcess,
 }
 
+type OnJobSpan = dyn Fn(&tracing::Span, &TraceContext) + Send + Sync;
+
+/// What is done with the span of each job that carries a trace.
+#[derive(Clone)]
+pub(crate) struct JobSpanHook(Arc<OnJobSpan>);
+
+impl JobSpanHook {
+    pub(crate) fn call(&self, span: &tracing::Span, trace: &TraceContext) {
+        self.0(span, trace);
+    }
+}
+
+impl fmt::Debug for JobSpanHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JobSpanHook")
+    }
+}
+
 /// Builds a [`Node`]. The pool-wide settings must be the same on every node of a pool.
 #[derive(Debug)]
 #[must_use = "a node joins only when `join` is awaited"]
@@ -92,6 +111,7 @@ pub struct NodeBuilder {
     plan_timeout: Duration,
     start_permits: usize,
     fence_policy: FencePolicy,
+    on_job_span: Option<JobSpanHook>,
     client_only: bool,
     assume_fresh: bool,
     join_timeout: Option<Duration>,
@@ -111,6 +131,7 @@ impl NodeBuilder {
             plan_timeout: Duration::from_secs(30),
             start_permits: 256,
             fence_policy: FencePolicy::default(),
+            on_job_span: None,
             client_only: false,
             assume_fresh: false,
             join_timeout: None,
@@ -190,6 +211,27 @@ impl NodeBuilder {
         self
     }
 
+    /// Called with the `job` span of each job that carries a trace, before anything runs in the span: the moment to make
+    /// it a child of its dispatcher's, which a tracer refuses later. It is called for every run of the job, on whatever
+    /// worker of this node; a hook that panics fails that job.
+    ///
+    /// ```
+    /// # use tenure_pool::{MemoryStore, Node};
+    /// # fn set_parent(span: &tracing::Span, traceparent: &str, tracestate: &str) {}
+    /// let builder = Node::builder("feeds", MemoryStore::new()).on_job_span(|span, trace| {
+    ///     // With tracing-opentelemetry: extract a context from the two, and `span.set_parent(context)`.
+    ///     set_parent(span, trace.traceparent(), trace.tracestate());
+    /// });
+    /// # let _ = builder;
+    /// ```
+    pub fn on_job_span(
+        mut self,
+        hook: impl Fn(&tracing::Span, &TraceContext) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_job_span = Some(JobSpanHook(Arc::new(hook)));
+        self
+    }
+
     /// A node that takes jobs in, looks and asks, and never runs a job: it may have no workers and may not shut the
     /// pool down. It leaves it to the full nodes to route, to sweep and to watch, so that many of them cost the pool
     /// little; only a pool that is being opened, or that shuts down, it helps along. Jobs that it dispatches while
@@ -252,7 +294,7 @@ impl NodeBuilder {
             assume_fresh: self.assume_fresh,
         };
         let meters = Meters::new(&pool, &config.node);
-        Node::start(config, store, self.fence_policy, timeout, meters).await
+        Node::start(config, store, self.fence_policy, self.on_job_span, timeout, meters).await
     }
 
     fn check_own(&self) -> Result<(), InvalidSetting> {

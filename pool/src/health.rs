@@ -65,14 +65,17 @@ pub enum PoolPhase {
     Closed,
 }
 
-/// The connection to the store, by its renewals, which come every fifth of the worker TTL.
+/// The connection to the store: by its renewals, which come every fifth of the worker TTL, and by what else it is asked.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct StoreHealth {
     /// How long ago the store has last answered; `None` if it never has.
     pub answered: Option<Duration>,
-    /// The last error since then, with all its causes.
+    /// The last error since then, or of a step that fails, with all its causes.
     pub error: Option<String>,
+    /// Steps, named as in `docs/protocol.md`, that it has not done for longer than a lease lasts, though they were sent
+    /// again and again; and for how long. Renewals go through where these do not, as when a Redis has no memory left.
+    pub failing: Vec<(&'static str, Duration)>,
 }
 
 /// One of the node's workers.
@@ -112,6 +115,9 @@ pub enum Unhealthy {
     /// The store has not answered for longer than a lease lasts.
     #[error("the store has not answered for {0:?}")]
     Store(Duration),
+    /// The store answers, and has not done this step for longer than a lease lasts. Jobs that run go on.
+    #[error("the store has not done {0} for {1:?}")]
+    Steps(&'static str, Duration),
     /// The pool is not open.
     #[error("the pool is not open: {0:?}")]
     Phase(PoolPhase),
@@ -160,6 +166,7 @@ pub(crate) fn judge(health: &Health, ended: bool, ttl: Duration, soft: Duration)
         reasons.push(Unhealthy::Phase(health.phase));
     }
     reasons.extend(health.store.answered.filter(|age| *age > soft).map(Unhealthy::Store));
+    reasons.extend(health.store.failing.iter().map(|(step, age)| Unhealthy::Steps(step, *age)));
     let late = |idle: Option<Duration>| idle.filter(|idle| *idle > longest_read(ttl));
     reasons.extend(late(health.reader_idle).map(Unhealthy::Reader));
     if health.phase == PoolPhase::Open && !health.leaving {

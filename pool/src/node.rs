@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
-use crate::builder::{Backend, FencePolicy, NodeBuilder, join_patience};
+use crate::builder::{Backend, FencePolicy, JobSpanHook, NodeBuilder, join_patience};
 use crate::core::ctx::Config;
 use crate::core::input::{Answer, Command, LocalWorker, ReplyTo};
 use crate::error::Error;
@@ -104,6 +104,7 @@ impl Node {
         config: Config,
         store: Arc<dyn Store>,
         policy: FencePolicy,
+        on_job_span: Option<JobSpanHook>,
         timeout: Duration,
         mut meters: Meters,
     ) -> Result<Self, Error> {
@@ -123,13 +124,15 @@ impl Node {
             policy,
             inputs: inputs.clone(),
             renewals: meters.call("renew"),
+            age: meters.lease_age(),
         };
         thread.spawn().map_err(|error| crate::store::StoreError::NotExecuted(Arc::new(error)))?;
         let (name, client_only) = (config.node.clone(), config.client_only);
         let (publish, settings) = watch::channel((Revision(0), Arc::new(config.settings.clone())));
         let seed = config.nonce;
         let (left, vitals) = (Arc::new(AtomicBool::new(false)), Arc::new(Vitals::default()));
-        let watched = Watched { left: left.clone(), vitals: vitals.clone(), meters, settings: publish };
+        let watched =
+            Watched { left: left.clone(), vitals: vitals.clone(), meters, settings: publish, on_job_span };
         let driver = Driver::new(config, seed, store.clone(), leases.clone(), inputs, watched);
         let driver = tokio::spawn(driver.run(events, inbox)).abort_handle();
         let (replies, locals) = (AtomicU64::new(1), AtomicU32::new(0));

@@ -25,13 +25,15 @@ const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// What was emitted: by name, the kind and the names of the labels; and the values of counters by all labels.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<BTreeMap<String, (String, u64)>>>);
+struct Seen(Arc<Mutex<BTreeMap<String, (String, u64)>>>, Arc<Mutex<BTreeMap<String, f64>>>);
 
 /// One metric: it is noted when it is used, not when it is registered.
 struct Used {
     seen: Seen,
     name: String,
     kind: String,
+    /// Its name with that of the node.
+    of_node: String,
 }
 
 impl Used {
@@ -39,7 +41,9 @@ impl Used {
         let labels: Vec<_> = key.labels().map(|label| label.key().to_owned()).collect();
         let own: Vec<_> = key.labels().map(|label| label.value().to_owned()).skip(2).collect();
         let name = own.iter().fold(key.name().to_owned(), |name, value| format!("{name}/{value}"));
-        Arc::new(Self { seen: seen.clone(), name, kind: format!("{kind} {}", labels.join(",")) })
+        let node = key.labels().find(|label| label.key() == "node").unwrap().value();
+        let of_node = format!("{} of {node}", key.name());
+        Arc::new(Self { seen: seen.clone(), name, kind: format!("{kind} {}", labels.join(",")), of_node })
     }
 
     fn note(&self, by: u64) {
@@ -64,8 +68,9 @@ impl GaugeFn for Used {
     fn decrement(&self, _: f64) {
         self.note(1);
     }
-    fn set(&self, _: f64) {
+    fn set(&self, value: f64) {
         self.note(1);
+        self.seen.1.lock().unwrap().insert(self.of_node.clone(), value);
     }
 }
 
@@ -96,6 +101,16 @@ impl Seen {
         self.0.lock().unwrap().get(name).map_or(0, |(_, count)| *count)
     }
 
+    /// Waits until this node's gauge has such a value.
+    async fn shows(&self, name: &str, node: &str, wanted: impl Fn(f64) -> bool) {
+        let name = format!("tenure_pool_{name} of {node}");
+        eventually(PATIENCE, &format!("{name} to have the value"), async || {
+            let value = self.1.lock().unwrap().get(&name).copied();
+            if value.is_some_and(&wanted) { Ok(()) } else { Err(value) }
+        })
+        .await;
+    }
+
     async fn counts(&self, name: &str) {
         eventually(PATIENCE, &format!("{name} to count"), async || self.count(name) > 0).await;
     }
@@ -103,7 +118,7 @@ impl Seen {
 
 /// Every span as a line: its parents' names, its own, its fields.
 #[derive(Clone, Default)]
-struct Spans(Arc<Mutex<BTreeSet<String>>>);
+struct Spans(Arc<Mutex<BTreeSet<String>>>, Arc<Mutex<BTreeSet<u64>>>);
 
 impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
@@ -119,10 +134,26 @@ impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
             context.span_scope(id).into_iter().flat_map(tracing_subscriber::registry::Scope::from_root);
         let path: Vec<_> = scope.map(|span| span.name()).collect();
         self.0.lock().unwrap().insert(format!("{}{}", path.join("/"), fields.0));
+        // Ids are used again.
+        self.1.lock().unwrap().remove(&id.into_u64());
+    }
+
+    fn on_enter(&self, id: &Id, _: Context<'_, S>) {
+        self.1.lock().unwrap().insert(id.into_u64());
     }
 }
 
 impl Spans {
+    /// What a node is told to do with the spans of its jobs.
+    fn hook(&self) -> impl Fn(&tracing::Span, &TraceContext) + Send + Sync + use<> {
+        let spans = self.clone();
+        move |span, trace| {
+            let entered = spans.1.lock().unwrap().contains(&span.id().unwrap().into_u64());
+            let name = span.metadata().unwrap().name();
+            spans.0.lock().unwrap().insert(format!("hook {name} entered={entered} {}", trace.traceparent()));
+        }
+    }
+
     fn has(&self, parts: &[&str]) -> bool {
         self.0.lock().unwrap().iter().any(|line| parts.iter().all(|part| line.contains(part)))
     }
@@ -179,7 +210,7 @@ async fn every_documented_metric_is_emitted_and_every_span_names_its_job() {
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(spans.clone())).unwrap();
 
     let store = MemoryStore::new();
-    let a = builder(&store, "a").join().await.unwrap();
+    let a = builder(&store, "a").on_job_span(spans.hook()).join().await.unwrap();
     a.add_worker(ByKey).await.unwrap();
     let trace = TraceContext::new(TRACE, "").unwrap();
     a.dispatch("traced", "").trace(trace).await.unwrap();
@@ -222,7 +253,13 @@ async fn every_documented_metric_is_emitted_and_every_span_names_its_job() {
     // Another node takes over: what moves, and who leaves.
     let b = builder(&store, "b").join().await.unwrap();
     b.add_worker(ByKey).await.unwrap();
+    seen.shows("open", "a", |open| open > 0.0).await;
+    seen.shows("jobs", "a", |jobs| jobs > 0.0).await;
+    seen.shows("lease_age_seconds", "a", |age| age > 0.0).await;
     assert!(a.close().await.unwrap().complete);
+    for gauge in ["open", "jobs", "workers", "open_dispatches", "queued_jobs", "lease_age_seconds"] {
+        seen.shows(gauge, "a", |value| value == 0.0).await;
+    }
     seen.counts("tenure_pool_releases_total/handed_on").await;
     // One vanishes, and the store is away for longer than a lease.
     let c = builder(&store, "c").join().await.unwrap();
@@ -243,6 +280,8 @@ async fn every_documented_metric_is_emitted_and_every_span_names_its_job() {
 
     let job = ["key=traced", "token=", "worker=", "attempt=1", TRACE];
     assert!(spans.has(&job), "{:#?}", spans.0.lock().unwrap());
+    let hooked = ["hook job", TRACE];
+    assert!(spans.has(&hooked) && !spans.has(&["hook", "entered=true"]), "{:#?}", spans.0.lock().unwrap());
     for path in [
         "dispatch node=",
         "route node=",

@@ -15,8 +15,8 @@ use crate::store::{
     BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JoinRequest, Lookup, NodeEvents,
     NotifyItem, NotifyReply, Outcome, OwnedPage, PlannedPage, PoolEvent, PoolState, Reaped, ReleaseItem,
     ReleaseReply, Result, RouteReply, ScheduleChange, ScheduleKey, ScheduleState, Seat, ServerIdentity,
-    ShutdownMode, StartedItem, StopItem, StopReply, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn,
-    UnparkReply,
+    ShutdownMode, StartedItem, StopItem, StopReply, StoreError, Swept, TakeItem, Taken, TermItem, Terms,
+    TickReply, Turn, UnparkReply,
 };
 use crate::ticket::Ticket;
 
@@ -309,6 +309,65 @@ pub(crate) enum Done {
     Purge(Result<Vec<(DispatchId, Outcome)>>),
     Cleanup(Result<u64>),
     ForgetNode,
+}
+
+impl Done {
+    /// Why it was not done; a refusal is an answer.
+    pub(crate) fn failure(&self) -> Option<&StoreError> {
+        let error = match self {
+            Self::Survey(Err(error))
+            | Self::ServerTime(Err(error))
+            | Self::Bootstrap { answer: Err(error), .. }
+            | Self::Recover { answer: Err(error), .. }
+            | Self::OpenNormal(Err(error))
+            | Self::Join { answer: Err(error), .. }
+            | Self::Settle { answer: Err(error), .. }
+            | Self::Drain { answer: Err(error), .. }
+            | Self::Expire { answer: Err(error), .. }
+            | Self::Reap { answer: Err(error), .. }
+            | Self::Dispatch { answer: Err(error), .. }
+            | Self::Route { answer: Err(error), .. }
+            | Self::Begin { answer: Err(error), .. }
+            | Self::Started { answer: Err(error), .. }
+            | Self::Release { answer: Err(error), .. }
+            | Self::Take { answer: Err(error), .. }
+            | Self::Owned { answer: Err(error), .. }
+            | Self::OldestEvent { answer: Err(error), .. }
+            | Self::Stop { answer: Err(error), .. }
+            | Self::Notify(Err(error))
+            | Self::Unpark(Err(error))
+            | Self::LookUp { answer: Err(error), .. }
+            | Self::FindOwners(Err(error))
+            | Self::Tell { answer: Err(error), .. }
+            | Self::Sweep { answer: Err(error), .. }
+            | Self::Heartbeats(Err(error))
+            | Self::ReadPool(Err(error))
+            | Self::ClaimPool(Err(error))
+            | Self::RestoreGroup(Err(error))
+            | Self::PruneConsumers(Err(error))
+            | Self::ReadNode { answer: Err(error), .. }
+            | Self::Sched { answer: Err(error), .. }
+            | Self::Term { answer: Err(error), .. }
+            | Self::Tick { answer: Err(error), .. }
+            | Self::Shutdown { answer: Err(error), .. }
+            | Self::Purge(Err(error))
+            | Self::Cleanup(Err(error)) => error,
+            Self::Plan { step, .. } => step.failure()?,
+            _ => return None,
+        };
+        (!matches!(error, StoreError::Refused(_))).then_some(error)
+    }
+}
+
+impl PlanStep {
+    fn failure(&self) -> Option<&StoreError> {
+        match self {
+            Self::Listed(answer) => answer.as_ref().err(),
+            Self::Found { answer, .. } => answer.as_ref().err(),
+            Self::Dispatched { answer, .. } => answer.as_ref().err(),
+            Self::Stopped { answer, .. } => answer.as_ref().err(),
+        }
+    }
 }
 
 /// How many entries one read of a stream takes; an entry has up to 128 jobs.

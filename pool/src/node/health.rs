@@ -29,15 +29,18 @@ impl Node {
         let (seen, standings) = (self.shared.vitals.seen(), self.shared.leases.standings());
         let now = clock::now();
         let since = |at: Time| now.since(at);
+        let failing: Vec<_> = seen.failing(now, timing.soft);
+        let error = seen.error.as_ref().or(failing.first().map(|(_, _, error)| *error)).map(chain);
+        let failing = failing.into_iter().map(|(step, age, _)| (step, age)).collect();
         let left = self.shared.left.load(Ordering::Acquire);
-        let workers = seen.picture.workers.into_iter().map(|worker| {
+        let workers = seen.picture.workers.iter().map(|worker| {
             let standing = worker.id.and_then(|id| standings.get(&id));
             WorkerHealth {
                 id: worker.id,
                 lease_age: standing.map(|standing| standing.age),
                 lease_left: standing.map(|standing| standing.left).unwrap_or_default(),
                 jobs: worker.held,
-                stuck: worker.stuck,
+                stuck: worker.stuck.clone(),
                 overdue: standing.map_or(0, |standing| standing.overdue),
             }
         });
@@ -47,7 +50,7 @@ impl Node {
             engine_idle: since(self.shared.leases.driven()),
             reader_idle: seen.picture.read.map(since),
             router_idle: seen.picture.routed.map(since),
-            store: StoreHealth { answered: seen.answered.map(since), error: seen.error.as_ref().map(chain) },
+            store: StoreHealth { answered: seen.answered.map(since), error, failing },
             workers: workers.collect(),
             dispatches: seen.picture.dispatches,
             queued: seen.picture.queued,

@@ -15,6 +15,7 @@ use tokio::time::{Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
+use crate::builder::JobSpanHook;
 use crate::core::input::{HandlerEvent, Input};
 use crate::error::BoxError;
 use crate::handler::{AnyHandler, Start};
@@ -62,32 +63,41 @@ const TEXT_MAX: usize = 1024;
 type Outcome = Result<(), String>;
 type Body = BoxFuture<'static, Outcome>;
 
-/// Runs the job to its end, and says so as its last act: by then nothing of its future is left. A notification that is
-/// being taken when the job comes to its end has `grace` to be finished.
-pub(crate) async fn run(
-    job: Job,
-    handler: Arc<dyn AnyHandler>,
-    mailbox: Arc<Mailbox>,
-    cancel: CancellationToken,
-    inputs: mpsc::UnboundedSender<Input>,
-    grace: Duration,
-) {
+/// What one running job has of its own.
+pub(crate) struct Own {
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) inputs: mpsc::UnboundedSender<Input>,
+    /// How long a notification that is being taken when the job comes to its end has to be finished.
+    pub(crate) grace: Duration,
+    /// Gets the job's span before it is entered.
+    pub(crate) on_span: Option<JobSpanHook>,
+}
+
+/// Runs the job to its end, and says so as its last act: by then nothing of its future is left.
+pub(crate) async fn run(job: Job, handler: Arc<dyn AnyHandler>, own: Own) {
+    let Own { mailbox, cancel, inputs, grace, on_span } = own;
     let say = |event| {
         let (worker, key, token) = (job.worker(), job.key().clone(), job.token());
         // The driver is gone only when nobody wants to know any more.
         let _ = inputs.send(Input::Handler { worker, key, token, event });
     };
-    let live = live(&job, &*handler, &mailbox, &cancel, &say, grace).instrument(span_of(&job));
+    let live = live(&job, &*handler, &mailbox, &cancel, &say, grace).instrument(span_of(&job, on_span));
     let live = AssertUnwindSafe(live).catch_unwind();
     // What is caught here is the panic of a drop: handlers' own have been.
     say(live.await.unwrap_or_else(|panic| HandlerEvent::Failed(panicked(&*panic))));
 }
 
-/// What everything that a job does runs in. It names the dispatcher's trace, which the pool carries and does not join.
-fn span_of(job: &Job) -> Span {
+/// What everything that a job does runs in. It names the dispatcher's trace, which the pool carries and does not join:
+/// whoever has a tracer does.
+fn span_of(job: &Job, on_span: Option<JobSpanHook>) -> Span {
     let parent = job.trace().map(TraceContext::traceparent);
     let (key, token, worker, attempt) = (job.key(), job.token().0, job.worker().0, job.attempts());
-    tracing::info_span!("job", %key, token, worker, attempt, traceparent = parent)
+    let span = tracing::info_span!("job", %key, token, worker, attempt, traceparent = parent);
+    if let (Some(hook), Some(trace)) = (on_span, job.trace()) {
+        hook.call(&span, trace);
+    }
+    span
 }
 
 /// What its end runs in.
@@ -365,7 +375,8 @@ mod tests {
         let witness = Witness { inputs: Arc::clone(&inputs), said: Arc::clone(&said), panics };
         let handler = Arc::new(Runs(Mutex::new(Some(witness))));
         let (job, cancel) = job();
-        run(job, handler, Arc::default(), cancel, send, Duration::ZERO).await;
+        let (mailbox, grace) = (Arc::default(), Duration::ZERO);
+        run(job, handler, Own { mailbox, cancel, inputs: send, grace, on_span: None }).await;
         let before = said.lock().unwrap().clone();
         let after = events(&mut inputs.lock().unwrap());
         (before, after)

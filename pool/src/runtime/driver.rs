@@ -19,6 +19,7 @@ use super::meters::{self, Meters};
 use super::perform::perform;
 use super::planners::{Part, Planners};
 use super::vitals::Vitals;
+use crate::builder::JobSpanHook;
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
 use crate::core::effect::{Effect, NewJob, Notice};
@@ -59,6 +60,8 @@ pub(crate) struct Watched {
     pub(crate) meters: Meters,
     /// The pool's settings as the engine goes by them, and the map's revision that they are from.
     pub(crate) settings: watch::Sender<(Revision, Arc<Settings>)>,
+    /// Gets the spans of jobs that carry a trace.
+    pub(crate) on_job_span: Option<JobSpanHook>,
 }
 
 /// A worker's handler, and where its id in the pool is published.
@@ -228,17 +231,14 @@ impl Driver {
             self.watched.meters.hear(input);
             tracing::trace!(?input, "input");
         }
-        let leases = self.leases.soft_deadlines();
-        let age =
-            leases.values().map(|soft_at| self.config.timing.soft.saturating_sub(soft_at.since(now))).max();
-        self.engine.set_leases(leases);
+        self.engine.set_leases(self.leases.soft_deadlines());
         for effect in self.engine.step(now, batch.drain(..)) {
             tracing::trace!(?effect, "effect");
             self.watched.meters.see(&effect);
             self.perform(effect);
         }
         let picture = self.engine.picture();
-        self.watched.meters.show(&picture, age.unwrap_or_default());
+        self.watched.meters.show(&picture);
         self.watched.vitals.show(picture);
     }
 
@@ -323,7 +323,8 @@ impl Driver {
         let (store, config) = (self.store.clone(), self.config.clone());
         let reads = (matches!(call, Call::ReadNode { .. }), matches!(call, Call::ReadPool));
         let leases = matches!(call, Call::ForgetNode).then(|| self.leases.clone());
-        let histogram = meters::step(&call).map(|step| self.watched.meters.call(step));
+        let step = meters::step(&call).map(|step| (step, self.watched.meters.call(step)));
+        let vitals = self.watched.vitals.clone();
         let span = match &call {
             Call::Route { jobs, .. } => tracing::debug_span!("route", node = %config.node, jobs = jobs.len()),
             _ => tracing::Span::none(),
@@ -334,8 +335,9 @@ impl Driver {
             }
             let begun = Instant::now();
             let done = perform(&*store, &config, incarnation, call).await;
-            if let Some(histogram) = histogram {
+            if let Some((step, histogram)) = step {
                 histogram.record(begun.elapsed());
+                vitals.stepped(step, done.failure());
             }
             done
         }
@@ -366,8 +368,9 @@ impl Driver {
         let mailbox = Arc::new(Mailbox::default());
         let (handler, inputs) = (handler.clone(), self.inputs.clone());
         let job = Job::new(parts);
-        let actor =
-            actor::run(job, handler, mailbox.clone(), cancel.clone(), inputs, notify_grace(&self.config));
+        let (grace, on_span) = (notify_grace(&self.config), self.watched.on_job_span.clone());
+        let own = actor::Own { mailbox: mailbox.clone(), cancel: cancel.clone(), inputs, grace, on_span };
+        let actor = actor::run(job, handler, own);
         let abort = self.tasks.spawn(actor);
         let task = abort.id();
         self.leases.enter(worker, abort.clone());
@@ -377,9 +380,11 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// However the driver ends: aborted, by a panic, or with its runtime, nobody is to renew for it.
+    /// However the driver ends: aborted, by a panic, or with its runtime, nobody is to renew for it, and what it has last
+    /// said of itself is true no more.
     fn drop(&mut self) {
         self.leases.end();
+        self.watched.meters.rest();
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use metrics::Histogram;
+use metrics::{Gauge, Histogram};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id};
 use tokio_util::sync::CancellationToken;
@@ -217,6 +217,11 @@ impl Leases {
         state.tenancies.iter().map(|(&worker, tenancy)| (worker, standing(tenancy))).collect()
     }
 
+    /// How old the oldest lease is; zero without one.
+    fn oldest(&self, now: Time) -> Duration {
+        self.state().tenancies.values().map(|t| now.since(t.lease.from())).max().unwrap_or_default()
+    }
+
     /// What to renew now: nothing while the driver makes no progress, or cannot hear what concerns its workers.
     fn due(&self, now: Time) -> Option<(Incarnation, Vec<WorkerId>)> {
         let since = |at: &AtomicU64| now.since(Time(at.load(Ordering::Acquire)));
@@ -351,6 +356,8 @@ pub(crate) struct LeaseThread {
     pub(crate) inputs: mpsc::UnboundedSender<Input>,
     /// How long renewals take.
     pub(crate) renewals: Histogram,
+    /// The age of the oldest lease, s: set here, so that it grows also where the driver stands still.
+    pub(crate) age: Gauge,
 }
 
 impl LeaseThread {
@@ -389,6 +396,7 @@ impl LeaseThread {
         watch.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while !self.leases.may_end() {
             let now = clock::now();
+            self.age.set(self.leases.oldest(now).as_secs_f64());
             for worker in self.leases.watch(now, self.policy) {
                 let _ = self.inputs.send(Input::LeaseLost(worker));
             }
@@ -414,6 +422,7 @@ impl LeaseThread {
                 }
             }
         }
+        self.age.set(0.0);
     }
 
     /// One renewal, over the lease's own connection, which is kept unless it failed.

@@ -38,6 +38,7 @@ async fn a_panic_of_the_thread_ends_all_that_it_watched() {
         policy: FencePolicy::Report,
         inputs,
         renewals: Histogram::noop(),
+        age: Gauge::noop(),
     };
     let runs = Cell::new(0);
     thread.watched(|| {
@@ -76,4 +77,32 @@ fn a_node_renews_only_while_its_engine_and_its_reader_make_progress() {
     assert!(!due(&leases, hour, ttl + moment, moment), "the engine stands still");
     assert!(!due(&leases, hour, moment, longest_read(ttl) + moment), "the reader stands still");
     assert!(due(&leases, hour, moment, moment), "both go on");
+}
+
+#[tokio::test]
+async fn the_age_of_the_oldest_lease_grows_while_the_driver_stands_still() {
+    let leases = Arc::new(Leases::new(Timing::of(Duration::from_secs(1))));
+    leases.hold(Incarnation(1), WorkerId(1), clock::now());
+    let shown = Arc::new(AtomicU64::new(0));
+    let thread = LeaseThread {
+        leases: leases.clone(),
+        store: Arc::new(MemoryStore::new()),
+        node: NodeName::new("n").unwrap(),
+        policy: FencePolicy::Report,
+        inputs: mpsc::unbounded_channel().0,
+        renewals: Histogram::noop(),
+        age: Gauge::from_arc(shown.clone()),
+    };
+    let age = || f64::from_bits(shown.load(Ordering::Acquire));
+    let watched = async {
+        for seconds in [0.1, 0.2, 1.5] {
+            tenure_testing::eventually(Duration::from_secs(30), "the age to grow", async || age() > seconds)
+                .await;
+        }
+        leases.drop_worker(WorkerId(1));
+        tenure_testing::eventually(Duration::from_secs(30), "no lease to be left", async || age() == 0.0)
+            .await;
+        leases.end();
+    };
+    tokio::join!(thread.run(), watched);
 }

@@ -2,8 +2,6 @@
 //! core. Every handle is registered when the node joins, or at the first use of a label's value, and kept. The table of
 //! names, units and labels is `docs/observability.md`; labels are the pool, the node, and names from fixed lists.
 
-use std::time::Duration;
-
 use metrics::{Counter, Gauge, Histogram, Label, Unit};
 
 use crate::core::call::{Call, Done};
@@ -183,8 +181,20 @@ impl Meters {
         }
     }
 
-    /// The node looks like this now; the oldest of its leases is this old.
-    pub(super) fn show(&self, picture: &Picture, lease_age: Duration) {
+    /// The age of the oldest lease, to be set by whoever watches the leases.
+    pub(crate) fn lease_age(&self) -> Gauge {
+        self.lease_age.clone()
+    }
+
+    /// The node is no more: it has nothing, and knows nothing.
+    pub(super) fn rest(&self) {
+        for gauge in [&self.jobs, &self.stuck, &self.workers, &self.waiting, &self.queued, &self.open] {
+            gauge.set(0.0);
+        }
+    }
+
+    /// The node looks like this now.
+    pub(super) fn show(&self, picture: &Picture) {
         let count = |of: fn(&crate::core::picture::WorkerPicture) -> usize| {
             picture.workers.iter().map(of).sum::<usize>() as f64
         };
@@ -195,7 +205,6 @@ impl Meters {
         if let Some(queued) = picture.queued {
             self.queued.set(queued as f64);
         }
-        self.lease_age.set(lease_age.as_secs_f64());
         self.open.set(f64::from(u8::from(picture.phase == PoolPhase::Open)));
     }
 }

@@ -1,6 +1,8 @@
 //! What the driver tells of itself for those who ask how the node is: no round trip, and nothing to wait for.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::clock;
 use crate::core::input::Input;
@@ -22,6 +24,35 @@ pub(crate) struct Seen {
     pub(crate) answered: Option<Time>,
     /// What it did not do since.
     pub(crate) error: Option<StoreError>,
+    /// The steps that failed when they were last called.
+    failing: BTreeMap<&'static str, Failing>,
+}
+
+/// A step that fails.
+#[derive(Clone, Debug)]
+struct Failing {
+    /// Since when it has not succeeded, though it was called again and again.
+    since: Time,
+    /// When it failed last.
+    last: Time,
+    error: StoreError,
+}
+
+/// A step that was not called again for this long is not known to fail any more: whoever wanted it has given up.
+const FORGOTTEN: Duration = Duration::from_secs(10);
+
+impl Seen {
+    /// The steps that have failed for longer than this, with for how long, and the last error.
+    pub(crate) fn failing(
+        &self,
+        now: Time,
+        longer_than: Duration,
+    ) -> Vec<(&'static str, Duration, &StoreError)> {
+        let failing = self.failing.iter();
+        let known =
+            failing.filter(|(_, f)| f.last.since(f.since) > longer_than && now.since(f.last) < FORGOTTEN);
+        known.map(|(step, f)| (*step, now.since(f.since), &f.error)).collect()
+    }
 }
 
 impl Vitals {
@@ -45,6 +76,22 @@ impl Vitals {
     /// The store did not do something.
     pub(super) fn trouble(&self, error: &StoreError) {
         self.state().error = Some(error.clone());
+    }
+
+    /// A step was done, or not. Renewals are not among them: they go through where others are refused, as when the
+    /// server has no memory left.
+    pub(super) fn stepped(&self, step: &'static str, failure: Option<&StoreError>) {
+        let (mut state, now) = (self.state(), clock::now());
+        let Some(error) = failure else {
+            state.failing.remove(step);
+            return;
+        };
+        let fresh = Failing { since: now, last: now, error: error.clone() };
+        let failing = state.failing.entry(step).or_insert_with(|| fresh.clone());
+        if now.since(failing.last) >= FORGOTTEN {
+            failing.since = now;
+        }
+        (failing.last, failing.error) = (now, fresh.error);
     }
 
     /// The engine looks like this now.

@@ -1,5 +1,6 @@
 //! How a node says it is: what its parts have done, not that they exist.
 
+use std::future::IntoFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -115,6 +116,29 @@ async fn a_handler_that_does_not_end_is_named(world: World) {
     assert_eq!(health.workers[0].stuck.len(), 1);
     released.store(true, Ordering::Release);
     healthy(&node).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_server_has_no_memory_left_says_so_keeps_its_jobs_and_goes_on_when_there_is() {
+    let world = World::on_redis().with_ttl(Duration::from_secs(2));
+    let node = world.node_with("a", 1).await;
+    world.dispatch_one(&node, "runs").await;
+    let memory = |bytes: &str| {
+        redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg(bytes).query::<()>(&mut world.client()).unwrap();
+    };
+    memory("1");
+    world.history().submitted("waits");
+    let waits = tokio::spawn(node.dispatch("waits", "").deadline(2 * PATIENCE).into_future());
+    let health = names(&node, |reason| matches!(reason, Unhealthy::Steps("dispatch", _))).await;
+    assert!(health.store.error.as_ref().is_some_and(|error| error.contains("maxmemory")), "{health:?}");
+    assert!(!health.needs_restart(), "{health:?}");
+    assert!(world.recorder.is_running("runs") && !health.workers[0].lease_left.is_zero(), "{health:?}");
+    memory("0");
+    waits.await.unwrap().unwrap();
+    world.history().accepted("waits");
+    healthy(&node).await;
+    assert_eq!(world.recorder.starts_of("runs"), 1);
+    world.assert_clean();
 }
 
 /// A client of the pool's server that may do this much.
