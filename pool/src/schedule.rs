@@ -65,7 +65,8 @@ impl Schedule {
         self.node.request(PATIENCE, |reply| Command::EndSchedule { reply, local: self.local }).await
     }
 
-    /// This node takes part no more; another one that does plans at once. A plan that is under way is aborted.
+    /// This node takes part no more; another one that does plans at once when it has workers, and after about a quarter
+    /// of the worker TTL else. A plan that is under way is aborted.
     ///
     /// # Errors
     /// The node is closed; no answer within 20 s, in which case it still goes on leaving.

@@ -8,13 +8,14 @@ use bytes::Bytes;
 use redis::{Value, cmd};
 use tenure_connection::Client;
 use tenure_pool::id::{
-    DispatchId, Incarnation, JobKey, NodeName, Nonce, PoolName, Revision, Token, WorkerId,
+    DispatchId, Incarnation, JobKey, NodeName, Nonce, PoolName, Revision, ScheduleName, Token, WorkerId,
 };
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     BeginReply, Cursors, DispatchItem, DispatchReply, Expired, JoinRequest, NotifyItem, NotifyReply,
-    PoolState, RedisStore, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, RouteReply, ShutdownMode,
-    StartedItem, StopItem, StopReply, Store, StoreError, TakeItem, Taken, UnsuitableServer, WorkerEvent,
+    PoolState, RedisStore, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, RouteReply, ScheduleChange,
+    ScheduleKey, ScheduleKind, ScheduleState, ShutdownMode, StartedItem, StopItem, StopReply, Store,
+    StoreError, TakeItem, Taken, TermItem, TermReply, UnsuitableServer, WorkerEvent,
 };
 use tenure_streaming::EntryId;
 use tenure_testing::{Data, RedisServer, eventually};
@@ -271,6 +272,11 @@ async fn a_full_server_refuses_new_work_and_lets_work_end() {
     let (store, inc) = pool(&client, "p").await;
     let worker = join(&store, inc).await;
     let id = dispatch(&store, inc, "a").await;
+    let schedule = ScheduleKey { kind: ScheduleKind::Plan, name: ScheduleName::new("p").unwrap() };
+    let make = ScheduleChange::Create { period: Duration::from_secs(1), first: Duration::ZERO };
+    let ScheduleState::Present { entry, .. } = store.sched(inc, &schedule, &make).await.unwrap() else {
+        panic!("it was not made")
+    };
     client.commands().command(cmd("CONFIG").arg(&["SET", "maxmemory", "1"])).await.unwrap();
     let item = DispatchItem {
         key: key("b"),
@@ -284,6 +290,13 @@ async fn a_full_server_refuses_new_work_and_lets_work_end() {
     store.renew(inc, Token(0), None, &[worker]).await.unwrap();
     let stop = StopItem { key: key("a"), id, guess: None, forbid: false };
     assert_eq!(store.stop(inc, false, None, &[stop]).await.unwrap(), [StopReply::Deleted]);
+    // Plans go on, so that they stop what is too much, and schedules end.
+    let item = TermItem { schedule: schedule.clone(), id: entry.id, life: 1, leave: false, seen: None };
+    let terms = store.term(inc, &node("n1"), &[item]).await.unwrap();
+    let [TermReply::Held(held)] = &terms.replies[..] else { panic!("{terms:?}") };
+    assert!(store.tick(inc, &schedule, (entry.id, held.term), 1).await.unwrap().due);
+    let end = ScheduleChange::End { id: entry.id, term: Some(held.term) };
+    assert_eq!(store.sched(inc, &schedule, &end).await.unwrap(), ScheduleState::Ended);
 }
 
 #[tokio::test]

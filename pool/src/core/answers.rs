@@ -12,7 +12,9 @@ use super::sweeping::stops_again;
 use super::worker::{Seating, Worker};
 use crate::id::{DispatchId, Revision, Token, WorkerId};
 use crate::settings::is_fixed;
-use crate::store::{BeginReply, Expired, NodeEvents, Outcome, Refusal, Result, Seat, StoreError, Swept};
+use crate::store::{
+    BeginReply, Expired, NodeEvents, Outcome, Refusal, Result, Seat, StoreError, Swept, TermReply,
+};
 
 /// What stands for an outcome in a node's stream when it is to look at its schedules.
 const LOOK: &str = "look";
@@ -147,6 +149,13 @@ impl Engine {
                 }
             }
             Done::Sched { .. } | Done::Term { .. } | Done::Tick { .. } | Done::Plan { .. } => {
+                if let Done::Term { answer: Ok(terms), .. } = &done {
+                    for reply in &terms.replies {
+                        if let TermReply::Held(entry) = reply {
+                            self.pool.saw_token(Token(entry.term.0));
+                        }
+                    }
+                }
                 return self.scheduling.on_done(&mut self.ctx, done);
             }
             Done::Shutdown { mode, answer } => return self.closing.on_flag(&self.ctx, mode, answer),

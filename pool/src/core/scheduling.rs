@@ -13,7 +13,10 @@ use super::input::{Planned, Refused, ReplyTo};
 use super::planning::Progress;
 use super::time::{Time, earliest};
 use super::turn::{Fate, Own, told};
-use crate::store::{BATCH_MAX, Result, ScheduleKey, ScheduleState, Terms};
+use crate::store::{BATCH_MAX, Result, ScheduleKey, ScheduleState, StoreError, Terms};
+
+/// The longest pause after a call that was not answered.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A schedule or ticker of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,7 +40,10 @@ pub(crate) struct Scheduling {
     /// When all say their word on their turns.
     next: Time,
     busy: bool,
+    /// When calls go out again after one that was not answered, and how long the next pause is: all wait for one that
+    /// finds out. Zero: the last one was answered.
     retry_at: Time,
+    pause: Duration,
     /// Where the next word begins, when there are more than one call takes.
     from: Option<LocalSchedule>,
     /// The server's clock, ms, as it was last read.
@@ -102,6 +108,8 @@ impl Scheduling {
     pub(crate) fn reset(&mut self, ctx: &mut Ctx) {
         self.round += 1;
         self.busy = false;
+        self.pause = Duration::ZERO;
+        self.retry_at = ctx.now;
         self.next = ctx.now;
         for (&local, own) in &mut self.own {
             own.reset(ctx, local);
@@ -118,19 +126,21 @@ impl Scheduling {
     /// A planner has come to something.
     pub(crate) fn on_planned(&mut self, ctx: &mut Ctx, local: LocalSchedule, run: u64, planned: Planned) {
         if let Some(own) = self.own.get_mut(&local) {
-            let (turn, name) = (own.turn(), own.new_schedule().key.name.clone());
-            own.planning.on_planned(ctx, &name, run, planned, turn);
-            self.next = self.next.min(ctx.now + ctx.config.timing.ttl / 4);
+            own.on_planned(ctx, run, planned);
+            let soon = if own.leaving { Duration::ZERO } else { ctx.config.timing.ttl / 4 };
+            self.next = self.next.min(ctx.now + soon);
         }
     }
 
     pub(crate) fn on_done(&mut self, ctx: &mut Ctx, done: Done) -> Result<()> {
         match done {
             Done::Sched { local, round, answer } if round == self.round => {
+                self.heard(ctx, answer.as_ref().err());
                 self.news |= matches!(answer, Ok(ScheduleState::Ended));
                 self.settle(ctx, local, |own, ctx| own.on_changed(ctx, local, answer))
             }
             Done::Tick { local, round, number, answer } if round == self.round => {
+                self.heard(ctx, answer.as_ref().err());
                 if let Ok(reply) = &answer {
                     self.clock = (ctx.now, reply.now);
                 }
@@ -155,7 +165,14 @@ impl Scheduling {
 
     fn on_terms(&mut self, ctx: &mut Ctx, locals: &[LocalSchedule], answered: Result<Terms>) -> Result<()> {
         self.busy = false;
-        let Terms { now, replies } = answered.inspect_err(|_| self.retry_at = ctx.now + RETRY)?;
+        self.heard(ctx, answered.as_ref().err());
+        let Terms { now, replies } = answered.inspect_err(|_| {
+            for local in locals {
+                if let Some(own) = self.own.get_mut(local) {
+                    own.unsure = true;
+                }
+            }
+        })?;
         self.clock = (ctx.now, now);
         self.next = match self.from {
             Some(_) => ctx.now,
@@ -167,6 +184,24 @@ impl Scheduling {
             self.news |= leaves && !self.own.get(&local).is_some_and(Own::has_turn);
         }
         Ok(())
+    }
+
+    /// A call was answered, or was not.
+    fn heard(&mut self, ctx: &Ctx, error: Option<&StoreError>) {
+        match error {
+            None | Some(StoreError::Refused(_)) if self.pause.is_zero() => {}
+            None | Some(StoreError::Refused(_)) => (self.pause, self.retry_at) = (Duration::ZERO, ctx.now),
+            // Others were under way with it.
+            Some(_) if ctx.now < self.retry_at => {}
+            Some(_) => self.wait(ctx),
+        }
+    }
+
+    /// Nothing is called for a while, and for longer the next time.
+    fn wait(&mut self, ctx: &Ctx) {
+        self.pause = self.pause.max(RETRY);
+        self.retry_at = ctx.now + self.pause;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
     fn settle(
@@ -193,30 +228,50 @@ impl Scheduling {
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, may_hold: bool, may_act: bool) {
         let in_flight = self.busy;
         for (&local, own) in &mut self.own {
-            let name = own.new_schedule().key.name.clone();
-            own.planning.on_time(ctx, local, &name);
+            own.on_time(ctx, local);
         }
-        let left = |own: &Own| own.leaving && !own.has_turn() && !in_flight;
-        let gone: Vec<_> = self.own.iter().filter(|(_, own)| left(own)).map(|(local, _)| *local).collect();
+        let gone: Vec<_> = self
+            .own
+            .iter()
+            .filter(|(_, own)| own.has_left() && !in_flight)
+            .map(|(local, _)| *local)
+            .collect();
         for local in gone {
             if let Some(own) = self.own.remove(&local) {
                 own.go(ctx, local, &Refused::NodeClosed);
             }
         }
+        let says = may_hold && self.says_at(ctx.config.timing.ttl).is_some_and(|at| ctx.now >= at);
         if may_act {
             let server = self.clock.1 + ctx.now.since(self.clock.0).as_millis() as u64;
             for (&local, own) in &mut self.own {
-                let name = own.new_schedule().key.name.clone();
-                if own.planning.flush(ctx, local, &name, server) {
-                    own.end_as_planner();
-                }
-                if own.acts_at().is_some_and(|at| ctx.now >= at) {
-                    own.act(ctx, local, self.round);
-                }
+                own.carry_on(ctx, local, server);
             }
+            self.act(ctx);
         }
-        if may_hold && self.says_at(ctx.config.timing.ttl).is_some_and(|at| ctx.now >= at) {
+        if says {
             self.say(ctx);
+        }
+    }
+
+    /// Makes the calls that are due; after one that was not answered, one finds out for all.
+    fn act(&mut self, ctx: &mut Ctx) {
+        let now = ctx.now;
+        if now < self.retry_at {
+            return;
+        }
+        let due = |own: &Own| own.acts_at().filter(|at| now >= *at);
+        let finds_out = !self.pause.is_zero();
+        if finds_out
+            && let Some((&local, own)) =
+                self.own.iter_mut().filter(|(_, own)| due(own).is_some()).min_by_key(|(_, own)| due(own))
+        {
+            own.act(ctx, local, self.round);
+            self.wait(ctx);
+        } else {
+            for (&local, own) in self.own.iter_mut().filter(|(_, own)| due(own).is_some()) {
+                own.act(ctx, local, self.round);
+            }
         }
     }
 
@@ -242,13 +297,15 @@ impl Scheduling {
             return None;
         }
         let watched = self.own.values().filter_map(Own::watched_since).map(|since| since + ttl).min();
-        earliest(Some(self.next), watched).map(|at| at.max(self.retry_at))
+        let leaves = self.own.values().filter_map(Own::leaves_at).min();
+        [watched, leaves].into_iter().fold(Some(self.next), earliest).map(|at| at.max(self.retry_at))
     }
 
     pub(crate) fn deadline(&self, ttl: Duration, may_hold: bool, may_act: bool) -> Option<Time> {
         let plans = self.own.values().filter_map(|own| own.planning.times_out_at()).min();
-        let acts = self.own.values().filter_map(|own| earliest(own.acts_at(), own.planning.acts_at()));
-        let acts = acts.min().filter(|_| may_act);
+        let acts = self.own.values().filter_map(Own::acts_at).min().map(|at| at.max(self.retry_at));
+        let goes_on = self.own.values().filter_map(|own| own.planning.acts_at()).min();
+        let acts = earliest(acts, goes_on).filter(|_| may_act);
         let says = self.says_at(ttl).filter(|_| may_hold);
         [plans, acts, says].into_iter().fold(None, earliest)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::call::Call;
 use super::ctx::{Ctx, RETRY};
 use super::effect::{Effect, NewTick, Notice};
-use super::input::{Answer, Refused, ReplyTo};
+use super::input::{Answer, Planned, Refused, ReplyTo};
 use super::planning::Planning;
 use super::scheduling::{LocalSchedule, NewSchedule};
 use super::time::Time;
@@ -17,6 +17,9 @@ use crate::store::{
 
 /// A plan is asked for at most this much after its tick is due, so that not all plans come at once.
 const LONGEST_JITTER: Duration = Duration::from_secs(30);
+
+/// How long a planner that was told to end may hold up the leaving.
+const LEAVE_GRACE: Duration = Duration::from_secs(2);
 
 /// What is to become of a schedule after an answer.
 #[derive(Debug)]
@@ -61,7 +64,13 @@ pub(super) struct Own {
     enders: Vec<ReplyTo>,
     /// This node takes part no more.
     pub(super) leaving: bool,
+    /// When it leaves its turn although its planner has not ended.
+    leave_at: Time,
     leavers: Vec<ReplyTo>,
+    /// Its last word on its turn was not answered: it may have the turn without knowing.
+    pub(super) unsure: bool,
+    /// That its entry cannot be read was reported.
+    bad: bool,
     /// As it stands in the store, in this incarnation.
     entry: Option<ScheduleEntry>,
     /// Since when its turn has stood still.
@@ -81,7 +90,10 @@ impl Own {
             to_end: ToEnd::No,
             enders: Vec::new(),
             leaving: false,
+            leave_at: ctx.now,
             leavers: Vec::new(),
+            unsure: false,
+            bad: false,
             entry: None,
             still_since: ctx.now,
             held: None,
@@ -105,7 +117,10 @@ impl Own {
 
     pub(super) fn leave(&mut self, ctx: &mut Ctx, local: LocalSchedule, to: Option<ReplyTo>) {
         self.leavers.extend(to);
-        self.leaving = true;
+        if !self.leaving {
+            self.leaving = true;
+            self.leave_at = ctx.now + LEAVE_GRACE.min(ctx.config.timing.ttl / 2);
+        }
         self.planning.drop_all(ctx, local);
     }
 
@@ -113,6 +128,7 @@ impl Own {
     pub(super) fn reset(&mut self, ctx: &mut Ctx, local: LocalSchedule) {
         self.lose_turn(ctx, local);
         self.entry = None;
+        self.unsure = false;
         self.busy = false;
         self.retry_at = ctx.now;
         if let ToEnd::ByPlanner(_) = self.to_end {
@@ -125,13 +141,9 @@ impl Own {
     }
 
     /// The turn in which its planner acts.
-    pub(super) fn turn(&self) -> Option<Turn> {
+    fn turn(&self) -> Option<Turn> {
         let (entry, held) = (self.entry.as_ref()?, self.held.as_ref()?);
         (!self.leaving).then(|| Turn { plan: self.new.key.name.clone(), id: entry.id, term: held.term })
-    }
-
-    pub(super) fn new_schedule(&self) -> &NewSchedule {
-        &self.new
     }
 
     pub(super) fn lose_turn(&mut self, ctx: &mut Ctx, local: LocalSchedule) {
@@ -139,8 +151,35 @@ impl Own {
         self.planning.drop_all(ctx, local);
     }
 
+    /// It has nothing to leave.
+    pub(super) fn has_left(&self) -> bool {
+        self.leaving && self.held.is_none() && !self.unsure
+    }
+
+    /// When it leaves its turn whether or not its planner has ended.
+    pub(super) fn leaves_at(&self) -> Option<Time> {
+        (self.leaving && !self.has_left()).then_some(self.leave_at)
+    }
+
+    /// Its planner has come to something.
+    pub(super) fn on_planned(&mut self, ctx: &mut Ctx, run: u64, planned: Planned) {
+        let turn = self.turn();
+        self.planning.on_planned(ctx, &self.new.key.name, run, planned, turn);
+    }
+
+    pub(super) fn on_time(&mut self, ctx: &mut Ctx, local: LocalSchedule) {
+        self.planning.on_time(ctx, local, &self.new.key.name);
+    }
+
+    /// Goes on with its plan, at this time of the server's.
+    pub(super) fn carry_on(&mut self, ctx: &mut Ctx, local: LocalSchedule, server: u64) {
+        if self.planning.flush(ctx, local, &self.new.key.name, server) {
+            self.end_as_planner();
+        }
+    }
+
     /// Its planner ends the schedule.
-    pub(super) fn end_as_planner(&mut self) {
+    fn end_as_planner(&mut self) {
         if let (ToEnd::No, Some(held)) = (self.to_end, &self.held) {
             self.to_end = ToEnd::ByPlanner(held.term);
         }
@@ -193,7 +232,8 @@ impl Own {
     /// Its word in the next round of terms.
     pub(super) fn term_item(&self, now: Time, ttl: Duration) -> Option<TermItem> {
         let entry = self.entry.as_ref()?;
-        if self.planning.is_stuck() && !self.leaving {
+        // Nobody else is to plan beside a planner that has not ended.
+        if self.planning.is_stuck() && (!self.leaving || now < self.leave_at) {
             return None;
         }
         Some(TermItem {
@@ -237,7 +277,7 @@ impl Own {
             }
             Ok(ScheduleState::Ended) => Ok(Fate::Goes(Refused::ScheduleEnded)),
             Ok(ScheduleState::Bad) => {
-                ctx.report(Notice::BadSchedule { schedule: self.new.key.clone() });
+                self.report_bad(ctx);
                 Ok(Fate::Goes(Refused::BadRecord))
             }
             Err(StoreError::Refused(Refusal::StaleTerm)) => {
@@ -260,6 +300,7 @@ impl Own {
         now: u64,
         reply: TermReply,
     ) -> Fate {
+        self.unsure = false;
         match reply {
             TermReply::Held(entry) => {
                 let term = entry.term;
@@ -281,7 +322,7 @@ impl Own {
             TermReply::Bad => {
                 self.lose_turn(ctx, local);
                 self.still_since = ctx.now;
-                ctx.report(Notice::BadSchedule { schedule: self.new.key.clone() });
+                self.report_bad(ctx);
                 Fate::Stays
             }
         }
@@ -332,8 +373,24 @@ impl Own {
         }
     }
 
-    /// The schedule as it stands, at this time of the server's.
+    /// Once, until it could be read again.
+    fn report_bad(&mut self, ctx: &mut Ctx) {
+        if !std::mem::replace(&mut self.bad, true) {
+            ctx.report(Notice::BadSchedule { schedule: self.new.key.clone() });
+        }
+    }
+
+    /// The schedule as it stands, at this time of the server's; as it stood before, when two answers overtook each other.
     fn note(&mut self, ctx: &mut Ctx, now: u64, entry: ScheduleEntry) {
+        self.bad = false;
+        let is_older = |known: &ScheduleEntry| {
+            (entry.term, entry.seq) < (known.term, known.seq)
+                || entry.ticks < known.ticks
+                || entry.revision < known.revision
+        };
+        if self.entry.as_ref().is_some_and(|known| known.id == entry.id && is_older(known)) {
+            return;
+        }
         if self.entry.as_ref().is_none_or(|e| (e.term, e.seq) != (entry.term, entry.seq)) {
             self.still_since = ctx.now;
         }

@@ -23,9 +23,11 @@ use crate::store::{ScheduleKey, ScheduleKind};
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 impl Node {
-    /// Has the planner say every so often which jobs there are to be, beginning at once. Any number of nodes, also
-    /// client-only ones, may schedule a planner under the same name (`[A-Za-z0-9_:.-]{1,64}`): one of them plans at a
-    /// time, another takes over at once when it closes, and about a worker TTL after it has died.
+    /// Has the planner say every so often which jobs there are to be, beginning at once, unless another node plans
+    /// already. Any number of nodes, also client-only ones, may schedule a planner under the same name
+    /// (`[A-Za-z0-9_:.-]{1,64}`): one of them plans at a time. Another takes over when it closes, and about a worker TTL
+    /// after it has died, and plans then. A node that has workers learns at once of one that closes, if they are no more
+    /// than 64; others do within about a quarter of the worker TTL.
     ///
     /// Ticks are `every` apart (1 ms to 365 days, whole ms), each a little late by chance, at most a tenth; those that
     /// were missed are not made up for. The last node that schedules says how often.
@@ -55,7 +57,8 @@ impl Node {
 
     /// A ticker, as a stream: of all nodes that have a ticker of this name (`[A-Za-z0-9_:.-]{1,64}`), one gets each tick.
     /// The first one comes after `every` (1 ms to 365 days, whole ms). While the holder of the turn lives it gets all of
-    /// them; another takes over at once when it closes, and about a worker TTL after it has died: a tick that a node got
+    /// them; another takes over when it closes, as with [`schedule`](Self::schedule), and about a worker TTL after it has
+    /// died: a tick that a node got
     /// and did not act upon before it died is lost. The last node that makes it says how often it ticks.
     ///
     /// ```no_run

@@ -24,6 +24,7 @@ scenarios! {
     a_turn_asked_for_again_is_the_same_turn,
     another_schedule_of_the_same_node_is_another_holder,
     terms_rise_and_are_never_used_again,
+    a_new_turn_of_a_plan_begins_with_a_tick,
     a_tick_is_given_out_once_when_it_is_due,
     a_tick_whose_answer_was_lost_is_given_again,
     missed_ticks_are_not_made_up_for,
@@ -281,6 +282,27 @@ async fn terms_rise_and_are_never_used_again(kind: Kind) {
         assert!(made.id.0 > worker.0);
         last = made.id.0;
     }
+}
+
+async fn a_new_turn_of_a_plan_begins_with_a_tick(kind: Kind) {
+    let made = Planned::new(kind).await;
+    let first = made.take("a").await;
+    assert!(made.tick(&first, 1).await.due);
+    assert!(held(made.ask("a").await).next > made.lab.backend.now(), "its own turn goes on");
+    let leave = TermItem { leave: true, ..made.item(1, None) };
+    assert!(other(made.say("a", leave).await).next > made.lab.backend.now());
+    let second = made.take("b").await;
+    assert_eq!(made.entry().await.next, made.lab.backend.now());
+    assert!(made.tick(&second, 2).await.due);
+    // A ticker that is handed on keeps its beat.
+    let beat = Planned { schedule: ticker("t"), id: create(&made.lab, &ticker("t")).await.id, ..made };
+    let turn = beat.take("a").await;
+    assert!(beat.tick(&turn, 1).await.due);
+    let next = beat.entry().await.next;
+    let leave = TermItem { leave: true, ..beat.item(1, None) };
+    beat.say("a", leave).await;
+    beat.take("b").await;
+    assert_eq!(beat.entry().await.next, next);
 }
 
 async fn a_tick_is_given_out_once_when_it_is_due(kind: Kind) {

@@ -491,10 +491,103 @@ fn a_node_that_closes_leaves_its_turns_first_and_tells_the_others() {
     });
     bench.all();
     bench.close(secs(30));
-    assert_eq!(bench.of(&KINDS), ["ABORT-PLAN 1", "term leave s:p/5"]);
+    assert_eq!(bench.of(&KINDS), ["ABORT-PLAN 1"]);
+    planned(&mut bench, 1, Planned::Aborted);
+    assert_eq!(bench.of(&KINDS), ["term leave s:p/5"]);
     assert!(!bench.is_calling("forget-node"));
     term(&mut bench, TermReply::Other(entry()));
     assert_eq!(bench.of(&KINDS), ["ended 1", "tell other.look=look"]);
+}
+
+#[test]
+fn a_planner_that_does_not_end_holds_the_leaving_up_for_a_while_only() {
+    let mut bench = planning(ScheduleKind::Plan);
+    bench.command(|reply| Command::LeaveSchedule { reply, local: LOCAL });
+    assert_eq!(bench.of(&KINDS), ["ABORT-PLAN 1"]);
+    bench.advance(millis(1_999));
+    assert_eq!(bench.of(&KINDS), [""; 0]);
+    bench.advance(millis(1));
+    assert_eq!(bench.of(&KINDS), ["term leave s:p/5"]);
+}
+
+#[test]
+fn who_may_have_the_turn_leaves_it() {
+    let mut bench = Bench::attached();
+    add(&mut bench, ScheduleKind::Plan);
+    made(&mut bench, entry());
+    bench.fail("term");
+    bench.all();
+    bench.command(|reply| Command::LeaveSchedule { reply, local: LOCAL });
+    bench.advance(millis(100));
+    assert_eq!(bench.of(&["term", "ended"]), ["term leave s:p/5"]);
+    term(&mut bench, TermReply::Other(entry()));
+    assert_eq!(bench.of(&["term", "ended"]), ["ended 1"]);
+}
+
+#[test]
+fn an_answer_that_was_overtaken_changes_nothing() {
+    let mut bench = Bench::attached();
+    add(&mut bench, ScheduleKind::Ticker);
+    made(&mut bench, entry());
+    let first = ScheduleEntry { next: NOW + 1_000, ..held(20, 1) };
+    term(&mut bench, TermReply::Held(first.clone()));
+    bench.advance(secs(1));
+    ticked(&mut bench, true, ScheduleEntry { ticks: 1, next: NOW + 10_000, ..held(20, 1) });
+    bench.all();
+    bench.advance(secs(2));
+    assert_eq!(bench.of(&["term", "tick"]), ["term take t:p/5"]);
+    term(&mut bench, TermReply::Held(ScheduleEntry { seq: 2, ..first }));
+    bench.advance(secs(1));
+    assert_eq!(bench.of(&["tick"]), [""; 0]);
+}
+
+#[test]
+fn an_entry_that_cannot_be_read_is_reported_once() {
+    let mut bench = Bench::attached();
+    add(&mut bench, ScheduleKind::Plan);
+    made(&mut bench, entry());
+    bench.all();
+    let mut seen = Vec::new();
+    for reply in [TermReply::Bad, TermReply::Bad, TermReply::Other(held(20, 1)), TermReply::Bad] {
+        term(&mut bench, reply);
+        seen.extend(bench.of(&["!"]));
+        bench.advance(millis(2_750));
+    }
+    assert_eq!(seen, ["! bad-schedule s:p", "! bad-schedule s:p"]);
+}
+
+#[test]
+fn in_an_outage_one_asks_for_all() {
+    let mut bench = Bench::attached();
+    for local in 1..=20 {
+        let key = ScheduleKey { kind: ScheduleKind::Ticker, name: ScheduleName::new("p").unwrap() };
+        let new = NewSchedule { key, period: secs(10), life: u64::from(local) };
+        bench.command(|reply| Command::Schedule { reply, local: LocalSchedule(local), new });
+    }
+    let mut calls = 0;
+    let fail_all = |bench: &mut Bench| {
+        let mut failed = 0;
+        while bench.is_calling("sched") {
+            bench.fail("sched");
+            failed += 1;
+        }
+        failed
+    };
+    assert_eq!(fail_all(&mut bench), 20);
+    for _ in 0..100 {
+        bench.advance(millis(100));
+        calls += fail_all(&mut bench);
+    }
+    assert!((8..=14).contains(&calls), "{calls} in ten seconds");
+    // One is answered: all go on.
+    while !bench.is_calling("sched") {
+        bench.advance(millis(100));
+    }
+    bench.all();
+    made(&mut bench, entry());
+    bench.advance(millis(100));
+    let sent = bench.of(&["sched"]);
+    assert_eq!(sent.len(), 19, "{sent:?}");
 }
 
 #[test]

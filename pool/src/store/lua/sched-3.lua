@@ -1,6 +1,7 @@
-#!lua
+#!lua flags=allow-oom
 -- Makes a schedule, unless there is one; changes its period; ends it. A change of the period names the revision that it
--- is made from, so that one that comes late undoes no other.
+-- is made from, so that one that comes late undoes no other. With memory full it still ends schedules; what else it
+-- writes is small.
 -- KEYS: m cf sc
 -- ARGV: inc, schedule, create, period ms, ms until the first tick
 --       | inc, schedule, period, id, revision, period ms | inc, schedule, end, id, term or ''

@@ -1,6 +1,7 @@
-#!lua
+#!lua flags=allow-oom
 -- One tick for the holder of the turn, when it is due; ticks that were missed are not made up for. The tick that was
--- given out last is given again to who asks for it by its number.
+-- given out last is given again to who asks for it by its number. With memory full it still rewrites the entry, which is
+-- as large as it was: the next plan may be to stop jobs.
 -- KEYS: m cf sc
 -- ARGV: inc, schedule, id, term, number of the tick
 -- Returns: DUE now entry | WAIT now entry | STALETERM | SHUTDOWN

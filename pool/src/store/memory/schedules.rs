@@ -103,6 +103,9 @@ impl State {
                 entry.seq = 1;
                 entry.incarnation = inc;
                 entry.holder = Some(own);
+                if item.schedule.kind == ScheduleKind::Plan {
+                    entry.next = now;
+                }
             }
         }
         entry.next = entry.next.min(now + ms(entry.period));
