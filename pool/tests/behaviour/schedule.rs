@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use tenure_pool::{BoxError, Client, Error, JobSpec, Node, Plan, Planner, Schedule, Tick};
@@ -463,7 +464,9 @@ async fn a_call_that_is_dropped_takes_no_part(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
     for _ in 0..20 {
         let mut call = Box::pin(a.schedule("plan", desk.clerk(&a), SELDOM));
-        assert!(futures::poll!(&mut call).is_pending());
+        if let Poll::Ready(schedule) = futures::poll!(&mut call) {
+            schedule.unwrap().close().await.unwrap();
+        }
     }
     desk.schedule(&b, OFTEN).await;
     eventually(PATIENCE, "the other node to plan", async || {
