@@ -156,8 +156,10 @@ async fn node(args: NodeArgs) -> Result<(), Box<dyn Error>> {
     let client = Client::open(&args.redis)?;
     let history = args.history.map(History::append_to).transpose()?.map(Arc::new);
     let node =
-        FeedNode::start(client.into(), &args.pool, &args.name, &args.timings, args.feed, history).await?;
+        FeedNode::join(client.into(), &args.pool, &args.name, &args.timings, args.feed, history).await?;
+    // Before there is anything to hand on.
     let serving = node.close_on_signal();
+    node.work().await?;
     say("ready");
     Ok(serving.await?)
 }

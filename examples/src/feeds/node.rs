@@ -107,6 +107,26 @@ impl FeedNode {
         feed: SocketAddr,
         history: Option<Arc<History>>,
     ) -> Result<Self, Error> {
+        let node = Self::join(backend, pool, name, timings, feed, history).await?;
+        node.work().await?;
+        Ok(node)
+    }
+
+    /// As `start`, without the workers: the moment to listen to signals.
+    ///
+    /// # Errors
+    /// The pool's.
+    ///
+    /// # Cancel safety
+    /// Not safe: a node that has joined goes on.
+    pub async fn join(
+        backend: Backend,
+        pool: &str,
+        name: &str,
+        timings: &Timings,
+        feed: SocketAddr,
+        history: Option<Arc<History>>,
+    ) -> Result<Self, Error> {
         let node = join(backend, pool, name, timings).await?;
         let handler = |number| {
             let handler = FeedHandler::new(feed, name, number);
@@ -115,11 +135,22 @@ impl FeedNode {
                 None => handler,
             }
         };
-        let handlers: Vec<_> = (0..WORKERS).map(handler).collect();
-        // All at once: the ring then changes once, and nobody moves twice.
-        let added = handlers.iter().map(|handler| node.add_worker(handler.clone()));
-        futures::future::try_join_all(added).await?;
+        let handlers = (0..WORKERS).map(handler).collect();
         Ok(Self { node, handlers })
+    }
+
+    /// Adds the workers.
+    ///
+    /// # Errors
+    /// The pool's.
+    ///
+    /// # Cancel safety
+    /// Not safe: workers that were added go on.
+    pub async fn work(&self) -> Result<(), Error> {
+        // All at once: the ring then changes once, and nobody moves twice.
+        let added = self.handlers.iter().map(|handler| self.node.add_worker(handler.clone()));
+        futures::future::try_join_all(added).await?;
+        Ok(())
     }
 
     /// Hands all tenants on and leaves the pool. Fine also when the pool has been shut down.
