@@ -90,6 +90,9 @@ pub enum Error {
     /// The node is client-only: it has no workers, and may not shut the pool down. Nothing was done.
     #[error("the node is client-only, nothing was done")]
     ClientOnly,
+    /// The worker is another node's. Nothing was done.
+    #[error("the worker is another node's, nothing was done")]
+    OtherNode,
     /// Not answered in time; what was asked for may still happen.
     #[error("no answer within {0:?}, what was asked for may still happen")]
     Deadline(Duration),

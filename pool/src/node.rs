@@ -116,7 +116,7 @@ impl Node {
         }
         let (inputs, events) = mpsc::unbounded_channel();
         let (messages, inbox) = mpsc::channel(QUEUE);
-        let leases = Arc::new(Leases::new(config.timing));
+        let leases = Arc::new(Leases::new(config.node.clone(), config.timing));
         let thread = LeaseThread {
             leases: leases.clone(),
             store: store.clone(),
@@ -223,11 +223,14 @@ impl Node {
     /// Removes a worker of this node: what [`Worker::drain`] does.
     ///
     /// # Errors
-    /// As `Worker::drain`.
+    /// [`Error::OtherNode`] for a worker of another node; otherwise as `Worker::drain`.
     ///
     /// # Cancel safety
     /// As `Worker::drain`.
     pub async fn remove_worker(&self, worker: &Worker) -> Result<(), Error> {
+        if !Arc::ptr_eq(&self.shared, &worker.node().shared) {
+            return Err(Error::OtherNode);
+        }
         worker.drain().await
     }
 

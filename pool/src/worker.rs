@@ -24,6 +24,10 @@ impl Worker {
         Self { node, local, id }
     }
 
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
     /// Its id in the pool; another one after it has lost a lease and joined anew, `None` once it has left.
     pub fn id(&self) -> Option<WorkerId> {
         *self.id.borrow()

@@ -28,7 +28,8 @@ impl Node {
 
     /// A page of the pool's jobs, in no order: about `limit` of them (1 to 4,096), after the page that named `cursor`.
     /// Every job that lives all the while is in some page; one may be in two of them when the pool changes. Jobs
-    /// whose record cannot be read are left out.
+    /// whose record cannot be read are left out. A cursor holds for one server process: after a restart or a fail-over
+    /// begin anew, or jobs may be passed over or listed twice.
     ///
     /// ```no_run
     /// # async fn example(node: tenure_pool::Node) -> Result<(), tenure_pool::Error> {

@@ -293,7 +293,7 @@ mod tests {
 
     use super::*;
     use crate::core::lease::Timing;
-    use crate::id::{Incarnation, JobKey, Token, WorkerId};
+    use crate::id::{Incarnation, JobKey, NodeName, Token, WorkerId};
     use crate::job::Parts;
     use crate::runtime::clock;
     use crate::runtime::lease::Leases;
@@ -351,7 +351,7 @@ mod tests {
     /// A job under a lease that holds.
     fn job() -> (Job, CancellationToken) {
         let worker = WorkerId(1);
-        let leases = Leases::new(Timing::of(Duration::from_secs(600)));
+        let leases = Leases::new(NodeName::new("n").unwrap(), Timing::of(Duration::from_secs(600)));
         leases.hold(Incarnation(1), worker, clock::now());
         let (lease, cancel) = leases.admit(worker);
         let parts = Parts {

@@ -59,6 +59,7 @@ struct Tenancy {
 /// The leases of a node, shared between the lease thread and the driver.
 #[derive(Debug)]
 pub(crate) struct Leases {
+    node: NodeName,
     timing: Timing,
     state: Mutex<State>,
     /// When the driver last did something.
@@ -93,10 +94,11 @@ pub(crate) struct LeaseStanding {
 }
 
 impl Leases {
-    pub(crate) fn new(timing: Timing) -> Self {
+    pub(crate) fn new(node: NodeName, timing: Timing) -> Self {
         let now = clock::now().0;
         let (progress, read, high_water) = (AtomicU64::new(now), AtomicU64::new(now), AtomicU64::new(0));
         Self {
+            node,
             timing,
             state: Mutex::default(),
             progress,
@@ -231,9 +233,9 @@ impl Leases {
         if stalled != state.stalled {
             state.stalled = stalled;
             if stalled {
-                tracing::error!(?idle, ?deaf, "the node makes no progress: its leases are not renewed");
+                tracing::error!(node = %self.node, ?idle, ?deaf, "the node makes no progress: its leases are not renewed");
             } else {
-                tracing::info!("the node makes progress again: leases are renewed");
+                tracing::info!(node = %self.node, "the node makes progress again: leases are renewed");
             }
         }
         let incarnation = state.incarnation.filter(|_| !stalled && !state.ended)?;
@@ -277,6 +279,7 @@ impl Leases {
             if overdue && !tenancy.overdue {
                 tenancy.overdue = true;
                 tracing::error!(
+                    node = %self.node,
                     worker = worker.0,
                     running,
                     "handlers run on after their lease: they do not end when aborted"

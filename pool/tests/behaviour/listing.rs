@@ -94,6 +94,8 @@ async fn a_removed_worker_leaves_its_jobs_to_the_others_and_may_be_removed_again
     let (stays, goes) = (world.add_worker(&a).await, world.add_worker(&a).await);
     let keys = world.dispatch(&a, 30).await;
     world.placed(&a, &keys).await;
+    let refused = world.node("b").await.remove_worker(&goes).await;
+    assert!(matches!(refused, Err(tenure_pool::Error::OtherNode)), "{refused:?}");
     a.remove_worker(&goes).await.unwrap();
     assert_eq!((goes.id(), goes.info()), (None, None));
     assert_eq!(goes.jobs(None, 10).await.unwrap(), []);
