@@ -13,7 +13,8 @@ pub struct Health {
     pub phase: PoolPhase,
     /// The node is leaving its pool, or has left it.
     pub leaving: bool,
-    /// How long ago the node's engine has last done something. It does so several times a second.
+    /// How long ago the node's engine has last done something. It does so with every renewal at the
+    /// latest, five times per worker TTL.
     pub engine_idle: Duration,
     /// How long ago the read of what concerns the node's workers and dispatches was last answered: a few seconds
     /// where nothing happens. `None` while there is nothing to read.
@@ -40,7 +41,8 @@ impl Health {
     }
 
     /// Something is wrong that does not pass by itself, as far as can be told: only the end of the process helps. As
-    /// a liveness probe, turned round.
+    /// a liveness probe, turned round; let it be seen several times in a row before the process is ended, since a machine
+    /// that was suspended, or a handler that is slow to end, shows it for a moment.
     pub fn needs_restart(&self) -> bool {
         self.reasons.iter().any(Unhealthy::needs_restart)
     }

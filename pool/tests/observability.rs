@@ -203,6 +203,21 @@ fn documented() -> BTreeMap<String, String> {
     rows.map(row).collect()
 }
 
+/// The values that the documentation has for the label of a metric; `None` where it says them in other words.
+fn documented_values() -> BTreeMap<String, Option<BTreeSet<String>>> {
+    let text =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/observability.md")).unwrap();
+    let rows = text.lines().filter(|line| line.starts_with("| `tenure_pool_"));
+    let row = |line: &str| {
+        let cells: Vec<_> = line.split('|').map(str::trim).collect();
+        let values = cells[4].split_once(": ").map_or("", |(_, values)| values);
+        let values: BTreeSet<_> = values.split(", ").map(str::to_owned).collect();
+        let is_list = values.iter().all(|value| !value.contains(' '));
+        (cells[1].trim_matches('`').to_owned(), is_list.then_some(values))
+    };
+    rows.map(row).collect()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_documented_metric_is_emitted_and_every_span_names_its_job() {
     let (seen, spans) = (Seen::default(), Spans::default());
@@ -277,6 +292,15 @@ async fn every_documented_metric_is_emitted_and_every_span_names_its_job() {
         seen.iter().map(|(name, (kind, _))| (base(name), kind.clone())).collect()
     };
     assert_eq!(emitted, documented());
+    let values = documented_values();
+    assert!(values["tenure_pool_dispatches_total"].as_ref().is_some_and(|values| values.contains("ok")));
+    for name in seen.0.lock().unwrap().keys() {
+        if let Some((base, value)) = name.split_once('/')
+            && let Some(values) = &values[base]
+        {
+            assert!(values.contains(value), "{name} is not documented");
+        }
+    }
 
     let job = ["key=traced", "token=", "worker=", "attempt=1", TRACE];
     assert!(spans.has(&job), "{:#?}", spans.0.lock().unwrap());

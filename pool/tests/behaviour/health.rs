@@ -17,6 +17,7 @@ on_both_stores!(
     an_abandoned_node_wants_its_process_restarted,
     every_node_knows_how_many_jobs_wait,
     a_handler_that_does_not_end_is_named,
+    a_node_that_stands_still_loses_its_jobs_and_comes_back,
 );
 
 async fn healthy(node: &Node) -> Health {
@@ -139,6 +140,44 @@ async fn a_node_whose_server_has_no_memory_left_says_so_keeps_its_jobs_and_goes_
     healthy(&node).await;
     assert_eq!(world.recorder.starts_of("runs"), 1);
     world.assert_clean();
+}
+
+async fn a_node_that_stands_still_loses_its_jobs_and_comes_back(world: World) {
+    let world = world.with_ttl(Duration::from_secs(1));
+    let b = world.node("b").await;
+    let (stand_still, told) = std::sync::mpsc::channel::<()>();
+    let (joined, node) = tokio::sync::oneshot::channel();
+    let builder = world.builder("still");
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            let node = builder.join().await.unwrap();
+            let worker = node.add_worker(tenure_pool::run(|job| async move {
+                job.cancelled().await;
+                Ok(())
+            }));
+            worker.await.unwrap();
+            joined.send(node.clone()).unwrap();
+            let listed =
+                async || node.jobs().await.is_ok_and(|jobs| jobs.iter().any(|job| job.owner.is_some()));
+            eventually(PATIENCE, "a job to run here", listed).await;
+            // Its engine stands still from here on, and its lease thread sees that.
+            told.recv().unwrap_err();
+            node.closed().await;
+        });
+    });
+    let still = node.await.unwrap();
+    b.dispatch("key", "").await.unwrap();
+    b.add_worker(world.recorder.clone()).await.unwrap();
+    names(&still, |reason| matches!(reason, Unhealthy::Engine(_))).await;
+    eventually(PATIENCE, "its job to run elsewhere", async || world.recorder.is_running("key")).await;
+    assert!(still.health().needs_restart());
+    drop(stand_still);
+    healthy(&still).await;
+    assert_ne!(still.health().workers[0].id, None);
+    still.close().await.unwrap();
+    drop(still);
+    thread.join().unwrap();
 }
 
 /// A client of the pool's server that may do this much.
