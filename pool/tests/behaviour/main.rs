@@ -24,6 +24,7 @@ mod outage;
 mod parking;
 mod placement;
 mod recorder;
+mod refusals;
 mod restart;
 mod retry;
 mod rolling;
