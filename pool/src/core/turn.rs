@@ -276,9 +276,9 @@ impl Own {
                 Ok(fate)
             }
             Ok(ScheduleState::Ended) => Ok(Fate::Goes(Refused::ScheduleEnded)),
-            Ok(ScheduleState::Bad { newer }) => {
+            Ok(ScheduleState::Bad) => {
                 self.report_bad(ctx);
-                Ok(Fate::Goes(newer.map_or(Refused::BadRecord, Refused::NewerSchedule)))
+                Ok(Fate::Goes(Refused::BadRecord))
             }
             Err(StoreError::Refused(Refusal::StaleTerm)) => {
                 self.to_end = ToEnd::No;

@@ -7,9 +7,9 @@ use super::Node;
 use super::calls::PATIENCE;
 use crate::error::Error;
 use crate::health::PoolPhase;
-use crate::id::Revision;
-use crate::settings::Settings;
-use crate::store::{Refusal, StoreError};
+use crate::id::{Incarnation, Revision};
+use crate::settings::{Settings, StoredSettings};
+use crate::store::{Refusal, SettingChange, StoreError};
 
 /// The pause before the store is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -37,12 +37,13 @@ impl Node {
     /// A dropped call leaves open whether they were changed: all of them, or none.
     pub async fn change_settings(&self, change: impl Fn(&mut Settings)) -> Result<Arc<Settings>, Error> {
         let changed = async {
+            let mut unanswered = None;
             loop {
                 if self.shared.messages.is_closed() {
                     let closed = self.shared.vitals.seen().picture.phase == PoolPhase::Closed;
                     return Err(if closed { Error::PoolClosed } else { Error::NodeClosed });
                 }
-                if let Some(revision) = self.try_change(&change).await? {
+                if let Some(revision) = self.try_change(&change, &mut unanswered).await? {
                     return self.settings_at(revision).await;
                 }
                 tokio::time::sleep(AGAIN).await;
@@ -51,26 +52,26 @@ impl Node {
         tokio::time::timeout(PATIENCE, changed).await.unwrap_or(Err(Error::Deadline(PATIENCE)))
     }
 
-    /// One attempt, from what is stored as far as this node knows; `None`: it is to be made again.
-    async fn try_change(&self, change: impl Fn(&mut Settings)) -> Result<Option<Revision>, Error> {
+    /// One attempt, from what is stored as far as this node knows; `None`: it is to be made again. What was not answered
+    /// is sent again unchanged: it may have been carried out, and would be added to itself if it were worked out anew.
+    async fn try_change(
+        &self,
+        change: impl Fn(&mut Settings),
+        unanswered: &mut Option<(Incarnation, Vec<SettingChange>)>,
+    ) -> Result<Option<Revision>, Error> {
         let store = &self.shared.store.0;
         let stored = store.settings().borrow().clone();
-        let Some(incarnation) = stored.incarnation else { return Ok(None) };
-        let now = self.settings().adopting(&stored.fields);
-        let mut wanted = now.clone();
-        change(&mut wanted);
-        wanted.validate()?;
-        if wanted.max_dispatch_deadline < now.max_dispatch_deadline {
-            return Err(Error::LoweredSetting { name: "late_ms" });
-        }
-        let mut changes = now.changes_to(&wanted).map_err(|name| Error::FixedSetting { name })?;
-        if changes.is_empty() {
-            return Ok(Some(stored.revision));
-        }
-        for change in &mut changes {
-            // What this version cannot use is stored otherwise than it goes by.
-            change.from = stored.fields.get(&change.name).cloned().unwrap_or_default();
-        }
+        let again = unanswered.is_some();
+        let (incarnation, changes) = if let Some(sent) = unanswered.take() {
+            sent
+        } else {
+            let Some(incarnation) = stored.incarnation else { return Ok(None) };
+            let changes = self.changes(&stored, change)?;
+            if changes.is_empty() {
+                return Ok(Some(stored.revision));
+            }
+            (incarnation, changes)
+        };
         match store.change_settings(incarnation, &changes).await {
             Ok(revision) => {
                 store.expect(incarnation, store.members().borrow().revision, revision);
@@ -86,9 +87,37 @@ impl Node {
                 store.expect(incarnation, store.members().borrow().revision, next);
                 Ok(None)
             }
-            // The pool is to be found again, or the store is.
-            Err(_) => Ok(None),
+            // The pool is to be found again.
+            Err(StoreError::Refused(_)) => Ok(None),
+            // The store is.
+            Err(error) => {
+                if again || matches!(error, StoreError::Unanswered(_)) {
+                    *unanswered = Some((incarnation, changes));
+                }
+                Ok(None)
+            }
         }
+    }
+
+    /// What is to be changed in what is stored.
+    fn changes(
+        &self,
+        stored: &StoredSettings,
+        change: impl Fn(&mut Settings),
+    ) -> Result<Vec<SettingChange>, Error> {
+        let now = self.settings().adopting(&stored.fields);
+        let mut wanted = now.clone();
+        change(&mut wanted);
+        wanted.validate()?;
+        if wanted.max_dispatch_deadline < now.max_dispatch_deadline {
+            return Err(Error::LoweredSetting { name: "late_ms" });
+        }
+        let mut changes = now.changes_to(&wanted).map_err(|name| Error::FixedSetting { name })?;
+        for change in &mut changes {
+            // What this version cannot use is stored otherwise than it goes by.
+            change.from = stored.fields.get(&change.name).cloned().unwrap_or_default();
+        }
+        Ok(changes)
     }
 
     /// The settings once this node goes by them.

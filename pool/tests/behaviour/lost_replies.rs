@@ -1,0 +1,158 @@
+//! Calls that were carried out and whose answers were lost: each is done once, and says so when it is asked again.
+
+use tenure_connection::Client;
+use tenure_pool::{Error, Node, RestartPolicy, Settings};
+use tenure_testing::proxy::{Cut, Direction};
+use tenure_testing::{Proxy, eventually};
+
+use crate::recorder::Act;
+use crate::world::{PATIENCE, POOL, SHORT, World};
+
+/// A pool on Redis, a node that sees what is true, and one that reaches the server through a proxy.
+struct Scene {
+    world: World,
+    watcher: Node,
+    proxy: Proxy,
+    node: Node,
+}
+
+impl Scene {
+    /// A job is parked at its first failure.
+    async fn start() -> Self {
+        let world = World::on_redis();
+        let settings =
+            Settings { worker_ttl: world.ttl(), join_settle: SHORT, max_attempts: 1, ..Settings::default() };
+        let watcher = world.builder("watcher").settings(settings.clone()).join().await.unwrap();
+        let proxy = Proxy::start(world.server()).await.unwrap();
+        let client = Client::open(&proxy.url()).unwrap();
+        let node = Node::builder(POOL, client).name("cut").settings(settings).join().await.unwrap();
+        Self { world, watcher, proxy, node }
+    }
+
+    /// What a call says whose answers are lost until `done`. Its scripts have to be known to the server.
+    async fn lost<R: Send + 'static>(
+        &self,
+        call: impl Future<Output = R> + Send + 'static,
+        done: impl AsyncFn() -> bool,
+    ) -> R {
+        self.proxy.drop_replies();
+        let call = tokio::spawn(call);
+        eventually(PATIENCE, "the call to be carried out", async || done().await).await;
+        assert!(!call.is_finished(), "an answer came through");
+        self.proxy.resume();
+        tokio::time::timeout(PATIENCE, call).await.expect("an answer").unwrap()
+    }
+
+    async fn is_gone(&self, key: &str) -> bool {
+        self.watcher.job(key).await.unwrap().is_none()
+    }
+
+    /// Cuts the node's connections off after this many bytes of answers.
+    fn cut_after(&self, bytes: u64) {
+        self.proxy.cut_open(Cut::after(Direction::ToClient, bytes).reset());
+    }
+}
+
+/// Jobs, and for each the place at which the answers to a call are cut off. The call reads a record first, which is about
+/// that long, and writes then: some of these places lie between the two answers.
+fn places() -> impl Iterator<Item = (u64, String)> {
+    (0..13).map(|place| (100 + 8 * place, format!("job-{place}")))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_of_a_queued_job() {
+    let scene = Scene::start().await;
+    for (place, key) in places() {
+        scene.watcher.submit(&*key, "").await.unwrap();
+        scene.cut_after(place);
+        scene.node.stop_job(&*key).await.unwrap();
+        assert!(scene.is_gone(&key).await, "{key}");
+        assert!(matches!(scene.node.stop_job(&*key).await, Err(Error::JobNotFound)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_of_a_running_job() {
+    let scene = Scene::start().await;
+    scene.world.add_worker(&scene.watcher).await;
+    for (place, key) in places() {
+        scene.world.dispatch_one(&scene.watcher, &key).await;
+        scene.world.history().stop_requested(&key);
+        scene.cut_after(place);
+        scene.node.stop_job(&*key).await.unwrap();
+    }
+    eventually(PATIENCE, "all to end", async || scene.watcher.jobs().await.unwrap().is_empty()).await;
+    for (_, key) in places() {
+        assert!(matches!(scene.node.stop_job(&*key).await, Err(Error::JobNotFound)));
+        assert_eq!(scene.world.recorder.stops(&key).len(), 1);
+        scene.world.history().stop_acknowledged(&key);
+    }
+    scene.world.assert_clean();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unpark() {
+    let scene = Scene::start().await;
+    let failing = scene.world.recorder.acting(|_| Act::Fail("as it was told"));
+    let failing = scene.watcher.add_worker(failing).await.unwrap();
+    for (_, key) in places() {
+        scene.watcher.submit(&*key, "").restart(RestartPolicy::OnFailure).await.unwrap();
+    }
+    let jobs = places().count();
+    eventually(PATIENCE, "all to be parked", async || scene.watcher.parked().await.unwrap().len() == jobs)
+        .await;
+    failing.drain().await.unwrap();
+    scene.world.add_worker(&scene.watcher).await;
+    for (place, key) in places() {
+        scene.cut_after(place);
+        scene.node.unpark(&*key).await.unwrap();
+    }
+    eventually(PATIENCE, "all to run", async || scene.world.recorder.running().len() == jobs).await;
+    assert!(scene.world.recorder.starts().values().all(|&starts| starts == 2));
+    assert!(matches!(scene.node.unpark("job-0").await, Err(Error::NotParked)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn notifications() {
+    let scene = Scene::start().await;
+    scene.world.add_worker(&scene.watcher).await;
+    scene.world.dispatch_one(&scene.watcher, "key").await;
+    scene.node.notify("key", "0").await.unwrap();
+    for round in 0..3 {
+        let bodies: Vec<_> = (round * 4 + 1..round * 4 + 5).map(|i: usize| i.to_string()).collect();
+        let (node, first) = (scene.node.clone(), bodies[0].clone());
+        let notify = async move {
+            for body in bodies {
+                node.notify("key", body).await?;
+            }
+            Ok::<_, Error>(())
+        };
+        scene.lost(notify, async || scene.world.recorder.notes("key").contains(&first)).await.unwrap();
+    }
+    eventually(PATIENCE, "the last", async || scene.world.recorder.notes("key").contains(&"12".to_owned()))
+        .await;
+    let mut heard = Vec::new();
+    for note in scene.world.recorder.notes("key") {
+        if !heard.contains(&note) {
+            heard.push(note);
+        }
+    }
+    assert_eq!(heard, (0..13).map(|i| i.to_string()).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_of_settings() {
+    let scene = Scene::start().await;
+    scene.node.change_settings(|settings| settings.strikes = 7).await.unwrap();
+    let before = scene.node.settings().max_queued;
+    for round in 1..3 {
+        let node = scene.node.clone();
+        let change = async move { node.change_settings(|settings| settings.max_queued += 1).await };
+        let settings = scene
+            .lost(change, async || scene.watcher.settings().max_queued > before + round - 1)
+            .await
+            .unwrap();
+        assert_eq!((settings.max_queued, settings.strikes), (before + round, 7), "it was made once");
+    }
+    assert_eq!(scene.watcher.settings(), scene.node.settings());
+}
