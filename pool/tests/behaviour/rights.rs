@@ -1,0 +1,90 @@
+//! A node whose user has the rights that the protocol names, and no others, does all that a node does.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use tenure_pool::{BoxError, Client, JobSpec, JobState, Plan, RestartPolicy, Tick};
+use tenure_testing::{RedisServer, eventually};
+
+use crate::recorder::Act;
+use crate::world::{PATIENCE, POOL, World, moved};
+
+const PROTOCOL: &str = include_str!("../../../docs/protocol.md");
+
+/// The rights as they are written down, and nothing else.
+fn documented_rights() -> Vec<String> {
+    let (_, rights) = PROTOCOL.split_once("```acl\n").unwrap();
+    let (rights, _) = rights.split_once("```").unwrap();
+    rights.replace("<pool>", POOL).split_whitespace().map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_documented_rights_are_enough_for_a_whole_life() {
+    let server = RedisServer::start().unwrap();
+    let rights = documented_rights();
+    let rights: Vec<_> = rights.iter().map(String::as_str).collect();
+    let url = server.acl_user("node", "secret", &rights).unwrap();
+    let world = World::elsewhere(&Client::open(&url).unwrap()).with_ttl(Duration::from_secs(2));
+
+    let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
+    let client = world.builder("client").client_only().join().await.unwrap();
+    let keys = world.dispatch(&client, 10).await;
+    let placed = world.placed(&a, &keys).await;
+    b.dispatch("own", "").id("order-17").await.unwrap();
+    b.dispatch("own", "").id("order-17").await.unwrap();
+    b.notify(&*keys[0], "hello").await.unwrap();
+    eventually(PATIENCE, "the notification", async || world.recorder.notes(&keys[0]) == ["hello"]).await;
+
+    let second = world.add_worker(&b).await;
+    let spread = world.placed(&a, &keys).await;
+    assert!(!moved(&placed, &spread).is_empty());
+    second.drain().await.unwrap();
+    eventually(PATIENCE, "the drained worker to be gone", async || a.workers().len() == 1).await;
+
+    let mut ticker = client.ticker("beat", Duration::from_millis(20)).await.unwrap();
+    assert_eq!(ticker.next().await.unwrap().number, 1);
+    ticker.set_period(Duration::from_millis(10)).await.unwrap();
+    ticker.stop().await.unwrap();
+    let planner = |tick: Tick| async move {
+        let key = format!("planned-{}", tick.number % 2);
+        Ok::<_, BoxError>(Plan::exactly([JobSpec::new(key, "")]))
+    };
+    let schedule = client.schedule("plan", planner, Duration::from_millis(50)).await.unwrap();
+    for key in ["planned-0", "planned-1"] {
+        eventually(PATIENCE, "a planned job", async || world.recorder.starts_of(key) > 0).await;
+    }
+    schedule.end().await.unwrap();
+
+    let settings = b.change_settings(|settings| settings.max_attempts = 1).await.unwrap();
+    assert_eq!(settings.max_attempts, 1);
+    let failing = b.add_worker(world.recorder.acting(|_| Act::Fail("as it was told"))).await.unwrap();
+    world.placed(&a, &[]).await;
+    for key in 0..20 {
+        let spec = JobSpec::new(format!("failing-{key}"), "").restart(RestartPolicy::OnFailure);
+        client.submit_job(spec).await.unwrap();
+    }
+    eventually(PATIENCE, "a parked job", async || !client.parked().await.unwrap().is_empty()).await;
+    let parked = client.parked().await.unwrap().remove(0);
+    failing.drain().await.unwrap();
+    client.unpark(parked.key.clone()).await.unwrap();
+    eventually(PATIENCE, "the un-parked job to run", async || {
+        let job = client.job(parked.key.clone()).await.unwrap().unwrap();
+        job.state == JobState::Running
+    })
+    .await;
+    assert!(client.payload(parked.key).await.unwrap().is_some());
+    a.jobs_of(a.workers()[0].id, None, 10).await.unwrap();
+
+    client.stop_job(&*keys[0]).until_stopped().await.unwrap();
+    let queued = client.submit("cancelled", "").await.unwrap();
+    client.cancel(&queued).await.unwrap();
+    a.abandon();
+    b.add_worker(world.recorder.clone()).await.unwrap();
+    let report = b.shutdown().await.unwrap();
+    assert!(report.complete, "{report:?}");
+    client.closed().await;
+    let denied: Vec<redis::Value> = server.query(redis::cmd("ACL").arg("LOG")).unwrap();
+    assert!(denied.is_empty(), "{denied:?}");
+    let (tombstone, of_the_dead) = (format!("tenure:{{{POOL}}}:m"), format!("tenure:{{{POOL}}}:ns:a"));
+    assert_eq!(server.keys().unwrap(), [tombstone, of_the_dead], "the latter expires");
+}
