@@ -187,3 +187,7 @@ pub(crate) fn judge(health: &Health, ended: bool, ttl: Duration, soft: Duration)
     }
     reasons
 }
+
+#[cfg(test)]
+#[path = "health_tests.rs"]
+mod tests;

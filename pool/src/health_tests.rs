@@ -1,0 +1,106 @@
+//! What is wrong with a node, reason by reason.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+const TTL: Duration = Duration::from_secs(10);
+const SOFT: Duration = Duration::from_secs(6);
+const LONG: Duration = Duration::from_secs(60);
+
+fn worker(id: u64) -> WorkerHealth {
+    let (stuck, lease_age) = (Vec::new(), Some(Duration::from_secs(1)));
+    WorkerHealth { id: Some(WorkerId(id)), lease_age, lease_left: SOFT, jobs: 3, stuck, overdue: 0 }
+}
+
+/// A node with two workers to which nothing is wrong.
+fn well() -> Health {
+    let moment = Some(Duration::from_millis(100));
+    Health {
+        phase: PoolPhase::Open,
+        leaving: false,
+        engine_idle: Duration::from_millis(100),
+        reader_idle: moment,
+        router_idle: moment,
+        store: StoreHealth { answered: moment, ..StoreHealth::default() },
+        workers: vec![worker(1), worker(2)],
+        dispatches: 5,
+        queued: Some(7),
+        reasons: Vec::new(),
+    }
+}
+
+/// What is wrong with a node that is well but for this.
+fn but_for(change: impl FnOnce(&mut Health)) -> Vec<Unhealthy> {
+    let mut health = well();
+    change(&mut health);
+    judge(&health, false, TTL, SOFT)
+}
+
+#[test]
+fn every_trouble_has_its_reason_and_few_want_a_restart() {
+    let stuck = JobKey::new("stuck").unwrap();
+    let rows: Vec<(Vec<Unhealthy>, Unhealthy, bool)> = vec![
+        (judge(&well(), true, TTL, SOFT), Unhealthy::Ended, true),
+        (but_for(|h| h.engine_idle = LONG), Unhealthy::Engine(LONG), true),
+        (but_for(|h| h.reader_idle = Some(LONG)), Unhealthy::Reader(LONG), false),
+        (but_for(|h| h.router_idle = Some(LONG)), Unhealthy::Router(LONG), false),
+        (but_for(|h| h.store.answered = Some(LONG)), Unhealthy::Store(LONG), false),
+        (but_for(|h| h.store.failing.push(("dispatch", LONG))), Unhealthy::Steps("dispatch", LONG), false),
+        (but_for(|h| h.workers[0].id = None), Unhealthy::Outside, false),
+        (but_for(|h| h.workers[1].lease_left = Duration::ZERO), Unhealthy::Lease(WorkerId(2)), false),
+        (but_for(|h| h.workers[1].stuck.push(stuck.clone())), Unhealthy::Stuck(stuck.clone()), true),
+        (but_for(|h| h.workers[1].overdue = 3), Unhealthy::Overdue(WorkerId(2), 3), true),
+    ];
+    for (reasons, expected, restart) in rows {
+        assert_eq!(reasons, [expected]);
+        let health = Health { reasons, ..well() };
+        assert!(!health.is_healthy());
+        assert_eq!(health.needs_restart(), restart, "{:?}", health.reasons);
+    }
+    for phase in [PoolPhase::Unknown, PoolPhase::Recovering, PoolPhase::Closing, PoolPhase::Stopping] {
+        let reasons = but_for(|h| (h.phase, h.router_idle) = (phase, Some(LONG)));
+        assert_eq!(reasons, [Unhealthy::Phase(phase)], "nobody routes then");
+        assert!(!reasons[0].needs_restart());
+    }
+    let both = but_for(|h| (h.engine_idle, h.store.answered) = (LONG, Some(LONG)));
+    assert_eq!(both, [Unhealthy::Engine(LONG), Unhealthy::Store(LONG)], "all that is wrong is named");
+}
+
+#[test]
+fn what_is_at_its_limit_or_has_not_begun_is_well() {
+    let at_most = longest_read(TTL);
+    let well_then = [
+        but_for(|_| {}),
+        but_for(|h| h.engine_idle = TTL),
+        but_for(|h| h.store.answered = Some(SOFT)),
+        but_for(|h| (h.reader_idle, h.router_idle) = (Some(at_most), Some(at_most))),
+        but_for(|h| (h.reader_idle, h.router_idle, h.store.answered) = (None, None, None)),
+        but_for(|h| h.workers.clear()),
+    ];
+    for reasons in well_then {
+        assert_eq!(reasons, []);
+    }
+    let late = at_most + Duration::from_millis(1);
+    assert_eq!(but_for(|h| h.reader_idle = Some(late)), [Unhealthy::Reader(late)]);
+}
+
+#[test]
+fn a_node_that_leaves_lacks_only_what_it_still_needs() {
+    let leaving = |change: fn(&mut Health)| {
+        but_for(|h| {
+            h.leaving = true;
+            change(h);
+        })
+    };
+    let needs_no_more = leaving(|h| {
+        (h.phase, h.router_idle) = (PoolPhase::Closing, Some(LONG));
+        h.workers[0].id = None;
+    });
+    assert_eq!(needs_no_more, []);
+    assert_eq!(leaving(|h| h.workers[0].lease_left = Duration::ZERO), [Unhealthy::Lease(WorkerId(1))]);
+    assert_eq!(leaving(|h| h.store.answered = Some(LONG)), [Unhealthy::Store(LONG)]);
+    let left = Health { leaving: true, engine_idle: LONG, ..well() };
+    assert_eq!(judge(&left, true, TTL, SOFT), [], "it has left its pool in good order");
+    let closed = Health { phase: PoolPhase::Closed, engine_idle: LONG, ..well() };
+    assert_eq!(judge(&closed, true, TTL, SOFT), [], "and so has all of the pool");
+}
