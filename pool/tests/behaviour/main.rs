@@ -24,6 +24,7 @@ mod lost_replies;
 mod moves;
 mod notify;
 mod outage;
+mod panic;
 mod parking;
 mod placement;
 mod recorder;

@@ -1,0 +1,105 @@
+//! A panic inside the library: the node fences itself, as if its process had ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics::{Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
+use tenure_pool::{DispatchError, Error, Unhealthy};
+use tenure_testing::eventually;
+use tenure_testing::history::{Event, boottime_ns};
+
+use crate::recorder::Act;
+use crate::world::{PATIENCE, World, held_by, on_both_stores, workers_on};
+
+on_both_stores!(a_node_that_panics_ends_its_handlers_and_its_jobs_move);
+
+/// A busy machine that stands still for half of it costs no lease.
+const TTL: Duration = Duration::from_secs(4);
+
+/// Has whoever counts a notification panic.
+struct Mine;
+
+impl CounterFn for Mine {
+    fn increment(&self, _: u64) {
+        panic!("as it was told");
+    }
+
+    fn absolute(&self, _: u64) {}
+}
+
+impl metrics::Recorder for Mine {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        if key.name() == "tenure_pool_notifications_total" {
+            Counter::from_arc(Arc::new(Mine))
+        } else {
+            Counter::noop()
+        }
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
+
+async fn a_node_that_panics_ends_its_handlers_and_its_jobs_move(world: World) {
+    let world = world.with_ttl(TTL);
+    let armed = metrics::set_default_local_recorder(&Mine);
+    let a = world.node("a").await;
+    drop(armed);
+    let hangs =
+        |job: &tenure_pool::Job| if job.key().as_bytes() == b"open" { Act::HangStart } else { Act::Run };
+    a.add_worker(world.recorder.acting(hangs)).await.unwrap();
+    world.history().submitted("open");
+    let open = tokio::spawn({
+        let a = a.clone();
+        async move { a.dispatch("open", "").await }
+    });
+    eventually(PATIENCE, "its start", async || world.recorder.is_running("open")).await;
+    let b = world.node_with("b", 1).await;
+    let keys = world.dispatch(&b, 20).await;
+    let before = world.placed(&b, &keys).await;
+    let orphans = held_by(&before, &workers_on(&a));
+    assert!(!orphans.is_empty() && orphans.len() < keys.len());
+
+    let since = boottime_ns();
+    b.notify(orphans[0].as_str(), "hello").await.unwrap();
+    a.closed().await;
+    let opened = open.await.unwrap();
+    assert!(matches!(opened, Err(DispatchError::NodeClosed)), "{opened:?}");
+    assert!(matches!(a.notify(orphans[0].as_str(), "").await, Err(Error::NodeClosed)));
+    let health = a.health();
+    assert_eq!(health.reasons, [Unhealthy::Ended]);
+    assert!(health.needs_restart());
+    let ended = || {
+        let entries = world.history().entries().into_iter();
+        let ends = entries.filter_map(|entry| match entry.event {
+            Event::Stopped { key, token, .. } => Some((key, token, entry.at)),
+            _ => None,
+        });
+        ends.filter(|(key, token, _)| before.get(key).is_some_and(|held| held.token == *token))
+            .collect::<Vec<_>>()
+    };
+    eventually(PATIENCE, "its handlers to end", async || ended().len() == orphans.len()).await;
+    let lease_over = since + u64::try_from(TTL.as_nanos()).unwrap();
+    for (key, _, at) in ended() {
+        assert!(orphans.contains(&key), "{key} was not its own");
+        assert!(at < lease_over, "{key} ran on when others could have begun it");
+    }
+
+    eventually(PATIENCE, "its worker to be expired", async || b.workers().len() == 1).await;
+    let after = world.placed(&b, &keys).await;
+    for (key, held) in &after {
+        assert!(before.get(key).is_none_or(|old| orphans.contains(key) == (old != held)), "{key}");
+    }
+    eventually(PATIENCE, "what it had accepted to run", async || world.recorder.is_running("open")).await;
+    eventually(PATIENCE, "the notification", async || world.recorder.notes(&orphans[0]) == ["hello"]).await;
+    world.assert_clean();
+}
