@@ -11,6 +11,7 @@ use crate::world::{Home, PATIENCE, World, on_both_stores, workers_on};
 
 on_both_stores!(
     a_short_outage_costs_no_lease,
+    an_outage_of_a_third_of_the_lease_passes_unnoticed,
     a_long_outage_ends_every_handler_and_starts_it_again,
     handlers_that_ignore_their_cancellation_are_aborted,
 );
@@ -66,6 +67,28 @@ async fn a_short_outage_costs_no_lease(world: World) {
     after.remove("meanwhile");
     assert_eq!(after, before);
     assert!(world.recorder.starts().values().all(|starts| *starts == 1));
+    world.assert_clean();
+}
+
+async fn an_outage_of_a_third_of_the_lease_passes_unnoticed(world: World) {
+    let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
+    let keys = world.dispatch(&b, 30).await;
+    let before = world.placed(&a, &keys).await;
+    // Just renewed, so that a busy machine has time to renew again.
+    eventually(PATIENCE, "the lease to be renewed", async || {
+        a.health().workers[0].lease_age.is_some_and(|age| age < world.ttl() / 20)
+    })
+    .await;
+    world.cut_off();
+    tokio::time::sleep(world.ttl() * 35 / 100).await;
+    assert_eq!(world.recorder.running().len(), keys.len());
+    world.reconnect();
+    world.dispatch_one(&b, "another").await;
+    let mut after = world.placed(&a, &keys).await;
+    after.remove("another");
+    assert_eq!(after, before);
+    assert!(world.recorder.starts().values().all(|starts| *starts == 1));
+    assert!(keys.iter().all(|key| world.recorder.stops(key).is_empty()), "no handler heard of it");
     world.assert_clean();
 }
 
