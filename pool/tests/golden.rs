@@ -9,11 +9,12 @@ use bytes::Bytes;
 use redis::{Connection, FromRedisValue, cmd};
 use serde::Deserialize;
 use tenure_connection::Client;
-use tenure_pool::id::{Incarnation, JobKey, NodeName, Nonce, PoolName, Token, WorkerId};
+use tenure_pool::id::{Incarnation, JobKey, NodeName, Nonce, PoolName, ScheduleName, Token, WorkerId};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     BeginReply, DispatchItem, DispatchReply, JoinRequest, NotifyItem, NotifyReply, RedisStore, ReleaseItem,
-    ReleaseMode, ReleaseReply, RouteReply, StartedItem, StopItem, StopReply, Store,
+    ReleaseMode, ReleaseReply, RouteReply, ScheduleChange, ScheduleKey, ScheduleKind, ScheduleState,
+    StartedItem, StopItem, StopReply, Store, TermItem, TermReply, Turn,
 };
 use tenure_testing::RedisServer;
 
@@ -281,6 +282,55 @@ async fn a_job_of_the_first_version_is_run() {
 }
 
 /// What a later version adds is kept by every step that writes.
+#[tokio::test]
+async fn a_schedule_and_its_jobs() {
+    let mut pool = Pool::open().await;
+    let schedule = ScheduleKey { kind: ScheduleKind::Plan, name: ScheduleName::new("hourly").unwrap() };
+    let make = ScheduleChange::Create { period: Duration::from_secs(3_600), first: Duration::ZERO };
+    let ScheduleState::Present { entry, .. } = pool.store.sched(pool.inc, &schedule, &make).await.unwrap()
+    else {
+        panic!("it was not made")
+    };
+    let (id, inc) = (entry.id, pool.inc);
+    let made: String = pool.ask("HGET", "sc", &["s:hourly"]);
+    assert_eq!(made, format!("1|{id}|1|3600000|{}|0|{inc}|0|0||", entry.next));
+    let item = TermItem { schedule: schedule.clone(), id, life: 7, leave: false, seen: None };
+    let terms = pool.store.term(inc, &node("n1"), &[item]).await.unwrap();
+    let TermReply::Held(held) = &terms.replies[0] else { panic!("{terms:?}") };
+    let term = held.term;
+    assert!(pool.store.tick(inc, &schedule, (id, term), 1).await.unwrap().due);
+    let ticked: String = pool.ask("HGET", "sc", &["s:hourly"]);
+    let next = ticked.split('|').nth(4).unwrap();
+    assert_eq!(ticked, format!("1|{id}|1|3600000|{next}|1|{inc}|{term}|1|n1|7"));
+    let turn = Turn { plan: schedule.name.clone(), id, term };
+    let item = DispatchItem {
+        key: key("k"),
+        id: "n1.!order".parse().unwrap(),
+        not_after: pool.store.server_time().await.unwrap() + 10_000,
+        hash: String::new(),
+        payload: Bytes::from_static(ENVELOPE),
+    };
+    assert_eq!(pool.store.dispatch_planned(inc, &turn, &[item]).await.unwrap(), [DispatchReply::Accepted]);
+    let planned: Vec<String> = pool.ask("ZRANGE", "pi", &["0", "-1"]);
+    assert_eq!(planned, ["hourly|k"]);
+    let record: String = pool.ask("HGET", "jo", &["k"]);
+    assert_eq!(record.split('|').nth(11), Some("hourly"));
+}
+
+#[tokio::test]
+async fn a_newer_schedule_is_named_with_its_version_and_left_as_it_is() {
+    let mut pool = Pool::open().await;
+    let schedule = ScheduleKey { kind: ScheduleKind::Ticker, name: ScheduleName::new("beat").unwrap() };
+    let make = ScheduleChange::Create { period: Duration::from_secs(1), first: Duration::ZERO };
+    for (text, newer) in [("2|whatever", Some(2)), ("rubbish", None), ("1|x", None)] {
+        pool.set("sc", "t:beat", text.as_bytes());
+        let state = pool.store.sched(pool.inc, &schedule, &make).await.unwrap();
+        assert_eq!(state, ScheduleState::Bad { newer }, "{text}");
+        let kept: String = pool.ask("HGET", "sc", &["t:beat"]);
+        assert_eq!(kept, text);
+    }
+}
+
 #[tokio::test]
 async fn what_a_later_version_adds_is_kept() {
     let mut pool = Pool::open().await;

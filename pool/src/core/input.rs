@@ -12,7 +12,7 @@ use crate::error::{DispatchError, Error};
 use crate::id::{DispatchId, Incarnation, JobKey, Token, WorkerId};
 use crate::member::Members;
 use crate::settings::StoredSettings;
-use crate::store::{DispatchItem, Renewal, ShutdownMode, StoreError};
+use crate::store::{DispatchItem, Renewal, ScheduleEntry, ShutdownMode, StoreError};
 use crate::ticket::Ticket;
 
 /// Where the answer to a command goes.
@@ -204,6 +204,8 @@ pub(crate) enum Refused {
     NotifyFull,
     /// The key's record does not parse.
     BadRecord,
+    /// The schedule's entry has this newer version.
+    NewerSchedule(u64),
     /// The schedule has ended.
     ScheduleEnded,
     /// Not answered in time.
@@ -224,6 +226,10 @@ impl Refused {
             Self::NotParked => Error::NotParked,
             Self::NotifyFull => Error::NotifyFull,
             Self::BadRecord => Error::BadRecord,
+            Self::NewerSchedule(version) => {
+                let what = "the schedule's entry";
+                Error::NewerVersion { what, version, known: ScheduleEntry::VERSION }
+            }
             Self::ScheduleEnded => Error::ScheduleEnded,
             Self::Deadline => Error::Deadline(patience),
             Self::Store(error) => Error::Store(error),

@@ -276,9 +276,9 @@ impl Own {
                 Ok(fate)
             }
             Ok(ScheduleState::Ended) => Ok(Fate::Goes(Refused::ScheduleEnded)),
-            Ok(ScheduleState::Bad) => {
+            Ok(ScheduleState::Bad { newer }) => {
                 self.report_bad(ctx);
-                Ok(Fate::Goes(Refused::BadRecord))
+                Ok(Fate::Goes(newer.map_or(Refused::BadRecord, Refused::NewerSchedule)))
             }
             Err(StoreError::Refused(Refusal::StaleTerm)) => {
                 self.to_end = ToEnd::No;

@@ -70,6 +70,9 @@ pub struct ScheduleEntry {
 }
 
 impl ScheduleEntry {
+    /// The version of entries that this crate writes, and the newest that it reads.
+    pub const VERSION: u64 = 1;
+
     /// Reads an entry; `None` for another version or a damaged one.
     pub fn parse(text: &str) -> Option<Self> {
         let mut fields = text.splitn(12, '|');
@@ -154,7 +157,10 @@ pub enum ScheduleState {
     /// That life of it has ended, now or before.
     Ended,
     /// Its entry does not parse.
-    Bad,
+    Bad {
+        /// Because a newer version of this crate wrote it: that version.
+        newer: Option<u64>,
+    },
 }
 
 /// A node's word on whose turn it is.

@@ -167,7 +167,7 @@ async fn a_node_that_stands_still_loses_its_jobs_and_comes_back(world: World) {
         });
     });
     let still = node.await.unwrap();
-    b.dispatch("key", "").await.unwrap();
+    b.submit("key", "").await.unwrap();
     b.add_worker(world.recorder.clone()).await.unwrap();
     names(&still, |reason| matches!(reason, Unhealthy::Engine(_))).await;
     eventually(PATIENCE, "its job to run elsewhere", async || world.recorder.is_running("key")).await;

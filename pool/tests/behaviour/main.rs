@@ -28,6 +28,7 @@ mod panic;
 mod parking;
 mod placement;
 mod recorder;
+mod refusals;
 mod restart;
 mod retry;
 mod rights;

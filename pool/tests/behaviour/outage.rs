@@ -32,7 +32,7 @@ impl World {
     }
 
     /// Waits until no handler runs, and checks that the last one ended before the lease did.
-    async fn all_ended_in_time(&self, cut_off: u64) {
+    pub(crate) async fn all_ended_in_time(&self, cut_off: u64) {
         eventually(PATIENCE, "every handler to end", async || self.recorder.running().is_empty()).await;
         let lease_over = cut_off + u64::try_from(self.ttl().as_nanos()).unwrap();
         for entry in self.history().entries() {

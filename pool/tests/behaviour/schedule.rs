@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tenure_pool::{BoxError, Client, Error, JobSpec, Node, Plan, Planner, Schedule, Tick};
-use tenure_testing::{Proxy, eventually};
+use tenure_testing::{Data, Proxy, eventually};
 use tokio::sync::Semaphore;
 
 use crate::world::{PATIENCE, POOL, SHORT, World, on_both_stores};
@@ -33,6 +33,8 @@ on_both_stores!(
     a_schedule_ends_with_its_pool,
     names_and_periods_are_checked,
     a_call_that_is_dropped_takes_no_part,
+    a_client_only_node_plans,
+    a_pool_is_shut_down_while_a_planner_runs,
 );
 
 const OFTEN: Duration = Duration::from_millis(20);
@@ -459,6 +461,34 @@ async fn a_schedule_ends_with_its_pool(world: World) {
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
+async fn a_client_only_node_plans(world: World) {
+    let desk = Desk::new();
+    let _a = world.node_with("a", 1).await;
+    let client = world.builder("client").client_only().join().await.unwrap();
+    desk.want(&["one", "two"]);
+    let schedule = desk.schedule(&client, OFTEN).await;
+    running(&world, &["one", "two"]).await;
+    desk.want(&["two"]);
+    running(&world, &["two"]).await;
+    assert!(desk.asked().iter().all(|(node, _)| node == "client"));
+    schedule.close().await.unwrap();
+    schedule.ended().await;
+}
+
+async fn a_pool_is_shut_down_while_a_planner_runs(world: World) {
+    let node = world.node_with("a", 1).await;
+    let asked = Arc::new(Semaphore::new(0));
+    let asks = asked.clone();
+    let planner = move |_: Tick| {
+        asks.add_permits(1);
+        pending::<Result<Plan, BoxError>>()
+    };
+    let schedule = node.schedule("plan", planner, SELDOM).await.unwrap();
+    asked.acquire().await.unwrap().forget();
+    assert!(node.shutdown().await.unwrap().complete);
+    schedule.ended().await;
+}
+
 async fn a_call_that_is_dropped_takes_no_part(world: World) {
     let desk = Desk::new();
     let (a, b) = (world.node("a").await, world.node("b").await);
@@ -490,6 +520,24 @@ async fn names_and_periods_are_checked(world: World) {
     }
     let data = world.data().await;
     assert_eq!(data.iter().filter(|line| line.starts_with("sc ")).count(), 1, "{data:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schedule_outlives_a_restart_of_the_server_that_keeps_its_data() {
+    let world = World::on_redis().with_ttl(Duration::from_secs(2));
+    let node = world.node_with("a", 1).await;
+    let desk = Desk::new();
+    desk.want(&["one"]);
+    desk.schedule(&node, OFTEN).await;
+    running(&world, &["one"]).await;
+    let (_, before) = desk.last().unwrap();
+    world.server().restart(Data::Keep).unwrap();
+    desk.want(&["two"]);
+    eventually(PATIENCE, "plans in a new turn", async || desk.last().unwrap().1.term > before.term).await;
+    running(&world, &["two"]).await;
+    // The server may have lost the last moment: a number may come again, in another turn.
+    let ticks: Vec<_> = desk.asked().iter().map(|(_, tick)| (tick.term, tick.number)).collect();
+    assert!(ticks.is_sorted_by(|a, b| a < b), "{ticks:?}");
 }
 
 /// A node that stands still while its planner thinks, and wakes when another has the turn.

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
-use tenure_pool::{Error, Node, Tick, Ticker};
-use tenure_testing::eventually;
+use tenure_pool::{Client, Error, Node, Tick, Ticker};
+use tenure_testing::{Proxy, eventually};
 use tokio::task::JoinHandle;
 
-use crate::world::{PATIENCE, World, on_both_stores};
+use crate::world::{PATIENCE, POOL, SHORT, World, on_both_stores};
 
 on_both_stores!(
     each_tick_reaches_one_node,
@@ -219,4 +219,36 @@ async fn a_call_that_is_dropped_takes_no_part(world: World) {
     }
     book.open(&b, OFTEN).await;
     book.more_of("b").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tick_whose_answer_is_lost_comes_all_the_same() {
+    let world = World::on_redis();
+    // The pool is there, and so are the scripts.
+    let other = world.node("other").await;
+    let proxy = Proxy::start(world.server()).await.unwrap();
+    let builder = Node::builder(POOL, Client::open(&proxy.url()).unwrap());
+    let builder = builder.name("a").worker_ttl(world.ttl()).join_settle(SHORT).stable_after(SHORT);
+    let node = builder.client_only().join().await.unwrap();
+    let book = Book::default();
+    book.open(&node, OFTEN).await;
+    book.more(3).await;
+    let given_out = async || {
+        let data = world.data().await;
+        let entry = data.into_iter().find(|line| line.starts_with("sc t:beat ")).unwrap();
+        entry.split('|').nth(5).unwrap().parse::<u64>().unwrap()
+    };
+    for _ in 0..3 {
+        proxy.drop_replies();
+        eventually(PATIENCE, "a tick whose answer is lost", async || {
+            given_out().await > book.ticks().last().unwrap().1.number
+        })
+        .await;
+        let lost = given_out().await;
+        proxy.resume();
+        book.more(3).await;
+        assert!(book.ticks().iter().any(|(_, tick)| tick.number == lost), "{lost}: {:?}", book.ticks());
+    }
+    book.assert_once();
+    drop(other);
 }

@@ -10,10 +10,11 @@ if not head then return refusal end
 local prefix, limit = argv[2] .. '|', tonumber(argv[4])
 local from = (argv[3] == '' and '[' or '(') .. prefix .. argv[3]
 local members = call('ZRANGEBYLEX', PI, from, '(' .. argv[2] .. '}', 'LIMIT', 0, limit)
-local jobs = {}
-for _, member in ipairs(members) do
-  local key = sub(member, #prefix + 1)
+local keys, jobs = {}, {}
+for at, member in ipairs(members) do keys[at] = sub(member, #prefix + 1) end
+local records = #keys > 0 and call('HMGET', JO, unpack(keys)) or {}
+for at, key in ipairs(keys) do
   jobs[#jobs + 1] = key
-  jobs[#jobs + 1] = call('HGET', JO, key) or ''
+  jobs[#jobs + 1] = records[at] or ''
 end
 return { 'OK', #members == limit and 1 or 0, jobs }

@@ -5,7 +5,7 @@
 -- KEYS: m cf sc
 -- ARGV: inc, schedule, create, period ms, ms until the first tick
 --       | inc, schedule, period, id, revision, period ms | inc, schedule, end, id, term or ''
--- Returns: OK now entry (as it stands now) | NONE it has ended | BAD the entry does not parse. STALETERM | SHUTDOWN | BADARG
+-- Returns: OK now entry (as it stands now) | NONE it has ended | BAD version or '' the entry does not parse. STALETERM | SHUTDOWN | BADARG
 --@base
 --@guard
 --@clock
@@ -15,7 +15,7 @@ if not head then return refusal end
 local name, what = argv[2], argv[3]
 if not is_name(sub(name, 3)) or not match(name, '^[st]:') then return { 'BADARG' } end
 local s, t = schedule(name), now()
-if s == false then return { 'BAD' } end
+if s == false then return { 'BAD', match(call('HGET', SC, name), '^%d+') or '' } end
 
 if what == 'create' then
   if not s then

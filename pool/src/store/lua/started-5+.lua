@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- Notes that start handlers have succeeded, and tells the nodes that wait.
 -- KEYS: m cf jo tb od, then the ns of each node named
 -- ARGV: inc, wid, then (key, token, index of the node to tell or 0)*

@@ -35,7 +35,10 @@ pub(super) async fn sched(
     let reply = steps.run("sched", call).await?;
     match reply.code() {
         b"NONE" => Ok(ScheduleState::Ended),
-        b"BAD" => Ok(ScheduleState::Bad),
+        b"BAD" => {
+            let version = reply.values().text()?.parse().ok();
+            Ok(ScheduleState::Bad { newer: version.filter(|version| *version > ScheduleEntry::VERSION) })
+        }
         _ => {
             let mut values = reply.ok()?;
             Ok(ScheduleState::Present { now: values.number()?, entry: entry(&mut values)? })

@@ -56,6 +56,36 @@ fn headers_say_what_goes_in_and_out() {
 }
 
 #[test]
+fn scripts_that_run_without_memory_are_these_and_only_readers_write_nothing() {
+    let with = |flags: &str| -> Vec<_> {
+        let first = format!("#!lua flags={flags}");
+        let flagged = FILES.iter().filter(|(_, _, source)| source.lines().next() == Some(&first));
+        flagged.map(|(name, ..)| *name).collect::<BTreeSet<_>>().into_iter().collect()
+    };
+    let without_memory = [
+        "cleanup",
+        "drain",
+        "expire",
+        "open_normal",
+        "prune_consumers",
+        "purge",
+        "reap",
+        "recover",
+        "release",
+        "renew",
+        "sched",
+        "shutdown",
+        "started",
+        "stop",
+        "take",
+        "term",
+        "tick",
+    ];
+    assert_eq!(with("allow-oom"), without_memory);
+    assert_eq!(with("no-writes"), ["lookup", "owned", "parked", "planned"]);
+}
+
+#[test]
 fn every_key_that_a_script_uses_is_declared_and_the_other_way_round() {
     for (_, file, source) in FILES {
         let declared: BTreeSet<_> = declared_keys(source).iter().map(|name| name.to_uppercase()).collect();
