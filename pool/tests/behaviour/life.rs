@@ -9,7 +9,11 @@ use tenure_testing::eventually;
 use crate::recorder::Act;
 use crate::world::{PATIENCE, World, on_both_stores};
 
-on_both_stores!(a_job_is_started_notified_moved_and_stopped, a_closures_job_is_notified_moved_and_stopped,);
+on_both_stores!(
+    a_job_is_started_notified_moved_and_stopped,
+    a_closures_job_is_notified_moved_and_stopped,
+    a_job_knows_its_dispatch_and_its_lease,
+);
 
 async fn a_job_is_started_notified_moved_and_stopped(world: World) {
     let handler = world.recorder.acting(|_| Act::Hold);
@@ -88,4 +92,31 @@ async fn a_closures_job_is_notified_moved_and_stopped(world: World) {
     let runs = runs.lock().unwrap();
     assert_eq!((runs.tokens.len(), runs.over), (2, 2));
     assert!(runs.tokens[0] < runs.tokens[1]);
+}
+
+async fn a_job_knows_its_dispatch_and_its_lease(world: World) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let handler = tenure_pool::run({
+        let seen = seen.clone();
+        move |job: Job| {
+            seen.lock().unwrap().push((
+                job.dispatch_id().clone(),
+                job.created_at(),
+                job.worker(),
+                job.lease().check(),
+                job.lease().remaining(),
+            ));
+            async move {
+                job.cancelled().await;
+                Ok(())
+            }
+        }
+    });
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    a.add_worker(handler).await.unwrap();
+    b.dispatch("acme", "").await.unwrap();
+    let job = b.job("acme").await.unwrap().unwrap();
+    let (id, created, worker, held, remaining) = seen.lock().unwrap().remove(0);
+    assert_eq!((id, created, Some(worker)), (job.id, job.created, job.owner));
+    assert!(held && !remaining.is_zero() && remaining < world.ttl(), "{remaining:?}");
 }

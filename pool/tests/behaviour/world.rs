@@ -181,6 +181,11 @@ impl World {
         }
     }
 
+    /// The same without who reads the start events, which changes by itself.
+    pub(crate) async fn data_but_readers(&self) -> Vec<String> {
+        self.data().await.into_iter().filter(|line| !line.starts_with("ps.r ")).collect()
+    }
+
     /// Waits until the pool's shutdown flag is set.
     pub(crate) async fn shutting_down(&self) {
         eventually(PATIENCE, "the pool's shutdown flag", async || match &self.home {
