@@ -8,8 +8,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
-use tenure_pool::{CloseReport, Error, Job, JobHandler, JobState, MemoryStore, Node};
-use tenure_testing::eventually;
+use tenure_pool::{Backend, Client, CloseReport, Error, Job, JobHandler, JobState, MemoryStore, Node};
+use tenure_testing::{RedisServer, eventually};
 use tokio::sync::{Mutex, MutexGuard, Semaphore};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -24,7 +24,7 @@ fn tell(signal: Signal) {
     kill_process(getpid(), signal).unwrap();
 }
 
-async fn join(store: &MemoryStore, name: &str) -> Node {
+async fn join(store: impl Into<Backend>, name: &str) -> Node {
     let builder = Node::builder("service", store).name(name).assume_fresh(true);
     builder.join_settle(SHORT).stable_after(SHORT).join().await.unwrap()
 }
@@ -57,15 +57,17 @@ async fn owner(node: &Node, key: &str) -> Option<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signal_hands_every_job_on_and_the_report_is_a_success() {
     let _signals = signals().await;
-    for signal in [Signal::TERM, Signal::INT] {
-        let store = MemoryStore::new();
-        let leaves = join(&store, "leaves").await;
+    let server = RedisServer::start().unwrap();
+    let on_redis = Client::open(&server.url()).unwrap();
+    let stores: [Backend; 2] = [MemoryStore::new().into(), on_redis.into()];
+    for (signal, store) in [Signal::TERM, Signal::INT].into_iter().zip(stores) {
+        let leaves = join(store.clone(), "leaves").await;
         let serving = tokio::spawn(leaves.close_on_signal(PATIENCE));
         leaves.add_worker(obedient()).await.unwrap();
         for number in 0..20 {
             leaves.dispatch(format!("job-{number}"), "").await.unwrap();
         }
-        let stays = join(&store, "stays").await;
+        let stays = join(store, "stays").await;
         stays.add_worker(obedient()).await.unwrap();
         tell(signal);
         let report = serving.await.unwrap().unwrap();
