@@ -16,7 +16,8 @@ use crate::node::{Node, PATIENCE};
 use crate::plan::Tick;
 
 /// This node's part in a schedule: see [`Node::schedule`]. Dropping it changes nothing: the node takes part until it is
-/// [closed](Self::close) here, or the schedule or the node ends.
+/// [closed](Self::close) here, or the schedule or the node ends. While it is held, like any handle of the node, the node does
+/// not close by itself.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     node: Node,
@@ -54,7 +55,8 @@ impl Schedule {
     }
 
     /// Ends the schedule on all nodes. Its jobs live on. Ending one that has ended is fine; who schedules it anew makes
-    /// a new one of the same name, which finds the jobs of this one.
+    /// a new one of the same name, which finds the jobs of this one. So does a node that takes part and has not heard of the
+    /// end when Redis loses data: it makes the schedule again, as it does with one that was lost.
     ///
     /// # Errors
     /// The node is closed, or takes part no more; no answer within 20 s, which leaves open whether it has ended.
@@ -91,7 +93,8 @@ impl Schedule {
 /// This node's part in a ticker: a stream of the ticks that this node gets. See [`Node::ticker`].
 ///
 /// A tick waits until it is taken; those that come meanwhile are not made up for. The stream ends when the ticker was
-/// stopped on any node, and when the node or its pool has ended. When it is dropped this node takes part no more.
+/// stopped on any node, and when the node or its pool has ended. When it is dropped this node takes part no more; while it
+/// is held the node does not close by itself.
 #[must_use = "a ticker that is dropped gets no ticks"]
 pub struct Ticker {
     node: Node,
