@@ -149,13 +149,16 @@ impl Dispatching {
     ) -> bool {
         let mut late = false;
         for (item, answer) in items.iter().zip(replies) {
+            if !self.is_sent(item) {
+                continue;
+            }
             self.is_back(&item.id);
             match answer {
                 DispatchReply::Accepted => self.accepted(ctx, &item.id),
-                DispatchReply::Exists => self.settle(ctx, &item.id, &Err(DispatchError::JobExists)),
-                DispatchReply::Full => self.settle(ctx, &item.id, &Err(DispatchError::PoolFull)),
+                DispatchReply::Exists => self.refuse(ctx, &item.id, &DispatchError::JobExists),
+                DispatchReply::Full => self.refuse(ctx, &item.id, &DispatchError::PoolFull),
                 DispatchReply::Ended => self.settle(ctx, &item.id, &Err(DispatchError::Ended)),
-                DispatchReply::Conflict => self.on_conflict(ctx, &item.id),
+                DispatchReply::Conflict => self.refuse(ctx, &item.id, &DispatchError::Conflict),
                 DispatchReply::Outcome(outcome) => self.on_outcome(ctx, &item.id, &outcome),
                 DispatchReply::ShuttingDown => self.settle(ctx, &item.id, &Err(DispatchError::ShuttingDown)),
                 DispatchReply::Bad => self.settle(ctx, &item.id, &Err(DispatchError::BadRecord)),
@@ -208,11 +211,11 @@ impl Dispatching {
         }
     }
 
-    /// The id stands for another job: that says nothing to whoever waits for that one.
-    fn on_conflict(&mut self, ctx: &mut Ctx, id: &DispatchId) {
+    /// The job was not taken in: that says nothing to whoever waits for what somebody else dispatched under its id.
+    fn refuse(&mut self, ctx: &mut Ctx, id: &DispatchId, error: &DispatchError) {
         let Some(open) = self.open.get_mut(id) else { return };
         for waiter in open.waiters.extract_if(.., |waiter| waiter.brought) {
-            reply(ctx, waiter.to, Err(DispatchError::Conflict));
+            reply(ctx, waiter.to, Err(error.clone()));
         }
         self.look_for_others(id);
     }
@@ -255,9 +258,11 @@ impl Dispatching {
         }
     }
 
-    /// A worker, or whoever ended the job, says what became of it. Of which key's job it does not say.
+    /// A worker, or whoever ended the job, says what became of it. Of which job under a caller's id it does not say: it
+    /// is this one's when the store has accepted this one.
     pub(crate) fn on_told(&mut self, ctx: &mut Ctx, id: &DispatchId, outcome: &Outcome) {
-        if id.caller_id().is_some() && self.open.get(id).is_some_and(|open| open.item.is_none()) {
+        let Some(open) = self.open.get(id) else { return };
+        if id.caller_id().is_some() && (open.item.is_none() || !open.was_accepted) {
             return self.look_by(id, ctx.now);
         }
         self.on_outcome(ctx, id, outcome);
@@ -438,6 +443,12 @@ impl Dispatching {
             (Some(item), false) => self.sends.push(item.clone()),
             _ => self.polls.push(open.ticket.clone()),
         }
+    }
+
+    /// Whether this is what is open under its id, and not an earlier dispatch of another job.
+    fn is_sent(&self, item: &DispatchItem) -> bool {
+        let open = self.open.get(&item.id).and_then(|open| open.item.as_ref());
+        open.is_some_and(|own| own.key == item.key && own.hash == item.hash)
     }
 
     fn is_back(&mut self, id: &DispatchId) {

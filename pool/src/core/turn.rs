@@ -131,6 +131,11 @@ impl Own {
         self.unsure = false;
         self.busy = false;
         self.retry_at = ctx.now;
+        self.forget_planners_end();
+    }
+
+    /// A planner ends its schedule in its turn only, and a user at any time.
+    fn forget_planners_end(&mut self) {
         if let ToEnd::ByPlanner(_) = self.to_end {
             self.to_end = ToEnd::No;
         }
@@ -281,7 +286,7 @@ impl Own {
                 Ok(Fate::Goes(newer.map_or(Refused::BadRecord, Refused::NewerSchedule)))
             }
             Err(StoreError::Refused(Refusal::StaleTerm)) => {
-                self.to_end = ToEnd::No;
+                self.forget_planners_end();
                 self.lose_turn(ctx, local);
                 Ok(Fate::Asks)
             }

@@ -234,6 +234,37 @@ fn a_hint_under_an_id_that_is_only_waited_for_is_looked_into() {
 }
 
 #[test]
+fn an_answer_to_an_earlier_job_under_an_id_is_not_taken_for_the_present_ones() {
+    let mut bench = Bench::attached();
+    bench.submit("a", "n.!x", false, millis(50));
+    bench.all();
+    bench.advance(millis(60));
+    assert_eq!(bench.of(&["reply"]).len(), 1, "its time is up");
+    bench.submit("b", "n.!x", false, secs(10));
+    replied(&mut bench, vec![DispatchReply::Accepted]);
+    assert_eq!(bench.seen(), ["dispatch b/n.!x<1010060"]);
+    told(&mut bench, 4, "n.!x", "ok");
+    assert_eq!(bench.of(&["reply"]), [""; 0], "that is a's");
+    replied(&mut bench, vec![DispatchReply::Conflict]);
+    assert_eq!(bench.of(&["reply"]), ["reply 2 submitted Conflict"]);
+}
+
+#[test]
+fn a_refusal_is_told_to_whoever_brought_the_job() {
+    for (answer, told) in [(DispatchReply::Exists, "JobExists"), (DispatchReply::Full, "PoolFull")] {
+        let mut bench = Bench::attached();
+        let (ticket, deadline) = (Ticket { key: key("k"), id: id("n.!x") }, bench.now + secs(5));
+        bench.command(|reply| Command::Wait { reply, ticket, deadline });
+        bench.submit("k", "n.!x", true, secs(10));
+        found(&mut bench, Lookup::default());
+        replied(&mut bench, vec![answer]);
+        assert_eq!(bench.of(&["reply"]), [format!("reply 2 submitted {told}")]);
+        found(&mut bench, Lookup::default());
+        assert_eq!(bench.of(&["reply"]), ["reply 1 submitted Unknown"]);
+    }
+}
+
+#[test]
 fn what_nobody_waits_for_any_more_is_not_looked_at() {
     let mut bench = accepted();
     bench.step([Input::Withdrawn { id: id("n.1"), reply: ReplyTo(1) }]);

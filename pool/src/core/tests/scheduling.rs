@@ -333,6 +333,21 @@ fn a_planner_that_ends_its_schedule_does_so_in_its_turn_after_its_plan() {
     assert_eq!(bench.of(&KINDS), ["ended 1"]);
 }
 
+#[test]
+fn a_users_end_outlasts_a_planners_whose_turn_is_over() {
+    let mut bench = planning(ScheduleKind::Plan);
+    planned(&mut bench, 1, Planned::Made(Wanted { ends: true, ..Wanted::default() }));
+    assert_eq!(bench.of(&KINDS), ["sched s:p/5 end term=20"]);
+    bench.command(|reply| Command::EndSchedule { reply, local: LOCAL });
+    bench.answer("sched", |call| match call {
+        Call::Sched { local, round, .. } => {
+            Done::Sched { local, round, answer: Err(StoreError::Refused(Refusal::StaleTerm)) }
+        }
+        call => panic!("{call:?}"),
+    });
+    assert!(bench.of(&KINDS).contains(&"sched s:p/5 end".to_owned()));
+}
+
 /// The answer to a look-up of what is there already.
 fn found(bench: &mut Bench, states: &[Option<JobState>]) {
     step(bench, "plan-find", |call| {
