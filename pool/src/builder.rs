@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tenure_connection::Client;
 
+use crate::breakage::Breakages;
 use crate::core::ctx::Config;
 use crate::core::lease::Timing;
 use crate::error::Error;
@@ -115,6 +116,7 @@ pub struct NodeBuilder {
     client_only: bool,
     assume_fresh: bool,
     join_timeout: Option<Duration>,
+    broken: Breakages,
 }
 
 impl NodeBuilder {
@@ -135,6 +137,7 @@ impl NodeBuilder {
             client_only: false,
             assume_fresh: false,
             join_timeout: None,
+            broken: Breakages::default(),
         }
     }
 
@@ -255,6 +258,14 @@ impl NodeBuilder {
         self
     }
 
+    /// A node that leaves out these lines of the protocol: for proofs.
+    #[doc(hidden)]
+    #[cfg(feature = "sim")]
+    pub fn broken(mut self, breakages: Breakages) -> Self {
+        self.broken = breakages;
+        self
+    }
+
     /// Joins the pool; creates it if there is none.
     ///
     /// # Errors
@@ -292,6 +303,7 @@ impl NodeBuilder {
             start_permits: self.start_permits,
             client_only: self.client_only,
             assume_fresh: self.assume_fresh,
+            broken: self.broken,
         };
         let meters = Meters::new(&pool, &config.node);
         Node::start(config, store, self.fence_policy, self.on_job_span, timeout, meters).await

@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+#[doc(hidden)]
+pub mod breakage;
 mod builder;
 mod core;
 mod error;

@@ -116,7 +116,7 @@ impl Node {
         }
         let (inputs, events) = mpsc::unbounded_channel();
         let (messages, inbox) = mpsc::channel(QUEUE);
-        let leases = Arc::new(Leases::new(config.node.clone(), config.timing));
+        let leases = Arc::new(Leases::new(config.node.clone(), config.timing, config.broken.clone()));
         let thread = LeaseThread {
             leases: leases.clone(),
             store: store.clone(),

@@ -8,6 +8,7 @@ use super::effect::{Effect, Notice};
 use super::input::{Answer, ReplyTo};
 use super::lease::Timing;
 use super::time::{Jitter, Time};
+use crate::breakage::Breakages;
 use crate::id::{Incarnation, NodeName, WorkerId};
 use crate::settings::Settings;
 
@@ -38,6 +39,8 @@ pub(crate) struct Config {
     pub(crate) client_only: bool,
     /// The store is known to be new: no waiting before the pool opens.
     pub(crate) assume_fresh: bool,
+    /// What a proof has broken on purpose.
+    pub(crate) broken: Breakages,
 }
 
 /// The time, what is known to all, and where effects go.

@@ -351,7 +351,11 @@ mod tests {
     /// A job under a lease that holds.
     fn job() -> (Job, CancellationToken) {
         let worker = WorkerId(1);
-        let leases = Leases::new(NodeName::new("n").unwrap(), Timing::of(Duration::from_secs(600)));
+        let leases = Leases::new(
+            NodeName::new("n").unwrap(),
+            Timing::of(Duration::from_secs(600)),
+            crate::breakage::Breakages::default(),
+        );
         leases.hold(Incarnation(1), worker, clock::now());
         let (lease, cancel) = leases.admit(worker);
         let parts = Parts {

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::actor::panicked;
 use super::clock;
+use crate::breakage::{Breakage, Breakages};
 use crate::builder::FencePolicy;
 use crate::core::input::Input;
 use crate::core::lease::{Lease, Standing, Timing};
@@ -61,6 +62,7 @@ struct Tenancy {
 pub(crate) struct Leases {
     node: NodeName,
     timing: Timing,
+    broken: Breakages,
     state: Mutex<State>,
     /// When the driver last did something.
     progress: AtomicU64,
@@ -94,12 +96,13 @@ pub(crate) struct LeaseStanding {
 }
 
 impl Leases {
-    pub(crate) fn new(node: NodeName, timing: Timing) -> Self {
+    pub(crate) fn new(node: NodeName, timing: Timing, broken: Breakages) -> Self {
         let now = clock::now().0;
         let (progress, read, high_water) = (AtomicU64::new(now), AtomicU64::new(now), AtomicU64::new(0));
         Self {
             node,
             timing,
+            broken,
             state: Mutex::default(),
             progress,
             read,
@@ -265,6 +268,9 @@ impl Leases {
     /// Ends what runs past its lease. Returns the workers that have just passed their soft deadline.
     fn watch(&self, now: Time, policy: FencePolicy) -> Vec<WorkerId> {
         let mut lost = Vec::new();
+        if self.broken.has(Breakage::NoSelfFence) {
+            return lost;
+        }
         for (&worker, tenancy) in &mut self.state().tenancies {
             let standing = tenancy.lease.standing(now);
             if standing >= Standing::Soft && !tenancy.asked_to_end {

@@ -19,7 +19,11 @@ fn a_renewal_that_hangs_leaves_time_for_another() {
 
 #[tokio::test]
 async fn a_panic_of_the_thread_ends_all_that_it_watched() {
-    let leases = Arc::new(Leases::new(NodeName::new("n").unwrap(), Timing::of(Duration::from_millis(500))));
+    let leases = Arc::new(Leases::new(
+        NodeName::new("n").unwrap(),
+        Timing::of(Duration::from_millis(500)),
+        Breakages::default(),
+    ));
     let (inputs, mut events) = mpsc::unbounded_channel();
     let workers = [WorkerId(1), WorkerId(2)];
     let mut running = tokio::task::JoinSet::new();
@@ -69,7 +73,7 @@ fn due(leases: &Leases, later: Duration, idle: Duration, deaf: Duration) -> bool
 #[test]
 fn a_node_renews_only_while_its_engine_and_its_reader_make_progress() {
     let ttl = Duration::from_secs(10);
-    let leases = Leases::new(NodeName::new("n").unwrap(), Timing::of(ttl));
+    let leases = Leases::new(NodeName::new("n").unwrap(), Timing::of(ttl), Breakages::default());
     leases.renew(Incarnation(1));
     let (hour, moment) = (Duration::from_secs(3600), Duration::from_millis(1));
     assert!(due(&leases, hour, moment, moment));
@@ -81,7 +85,11 @@ fn a_node_renews_only_while_its_engine_and_its_reader_make_progress() {
 
 #[tokio::test]
 async fn the_age_of_the_oldest_lease_grows_while_the_driver_stands_still() {
-    let leases = Arc::new(Leases::new(NodeName::new("n").unwrap(), Timing::of(Duration::from_secs(1))));
+    let leases = Arc::new(Leases::new(
+        NodeName::new("n").unwrap(),
+        Timing::of(Duration::from_secs(1)),
+        Breakages::default(),
+    ));
     leases.hold(Incarnation(1), WorkerId(1), clock::now());
     let shown = Arc::new(AtomicU64::new(0));
     let thread = LeaseThread {

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tenure_streaming::EntryId;
 
 use super::render;
+use crate::breakage::Breakages;
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
 use crate::core::effect::Effect;
@@ -116,6 +117,7 @@ pub(super) fn config() -> Config {
         settings,
         stable_after: secs(5),
         handoff_parallel: 128,
+        broken: Breakages::default(),
         start_timeout: secs(30),
         stop_timeout: secs(20),
         plan_timeout: secs(30),

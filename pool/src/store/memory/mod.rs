@@ -32,6 +32,8 @@ use bytes::Bytes;
 use self::server::Shared;
 use self::state::{State, Stored};
 use super::Dump;
+#[cfg(feature = "sim")]
+use crate::breakage::Breakages;
 use crate::id::{JobKey, WorkerId};
 use crate::record::Record;
 
@@ -67,6 +69,13 @@ impl MemoryStore {
         Self { shared: Arc::new(Shared::new(clock)), blessed: Arc::default() }
     }
 
+    /// From now on the store leaves out these lines of the protocol, for all its clients: for proofs.
+    #[doc(hidden)]
+    #[cfg(feature = "sim")]
+    pub fn break_on_purpose(&self, breakages: Breakages) {
+        self.shared.lock().state.broken = breakages;
+    }
+
     /// The whole state.
     #[doc(hidden)]
     pub fn dump(&self) -> Dump {
@@ -77,7 +86,7 @@ impl MemoryStore {
     #[doc(hidden)]
     pub fn wipe(&self) {
         let mut server = self.shared.lock();
-        server.state = State::default();
+        server.state = State { broken: std::mem::take(&mut server.state.broken), ..State::default() };
         server.flushed = true;
         drop(server);
         self.shared.wake();

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use super::log::Log;
 use super::scored::Scored;
 use super::streams::{NodeStream, PoolStream, Starts};
+use crate::breakage::Breakages;
 use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Token, WorkerId};
 use crate::member::Member;
 use crate::record::{Begun, JobState, Record};
@@ -145,6 +146,8 @@ pub(super) struct State {
     pub(super) node_streams: BTreeMap<NodeName, NodeStream>,
     /// Entries appended to any stream so far: blocked readers look again when it moves.
     pub(super) appended: u64,
+    /// What a proof has broken on purpose.
+    pub(super) broken: Breakages,
 }
 
 impl State {

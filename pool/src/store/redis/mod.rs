@@ -33,6 +33,7 @@ use self::script::{Clock, Scripts};
 pub use self::server::UnsuitableServer;
 use self::steps::Steps;
 use super::{Dump, Result};
+use crate::breakage::ScriptPatch;
 use crate::id::PoolName;
 
 /// The pool's steps as Lua scripts on Redis.
@@ -57,13 +58,25 @@ pub struct RedisStore {
 impl RedisStore {
     /// A store for the pool of this name. Nothing is sent; to be called within a tokio runtime.
     pub fn open(client: &Client, pool: &PoolName) -> Self {
-        Self::with_clock(client, pool, Clock::Server)
+        Self::with_clock(client, pool, Clock::Server, &[])
     }
 
     /// A store whose scripts read the time, in ms, from the pool's key `clock`: for tests.
     #[doc(hidden)]
     pub fn open_with_clock_key(client: &Client, pool: &PoolName) -> Self {
-        Self::with_clock(client, pool, Clock::Key)
+        Self::with_clock(client, pool, Clock::Key, &[])
+    }
+
+    /// A store whose scripts are broken on purpose, and read the time from the pool's key `clock` if `clock_key`: for
+    /// proofs.
+    ///
+    /// # Panics
+    /// A patched script does not contain what is to be replaced.
+    #[doc(hidden)]
+    #[cfg(feature = "sim")]
+    pub fn open_patched(client: &Client, pool: &PoolName, clock_key: bool, patches: &[ScriptPatch]) -> Self {
+        let clock = if clock_key { Clock::Key } else { Clock::Server };
+        Self::with_clock(client, pool, clock, patches)
     }
 
     /// The whole state: for tests.
@@ -75,9 +88,9 @@ impl RedisStore {
         dump::dump(&self.open).await
     }
 
-    fn with_clock(client: &Client, pool: &PoolName, clock: Clock) -> Self {
+    fn with_clock(client: &Client, pool: &PoolName, clock: Clock, patches: &[ScriptPatch]) -> Self {
         let keys = Keys::new(pool);
-        let scripts = Arc::new(Scripts::new(&keys, clock));
+        let scripts = Arc::new(Scripts::new(&keys, clock, patches));
         let blessed = Arc::new(watch::Sender::new(None));
         let guarded = guarded(client, &blessed);
         let maps = Maps::follow(guarded.clone(), &keys, blessed.subscribe());

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use tenure_connection::{Call, Script};
 
 use super::keys::{Keys, NAMES};
+use crate::breakage::ScriptPatch;
 
 /// Where the scripts take the time from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +28,18 @@ pub(super) struct Step {
 }
 
 impl Step {
-    fn new(file: &'static str, source: &'static str, keys: &Keys, clock: Clock) -> Self {
+    fn new(
+        file: &'static str,
+        source: &'static str,
+        keys: &Keys,
+        clock: Clock,
+        patches: &[ScriptPatch],
+    ) -> Self {
         let name = file.rsplit_once('-').map_or(file, |(name, _)| name);
         let fixed = declared_keys(source).into_iter().filter(|name| NAMES.contains(name));
         Self {
             keys: fixed.map(|name| keys.named(name)).collect(),
-            script: Script::new(name, &spliced(source, keys, clock)),
+            script: Script::new(name, &patched(name, spliced(source, keys, clock), patches)),
         }
     }
 
@@ -54,9 +61,9 @@ macro_rules! scripts {
         }
 
         impl Scripts {
-            pub(super) fn new(keys: &Keys, clock: Clock) -> Self {
+            pub(super) fn new(keys: &Keys, clock: Clock, patches: &[ScriptPatch]) -> Self {
                 Self {
-                    $($name: Step::new($file, include_str!(concat!("../lua/", $file, ".lua")), keys, clock),)*
+                    $($name: Step::new($file, include_str!(concat!("../lua/", $file, ".lua")), keys, clock, patches),)*
                 }
             }
         }
@@ -148,6 +155,17 @@ fn part(name: &str, keys: &Keys, clock: Clock) -> Cow<'static, str> {
         return format!("local function now() return tonumber(redis.call('GET', '{key}')) end").into();
     }
     PARTS.iter().find(|(part, _)| *part == name).map_or("", |(_, text)| text).into()
+}
+
+/// The script as a proof has broken it.
+fn patched(name: &str, text: String, patches: &[ScriptPatch]) -> String {
+    patches.iter().filter(|patch| patch.script.is_empty() || patch.script == name).fold(
+        text,
+        |text, patch| {
+            assert!(patch.script.is_empty() || text.contains(patch.from), "{name} has no {:?}", patch.from);
+            text.replacen(patch.from, patch.to, 1)
+        },
+    )
 }
 
 /// `local M, CF = KEYS[1], KEYS[2]`.
