@@ -1,0 +1,284 @@
+//! What every case stands on: a pool on a Redis of its own, the handler that records, and what is broken on purpose.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::join_all;
+use tenure_pool::breakage::{Breakage, Breakages, ScriptPatch};
+use tenure_pool::id::{PoolName, WorkerId};
+use tenure_pool::store::{PoolState, RedisStore, Store};
+use tenure_pool::{Client, MemberState, Node, NodeBuilder, Settings, Worker};
+use tenure_testing::history::{Expect, History, check};
+use tenure_testing::{RedisServer, eventually};
+
+use crate::recorder::Recorder;
+
+pub(crate) const POOL: &str = "failures";
+pub(crate) const SHORT: Duration = Duration::from_millis(50);
+/// Longer than anything here takes, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Where the body is to fail, nothing that is awaited comes: as long as its other steps may take.
+const IMPATIENCE: Duration = Duration::from_secs(4);
+/// A broken body that has not failed by then hangs, which is a failure as well.
+const HANGS: Duration = Duration::from_secs(25);
+
+/// What a broken run leaves out.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Broken {
+    /// Lines of the core and the runtime, on every node.
+    pub(crate) lines: &'static [Breakage],
+    /// Lines of the scripts, whoever sends them.
+    pub(crate) scripts: &'static [ScriptPatch],
+}
+
+/// Lines of the core and the runtime that are left out.
+pub(crate) const fn lines(lines: &'static [Breakage]) -> Broken {
+    Broken { lines, scripts: &[] }
+}
+
+/// Lines of the scripts that are left out.
+pub(crate) const fn scripts(scripts: &'static [ScriptPatch]) -> Broken {
+    Broken { lines: &[], scripts }
+}
+
+/// Another text for one line of a script, or of a part of it.
+pub(crate) const fn patch(script: &'static str, from: &'static str, to: &'static str) -> ScriptPatch {
+    ScriptPatch { script, from, to }
+}
+
+/// Registers cases: `name: what is left out, "what the broken run says";`.
+macro_rules! cases {
+    ($($name:ident: $broken:expr, $says:literal;)*) => {
+        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $name() {
+            cases::$name($crate::ground::Ground::sound()).await;
+        })*
+        mod broken {
+            #[allow(unused_imports)]
+            use super::*;
+
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let ground = $crate::ground::Ground::broken($broken);
+                $crate::ground::must_fail(cases::$name(ground), $says).await;
+            })*
+        }
+    };
+}
+pub(crate) use cases;
+
+/// Runs a body that must not pass, and must fail for the reason that its case is about.
+pub(crate) async fn must_fail(body: impl Future<Output = ()>, says: &str) {
+    let body = AssertUnwindSafe(body).catch_unwind();
+    let said = match tokio::time::timeout(HANGS, body).await {
+        Ok(Ok(())) => panic!("it passes although it is broken"),
+        Ok(Err(panic)) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+        }
+        Err(_) => "it hangs".to_owned(),
+    };
+    assert!(said.contains(says), "it fails for another reason: {said}");
+}
+
+/// The full name of one of the pool's keys.
+pub(crate) fn key(name: &str) -> String {
+    format!("tenure:{{{POOL}}}:{name}")
+}
+
+/// One pool on a server of its own.
+pub(crate) struct Ground {
+    pub(crate) server: RedisServer,
+    pub(crate) recorder: Recorder,
+    /// How long what must happen may take.
+    pub(crate) patience: Duration,
+    broken: Broken,
+    settings: Settings,
+}
+
+impl Ground {
+    pub(crate) fn sound() -> Self {
+        Self::new(Broken::default(), PATIENCE)
+    }
+
+    pub(crate) fn broken(broken: Broken) -> Self {
+        Self::new(broken, IMPATIENCE)
+    }
+
+    fn new(broken: Broken, patience: Duration) -> Self {
+        let server = RedisServer::start().unwrap();
+        let recorder = Recorder::new(Arc::new(History::new()));
+        // Where nothing waits for the time to live it is long, so that a busy machine costs no lease.
+        let settings =
+            Settings { worker_ttl: Duration::from_secs(10), join_settle: SHORT, ..Settings::default() };
+        Self { server, recorder, patience, broken, settings }
+    }
+
+    /// Other pool-wide settings; to be set before the first node joins.
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
+        self
+    }
+
+    pub(crate) fn ttl(&self) -> Duration {
+        self.settings.worker_ttl
+    }
+
+    pub(crate) fn history(&self) -> &History {
+        self.recorder.history()
+    }
+
+    /// A connection of the test's own.
+    pub(crate) fn redis(&self) -> redis::Connection {
+        redis::Client::open(self.server.url()).unwrap().get_connection().unwrap()
+    }
+
+    /// A store as every node has it, by this way, with more patches.
+    pub(crate) fn store_by(&self, url: &str, more: &[ScriptPatch]) -> Arc<RedisStore> {
+        let patches = [self.broken.scripts, more].concat();
+        let client = Client::open(url).unwrap();
+        Arc::new(RedisStore::open_patched(&client, &PoolName::new(POOL).unwrap(), false, &patches))
+    }
+
+    /// A node on this store.
+    pub(crate) fn builder_on(&self, name: &str, store: Arc<dyn Store>) -> NodeBuilder {
+        Node::builder(POOL, store)
+            .name(name)
+            .settings(self.settings.clone())
+            .stable_after(SHORT)
+            .assume_fresh(true)
+            .broken(Breakages::of(self.broken.lines.iter().copied()))
+    }
+
+    pub(crate) fn builder(&self, name: &str) -> NodeBuilder {
+        self.builder_on(name, self.store_by(&self.server.url(), &[]))
+    }
+
+    pub(crate) async fn node(&self, name: &str) -> Node {
+        self.builder(name).join().await.unwrap()
+    }
+
+    pub(crate) async fn node_with(&self, name: &str, workers: usize) -> Node {
+        let node = self.node(name).await;
+        for _ in 0..workers {
+            self.add_worker(&node).await;
+        }
+        node
+    }
+
+    /// Adds a recording worker and waits until it is up.
+    pub(crate) async fn add_worker(&self, node: &Node) -> Worker {
+        self.add_worker_with(node, self.recorder.clone()).await
+    }
+
+    pub(crate) async fn add_worker_with(&self, node: &Node, handler: Recorder) -> Worker {
+        let worker = node.add_worker(handler).await.unwrap();
+        eventually(self.patience, "the worker to be up", async || {
+            worker.info().is_some_and(|info| info.state == MemberState::Up)
+        })
+        .await;
+        worker
+    }
+
+    /// A bystander: steps of the same pool, sent from outside of any node.
+    pub(crate) async fn bystander(&self) -> Bystander {
+        let store = self.store_by(&self.server.url(), &[]);
+        let identity = store.server_identity().await.unwrap();
+        store.bless(&identity.run_id);
+        Bystander { store }
+    }
+
+    /// Dispatches this many jobs, all at once.
+    pub(crate) async fn dispatch(&self, node: &Node, jobs: usize) -> Vec<String> {
+        let keys: Vec<_> = (0..jobs).map(|i| format!("job-{i}")).collect();
+        join_all(keys.iter().map(|key| self.dispatch_one(node, key))).await;
+        keys
+    }
+
+    pub(crate) async fn dispatch_one(&self, node: &Node, key: &str) {
+        self.history().submitted(key);
+        node.dispatch(key, format!("payload of {key}")).await.unwrap();
+        self.history().accepted(key);
+    }
+
+    /// Hands a job in without waiting for its start.
+    pub(crate) async fn submit(&self, node: &Node, key: &str) {
+        self.history().submitted(key);
+        node.submit(key, format!("payload of {key}")).await.unwrap();
+        self.history().accepted(key);
+    }
+
+    /// Waits until each of these keys has been started this often in all.
+    pub(crate) async fn started(&self, keys: &[String], times: usize) {
+        eventually(self.patience, "every job to be started", async || {
+            let starts = self.recorder.starts();
+            let count = |key: &String| starts.get(key).copied().unwrap_or_default();
+            let missing: Vec<_> = keys.iter().filter(|key| count(key) < times).collect();
+            if missing.is_empty() { Ok(()) } else { Err(format!("{missing:?}")) }
+        })
+        .await;
+    }
+
+    /// Waits until every event in the pool's stream has been handled.
+    pub(crate) async fn events_handled(&self) {
+        let mut redis = self.redis();
+        eventually(self.patience, "every event to be handled", async || {
+            redis::cmd("XLEN").arg(key("ps")).query::<usize>(&mut redis).unwrap() == 0
+        })
+        .await;
+    }
+
+    /// Waits until a worker has handled every event in its stream.
+    pub(crate) async fn worker_events_handled(&self, worker: WorkerId) {
+        let mut redis = self.redis();
+        eventually(self.patience, "every event of the worker to be handled", async || {
+            redis::cmd("XLEN").arg(key(&format!("ws:{}", worker.0))).query::<usize>(&mut redis).unwrap() == 0
+        })
+        .await;
+    }
+
+    /// Puts a start event there that a router was given long ago, and never acknowledged: it has died.
+    pub(crate) fn leave_to_a_dead_router(&self, keys: &[&str]) {
+        redis::Script::new(
+            "local fields = {}
+            for i = 1, #ARGV do fields[2 * i - 1], fields[2 * i] = 's', ARGV[i] end
+            local entry = redis.call('XADD', KEYS[1], '*', unpack(fields))
+            redis.call('XGROUP', 'SETID', KEYS[1], 'r', entry)
+            redis.call('XCLAIM', KEYS[1], 'r', 'dead', 0, entry, 'IDLE', 3600000, 'FORCE')",
+        )
+        .key(key("ps"))
+        .arg(keys)
+        .invoke::<()>(&mut self.redis())
+        .unwrap();
+    }
+
+    /// Judges the history; the pool is at rest and running.
+    pub(crate) fn assert_clean(&self) {
+        check(self.history(), &Expect::default()).assert_clean();
+    }
+
+    /// Every key was started exactly this often.
+    pub(crate) fn assert_starts(&self, keys: &[String], times: usize) {
+        for key in keys {
+            let starts = self.recorder.starts_of(key);
+            assert_eq!(starts, times, "{key} was started {starts} times");
+        }
+    }
+}
+
+/// Somebody who sends steps of the pool without being a node.
+pub(crate) struct Bystander {
+    pub(crate) store: Arc<RedisStore>,
+}
+
+impl Bystander {
+    /// The pool's incarnation and the revision of its members.
+    pub(crate) async fn view(&self) -> (tenure_pool::id::Incarnation, tenure_pool::id::Revision) {
+        match self.store.pool_state().await.unwrap() {
+            PoolState::Present { incarnation, members, .. } => (incarnation, members),
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Forty-four ways in which pools of dedicated workers go wrong: one test for each, and one that shows it can fail.
+//!
+//! `docs/failures.md` has the table. Every case sets up the interleaving in which a job is lost, doubled, hung or leaked
+//! elsewhere, on a Redis of its own, with real nodes. It is registered once ([`ground::cases`]) and makes two tests:
+//! itself, and `broken::<its name>`, in which the line that keeps it from happening is left out: the same body must
+//! fail then, for the reason that the registration names.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod duplicates;
+#[allow(dead_code, reason = "not every case needs all of it")]
+mod ground;
+#[allow(dead_code, reason = "shared with the behaviour tests")]
+#[path = "../behaviour/recorder.rs"]
+mod recorder;
