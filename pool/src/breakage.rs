@@ -14,6 +14,24 @@ pub enum Breakage {
     NoSelfFence,
     /// `begin` takes jobs whoever owns them, under whatever token.
     BeginUnchecked,
+    /// Start handlers run one after the other, however long one takes.
+    StartsInTurn,
+    /// Callers that have gone are answered all the same, and such an answer ends the node.
+    GoneCallersEndNode,
+    /// What becomes of a dispatch is heard only after the answer to its sending, and not asked for.
+    EarlyAnswersUnheard,
+    /// A job whose stop handler fails stays.
+    FailedStopKeepsJob,
+    /// The shutdown flag is sent once, and whoever asked for it waits for ever.
+    ShutdownAskedOnce,
+    /// Renewals say nothing of what the maps have come to, nor of the shutdown flag.
+    FlagNotPolled,
+    /// A router that leaves routes no more, and waits until it has nothing left to route.
+    LeavingStopsDraining,
+    /// A lost consumer group is read again at once, and not made again.
+    GroupStaysLost,
+    /// A key is placed by the worker's place in the list of those that live.
+    PackedRing,
 }
 
 /// The breakages in force.

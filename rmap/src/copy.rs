@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use crate::Snapshot;
+use crate::breakage::{Breakage, Breakages};
 use crate::clock::ServerClock;
 use crate::replica::{Applied, Change, Replica};
 use crate::snapshot::{Content, Place};
@@ -17,6 +18,7 @@ use crate::snapshot::{Content, Place};
 pub(crate) struct Copy {
     /// Local moments count from here.
     epoch: Instant,
+    pub(crate) broken: Breakages,
     state: RwLock<State>,
 }
 
@@ -29,8 +31,8 @@ struct State {
 }
 
 impl Copy {
-    pub(crate) fn new() -> Self {
-        Self { epoch: Instant::now(), state: RwLock::default() }
+    pub(crate) fn new(broken: Breakages) -> Self {
+        Self { epoch: Instant::now(), broken, state: RwLock::default() }
     }
 
     pub(crate) fn place(&self) -> Option<Place> {
@@ -61,7 +63,11 @@ impl Copy {
         let arrived = self.local();
         let (stamp, after) = (change.place.stamp, change.after);
         let mut state = self.write();
-        let applied = state.replica.apply(change);
+        let applied = if self.broken.has(Breakage::GapsApplied) || self.broken.has(Breakage::RevisionsOnly) {
+            state.replica.apply_if_newer(change)
+        } else {
+            state.replica.apply(change)
+        };
         if applied == Applied::Applied && stamp < after {
             state.clock.was_set_back(stamp, arrived);
         } else if applied == Applied::Applied {
@@ -86,6 +92,11 @@ impl Copy {
         state.clock.answered(time, sent, received);
         state.confirmed = sent;
         match content {
+            Some(content)
+                if self.broken.has(Breakage::RevisionsOnly) && !state.replica.is_older(&content) =>
+            {
+                false
+            }
             Some(content) => {
                 let (differs, before) = state.replica.replace(content);
                 _before = before;
@@ -165,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_change_that_was_made_before_the_one_before_sets_the_clock_back() {
-        let copy = Copy::new();
+        let copy = Copy::new(Breakages::default());
         let place = |revision, stamp| Place::new(1, revision, stamp);
         let content =
             Content::new(place(1, 9_000_000), None, None, [("k".into(), Entry::new("v", Some(8_000)))]);

@@ -12,6 +12,7 @@ use tenure_connection::{Client, Connection};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
+use crate::breakage::{Breakage, Breakages};
 use crate::copy::Copy;
 use crate::wire::{self, Found, Read};
 use crate::{Error, Layout, lua};
@@ -19,6 +20,8 @@ use crate::{Error, Layout, lua};
 /// How often a copy's place is compared with its original's when nothing else says that it should be: finds the loss
 /// of a message that was not followed by another.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
+/// How far off a comparison is that is left out.
+const NEVER: Duration = Duration::from_secs(60 * 60 * 24);
 /// So many entries are read by the comparison itself, over the connection that all share.
 const SMALL: u64 = 1_000;
 /// What the server, the network and this process may take for each entry of a bigger map, besides the time for a call.
@@ -66,10 +69,10 @@ pub(crate) struct Followed {
 
 impl Followed {
     /// A map that is to be read at once.
-    pub(crate) fn new(layout: Layout, now: Instant) -> Self {
+    pub(crate) fn new(layout: Layout, now: Instant, broken: Breakages) -> Self {
         Self {
             layout,
-            copy: Arc::new(Copy::new()),
+            copy: Arc::new(Copy::new(broken)),
             changed: watch::Sender::default(),
             needs_read: true,
             read_at: now,
@@ -230,7 +233,8 @@ impl Followed {
             self.end_pause = END_PAUSE;
         }
         (self.needs_read, self.late_reads) = (false, 0);
-        self.read_at = Instant::now() + CHECK_EVERY;
+        let is_compared = !self.copy.broken.has(Breakage::NoResync);
+        self.read_at = Instant::now() + if is_compared { CHECK_EVERY } else { NEVER };
         Ok(())
     }
 

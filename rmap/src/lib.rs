@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod breakage;
 mod builder;
 mod clock;
 mod copy;
@@ -17,6 +18,8 @@ mod view;
 mod watcher;
 mod wire;
 
+#[doc(hidden)]
+pub use breakage::{Breakage, Breakages};
 pub use builder::{Builder, Expiry};
 pub use error::Error;
 pub use layout::Layout;

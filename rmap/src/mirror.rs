@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::breakage::{Breakage, Breakages};
 use crate::copy::Copy;
 use crate::followed::Followed;
 use crate::replica::{Applied, Change};
@@ -43,16 +44,21 @@ pub(crate) struct Mirror {
     is_outage_said: bool,
     /// Whether it has been said that somebody else uses a channel.
     is_rubbish_said: bool,
+    broken: Breakages,
 }
 
 impl Mirror {
     /// Subscribes and reads every map once.
-    pub(crate) async fn start(client: &Client, layouts: Vec<Layout>) -> Result<Self, Error> {
+    pub(crate) async fn start(
+        client: &Client,
+        layouts: Vec<Layout>,
+        broken: Breakages,
+    ) -> Result<Self, Error> {
         let mut channels: Vec<_> = layouts.iter().map(|layout| layout.channel.clone()).collect();
         channels.sort_unstable();
         channels.dedup();
         let now = Instant::now();
-        let maps = layouts.into_iter().map(|layout| Followed::new(layout, now));
+        let maps = layouts.into_iter().map(|layout| Followed::new(layout, now, broken.clone()));
         let mut mirror = Self {
             client: client.clone(),
             subscriber: client.subscriber(channels),
@@ -62,6 +68,7 @@ impl Mirror {
             read_after: now,
             is_outage_said: false,
             is_rubbish_said: false,
+            broken: broken.clone(),
         };
         let allowed = client.response_timeout();
         match timeout(allowed, mirror.subscriber.next()).await {
@@ -122,7 +129,9 @@ impl Mirror {
             Event::Message(message) => self.on_message(&message),
             Event::Subscribed => {
                 tracing::info!("subscribed to the maps again");
-                self.need_all(None);
+                if !self.broken.has(Breakage::NoResync) {
+                    self.need_all(None);
+                }
             }
             Event::Disconnected(error) => {
                 let error = &error as &dyn std::error::Error;

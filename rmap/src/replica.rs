@@ -83,6 +83,23 @@ impl Replica {
         Applied::Applied
     }
 
+    /// Takes a change by its revision alone, as a broken copy does.
+    pub(crate) fn apply_if_newer(&mut self, change: Change) -> Applied {
+        let Some(place) = self.content.place else { return Applied::Gap };
+        if change.place.revision <= place.revision {
+            return Applied::Stale;
+        }
+        let place = Place::new(change.place.incarnation, change.place.revision - 1, change.after);
+        Arc::make_mut(&mut self.content).advance(place);
+        self.apply(change)
+    }
+
+    /// Whether this content has a higher revision, or the copy none.
+    pub(crate) fn is_older(&self, content: &Content) -> bool {
+        let revision = |content: &Content| content.place.map(|place| place.revision);
+        revision(&self.content) < revision(content)
+    }
+
     /// Takes the place of whatever the copy had. Returns whether that was something else.
     pub fn install(&mut self, snapshot: Snapshot) -> bool {
         self.replace(snapshot.into_content()).0

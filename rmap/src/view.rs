@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::breakage::Breakages;
 use crate::copy::Copy;
 use crate::mirror::{Mirror, Request};
 use crate::snapshot::Place;
@@ -53,12 +54,22 @@ impl View {
     /// # Cancel safety
     /// Safe: nothing was written, and nothing is left behind.
     pub async fn join<const N: usize>(client: &Client, layouts: [Layout; N]) -> Result<[Self; N], Error> {
+        Self::join_broken(client, layouts, Breakages::default()).await
+    }
+
+    /// As [`View::join`], with copies that are broken on purpose: for proofs.
+    #[doc(hidden)]
+    pub async fn join_broken<const N: usize>(
+        client: &Client,
+        layouts: [Layout; N],
+        broken: Breakages,
+    ) -> Result<[Self; N], Error> {
         if !layouts.iter().flat_map(Layout::slots).is_sorted_by(|a, b| a == b) {
             let what =
                 "the keys and channels of maps that are joined together are in several slots of a cluster";
             return Err(tenure_connection::Error::Config { what, source: None }.into());
         }
-        let mirror = Mirror::start(client, layouts.into()).await?;
+        let mirror = Mirror::start(client, layouts.into(), broken).await?;
         let copies = mirror.copies();
         let (requests, received) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();

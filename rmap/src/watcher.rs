@@ -11,6 +11,7 @@ use futures::Stream;
 use tokio::sync::watch;
 use tokio_util::sync::ReusableBoxFuture;
 
+use crate::breakage::Breakage;
 use crate::copy::Copy;
 use crate::{Error, Snapshot};
 
@@ -29,7 +30,8 @@ pub struct Watcher {
 impl Watcher {
     pub(crate) fn new(copy: Arc<Copy>, mut changes: watch::Receiver<()>) -> Self {
         changes.mark_unchanged();
-        Self { copy, next: ReusableBoxFuture::new(next(changes)), has_ended: false }
+        let next = ReusableBoxFuture::new(next(changes, false));
+        Self { copy, next, has_ended: false }
     }
 
     /// Returns when the map has changed since the last time, or since the watcher was made.
@@ -53,15 +55,20 @@ impl Watcher {
             return Poll::Ready(Err(Error::Closed));
         }
         let (result, changes) = ready!(self.next.poll(context));
-        self.next.set(next(changes));
+        self.next.set(next(changes, self.copy.broken.has(Breakage::WatchesAnew)));
         self.has_ended = result.is_err();
         Poll::Ready(result.map_err(|_| Error::Closed))
     }
 }
 
+/// `anew`: what has changed before this is first polled does not count.
 async fn next(
     mut changes: watch::Receiver<()>,
+    anew: bool,
 ) -> (Result<(), watch::error::RecvError>, watch::Receiver<()>) {
+    if anew {
+        changes.mark_unchanged();
+    }
     let result = changes.changed().await;
     (result, changes)
 }

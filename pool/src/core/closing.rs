@@ -11,6 +11,7 @@ use super::ctx::Ctx;
 use super::effect::Effect;
 use super::input::{Answer, Refused, ReplyTo};
 use super::time::{Time, earliest};
+use crate::breakage::Breakage;
 use crate::id::{DispatchId, JobKey, WorkerId};
 use crate::settings::ShutdownFlag;
 use crate::store::{Outcome, Refusal, Result, ShutdownMode, StoreError};
@@ -74,6 +75,9 @@ impl Closing {
     ) -> Result<()> {
         self.busy = false;
         self.rest(ctx.now);
+        if ctx.config.broken.has(Breakage::ShutdownAskedOnce) {
+            self.to_ask = None;
+        }
         self.saw_flag(answer?);
         if self.to_ask == Some(mode) {
             self.to_ask = None;
@@ -129,6 +133,9 @@ impl Closing {
         let now = ctx.now;
         for to in expired(&mut self.closers, now) {
             ctx.out.push(Effect::Reply { to, answer: Answer::Closed { complete: false, left: held() } });
+        }
+        if ctx.config.broken.has(Breakage::ShutdownAskedOnce) {
+            return;
         }
         for to in expired(&mut self.askers, now) {
             let (result, left, dropped) = (Ok(()), members(), self.dropped);

@@ -14,6 +14,7 @@ use super::input::ReplyTo;
 use super::lane::Lane;
 use super::open::{Open, Waiter, is_known, reply};
 use super::time::Time;
+use crate::breakage::Breakage;
 use crate::error::DispatchError;
 use crate::id::DispatchId;
 use crate::record::{Begun, JobState};
@@ -262,6 +263,9 @@ impl Dispatching {
     /// is this one's when the store has accepted this one.
     pub(crate) fn on_told(&mut self, ctx: &mut Ctx, id: &DispatchId, outcome: &Outcome) {
         let Some(open) = self.open.get(id) else { return };
+        if !open.was_accepted && ctx.config.broken.has(Breakage::EarlyAnswersUnheard) {
+            return;
+        }
         if id.caller_id().is_some() && (open.item.is_none() || !open.was_accepted) {
             return self.look_by(id, ctx.now);
         }
@@ -441,6 +445,7 @@ impl Dispatching {
         }
         match (&open.item, open.accepted) {
             (Some(item), false) => self.sends.push(item.clone()),
+            _ if ctx.config.broken.has(Breakage::EarlyAnswersUnheard) => {}
             _ => self.polls.push(open.ticket.clone()),
         }
     }

@@ -10,6 +10,7 @@ use super::effect::{Effect, Notice};
 use super::held::{Order, Phase, release_of};
 use super::jobs::Jobs;
 use super::time::{Time, earliest};
+use crate::breakage::Breakage;
 use crate::id::{JobKey, NodeName, Token};
 use crate::stop::StopReason;
 use crate::store::{ReleaseItem, ReleaseMode, StartedItem, TakeItem};
@@ -21,7 +22,9 @@ impl Jobs {
     /// Starts what waits, as far as permits go. A start that is slow hands its permit on, so that it holds up others for
     /// that time at most.
     pub(super) fn start_waiting(&mut self, ctx: &mut Ctx) {
-        while self.starting < ctx.config.start_permits {
+        let in_turn = ctx.config.broken.has(Breakage::StartsInTurn);
+        let permits = if in_turn { 1 } else { ctx.config.start_permits };
+        while self.starting < permits {
             let Some((key, token)) = self.to_start.pop_front() else { return };
             let Some(held) = self.held.get_mut(&key).filter(|h| h.token == token) else { continue };
             if !matches!(held.phase, Phase::Waiting(_)) {
@@ -30,7 +33,8 @@ impl Jobs {
             let Phase::Waiting(job) = std::mem::replace(&mut held.phase, Phase::Starting) else { continue };
             held.has_permit = true;
             self.starting += 1;
-            self.arm(&key, Some(ctx.now + slow_start(ctx)));
+            let patience = if in_turn { ctx.config.start_timeout } else { slow_start(ctx) };
+            self.arm(&key, Some(ctx.now + patience));
             ctx.out.push(Effect::Start { local: self.local, worker: self.worker, job });
         }
     }

@@ -19,6 +19,7 @@ use super::scheduling::Scheduling;
 use super::sweeping::Sweeping;
 use super::time::{Jitter, Time, earliest};
 use super::worker::Worker;
+use crate::breakage::Breakage;
 use crate::error::DispatchError;
 use crate::id::{DispatchId, Incarnation, Token, WorkerId};
 use crate::member::{MemberState, Members};
@@ -233,7 +234,10 @@ impl Engine {
         }
         self.members = members;
         self.closing.wake(self.ctx.now);
-        let ring = Ring::new(&self.members, &self.ctx.config.settings);
+        let mut ring = Ring::new(&self.members, &self.ctx.config.settings);
+        if self.ctx.config.broken.has(Breakage::PackedRing) {
+            ring.pack();
+        }
         let changed = !ring.places_like(&self.ring);
         self.ring = ring;
         for worker in self.workers.values_mut() {
@@ -246,7 +250,8 @@ impl Engine {
         let renewal = answer?;
         self.renewed = true;
         self.queued = Some(renewal.queued);
-        if let Some(incarnation) = self.pool.incarnation {
+        let polled = !self.ctx.config.broken.has(Breakage::FlagNotPolled);
+        if let Some(incarnation) = self.pool.incarnation.filter(|_| polled) {
             let (members, settings) = (renewal.members, renewal.settings);
             if members != self.members.revision || settings != self.settings.revision {
                 self.ctx.out.push(Effect::Expect { incarnation, members, settings });
@@ -255,7 +260,9 @@ impl Engine {
                 self.pool.phase = Phase::Unknown;
             }
         }
-        self.closing.saw_flag(renewal.flag);
+        if polled {
+            self.closing.saw_flag(renewal.flag);
+        }
         for (&id, state) in workers.iter().zip(&renewal.states) {
             let Some(worker) = self.workers.values_mut().find(|w| w.member_id() == Some(id)) else {
                 continue;

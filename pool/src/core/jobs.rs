@@ -18,6 +18,7 @@ use super::input::{HandlerEvent, LocalWorker};
 use super::intake::Intake;
 use super::lane::Lane;
 use super::time::Time;
+use crate::breakage::Breakage;
 use crate::id::{JobKey, NodeName, Token, WorkerId};
 use crate::record::{Begun, Record};
 use crate::stop::StopReason;
@@ -369,6 +370,9 @@ impl Jobs {
             HandlerEvent::Failed(error) => self.failed(ctx, key, &error),
             HandlerEvent::Ended(result) => self.ended(ctx, key, result),
             HandlerEvent::Stopped(result) => {
+                if result.is_err() && ctx.config.broken.has(Breakage::FailedStopKeepsJob) {
+                    return;
+                }
                 if let Err(error) = result {
                     ctx.report(Notice::StopFailed { key: key.clone(), error });
                 }

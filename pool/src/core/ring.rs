@@ -50,6 +50,12 @@ impl Ring {
         Self { revision: members.revision, slots, live, strikes: settings.strikes.max(1), hasher }
     }
 
+    /// Closes its holes, as [`Breakage::PackedRing`](crate::breakage::Breakage::PackedRing) says.
+    pub(super) fn pack(&mut self) {
+        self.slots.retain(Option::is_some);
+        self.slots.sort_unstable();
+    }
+
     /// The members' revision that it was made from.
     pub(crate) fn revision(&self) -> Revision {
         self.revision

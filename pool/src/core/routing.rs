@@ -8,6 +8,7 @@ use super::ctx::Ctx;
 use super::effect::Effect;
 use super::ring::Ring;
 use super::time::Time;
+use crate::breakage::Breakage;
 use crate::id::Revision;
 use crate::store::{PoolEvent, Refusal, Result, RouteReply, StoreError};
 
@@ -65,7 +66,7 @@ impl Routing {
         }
         match answer {
             Ok(Some(events)) => self.events.extend(events),
-            Ok(None) => self.group_lost = true,
+            Ok(None) => self.group_lost = !ctx.config.broken.has(Breakage::GroupStaysLost),
             Err(error) => {
                 self.retry_at = Some(ctx.now + RETRY);
                 return Err(error);
@@ -158,7 +159,8 @@ impl Routing {
             }
             return;
         }
-        if !self.assigning && !self.events.is_empty() {
+        let drains = self.leaving == Leaving::No || !ctx.config.broken.has(Breakage::LeavingStopsDraining);
+        if drains && !self.assigning && !self.events.is_empty() {
             self.route(ctx, ring);
         }
         if !self.reading && self.leaving == Leaving::No && self.events.len() < 16 {

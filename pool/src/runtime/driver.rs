@@ -19,6 +19,7 @@ use super::meters::{self, Meters};
 use super::perform::perform;
 use super::planners::{Part, Planners};
 use super::vitals::Vitals;
+use crate::breakage::Breakage;
 use crate::builder::JobSpanHook;
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
@@ -196,6 +197,7 @@ impl Driver {
                 self.planners.add(part);
                 self.on_message(Message::Command(command, answer), batch);
             }
+            Message::Withdrawn(..) if self.config.broken.has(Breakage::GoneCallersEndNode) => {}
             Message::Withdrawn(id, reply) => {
                 self.replies.remove(&reply);
                 batch.push(Input::Withdrawn { id, reply });
@@ -303,7 +305,8 @@ impl Driver {
             Effect::Reply { to, answer } => {
                 if let Some(waiting) = self.replies.remove(&to) {
                     // Whoever asked may have gone.
-                    let _ = waiting.send(answer);
+                    let has_gone = waiting.send(answer).is_err();
+                    self.ended |= has_gone && self.config.broken.has(Breakage::GoneCallersEndNode);
                 }
             }
             Effect::Report(report) => {

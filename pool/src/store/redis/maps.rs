@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tenure_connection::{Backoff, Client};
-use tenure_rmap::{Layout, Snapshot, View};
+use tenure_rmap::{Breakages, Layout, Snapshot, View};
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -32,6 +32,7 @@ pub(super) struct Maps {
 
 struct Follower {
     client: Client,
+    broken: Breakages,
     layouts: [Layout; 2],
     views: Arc<OnceLock<[View; 2]>>,
     members: watch::Sender<Arc<Members>>,
@@ -40,12 +41,17 @@ struct Follower {
 
 impl Maps {
     /// Follows the maps over connections of `client`, which admit only the blessed server.
-    pub(super) fn follow(client: Client, keys: &Keys, blessed: watch::Receiver<Option<Box<str>>>) -> Self {
+    pub(super) fn follow(
+        client: Client,
+        keys: &Keys,
+        blessed: watch::Receiver<Option<Box<str>>>,
+        broken: Breakages,
+    ) -> Self {
         let (members, members_seen) = watch::channel(Arc::default());
         let (settings, settings_seen) = watch::channel(Arc::default());
         let views = Arc::new(OnceLock::new());
         let layouts = [layout(keys, "w", "mv"), layout(keys, "cf", "cv")];
-        let follower = Follower { client, layouts, views: views.clone(), members, settings };
+        let follower = Follower { client, broken, layouts, views: views.clone(), members, settings };
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         tasks.spawn(stop.clone().run_until_cancelled_owned(follower.run(blessed)));
         tasks.close();
@@ -113,7 +119,7 @@ impl Follower {
         // What was said last: whether it may pass by itself.
         let mut said = None;
         loop {
-            match View::join(&self.client, self.layouts.clone()).await {
+            match View::join_broken(&self.client, self.layouts.clone(), self.broken.clone()).await {
                 Ok(views) => return views,
                 Err(error) => {
                     let may_pass = matches!(&error, tenure_rmap::Error::Redis(error) if error.is_transient());

@@ -25,6 +25,7 @@ mod upkeep;
 use std::sync::Arc;
 
 use tenure_connection::{Blocking, Client};
+use tenure_rmap::Breakages;
 use tokio::sync::{Mutex, watch};
 
 use self::keys::Keys;
@@ -58,13 +59,13 @@ pub struct RedisStore {
 impl RedisStore {
     /// A store for the pool of this name. Nothing is sent; to be called within a tokio runtime.
     pub fn open(client: &Client, pool: &PoolName) -> Self {
-        Self::with_clock(client, pool, Clock::Server, &[])
+        Self::with_clock(client, pool, Clock::Server, &[], Breakages::default())
     }
 
     /// A store whose scripts read the time, in ms, from the pool's key `clock`: for tests.
     #[doc(hidden)]
     pub fn open_with_clock_key(client: &Client, pool: &PoolName) -> Self {
-        Self::with_clock(client, pool, Clock::Key, &[])
+        Self::with_clock(client, pool, Clock::Key, &[], Breakages::default())
     }
 
     /// A store whose scripts are broken on purpose, and read the time from the pool's key `clock` if `clock_key`: for
@@ -76,7 +77,14 @@ impl RedisStore {
     #[cfg(feature = "sim")]
     pub fn open_patched(client: &Client, pool: &PoolName, clock_key: bool, patches: &[ScriptPatch]) -> Self {
         let clock = if clock_key { Clock::Key } else { Clock::Server };
-        Self::with_clock(client, pool, clock, patches)
+        Self::with_clock(client, pool, clock, patches, Breakages::default())
+    }
+
+    /// A store whose copies of the pool's maps are broken on purpose: for proofs.
+    #[doc(hidden)]
+    #[cfg(feature = "sim")]
+    pub fn open_with_broken_maps(client: &Client, pool: &PoolName, broken: Breakages) -> Self {
+        Self::with_clock(client, pool, Clock::Server, &[], broken)
     }
 
     /// The whole state: for tests.
@@ -88,12 +96,18 @@ impl RedisStore {
         dump::dump(&self.open).await
     }
 
-    fn with_clock(client: &Client, pool: &PoolName, clock: Clock, patches: &[ScriptPatch]) -> Self {
+    fn with_clock(
+        client: &Client,
+        pool: &PoolName,
+        clock: Clock,
+        patches: &[ScriptPatch],
+        broken_maps: Breakages,
+    ) -> Self {
         let keys = Keys::new(pool);
         let scripts = Arc::new(Scripts::new(&keys, clock, patches));
         let blessed = Arc::new(watch::Sender::new(None));
         let guarded = guarded(client, &blessed);
-        let maps = Maps::follow(guarded.clone(), &keys, blessed.subscribe());
+        let maps = Maps::follow(guarded.clone(), &keys, blessed.subscribe(), broken_maps);
         Self {
             open: Steps { keys: keys.clone(), scripts: scripts.clone(), connection: client.commands() },
             steps: Steps { keys, scripts, connection: guarded.commands() },
