@@ -20,6 +20,9 @@ pub enum Refusal {
     /// The pool is recovering from a loss of data.
     #[error("the pool is recovering")]
     Recovering,
+    /// The step belongs to a recovery, which is over: the pool was opened without the caller.
+    #[error("the pool is not recovering")]
+    Normal,
     /// The pool is shutting down.
     #[error("the pool is shutting down")]
     ShuttingDown,

@@ -7,6 +7,7 @@
 //! [`bootstrap`](Store::bootstrap) and [`lookup`](Store::lookup) take no incarnation, and a
 //! [`notify`](Store::notify) that is sent again may keep its notification twice.
 
+mod attesting;
 mod dump;
 mod error;
 mod events;
@@ -18,6 +19,7 @@ mod redis;
 mod requests;
 mod schedules;
 
+pub use attesting::*;
 #[doc(hidden)]
 pub use dump::{Content, Dump, Text};
 pub use error::*;
@@ -77,7 +79,27 @@ pub trait Store: Send + Sync + 'static {
     async fn bootstrap(&self, high_water: Token, run_id: &str, settings: &Settings) -> Result<Bootstrapped>;
     /// Starts another incarnation, in phase R; the first caller wins.
     async fn recover(&self, inc: Incarnation, high_water: Token, run_id: &str) -> Result<Incarnation>;
-    /// Leaves phase R. Returns the member it still waits for, if any.
+    /// In phase R, a living worker says what it runs, what has ended in its hands and what it has handed on, in any
+    /// order; none, to be a member of the pool at least. One that the data do not know is adopted under its old id, in
+    /// its old slot when that is free. At most [`ATTEST_BYTES`]. Refused in phase N: with [`Refusal::Normal`].
+    async fn attest(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        member: &Member,
+        items: &[AttestItem],
+    ) -> Result<Vec<AttestReply>>;
+    /// The worker's last word in phase R: what the data say that it owns and what it has not attested is not in its
+    /// hands. Takes a page of its jobs, beginning after `after`, and returns where the next one begins; `None`: all
+    /// are done, and the pool waits for this worker no longer.
+    async fn attend(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        after: Option<&JobKey>,
+        limit: usize,
+    ) -> Result<Option<JobKey>>;
+    /// Leaves phase R, once every member has attested. Returns one that has not, if any.
     async fn open_normal(&self, inc: Incarnation) -> Result<Option<WorkerId>>;
 
     /// Changes settings that may change while the pool runs: all of them, or, when one has neither the value that the

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Leaves phase R, once no member of an earlier incarnation is left. The caller has observed this one for T, or may
--- skip that.
+-- Leaves phase R, once every member has attested in this incarnation. The caller has observed it for T, or may skip
+-- that.
 -- KEYS: m w ch
 -- ARGV: inc
 -- Returns: OK | WAIT wid
@@ -10,11 +10,20 @@
 local head, refusal = guard(true)
 if not head then return refusal end
 if head[2] == 'N' then return { 'OK' } end
+local facts, marks, marked = call('HGETALL', M), {}, {}
+for i = 1, #facts, 2 do
+  local wid = match(facts[i], '^a:(%d+)$')
+  if wid then
+    marks[#marks + 1] = facts[i]
+    marked[wid] = facts[i + 1] == argv[1]
+  end
+end
 local lowest = nil
 for _, wid in ipairs(call('HKEYS', W)) do
-  if wid ~= 'size' and (not lowest or tonumber(wid) < tonumber(lowest)) then lowest = wid end
+  if wid ~= 'size' and not marked[wid] and (not lowest or tonumber(wid) < tonumber(lowest)) then lowest = wid end
 end
 if lowest then return { 'WAIT', lowest } end
+for i = 1, #marks, 1000 do call('HDEL', M, unpack(marks, i, math.min(i + 999, #marks))) end
 call('HSET', M, 'ph', 'N')
 call('SPUBLISH', CH, cmsgpack.pack({ '*', argv[1] }))
 return { 'OK' }

@@ -84,17 +84,6 @@ impl State {
         Ok(next)
     }
 
-    /// Leaves phase R, or names a member that is still there.
-    pub(super) fn open_normal(&mut self, inc: Incarnation) -> Result<Option<WorkerId>, Refusal> {
-        if self.guard(inc)? {
-            if let Some(&worker) = self.members.keys().next() {
-                return Ok(Some(worker));
-            }
-            self.meta.recovering = false;
-        }
-        Ok(None)
-    }
-
     /// Changes settings of a pool that runs: all of them, or none.
     pub(super) fn change_settings(
         &mut self,
@@ -195,7 +184,7 @@ impl State {
     }
 
     /// The slots of the ring and who has them.
-    fn slots(&self) -> BTreeMap<u32, WorkerId> {
+    pub(super) fn slots(&self) -> BTreeMap<u32, WorkerId> {
         let up = self.members.iter().filter(|(_, member)| member.state == MemberState::Up);
         up.filter_map(|(worker, member)| Some((member.slot?, *worker))).collect()
     }
@@ -240,7 +229,7 @@ impl State {
         Ok(self.seat(worker, &member))
     }
 
-    fn grow(&mut self, slot: Option<u32>) {
+    pub(super) fn grow(&mut self, slot: Option<u32>) {
         self.ring_size = self.ring_size.max(slot.map_or(0, |slot| slot + 1));
     }
 

@@ -4,6 +4,7 @@
 //! replicated maps. It is the reference that the scripts of [`RedisStore`](super::RedisStore) are compared with,
 //! and what a pool within one process runs on.
 
+mod attesting;
 mod closing;
 mod dispatching;
 mod log;

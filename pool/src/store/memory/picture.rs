@@ -28,7 +28,9 @@ impl State {
                 ("nq", meta.queued.to_string()),
                 ("nt", meta.notified.to_string()),
             ];
-            dump.hash("m", numbers);
+            let marks = meta.attested.iter().map(|(worker, inc)| (format!("a:{worker}"), inc.to_string()));
+            let numbers = numbers.into_iter().map(|(name, number)| (name.to_owned(), number));
+            dump.hash("m", numbers.chain(marks));
         } else if let Some(tombstone) = &self.tombstone {
             dump.hash("m", [("closed", tombstone.incarnation.to_string())]);
         }

@@ -33,6 +33,8 @@ pub(super) struct Meta {
     /// Notifications stored so far.
     pub(super) notified: u64,
     pub(super) run_id: String,
+    /// In which incarnation each worker has attested all that it has.
+    pub(super) attested: BTreeMap<WorkerId, Incarnation>,
 }
 
 /// What a shutdown leaves for a while.
@@ -258,11 +260,17 @@ impl State {
         if record.id.caller_id().is_some() {
             self.settle_outcome(&record.id, outcome, now);
         } else {
-            let until = record.created + self.limit("late_ms");
+            let again = self.attested_now(record);
+            let until = if again { now } else { record.created } + self.limit("late_ms");
             if until > now {
                 self.ended.put(Ended::Dispatch(record.id.clone()), until);
             }
         }
+    }
+
+    /// Whether its runner attested it in this incarnation: an attestation that is late or doubled may still come.
+    pub(super) fn attested_now(&self, record: &Record) -> bool {
+        record.attested.is_some() && record.attested == self.meta.incarnation
     }
 
     /// Notes the outcome under a caller's own id: once, and only of the dispatch that holds the id.

@@ -17,11 +17,12 @@ use crate::id::{
 use crate::member::{Member, Members};
 use crate::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::store::{
-    BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JobsPage, JoinRequest, Lookup,
-    NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, PlannedPage, PoolEvent, PoolState,
-    Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, ScheduleChange, ScheduleKey,
-    ScheduleState, Seat, ServerIdentity, SettingChange, ShutdownMode, StartedItem, StopItem, StopReply,
-    Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply,
+    AttestItem, AttestReply, BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired,
+    JobsPage, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage,
+    PlannedPage, PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply,
+    ScheduleChange, ScheduleKey, ScheduleState, Seat, ServerIdentity, SettingChange, ShutdownMode,
+    StartedItem, StopItem, StopReply, Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn,
+    UnparkReply,
 };
 
 #[async_trait]
@@ -50,6 +51,26 @@ impl Store for MemoryStore {
 
     async fn recover(&self, inc: Incarnation, high_water: Token, run_id: &str) -> Result<Incarnation> {
         self.execute(&mut *self.reach()?, |state, now| state.recover(now, inc, high_water, run_id))
+    }
+
+    async fn attest(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        member: &Member,
+        items: &[AttestItem],
+    ) -> Result<Vec<AttestReply>> {
+        self.step(|state, now| state.attest(now, inc, worker, member, items)).await
+    }
+
+    async fn attend(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        after: Option<&JobKey>,
+        limit: usize,
+    ) -> Result<Option<JobKey>> {
+        self.step(|state, now| state.attend(now, inc, worker, after, limit)).await
     }
 
     async fn open_normal(&self, inc: Incarnation) -> Result<Option<WorkerId>> {

@@ -4,6 +4,7 @@
 //! Before the pool is known to live on a server (and for `pool_state`, `server_identity`, `server_checks`,
 //! `bootstrap` and `recover` ever after) a second one is used that takes any server.
 
+mod attesting;
 mod dump;
 mod events;
 mod heartbeats;

@@ -202,6 +202,7 @@ impl Reply {
             b"CLOSED" => Refusal::Closed,
             b"STALEINC" => Refusal::StaleIncarnation(crate::id::Incarnation(values.number()?)),
             b"RECOVERING" => Refusal::Recovering,
+            b"NORMAL" => Refusal::Normal,
             b"SHUTDOWN" => Refusal::ShuttingDown,
             b"STALERING" => Refusal::StaleRing(crate::id::Revision(values.number()?)),
             b"FENCED" => Refusal::Fenced,

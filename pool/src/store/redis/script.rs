@@ -75,6 +75,8 @@ macro_rules! scripts {
 }
 
 scripts! {
+    attend = "attend-14",
+    attest = "attest-17",
     begin = "begin-8",
     bootstrap = "bootstrap-4",
     change_settings = "change_settings-3",

@@ -63,6 +63,8 @@ fn scripts_that_run_without_memory_are_these_and_only_readers_write_nothing() {
         flagged.map(|(name, ..)| *name).collect::<BTreeSet<_>>().into_iter().collect()
     };
     let without_memory = [
+        "attend",
+        "attest",
         "cleanup",
         "drain",
         "expire",

@@ -10,7 +10,8 @@ use tenure_streaming::EntryId;
 use tokio::sync::watch;
 
 use super::{
-    RedisStore, events, heartbeats, jobs, membership, messages, ownership, parking, schedules, server, upkeep,
+    RedisStore, attesting, events, heartbeats, jobs, membership, messages, ownership, parking, schedules,
+    server, upkeep,
 };
 use crate::id::{
     DispatchId, Incarnation, JobKey, NodeName, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
@@ -18,11 +19,12 @@ use crate::id::{
 use crate::member::{Member, Members};
 use crate::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::store::{
-    BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JobsPage, JoinRequest, Lookup,
-    NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, PlannedPage, PoolEvent, PoolState,
-    Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, ScheduleChange, ScheduleKey,
-    ScheduleState, Seat, ServerIdentity, SettingChange, ShutdownMode, StartedItem, StopItem, StopReply,
-    Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply,
+    AttestItem, AttestReply, BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired,
+    JobsPage, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage,
+    PlannedPage, PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply,
+    ScheduleChange, ScheduleKey, ScheduleState, Seat, ServerIdentity, SettingChange, ShutdownMode,
+    StartedItem, StopItem, StopReply, Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn,
+    UnparkReply,
 };
 
 #[async_trait]
@@ -49,6 +51,26 @@ impl Store for RedisStore {
 
     async fn recover(&self, inc: Incarnation, high_water: Token, run_id: &str) -> Result<Incarnation> {
         membership::recover(&self.open, inc, high_water, run_id).await
+    }
+
+    async fn attest(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        member: &Member,
+        items: &[AttestItem],
+    ) -> Result<Vec<AttestReply>> {
+        attesting::attest(&self.steps, inc, worker, member, items).await
+    }
+
+    async fn attend(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        after: Option<&JobKey>,
+        limit: usize,
+    ) -> Result<Option<JobKey>> {
+        attesting::attend(&self.steps, inc, worker, after, limit).await
     }
 
     async fn open_normal(&self, inc: Incarnation) -> Result<Option<WorkerId>> {

@@ -24,8 +24,12 @@ local function delete(key, p, t, outcome, late_ms, od_ms)
   delete_notes(key)
   if find(p.id, '.!', 1, true) then
     settle(p.id, outcome, t, od_ms)
-  elseif p.created + late_ms > t then
-    remembered[#remembered + 1] = p.created + late_ms
+    return
+  end
+  -- Attested in this incarnation: an attestation that is late or doubled may still come.
+  local till = (p.ainc == argv[1] and t or p.created) + late_ms
+  if till > t then
+    remembered[#remembered + 1] = till
     remembered[#remembered + 1] = p.id
   end
 end

@@ -1,0 +1,67 @@
+//! What a worker says in phase R of the jobs in its hands, and what it is told.
+
+use bytes::Bytes;
+
+use crate::id::{DispatchId, JobKey, Token};
+use crate::record::Begun;
+
+/// The most bytes of keys and payloads that one attestation takes.
+pub const ATTEST_BYTES: usize = 256 << 10;
+
+/// What a worker says of one job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttestItem {
+    /// The job's key.
+    pub key: JobKey,
+    /// The token under which the worker has it, or had it.
+    pub token: Token,
+    /// The dispatch.
+    pub id: DispatchId,
+    /// What has become of it here.
+    pub what: Attest,
+}
+
+/// What has become of a job in a worker's hands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Attest {
+    /// Its handler runs, or may.
+    Runs {
+        /// How far it has come; it was begun at least.
+        begun: Begun,
+        /// Begins since the last success-like event.
+        attempts: u32,
+        /// Server time, ms, of its acceptance.
+        created: u64,
+        /// The plan that wanted it, or empty.
+        plan: String,
+        /// The payload's envelope; sent only when it was asked for.
+        payload: Option<Bytes>,
+    },
+    /// It has ended here, or was stopped.
+    Ended,
+    /// It was handed on from here: it wants another worker.
+    HandedOn,
+}
+
+/// attest's answer for one job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AttestReply {
+    /// `K`: its record names the worker; it runs on.
+    Kept,
+    /// `P`: its record is lost; to be said again with the payload.
+    SendPayload,
+    /// `S`: it is to end. Its record names the worker, and the key is free only when the worker has released it.
+    MustStop,
+    /// `O`: another worker owns it under a higher token. Nothing was done; it must not run here.
+    Outranked,
+    /// `E`: that it has ended is known.
+    Ended,
+    /// `Q`: it is queued.
+    Requeued,
+    /// `-`: nothing was to be done.
+    Nothing,
+    /// `X`: its record does not parse. Nothing was done.
+    Unreadable,
+}

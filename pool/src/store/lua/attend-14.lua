@@ -1,0 +1,44 @@
+#!lua flags=allow-oom
+-- A worker's last word in phase R, after its attestations: what it owns and has not attested in this incarnation is not
+-- in its hands. That is queued again or parked, and gone if it was to end. The last call says that the worker is done.
+-- KEYS: m w cf jo jp bw q pk je jn ps tb od pi
+-- ARGV: inc, wid, last key of the page before or '', limit
+-- Returns: MORE last key | DONE | NORMAL | FENCED
+--@base
+--@guard
+--@clock
+--@settings
+--@records
+--@outcome
+--@delete
+--@requeue
+local head, refusal = guard(true)
+if not head then return refusal end
+if head[2] ~= 'R' then return { 'NORMAL' } end
+local wid, limit = argv[2], tonumber(argv[4])
+if call('HEXISTS', W, wid) == 0 then return { 'FENCED' } end
+local _, late_ms, od_ms, max_attempts, stable_ms, route_ms =
+  settings('late_ms', 'od_ms', 'max_attempts', 'stable_ms', 'route_ms')
+local t, prefix = now(), wid .. ':'
+local from = (argv[3] == '' and '[' or '(') .. prefix .. argv[3]
+local members = call('ZRANGEBYLEX', BW, from, '(' .. wid .. ';', 'LIMIT', 0, limit)
+for _, member in ipairs(members) do
+  local key = sub(member, #prefix + 1)
+  local r = call('HGET', JO, key)
+  local p = r and parse(r)
+  if not r or p and p.owner ~= wid then
+    call('ZREM', BW, member)
+  elseif p and p.ainc ~= argv[1] then
+    if p.state == 'S' then
+      delete(key, p, t, 'stopped', late_ms, od_ms)
+    else
+      if p.state == 'R' and t - p.since >= stable_ms then p.attempts = '1' end
+      requeue(key, p, t, 0, route_ms, max_attempts, "not in its owner's hands after a loss of data")
+    end
+  end
+end
+write_deletions()
+write_requeues()
+if #members == limit then return { 'MORE', sub(members[limit], #prefix + 1) } end
+call('HSET', M, 'a:' .. wid, argv[1])
+return { 'DONE' }

@@ -1,0 +1,155 @@
+#!lua flags=allow-oom
+-- In phase R, a living worker says what it runs, what has ended in its hands and what it has handed on. A runner always
+-- gets a record that names it, unless another worker owns the key under a higher token. A worker that the data do not
+-- know is a member again, under its old id, in its old slot when that is free.
+-- KEYS: m w hb dw cf jo jp bw q pk je jn ps tb od pi ch
+-- ARGV: inc, wid, its entry in w, then (kind r runs|e ended|h handed on, key, token, id, begun, attempts, created,
+--       plan or '', 1 if the payload follows else 0, payload or '')*
+-- Returns: OK, then per job K kept | P send its payload | S must stop | O outranked | E ended | Q queued | - nothing
+--          done | X bad record. NORMAL | FENCED | BADARG
+-- Publishes: w, one entry and, when the ring grows, its size
+--@base
+--@guard
+--@clock
+--@settings
+--@records
+--@outcome
+--@delete
+--@ring
+--@change
+local head, refusal = guard(true)
+if not head then return refusal end
+if head[2] ~= 'R' then return { 'NORMAL' } end
+local wid = argv[2]
+if call('HEXISTS', DW, wid) == 1 then return { 'FENCED' } end
+local member, wanted, rest = match(argv[3], '^([UPG])|([%d-]+)(|%d+|[%w_:.-]+|[%w_:-]+|[%w_:.-]*)$')
+if not member then return { 'BADARG' } end
+local n = (#argv - 3) / 10
+for i = 1, n do
+  local at = 10 * i - 6
+  local numbers = table.concat({ argv[at + 2], argv[at + 4], argv[at + 5], argv[at + 6] }, '|')
+  if not match(numbers, '^%d+|[012]|%d+|%d+$') or not match(argv[at + 3], '^' .. ID .. '$')
+    or argv[at + 7] ~= '' and not is_name(argv[at + 7]) then
+    return { 'BADARG' }
+  end
+end
+local _, late_ms, od_ms, stop_ms, route_ms = settings('late_ms', 'od_ms', 'stop_ms', 'route_ms')
+local t = now()
+local ts, starts = num(t), {}
+
+-- A caller's id that was forgotten is known again; what it stood for is not.
+local function know(key, id)
+  local own = match(id, '%.!(.+)$')
+  if own and known(own) == nil then
+    call('HSET', OD, own, cmsgpack.pack({ key = key, hash = '', gen = id, v = OWN_VERSION }))
+  end
+end
+
+-- Whether the dispatch is remembered as one that has ended, or must not run.
+local function has_ended(key, id)
+  if call('ZSCORE', TB, id) then return true end
+  local own = match(id, '%.!(.+)$')
+  local entry = own and known(own)
+  return entry and entry.key == key and entry.outcome and entry.outcome ~= 'ok'
+end
+
+local function higher(a, b) return tonumber(a) > tonumber(b) and a or b end
+
+local function runs(key, p, token, id, begun, attempts, created, plan, sent, payload)
+  local ended, mine = has_ended(key, id), p and same(p.id, id)
+  if p and p.owner ~= '' and p.owner ~= wid and tonumber(p.token) > token then return 'O' end
+  -- Given up since it was attested: this came late, or twice.
+  if mine and p.owner == '' and p.ainc == argv[1] and tonumber(p.token) >= token then return '-' end
+  if not mine and not ended and sent == '0' then return 'P' end
+  if p and not mine then
+    delete(key, p, t, 'ended', late_ms, od_ms)
+    write_deletions()
+  end
+  if mine then
+    if p.owner ~= '' then call('ZREM', BW, p.owner .. ':' .. key) end
+    if p.state == 'P' then
+      call('ZREM', PK, key)
+      call('HDEL', JE, key)
+    end
+    if p.begun == '0' then call('HINCRBY', M, 'nq', -1) end
+    local begun_here = (p.state == 'R' or p.state == 'S') and p.owner == wid and tonumber(p.token) == token
+    if not begun_here then p.since = ts end
+  else
+    p = { begun = '1', attempts = '0', since = ts, id = id, created = created, mix = '0', plan = plan, tail = '' }
+    call('HSET', JP, key, payload)
+    if plan ~= '' then call('ZADD', PI, 0, plan .. '|' .. key) end
+  end
+  local stops = ended or p.state == 'S'
+  p.state, p.owner, p.token, p.ainc = stops and 'S' or 'R', wid, num(token), argv[1]
+  p.begun, p.attempts = higher(higher(p.begun, begun), '1'), higher(p.attempts, attempts)
+  call('HSET', JO, key, pack(p))
+  call('ZADD', BW, 0, wid .. ':' .. key)
+  if stops then call('ZADD', Q, t + stop_ms, key) else call('ZREM', Q, key) end
+  know(key, p.id)
+  if p.begun == '2' then settle(p.id, 'ok', t, od_ms) end
+  return stops and 'S' or 'K'
+end
+
+local function ended(key, p, token, id)
+  if p and not same(p.id, id) then p = nil end
+  if p and p.owner ~= '' and tonumber(p.token) > token then return '-' end
+  if p then id = p.id end
+  know(key, id)
+  if p then
+    delete(key, p, t, 'ended', late_ms, od_ms)
+    write_deletions()
+  end
+  if find(id, '.!', 1, true) then settle(id, 'ended', t, od_ms) else call('ZADD', TB, t + late_ms, id) end
+  return 'E'
+end
+
+local function handed_on(key, p, token, id)
+  if not p or not same(p.id, id) or p.owner == '' or tonumber(p.token) > token then return '-' end
+  if p.state == 'S' then
+    delete(key, p, t, 'stopped', late_ms, od_ms)
+    write_deletions()
+    return 'E'
+  end
+  call('ZREM', BW, p.owner .. ':' .. key)
+  if p.state == 'R' then p.attempts = '0' end -- one that was not begun here has shown nothing
+  p.state, p.owner, p.since, p.mix = 'Q', '', ts, '0'
+  call('HSET', JO, key, pack(p))
+  call('ZADD', Q, t + route_ms, key)
+  starts[#starts + 1] = 's'
+  starts[#starts + 1] = key
+  return 'Q'
+end
+
+if call('HEXISTS', W, wid) == 0 then
+  local slot, entry = tonumber(wanted), argv[3]
+  if member ~= 'G' and (not slot or slot >= 65536 or ring()[slot]) then
+    slot, entry = nil, 'P|-' .. rest
+  elseif member ~= 'G' then
+    entry = 'U|' .. wanted .. rest
+  end
+  local changes = { wid, entry }
+  if member ~= 'G' then grow(changes, slot) end
+  call('HSET', HB, wid, 1)
+  mapput('w', W, M, 'mv', CH, argv[1], changes)
+end
+local out, counter = { 'OK' }, tonumber(call('HGET', M, 'tok')) or 0
+local top = counter
+for i = 1, n do
+  local at = 10 * i - 6
+  local kind, key, token, id = argv[at], argv[at + 1], tonumber(argv[at + 2]), argv[at + 3]
+  local r = call('HGET', JO, key)
+  local p = r and parse(r) or nil
+  top = math.max(top, token)
+  if r and not p then
+    out[i + 1] = 'X'
+  elseif kind == 'r' then
+    out[i + 1] = runs(key, p, token, id, unpack(argv, at + 4, at + 9))
+  elseif kind == 'e' then
+    out[i + 1] = ended(key, p, token, id)
+  else
+    out[i + 1] = handed_on(key, p, token, id)
+  end
+end
+if top > counter then call('HSET', M, 'tok', num(top)) end
+for i = 1, #starts, 256 do call('XADD', PS, '*', unpack(starts, i, math.min(i + 255, #starts))) end
+return out

@@ -1,0 +1,281 @@
+//! Recovery: what the living workers say of the jobs in their hands, and the end of phase R.
+
+use super::state::{Ended, Remembered, State, Stored};
+use super::streams::Starts;
+use crate::id::{DispatchId, Incarnation, JobKey, Token, WorkerId};
+use crate::member::{Member, MemberState};
+use crate::record::{Begun, JobState, Record};
+use crate::store::{Attest, AttestItem, AttestReply, Refusal};
+
+/// Why a job is queued that its owner does not have.
+const LOST: &str = "not in its owner's hands after a loss of data";
+
+impl State {
+    /// A living worker says what it has.
+    pub(super) fn attest(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        worker: WorkerId,
+        member: &Member,
+        items: &[AttestItem],
+    ) -> Result<Vec<AttestReply>, Refusal> {
+        if !self.guard(inc)? {
+            return Err(Refusal::Normal);
+        }
+        if self.dead.contains_key(&worker) {
+            return Err(Refusal::Fenced);
+        }
+        if !self.members.contains_key(&worker) {
+            self.adopt(worker, member);
+        }
+        let mut starts = Starts::new();
+        let mut replies = Vec::with_capacity(items.len());
+        for item in items {
+            self.meta.token = self.meta.token.max(item.token.0);
+            replies.push(self.attest_one(now, inc, worker, item, &mut starts));
+        }
+        self.emit(now, &starts);
+        Ok(replies)
+    }
+
+    /// A worker that the data do not know is a member again: in its old slot, or without one when another has it.
+    fn adopt(&mut self, worker: WorkerId, member: &Member) {
+        let mut member = member.clone();
+        if member.state != MemberState::Draining {
+            member.slot = member.slot.filter(|slot| !self.slots().contains_key(slot));
+            member.state = if member.slot.is_some() { MemberState::Up } else { MemberState::Standby };
+        }
+        if member.state == MemberState::Up {
+            self.grow(member.slot);
+        }
+        self.heartbeats.insert(worker, 1);
+        self.members.insert(worker, member);
+        self.meta.members.0 += 1;
+    }
+
+    fn attest_one(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        worker: WorkerId,
+        item: &AttestItem,
+        starts: &mut Starts,
+    ) -> AttestReply {
+        if self.is_damaged(&item.key) {
+            return AttestReply::Unreadable;
+        }
+        match &item.what {
+            Attest::Runs { .. } => self.attest_running(now, inc, worker, item),
+            Attest::Ended => self.attest_ended(now, item),
+            Attest::HandedOn => self.attest_handed_on(now, item, starts),
+        }
+    }
+
+    fn attest_running(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        worker: WorkerId,
+        item: &AttestItem,
+    ) -> AttestReply {
+        let AttestItem { key, token, id, what } = item;
+        let Attest::Runs { begun, attempts, created, plan, payload } = what else {
+            return AttestReply::Nothing;
+        };
+        let ended = self.has_ended(key, id);
+        let found = self.record(key).cloned();
+        if found.as_ref().is_some_and(|r| r.owner.is_some_and(|owner| owner != worker) && r.token > *token) {
+            return AttestReply::Outranked;
+        }
+        let same = found.as_ref().filter(|record| record.id.is_same(id)).cloned();
+        if same.as_ref().is_some_and(|r| r.owner.is_none() && self.attested_now(r) && r.token >= *token) {
+            return AttestReply::Nothing; // given up since: this came late, or twice
+        }
+        if same.is_none() && !ended && payload.is_none() {
+            return AttestReply::SendPayload;
+        }
+        if let Some(other) = found.filter(|_| same.is_none()) {
+            self.drop_job(key, &other, now, "ended");
+        }
+        let mut record = same.unwrap_or_else(|| {
+            let record = new_record(now, id, *created, plan);
+            let payload = payload.clone().unwrap_or_default();
+            self.insert(key.clone(), Stored::Record(record.clone()), payload);
+            self.plan_job(plan, key.clone());
+            record
+        });
+        if let Some(owner) = record.owner {
+            self.disown(owner, key);
+        }
+        self.parked.remove(key);
+        self.errors.remove(key);
+        if record.begun == Begun::Never {
+            self.meta.queued -= 1;
+        }
+        let begun_here = matches!(record.state, JobState::Running | JobState::Stopping)
+            && (record.owner, record.token) == (Some(worker), *token);
+        if !begun_here {
+            record.since = now;
+        }
+        let stops = ended || record.state == JobState::Stopping;
+        record.state = if stops { JobState::Stopping } else { JobState::Running };
+        record.owner = Some(worker);
+        record.token = *token;
+        record.begun = record.begun.max(*begun).max(Begun::Begun);
+        record.attempts = record.attempts.max(*attempts);
+        record.attested = Some(inc);
+        let (id, started) = (record.id.clone(), record.begun == Begun::Started);
+        self.write(key, record);
+        self.own(worker, key.clone());
+        if stops {
+            self.queue.put(key.clone(), now + self.limit("stop_ms"));
+        } else {
+            self.queue.remove(key);
+        }
+        self.know(key, &id);
+        if started {
+            self.settle_outcome(&id, "ok", now);
+        }
+        if stops { AttestReply::MustStop } else { AttestReply::Kept }
+    }
+
+    fn attest_ended(&mut self, now: u64, item: &AttestItem) -> AttestReply {
+        let AttestItem { key, token, id, .. } = item;
+        let record = self.record(key).filter(|record| record.id.is_same(id)).cloned();
+        if record.as_ref().is_some_and(|r| r.owner.is_some() && r.token > *token) {
+            return AttestReply::Nothing;
+        }
+        let id = record.as_ref().map_or(id, |record| &record.id);
+        self.know(key, id);
+        if let Some(record) = &record {
+            self.drop_job(key, record, now, "ended");
+        }
+        if id.caller_id().is_some() {
+            self.settle_outcome(id, "ended", now);
+        } else {
+            self.ended.put(Ended::Dispatch(id.clone()), now + self.limit("late_ms"));
+        }
+        AttestReply::Ended
+    }
+
+    fn attest_handed_on(&mut self, now: u64, item: &AttestItem, starts: &mut Starts) -> AttestReply {
+        let AttestItem { key, token, id, .. } = item;
+        let record = self.record(key).filter(|record| record.id.is_same(id));
+        let Some(mut record) = record.filter(|r| r.owner.is_some() && r.token <= *token).cloned() else {
+            return AttestReply::Nothing;
+        };
+        if record.state == JobState::Stopping {
+            self.drop_job(key, &record, now, "stopped");
+            return AttestReply::Ended;
+        }
+        if record.state == JobState::Running {
+            record.attempts = 0;
+        }
+        if let Some(owner) = record.owner.take() {
+            self.disown(owner, key);
+        }
+        record.state = JobState::Queued;
+        record.since = now;
+        record.mix = 0;
+        self.write(key, record);
+        self.queue.put(key.clone(), now + self.limit("route_ms"));
+        starts.push((key.clone(), 0));
+        AttestReply::Requeued
+    }
+
+    /// Whether the dispatch is remembered as one that has ended, or must not run.
+    fn has_ended(&self, key: &JobKey, id: &DispatchId) -> bool {
+        let known = id.caller_id().and_then(|own| self.remembered.get(own));
+        self.ended.contains(&Ended::Dispatch(id.clone()))
+            || known.is_some_and(|known| {
+                known.key == *key && known.outcome.as_deref().is_some_and(|outcome| outcome != "ok")
+            })
+    }
+
+    /// A caller's id that was forgotten is known again; what it stood for is not.
+    fn know(&mut self, key: &JobKey, id: &DispatchId) {
+        if let Some(own) = id.caller_id()
+            && !self.remembered.contains_key(own)
+        {
+            let entry = Remembered { key: key.clone(), hash: String::new(), id: id.clone(), outcome: None };
+            self.remembered.insert(own.to_owned(), entry);
+        }
+    }
+
+    /// A page of what the worker owns by its records: what it has not attested is queued, or gone if it was to end.
+    pub(super) fn attend(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        worker: WorkerId,
+        after: Option<&JobKey>,
+        limit: usize,
+    ) -> Result<Option<JobKey>, Refusal> {
+        if !self.guard(inc)? {
+            return Err(Refusal::Normal);
+        }
+        if !self.members.contains_key(&worker) {
+            return Err(Refusal::Fenced);
+        }
+        let page: Vec<_> = self.owned_after(worker, after).take(limit).cloned().collect();
+        let mut starts = Starts::new();
+        for key in &page {
+            match self.record(key).cloned() {
+                None if self.is_damaged(key) => {}
+                Some(record) if record.owner == Some(worker) => {
+                    if !self.attested_now(&record) {
+                        self.lose(now, key, record, &mut starts);
+                    }
+                }
+                _ => self.disown(worker, key),
+            }
+        }
+        self.emit(now, &starts);
+        let next = page.last().filter(|_| page.len() == limit).cloned();
+        if next.is_none() {
+            self.meta.attested.insert(worker, inc);
+        }
+        Ok(next)
+    }
+
+    fn lose(&mut self, now: u64, key: &JobKey, mut record: Record, starts: &mut Starts) {
+        if record.state == JobState::Stopping {
+            self.drop_job(key, &record, now, "stopped");
+        } else {
+            self.forgive(&mut record, now);
+            self.requeue(key, record, now, 0, LOST, starts);
+        }
+    }
+
+    /// Leaves phase R, or names a member that has not attested yet.
+    pub(super) fn open_normal(&mut self, inc: Incarnation) -> Result<Option<WorkerId>, Refusal> {
+        if self.guard(inc)? {
+            let silent = |worker: &&WorkerId| self.meta.attested.get(worker) != Some(&inc);
+            if let Some(&worker) = self.members.keys().find(silent) {
+                return Ok(Some(worker));
+            }
+            self.meta.recovering = false;
+            self.meta.attested.clear();
+        }
+        Ok(None)
+    }
+}
+
+/// The record of a job that only its runner knows.
+fn new_record(now: u64, id: &DispatchId, created: u64, plan: &str) -> Record {
+    Record {
+        state: JobState::Running,
+        owner: None,
+        token: Token(0),
+        attempts: 0,
+        begun: Begun::Begun,
+        since: now,
+        id: id.clone(),
+        created,
+        attested: None,
+        mix: 0,
+        plan: plan.to_owned(),
+        tail: String::new(),
+    }
+}

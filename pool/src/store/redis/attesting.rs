@@ -1,0 +1,75 @@
+//! Recovery: what the living workers say of the jobs in their hands.
+
+use super::steps::Steps;
+use crate::id::{Incarnation, JobKey, WorkerId};
+use crate::member::Member;
+use crate::record::Begun;
+use crate::store::{Attest, AttestItem, AttestReply, Result};
+
+pub(super) async fn attest(
+    steps: &Steps,
+    inc: Incarnation,
+    worker: WorkerId,
+    member: &Member,
+    items: &[AttestItem],
+) -> Result<Vec<AttestReply>> {
+    let mut call = steps.scripts.attest.call(&[]);
+    call.arg(inc.0).arg(worker.0).arg(member.to_string());
+    for AttestItem { key, token, id, what } in items {
+        let kind = match what {
+            Attest::Runs { .. } => "r",
+            Attest::Ended => "e",
+            Attest::HandedOn => "h",
+        };
+        call.arg(kind).arg(key.as_bytes()).arg(token.0).arg(id.as_str());
+        match what {
+            Attest::Runs { begun, attempts, created, plan, payload } => {
+                let begun = match begun {
+                    Begun::Never | Begun::Begun => 1_u8,
+                    Begun::Started => 2,
+                };
+                call.arg(begun).arg(*attempts).arg(*created).arg(plan);
+                call.arg(u8::from(payload.is_some())).arg(payload.as_deref().unwrap_or_default());
+            }
+            Attest::Ended | Attest::HandedOn => {
+                call.arg(0).arg(0).arg(0).arg("").arg(0).arg("");
+            }
+        }
+    }
+    let mut values = steps.run("attest", call).await?.items(items.len())?;
+    items
+        .iter()
+        .map(|_| {
+            values.parsed("an attestation's answer", |text| {
+                Some(match text {
+                    "K" => AttestReply::Kept,
+                    "P" => AttestReply::SendPayload,
+                    "S" => AttestReply::MustStop,
+                    "O" => AttestReply::Outranked,
+                    "E" => AttestReply::Ended,
+                    "Q" => AttestReply::Requeued,
+                    "-" => AttestReply::Nothing,
+                    "X" => AttestReply::Unreadable,
+                    _ => return None,
+                })
+            })
+        })
+        .collect()
+}
+
+pub(super) async fn attend(
+    steps: &Steps,
+    inc: Incarnation,
+    worker: WorkerId,
+    after: Option<&JobKey>,
+    limit: usize,
+) -> Result<Option<JobKey>> {
+    let mut call = steps.scripts.attend.call(&[]);
+    call.arg(inc.0).arg(worker.0).arg(after.map_or(&[][..], JobKey::as_bytes)).arg(limit);
+    let reply = steps.run("attend", call).await?;
+    match reply.code() {
+        b"DONE" => Ok(None),
+        b"MORE" => reply.values().key().map(Some),
+        _ => Err(reply.refused()),
+    }
+}
