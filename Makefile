@@ -4,6 +4,7 @@
 #   make deploy-drill  a rolling deploy of ten nodes under 2,000 running jobs, which fails on its own bounds
 #   make test          every test, documentation included
 #   make bench         how fast the pool, a map and a stream are, beside the floor of the same minute; what idle jobs cost
+#   make soak          20,000 jobs for an hour, with a little trouble: does anything grow?   MINUTES= JOBS= SEED= CSV= SVG=
 #   make ci            what a change has to pass
 #
 # REDIS_URL, when set, is the Redis of `make demo`. The tests always start private servers.
@@ -15,7 +16,7 @@ TENANTS ?=
 with_redis = REDIS_SERVER_BIN="$$(scripts/redis-server --path)" && export REDIS_SERVER_BIN
 
 .DEFAULT_GOAL := help
-.PHONY: help demo deploy-drill test bench ci
+.PHONY: help demo deploy-drill test bench soak ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -35,6 +36,11 @@ test:
 bench:
 	@$(with_redis) && for scenario in dispatch idle rmap streaming; do \
 		cargo run --release -p tenure-bench -- $$scenario || exit 1; done
+
+soak:
+	cargo build --release -p tenure-chaos
+	@$(with_redis) && cargo run -q --release -p tenure-chaos -- soak $(if $(MINUTES),--minutes $(MINUTES)) \
+		$(if $(JOBS),--jobs $(JOBS)) $(if $(SEED),--seed $(SEED)) $(if $(CSV),--csv "$(CSV)") $(if $(SVG),--svg "$(SVG)")
 
 ci:
 	@.ci/run

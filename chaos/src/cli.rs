@@ -1,0 +1,95 @@
+//! The command line of `tenure-chaos`, and its exit status: 0 when all is well, 1 when it is not.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::{ExitCode, Termination};
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use tenure_examples::feeds::cli::describe;
+
+use crate::Result;
+use crate::node::{self, NodePlan};
+use crate::soak::{self, SoakPlan};
+
+/// Runs a pool of node processes on a Redis of its own under faults or under load, and judges what came of it.
+#[derive(Debug, Parser)]
+#[command(name = "tenure-chaos")]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// A long run with many jobs and little trouble: does anything grow?
+    Soak {
+        /// For how long.
+        #[arg(long, default_value_t = 60.0)]
+        minutes: f64,
+        /// Jobs that run all the while.
+        #[arg(long, default_value_t = 20_000)]
+        jobs: usize,
+        /// Chooses the order of things; made up unless it is given.
+        #[arg(long)]
+        seed: Option<u64>,
+        /// Where the samples go, as a table of comma-separated values.
+        #[arg(long)]
+        csv: Option<PathBuf>,
+        /// Where the plot of the samples goes.
+        #[arg(long)]
+        svg: Option<PathBuf>,
+    },
+    /// A node, which says that it is ready in one line and ends with its parent.
+    #[command(hide = true)]
+    Node {
+        /// What it is started with, as JSON.
+        plan: String,
+    },
+}
+
+impl Cli {
+    /// Does what the arguments say.
+    ///
+    /// # Cancel safety
+    /// All processes end when the future is dropped.
+    pub async fn run(self) -> ExitCode {
+        let done = match self.command {
+            Command::Soak { minutes, jobs, seed, csv, svg } => {
+                let seed = seed.unwrap_or_else(rand::random);
+                let time = Duration::from_secs_f64((minutes * 60.0).max(1.0));
+                judged(soak::run(SoakPlan { time, jobs, seed, csv, svg }, say).await)
+            }
+            Command::Node { plan } => node(&plan).await,
+        };
+        done.unwrap_or_else(|error| {
+            complain(&describe(&*error));
+            ExitCode::FAILURE
+        })
+    }
+}
+
+/// The exit status of what was found to be wrong.
+fn judged(found: Result<Vec<String>>) -> Result<ExitCode> {
+    let found = found?;
+    for wrong in &found {
+        complain(wrong);
+    }
+    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn node(plan: &str) -> Result<ExitCode> {
+    let plan: NodePlan = serde_json::from_str(plan)?;
+    tenure_examples::logging::to_stderr();
+    Ok(node::run(plan).await?.report())
+}
+
+// A reader of the output that has gone away is no error.
+
+fn say(text: &str) {
+    let _ = writeln!(io::stdout().lock(), "{text}");
+}
+
+fn complain(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "tenure-chaos: {text}");
+}

@@ -1,0 +1,134 @@
+//! A long run with many jobs and little trouble: does anything grow?
+//!
+//! `load.rs` stops, dispatches and notifies; `trouble.rs` replaces, pauses and disconnects nodes; `sample.rs` measures;
+//! `verdict.rs` compares the beginning with the end, and `plot.rs` draws it all.
+
+mod load;
+mod plot;
+mod sample;
+mod trouble;
+mod verdict;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tenure_pool::{JobState, Node};
+use tenure_testing::RedisServer;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+pub use plot::svg;
+pub use sample::{SERIES, Sample, Series};
+pub use verdict::{Change, growth};
+
+use crate::node::PoolPlan;
+use crate::{Result, within};
+use load::Load;
+use sample::Sampler;
+use trouble::Fleet;
+
+/// A sample is taken this often.
+const EVERY: Duration = Duration::from_secs(10);
+/// How long all jobs may take to run, at the beginning and at the end.
+const SETTLED: Duration = Duration::from_secs(120);
+/// What the samples of a run that is too short to be judged are fewer than.
+const FEWEST: usize = 12;
+
+/// What to run, and for how long.
+#[derive(Clone, Debug)]
+pub struct SoakPlan {
+    /// For how long, from the moment at which all jobs run.
+    pub time: Duration,
+    /// Jobs that run all the while.
+    pub jobs: usize,
+    /// Chooses the order of things.
+    pub seed: u64,
+    /// Where the samples go, as a table.
+    pub csv: Option<PathBuf>,
+    /// Where their plot goes.
+    pub svg: Option<PathBuf>,
+}
+
+/// Runs it, and says what has grown; the last line that is said is the verdict as JSON.
+///
+/// # Errors
+/// The run cannot be carried out.
+///
+/// # Cancel safety
+/// All processes end when the future is dropped.
+pub async fn run(plan: SoakPlan, say: fn(&str)) -> Result<Vec<String>> {
+    let dir = tempfile::Builder::new().prefix("tenure-soak.").tempdir()?;
+    say(&format!("seed {}; the logs of the nodes are in {} while it runs", plan.seed, dir.path().display()));
+    let redis = RedisServer::builder().tcp().start()?;
+    let pool = PoolPlan {
+        pool: "soak".into(),
+        ttl_ms: 10_000,
+        join_settle_ms: 5_000,
+        stable_after_ms: 5_000,
+        max_queued: 2 * plan.jobs as u64,
+    };
+    let conductor = pool.node(&redis.url(), "conductor")?.assume_fresh(true).client_only().join().await?;
+    let mut random = StdRng::seed_from_u64(plan.seed);
+    let mut fleet = Fleet::start(&pool, &redis.url(), dir.path()).await?;
+    let mut load = Load::start(&conductor, plan.jobs, StdRng::from_rng(&mut random)).await?;
+    await_all_running(&conductor, plan.jobs).await?;
+    say(&format!("{} jobs run; sampling every {} s", plan.jobs, EVERY.as_secs()));
+
+    let mut sampler = Sampler::new(&redis, &pool.pool, fleet.steady());
+    let began = Instant::now();
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let sampling = async {
+        let mut samples = Vec::new();
+        while began.elapsed() < plan.time {
+            ticks.tick().await;
+            samples.push(sampler.take(began.elapsed())?);
+            write(&plan, &samples)?;
+        }
+        Ok::<_, tenure_pool::BoxError>(samples)
+    };
+    let samples = tokio::select! {
+        samples = sampling => samples?,
+        ended = fleet.trouble(&redis, &mut random, say) => return Err(ended.err().unwrap_or_else(|| "the trouble ended".into())),
+        never = load.go_on() => match never {},
+    };
+    let (done, failed) = load.counts();
+    timeout(SETTLED, load.settle()).await.map_err(|_| "the last calls were not answered in time")?;
+    await_all_running(&conductor, plan.jobs).await?;
+    let faults = fleet.faults();
+    fleet.end().await?;
+    conductor.close().await?;
+
+    let changes = growth(&samples, FEWEST);
+    for change in &changes {
+        say(&change.to_string());
+    }
+    let grown: Vec<_> = changes.iter().filter(|change| change.grows()).map(Change::to_string).collect();
+    say(&serde_json::json!({
+        "flat": grown.is_empty(), "judged": !changes.is_empty(), "minutes": plan.time.as_secs() / 60, "jobs": plan.jobs,
+        "samples": samples.len(), "calls": done, "calls_refused": failed, "faults": faults, "seed": plan.seed,
+    }).to_string());
+    Ok(grown)
+}
+
+async fn await_all_running(node: &Node, jobs: usize) -> Result<()> {
+    within(SETTLED, "all jobs to run", || async {
+        let listed = node.jobs().await.ok()?;
+        let running = listed.iter().filter(|job| job.state == JobState::Running).count();
+        (listed.len() == jobs && running == jobs).then_some(())
+    })
+    .await
+}
+
+/// Written after every sample, so that a run can be looked at while it goes on.
+fn write(plan: &SoakPlan, samples: &[Sample]) -> Result<()> {
+    if let Some(path) = &plan.csv {
+        std::fs::write(path, sample::csv(samples))?;
+    }
+    if let Some(path) = &plan.svg {
+        let title = format!("{} jobs", plan.jobs);
+        std::fs::write(path, svg(&title, samples))?;
+    }
+    Ok(())
+}

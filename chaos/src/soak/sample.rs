@@ -1,0 +1,133 @@
+//! What is measured, and how.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use redis::cmd;
+use tenure_testing::RedisServer;
+
+use crate::Result;
+
+/// One thing that is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Series {
+    /// Its name, as the head of a column.
+    pub name: &'static str,
+    /// What it is, for the plot.
+    pub title: &'static str,
+    /// So much it may be above its beginning, whatever that was.
+    pub slack: f64,
+}
+
+const fn series(name: &'static str, title: &'static str, slack: f64) -> Series {
+    Series { name, title, slack }
+}
+
+/// All that is measured, in the order of a sample's values.
+pub const SERIES: [Series; 12] = [
+    series("nodes_rss_mib", "resident memory of the nodes that stay, MiB", 4.0),
+    series("conductor_rss_mib", "resident memory of the client, MiB", 4.0),
+    series("nodes_files", "open files of the nodes that stay", 4.0),
+    series("redis_used_mib", "used memory of Redis, MiB", 1.0),
+    series("redis_clients", "connections to Redis", 8.0),
+    series("keys", "keys in Redis", 4.0),
+    series("jobs", "jobs", 20.0),
+    series("stream_entries", "entries of all streams", 64.0),
+    series("pending", "entries that a router has taken and not handled", 16.0),
+    series("consumers", "consumers of the routers' group", 4.0),
+    series("tombstones", "dispatches that are remembered after their end", 200.0),
+    series("commands_per_s", "commands a second", 50.0),
+];
+
+/// The values at one moment.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// When, from the beginning.
+    pub at: Duration,
+    /// One for each of [`SERIES`].
+    pub values: [f64; SERIES.len()],
+}
+
+/// The samples as a table, the time in seconds first.
+pub(super) fn csv(samples: &[Sample]) -> String {
+    let names: Vec<_> = SERIES.iter().map(|series| series.name).collect();
+    let head = format!("seconds,{}\n", names.join(","));
+    let line = |sample: &Sample| {
+        let values: Vec<_> = sample.values.iter().map(|value| format!("{value:.2}")).collect();
+        format!("{},{}\n", sample.at.as_secs(), values.join(","))
+    };
+    samples.iter().fold(head, |text, sample| text + &line(sample))
+}
+
+/// Takes samples.
+pub(super) struct Sampler<'a> {
+    redis: &'a RedisServer,
+    prefix: String,
+    nodes: Vec<u32>,
+    before: Option<(Instant, f64)>,
+}
+
+impl<'a> Sampler<'a> {
+    /// Of this pool on this server, and of the processes of these nodes.
+    pub(super) fn new(redis: &'a RedisServer, pool: &str, nodes: Vec<u32>) -> Self {
+        Self { redis, prefix: format!("tenure:{{{pool}}}:"), nodes, before: None }
+    }
+
+    pub(super) fn take(&mut self, at: Duration) -> Result<Sample> {
+        let info: String = self.redis.query(cmd("INFO").arg("everything"))?;
+        let commands = field(&info, "total_commands_processed");
+        let now = Instant::now();
+        let before = self.before.replace((now, commands));
+        let rate = before.map_or(0.0, |(then, count)| (commands - count) / (now - then).as_secs_f64());
+        let keys = self.redis.keys()?;
+        let is_stream = |key: &&String| {
+            key.strip_prefix(&self.prefix)
+                .is_some_and(|name| name == "ps" || name.starts_with("ws:") || name.starts_with("ns:"))
+        };
+        let mut entries = 0.0;
+        for key in keys.iter().filter(is_stream) {
+            entries += self.count("XLEN", key)?;
+        }
+        let ps = format!("{}ps", self.prefix);
+        let (pending, ..): (u64, redis::Value, redis::Value, redis::Value) =
+            self.redis.query(cmd("XPENDING").arg(&ps).arg("r"))?;
+        let consumers: Vec<redis::Value> =
+            self.redis.query(cmd("XINFO").arg("CONSUMERS").arg(&ps).arg("r"))?;
+        let mib = |bytes: f64| bytes / f64::from(1 << 20);
+        let values = [
+            self.nodes.iter().map(|&pid| rss_mib(pid)).sum::<Result<f64>>()?,
+            rss_mib(std::process::id())?,
+            self.nodes.iter().map(|&pid| files(pid)).sum::<Result<f64>>()?,
+            mib(field(&info, "used_memory")),
+            field(&info, "connected_clients"),
+            keys.len() as f64,
+            self.count("HLEN", &format!("{}jo", self.prefix))?,
+            entries,
+            pending as f64,
+            consumers.len() as f64,
+            self.count("ZCARD", &format!("{}tb", self.prefix))?,
+            rate,
+        ];
+        Ok(Sample { at, values })
+    }
+
+    fn count(&self, command: &str, key: &str) -> Result<f64> {
+        Ok(self.redis.query::<u64>(cmd(command).arg(key))? as f64)
+    }
+}
+
+fn field(info: &str, name: &str) -> f64 {
+    let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.and_then(|number| number.trim().parse().ok()).unwrap_or_default()
+}
+
+fn rss_mib(pid: u32) -> Result<f64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
+    kib.map(|kib| kib / 1024.0).ok_or_else(|| format!("process {pid} has no memory").into())
+}
+
+fn files(pid: u32) -> Result<f64> {
+    Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count() as f64)
+}
