@@ -32,6 +32,14 @@ pub enum Breakage {
     GroupStaysLost,
     /// A key is placed by the worker's place in the list of those that live.
     PackedRing,
+    /// A fenced worker forgets its jobs: their handlers hear nothing of it.
+    FencedForgets,
+    /// A job that is handed on is given up before its handler has stopped.
+    HandOffBeforeStop,
+    /// A start that comes again for a job that runs is refused: the job is given up as one that failed.
+    RedeliveredStartRefused,
+    /// A handler that panics takes with it who would tell of its end.
+    PanicUntold,
 }
 
 /// The breakages in force.

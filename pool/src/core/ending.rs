@@ -103,6 +103,13 @@ impl Jobs {
         let Some(held) = self.held.get_mut(key) else { return };
         held.phase = Phase::Stopping;
         let (worker, token) = (self.worker, held.token);
+        let moves = matches!(why, StopReason::Moved | StopReason::Draining);
+        if moves && ctx.config.broken.has(Breakage::HandOffBeforeStop) {
+            let (mode, delay, result) = (ReleaseMode::HandOff, Duration::ZERO, String::new());
+            let item =
+                ReleaseItem { key: key.clone(), token, mode, delay, tell: None, tell_stopper: None, result };
+            self.push_release(item, Vec::new());
+        }
         self.arm(key, Some(ctx.now + ctx.config.stop_timeout));
         ctx.out.push(Effect::Stop { worker, key: key.clone(), token, why });
     }

@@ -71,6 +71,18 @@ pub(crate) enum HandlerEvent {
     Aborted,
 }
 
+impl HandlerEvent {
+    /// A handler has panicked.
+    pub(crate) fn is_panic(&self) -> bool {
+        match self {
+            Self::Failed(error) | Self::Ended(Err(error)) | Self::Stopped(Err(error)) => {
+                error.starts_with("panicked: ")
+            }
+            _ => false,
+        }
+    }
+}
+
 /// What a planner has come to.
 #[derive(Debug)]
 pub(crate) enum Planned {

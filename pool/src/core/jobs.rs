@@ -120,7 +120,7 @@ impl Jobs {
             WorkerEvent::Start { token, keys } => {
                 if self.intake.admit(entry, keys.len()) {
                     for key in keys {
-                        self.assigned(entry, key, token);
+                        self.assigned(ctx, entry, key, token);
                     }
                 }
             }
@@ -144,8 +144,11 @@ impl Jobs {
         }
     }
 
-    fn assigned(&mut self, entry: EntryId, key: JobKey, token: Token) {
+    fn assigned(&mut self, ctx: &Ctx, entry: EntryId, key: JobKey, token: Token) {
         if self.knows(&key, token) {
+            if ctx.config.broken.has(Breakage::RedeliveredStartRefused) {
+                return self.release_for_stopper(key, token, None, vec![entry]);
+            }
             self.intake.answered(entry);
         } else if self.leaving.is_some() {
             self.hand_back(key, token, None, vec![entry]);
@@ -358,6 +361,9 @@ impl Jobs {
 
     pub(crate) fn on_handler(&mut self, ctx: &mut Ctx, key: &JobKey, token: Token, event: HandlerEvent) {
         let Some(held) = self.held.get_mut(key).filter(|h| h.token == token) else { return };
+        if ctx.config.broken.has(Breakage::PanicUntold) && event.is_panic() {
+            return;
+        }
         match event {
             HandlerEvent::Started => self.on_started(ctx, key),
             HandlerEvent::Delivered => {

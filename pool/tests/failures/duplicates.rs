@@ -1,53 +1,181 @@
 //! Two workers run one key: a01 to a11.
 
-use tenure_pool::breakage::ScriptPatch;
+use tenure_pool::breakage::{Breakage, ScriptPatch};
 
-use crate::ground::{cases, patch, scripts};
+use crate::ground::{cases, lines, patch, scripts};
 
 /// A router assigns whatever it hears of, also what runs already.
 const ROUTES_ANYTHING: ScriptPatch = patch("route", "'^1|Q||%d+()'", "'^1|[QAR]|%d*|%d+()'");
+/// A router assigns by whatever members it knows of.
+const ROUTES_BY_ANY_RING: ScriptPatch =
+    patch("route", "if head[3] ~= argv[2] then return { 'STALERING', head[3] } end", "");
+/// Reaping does not take a job from the dead worker's list, nor ask whose it is by now.
+const REAPS_ANYTHING: [ScriptPatch; 2] = [
+    patch("reap", "if not p or p.owner ~= wid then", "if not p then"),
+    patch("reap", "if p.owner ~= '' then released[#released + 1] = p.owner .. ':' .. key end", ""),
+];
+/// Reaping does not ask whether the worker is still to be reaped.
+const REAPS_ANYBODY: ScriptPatch =
+    patch("reap", "if call('HEXISTS', DW, wid) == 0 then return { 'GONE' } end", "");
+/// A job that is there already keeps others out for 40 s by the dispatcher's clock.
+const GUARDS_BY_CLOCK: ScriptPatch =
+    patch("dispatch", "if r then", "if r and t < tonumber(parse(r).since) + 40000 then");
+/// A worker writes down its time, and a node compares it with its own; it does not suspect its own workers.
+const LIVES_BY_CLOCK: [ScriptPatch; 2] = [
+    patch(
+        "renew",
+        "if entry then call('HINCRBY', HB, argv[i], 1) end",
+        "if entry then call('HSET', HB, argv[i], call('TIME')[1] * 1000) end",
+    ),
+    patch(
+        "sweep",
+        "local dead = call('HKEYS', DW)",
+        "local W, HB = (string.gsub(M, ':m$', ':w')), (string.gsub(M, ':m$', ':hb'))
+        for _, wid in ipairs(call('HKEYS', HB)) do
+          local entry = call('HGET', W, wid)
+          if entry and not find(entry, '|observer|', 1, true)
+            and now() - call('HGET', HB, wid) > tonumber(call('HGET', CF, 'ttl')) then
+            call('HDEL', W, wid)
+            call('HDEL', HB, wid)
+            call('HSET', DW, wid, num(now()) .. '|')
+            call('HINCRBY', M, 'mv', 1)
+          end
+        end
+        local dead = call('HKEYS', DW)",
+    ),
+];
 
 cases! {
     a01_a_start_event_that_comes_again_starts_nothing: scripts(&[ROUTES_ANYTHING]), "started 2 times";
+    a02_a_job_is_handed_on_only_when_its_handler_has_stopped: lines(&[Breakage::HandOffBeforeStop]), "both ran";
+    a03_a_worker_that_was_given_up_ends_its_jobs_for_good:
+        lines(&[Breakage::NoSelfFence, Breakage::FencedForgets]), "every job to run once";
+    a04_a_worker_that_cannot_renew_ends_its_jobs_before_others_begin_them: lines(&[Breakage::NoSelfFence]), "both ran";
     a05_many_start_events_of_one_key_start_it_once: scripts(&[ROUTES_ANYTHING]), "both ran";
+    a06_routers_with_different_views_of_the_ring_place_a_key_once:
+        scripts(&[ROUTES_ANYTHING, ROUTES_BY_ANY_RING]), "both ran";
+    a07_many_who_clear_away_one_dead_worker_free_its_jobs_once:
+        scripts(&[REAPS_ANYTHING[0], REAPS_ANYTHING[1], REAPS_ANYBODY]), "both ran";
+    a08_half_a_clearing_away_is_continued_not_repeated: scripts(&REAPS_ANYTHING), "both ran";
+    a09_a_dispatch_that_timed_out_keeps_its_key: scripts(&[DISPATCHES_OVER]), "both ran";
+    a10_a_dispatcher_whose_clock_is_ahead_finds_the_key_taken: scripts(&[GUARDS_BY_CLOCK]), "both ran";
+    a11_an_observer_whose_clock_is_ahead_takes_nobody_for_dead: scripts(&LIVES_BY_CLOCK), "was started";
 }
+
+/// A dispatch takes a key that another has.
+const DISPATCHES_OVER: ScriptPatch = patch("dispatch", "if r then", "if r and false then");
 
 mod cases {
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
 
-    use tenure_testing::eventually;
-    use tokio::sync::Notify;
+    use bytes::Bytes;
+    use futures::future::join_all;
+    use tenure_pool::id::JobKey;
+    use tenure_pool::store::{Refusal, Store, StoreError};
+    use tenure_pool::{BoxError, DispatchError, Job, JobHandler, Start, StopReason};
+    use tenure_testing::{Proxy, eventually};
+    use tokio::sync::{Notify, watch};
 
-    use crate::ground::{Ground, key as key_of};
-    use crate::recorder::Act;
+    use crate::ground::{Ground, key as key_of, workers_of};
+    use crate::recorder::{Act, Recorder};
 
     /// The router dies between assigning the job and hearing that it runs; its event is claimed and routed again, while
     /// the start still takes its time.
     pub(super) async fn a01_a_start_event_that_comes_again_starts_nothing(ground: Ground) {
         let node = ground.node("a").await;
         let told = Arc::new(Notify::new());
-        let slow = told.clone();
-        let worker = ground
-            .add_worker_with(
-                &node,
-                ground.recorder.acting(move |job| match job.key().as_bytes() {
-                    b"job-0" => Act::StartWhenTold(slow.clone()),
-                    _ => Act::Run,
-                }),
-            )
-            .await;
+        let worker = ground.add_worker_with(&node, slow_start(&ground, "job-0", &told)).await;
         let keys = vec!["job-0".to_owned()];
         let ticket = node.submit("job-0", "").await.unwrap();
         ground.started(&keys, 1).await;
         ground.leave_to_a_dead_router(&["job-0"]);
         ground.events_handled().await;
         ground.worker_events_handled(worker.id().unwrap()).await;
-        ground.dispatch_one(&node, "another").await;
+        ground.goes_on(&node, "another").await;
         ground.assert_starts(&keys, 1);
         told.notify_one();
         node.wait(&ticket).await.unwrap();
         ground.assert_starts(&keys, 1);
         ground.assert_clean();
+    }
+
+    /// A node leaves, and its handlers take their time to stop.
+    pub(super) async fn a02_a_job_is_handed_on_only_when_its_handler_has_stopped(ground: Ground) {
+        let a = ground.node("a").await;
+        let (told, asked) = (watch::Sender::new(false), Arc::new(AtomicUsize::new(0)));
+        let handler = StopsWhenTold {
+            inner: ground.recorder.acting(|_| Act::Hold),
+            told: told.subscribe(),
+            asked: asked.clone(),
+        };
+        a.add_worker(handler).await.unwrap();
+        let keys = ground.dispatch(&a, 10).await;
+        let b = ground.node_with("b", 1).await;
+        let closing = tokio::spawn({
+            let a = a.clone();
+            async move { a.close().await }
+        });
+        eventually(ground.patience, "every handler to be asked to stop", async || {
+            asked.load(Ordering::SeqCst) == keys.len()
+        })
+        .await;
+        ground.goes_on(&b, "another").await;
+        told.send_replace(true);
+        assert!(closing.await.unwrap().unwrap().complete);
+        ground.started(&keys, 2).await;
+        ground.assert_clean();
+        ground.assert_starts(&keys, 2);
+    }
+
+    /// A node is cut off until its peers have taken over, and comes back.
+    pub(super) async fn a03_a_worker_that_was_given_up_ends_its_jobs_for_good(ground: Ground) {
+        let ground = ground.expiring();
+        let (b, proxy) = (ground.node_with("b", 1).await, Proxy::start(&ground.server).await.unwrap());
+        let a = ground.builder_on("a", ground.store_by(&proxy.url(), &[]));
+        // It hears that it was given up before it would move anything.
+        let a = a.stable_after(Duration::from_secs(60)).join().await.unwrap();
+        ground.add_worker(&a).await;
+        let keys = ground.dispatch(&b, 20).await;
+        let (cut_off, here) = (workers_of(&a), ground.keys_on(&a).await);
+        assert!(!here.is_empty());
+        proxy.pause();
+        eventually(ground.patience, "the cut off worker to be given up", async || {
+            !b.workers().iter().any(|worker| cut_off.contains(&worker.id))
+        })
+        .await;
+        ground.started(&here, 2).await;
+        proxy.resume();
+        eventually(ground.patience, "the node to be back", async || {
+            workers_of(&a).iter().any(|worker| !cut_off.contains(worker))
+        })
+        .await;
+        // In its old place, to which its jobs return.
+        ground.started(&here, 3).await;
+        ground.each_runs_once(&keys).await;
+        ground.assert_clean();
+    }
+
+    /// A renewal that fails costs nothing; when none gets through any more, even handlers that do not listen have ended
+    /// before others begin.
+    pub(super) async fn a04_a_worker_that_cannot_renew_ends_its_jobs_before_others_begin_them(
+        ground: Ground,
+    ) {
+        let ground = ground.expiring();
+        let (b, proxy) = (ground.node_with("b", 1).await, Proxy::start(&ground.server).await.unwrap());
+        let a = ground.builder_on("a", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
+        ground.add_worker_with(&a, ground.recorder.acting(|_| Act::HangStop)).await;
+        let keys = ground.dispatch(&b, 20).await;
+        let here = ground.keys_on(&a).await;
+        assert!(!here.is_empty());
+        proxy.kill_all();
+        ground.goes_on(&a, "another").await;
+        ground.assert_starts(&keys, 1);
+        proxy.pause();
+        ground.started(&here, 2).await;
+        ground.assert_clean();
+        proxy.resume();
     }
 
     /// Every node finds the same job without a worker, and says so: as many events as nodes, routed by all of them.
@@ -71,8 +199,178 @@ mod cases {
         }
         let keys: Vec<_> = (0..20).map(|round| format!("job-{round}")).collect();
         ground.started(&keys, 1).await;
-        eventually(ground.patience, "every job to run", async || ground.recorder.running().len() == 20).await;
         ground.assert_clean();
         ground.assert_starts(&keys, 1);
+    }
+
+    /// A router that has not heard of the second worker places keys that run there.
+    pub(super) async fn a06_routers_with_different_views_of_the_ring_place_a_key_once(ground: Ground) {
+        let a = ground.node_with("a", 1).await;
+        let (first, bystander) = (workers_of(&a)[0], ground.bystander().await);
+        let (inc, outdated) = bystander.view().await;
+        let b = ground.node_with("b", 1).await;
+        let keys = ground.dispatch(&a, 20).await;
+        let there = ground.keys_on(&b).await;
+        assert!(!there.is_empty());
+        let jobs: Vec<_> = there.iter().map(|key| (JobKey::new(key.clone()).unwrap(), Some(first))).collect();
+        let placed = bystander.store.route(inc, outdated, &[], &jobs).await;
+        ground.worker_events_handled(first).await;
+        ground.goes_on(&a, "another").await;
+        ground.goes_on(&b, "yet another").await;
+        ground.assert_clean();
+        ground.assert_starts(&keys, 1);
+        assert!(matches!(placed, Err(StoreError::Refused(Refusal::StaleRing(_)))), "{placed:?}");
+    }
+
+    /// All nodes, and many more, take a dead worker's jobs away from it at once; and one of them once more, much later.
+    pub(super) async fn a07_many_who_clear_away_one_dead_worker_free_its_jobs_once(ground: Ground) {
+        let (a, b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
+        let _c = ground.node_with("c", 1).await;
+        let keys = ground.dispatch(&b, 30).await;
+        let (dead, orphans) = (workers_of(&a)[0], ground.keys_on(&a).await);
+        assert!(!orphans.is_empty());
+        a.abandon();
+        a.closed().await;
+        let bystander = ground.bystander().await;
+        let (inc, _) = bystander.view().await;
+        bystander.bury(dead).await;
+        let reaps = (0..16).map(|_| bystander.store.reap(inc, dead, 256));
+        join_all(reaps).await.into_iter().for_each(|reaped| assert!(reaped.unwrap().done));
+        ground.started(&orphans, 2).await;
+        bystander.store.reap(inc, dead, 256).await.unwrap();
+        ground.goes_on(&b, "another").await;
+        ground.assert_clean();
+        ground.assert_starts(&orphans, 2);
+        ground.assert_starts(&keys.into_iter().filter(|key| !orphans.contains(key)).collect::<Vec<_>>(), 1);
+    }
+
+    /// Whoever clears a dead worker away dies when it has freed some of its jobs.
+    pub(super) async fn a08_half_a_clearing_away_is_continued_not_repeated(ground: Ground) {
+        let (a, b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
+        ground.dispatch(&b, 30).await;
+        let (dead, orphans) = (workers_of(&a)[0], ground.keys_on(&a).await);
+        assert!(orphans.len() > 3);
+        a.abandon();
+        a.closed().await;
+        let bystander = ground.bystander().await;
+        let (inc, _) = bystander.view().await;
+        bystander.bury(dead).await;
+        let reaped = bystander.store.reap(inc, dead, 3).await.unwrap();
+        assert!(reaped.done || reaped.count == 3);
+        eventually(ground.patience, "the first of its jobs to run elsewhere", async || {
+            orphans.iter().filter(|key| ground.recorder.starts_of(key) == 2).count() >= 3
+        })
+        .await;
+        bystander.store.reap(inc, dead, 256).await.unwrap();
+        ground.started(&orphans, 2).await;
+        ground.goes_on(&b, "another").await;
+        ground.assert_clean();
+        ground.assert_starts(&orphans, 2);
+    }
+
+    /// The caller is told that its time is up while the job is being started, and tries again.
+    pub(super) async fn a09_a_dispatch_that_timed_out_keeps_its_key(ground: Ground) {
+        let node = ground.node("a").await;
+        let told = Arc::new(Notify::new());
+        let worker = ground.add_worker_with(&node, slow_start(&ground, "job-0", &told)).await;
+        let keys = vec!["job-0".to_owned()];
+        let soon = Duration::from_millis(300);
+        let first = node.dispatch("job-0", "").deadline(soon).await;
+        assert!(matches!(first, Err(DispatchError::Deadline { .. })), "{first:?}");
+        ground.started(&keys, 1).await;
+        let again = node.dispatch("job-0", "").deadline(soon).await;
+        ground.events_handled().await;
+        ground.worker_events_handled(worker.id().unwrap()).await;
+        ground.goes_on(&node, "another").await;
+        ground.assert_clean();
+        assert!(matches!(again, Err(DispatchError::JobExists)), "{again:?}");
+        told.notify_one();
+        ground.each_runs_once(&keys).await;
+        ground.assert_starts(&keys, 1);
+        // Who does not want it to start after all says so.
+        node.stop_job("job-0").until_stopped().await.unwrap();
+        let late = node.dispatch("job-0", "").deadline(soon).cancel_on_deadline().await;
+        assert!(matches!(late, Err(DispatchError::Cancelled { .. })), "{late:?}");
+        eventually(ground.patience, "it to be gone", async || node.job("job-0").await.unwrap().is_none())
+            .await;
+        assert!(!ground.recorder.is_running("job-0"));
+    }
+
+    /// Two nodes dispatch one key; the second's clock says that the first must have given up long ago.
+    pub(super) async fn a10_a_dispatcher_whose_clock_is_ahead_finds_the_key_taken(ground: Ground) {
+        let node = ground.node("a").await;
+        let told = Arc::new(Notify::new());
+        let worker = ground.add_worker_with(&node, slow_start(&ground, "job-0", &told)).await;
+        ground.set_own_clock(Duration::from_secs(60));
+        let ahead = ground.builder_on("ahead", ground.store_with_own_clock()).client_only();
+        let ahead = ahead.join().await.unwrap();
+        let keys = vec!["job-0".to_owned()];
+        ground.submit(&node, "job-0").await;
+        ground.started(&keys, 1).await;
+        let second = ahead.dispatch("job-0", "").deadline(Duration::from_secs(2)).await;
+        ground.events_handled().await;
+        ground.worker_events_handled(worker.id().unwrap()).await;
+        ground.goes_on(&node, "another").await;
+        ground.assert_clean();
+        assert!(matches!(second, Err(DispatchError::JobExists)), "{second:?}");
+        told.notify_one();
+        ground.assert_starts(&keys, 1);
+    }
+
+    /// The clock of one node is stepped forward by much more than the time to live.
+    pub(super) async fn a11_an_observer_whose_clock_is_ahead_takes_nobody_for_dead(ground: Ground) {
+        let ground = ground.expiring();
+        let a = ground.node_with("a", 1).await;
+        ground.set_own_clock(Duration::ZERO);
+        let observer = ground.builder_on("observer", ground.store_with_own_clock()).join().await.unwrap();
+        ground.add_worker(&observer).await;
+        let keys = ground.dispatch(&a, 20).await;
+        let members = a.workers();
+        ground.set_own_clock(Duration::from_secs(60));
+        let mut redis = ground.redis();
+        let mut beats = || -> Vec<u64> { redis::cmd("HVALS").arg(key_of("hb")).query(&mut redis).unwrap() };
+        let (before, mut seen) = (beats(), 0);
+        let mut last = before.clone();
+        eventually(ground.patience, "the workers to renew many times", async || {
+            let now = beats();
+            seen += usize::from(now != last);
+            last = now;
+            seen >= 10 || ground.recorder.starts().values().any(|&starts| starts > 1)
+        })
+        .await;
+        ground.assert_starts(&keys, 1);
+        assert_eq!(a.workers(), members);
+        ground.assert_clean();
+    }
+
+    /// A handler whose start of one key takes until it is told.
+    fn slow_start(ground: &Ground, key: &'static str, told: &Arc<Notify>) -> Recorder {
+        let told = told.clone();
+        ground.recorder.acting(move |job| {
+            if job.key().to_string() == key { Act::StartWhenTold(told.clone()) } else { Act::Run }
+        })
+    }
+
+    /// A handler that stops when it is told that it may.
+    struct StopsWhenTold {
+        inner: Recorder,
+        told: watch::Receiver<bool>,
+        asked: Arc<AtomicUsize>,
+    }
+
+    impl JobHandler for StopsWhenTold {
+        async fn start(&self, job: Job) -> Start {
+            self.inner.start(job).await
+        }
+
+        async fn stop(&self, job: &Job, why: StopReason) -> Result<(), BoxError> {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            let _ = self.told.clone().wait_for(|told| *told).await;
+            self.inner.stop(job, why).await
+        }
+
+        async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
+            self.inner.notify(job, body).await
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! What every case stands on: a pool on a Redis of its own, the handler that records, and what is broken on purpose.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +8,10 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::join_all;
 use tenure_pool::breakage::{Breakage, Breakages, ScriptPatch};
-use tenure_pool::id::{PoolName, WorkerId};
+use tenure_pool::id::{Incarnation, PoolName, Revision, WorkerId};
 use tenure_pool::store::{PoolState, RedisStore, Store};
 use tenure_pool::{Client, MemberState, Node, NodeBuilder, Settings, Worker};
-use tenure_testing::history::{Expect, History, check};
+use tenure_testing::history::{Event, Expect, History, check};
 use tenure_testing::{RedisServer, eventually};
 
 use crate::recorder::Recorder;
@@ -122,6 +123,12 @@ impl Ground {
         self
     }
 
+    /// Leases that run out: soon where the body is to fail, else so late that a busy machine costs no lease.
+    pub(crate) fn expiring(self) -> Self {
+        let ttl = if self.patience == PATIENCE { Duration::from_secs(4) } else { Duration::from_secs(1) };
+        self.with(|settings| settings.worker_ttl = ttl)
+    }
+
     pub(crate) fn ttl(&self) -> Duration {
         self.settings.worker_ttl
     }
@@ -140,6 +147,21 @@ impl Ground {
         let patches = [self.broken.scripts, more].concat();
         let client = Client::open(url).unwrap();
         Arc::new(RedisStore::open_patched(&client, &PoolName::new(POOL).unwrap(), false, &patches))
+    }
+
+    /// A store that takes the time from the pool's key `clock`, for somebody whose clock is wrong.
+    pub(crate) fn store_with_own_clock(&self) -> Arc<RedisStore> {
+        let client = Client::open(&self.server.url()).unwrap();
+        let pool = PoolName::new(POOL).unwrap();
+        Arc::new(RedisStore::open_patched(&client, &pool, true, self.broken.scripts))
+    }
+
+    /// Sets that clock this far ahead of the server's.
+    pub(crate) fn set_own_clock(&self, ahead: Duration) {
+        let mut redis = self.redis();
+        let (secs, _): (u64, u64) = redis::cmd("TIME").query(&mut redis).unwrap();
+        let ms = (secs + ahead.as_secs()) * 1_000;
+        redis::cmd("SET").arg(key("clock")).arg(ms).exec(&mut redis).unwrap();
     }
 
     /// A node on this store.
@@ -254,6 +276,45 @@ impl Ground {
         .unwrap();
     }
 
+    /// Waits until every key runs exactly once.
+    pub(crate) async fn each_runs_once(&self, keys: &[String]) {
+        eventually(self.patience, "every job to run once", async || {
+            let runs = self.runs();
+            let count = |key: &String| runs.get(key).copied().unwrap_or_default();
+            let other: Vec<_> = keys.iter().map(|key| (key, count(key))).filter(|(_, n)| *n != 1).collect();
+            if other.is_empty() { Ok(()) } else { Err(format!("{other:?}")) }
+        })
+        .await;
+    }
+
+    /// How often each key runs now.
+    fn runs(&self) -> BTreeMap<String, usize> {
+        let mut runs: BTreeMap<String, usize> = BTreeMap::new();
+        for entry in self.history().entries() {
+            match entry.event {
+                Event::Started { key, .. } => *runs.entry(key).or_default() += 1,
+                Event::Stopped { key, .. } => *runs.entry(key).or_default() -= 1,
+                _ => {}
+            }
+        }
+        runs
+    }
+
+    /// The keys that a node's workers run.
+    pub(crate) async fn keys_on(&self, node: &Node) -> Vec<String> {
+        let own = workers_of(node);
+        let jobs = node.jobs().await.unwrap();
+        let here = jobs.iter().filter(|job| job.owner.is_some_and(|owner| own.contains(&owner)));
+        here.map(|job| job.key.to_string()).collect()
+    }
+
+    /// A job that is dispatched now starts: all that was handed to the routers before has been looked at.
+    pub(crate) async fn goes_on(&self, node: &Node, name: &str) {
+        for i in 0..4 {
+            self.dispatch_one(node, &format!("{name}-{i}")).await;
+        }
+    }
+
     /// Judges the history; the pool is at rest and running.
     pub(crate) fn assert_clean(&self) {
         check(self.history(), &Expect::default()).assert_clean();
@@ -268,6 +329,12 @@ impl Ground {
     }
 }
 
+/// The workers of a node.
+pub(crate) fn workers_of(node: &Node) -> Vec<WorkerId> {
+    let workers = node.workers().into_iter().filter(|worker| worker.node == node.name());
+    workers.map(|worker| worker.id).collect()
+}
+
 /// Somebody who sends steps of the pool without being a node.
 pub(crate) struct Bystander {
     pub(crate) store: Arc<RedisStore>,
@@ -275,10 +342,15 @@ pub(crate) struct Bystander {
 
 impl Bystander {
     /// The pool's incarnation and the revision of its members.
-    pub(crate) async fn view(&self) -> (tenure_pool::id::Incarnation, tenure_pool::id::Revision) {
+    pub(crate) async fn view(&self) -> (Incarnation, Revision) {
         match self.store.pool_state().await.unwrap() {
             PoolState::Present { incarnation, members, .. } => (incarnation, members),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Says that this worker's lease is over, which it is.
+    pub(crate) async fn bury(&self, worker: WorkerId) {
+        self.store.expire(self.view().await.0, worker, None).await.unwrap();
     }
 }
