@@ -32,16 +32,23 @@ pub(crate) struct Broken {
     pub(crate) lines: &'static [Breakage],
     /// Lines of the scripts, whoever sends them.
     pub(crate) scripts: &'static [ScriptPatch],
+    /// Lines of the following of maps, on every node.
+    pub(crate) maps: &'static [tenure_rmap::Breakage],
 }
 
 /// Lines of the core and the runtime that are left out.
 pub(crate) const fn lines(lines: &'static [Breakage]) -> Broken {
-    Broken { lines, scripts: &[] }
+    Broken { lines, scripts: &[], maps: &[] }
 }
 
 /// Lines of the scripts that are left out.
 pub(crate) const fn scripts(scripts: &'static [ScriptPatch]) -> Broken {
-    Broken { lines: &[], scripts }
+    Broken { lines: &[], scripts, maps: &[] }
+}
+
+/// Lines of the following of maps that are left out.
+pub(crate) const fn maps(maps: &'static [tenure_rmap::Breakage]) -> Broken {
+    Broken { lines: &[], scripts: &[], maps }
 }
 
 /// Another text for one line of a script, or of a part of it.
@@ -144,9 +151,23 @@ impl Ground {
 
     /// A store as every node has it, by this way, with more patches.
     pub(crate) fn store_by(&self, url: &str, more: &[ScriptPatch]) -> Arc<RedisStore> {
+        self.store_of(POOL, url, more)
+    }
+
+    /// The same for another pool.
+    pub(crate) fn store_of(&self, pool: &str, url: &str, more: &[ScriptPatch]) -> Arc<RedisStore> {
         let patches = [self.broken.scripts, more].concat();
         let client = Client::open(url).unwrap();
-        Arc::new(RedisStore::open_patched(&client, &PoolName::new(POOL).unwrap(), false, &patches))
+        Arc::new(RedisStore::open_broken(
+            &client,
+            &PoolName::new(pool).unwrap(),
+            &patches,
+            self.broken_maps(),
+        ))
+    }
+
+    pub(crate) fn broken_maps(&self) -> tenure_rmap::Breakages {
+        tenure_rmap::Breakages::of(self.broken.maps.iter().copied())
     }
 
     /// A store that takes the time from the pool's key `clock`, for somebody whose clock is wrong.
@@ -166,7 +187,12 @@ impl Ground {
 
     /// A node on this store.
     pub(crate) fn builder_on(&self, name: &str, store: Arc<dyn Store>) -> NodeBuilder {
-        Node::builder(POOL, store)
+        self.builder_of(POOL, name, store)
+    }
+
+    /// A node of another pool.
+    pub(crate) fn builder_of(&self, pool: &str, name: &str, store: Arc<dyn Store>) -> NodeBuilder {
+        Node::builder(pool, store)
             .name(name)
             .settings(self.settings.clone())
             .stable_after(SHORT)

@@ -9,6 +9,10 @@
 mod duplicates;
 #[allow(dead_code, reason = "not every case needs all of it")]
 mod ground;
+mod handlers;
+mod life;
+mod maps;
 #[allow(dead_code, reason = "shared with the behaviour tests")]
 #[path = "../behaviour/recorder.rs"]
 mod recorder;
+mod stops;

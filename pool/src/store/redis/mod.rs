@@ -81,11 +81,14 @@ impl RedisStore {
         Self::with_clock(client, pool, clock, patches, Breakages::default())
     }
 
-    /// A store whose copies of the pool's maps are broken on purpose: for proofs.
+    /// A store whose scripts, and whose copies of the pool's maps, are broken on purpose: for proofs.
+    ///
+    /// # Panics
+    /// A patched script does not contain what is to be replaced.
     #[doc(hidden)]
     #[cfg(feature = "sim")]
-    pub fn open_with_broken_maps(client: &Client, pool: &PoolName, broken: Breakages) -> Self {
-        Self::with_clock(client, pool, Clock::Server, &[], broken)
+    pub fn open_broken(client: &Client, pool: &PoolName, patches: &[ScriptPatch], maps: Breakages) -> Self {
+        Self::with_clock(client, pool, Clock::Server, patches, maps)
     }
 
     /// The whole state: for tests.

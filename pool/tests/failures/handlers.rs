@@ -1,0 +1,132 @@
+//! What one handler or caller does to the others: a23 to a25.
+
+use tenure_pool::breakage::Breakage;
+
+use crate::ground::{cases, lines};
+
+cases! {
+    a23_a_start_that_hangs_holds_up_nothing_else: lines(&[Breakage::StartsInTurn]), "the others to be started";
+    a24_an_answer_for_a_caller_that_has_gone_does_no_harm:
+        lines(&[Breakage::GoneCallersEndNode]), "NodeClosed";
+    a25_an_answer_that_overtakes_the_acceptance_is_heard:
+        lines(&[Breakage::EarlyAnswersUnheard]), "Deadline";
+}
+
+mod cases {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tenure_testing::{Proxy, eventually};
+    use tokio::sync::Notify;
+
+    use crate::ground::Ground;
+    use crate::recorder::Act;
+
+    /// Starts, a notification and stops of the same worker go on beside a start that never returns; and that one ends
+    /// when it is stopped.
+    pub(super) async fn a23_a_start_that_hangs_holds_up_nothing_else(ground: Ground) {
+        let builder = ground.builder("a").stop_timeout(Duration::from_millis(200));
+        let node = builder.join().await.unwrap();
+        let hangs = ground.recorder.acting(|job| match job.key().as_bytes() {
+            b"hangs" => Act::HangStart,
+            _ => Act::Run,
+        });
+        ground.add_worker_with(&node, hangs).await;
+        ground.submit(&node, "hangs").await;
+        ground.started(&["hangs".to_owned()], 1).await;
+
+        let others: Vec<_> = (0..8).map(|i| format!("job-{i}")).collect();
+        for key in &others {
+            ground.submit(&node, key).await;
+        }
+        eventually(ground.patience, "the others to be started", async || {
+            others.iter().all(|key| ground.recorder.is_running(key))
+        })
+        .await;
+        node.notify("job-0", "hello").await.unwrap();
+        eventually(ground.patience, "the notification", async || ground.recorder.notes("job-0") == ["hello"])
+            .await;
+        for key in ["job-1", "hangs"] {
+            ground.history().stop_requested(key);
+            node.stop_job(key).until_stopped().deadline(ground.patience).await.unwrap();
+            ground.history().stop_acknowledged(key);
+        }
+        ground.assert_clean();
+    }
+
+    /// The caller gives up, and the answer comes: right then, or at any moment around it.
+    pub(super) async fn a24_an_answer_for_a_caller_that_has_gone_does_no_harm(ground: Ground) {
+        let node = ground.node("a").await;
+        let told = Arc::new(Notify::new());
+        let slow = told.clone();
+        let handler = ground.recorder.acting(move |job| match job.key().as_bytes() {
+            b"slow" => Act::StartWhenTold(slow.clone()),
+            _ => Act::Run,
+        });
+        ground.add_worker_with(&node, handler).await;
+        let caller = ground.node("caller").await;
+        let waiting = tokio::spawn({
+            let caller = caller.clone();
+            async move { caller.dispatch("slow", "").await }
+        });
+        let mut keys = vec!["slow".to_owned()];
+        ground.started(&keys, 1).await;
+        waiting.abort();
+        assert!(waiting.await.unwrap_err().is_cancelled());
+        told.notify_one();
+        for i in 0..20 {
+            let key = format!("hasty-{i}");
+            // Accepted or not, begun or not: all of it may be when the time is up.
+            let _ = caller.dispatch(&*key, "").deadline(Duration::from_millis(i)).await;
+            keys.push(key);
+            ground.dispatch_one(&caller, &format!("patient-{i}")).await;
+        }
+        for key in &keys {
+            ground.history().submitted(key);
+            caller.ensure(&**key, "").deadline(ground.patience).await.unwrap();
+            ground.history().accepted(key);
+        }
+        ground.assert_starts(&keys, 1);
+        ground.assert_clean();
+    }
+
+    /// The reply to the dispatch is lost, and no other can come; the news that the job has started comes another way.
+    pub(super) async fn a25_an_answer_that_overtakes_the_acceptance_is_heard(ground: Ground) {
+        let node = ground.node("a").await;
+        let told = Arc::new(Notify::new());
+        let slow = told.clone();
+        let handler = ground.recorder.acting(move |job| match job.key().as_bytes() {
+            b"job" => Act::StartWhenTold(slow.clone()),
+            _ => Act::Run,
+        });
+        ground.add_worker_with(&node, handler).await;
+        let proxy = Proxy::start(&ground.server).await.unwrap();
+        let caller = ground.builder_on("caller", ground.store_by(&proxy.url(), &[]));
+        let caller = caller.client_only().join().await.unwrap();
+        // The server knows the scripts then.
+        ground.dispatch_one(&caller, "before").await;
+
+        proxy.drop_replies();
+        let lost = proxy.counts().lost;
+        let dispatched = tokio::spawn({
+            let (caller, patience) = (caller.clone(), ground.patience);
+            async move { caller.dispatch("job", "").deadline(patience).await }
+        });
+        ground.started(&["job".to_owned()], 1).await;
+        eventually(ground.patience, "the reply to be lost", async || proxy.counts().lost > lost).await;
+        proxy.refuse().await;
+        proxy.resume();
+        told.notify_one();
+        let mut dispatched = dispatched;
+        // Should the connection that brings the news have been lost as well, it needs another one.
+        let early = tokio::time::timeout(Duration::from_secs(2), &mut dispatched).await;
+        proxy.accept().await;
+        let answer = match early {
+            Ok(answer) => answer,
+            Err(_) => dispatched.await,
+        };
+        answer.unwrap().unwrap();
+        ground.assert_starts(&["job".to_owned()], 1);
+        caller.close().await.unwrap();
+    }
+}

@@ -1,0 +1,392 @@
+//! Ends that hang, what is left behind, and what it costs: a35 to a44.
+
+use tenure_pool::breakage::{Breakage, ScriptPatch};
+
+use crate::ground::{Broken, cases, lines, patch, scripts};
+
+const CLEANS_UP_FIRST: ScriptPatch =
+    patch("cleanup", "if members > 0 then return { 'MEMBERS', members } end\n", "");
+/// Who sweeps is agreed upon under a name that all pools share.
+const SWEEPS_IN_TURN: ScriptPatch = patch(
+    "sweep",
+    "local t, limit, kick = now()",
+    "if not call('SET', 'sweeper', '1', 'NX', 'PX', 600000) then
+      return { 'OK', 0, '', num(now()), {}, {}, {}, {}, 0 }
+    end
+    local t, limit, kick = now()",
+);
+const TELLS_EVERYTHING: ScriptPatch = patch(
+    "begin",
+    "if entries > 0 then call('XDEL'",
+    "call('SPUBLISH', 'tenure:{failures}:ch', cmsgpack.pack(call('HKEYS', JO)))
+    if entries > 0 then call('XDEL'",
+);
+const KEEPS_EVENTS: ScriptPatch = patch("route", "  call('XDEL', PS, unpack(argv, 5, 4 + entries))\n", "");
+const TOUCHES_ANOTHER_SLOT: ScriptPatch =
+    patch("dispatch", "local n = (#argv - 4) / 5", "call('GET', 'elsewhere')\nlocal n = (#argv - 4) / 5");
+/// Nobody looks whether the message was missed.
+const NOBODY_POLLS: Broken =
+    Broken { maps: &[tenure_rmap::Breakage::NoResync], ..lines(&[Breakage::FlagNotPolled]) };
+
+cases! {
+    a35_a_shutdown_that_cannot_be_written_says_so_and_goes_on:
+        lines(&[Breakage::ShutdownAskedOnce]), "an answer in time";
+    a36_a_node_that_missed_the_shutdown_ends_all_the_same: NOBODY_POLLS, "the end of a";
+    a37_the_last_one_cleans_up_and_whoever_asked_may_die: scripts(&[CLEANS_UP_FIRST]), "while b is stopping";
+    a38_a_node_that_closes_with_events_in_hand_ends: lines(&[Breakage::LeavingStopsDraining]), "it has not left";
+    a39_a_lost_group_is_made_again: lines(&[Breakage::GroupStaysLost]), "every job to be started";
+    a40_pools_on_one_server_share_nothing: scripts(&[SWEEPS_IN_TURN]), "its lost event to be repaired";
+    a41_a_step_costs_the_same_however_many_jobs_are_held: scripts(&[TELLS_EVERYTHING]), "bytes";
+    a42_a_worker_that_goes_moves_only_its_own_keys: lines(&[Breakage::PackedRing]), "its keys to come back";
+    a43_nothing_piles_up: scripts(&[KEEPS_EVENTS]), "nothing but what was there";
+    a44_a_pool_lives_on_a_cluster: scripts(&[TOUCHES_ANOTHER_SLOT]), "Deadline";
+}
+
+mod cases {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use futures::future::join_all;
+    use tenure_pool::breakage::ScriptPatch;
+    use tenure_pool::store::{Refusal, Store, StoreError};
+    use tenure_pool::{JobSpec, JobState, Node};
+    use tenure_testing::proxy::Direction;
+    use tenure_testing::{Cluster, Proxy, RedisServer, eventually};
+    use tokio::time::timeout;
+
+    use crate::ground::{Ground, POOL, key as key_of, patch};
+    use crate::recorder::{Act, SlowEnd};
+
+    const PAGE: usize = 256;
+
+    /// Who runs which of the jobs.
+    async fn owners(node: &Node) -> BTreeMap<String, u64> {
+        let jobs = node.jobs().await.unwrap_or_default().into_iter();
+        let running = jobs.filter(|job| job.state == JobState::Running);
+        running.filter_map(|job| Some((job.key.to_string(), job.owner?.0))).collect()
+    }
+
+    /// How often the server has carried out a command.
+    fn calls(redis: &mut redis::Connection, command: &str) -> u64 {
+        let stats: String = redis::cmd("INFO").arg("commandstats").query(redis).unwrap();
+        let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+        line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+    }
+
+    /// The flag cannot be written while Redis is out of reach. Whoever asked hears so in time; and the flag is written
+    /// as soon as it can be.
+    pub(super) async fn a35_a_shutdown_that_cannot_be_written_says_so_and_goes_on(ground: Ground) {
+        let proxy = Proxy::start(&ground.server).await.unwrap();
+        let a = ground.builder_on("a", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
+        ground.add_worker(&a).await;
+        let b = ground.node_with("b", 1).await;
+        let keys = ground.dispatch(&b, 4).await;
+        proxy.refuse().await;
+        proxy.kill_all();
+        let report = a.shutdown().within(Duration::from_millis(300)).await.expect("an answer in time");
+        assert!(!report.complete);
+        proxy.accept().await;
+        for node in [&a, &b] {
+            timeout(ground.patience, node.closed()).await.expect("the end of the pool");
+        }
+        ground.assert_starts(&keys, 1);
+        assert!(ground.recorder.running().is_empty());
+    }
+
+    /// The flag is written, and the message that says so never comes.
+    pub(super) async fn a36_a_node_that_missed_the_shutdown_ends_all_the_same(ground: Ground) {
+        const UNHEARD: ScriptPatch = patch(
+            "shutdown",
+            "'cv', CH, argv[1], { 'sd', changed }",
+            "'cv', CH .. '?', argv[1], { 'sd', changed }",
+        );
+        let a = ground.node_with("a", 1).await;
+        let b =
+            ground.builder_on("b", ground.store_by(&ground.server.url(), &[UNHEARD])).join().await.unwrap();
+        ground.dispatch(&a, 4).await;
+        let asked = tokio::spawn(async move { b.shutdown().drop_queued().await });
+        timeout(ground.patience, a.closed()).await.expect("the end of a");
+        assert!(asked.await.unwrap().unwrap().complete);
+        assert!(ground.recorder.running().is_empty());
+    }
+
+    /// The initiator is done, and dies, while another node is still ending its jobs.
+    pub(super) async fn a37_the_last_one_cleans_up_and_whoever_asked_may_die(ground: Ground) {
+        let (a, b) = (ground.node("a").await, ground.node("b").await);
+        let slow = Arc::new(SlowEnd::default());
+        let end = slow.clone();
+        let handler = ground.recorder.acting(move |_| Act::EndWhenTold(end.clone()));
+        let mut redis = ground.redis();
+        ground.add_worker_with(&b, handler).await;
+        let keys = ground.dispatch(&a, 1).await;
+        let asking = tokio::spawn({
+            let a = a.clone();
+            async move { a.shutdown().drop_queued().await }
+        });
+        timeout(ground.patience, slow.asked.notified()).await.expect("the job to be asked to end");
+        let bystander = ground.bystander().await;
+        let incarnation =
+            redis::cmd("HGET").arg(key_of("m")).arg("inc").query::<Option<u64>>(&mut redis).unwrap();
+        let incarnation =
+            tenure_pool::id::Incarnation(incarnation.expect("the pool's data while b is stopping"));
+        let early = bystander.store.cleanup(incarnation, Duration::from_secs(60)).await;
+        let is_refused = matches!(early, Err(StoreError::Refused(Refusal::Members(1))));
+        assert!(is_refused, "cleaned up while b is stopping: {early:?}");
+        a.abandon();
+        asking.abort();
+        slow.told.notify_one();
+        timeout(ground.patience, b.closed()).await.expect("the end of b");
+        assert!(ground.recorder.running().is_empty());
+        ground.assert_starts(&keys, 1);
+        // What renewed the stream of a is gone; nobody is left to delete it, so that its time has to run out.
+        let left: BTreeSet<_> = ground.server.keys().unwrap().into_iter().collect();
+        assert!(left.is_subset(&[key_of("m"), key_of("ns:a")].into()), "{left:?}");
+        let c = ground.node_with("c", 1).await;
+        ground.dispatch_one(&c, "after").await;
+    }
+
+    /// The server has handed the node an event that it has not heard of when it closes.
+    pub(super) async fn a38_a_node_that_closes_with_events_in_hand_ends(ground: Ground) {
+        let proxy = Proxy::start(&ground.server).await.unwrap();
+        let a = ground.builder_on("a", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
+        let client = ground.builder("client").client_only().join().await.unwrap();
+        let reads = || ground.server.clients().unwrap().iter().any(|client| client.command == "xreadgroup");
+        eventually(ground.patience, "a to read", async || reads()).await;
+        proxy.pause_one_way(Direction::ToClient);
+        ground.submit(&client, "job-0").await;
+        let mut redis = ground.redis();
+        eventually(ground.patience, "the event to be handed out", async || {
+            let pending: (u64, Option<String>, Option<String>, Option<Vec<(String, String)>>) =
+                redis::cmd("XPENDING").arg(key_of("ps")).arg("r").query(&mut redis).unwrap();
+            pending.0 == 1
+        })
+        .await;
+        let closing = tokio::spawn({
+            let (a, patience) = (a.clone(), ground.patience);
+            async move { a.close_within(patience).await }
+        });
+        eventually(ground.patience, "a to read no more", async || !reads()).await;
+        proxy.resume();
+        assert!(closing.await.unwrap().is_ok_and(|report| report.complete), "it has not left");
+        let b = ground.node_with("b", 1).await;
+        ground.started(&["job-0".to_owned()], 1).await;
+        ground.events_handled().await;
+        b.close().await.unwrap();
+    }
+
+    /// The group is destroyed, and then the whole stream is.
+    pub(super) async fn a39_a_lost_group_is_made_again(ground: Ground) {
+        let node = ground.node_with("a", 1).await;
+        let mut redis = ground.redis();
+        let before = calls(&mut redis, "xreadgroup");
+        let (mut group, mut stream) = (redis::cmd("XGROUP"), redis::cmd("DEL"));
+        group.arg("DESTROY").arg(key_of("ps")).arg("r");
+        stream.arg(key_of("ps"));
+        for (i, loss) in [group, stream].iter().enumerate() {
+            loss.exec(&mut redis).unwrap();
+            let keys: Vec<_> = (0..4).map(|job| format!("job-{i}-{job}")).collect();
+            for key in &keys {
+                ground.submit(&node, key).await;
+            }
+            ground.started(&keys, 1).await;
+        }
+        let reads = calls(&mut redis, "xreadgroup") - before;
+        assert!(reads < 100, "it asked {reads} times");
+        ground.assert_clean();
+    }
+
+    /// In each of many pools a start event is lost, and each repairs that by itself.
+    pub(super) async fn a40_pools_on_one_server_share_nothing(ground: Ground) {
+        const LOSES_EVENTS: ScriptPatch = patch("dispatch", "  call('XADD', PS, '*', unpack(starts))\n", "");
+        let ground = ground.with(|settings| settings.route_timeout = Duration::from_millis(200));
+        let pools: Vec<_> = (0..6).map(|i| format!("pool-{i}")).collect();
+        let url = ground.server.url();
+        let node = async |pool: &String| {
+            let node =
+                ground.builder_of(pool, &format!("of-{pool}"), ground.store_of(pool, &url, &[LOSES_EVENTS]));
+            let node = node.join().await.unwrap();
+            ground.add_worker(&node).await;
+            node
+        };
+        let nodes = join_all(pools.iter().map(node)).await;
+        for (node, pool) in nodes.iter().zip(&pools) {
+            ground.submit(node, &format!("job of {pool}")).await;
+        }
+        eventually(ground.patience, "each pool, its lost event to be repaired", async || {
+            ground.recorder.running().len() == pools.len()
+        })
+        .await;
+        let tags: Vec<_> = pools.iter().map(|pool| format!("tenure:{{{pool}}}:")).collect();
+        for key in ground.server.keys().unwrap() {
+            assert!(tags.iter().any(|tag| key.starts_with(tag)), "{key} is no pool's");
+        }
+        for (pool, tag) in pools.iter().zip(&tags) {
+            let readers: Vec<BTreeMap<String, redis::Value>> = redis::cmd("XINFO")
+                .arg("CONSUMERS")
+                .arg(format!("{tag}ps"))
+                .arg("r")
+                .query(&mut ground.redis())
+                .unwrap();
+            let names: Vec<String> =
+                readers.iter().map(|reader| redis::from_redis_value_ref(&reader["name"]).unwrap()).collect();
+            assert_eq!(names, [format!("of-{pool}")]);
+        }
+        ground.assert_clean();
+    }
+
+    /// What all the nodes send and hear for a dispatch, a notification and a stop.
+    pub(super) async fn a41_a_step_costs_the_same_however_many_jobs_are_held(ground: Ground) {
+        let proxy = Proxy::start(&ground.server).await.unwrap();
+        let a = ground.builder_on("a", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
+        ground.add_worker(&a).await;
+        let b = ground.builder_on("b", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
+        let mut redis = ground.redis();
+        let mut measure = async || {
+            let bytes = || proxy.counts().to_server + proxy.counts().to_client;
+            let commands = |redis: &mut redis::Connection| {
+                ["hget", "hmget", "hset", "hgetall", "zadd", "xadd"]
+                    .map(|name| calls(redis, name))
+                    .iter()
+                    .sum()
+            };
+            let before: (u64, u64) = (bytes(), commands(&mut redis));
+            for _ in 0..40 {
+                b.dispatch("extra", "").await.unwrap();
+                b.notify("extra", "hello").await.unwrap();
+                b.stop_job("extra").until_stopped().await.unwrap();
+            }
+            (bytes() - before.0, commands(&mut redis) - before.1)
+        };
+        let fill = async |jobs: std::ops::Range<usize>| {
+            for page in jobs.clone().collect::<Vec<_>>().chunks(PAGE) {
+                let specs: Vec<_> = page.iter().map(|i| JobSpec::new(format!("job-{i}"), "")).collect();
+                for ticket in b.submit_many(specs).await {
+                    ticket.unwrap();
+                }
+            }
+            eventually(ground.patience * 3, "all to run", async || {
+                a.jobs().await.is_ok_and(|all| {
+                    all.iter().filter(|job| job.state == JobState::Running).count() == jobs.end
+                })
+            })
+            .await;
+        };
+        fill(0..10).await;
+        // The server knows all scripts then.
+        measure().await;
+        let few = measure().await;
+        fill(10..2_000).await;
+        let many = measure().await;
+        assert!(many.0 < few.0 * 2, "bytes: {few:?} with few, {many:?} with many");
+        assert!(many.1 < few.1 * 2, "commands: {few:?} with few, {many:?} with many");
+    }
+
+    /// A worker from the middle goes, and another takes its place.
+    pub(super) async fn a42_a_worker_that_goes_moves_only_its_own_keys(ground: Ground) {
+        let node = ground.node("a").await;
+        let mut workers = Vec::new();
+        for _ in 0..6 {
+            workers.push(ground.add_worker(&node).await);
+        }
+        let keys = ground.dispatch(&node, 120).await;
+        // Until those that were placed while the ring grew are where they belong.
+        let before = owners(&node).await;
+        assert_eq!(before.len(), keys.len());
+        let goes = workers[2].id().unwrap().0;
+        let own: BTreeSet<_> =
+            before.iter().filter(|(_, owner)| **owner == goes).map(|(key, _)| key.clone()).collect();
+        assert!(!own.is_empty());
+        workers[2].drain().await.unwrap();
+        let elsewhere: Vec<_> = own.iter().cloned().collect();
+        ground.started(&elsewhere, 2).await;
+        let new = ground.add_worker(&node).await.id().unwrap().0;
+        eventually(ground.patience, "its keys to come back to the one in its place", async || {
+            let owners = owners(&node).await;
+            let at_new = owners.iter().filter(|(_, owner)| **owner == new).map(|(key, _)| key.clone());
+            let at_new: BTreeSet<_> = at_new.collect();
+            if at_new == own { Ok(()) } else { Err((at_new.len(), own.len())) }
+        })
+        .await;
+        let others: Vec<_> = keys.into_iter().filter(|key| !own.contains(key)).collect();
+        ground.assert_starts(&others, 1);
+        ground.assert_starts(&elsewhere, 3);
+        ground.assert_clean();
+    }
+
+    /// How much there is of each of the pool's keys.
+    fn inventory(server: &RedisServer) -> BTreeMap<String, u64> {
+        let mut redis = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+        let size = |key: &String| {
+            let kind: String = redis::cmd("TYPE").arg(key).query(&mut redis).unwrap();
+            let command = match &*kind {
+                "hash" => "HLEN",
+                "stream" => "XLEN",
+                "zset" => "ZCARD",
+                _ => "STRLEN",
+            };
+            redis::cmd(command).arg(key).query(&mut redis).unwrap()
+        };
+        let keys = server.keys().unwrap();
+        let sizes: Vec<u64> = keys.iter().map(size).collect();
+        // What a node is told stays in its bounded stream until it is trimmed; ended ids are kept for half a minute.
+        let bounded = [key_of("ns:a"), key_of("tb")];
+        keys.into_iter().zip(sizes).filter(|(key, _)| !bounded.contains(key)).collect()
+    }
+
+    /// Nodes, workers, callers and jobs come and go.
+    pub(super) async fn a43_nothing_piles_up(ground: Ground) {
+        let a = ground.node_with("a", 1).await;
+        ground.dispatch_one(&a, "stays").await;
+        let before = inventory(&ground.server);
+        for round in 0..3 {
+            let guest = ground.node_with(&format!("guest-{round}"), 1).await;
+            let caller = ground.builder(&format!("caller-{round}")).client_only().join().await.unwrap();
+            for i in 0..20 {
+                let key = format!("job-{round}-{i}");
+                caller.dispatch(&*key, "").await.unwrap();
+                caller.notify(&*key, "hello").await.unwrap();
+                caller.stop_job(&*key).until_stopped().await.unwrap();
+            }
+            guest.close().await.unwrap();
+            assert!(caller.close().await.unwrap().complete);
+        }
+        eventually(ground.patience, "nothing but what was there", async || {
+            let after = inventory(&ground.server);
+            if after == before { Ok(()) } else { Err(after) }
+        })
+        .await;
+    }
+
+    pub(super) async fn a44_a_pool_lives_on_a_cluster(ground: Ground) {
+        let cluster = Cluster::start().await.unwrap();
+        let node = async |name: &str| {
+            let store = ground.store_by(&cluster.url(), &[]);
+            ground.builder_on(name, store).join().await.unwrap()
+        };
+        let (a, b) = (node("a").await, node("b").await);
+        ground.add_worker(&a).await;
+        let keys: Vec<_> = (0..8).map(|i| format!("job-{i}")).collect();
+        for key in &keys {
+            ground.history().submitted(key);
+            b.dispatch(&**key, "").deadline(ground.patience).await.unwrap();
+            ground.history().accepted(key);
+        }
+        b.notify("job-0", "hello").await.unwrap();
+        eventually(ground.patience, "the notification", async || ground.recorder.notes("job-0") == ["hello"])
+            .await;
+        ground.add_worker(&b).await;
+        a.close().await.unwrap();
+        eventually(ground.patience, "all to run on b", async || {
+            owners(&b).await.len() == keys.len() && ground.recorder.running().len() == keys.len()
+        })
+        .await;
+        ground.history().stop_requested("job-0");
+        b.stop_job("job-0").until_stopped().await.unwrap();
+        ground.history().stop_acknowledged("job-0");
+        ground.assert_clean();
+        assert!(b.shutdown().drop_queued().await.unwrap().complete);
+        let left: Vec<_> = (0..cluster.size()).flat_map(|node| cluster.node(node).keys().unwrap()).collect();
+        assert_eq!(left, [format!("tenure:{{{POOL}}}:m")], "the tombstone");
+    }
+}

@@ -1,0 +1,216 @@
+//! Stops and notifications that are lost, or come to the wrong one: a26 to a30.
+
+use tenure_pool::breakage::{Breakage, ScriptPatch};
+
+use crate::ground::{cases, lines, patch, scripts};
+
+/// Whoever hands a job on does not look whether it is to end.
+const HANDS_ON_STOPPED: ScriptPatch =
+    patch("release", "if mode == 'd' or p.state == 'S' or stopping then", "if mode == 'd' or stopping then");
+/// A stop of a job that nobody runs finds none.
+const STOPS_ONLY_RUNNING: ScriptPatch =
+    patch("stop", "  if not owned then\n", "  if not owned then\n    do return 'N' end\n");
+/// Whatever a lost worker held begins anew.
+const REAPS_STOPPED: ScriptPatch =
+    patch("reap", "elseif p.state == 'S' or stopping then", "elseif stopping then");
+/// A notification for a job that nobody runs at the moment is dropped.
+const NOTIFIES_ONLY_RUNNING: ScriptPatch = patch(
+    "notify",
+    "  if state == 'S' then return 'N' end\n",
+    "  if state == 'S' then return 'N' end\n  if state ~= 'R' then return 'K' end\n",
+);
+
+cases! {
+    a26_a_stop_in_the_midst_of_a_hand_off_counts: scripts(&[HANDS_ON_STOPPED]), "job-0 to be gone";
+    a27_a_stop_that_overtakes_the_start_counts: scripts(&[STOPS_ONLY_RUNNING]), "job-0 to be gone";
+    a28_a_stopped_job_does_not_come_back_with_a_crash: scripts(&[REAPS_STOPPED]), "job-0 to be gone";
+    a29_a_stop_handler_that_fails_ends_its_job: lines(&[Breakage::FailedStopKeepsJob]), "Deadline";
+    a30_notifications_keep_their_order_and_none_is_lost_on_the_way:
+        scripts(&[NOTIFIES_ONLY_RUNNING]), "all of them in order";
+}
+
+mod cases {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tenure_pool::breakage::ScriptPatch;
+    use tenure_pool::{JobState, Node};
+    use tenure_testing::{Proxy, eventually};
+
+    use crate::ground::{Ground, patch};
+    use crate::recorder::{Act, Recorder, SlowEnd};
+
+    /// Runs `job-0` on after it was asked to end, until told; everything else ends at once.
+    fn slow_to_end(ground: &Ground) -> (Recorder, Arc<SlowEnd>) {
+        let slow = Arc::new(SlowEnd::default());
+        let end = slow.clone();
+        let handler = ground.recorder.acting(move |job| match job.key().as_bytes() {
+            b"job-0" => Act::EndWhenTold(end.clone()),
+            _ => Act::Run,
+        });
+        (handler, slow)
+    }
+
+    async fn gone(ground: &Ground, node: &Node, key: &str) {
+        let what = format!("{key} to be gone");
+        eventually(ground.patience, &what, async || node.job(key).await.is_ok_and(|job| job.is_none())).await;
+    }
+
+    /// Waits until the job's handler knows that it is to end.
+    async fn asked_to_end(ground: &Ground, slow: &SlowEnd) {
+        tokio::time::timeout(ground.patience, slow.asked.notified())
+            .await
+            .expect("the job to be asked to end");
+    }
+
+    async fn stop(ground: &Ground, node: &Node, key: &str) {
+        ground.history().stop_requested(key);
+        node.stop_job(key).await.unwrap();
+        ground.history().stop_acknowledged(key);
+    }
+
+    /// The owner is handing the job on when the stop comes, and never hears of it.
+    pub(super) async fn a26_a_stop_in_the_midst_of_a_hand_off_counts(ground: Ground) {
+        const LOSES_EVENTS: ScriptPatch = patch("stop", "    tell_owner(guess, key, p)\n", "");
+        let a = ground.node("a").await;
+        let (handler, slow) = slow_to_end(&ground);
+        ground.add_worker_with(&a, handler).await;
+        let keys = ground.dispatch(&a, 2).await;
+        let b = ground.store_by(&ground.server.url(), &[LOSES_EVENTS]);
+        let b = ground.builder_on("b", b).join().await.unwrap();
+        ground.add_worker(&b).await;
+        let closing = tokio::spawn({
+            let a = a.clone();
+            async move { a.close().await }
+        });
+        asked_to_end(&ground, &slow).await;
+        ground.history().stop_requested("job-0");
+        b.stop_job("job-0").await.unwrap();
+        slow.told.notify_one();
+        assert!(closing.await.unwrap().unwrap().complete);
+        gone(&ground, &b, "job-0").await;
+        ground.history().stop_acknowledged("job-0");
+        ground.assert_starts(&keys[..1], 1);
+        ground.assert_clean();
+    }
+
+    /// The job is queued, since there is no worker; and then assigned, to a worker that hears nothing yet.
+    pub(super) async fn a27_a_stop_that_overtakes_the_start_counts(ground: Ground) {
+        let a = ground.node("a").await;
+        ground.submit(&a, "job-0").await;
+        stop(&ground, &a, "job-0").await;
+        gone(&ground, &a, "job-0").await;
+
+        let proxy = Proxy::start(&ground.server).await.unwrap();
+        let b = ground.builder_on("b", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
+        ground.add_worker(&b).await;
+        ground.dispatch_one(&a, "before").await;
+        // What is handed to the router behind the proxy is not routed: the next one is another's.
+        proxy.pause();
+        let mut assigned = None;
+        for i in 1..20 {
+            let key = format!("job-{i}");
+            ground.submit(&a, &key).await;
+            let routed = tokio::time::timeout(Duration::from_secs(1), async {
+                eventually(ground.patience, "the assignment", async || {
+                    a.job(&*key).await.unwrap().is_some_and(|job| job.state == JobState::Assigned)
+                })
+                .await;
+            });
+            let is_assigned = routed.await.is_ok();
+            stop(&ground, &a, &key).await;
+            if is_assigned {
+                assigned = Some(key);
+                break;
+            }
+        }
+        proxy.resume();
+        let assigned = assigned.expect("an assignment that its worker has not heard of");
+        gone(&ground, &a, &assigned).await;
+        ground.dispatch_one(&a, "after").await;
+        ground.assert_starts(&["job-0".to_owned(), assigned], 0);
+        ground.assert_clean();
+    }
+
+    /// The owner dies after the stop was recorded and before the job has ended.
+    pub(super) async fn a28_a_stopped_job_does_not_come_back_with_a_crash(ground: Ground) {
+        let ground = ground.with(|settings| settings.worker_ttl = Duration::from_millis(1500));
+        let a = ground.node("a").await;
+        let (handler, _slow) = slow_to_end(&ground);
+        ground.add_worker_with(&a, handler).await;
+        let keys = ground.dispatch(&a, 2).await;
+        let b = ground.node("b").await;
+        stop(&ground, &b, "job-0").await;
+        a.abandon();
+        ground.add_worker(&b).await;
+        ground.started(&keys[1..], 2).await;
+        gone(&ground, &b, "job-0").await;
+        ground.assert_starts(&keys[..1], 1);
+    }
+
+    /// The job's own end fails, and so does nothing else: whoever waits for it hears that it is gone.
+    pub(super) async fn a29_a_stop_handler_that_fails_ends_its_job(ground: Ground) {
+        let node = ground.node("a").await;
+        let fails = ground.recorder.acting(|_| {
+            Act::Body(|job| {
+                Box::pin(async move {
+                    job.cancelled().await;
+                    Err("as it was told".into())
+                })
+            })
+        });
+        ground.add_worker_with(&node, fails).await;
+        let keys = ground.dispatch(&node, 1).await;
+        ground.history().stop_requested("job-0");
+        node.stop_job("job-0").until_stopped().deadline(ground.patience).await.unwrap();
+        ground.history().stop_acknowledged("job-0");
+        assert!(node.job("job-0").await.unwrap().is_none());
+        ground.dispatch_one(&node, "job-0").await;
+        ground.assert_starts(&keys, 2);
+        ground.assert_clean();
+    }
+
+    /// Some come while the job runs, some while its owner ends it, some while nobody has it, some with its next owner.
+    pub(super) async fn a30_notifications_keep_their_order_and_none_is_lost_on_the_way(ground: Ground) {
+        let a = ground.node("a").await;
+        let (handler, slow) = slow_to_end(&ground);
+        ground.add_worker_with(&a, handler).await;
+        let b = ground.node("b").await;
+        ground.dispatch_one(&b, "job-0").await;
+        let mut next = 0;
+        let mut notify = async || {
+            for _ in 0..8 {
+                b.notify("job-0", next.to_string()).await.unwrap();
+                next += 1;
+            }
+        };
+        notify().await;
+        let closing = tokio::spawn({
+            let a = a.clone();
+            async move { a.close().await }
+        });
+        asked_to_end(&ground, &slow).await;
+        notify().await;
+        slow.told.notify_one();
+        assert!(closing.await.unwrap().unwrap().complete);
+        let queued = async || b.job("job-0").await.unwrap().is_some_and(|job| job.state == JobState::Queued);
+        assert!(queued().await, "nobody has it");
+        notify().await;
+        ground.add_worker(&b).await;
+        ground.started(&["job-0".to_owned()], 2).await;
+        notify().await;
+        eventually(ground.patience, "the last", async || {
+            ground.recorder.notes("job-0").contains(&"31".to_owned())
+        })
+        .await;
+        let mut heard = Vec::new();
+        for note in ground.recorder.notes("job-0") {
+            // What was being taken when the job moved comes again.
+            if !heard.contains(&note) {
+                heard.push(note);
+            }
+        }
+        assert_eq!(heard, (0..32).map(|i| i.to_string()).collect::<Vec<_>>(), "all of them in order");
+        ground.assert_clean();
+    }
+}
