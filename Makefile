@@ -3,6 +3,7 @@
 #   make demo          the main job: one live feed per tenant   STORE=redis|memory   TENANTS=path.csv
 #   make deploy-drill  a rolling deploy of ten nodes under 2,000 running jobs, which fails on its own bounds
 #   make test          every test, documentation included
+#   make model         every interleaving of the protocol's steps at a small scope; says how many states it saw
 #   make bench         how fast the pool, a map and a stream are, beside the floor of the same minute; what idle jobs cost
 #   make soak          20,000 jobs for an hour, with a little trouble: does anything grow?   MINUTES= JOBS= SEED= CSV= SVG=
 #   make ci            what a change has to pass
@@ -16,7 +17,7 @@ TENANTS ?=
 with_redis = REDIS_SERVER_BIN="$$(scripts/redis-server --path)" && export REDIS_SERVER_BIN
 
 .DEFAULT_GOAL := help
-.PHONY: help demo deploy-drill test bench soak ci
+.PHONY: help demo deploy-drill test model bench soak ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -32,6 +33,9 @@ deploy-drill:
 
 test:
 	@$(with_redis) && cargo test --workspace
+
+model:
+	cargo test --release -p tenure-pool --test model -- --include-ignored --nocapture --test-threads 1
 
 bench:
 	@$(with_redis) && for scenario in dispatch idle rmap streaming; do \

@@ -14,6 +14,8 @@ pub enum Breakage {
     NoSelfFence,
     /// `begin` takes jobs whoever owns them, under whatever token.
     BeginUnchecked,
+    /// `route` assigns whatever ring its caller knows.
+    RouteUnchecked,
     /// Start handlers run one after the other, however long one takes.
     StartsInTurn,
     /// Callers that have gone are answered all the same, and such an answer ends the node.

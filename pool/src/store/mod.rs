@@ -26,6 +26,8 @@ pub use error::*;
 pub use events::*;
 pub use membership::*;
 pub use memory::MemoryStore;
+#[doc(hidden)]
+pub use memory::Snapshot;
 pub use ownership::*;
 pub use parking::*;
 pub use redis::{RedisStore, UnsuitableServer};

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tenure_streaming::EntryId;
 
 use super::state::{Ended, Remembered, State, Stored};
+use crate::breakage::Breakage;
 use crate::id::{DispatchId, Incarnation, JobKey, Revision, Token, WorkerId};
 use crate::record::{Begun, JobState, Record};
 use crate::store::{
@@ -96,7 +97,7 @@ impl State {
         jobs: &[(JobKey, Option<WorkerId>)],
     ) -> Result<Vec<RouteReply>, Refusal> {
         self.guard_normal(inc)?;
-        if self.meta.members != ring {
+        if self.meta.members != ring && !self.broken.has(Breakage::RouteUnchecked) {
             return Err(Refusal::StaleRing(self.meta.members));
         }
         if self.stopping() {

@@ -13,6 +13,8 @@ mod notifications;
 mod ownership;
 mod parking;
 mod picture;
+#[cfg(feature = "sim")]
+mod proof;
 mod repair;
 mod schedules;
 mod scored;

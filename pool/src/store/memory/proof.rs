@@ -1,0 +1,158 @@
+//! What proofs do with states: run steps on one of many, compare them, look for indexes that contradict the records.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+
+use super::log::Log;
+use super::state::{Ended, State, Stored};
+use super::{MemoryStore, Snapshot};
+use crate::breakage::Breakages;
+use crate::id::{JobKey, Revision, WorkerId};
+use crate::member::MemberState;
+use crate::record::{Begun, JobState, Record};
+use crate::store::WorkerEvent;
+
+impl MemoryStore {
+    /// Exchanges the state with another one; nobody is told.
+    #[doc(hidden)]
+    pub fn swap(&self, snapshot: &mut Snapshot) {
+        std::mem::swap(&mut self.shared.lock().state, &mut snapshot.0);
+    }
+}
+
+#[doc(hidden)]
+#[allow(missing_docs)]
+impl Snapshot {
+    /// Loses everything but what is broken on purpose.
+    pub fn wipe(&mut self) {
+        self.0 = State { broken: std::mem::take(&mut self.0.broken), ..State::default() };
+    }
+
+    /// Leaves these lines of the protocol out from now on.
+    pub fn break_on_purpose(&mut self, breakages: Breakages) {
+        self.0.broken = breakages;
+    }
+
+    /// Takes the events of all streams, and forgets what only readers and listings need: the ids of entries, who reads
+    /// them, the order of acceptance. States that differed in nothing else are the same then.
+    pub fn take_events(&mut self) -> Vec<(WorkerId, WorkerEvent)> {
+        let state = &mut self.0;
+        state.appended = 0;
+        state.last_serial = 0;
+        state.serials.clear();
+        for job in state.jobs.values_mut() {
+            job.serial = 0;
+        }
+        state.node_streams.clear();
+        state.pool_stream.log = Log::default();
+        let streams = std::mem::take(&mut state.worker_streams);
+        let events = streams.iter().flat_map(|(worker, log)| log.iter().map(move |event| (*worker, event)));
+        events.map(|(worker, event)| (worker, event.clone())).collect()
+    }
+
+    pub fn record(&self, key: &JobKey) -> Option<&Record> {
+        self.0.record(key)
+    }
+
+    pub fn members(&self) -> impl Iterator<Item = (WorkerId, MemberState)> {
+        self.0.members.iter().map(|(worker, member)| (*worker, member.state))
+    }
+
+    pub fn member_revision(&self) -> Revision {
+        self.0.meta.members
+    }
+
+    /// Workers that have expired and are not reaped yet.
+    pub fn dead(&self) -> impl Iterator<Item = WorkerId> {
+        self.0.dead.keys().copied()
+    }
+
+    pub fn heartbeat(&self, worker: WorkerId) -> Option<u64> {
+        self.0.heartbeats.get(&worker).copied()
+    }
+
+    pub fn last_token(&self) -> u64 {
+        self.0.meta.token
+    }
+
+    pub fn is_recovering(&self) -> bool {
+        self.0.meta.recovering
+    }
+
+    /// The tombstone of a shutdown is all that is left.
+    pub fn is_closed(&self) -> bool {
+        self.0.meta.incarnation.is_none() && self.0.tombstone.is_some()
+    }
+
+    /// An index that contradicts the records, if any does.
+    pub fn disagreement(&self) -> Option<String> {
+        let state = &self.0;
+        let mut owned = BTreeSet::new();
+        let mut never_begun = 0;
+        for (key, job) in &state.jobs {
+            let Stored::Record(record) = &job.stored else { continue };
+            let (queued, parked) = (state.queue.contains(key), state.parked.contains(key));
+            let fits = match record.state {
+                JobState::Queued => record.owner.is_none() && queued && !parked,
+                JobState::Assigned | JobState::Stopping => record.owner.is_some() && queued && !parked,
+                JobState::Running => record.owner.is_some() && !queued && !parked,
+                JobState::Parked => record.owner.is_none() && !queued && parked,
+            };
+            if !fits {
+                return Some(format!("{record} of {key:?}: queued {queued}, parked {parked}"));
+            }
+            owned.extend(record.owner.map(|owner| (owner, key)));
+            never_begun += i64::from(record.begun == Begun::Never);
+        }
+        let indexed = state.owned.iter().flat_map(|(owner, keys)| keys.iter().map(|key| (*owner, key)));
+        let strays = [
+            ("bw", indexed.collect::<BTreeSet<_>>() != owned),
+            ("q", state.queue.iter().any(|(_, key)| state.record(key).is_none())),
+            ("pk", state.parked.iter().any(|(_, key)| state.record(key).is_none())),
+            ("je", state.errors.keys().any(|key| !state.parked.contains(key))),
+            ("jn", state.mailboxes.keys().any(|key| state.record(key).is_none())),
+            ("nq", state.meta.queued != never_begun),
+        ];
+        strays.iter().find(|(_, wrong)| *wrong).map(|(name, _)| format!("{name} contradicts the records"))
+    }
+}
+
+/// By what steps decide upon; entry ids, payloads and schedules are left out.
+impl Hash for Snapshot {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let state = &self.0;
+        let meta = &state.meta;
+        (meta.incarnation, meta.recovering, meta.token, meta.members, meta.notified).hash(hasher);
+        for (worker, member) in &state.members {
+            (worker, member.state, member.slot).hash(hasher);
+        }
+        for (worker, dead) in &state.dead {
+            (worker, dead.slot).hash(hasher);
+        }
+        (&state.heartbeats, &meta.attested).hash(hasher);
+        (state.settings.get("sd"), self.is_closed()).hash(hasher);
+        for (key, job) in &state.jobs {
+            key.hash(hasher);
+            if let Stored::Record(record) = &job.stored {
+                let Record { state, owner, token, attempts, begun, id, attested, mix, .. } = record;
+                (state, owner, token, attempts, begun, id, attested, mix).hash(hasher);
+            }
+        }
+        state.owned.hash(hasher);
+        for scored in [&state.queue, &state.parked] {
+            scored.iter().collect::<Vec<_>>().hash(hasher);
+        }
+        for (until, ended) in state.ended.iter() {
+            match ended {
+                Ended::Dispatch(id) => (until, id.as_str()).hash(hasher),
+                Ended::Caller(id) => (until, id.as_str()).hash(hasher),
+            }
+        }
+        for (key, mailbox) in &state.mailboxes {
+            (key, mailbox.head, &mailbox.bodies).hash(hasher);
+        }
+        let outcomes: BTreeMap<_, _> =
+            state.remembered.iter().map(|(id, r)| (id, (&r.id, &r.outcome))).collect();
+        outcomes.hash(hasher);
+    }
+}

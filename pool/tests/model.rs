@@ -1,0 +1,98 @@
+//! Every interleaving of the protocol's steps at a small scope, checked by stateright: each step is one atomic transition
+//! of the real store in memory; workers, routers and users are small state machines that may be late, lose answers, send
+//! twice, die. Start events are only hints, so routers may route any job at any time; events of workers may come at any
+//! time, any number of times.
+//!
+//! `make model` walks the larger scopes and says how many states it saw.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+#[path = "model/act.rs"]
+mod act;
+#[path = "model/judge.rs"]
+mod judge;
+#[path = "model/properties.rs"]
+mod properties;
+#[path = "model/scope.rs"]
+mod scope;
+#[path = "model/step.rs"]
+mod step;
+#[path = "model/world.rs"]
+mod world;
+
+use std::time::Instant;
+
+use stateright::{Checker, Expectation, HasDiscoveries, Model};
+use tenure_pool::breakage::Breakage;
+
+use self::scope::{Lapse, Scope};
+use self::world::Pool;
+
+/// Walks every state of a scope; each `always` must hold, each `sometimes` be seen.
+fn holds(name: &str, scope: Scope) {
+    let began = Instant::now();
+    let checker = Pool::new(scope).checker().threads(2).spawn_bfs().join();
+    println!(
+        "{name}: {} states, {} different ones, depth {}, {:.1} s",
+        checker.state_count(),
+        checker.unique_state_count(),
+        checker.max_depth(),
+        began.elapsed().as_secs_f32()
+    );
+    for property in checker.model().properties() {
+        let found = checker.discovery(property.name);
+        let wanted = matches!(property.expectation, Expectation::Sometimes);
+        let path = found.as_ref().map(|path| path.clone().into_actions());
+        assert_eq!(found.is_some(), wanted, "{name}: {:?}: {path:#?}", property.name);
+    }
+}
+
+/// Walks a broken protocol until a property is violated.
+fn fails(name: &str, scope: Scope, property: &str) {
+    let pool = Pool { only: Some(property.to_owned()), ..Pool::new(scope) };
+    let checker = pool.checker().threads(2).finish_when(HasDiscoveries::Any).spawn_bfs().join();
+    let states = checker.unique_state_count();
+    let found = checker.discoveries();
+    let (found, path) = found.iter().next().unwrap_or_else(|| panic!("{name} survives {states} states"));
+    println!(
+        "{name}: {found} is violated after {} steps, {states} states",
+        path.clone().into_actions().len()
+    );
+}
+
+/// The scopes of `make model`: larger ones take minutes without optimization.
+#[test]
+#[ignore = "`make model` walks it"]
+fn everything_at_once() {
+    holds("members and network", scope::everything());
+    holds("two keys", scope::two_keys());
+}
+
+#[test]
+fn late_and_lost_calls_do_no_harm() {
+    holds("network", scope::network());
+}
+
+#[test]
+fn members_come_and_go() {
+    holds("members", scope::members());
+}
+
+#[test]
+fn a_key_has_several_lives() {
+    holds("successors", scope::successors());
+}
+
+#[test]
+fn mutants_of_steps_violate_a_property() {
+    fails("begin unchecked", scope::members().breaking([Breakage::BeginUnchecked]), "S");
+    fails("route unchecked", scope::members().breaking([Breakage::RouteUnchecked]), "S");
+}
+
+#[test]
+fn mutants_of_workers_violate_a_property() {
+    fails("hand-off before stop", scope::members().lapsing(Lapse::HandOffBeforeStop), "S");
+    fails("leave before handlers have ended", scope::members().lapsing(Lapse::LeaveBeforeJoined), "S");
+    fails("redelivered start refused", scope::network().lapsing(Lapse::RedeliveredStartRefused), "S");
+    fails("begin given up", scope::network().lapsing(Lapse::BeginGivenUp), "Somebody");
+}

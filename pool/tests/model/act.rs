@@ -1,0 +1,222 @@
+//! What may happen next.
+
+use tenure_pool::id::WorkerId;
+use tenure_pool::record::JobState;
+use tenure_pool::store::ReleaseMode;
+
+use super::scope::Lapse;
+use super::world::{Call, Hand, Life, Mail, Pool, Then, World};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Act {
+    /// A dispatch is sent, or again.
+    Dispatch(usize),
+    /// A stop of a dispatch, with the right owner or none; repeated by the sweeper.
+    Stop {
+        dispatch: usize,
+        aim: bool,
+        repeat: bool,
+    },
+    /// A router reads the members.
+    Refresh(usize),
+    Route {
+        router: usize,
+        key: usize,
+        worker: Option<WorkerId>,
+    },
+    Deliver(usize, Mail),
+    /// `begin` is executed; its answer may be lost.
+    Begin {
+        worker: usize,
+        key: usize,
+        lost: bool,
+    },
+    /// The handler is called.
+    Start {
+        worker: usize,
+        key: usize,
+    },
+    /// Its success is noted.
+    Started {
+        worker: usize,
+        key: usize,
+    },
+    /// The handler ends by itself, or fails.
+    End {
+        worker: usize,
+        key: usize,
+        mode: ReleaseMode,
+    },
+    /// The handler is asked to end, so that the job can be handed on.
+    HandOff {
+        worker: usize,
+        key: usize,
+    },
+    /// The handler has ended as it was asked to.
+    Stopped {
+        worker: usize,
+        key: usize,
+    },
+    Release {
+        worker: usize,
+        key: usize,
+        lost: bool,
+    },
+    /// The network keeps a copy of a call, to deliver it late.
+    Copy(Call),
+    Late(Call),
+    Fence(usize),
+    Expire(usize),
+    Reap(WorkerId),
+    Rejoin(usize),
+    Drain(usize),
+    Leave(usize),
+    Sweep,
+}
+
+impl Pool {
+    pub(crate) fn acts(&self, world: &World, acts: &mut Vec<Act>) {
+        if world.broke.is_some() {
+            return;
+        }
+        let sent = world.fates.iter().filter(|fate| fate.accepted).count();
+        acts.extend((0..self.ids.len().min(sent + 1)).map(Act::Dispatch));
+        for (dispatch, fate) in
+            world.fates.iter().enumerate().filter(|(_, fate)| fate.accepted && self.scope.stops)
+        {
+            let repeat = self.is_stopping(world, self.scope.dispatches[dispatch]);
+            if !fate.over {
+                acts.push(Act::Stop { dispatch, aim: false, repeat });
+            }
+            acts.push(Act::Stop { dispatch, aim: true, repeat });
+        }
+        for router in 0..world.views.len() {
+            self.acts_of_router(world, router, acts);
+        }
+        for worker in 0..world.workers.len() {
+            self.acts_of_worker(world, worker, acts);
+        }
+        acts.extend(world.copies.iter().map(|call| Act::Late(*call)));
+        acts.extend(world.store.dead().map(Act::Reap));
+        if world.left.sweeps > 0 {
+            acts.push(Act::Sweep);
+        }
+    }
+
+    fn acts_of_router(&self, world: &World, router: usize, acts: &mut Vec<Act>) {
+        let view = &world.views[router];
+        if view.revision != world.store.member_revision() {
+            acts.push(Act::Refresh(router));
+        }
+        if world.left.mints == 0 {
+            return;
+        }
+        for (key, name) in self.keys.iter().enumerate() {
+            if world.store.record(name).is_some() {
+                acts.extend(view.up.iter().map(|worker| Act::Route { router, key, worker: Some(*worker) }));
+                if view.up.is_empty() {
+                    acts.push(Act::Route { router, key, worker: None });
+                }
+            }
+        }
+    }
+
+    fn acts_of_worker(&self, world: &World, worker: usize, acts: &mut Vec<Act>) {
+        let state = &world.workers[worker];
+        match state.life {
+            Life::Fenced => {
+                if world.store.members().any(|(id, _)| id == state.id) {
+                    acts.push(Act::Expire(worker));
+                } else if world.left.rejoins > 0 {
+                    acts.push(Act::Rejoin(worker));
+                }
+                return;
+            }
+            Life::Left => return,
+            Life::Up if world.left.drains > 0 => acts.push(Act::Drain(worker)),
+            Life::Draining
+                if state.hands.iter().all(|hand| *hand == Hand::Idle)
+                    || self.scope.lapses(Lapse::LeaveBeforeJoined) =>
+            {
+                acts.push(Act::Leave(worker));
+            }
+            Life::Up | Life::Draining => {}
+        }
+        if world.left.fences > 0 {
+            acts.push(Act::Fence(worker));
+        }
+        let mine = world.mail.iter().filter(|(to, _)| *to == state.id).map(|(_, mail)| *mail);
+        acts.extend(mine.map(|mail| Act::Deliver(worker, mail)));
+        for (key, &hand) in state.hands.iter().enumerate() {
+            self.acts_of_hand(world, worker, key, hand, acts);
+        }
+    }
+
+    fn acts_of_hand(&self, world: &World, worker: usize, key: usize, hand: Hand, acts: &mut Vec<Act>) {
+        let id = world.workers[worker].id;
+        let may_lose = world.left.lost > 0;
+        let mut copy = |call: Call| {
+            if world.left.copies > 0 && !world.copies.contains(&call) {
+                acts.push(Act::Copy(call));
+            }
+        };
+        match hand {
+            Hand::Idle => {}
+            Hand::Beginning(token) => {
+                copy(Call::Begin(id, key, token));
+                acts.push(Act::Begin { worker, key, lost: false });
+                if may_lose {
+                    acts.push(Act::Begin { worker, key, lost: true });
+                }
+            }
+            Hand::Begun(_) => acts.push(Act::Start { worker, key }),
+            Hand::Running(_) => {
+                acts.push(Act::Started { worker, key });
+                acts.extend(self.scope.endings.iter().map(|&mode| Act::End { worker, key, mode }));
+                if world.workers[worker].life == Life::Draining {
+                    acts.push(Act::HandOff { worker, key });
+                }
+            }
+            Hand::Stopping(..) => acts.push(Act::Stopped { worker, key }),
+            Hand::Ending(token, mode) => {
+                copy(Call::Release(id, key, token, mode));
+                acts.push(Act::Release { worker, key, lost: false });
+                if may_lose {
+                    acts.push(Act::Release { worker, key, lost: true });
+                }
+            }
+        }
+    }
+
+    /// What a worker makes of an event; nothing while it has something else to do with the key.
+    pub(crate) fn deliver(&self, world: &mut World, worker: usize, mail: Mail) {
+        let Worker { hands, .. } = &mut world.workers[worker];
+        match mail {
+            Mail::Start(key, token) if hands[key] == Hand::Idle => hands[key] = Hand::Beginning(token),
+            Mail::Start(key, token) => {
+                if hands[key].token() == Some(token) && self.scope.lapses(Lapse::RedeliveredStartRefused) {
+                    self.refuse(world, worker, key, token);
+                }
+            }
+            Mail::Stop(key, token) => match hands[key] {
+                Hand::Running(held) if held.token == token => {
+                    hands[key] = Hand::Stopping(held, Then::Release(ReleaseMode::Delete));
+                }
+                Hand::Stopping(held, _) if held.token == token => {
+                    hands[key] = Hand::Stopping(held, Then::Release(ReleaseMode::Delete));
+                }
+                Hand::Begun(held) if held.token == token => {
+                    hands[key] = Hand::Ending(token, ReleaseMode::Delete)
+                }
+                Hand::Idle => hands[key] = Hand::Ending(token, ReleaseMode::Delete),
+                _ => {}
+            },
+        }
+    }
+
+    pub(crate) fn is_stopping(&self, world: &World, key: usize) -> bool {
+        world.store.record(&self.keys[key]).is_some_and(|record| record.state == JobState::Stopping)
+    }
+}
+
+use super::world::Worker;

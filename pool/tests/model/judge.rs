@@ -1,0 +1,124 @@
+//! What a step has done, seen from outside: events are taken, records before and after are compared.
+
+use tenure_pool::record::{JobState, Record};
+use tenure_pool::store::WorkerEvent;
+
+use super::world::{Life, Mail, Pool, World};
+
+/// What changed the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    Route {
+        fresh: bool,
+    },
+    Stop,
+    Release,
+    /// A release of a worker that took a redelivered event for a new one.
+    Refuse,
+    Reap,
+    Other,
+}
+
+impl Pool {
+    pub(crate) fn judge(&self, before: &World, world: &mut World, cause: Cause) {
+        let starts = self.take_events(world);
+        for (key, name) in self.keys.iter().enumerate() {
+            let (old, new) = (before.store.record(name), world.store.record(name).cloned());
+            if old == new.as_ref() {
+                continue;
+            }
+            let broke = old.and_then(|old| self.violation(old, new.as_ref(), cause));
+            world.broke = world.broke.or(broke);
+            if let (Some(old), true) = (old, old.map(|r| &r.id) != new.as_ref().map(|r| &r.id)) {
+                world.fates[self.dispatch_of(old)].over = true;
+            }
+            let Some(new) = new else { continue };
+            let was = old.map(|old| old.state);
+            if new.state == JobState::Assigned && was != Some(JobState::Assigned) {
+                let sent = starts.iter().filter(|start| **start == (key, new.token)).count();
+                if sent != 1 {
+                    world.broke = Some("S7");
+                }
+            }
+            let begins = new.state == JobState::Running && was != Some(JobState::Running);
+            if begins && !world.begun.insert((key, new.token)) {
+                world.broke = Some("S7");
+            }
+        }
+        let living = |world: &World, id| world.workers.iter().any(|w| w.id == id && w.lives());
+        let mail = std::mem::take(&mut world.mail);
+        world.mail = mail.into_iter().filter(|(to, _)| living(world, *to)).collect();
+    }
+
+    /// Takes the events of workers; returns the starts.
+    fn take_events(&self, world: &mut World) -> Vec<(usize, tenure_pool::id::Token)> {
+        let mut starts = Vec::new();
+        for (worker, event) in world.store.take_events() {
+            match event {
+                WorkerEvent::Start { token, keys } => {
+                    for key in &keys {
+                        starts.push((self.key_of(key), token));
+                        world.mail.insert((worker, Mail::Start(self.key_of(key), token)));
+                    }
+                }
+                WorkerEvent::Stop { jobs, .. } => {
+                    for (key, token) in &jobs {
+                        world.mail.insert((worker, Mail::Stop(self.key_of(key), *token)));
+                    }
+                }
+                _ => {}
+            }
+        }
+        starts
+    }
+
+    /// What a change of a record violates.
+    fn violation(&self, old: &Record, new: Option<&Record>, cause: Cause) -> Option<&'static str> {
+        let new = new.filter(|new| new.id == old.id);
+        let Some(new) = new else {
+            let may_end = match cause {
+                Cause::Stop => matches!(old.state, JobState::Queued | JobState::Assigned | JobState::Parked),
+                Cause::Release => {
+                    matches!(old.state, JobState::Assigned | JobState::Running | JobState::Stopping)
+                }
+                Cause::Reap | Cause::Refuse => old.state == JobState::Stopping,
+                Cause::Route { .. } | Cause::Other => false,
+            };
+            return (!may_end).then_some("S4");
+        };
+        if old.state == JobState::Stopping && new.state != JobState::Stopping {
+            return Some("S6");
+        }
+        if new.token != old.token && !matches!(cause, Cause::Route { .. }) {
+            return Some("S10");
+        }
+        let assigned = new.state == JobState::Assigned && new.token != old.token;
+        if assigned && (old.state != JobState::Queued || cause != Cause::Route { fresh: true }) {
+            return Some("S9");
+        }
+        None
+    }
+
+    /// A handler that runs without the record naming its worker, or a record whose worker does nothing about it.
+    pub(crate) fn stray(&self, world: &World) -> Option<&'static str> {
+        for worker in &world.workers {
+            if worker.life == Life::Fenced {
+                continue;
+            }
+            for (key, hand) in worker.hands.iter().enumerate() {
+                let record = world.store.record(&self.keys[key]).filter(|record| {
+                    record.owner == Some(worker.id)
+                        && matches!(record.state, JobState::Running | JobState::Stopping)
+                });
+                if hand.active().is_some_and(|held| record.is_none_or(|record| record.token != held.token)) {
+                    return Some("S2");
+                }
+                let running = record.filter(|record| record.state == JobState::Running);
+                if running.is_some_and(|record| hand.token() != Some(record.token)) {
+                    return Some("unattended");
+                }
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,106 @@
+//! What must always hold, and what must be reached, so that the model is not empty.
+
+use stateright::{Model, Property};
+use tenure_pool::record::JobState;
+use tenure_pool::store::ReleaseMode;
+
+use super::act::Act;
+use super::world::{Hand, Life, Pool, World};
+
+fn has_state(model: &Pool, world: &World, state: JobState) -> bool {
+    model.keys.iter().any(|key| world.store.record(key).is_some_and(|record| record.state == state))
+}
+
+impl Model for Pool {
+    type State = World;
+    type Action = Act;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![self.beginning()]
+    }
+
+    fn actions(&self, world: &World, acts: &mut Vec<Act>) {
+        self.acts(world, acts);
+    }
+
+    fn next_state(&self, world: &World, act: Act) -> Option<World> {
+        self.step(world, act)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut properties = vec![
+            Property::always("S1 one handler per key", |model: &Self, world| {
+                (0..model.keys.len())
+                    .all(|key| world.workers.iter().filter(|w| w.hands[key].active().is_some()).count() < 2)
+            }),
+            Property::always("S2 the record names the worker", |model: &Self, world: &World| {
+                model.stray(world) != Some("S2")
+            }),
+            Property::always("S3 tokens rise", |_: &Self, world: &World| world.broke != Some("S3")),
+            Property::always("S4 no job vanishes", |_: &Self, world: &World| world.broke != Some("S4")),
+            Property::always("S5 what has ended never starts", |_: &Self, world: &World| {
+                world.broke != Some("S5")
+            }),
+            Property::always("S6 a stop sticks", |_: &Self, world: &World| world.broke != Some("S6")),
+            Property::always("S7 one assignment, one start", |_: &Self, world: &World| {
+                world.broke != Some("S7")
+            }),
+            Property::always("S8 indexes agree with records", |_: &Self, world: &World| {
+                world.store.disagreement().is_none()
+            }),
+            Property::always("S9 only who knows the ring assigns", |_: &Self, world: &World| {
+                world.broke != Some("S9")
+            }),
+            Property::always("S10 only route changes a token", |_: &Self, world: &World| {
+                world.broke != Some("S10")
+            }),
+            Property::always("Somebody attends to what was begun", |model: &Self, world: &World| {
+                model.stray(world) != Some("unattended")
+            }),
+            Property::sometimes("a job is queued", |model: &Self, world: &World| {
+                has_state(model, world, JobState::Queued)
+            }),
+            Property::sometimes("a job is assigned", |model: &Self, world: &World| {
+                has_state(model, world, JobState::Assigned)
+            }),
+            Property::sometimes("a job runs", |model: &Self, world: &World| {
+                has_state(model, world, JobState::Running)
+            }),
+            Property::sometimes("a job is stopping", |model: &Self, world: &World| {
+                has_state(model, world, JobState::Stopping)
+            }),
+            Property::sometimes("a handler runs", |_: &Self, world: &World| {
+                world.workers.iter().any(|w| w.hands.iter().any(|hand| matches!(hand, Hand::Running(_))))
+            }),
+        ];
+        if self.scope.endings.contains(&ReleaseMode::Fail) {
+            properties.push(Property::sometimes("a job is parked", |model: &Self, world: &World| {
+                has_state(model, world, JobState::Parked)
+            }));
+        }
+        if self.scope.fences > 0 {
+            properties.push(Property::sometimes(
+                "a fenced worker's job runs elsewhere",
+                |_: &Self, world: &World| {
+                    world.workers.iter().any(|worker| worker.life == Life::Fenced)
+                        && world.last.iter().any(|token| token.0 > 0)
+                        && world.workers.iter().any(|w| w.hands.iter().any(|hand| hand.active().is_some()))
+                },
+            ));
+        }
+        if self.scope.drains > 0 {
+            properties.push(Property::sometimes("a worker has left", |_: &Self, world: &World| {
+                world.workers.iter().any(|worker| worker.life == Life::Left)
+            }));
+        }
+        if self.scope.stops {
+            properties.push(Property::sometimes("every job has ended", |_: &Self, world: &World| {
+                world.fates.iter().all(|fate| fate.over)
+            }));
+        }
+        if let Some(only) = &self.only {
+            properties.retain(|property| property.name.starts_with(only.as_str()));
+        }
+        properties
+    }
+}

@@ -1,0 +1,107 @@
+//! What may happen in a model, and how often: small enough that every state can be seen.
+
+use tenure_pool::breakage::{Breakage, Breakages};
+use tenure_pool::store::ReleaseMode;
+
+/// What a role of the model does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Lapse {
+    /// A job is handed on while its handler runs.
+    HandOffBeforeStop,
+    /// A `begin` without an answer is not sent again.
+    BeginGivenUp,
+    /// A start event for what runs here already is answered by refusing it.
+    RedeliveredStartRefused,
+    /// A worker leaves while handlers of it run.
+    LeaveBeforeJoined,
+}
+
+/// The bounds.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope {
+    pub(crate) keys: usize,
+    /// The key of each dispatch.
+    pub(crate) dispatches: Vec<usize>,
+    pub(crate) routers: usize,
+    /// Assignments.
+    pub(crate) mints: u8,
+    /// Answers that get lost.
+    pub(crate) lost: u8,
+    /// Calls that are executed long after their caller gave up or got its answer.
+    pub(crate) copies: u8,
+    pub(crate) fences: u8,
+    pub(crate) rejoins: u8,
+    pub(crate) drains: u8,
+    pub(crate) sweeps: u8,
+    pub(crate) stops: bool,
+    /// How handlers end.
+    pub(crate) endings: Vec<ReleaseMode>,
+    pub(crate) broken: Breakages,
+    pub(crate) lapse: Option<Lapse>,
+}
+
+impl Scope {
+    pub(crate) fn breaking(self, breakages: impl IntoIterator<Item = Breakage>) -> Self {
+        Self { broken: Breakages::of(breakages), ..self }
+    }
+
+    pub(crate) fn lapsing(self, lapse: Lapse) -> Self {
+        Self { lapse: Some(lapse), ..self }
+    }
+
+    pub(crate) fn lapses(&self, lapse: Lapse) -> bool {
+        self.lapse == Some(lapse)
+    }
+}
+
+/// Nothing is lost, nobody dies: one dispatch that is begun, given up and stopped.
+fn quiet() -> Scope {
+    Scope {
+        keys: 1,
+        dispatches: vec![0],
+        routers: 1,
+        mints: 2,
+        lost: 0,
+        copies: 0,
+        fences: 0,
+        rejoins: 0,
+        drains: 0,
+        sweeps: 0,
+        stops: true,
+        endings: vec![ReleaseMode::Delete, ReleaseMode::Fail],
+        broken: Breakages::default(),
+        lapse: None,
+    }
+}
+
+/// Lost answers, late duplicates and time-outs.
+pub(crate) fn network() -> Scope {
+    Scope { lost: 1, copies: 1, sweeps: 1, ..quiet() }
+}
+
+/// Workers that die, drain and come back.
+pub(crate) fn members() -> Scope {
+    Scope { fences: 1, drains: 1, endings: vec![ReleaseMode::Fail], ..quiet() }
+}
+
+/// A key that is dispatched again, while calls about its former life are on their way.
+pub(crate) fn successors() -> Scope {
+    Scope { dispatches: vec![0, 0], copies: 1, ..quiet() }
+}
+
+/// Faults of the network and of workers together.
+pub(crate) fn everything() -> Scope {
+    Scope { routers: 2, lost: 1, copies: 1, sweeps: 1, fences: 1, rejoins: 1, drains: 1, ..quiet() }
+}
+
+/// Two keys, which share workers and calls.
+pub(crate) fn two_keys() -> Scope {
+    Scope {
+        keys: 2,
+        dispatches: vec![0, 1],
+        mints: 3,
+        fences: 1,
+        endings: vec![ReleaseMode::Delete],
+        ..quiet()
+    }
+}

@@ -1,0 +1,229 @@
+//! One transition: a role acts, a step of the store is executed, the judge looks.
+
+use futures::FutureExt;
+use tenure_pool::id::{Token, WorkerId};
+use tenure_pool::store::{
+    BeginReply, DispatchItem, DispatchReply, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, Result,
+    StartedItem, StopItem, StopReply, Store, StoreError,
+};
+
+use super::act::Act;
+use super::judge::Cause;
+use super::scope::Lapse;
+use super::world::{Call, Hand, Held, Life, NOW, Pool, Then, View, World, on, view};
+
+impl Pool {
+    pub(crate) fn step(&self, before: &World, act: Act) -> Option<World> {
+        let mut world = before.clone();
+        let mut cause = Cause::Other;
+        match act {
+            Act::Dispatch(dispatch) => {
+                let key = self.scope.dispatches[dispatch];
+                let item = DispatchItem {
+                    key: self.keys[key].clone(),
+                    id: self.ids[dispatch].clone(),
+                    not_after: NOW,
+                    hash: String::new(),
+                    payload: bytes::Bytes::new(),
+                };
+                let replies = on!(world.store, dispatch(world.inc, &[item]));
+                if replies.is_ok_and(|replies| replies[0] == DispatchReply::Accepted) {
+                    world.fates[dispatch].accepted = true;
+                }
+            }
+            Act::Stop { dispatch, aim, repeat } => {
+                drop(self.stop(&mut world, dispatch, aim, repeat));
+                cause = Cause::Stop;
+            }
+            Act::Refresh(router) => world.views[router] = view(&world.store),
+            Act::Route { router, key, worker } => {
+                let View { revision, .. } = world.views[router];
+                let jobs = [(self.keys[key].clone(), worker)];
+                let fresh = revision == world.store.member_revision();
+                let token = world.store.last_token();
+                let answer = on!(world.store, route(world.inc, revision, &[], &jobs));
+                if world.store.last_token() > token {
+                    world.left.mints -= 1;
+                }
+                if matches!(answer, Err(StoreError::Refused(Refusal::StaleRing(_)))) {
+                    world.views[router] = view(&world.store);
+                }
+                cause = Cause::Route { fresh };
+            }
+            Act::Deliver(worker, mail) => {
+                cause = Cause::Refuse;
+                self.deliver(&mut world, worker, mail);
+            }
+            Act::Begin { worker, key, lost } => self.begin(&mut world, worker, key, lost),
+            Act::Start { worker, key } => self.start(&mut world, worker, key),
+            Act::Started { worker, key } => {
+                let id = world.workers[worker].id;
+                let Hand::Running(held) = &mut world.workers[worker].hands[key] else { return None };
+                held.begun = tenure_pool::record::Begun::Started;
+                let item = StartedItem { key: self.keys[key].clone(), token: held.token, tell: None };
+                on!(world.store, started(world.inc, id, &[item])).ok()?;
+            }
+            Act::End { worker, key, mode } => {
+                let hand = &mut world.workers[worker].hands[key];
+                *hand = Hand::Ending(hand.token()?, mode);
+            }
+            Act::HandOff { worker, key } => {
+                let Hand::Running(held) = world.workers[worker].hands[key] else { return None };
+                let then = if self.scope.lapses(Lapse::HandOffBeforeStop) {
+                    let id = world.workers[worker].id;
+                    self.release(&mut world, id, key, held.token, ReleaseMode::HandOff).ok()?;
+                    cause = Cause::Release;
+                    Then::Nothing
+                } else {
+                    Then::Release(ReleaseMode::HandOff)
+                };
+                world.workers[worker].hands[key] = Hand::Stopping(held, then);
+            }
+            Act::Stopped { worker, key } => {
+                let hand = &mut world.workers[worker].hands[key];
+                let Hand::Stopping(held, then) = *hand else { return None };
+                *hand = match then {
+                    Then::Release(mode) => Hand::Ending(held.token, mode),
+                    Then::Nothing => Hand::Idle,
+                };
+            }
+            Act::Release { worker, key, lost } => {
+                let id = world.workers[worker].id;
+                let Hand::Ending(token, mode) = world.workers[worker].hands[key] else { return None };
+                self.release(&mut world, id, key, token, mode).ok()?;
+                cause = Cause::Release;
+                if lost {
+                    world.left.lost -= 1;
+                } else {
+                    world.workers[worker].hands[key] = Hand::Idle;
+                }
+            }
+            Act::Copy(call) => {
+                world.left.copies -= 1;
+                world.copies.insert(call);
+            }
+            Act::Late(call) => {
+                world.copies.remove(&call);
+                match call {
+                    Call::Begin(id, key, token) => drop(self.call_begin(&mut world, id, key, token)),
+                    Call::Release(id, key, token, mode) => {
+                        drop(self.release(&mut world, id, key, token, mode));
+                        cause = Cause::Release;
+                    }
+                }
+            }
+            Act::Fence(worker) => {
+                world.left.fences -= 1;
+                self.fence(&mut world, worker);
+            }
+            Act::Expire(worker) => {
+                let id = world.workers[worker].id;
+                let seen = world.store.heartbeat(id);
+                on!(world.store, expire(world.inc, id, seen)).ok()?;
+            }
+            Act::Reap(id) => {
+                on!(world.store, reap(world.inc, id, 8)).ok()?;
+                cause = Cause::Reap;
+            }
+            Act::Rejoin(worker) => {
+                world.left.rejoins -= 1;
+                let nonce = format!("again{}", world.left.rejoins);
+                let id = self.join(&mut world.store, world.inc, &nonce);
+                world.workers[worker].id = id;
+                world.workers[worker].life = Life::Up;
+            }
+            Act::Drain(worker) => {
+                world.left.drains -= 1;
+                on!(world.store, drain(world.inc, world.workers[worker].id)).ok()?;
+                world.workers[worker].life = Life::Draining;
+            }
+            Act::Leave(worker) => {
+                on!(world.store, expire(world.inc, world.workers[worker].id, None)).ok()?;
+                world.workers[worker].life = Life::Left;
+            }
+            Act::Sweep => {
+                on!(world.store, sweep(world.inc, 8, true)).ok()?;
+                world.left.sweeps -= 1;
+            }
+        }
+        self.judge(before, &mut world, cause);
+        Some(world)
+    }
+
+    fn fence(&self, world: &mut World, worker: usize) {
+        let worker = &mut world.workers[worker];
+        worker.life = Life::Fenced;
+        worker.hands.fill(Hand::Idle);
+    }
+
+    fn stop(&self, world: &mut World, dispatch: usize, aim: bool, repeat: bool) -> Result<StopReply> {
+        let key = &self.keys[self.scope.dispatches[dispatch]];
+        let guess = world.store.record(key).and_then(|record| record.owner).filter(|_| aim);
+        let item = StopItem { key: key.clone(), id: self.ids[dispatch].clone(), guess, forbid: false };
+        Ok(on!(world.store, stop(world.inc, repeat, None, &[item]))?.remove(0))
+    }
+
+    fn call_begin(&self, world: &mut World, id: WorkerId, key: usize, token: Token) -> Result<BeginReply> {
+        let jobs = [(self.keys[key].clone(), token)];
+        Ok(on!(world.store, begin(world.inc, id, &[], &jobs))?.remove(0))
+    }
+
+    fn begin(&self, world: &mut World, worker: usize, key: usize, lost: bool) {
+        let Hand::Beginning(token) = world.workers[worker].hands[key] else { return };
+        let id = world.workers[worker].id;
+        let answer = self.call_begin(world, id, key, token);
+        let hand = &mut world.workers[worker].hands[key];
+        if lost {
+            world.left.lost -= 1;
+            if self.scope.lapses(Lapse::BeginGivenUp) {
+                *hand = Hand::Idle;
+            }
+            return;
+        }
+        match answer {
+            Ok(BeginReply::Begun { record, .. }) => {
+                let of = self.dispatch_of(&record);
+                *hand = Hand::Begun(Held { token, attempts: record.attempts, begun: record.begun, of });
+            }
+            Err(StoreError::Refused(Refusal::Fenced)) => self.fence(world, worker),
+            _ => *hand = Hand::Idle,
+        }
+    }
+
+    fn start(&self, world: &mut World, worker: usize, key: usize) {
+        let Hand::Begun(held) = world.workers[worker].hands[key] else { return };
+        world.workers[worker].hands[key] = Hand::Running(held);
+        if held.token <= world.last[key] {
+            world.broke = Some("S3");
+        } else if world.fates[held.of].over {
+            world.broke = Some("S5");
+        }
+        world.last[key] = held.token;
+    }
+
+    pub(crate) fn release(
+        &self,
+        world: &mut World,
+        id: WorkerId,
+        key: usize,
+        token: Token,
+        mode: ReleaseMode,
+    ) -> Result<ReleaseReply> {
+        let item = ReleaseItem {
+            key: self.keys[key].clone(),
+            token,
+            mode,
+            delay: std::time::Duration::ZERO,
+            tell: None,
+            tell_stopper: None,
+            result: String::new(),
+        };
+        Ok(on!(world.store, release(world.inc, id, &[], &[item]))?[0])
+    }
+
+    /// The mistake of a worker that takes a start event which came twice for a second start.
+    pub(crate) fn refuse(&self, world: &mut World, worker: usize, key: usize, token: Token) {
+        let id = world.workers[worker].id;
+        drop(self.release(world, id, key, token, ReleaseMode::Refuse));
+    }
+}

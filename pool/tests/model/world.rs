@@ -1,0 +1,268 @@
+//! A state of the model: the store's and the roles', and what a judge remembers.
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use tenure_pool::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, Token, WorkerId};
+use tenure_pool::record::{Begun, Record};
+use tenure_pool::settings::Settings;
+use tenure_pool::store::{JoinRequest, MemoryStore, ReleaseMode, Snapshot, Store};
+
+use super::scope::Scope;
+
+/// The time by the server's clock: it stands, and every time-out is 0, so that whatever waits for one may happen at once.
+pub(crate) const NOW: u64 = 1_760_000_000_000;
+
+thread_local! {
+    /// The store on which steps are run; it holds the state only for as long as a step takes.
+    pub(crate) static STORE: MemoryStore = {
+        let store = MemoryStore::with_clock(Arc::new(|| NOW));
+        store.bless("memory0");
+        store
+    };
+}
+
+/// Runs a step on a state.
+macro_rules! on {
+    ($state:expr, $step:ident($($argument:expr),*)) => {
+        $crate::world::STORE.with(|store| {
+            store.swap(&mut $state);
+            let answer = store.$step($($argument),*).now_or_never().expect("a step never waits");
+            store.swap(&mut $state);
+            answer
+        })
+    };
+}
+pub(crate) use on;
+
+/// A job in a worker's hands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Held {
+    pub(crate) token: Token,
+    pub(crate) attempts: u32,
+    pub(crate) begun: Begun,
+    /// Which dispatch.
+    pub(crate) of: usize,
+}
+
+/// What follows when a handler has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Then {
+    Release(ReleaseMode),
+    Nothing,
+}
+
+/// What a worker does about a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Hand {
+    Idle,
+    /// `begin` is to be sent until it is answered.
+    Beginning(Token),
+    /// Begun; the handler is not called yet.
+    Begun(Held),
+    /// The handler is active.
+    Running(Held),
+    /// The handler is active and was asked to end.
+    Stopping(Held, Then),
+    /// The handler has ended, or never ran; `release` is to be sent until it is answered.
+    Ending(Token, ReleaseMode),
+}
+
+impl Hand {
+    pub(crate) fn active(self) -> Option<Held> {
+        match self {
+            Self::Running(held) | Self::Stopping(held, _) => Some(held),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn token(self) -> Option<Token> {
+        match self {
+            Self::Idle => None,
+            Self::Beginning(token) | Self::Ending(token, _) => Some(token),
+            Self::Begun(held) | Self::Running(held) | Self::Stopping(held, _) => Some(held.token),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Life {
+    Up,
+    Draining,
+    /// Its lease has run out, or it has crashed: nothing of it runs.
+    Fenced,
+    Left,
+}
+
+#[derive(Clone, Debug, Hash)]
+pub(crate) struct Worker {
+    pub(crate) id: WorkerId,
+    pub(crate) life: Life,
+    pub(crate) hands: Vec<Hand>,
+}
+
+impl Worker {
+    pub(crate) fn lives(&self) -> bool {
+        matches!(self.life, Life::Up | Life::Draining)
+    }
+}
+
+/// What a router knows of the ring.
+#[derive(Clone, Debug, Hash)]
+pub(crate) struct View {
+    pub(crate) revision: Revision,
+    pub(crate) up: Vec<WorkerId>,
+}
+
+/// An event of a worker's stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Mail {
+    Start(usize, Token),
+    Stop(usize, Token),
+}
+
+/// A call on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Call {
+    Begin(WorkerId, usize, Token),
+    Release(WorkerId, usize, Token, ReleaseMode),
+}
+
+/// What the judge knows of a dispatch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Fate {
+    pub(crate) accepted: bool,
+    /// Its record was there and is gone.
+    pub(crate) over: bool,
+}
+
+/// How often what is bounded may still happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Left {
+    pub(crate) mints: u8,
+    pub(crate) lost: u8,
+    pub(crate) copies: u8,
+    pub(crate) fences: u8,
+    pub(crate) rejoins: u8,
+    pub(crate) drains: u8,
+    pub(crate) sweeps: u8,
+}
+
+#[derive(Clone, Debug, Hash)]
+pub(crate) struct World {
+    pub(crate) store: Snapshot,
+    pub(crate) inc: Incarnation,
+    pub(crate) workers: Vec<Worker>,
+    pub(crate) views: Vec<View>,
+    /// Events that were sent: they may come at any time, any number of times.
+    pub(crate) mail: BTreeSet<(WorkerId, Mail)>,
+    pub(crate) copies: BTreeSet<Call>,
+    pub(crate) left: Left,
+    pub(crate) fates: Vec<Fate>,
+    /// The token of the last handler of each key.
+    pub(crate) last: Vec<Token>,
+    /// Keys and tokens that were begun.
+    pub(crate) begun: BTreeSet<(usize, Token)>,
+    /// What a step has violated.
+    pub(crate) broke: Option<&'static str>,
+}
+
+/// For stateright, which tells states apart by their hash.
+impl PartialEq for World {
+    fn eq(&self, other: &Self) -> bool {
+        let of = |world: &Self| {
+            let mut hasher = DefaultHasher::new();
+            world.hash(&mut hasher);
+            hasher.finish()
+        };
+        of(self) == of(other)
+    }
+}
+
+/// The model.
+pub(crate) struct Pool {
+    pub(crate) scope: Scope,
+    pub(crate) keys: Vec<JobKey>,
+    pub(crate) ids: Vec<DispatchId>,
+    pub(crate) settings: Settings,
+    /// Only the properties whose names begin like this.
+    pub(crate) only: Option<String>,
+}
+
+impl Pool {
+    pub(crate) fn new(scope: Scope) -> Self {
+        let settings = Settings {
+            route_timeout: Duration::ZERO,
+            assign_timeout: Duration::ZERO,
+            stop_retry: Duration::ZERO,
+            max_attempts: 2,
+            ..Settings::default()
+        };
+        let keys = (0..scope.keys).map(|key| JobKey::try_from(format!("k{key}").as_str()).unwrap()).collect();
+        let ids = (0..scope.dispatches.len()).map(|id| format!("n.d{id}").parse().unwrap()).collect();
+        Self { scope, keys, ids, settings, only: None }
+    }
+
+    pub(crate) fn join(&self, store: &mut Snapshot, inc: Incarnation, nonce: &str) -> WorkerId {
+        let request = JoinRequest {
+            nonce: Nonce::new(nonce).unwrap(),
+            node: node(),
+            meta: String::new(),
+            preferred: None,
+            settings: self.settings.clone(),
+        };
+        let seat = on!(*store, join(inc, &request)).unwrap();
+        on!(*store, settle(inc, seat.worker)).unwrap().worker
+    }
+
+    /// An open pool with two workers in its ring and nothing to do.
+    pub(crate) fn beginning(&self) -> World {
+        let mut store = STORE.with(MemoryStore::snapshot);
+        store.wipe();
+        store.break_on_purpose(self.scope.broken.clone());
+        let inc = on!(store, bootstrap(Token(0), "memory0", &self.settings)).unwrap().incarnation;
+        on!(store, open_normal(inc)).unwrap();
+        let hands = vec![Hand::Idle; self.scope.keys];
+        let mut workers = Vec::new();
+        for nonce in ["a", "b"] {
+            let id = self.join(&mut store, inc, nonce);
+            workers.push(Worker { id, life: Life::Up, hands: hands.clone() });
+        }
+        let view = view(&store);
+        let Scope { mints, lost, copies, fences, rejoins, drains, sweeps, .. } = self.scope;
+        World {
+            store,
+            inc,
+            workers,
+            views: vec![view; self.scope.routers],
+            mail: BTreeSet::new(),
+            copies: BTreeSet::new(),
+            left: Left { mints, lost, copies, fences, rejoins, drains, sweeps },
+            fates: vec![Fate::default(); self.ids.len()],
+            last: vec![Token(0); self.scope.keys],
+            begun: BTreeSet::new(),
+            broke: None,
+        }
+    }
+
+    pub(crate) fn key_of(&self, key: &JobKey) -> usize {
+        self.keys.iter().position(|known| known == key).unwrap()
+    }
+
+    pub(crate) fn dispatch_of(&self, record: &Record) -> usize {
+        self.ids.iter().position(|id| *id == record.id).unwrap()
+    }
+}
+
+pub(crate) fn node() -> NodeName {
+    NodeName::new("n").unwrap()
+}
+
+/// The ring as it stands.
+pub(crate) fn view(store: &Snapshot) -> View {
+    let up = store.members().filter(|(_, state)| *state == tenure_pool::member::MemberState::Up);
+    View { revision: store.member_revision(), up: up.map(|(worker, _)| worker).collect() }
+}
