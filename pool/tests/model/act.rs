@@ -5,7 +5,7 @@ use tenure_pool::record::JobState;
 use tenure_pool::store::ReleaseMode;
 
 use super::scope::Lapse;
-use super::world::{Call, Hand, Life, Mail, Pool, Then, World};
+use super::world::{Call, Hand, Life, Mail, Pool, Then, Worker, World};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Act {
@@ -199,14 +199,11 @@ impl Pool {
                 }
             }
             Mail::Stop(key, token) => match hands[key] {
-                Hand::Running(held) if held.token == token => {
-                    hands[key] = Hand::Stopping(held, Then::Release(ReleaseMode::Delete));
-                }
-                Hand::Stopping(held, _) if held.token == token => {
+                Hand::Running(held) | Hand::Stopping(held, _) if held.token == token => {
                     hands[key] = Hand::Stopping(held, Then::Release(ReleaseMode::Delete));
                 }
                 Hand::Begun(held) if held.token == token => {
-                    hands[key] = Hand::Ending(token, ReleaseMode::Delete)
+                    hands[key] = Hand::Ending(token, ReleaseMode::Delete);
                 }
                 Hand::Idle => hands[key] = Hand::Ending(token, ReleaseMode::Delete),
                 _ => {}
@@ -218,5 +215,3 @@ impl Pool {
         world.store.record(&self.keys[key]).is_some_and(|record| record.state == JobState::Stopping)
     }
 }
-
-use super::world::Worker;

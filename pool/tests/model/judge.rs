@@ -27,7 +27,7 @@ impl Pool {
             if old == new.as_ref() {
                 continue;
             }
-            let broke = old.and_then(|old| self.violation(old, new.as_ref(), cause));
+            let broke = old.and_then(|old| violation(old, new.as_ref(), cause));
             world.broke = world.broke.or(broke);
             if let (Some(old), true) = (old, old.map(|r| &r.id) != new.as_ref().map(|r| &r.id)) {
                 world.fates[self.dispatch_of(old)].over = true;
@@ -72,33 +72,6 @@ impl Pool {
         starts
     }
 
-    /// What a change of a record violates.
-    fn violation(&self, old: &Record, new: Option<&Record>, cause: Cause) -> Option<&'static str> {
-        let new = new.filter(|new| new.id == old.id);
-        let Some(new) = new else {
-            let may_end = match cause {
-                Cause::Stop => matches!(old.state, JobState::Queued | JobState::Assigned | JobState::Parked),
-                Cause::Release => {
-                    matches!(old.state, JobState::Assigned | JobState::Running | JobState::Stopping)
-                }
-                Cause::Reap | Cause::Refuse => old.state == JobState::Stopping,
-                Cause::Route { .. } | Cause::Other => false,
-            };
-            return (!may_end).then_some("S4");
-        };
-        if old.state == JobState::Stopping && new.state != JobState::Stopping {
-            return Some("S6");
-        }
-        if new.token != old.token && !matches!(cause, Cause::Route { .. }) {
-            return Some("S10");
-        }
-        let assigned = new.state == JobState::Assigned && new.token != old.token;
-        if assigned && (old.state != JobState::Queued || cause != Cause::Route { fresh: true }) {
-            return Some("S9");
-        }
-        None
-    }
-
     /// A handler that runs without the record naming its worker, or a record whose worker does nothing about it.
     pub(crate) fn stray(&self, world: &World) -> Option<&'static str> {
         for worker in &world.workers {
@@ -121,4 +94,31 @@ impl Pool {
         }
         None
     }
+}
+
+/// What a change of a record violates.
+fn violation(old: &Record, new: Option<&Record>, cause: Cause) -> Option<&'static str> {
+    let new = new.filter(|new| new.id == old.id);
+    let Some(new) = new else {
+        let may_end = match cause {
+            Cause::Stop => matches!(old.state, JobState::Queued | JobState::Assigned | JobState::Parked),
+            Cause::Release => {
+                matches!(old.state, JobState::Assigned | JobState::Running | JobState::Stopping)
+            }
+            Cause::Reap | Cause::Refuse => old.state == JobState::Stopping,
+            Cause::Route { .. } | Cause::Other => false,
+        };
+        return (!may_end).then_some("S4");
+    };
+    if old.state == JobState::Stopping && new.state != JobState::Stopping {
+        return Some("S6");
+    }
+    if new.token != old.token && !matches!(cause, Cause::Route { .. }) {
+        return Some("S10");
+    }
+    let assigned = new.state == JobState::Assigned && new.token != old.token;
+    if assigned && (old.state != JobState::Queued || cause != Cause::Route { fresh: true }) {
+        return Some("S9");
+    }
+    None
 }

@@ -55,7 +55,7 @@ impl Pool {
                 self.deliver(&mut world, worker, mail);
             }
             Act::Begin { worker, key, lost } => self.begin(&mut world, worker, key, lost),
-            Act::Start { worker, key } => self.start(&mut world, worker, key),
+            Act::Start { worker, key } => start(&mut world, worker, key),
             Act::Started { worker, key } => {
                 let id = world.workers[worker].id;
                 let Hand::Running(held) = &mut world.workers[worker].hands[key] else { return None };
@@ -114,7 +114,7 @@ impl Pool {
             }
             Act::Fence(worker) => {
                 world.left.fences -= 1;
-                self.fence(&mut world, worker);
+                fence(&mut world, worker);
             }
             Act::Expire(worker) => {
                 let id = world.workers[worker].id;
@@ -150,12 +150,6 @@ impl Pool {
         Some(world)
     }
 
-    fn fence(&self, world: &mut World, worker: usize) {
-        let worker = &mut world.workers[worker];
-        worker.life = Life::Fenced;
-        worker.hands.fill(Hand::Idle);
-    }
-
     fn stop(&self, world: &mut World, dispatch: usize, aim: bool, repeat: bool) -> Result<StopReply> {
         let key = &self.keys[self.scope.dispatches[dispatch]];
         let guess = world.store.record(key).and_then(|record| record.owner).filter(|_| aim);
@@ -185,20 +179,9 @@ impl Pool {
                 let of = self.dispatch_of(&record);
                 *hand = Hand::Begun(Held { token, attempts: record.attempts, begun: record.begun, of });
             }
-            Err(StoreError::Refused(Refusal::Fenced)) => self.fence(world, worker),
+            Err(StoreError::Refused(Refusal::Fenced)) => fence(world, worker),
             _ => *hand = Hand::Idle,
         }
-    }
-
-    fn start(&self, world: &mut World, worker: usize, key: usize) {
-        let Hand::Begun(held) = world.workers[worker].hands[key] else { return };
-        world.workers[worker].hands[key] = Hand::Running(held);
-        if held.token <= world.last[key] {
-            world.broke = Some("S3");
-        } else if world.fates[held.of].over {
-            world.broke = Some("S5");
-        }
-        world.last[key] = held.token;
     }
 
     pub(crate) fn release(
@@ -226,4 +209,21 @@ impl Pool {
         let id = world.workers[worker].id;
         drop(self.release(world, id, key, token, ReleaseMode::Refuse));
     }
+}
+
+fn fence(world: &mut World, worker: usize) {
+    let worker = &mut world.workers[worker];
+    worker.life = Life::Fenced;
+    worker.hands.fill(Hand::Idle);
+}
+
+fn start(world: &mut World, worker: usize, key: usize) {
+    let Hand::Begun(held) = world.workers[worker].hands[key] else { return };
+    world.workers[worker].hands[key] = Hand::Running(held);
+    if held.token <= world.last[key] {
+        world.broke = Some("S3");
+    } else if world.fates[held.of].over {
+        world.broke = Some("S5");
+    }
+    world.last[key] = held.token;
 }

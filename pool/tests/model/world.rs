@@ -151,6 +151,7 @@ pub(crate) struct Left {
     pub(crate) sweeps: u8,
 }
 
+#[expect(clippy::derived_hash_with_manual_eq, reason = "stateright tells states apart by their hash")]
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct World {
     pub(crate) store: Snapshot,
@@ -170,7 +171,6 @@ pub(crate) struct World {
     pub(crate) broke: Option<&'static str>,
 }
 
-/// For stateright, which tells states apart by their hash.
 impl PartialEq for World {
     fn eq(&self, other: &Self) -> bool {
         let of = |world: &Self| {
