@@ -67,18 +67,16 @@ const DISPATCHES_OVER: ScriptPatch = patch("dispatch", "if r then", "if r and fa
 
 mod cases {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
-    use bytes::Bytes;
     use futures::future::join_all;
+    use tenure_pool::DispatchError;
     use tenure_pool::id::JobKey;
     use tenure_pool::store::{Refusal, Store, StoreError};
-    use tenure_pool::{BoxError, DispatchError, Job, JobHandler, Start, StopReason};
     use tenure_testing::{Proxy, eventually};
-    use tokio::sync::{Notify, watch};
+    use tokio::sync::Notify;
 
-    use crate::ground::{Ground, key as key_of, workers_of};
+    use crate::ground::{Gate, Ground, key as key_of, workers_of};
     use crate::recorder::{Act, Recorder};
 
     /// The router dies between assigning the job and hearing that it runs; its event is claimed and routed again, while
@@ -104,25 +102,17 @@ mod cases {
     /// A node leaves, and its handlers take their time to stop.
     pub(super) async fn a02_a_job_is_handed_on_only_when_its_handler_has_stopped(ground: Ground) {
         let a = ground.node("a").await;
-        let (told, asked) = (watch::Sender::new(false), Arc::new(AtomicUsize::new(0)));
-        let handler = StopsWhenTold {
-            inner: ground.recorder.acting(|_| Act::Hold),
-            told: told.subscribe(),
-            asked: asked.clone(),
-        };
-        a.add_worker(handler).await.unwrap();
+        let gate = Gate::default();
+        a.add_worker(gate.before_stops_of(&ground.recorder)).await.unwrap();
         let keys = ground.dispatch(&a, 10).await;
         let b = ground.node_with("b", 1).await;
         let closing = tokio::spawn({
             let a = a.clone();
             async move { a.close().await }
         });
-        eventually(ground.patience, "every handler to be asked to stop", async || {
-            asked.load(Ordering::SeqCst) == keys.len()
-        })
-        .await;
+        gate.reached(&ground, keys.len()).await;
         ground.goes_on(&b, "another").await;
-        told.send_replace(true);
+        gate.open();
         assert!(closing.await.unwrap().unwrap().complete);
         ground.started(&keys, 2).await;
         ground.assert_clean();
@@ -349,28 +339,5 @@ mod cases {
         ground.recorder.acting(move |job| {
             if job.key().to_string() == key { Act::StartWhenTold(told.clone()) } else { Act::Run }
         })
-    }
-
-    /// A handler that stops when it is told that it may.
-    struct StopsWhenTold {
-        inner: Recorder,
-        told: watch::Receiver<bool>,
-        asked: Arc<AtomicUsize>,
-    }
-
-    impl JobHandler for StopsWhenTold {
-        async fn start(&self, job: Job) -> Start {
-            self.inner.start(job).await
-        }
-
-        async fn stop(&self, job: &Job, why: StopReason) -> Result<(), BoxError> {
-            self.asked.fetch_add(1, Ordering::SeqCst);
-            let _ = self.told.clone().wait_for(|told| *told).await;
-            self.inner.stop(job, why).await
-        }
-
-        async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
-            self.inner.notify(job, body).await
-        }
     }
 }

@@ -3,18 +3,23 @@
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::join_all;
 use tenure_pool::breakage::{Breakage, Breakages, ScriptPatch};
 use tenure_pool::id::{Incarnation, PoolName, Revision, WorkerId};
 use tenure_pool::store::{PoolState, RedisStore, Store};
-use tenure_pool::{Client, MemberState, Node, NodeBuilder, Settings, Worker};
+use tenure_pool::{
+    BoxError, Client, Job, JobHandler, MemberState, Node, NodeBuilder, Settings, Start, StopReason, Worker,
+};
 use tenure_testing::history::{Event, Expect, History, check};
 use tenure_testing::{RedisServer, eventually};
+use tokio::sync::watch;
 
-use crate::recorder::Recorder;
+use crate::recorder::{Act, Recorder};
 
 pub(crate) const POOL: &str = "failures";
 pub(crate) const SHORT: Duration = Duration::from_millis(50);
@@ -359,6 +364,64 @@ impl Ground {
 pub(crate) fn workers_of(node: &Node) -> Vec<WorkerId> {
     let workers = node.workers().into_iter().filter(|worker| worker.node == node.name());
     workers.map(|worker| worker.id).collect()
+}
+
+/// What stop handlers wait at until it is opened.
+pub(crate) struct Gate {
+    open: watch::Sender<bool>,
+    reached: Arc<AtomicUsize>,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self { open: watch::Sender::new(false), reached: Arc::default() }
+    }
+}
+
+impl Gate {
+    /// A handler whose jobs last until their stop handlers have passed.
+    pub(crate) fn before_stops_of(&self, recorder: &Recorder) -> impl JobHandler + use<> {
+        StopsAtGate {
+            inner: recorder.acting(|_| Act::Hold),
+            open: self.open.subscribe(),
+            reached: self.reached.clone(),
+        }
+    }
+
+    /// Waits until this many have come to it.
+    pub(crate) async fn reached(&self, ground: &Ground, jobs: usize) {
+        eventually(ground.patience, "the handlers to be asked to stop", async || {
+            self.reached.load(Ordering::SeqCst) >= jobs
+        })
+        .await;
+    }
+
+    pub(crate) fn open(&self) {
+        self.open.send_replace(true);
+    }
+}
+
+struct StopsAtGate {
+    inner: Recorder,
+    open: watch::Receiver<bool>,
+    reached: Arc<AtomicUsize>,
+}
+
+impl JobHandler for StopsAtGate {
+    async fn start(&self, job: Job) -> Start {
+        self.inner.start(job).await
+    }
+
+    async fn stop(&self, job: &Job, why: StopReason) -> Result<(), BoxError> {
+        self.reached.fetch_add(1, Ordering::SeqCst);
+        // One that is dropped is open.
+        let _ = self.open.clone().wait_for(|open| *open).await;
+        self.inner.stop(job, why).await
+    }
+
+    async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
+        self.inner.notify(job, body).await
+    }
 }
 
 /// Somebody who sends steps of the pool without being a node.

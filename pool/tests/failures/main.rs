@@ -11,6 +11,7 @@ mod duplicates;
 mod ground;
 mod handlers;
 mod life;
+mod losses;
 mod maps;
 #[allow(dead_code, reason = "shared with the behaviour tests")]
 #[path = "../behaviour/recorder.rs"]

@@ -1,0 +1,374 @@
+//! A job is lost, or dropped and nobody is told: a12 to a22.
+
+use tenure_pool::breakage::{Breakage, ScriptPatch};
+
+use crate::ground::{cases, lines, patch, scripts};
+
+/// Nobody looks again for a job whose start event is gone.
+const LOOKS_ONCE: ScriptPatch = patch("dispatch", "call('ZADD', Q, unpack(scores))", "");
+/// The pool's stream is cut off at its old end.
+const TRIMS_EVENTS: ScriptPatch =
+    patch("dispatch", "call('XADD', PS, '*',", "call('XADD', PS, 'MAXLEN', 4, '*',");
+/// A start that is older than two minutes is dropped.
+const DROPS_OLD_STARTS: ScriptPatch = patch(
+    "route",
+    "local rest = match(r, pattern)",
+    "local rest = match(r, pattern)
+      if rest and t - parse(r).created > 120000 then
+        call('HDEL', JO, key)
+        call('ZREM', Q, key)
+        rest = nil
+      end",
+);
+/// A router that is silent is forgotten, with the events that it was given.
+const FORGETS_ROUTERS_WITH_EVENTS: ScriptPatch = patch("prune_consumers", "consumer.pending == 0 and", "");
+/// An assignment stands until it is begun.
+const TRUSTS_ASSIGNMENTS: ScriptPatch = patch(
+    "sweep",
+    "elseif p.state == 'A' then",
+    "elseif p.state == 'A' then
+    call('ZREM', Q, key)
+  elseif p.state == 'none' then",
+);
+/// A refused job leaves its payload behind.
+const REFUSAL_DROPS_PAYLOAD: ScriptPatch =
+    patch("release", "elseif mode == 'r' then", "elseif mode == 'r' then\n    call('HDEL', JP, key)");
+/// Only the first job of a batch is given up, and all are reported as given up.
+const RELEASES_THE_FIRST: ScriptPatch = patch(
+    "release",
+    "elseif p.owner == wid and",
+    "elseif i > 1 then\n        reply = 'Q'\n      elseif p.owner == wid and",
+);
+/// Nothing is looked for at a worker that has left.
+const REAPS_NOTHING: ScriptPatch = patch("reap", "'LIMIT', 0, limit)", "'LIMIT', 0, 0)");
+/// The list of a worker's jobs is written by somebody else, later.
+const ASSIGNS_WITHOUT_LIST: ScriptPatch = patch("route", "call('ZADD', BW, unpack(owned))", "");
+
+cases! {
+    a12_a_burst_beyond_every_bound_drops_nothing_that_was_accepted:
+        scripts(&[TRIMS_EVENTS, LOOKS_ONCE]), "every job to be started";
+    a13_a_start_may_wait_for_any_time: scripts(&[DROPS_OLD_STARTS]), "every job to be started";
+    a14_starts_that_a_dead_pool_had_read_are_found_again:
+        scripts(&[FORGETS_ROUTERS_WITH_EVENTS, LOOKS_ONCE]), "every job to be started";
+    a15_a_router_that_has_just_come_keeps_what_it_was_given:
+        scripts(&[FORGETS_ROUTERS_WITH_EVENTS, LOOKS_ONCE]), "every job to be started";
+    a16_claims_that_fail_leave_the_events_where_they_are:
+        scripts(&[FORGETS_ROUTERS_WITH_EVENTS, LOOKS_ONCE]), "every job to be started";
+    a17_an_assignment_that_never_arrives_is_taken_back: scripts(&[TRUSTS_ASSIGNMENTS]), "every job to be started";
+    a18_a_start_that_comes_again_leaves_record_and_payload_alone:
+        lines(&[Breakage::RedeliveredStartRefused]), "every job to be started";
+    a19_a_refused_job_is_tried_again_with_its_payload: scripts(&[REFUSAL_DROPS_PAYLOAD]), "the caller is told";
+    a20_a_leaving_worker_counts_only_what_is_given_up:
+        scripts(&[RELEASES_THE_FIRST, REAPS_NOTHING]), "every job to be started";
+    a21_what_was_assigned_just_before_a_crash_runs_elsewhere:
+        scripts(&[ASSIGNS_WITHOUT_LIST]), "every job to be started";
+    a22_a_worker_whose_handlers_panic_goes_on: lines(&[Breakage::PanicUntold]), "the panic is told";
+}
+
+mod cases {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use futures::FutureExt;
+    use futures::future::join_all;
+    use tenure_pool::id::JobKey;
+    use tenure_pool::store::{EntryId, RouteReply, Store};
+    use tenure_pool::{DispatchError, MemberState, Node};
+    use tenure_testing::proxy::Direction;
+    use tenure_testing::{Proxy, eventually};
+
+    use crate::ground::{Gate, Ground, SHORT, key as key_of, workers_of};
+    use crate::recorder::Act;
+
+    /// No router for a while, and far more jobs than the stream's bound would hold elsewhere.
+    pub(super) async fn a12_a_burst_beyond_every_bound_drops_nothing_that_was_accepted(ground: Ground) {
+        const JOBS: usize = 1_500;
+        let ground = ground.with(|settings| settings.max_queued = JOBS as u64);
+        let client = ground.builder("client").client_only().join().await.unwrap();
+        let keys = submitted(&ground, &client, JOBS).await;
+        // What is beyond the bound is refused, not taken in and dropped.
+        let beyond = client.submit("one more", "").await;
+        assert!(matches!(beyond, Err(DispatchError::PoolFull)), "{beyond:?}");
+        let _node = ground.node_with("a", 1).await;
+        ground.started(&keys, 1).await;
+        ground.assert_starts(&keys, 1);
+        ground.assert_clean();
+    }
+
+    /// The start events are older than any pool, and the router's clock is ten minutes ahead of the jobs.
+    pub(super) async fn a13_a_start_may_wait_for_any_time(ground: Ground) {
+        let client = ground.builder("client").client_only().join().await.unwrap();
+        let keys = submitted(&ground, &client, 20).await;
+        redis::Script::new(
+            "local entries = redis.call('XRANGE', KEYS[1], '-', '+')
+            redis.call('DEL', KEYS[1])
+            for i, entry in ipairs(entries) do redis.call('XADD', KEYS[1], '1-' .. i, unpack(entry[2])) end
+            redis.call('XGROUP', 'CREATE', KEYS[1], 'r', '0')",
+        )
+        .key(key_of("ps"))
+        .invoke::<()>(&mut ground.redis())
+        .unwrap();
+        ground.set_own_clock(Duration::from_secs(600));
+        let node = ground.builder_on("a", ground.store_with_own_clock()).join().await.unwrap();
+        ground.add_worker(&node).await;
+        ground.started(&keys, 1).await;
+        ground.each_runs_once(&keys).await;
+        ground.assert_clean();
+    }
+
+    /// The only router dies with all it was given; the next node first clears away routers that are gone.
+    pub(super) async fn a14_starts_that_a_dead_pool_had_read_are_found_again(ground: Ground) {
+        let client = ground.builder("client").client_only().join().await.unwrap();
+        let keys = submitted(&ground, &client, 20).await;
+        read_by_a_dead_router(&ground);
+        forget_silent_routers(&ground).await;
+        let _node = ground.node_with("a", 1).await;
+        ground.started(&keys, 1).await;
+        ground.assert_starts(&keys, 1);
+        ground.assert_clean();
+    }
+
+    /// A router that nobody knows yet is given events; peers clear away what they do not know; it dies.
+    pub(super) async fn a15_a_router_that_has_just_come_keeps_what_it_was_given(ground: Ground) {
+        let client = ground.builder("client").client_only().join().await.unwrap();
+        let proxy = Proxy::start(&ground.server).await.unwrap();
+        let fresh = ground.builder_on("fresh", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
+        let worker = ground.add_worker(&fresh).await.id().unwrap();
+        let mut redis = ground.redis();
+        eventually(ground.patience, "the new router to read", async || {
+            let clients: String = redis::cmd("CLIENT").arg("LIST").query(&mut redis).unwrap();
+            clients.contains("cmd=xreadgroup")
+        })
+        .await;
+        // It hears, and what it says does not arrive.
+        proxy.pause_one_way(Direction::ToServer);
+        let keys = submitted(&ground, &client, 20).await;
+        eventually(ground.patience, "the new router to be given an event", async || {
+            let pending: Vec<redis::Value> =
+                redis::cmd("XPENDING").arg(key_of("ps")).arg("r").query(&mut redis).unwrap();
+            pending[0] != redis::Value::Int(0)
+        })
+        .await;
+        forget_silent_routers(&ground).await;
+        fresh.abandon();
+        fresh.closed().await;
+        ground.bystander().await.bury(worker).await;
+        let _node = ground.node_with("a", 1).await;
+        ground.started(&keys, 1).await;
+        ground.assert_starts(&keys, 1);
+        ground.assert_clean();
+    }
+
+    /// A node may not claim for a while, and clears away silent routers all the same.
+    pub(super) async fn a16_claims_that_fail_leave_the_events_where_they_are(ground: Ground) {
+        let client = ground.builder("client").client_only().join().await.unwrap();
+        let keys = submitted(&ground, &client, 20).await;
+        read_by_a_dead_router(&ground);
+        let rights = ["~*", "&*", "+@all", "-xautoclaim"];
+        let url = ground.server.acl_user("limited", "secret", &rights).unwrap();
+        let node = ground.builder_on("a", ground.store_by(&url, &[])).join().await.unwrap();
+        let mut redis = ground.redis();
+        eventually(ground.patience, "a claim to fail", async || {
+            let log: redis::Value = redis::cmd("ACL").arg("LOG").query(&mut redis).unwrap();
+            format!("{log:?}").contains("xautoclaim")
+        })
+        .await;
+        forget_silent_routers(&ground).await;
+        redis::cmd("ACL").arg(&["SETUSER", "limited", "+xautoclaim"]).exec(&mut redis).unwrap();
+        ground.add_worker(&node).await;
+        ground.started(&keys, 1).await;
+        ground.assert_starts(&keys, 1);
+        ground.assert_clean();
+    }
+
+    /// The stream in which the router told the worker is gone before the worker has read it.
+    pub(super) async fn a17_an_assignment_that_never_arrives_is_taken_back(ground: Ground) {
+        let ground = ground.with(|settings| settings.assign_timeout = Duration::from_secs(1));
+        let client = ground.builder("client").client_only().join().await.unwrap();
+        let proxy = Proxy::start(&ground.server).await.unwrap();
+        let a = ground.builder_on("a", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
+        let worker = ground.add_worker(&a).await.id().unwrap();
+        proxy.pause();
+        let keys = submitted(&ground, &client, 5).await;
+        assign(&ground, &keys, worker).await;
+        let stream = key_of(&format!("ws:{}", worker.0));
+        redis::cmd("DEL").arg(stream).exec(&mut ground.redis()).unwrap();
+        // What it had read before must not have been this.
+        let (open, cut) = (proxy.counts().open, proxy.counts().cut);
+        proxy.kill_all();
+        eventually(ground.patience, "its connections to be cut", async || proxy.counts().cut >= cut + open)
+            .await;
+        proxy.resume();
+        ground.started(&keys, 1).await;
+        ground.assert_starts(&keys, 1);
+        ground.assert_clean();
+    }
+
+    /// A start is delivered again while its job runs; then the worker crashes.
+    pub(super) async fn a18_a_start_that_comes_again_leaves_record_and_payload_alone(ground: Ground) {
+        let (a, b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
+        ground.dispatch(&b, 20).await;
+        let (worker, here) = (workers_of(&a)[0], ground.keys_on(&a).await);
+        assert!(!here.is_empty());
+        let mut redis = ground.redis();
+        for key in &here {
+            let token = b.job(key.as_str()).await.unwrap().unwrap().token;
+            let mut again = redis::cmd("XADD");
+            again.arg(key_of(&format!("ws:{}", worker.0))).arg("*").arg("t").arg(token.0).arg("s").arg(key);
+            again.exec(&mut redis).unwrap();
+        }
+        ground.leave_to_a_dead_router(&here.iter().map(String::as_str).collect::<Vec<_>>());
+        ground.events_handled().await;
+        ground.worker_events_handled(worker).await;
+        ground.assert_starts(&here, 1);
+        a.abandon();
+        a.closed().await;
+        ground.bystander().await.bury(worker).await;
+        ground.started(&here, 2).await;
+        for key in &here {
+            assert_eq!(
+                ground.recorder.payloads(key),
+                [format!("payload of {key}"), format!("payload of {key}")]
+            );
+        }
+        ground.assert_clean();
+    }
+
+    /// The handler cannot take the job now, several times over.
+    pub(super) async fn a19_a_refused_job_is_tried_again_with_its_payload(ground: Ground) {
+        let node = ground.node("a").await;
+        let refused = Arc::new(AtomicUsize::new(0));
+        let handler = ground.recorder.acting(move |_| {
+            if refused.fetch_add(1, Ordering::SeqCst) < 4 { Act::Refuse(SHORT) } else { Act::Run }
+        });
+        ground.add_worker_with(&node, handler).await;
+        let told = node.dispatch("job", "its payload").await;
+        assert!(told.is_ok(), "the caller is told: {told:?}");
+        assert_eq!(ground.recorder.payloads("job"), ["its payload"; 5]);
+        ground.each_runs_once(&["job".to_owned()]).await;
+    }
+
+    /// A node leaves, and the answers to what it gives up are lost.
+    pub(super) async fn a20_a_leaving_worker_counts_only_what_is_given_up(ground: Ground) {
+        // What its router was told, and never heard, is soon told again.
+        let ground = ground.with(|settings| settings.route_timeout = Duration::from_millis(300));
+        let (b, proxy) = (ground.node_with("b", 1).await, Proxy::start(&ground.server).await.unwrap());
+        let a = ground.builder_on("a", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
+        // The server knows the scripts that are sent while no answer comes.
+        b.dispatch("first", "").await.unwrap();
+        b.stop_job("first").until_stopped().await.unwrap();
+        let gate = Gate::default();
+        a.add_worker(gate.before_stops_of(&ground.recorder)).await.unwrap();
+        eventually(ground.patience, "both workers to be up", async || {
+            b.workers().iter().filter(|worker| worker.state == MemberState::Up).count() == 2
+        })
+        .await;
+        ground.dispatch(&b, 40).await;
+        let here = ground.keys_on(&a).await;
+        assert!(here.len() > 3);
+        let closing = tokio::spawn({
+            let a = a.clone();
+            async move { a.close().await }
+        });
+        gate.reached(&ground, here.len()).await;
+        proxy.drop_replies();
+        gate.open();
+        eventually(ground.patience, "some to be given up", async || {
+            here.iter().any(|key| ground.recorder.starts_of(key) == 2)
+        })
+        .await;
+        proxy.resume();
+        assert!(closing.await.unwrap().unwrap().complete);
+        ground.started(&here, 2).await;
+        ground.goes_on(&b, "another").await;
+        ground.assert_starts(&here, 2);
+        ground.assert_clean();
+    }
+
+    /// A worker crashes with jobs that it runs, and with some that it has been assigned and does not know of yet.
+    pub(super) async fn a21_what_was_assigned_just_before_a_crash_runs_elsewhere(ground: Ground) {
+        let (b, proxy) = (ground.node_with("b", 1).await, Proxy::start(&ground.server).await.unwrap());
+        let a = ground.builder_on("a", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
+        let worker = ground.add_worker(&a).await.id().unwrap();
+        ground.dispatch(&b, 20).await;
+        let here = ground.keys_on(&a).await;
+        assert!(!here.is_empty());
+        proxy.pause();
+        let late: Vec<_> = (0..5).map(|i| format!("late-{i}")).collect();
+        for key in &late {
+            ground.submit(&b, key).await;
+        }
+        a.abandon();
+        a.closed().await;
+        ground.bystander().await.bury(worker).await;
+        ground.started(&here, 2).await;
+        ground.started(&late, 1).await;
+        ground.goes_on(&b, "another").await;
+        ground.assert_starts(&here, 2);
+        ground.assert_clean();
+    }
+
+    /// Handlers panic in every place.
+    pub(super) async fn a22_a_worker_whose_handlers_panic_goes_on(ground: Ground) {
+        let node = ground.builder("a").start_permits(1).join().await.unwrap();
+        let handler = ground.recorder.acting(|job| match job.key().as_bytes() {
+            b"panics in start" => Act::Panic("as it was told"),
+            b"panics in its body" => Act::Body(|_| async { panic!("as it was told") }.boxed()),
+            _ => Act::Run,
+        });
+        let worker = ground.add_worker_with(&node, handler).await.id();
+        for _ in 0..2 {
+            let told = node.dispatch("panics in start", "").deadline(ground.patience).await;
+            assert!(matches!(&told, Err(DispatchError::StartFailed(_))), "the panic is told: {told:?}");
+        }
+        node.dispatch("panics in its body", "").await.unwrap();
+        ground.dispatch_one(&node, "panics in notify").await;
+        for body in ["before", "panic", "after"] {
+            node.notify("panics in notify", body).await.unwrap();
+        }
+        eventually(ground.patience, "what follows the panic", async || {
+            ground.recorder.notes("panics in notify") == ["before", "after"]
+        })
+        .await;
+        eventually(ground.patience, "the job that panicked to be gone", async || {
+            node.job("panics in its body").await.unwrap().is_none()
+        })
+        .await;
+        let keys = ground.dispatch(&node, 20).await;
+        ground.each_runs_once(&keys).await;
+        assert_eq!(workers_of(&node), Vec::from_iter(worker), "it is the same worker");
+        ground.assert_clean();
+    }
+
+    /// Hands this many jobs in, all at once, and does not wait for any start.
+    async fn submitted(ground: &Ground, node: &Node, jobs: usize) -> Vec<String> {
+        let keys: Vec<_> = (0..jobs).map(|i| format!("job-{i}")).collect();
+        join_all(keys.iter().map(|key| ground.submit(node, key))).await;
+        keys
+    }
+
+    /// Gives all start events that nobody has read to a router that has died since.
+    fn read_by_a_dead_router(ground: &Ground) {
+        let mut read = redis::cmd("XREADGROUP");
+        read.arg(&["GROUP", "r", "dead", "COUNT", "1000", "STREAMS", &key_of("ps"), ">"]);
+        let read: redis::Value = read.query(&mut ground.redis()).unwrap();
+        assert!(read != redis::Value::Nil, "there was something to read");
+    }
+
+    /// What every node does once a minute with routers that it has not heard of for long.
+    async fn forget_silent_routers(ground: &Ground) {
+        let bystander = ground.bystander().await;
+        let (inc, _) = bystander.view().await;
+        bystander.store.prune_consumers(inc, Duration::ZERO).await.unwrap();
+    }
+
+    /// Assigns jobs as a router does.
+    async fn assign(ground: &Ground, keys: &[String], worker: tenure_pool::WorkerId) {
+        let bystander = ground.bystander().await;
+        let (inc, members) = bystander.view().await;
+        let jobs: Vec<_> = keys.iter().map(|key| (JobKey::new(key.clone()).unwrap(), Some(worker))).collect();
+        let routed = bystander.store.route(inc, members, &[] as &[EntryId], &jobs).await.unwrap();
+        assert!(routed.iter().all(|reply| *reply == RouteReply::Routed), "{routed:?}");
+    }
+}
