@@ -4,6 +4,7 @@
 #   make deploy-drill  a rolling deploy of ten nodes under 2,000 running jobs, which fails on its own bounds
 #   make test          every test, documentation included
 #   make model         every interleaving of the protocol's steps at a small scope; says how many states it saw
+#   make sim           simulated runs of the pool under faults   SEEDS=1000 START=1 STEPS=2000   TRACE=1 with one seed
 #   make bench         how fast the pool, a map and a stream are, beside the floor of the same minute; what idle jobs cost
 #   make soak          20,000 jobs for an hour, with a little trouble: does anything grow?   MINUTES= JOBS= SEED= CSV= SVG=
 #   make ci            what a change has to pass
@@ -12,12 +13,15 @@
 
 STORE ?= redis
 TENANTS ?=
+SEEDS ?= 1000
+START ?= 1
+STEPS ?= 2000
 
 # The server that private Redis servers run, fetched when there is none.
 with_redis = REDIS_SERVER_BIN="$$(scripts/redis-server --path)" && export REDIS_SERVER_BIN
 
 .DEFAULT_GOAL := help
-.PHONY: help demo deploy-drill test model bench soak ci
+.PHONY: help demo deploy-drill test sim model bench soak ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -36,6 +40,9 @@ test:
 
 model:
 	cargo test --release -p tenure-pool --test model -- --include-ignored --nocapture --test-threads 1
+
+sim:
+	@cargo run -q --release -p tenure-pool --features sim --bin tenure-sim -- $(SEEDS) $(START) $(STEPS) $(FAULTS)
 
 bench:
 	@$(with_redis) && for scenario in dispatch idle rmap streaming; do \

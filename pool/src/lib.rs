@@ -20,6 +20,8 @@ mod runtime;
 mod schedule;
 mod service;
 pub mod settings;
+#[cfg(feature = "sim")]
+pub mod sim;
 mod spec;
 mod stop;
 pub mod store;

@@ -50,6 +50,7 @@ pub(crate) mod ring;
 mod routing;
 pub(crate) mod scheduling;
 mod sweeping;
+pub(crate) mod tenancy;
 #[cfg(test)]
 mod tests;
 pub(crate) mod time;

@@ -16,10 +16,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::actor::panicked;
 use super::clock;
-use crate::breakage::{Breakage, Breakages};
+use crate::breakage::Breakages;
 use crate::builder::FencePolicy;
 use crate::core::input::Input;
-use crate::core::lease::{Lease, Standing, Timing};
+use crate::core::lease::Timing;
+use crate::core::tenancy::{Expiry, Tenancies};
 use crate::core::time::Time;
 use crate::health::longest_read;
 use crate::id::{Incarnation, NodeName, Token, WorkerId};
@@ -43,17 +44,12 @@ impl LeaseGuard {
     }
 }
 
-/// One worker's lease and everything that runs under it.
+/// Everything that runs under one worker's lease.
 #[derive(Debug)]
-struct Tenancy {
-    incarnation: Incarnation,
-    lease: Lease,
+struct Tenant {
     soft_at: Arc<AtomicU64>,
     cancel: CancellationToken,
     tasks: HashMap<Id, AbortHandle>,
-    renewing: bool,
-    asked_to_end: bool,
-    aborted: bool,
     overdue: bool,
 }
 
@@ -62,7 +58,6 @@ struct Tenancy {
 pub(crate) struct Leases {
     node: NodeName,
     timing: Timing,
-    broken: Breakages,
     state: Mutex<State>,
     /// When the driver last did something.
     progress: AtomicU64,
@@ -73,10 +68,10 @@ pub(crate) struct Leases {
     rested: tokio::sync::Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    incarnation: Option<Incarnation>,
-    tenancies: BTreeMap<WorkerId, Tenancy>,
+    tenancies: Tenancies,
+    tenants: BTreeMap<WorkerId, Tenant>,
     /// A renewal is under way.
     renewing: bool,
     ended: bool,
@@ -99,11 +94,17 @@ impl Leases {
     pub(crate) fn new(node: NodeName, timing: Timing, broken: Breakages) -> Self {
         let now = clock::now().0;
         let (progress, read, high_water) = (AtomicU64::new(now), AtomicU64::new(now), AtomicU64::new(0));
+        let state = State {
+            tenancies: Tenancies::new(timing, broken),
+            tenants: BTreeMap::new(),
+            renewing: false,
+            ended: false,
+            stalled: false,
+        };
         Self {
             node,
             timing,
-            broken,
-            state: Mutex::default(),
+            state: Mutex::new(state),
             progress,
             read,
             high_water,
@@ -118,43 +119,44 @@ impl Leases {
 
     /// Renew in this incarnation from now on.
     pub(crate) fn renew(&self, incarnation: Incarnation) {
-        self.state().incarnation = Some(incarnation);
+        self.state().tenancies.renew_in(incarnation);
         self.wake.notify_one();
     }
 
     /// Hold a lease for this worker, from the time its join was sent.
     pub(crate) fn hold(&self, incarnation: Incarnation, worker: WorkerId, from: Time) {
-        let lease = Lease::new(from, self.timing);
-        let tenancy = Tenancy {
-            incarnation,
-            lease,
+        let mut state = self.state();
+        let lease = state.tenancies.hold(incarnation, worker, from);
+        let tenant = Tenant {
             soft_at: Arc::new(AtomicU64::new(lease.soft_at().0)),
             cancel: CancellationToken::new(),
             tasks: HashMap::new(),
-            renewing: true,
-            asked_to_end: false,
-            aborted: false,
             overdue: false,
         };
-        self.state().tenancies.insert(worker, tenancy);
+        state.tenants.insert(worker, tenant);
+        drop(state);
         self.wake.notify_one();
     }
 
     /// Stop renewing; handlers are asked to end, and aborted at the hard deadline.
     pub(crate) fn fence(&self, worker: WorkerId) {
-        if let Some(tenancy) = self.state().tenancies.get_mut(&worker) {
-            tenancy.give_up();
+        let mut state = self.state();
+        state.tenancies.give_up(worker);
+        if let Some(tenant) = state.tenants.get(&worker) {
+            tenant.ask_to_end();
         }
     }
 
     /// Nothing of the worker runs: forget it.
     pub(crate) fn drop_worker(&self, worker: WorkerId) {
-        self.state().tenancies.remove(&worker);
+        let mut state = self.state();
+        state.tenancies.remove(worker);
+        state.tenants.remove(&worker);
     }
 
     /// What a new job of the worker runs under: its guard, and a cancellation of its own.
     pub(crate) fn admit(&self, worker: WorkerId) -> (LeaseGuard, CancellationToken) {
-        match self.state().tenancies.get(&worker) {
+        match self.state().tenants.get(&worker) {
             Some(t) => (LeaseGuard { soft_at: t.soft_at.clone() }, t.cancel.child_token()),
             None => (LeaseGuard { soft_at: Arc::default() }, CancellationToken::new()),
         }
@@ -162,21 +164,21 @@ impl Leases {
 
     /// A task runs under the worker's lease.
     pub(crate) fn enter(&self, worker: WorkerId, task: AbortHandle) {
-        if let Some(tenancy) = self.state().tenancies.get_mut(&worker) {
-            tenancy.tasks.insert(task.id(), task);
+        if let Some(tenant) = self.state().tenants.get_mut(&worker) {
+            tenant.tasks.insert(task.id(), task);
         }
     }
 
     /// It has ended.
     pub(crate) fn leave(&self, worker: WorkerId, task: Id) {
-        if let Some(tenancy) = self.state().tenancies.get_mut(&worker) {
-            tenancy.tasks.remove(&task);
+        if let Some(tenant) = self.state().tenants.get_mut(&worker) {
+            tenant.tasks.remove(&task);
         }
     }
 
     /// The soft deadlines.
     pub(crate) fn soft_deadlines(&self) -> BTreeMap<WorkerId, Time> {
-        self.state().tenancies.iter().map(|(&worker, t)| (worker, t.lease.soft_at())).collect()
+        self.state().tenancies.leases().map(|(worker, lease)| (worker, lease.soft_at())).collect()
     }
 
     /// The driver is alive, has last heard of its workers' events at `read`, and has seen tokens up to this.
@@ -214,17 +216,21 @@ impl Leases {
     pub(crate) fn standings(&self) -> BTreeMap<WorkerId, LeaseStanding> {
         let now = clock::now();
         let state = self.state();
-        let standing = |t: &Tenancy| LeaseStanding {
-            age: now.since(t.lease.from()),
-            left: Time(t.soft_at.load(Ordering::Acquire)).since(now),
-            overdue: if t.overdue { t.running() } else { 0 },
+        let standing = |(worker, tenant): (&WorkerId, &Tenant)| {
+            let lease = state.tenancies.lease(*worker)?;
+            let standing = LeaseStanding {
+                age: now.since(lease.from()),
+                left: Time(tenant.soft_at.load(Ordering::Acquire)).since(now),
+                overdue: if tenant.overdue { tenant.running() } else { 0 },
+            };
+            Some((*worker, standing))
         };
-        state.tenancies.iter().map(|(&worker, tenancy)| (worker, standing(tenancy))).collect()
+        state.tenants.iter().filter_map(standing).collect()
     }
 
     /// How old the oldest lease is; zero without one.
     fn oldest(&self, now: Time) -> Duration {
-        self.state().tenancies.values().map(|t| now.since(t.lease.from())).max().unwrap_or_default()
+        self.state().tenancies.leases().map(|(_, lease)| now.since(lease.from())).max().unwrap_or_default()
     }
 
     /// What to renew now: nothing while the driver makes no progress, or cannot hear what concerns its workers.
@@ -241,21 +247,16 @@ impl Leases {
                 tracing::info!(node = %self.node, "the node makes progress again: leases are renewed");
             }
         }
-        let incarnation = state.incarnation.filter(|_| !stalled && !state.ended)?;
+        let due = state.tenancies.to_renew().filter(|_| !stalled && !state.ended)?;
         state.renewing = true;
-        let own = |(_, t): &(&WorkerId, &Tenancy)| t.renewing && t.incarnation == incarnation;
-        Some((incarnation, state.tenancies.iter().filter(own).map(|(&worker, _)| worker).collect()))
+        Some(due)
     }
 
     fn renewed(&self, sent: Time, now: Time, workers: &[WorkerId], renewal: &Renewal) {
         let mut state = self.state();
-        for (worker, member) in workers.iter().zip(&renewal.states) {
-            if let Some(tenancy) = state.tenancies.get_mut(worker)
-                && member.is_some()
-                && tenancy.renewing
-            {
-                tenancy.lease.renewed(sent, now);
-                tenancy.soft_at.store(tenancy.lease.soft_at().0, Ordering::Release);
+        for (worker, lease) in state.tenancies.renewed(sent, now, workers, &renewal.states) {
+            if let Some(tenant) = state.tenants.get(&worker) {
+                tenant.soft_at.store(lease.soft_at().0, Ordering::Release);
             }
         }
     }
@@ -268,22 +269,24 @@ impl Leases {
     /// Ends what runs past its lease. Returns the workers that have just passed their soft deadline.
     fn watch(&self, now: Time, policy: FencePolicy) -> Vec<WorkerId> {
         let mut lost = Vec::new();
-        if self.broken.has(Breakage::NoSelfFence) {
-            return lost;
+        let mut state = self.state();
+        for (worker, expiry) in state.tenancies.expire(now) {
+            let Some(tenant) = state.tenants.get(&worker) else { continue };
+            match expiry {
+                Expiry::AskToEnd => {
+                    tenant.ask_to_end();
+                    lost.push(worker);
+                }
+                Expiry::Abort => tenant.abort(),
+            }
         }
-        for (&worker, tenancy) in &mut self.state().tenancies {
-            let standing = tenancy.lease.standing(now);
-            if standing >= Standing::Soft && !tenancy.asked_to_end {
-                tenancy.give_up();
-                lost.push(worker);
-            }
-            if standing == Standing::Hard && !tenancy.aborted {
-                tenancy.abort();
-            }
-            let running = tenancy.running();
-            let overdue = now >= tenancy.lease.hard_at() + self.timing.kill && running > 0;
-            if overdue && !tenancy.overdue {
-                tenancy.overdue = true;
+        let State { tenancies, tenants, .. } = &mut *state;
+        for (&worker, tenant) in tenants {
+            let running = tenant.running();
+            let dead_at = tenancies.lease(worker).map(|lease| lease.hard_at() + self.timing.kill);
+            let overdue = running > 0 && dead_at.is_some_and(|at| now >= at);
+            if overdue && !tenant.overdue {
+                tenant.overdue = true;
                 tracing::error!(
                     node = %self.node,
                     worker = worker.0,
@@ -300,14 +303,13 @@ impl Leases {
 
     /// Nobody has watched: ends everything that runs, and returns the workers that lose their lease by it.
     fn give_up_all(&self) -> Vec<WorkerId> {
-        let mut lost = Vec::new();
-        for (&worker, tenancy) in &mut self.state().tenancies {
-            if !tenancy.asked_to_end {
-                lost.push(worker);
-            }
-            tenancy.give_up();
-            tenancy.abort();
+        let mut state = self.state();
+        let lost = state.tenancies.give_up_all();
+        for tenant in state.tenants.values() {
+            tenant.ask_to_end();
+            tenant.abort();
         }
+        drop(state);
         self.renewal_over();
         lost
     }
@@ -316,25 +318,22 @@ impl Leases {
         let state = self.state();
         state.ended
             && !state.renewing
-            && state.tenancies.values().all(|t| t.tasks.values().all(AbortHandle::is_finished))
+            && state.tenants.values().all(|t| t.tasks.values().all(AbortHandle::is_finished))
     }
 }
 
-impl Tenancy {
+impl Tenant {
     /// Handlers that have not ended.
     fn running(&self) -> usize {
         self.tasks.values().filter(|task| !task.is_finished()).count()
     }
 
-    fn give_up(&mut self) {
-        self.renewing = false;
-        self.asked_to_end = true;
+    fn ask_to_end(&self) {
         self.soft_at.store(0, Ordering::Release);
         self.cancel.cancel();
     }
 
-    fn abort(&mut self) {
-        self.aborted = true;
+    fn abort(&self) {
         for task in self.tasks.values() {
             task.abort();
         }

@@ -259,7 +259,7 @@ fn kind(error: &StoreError) -> &'static str {
 }
 
 /// The name of the step that a call takes; `None` for reads that wait.
-pub(super) fn step(call: &Call) -> Option<&'static str> {
+pub(crate) fn step(call: &Call) -> Option<&'static str> {
     Some(match call {
         Call::ReadPool | Call::ReadNode { .. } | Call::ForgetNode => return None,
         Call::Join { .. } => "join",

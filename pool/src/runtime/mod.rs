@@ -16,6 +16,6 @@ pub(crate) mod handover;
 pub(crate) mod lease;
 pub(crate) mod meters;
 mod notice;
-mod perform;
+pub(crate) mod perform;
 pub(crate) mod planners;
 pub(crate) mod vitals;

@@ -15,7 +15,7 @@ const CONSUMER_IDLE: Duration = Duration::from_secs(600);
 const TOMBSTONE: Duration = Duration::from_secs(3600);
 
 /// Makes the call.
-pub(super) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation, call: Call) -> Done {
+pub(crate) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation, call: Call) -> Done {
     match call {
         Call::Survey => {
             let both = async { Ok((store.pool_state().await?, store.server_identity().await?)) };

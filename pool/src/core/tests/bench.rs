@@ -282,7 +282,7 @@ impl Bench {
     }
 
     pub(super) fn fail_with(&mut self, wanted: &str, error: StoreError) {
-        self.answer(wanted, |call| super::answers::failed(call, error));
+        self.answer(wanted, |call| call.failed(error));
     }
 
     pub(super) fn survey(&mut self, state: PoolState) {

@@ -1,7 +1,6 @@
 //! The engine's rules, one test each, by the exact effects: no I/O, no clock, no tasks.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod answers;
 mod beginning;
 mod bench;
 mod clients;

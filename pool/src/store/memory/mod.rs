@@ -7,6 +7,8 @@
 mod attesting;
 mod closing;
 mod dispatching;
+#[cfg(feature = "sim")]
+mod exam;
 mod log;
 mod membership;
 mod notifications;

@@ -158,7 +158,7 @@ impl MemoryStore {
         let deadline = Instant::now() + block;
         loop {
             let found = self.step(|state, now| Ok(look(state, now))).await?;
-            if found.is_some() || timeout_at(deadline, woken.changed()).await.is_err() {
+            if found.is_some() || block.is_zero() || timeout_at(deadline, woken.changed()).await.is_err() {
                 return Ok(found);
             }
         }

@@ -1,0 +1,305 @@
+//! Calls on their way: each takes its time there and back, and may be lost, doubled, late, or answered to nobody.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+
+use super::Fault;
+use super::node::nanos;
+use super::world::{Event, MS, World};
+use crate::core::call::{Call, Done, READ_BLOCK, READ_ENTRIES};
+use crate::core::ctx::Config;
+use crate::core::input::Input;
+use crate::core::time::Time;
+use crate::id::{Incarnation, Token, WorkerId};
+use crate::runtime::perform::perform;
+use crate::store::{MemoryStore, Renewal, Result, Store, StoreError};
+
+/// What a call is to its node: of each of the two reads there is one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Role {
+    Step,
+    NodeRead,
+    PoolRead,
+    Renewal,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Request {
+    Call(Incarnation, Call),
+    Renew { incarnation: Incarnation, high_water: Token, workers: Vec<WorkerId>, sent: Time },
+}
+
+#[derive(Debug)]
+pub(super) enum Reply {
+    Done(Box<Done>),
+    Renewed(Result<Renewal>),
+}
+
+/// One call on its way.
+pub(super) struct Flight {
+    pub(super) node: usize,
+    role: Role,
+    request: Request,
+    client: Arc<MemoryStore>,
+    config: Arc<Config>,
+    /// The server process that it was sent to.
+    process: u64,
+    /// Its caller still waits.
+    pub(super) open: bool,
+    arrivals: u32,
+    lose_reply: bool,
+    reply: Option<Reply>,
+}
+
+fn lost() -> StoreError {
+    StoreError::Unanswered(Arc::new(std::io::Error::from(std::io::ErrorKind::TimedOut)))
+}
+
+/// A call that never waits, made now. One that waits is a mistake of the store.
+fn now<T>(call: impl Future<Output = T>) -> Option<T> {
+    call.now_or_never()
+}
+
+impl World {
+    pub(super) fn call(&mut self, at: usize, incarnation: Incarnation, call: Call) {
+        let role = match &call {
+            Call::ReadNode { .. } => Role::NodeRead,
+            Call::ReadPool => Role::PoolRead,
+            _ => Role::Step,
+        };
+        if role != Role::Step {
+            self.drop_read(at, role);
+        }
+        self.send(at, role, Request::Call(incarnation, call));
+    }
+
+    /// Nobody waits for this read any more.
+    pub(super) fn drop_read(&mut self, at: usize, role: Role) {
+        let Some(node) = self.nodes.get_mut(at) else { return };
+        if let Some(id) = node.reads.remove(&role) {
+            self.close(id);
+        }
+    }
+
+    fn close(&mut self, id: u64) {
+        self.parked.remove(&id);
+        let over = self.flights.get_mut(&id).is_none_or(|flight| {
+            flight.open = false;
+            flight.arrivals == 0
+        });
+        if over {
+            self.flights.remove(&id);
+        }
+    }
+
+    pub(super) fn send(&mut self, at: usize, role: Role, request: Request) {
+        let id = self.id();
+        let lost_call = self.hits(Fault::LostCall);
+        let lose_reply = self.hits(Fault::LostReply);
+        let doubled = self.hits(Fault::Doubled);
+        let late = self.hits(Fault::Delayed);
+        let ttl = nanos(self.settings.worker_ttl);
+        let Some(node) = self.nodes.get_mut(at) else { return };
+        let patience = match role {
+            Role::Renewal => node.config.timing.renew_every,
+            Role::Step => node.config.timing.ttl / 2,
+            Role::NodeRead | Role::PoolRead => READ_BLOCK + node.config.timing.ttl / 2,
+        };
+        if matches!(role, Role::NodeRead | Role::PoolRead) {
+            node.reads.insert(role, id);
+        }
+        let mut flight = Flight {
+            node: at,
+            role,
+            request,
+            client: node.client.clone(),
+            config: node.config.clone(),
+            process: self.process,
+            open: true,
+            arrivals: 0,
+            lose_reply,
+            reply: None,
+        };
+        if !(lost_call || node.cut.calls) {
+            let copies = 1 + u32::from(doubled);
+            for copy in 0..copies {
+                let far = late || copy > 0 && self.rng.chance(3_000);
+                let delay = if far { self.rng.between(MS, 3 * ttl) } else { self.trip() };
+                flight.arrivals += 1;
+                self.after(delay, Event::Arrive(id));
+            }
+        }
+        self.flights.insert(id, flight);
+        self.after(nanos(patience), Event::Timeout(id));
+    }
+
+    /// How long something is on its way.
+    fn trip(&mut self) -> u64 {
+        if self.rng.chance(200) { self.rng.below(300 * MS) } else { self.rng.between(MS / 5, 2 * MS) }
+    }
+
+    pub(super) fn arrive(&mut self, id: u64) {
+        let Some(flight) = self.flights.get_mut(&id) else { return };
+        flight.arrivals -= 1;
+        let cut = self.nodes.get(flight.node).is_some_and(|node| node.cut.calls);
+        if flight.process == self.process && !cut {
+            self.execute(id, READ_BLOCK);
+        } else if flight.process != self.process {
+            self.reset(id);
+        }
+        if self.flights.get(&id).is_some_and(|flight| !flight.open && flight.arrivals == 0) {
+            self.flights.remove(&id);
+        }
+    }
+
+    /// The server does it. A read that finds nothing waits for up to `block`.
+    fn execute(&mut self, id: u64, block: Duration) {
+        let Some(flight) = self.flights.get(&id) else { return };
+        let (request, client, config) =
+            (flight.request.clone(), flight.client.clone(), flight.config.clone());
+        let (at, role) = (flight.node, flight.role);
+        if matches!(role, Role::NodeRead | Role::PoolRead) && !flight.open && block.is_zero() {
+            return;
+        }
+        let before = self.store.facts();
+        let mut step = "renew";
+        let reply = match request.clone() {
+            Request::Renew { incarnation, high_water, workers, .. } => {
+                let node = config.node.clone();
+                let renewal = now(client.renew(incarnation, high_water, Some(&node), &workers));
+                renewal.map(Reply::Renewed)
+            }
+            Request::Call(_, Call::ReadPool) => {
+                now(client.pool_events(&config.node, READ_ENTRIES, Duration::ZERO))
+                    .map(|answer| Reply::Done(Box::new(Done::ReadPool(answer))))
+            }
+            Request::Call(_, Call::ReadNode { round, cursors }) => {
+                now(client.node_events(&config.node, &cursors, READ_ENTRIES, Duration::ZERO))
+                    .map(|answer| Reply::Done(Box::new(Done::ReadNode { round, answer })))
+            }
+            Request::Call(incarnation, call) => {
+                step = crate::runtime::meters::step(&call).unwrap_or("read");
+                now(perform(&*client, &config, incarnation, call)).map(|done| Reply::Done(Box::new(done)))
+            }
+        };
+        let Some(reply) = reply else {
+            self.judge.violations.push(format!("a step of the store waits: {request:?}"));
+            return;
+        };
+        let empty = match &reply {
+            Reply::Done(done) => match &**done {
+                Done::ReadPool(Ok(Some(events))) => events.is_empty(),
+                Done::ReadNode { answer: Ok(events), .. } => {
+                    events.workers.is_empty() && events.outcomes.is_empty()
+                }
+                _ => false,
+            },
+            Reply::Renewed(_) => false,
+        };
+        if empty && !block.is_zero() {
+            if self.flights.get(&id).is_some_and(|flight| flight.open) && self.parked.insert(id) {
+                self.after(nanos(block), Event::Block(id));
+            }
+            return;
+        }
+        if !(empty && matches!(role, Role::NodeRead | Role::PoolRead)) {
+            self.note(|| format!("server: {step} of n{at} {request:?} => {reply:?}"));
+        }
+        self.saw(at, step, &request, &reply);
+        let after = self.store.facts();
+        if before != after || step != "read" {
+            self.changed(step);
+        }
+        if (before.incarnation, before.members, before.settings)
+            != (after.incarnation, after.members, after.settings)
+        {
+            self.publish();
+        }
+        self.send_back(id, reply);
+        if before.appended != after.appended || before.incarnation != after.incarnation {
+            self.wake_reads();
+        }
+    }
+
+    /// Reads that wait look again.
+    pub(super) fn wake_reads(&mut self) {
+        for id in self.parked.clone() {
+            self.execute(id, Duration::from_nanos(1));
+        }
+    }
+
+    pub(super) fn waited(&mut self, id: u64) {
+        if self.parked.remove(&id) {
+            self.execute(id, Duration::ZERO);
+        }
+    }
+
+    /// All reads that wait lose their connection.
+    pub(super) fn reset_reads(&mut self) {
+        for id in std::mem::take(&mut self.parked) {
+            self.reset(id);
+        }
+    }
+
+    /// The connection that it was sent on is gone: its caller learns that soon.
+    fn reset(&mut self, id: u64) {
+        let Some(flight) = self.flights.get_mut(&id).filter(|flight| flight.open) else { return };
+        flight.reply = Some(match flight.request.clone() {
+            Request::Call(_, call) => Reply::Done(Box::new(call.failed(lost()))),
+            Request::Renew { .. } => Reply::Renewed(Err(lost())),
+        });
+        self.after(MS, Event::Answer(id));
+    }
+
+    fn send_back(&mut self, id: u64, reply: Reply) {
+        let trip = self.trip();
+        let Some(flight) = self.flights.get_mut(&id) else { return };
+        self.parked.remove(&id);
+        let cut = self.nodes.get(flight.node).is_some_and(|node| node.cut.answers);
+        if flight.open && flight.reply.is_none() && !flight.lose_reply && !cut {
+            flight.reply = Some(reply);
+            self.after(trip, Event::Answer(id));
+        }
+    }
+
+    pub(super) fn answered(&mut self, id: u64) {
+        let Some(flight) = self.flights.get_mut(&id).filter(|flight| flight.open) else { return };
+        if let Some(reply) = flight.reply.take() {
+            self.over(id, reply);
+        }
+    }
+
+    pub(super) fn timed_out(&mut self, id: u64) {
+        self.fail(id, &lost());
+    }
+
+    fn fail(&mut self, id: u64, error: &StoreError) {
+        let Some(flight) = self.flights.get(&id).filter(|flight| flight.open) else { return };
+        let reply = match flight.request.clone() {
+            Request::Call(_, call) => Reply::Done(Box::new(call.failed(error.clone()))),
+            Request::Renew { .. } => Reply::Renewed(Err(error.clone())),
+        };
+        self.over(id, reply);
+    }
+
+    /// The caller hears, once.
+    fn over(&mut self, id: u64, reply: Reply) {
+        let Some(flight) = self.flights.get(&id) else { return };
+        let (at, role, request) = (flight.node, flight.role, flight.request.clone());
+        self.close(id);
+        if let Some(node) = self.nodes.get_mut(at)
+            && node.reads.get(&role) == Some(&id)
+        {
+            node.reads.remove(&role);
+        }
+        match (request, reply) {
+            (Request::Renew { incarnation, workers, sent, .. }, Reply::Renewed(answer)) => {
+                self.renewed(at, sent, (incarnation, workers, answer));
+            }
+            (_, Reply::Done(done)) => self.step(at, Input::Done(done)),
+            (Request::Call(..), Reply::Renewed(_)) => {}
+        }
+    }
+}

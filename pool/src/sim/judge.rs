@@ -1,0 +1,369 @@
+//! The judge: what is known of every dispatch, and what may be said and done about it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use super::rng::Rng;
+use super::world::World;
+use crate::core::input::HandlerEvent;
+use crate::id::{DispatchId, JobKey, Token};
+use crate::policy::RestartPolicy;
+use crate::record::{JobState, Record};
+
+/// One dispatch, from the moment somebody made it.
+#[derive(Debug)]
+pub(super) struct Life {
+    pub(super) key: JobKey,
+    policy: RestartPolicy,
+    /// When its record was first seen, and when it was seen no more.
+    pub(super) from: Option<u64>,
+    pub(super) to: Option<u64>,
+    started: bool,
+    failed: bool,
+    pub(super) parked: bool,
+    /// Somebody has asked for its end.
+    pub(super) to_stop: bool,
+    /// Its end is its handler's own doing.
+    pub(super) may_end: bool,
+    /// Notifications that were kept, in their order, and how many of them were delivered.
+    kept: Vec<Bytes>,
+    delivered: usize,
+}
+
+/// All that the judge knows.
+#[derive(Debug, Default)]
+pub(super) struct Judge {
+    pub(super) lives: BTreeMap<DispatchId, Life>,
+    /// The records as they were after the last step; `None`: it does not parse.
+    pub(super) records: BTreeMap<JobKey, Option<Record>>,
+    /// Begun under these tokens, and the highest of each key.
+    pub(super) begun: BTreeSet<(JobKey, Token)>,
+    pub(super) top: BTreeMap<JobKey, Token>,
+    /// Stops of keys that are not answered yet.
+    stops: BTreeMap<JobKey, u64>,
+    pub(super) full_at: Option<u64>,
+    pub(super) starts: u64,
+    pub(super) violations: Vec<String>,
+}
+
+impl Judge {
+    // ---- what users do
+
+    pub(super) fn submitted(&mut self, key: &JobKey, id: &DispatchId, policy: RestartPolicy) {
+        let life = Life {
+            key: key.clone(),
+            policy,
+            from: None,
+            to: None,
+            started: false,
+            failed: false,
+            parked: false,
+            to_stop: false,
+            may_end: false,
+            kept: Vec::new(),
+            delivered: 0,
+        };
+        self.lives.insert(id.clone(), life);
+    }
+
+    /// Somebody asks for the end of whatever job the key has, from now until that is answered.
+    pub(super) fn stop_wanted(&mut self, key: &JobKey) {
+        *self.stops.entry(key.clone()).or_default() += 1;
+        let alive = |life: &&mut Life| life.key == *key && life.from.is_some() && life.to.is_none();
+        self.lives.values_mut().filter(alive).for_each(|life| life.to_stop = true);
+    }
+
+    pub(super) fn stop_over(&mut self, key: &JobKey) {
+        if let Some(open) = self.stops.get_mut(key) {
+            *open = open.saturating_sub(1);
+        }
+    }
+
+    pub(super) fn is_stop_open(&self, key: &JobKey) -> bool {
+        self.stops.get(key).is_some_and(|&open| open > 0)
+    }
+
+    pub(super) fn some_life(&self, rng: &mut Rng) -> Option<(JobKey, DispatchId)> {
+        let recent = self.lives.iter().rev().filter(|(_, life)| life.from.is_some());
+        let at = rng.below(20) as usize;
+        recent.take(20).nth(at).map(|(id, life)| (life.key.clone(), id.clone()))
+    }
+
+    pub(super) fn some_parked(&self, rng: &mut Rng) -> Option<JobKey> {
+        let parked = |record: &&Option<Record>| record.as_ref().is_some_and(|r| r.state == JobState::Parked);
+        let keys: Vec<&JobKey> = self.records.iter().filter(|(_, r)| parked(r)).map(|(key, _)| key).collect();
+        let at = rng.below(keys.len() as u64) as usize;
+        keys.get(at).map(|&key| key.clone())
+    }
+
+    // ---- what is true of a dispatch
+
+    fn life(&self, id: &DispatchId) -> Option<&Life> {
+        self.lives.get(id)
+    }
+
+    pub(super) fn was_started(&self, id: &DispatchId) -> bool {
+        self.life(id).is_some_and(|life| life.started)
+    }
+
+    pub(super) fn was_accepted(&self, id: &DispatchId) -> bool {
+        self.life(id).is_some_and(|life| life.from.is_some())
+    }
+
+    pub(super) fn has_failed(&self, id: &DispatchId) -> bool {
+        self.life(id).is_some_and(|life| life.failed)
+    }
+
+    pub(super) fn was_to_stop(&self, id: &DispatchId) -> bool {
+        self.life(id).is_some_and(|life| life.to_stop)
+    }
+
+    pub(super) fn was_parked(&self, id: &DispatchId) -> bool {
+        self.life(id).is_some_and(|life| life.parked)
+    }
+
+    pub(super) fn lives(&self, id: &DispatchId) -> bool {
+        self.life(id).is_some_and(|life| life.from.is_some() && life.to.is_none())
+    }
+
+    pub(super) fn was_full(&self, since: u64) -> bool {
+        self.full_at.is_some_and(|at| at >= since)
+    }
+
+    fn lived_since<'a>(
+        &'a self,
+        key: &'a JobKey,
+        since: u64,
+    ) -> impl Iterator<Item = (&'a DispatchId, &'a Life)> {
+        let lived = move |life: &Life| life.from.is_some() && life.to.is_none_or(|to| to >= since);
+        self.lives.iter().filter(move |(_, life)| life.key == *key && lived(life))
+    }
+
+    pub(super) fn another_lived(&self, key: &JobKey, id: &DispatchId, since: u64) -> bool {
+        self.lived_since(key, since).any(|(other, _)| other != id)
+    }
+
+    /// One job has had the key all the time, and nobody wants its end.
+    pub(super) fn lived_throughout(&self, key: &JobKey, since: u64) -> bool {
+        let throughout = |life: &Life| life.from.is_some_and(|from| from < since) && life.to.is_none();
+        self.lived_since(key, since).any(|(_, life)| throughout(life) && !life.to_stop)
+    }
+
+    /// A stop that was asked for at `since` is acknowledged. Returns what is wrong with that.
+    pub(super) fn stop_acknowledged(&self, key: &JobKey, gone: bool, since: u64) -> Option<&'static str> {
+        let stopping = |id: &DispatchId| {
+            let record = self.records.get(key).and_then(Option::as_ref);
+            record.is_some_and(|record| record.id == *id && record.state == JobState::Stopping)
+        };
+        let ended = |(id, life): (&DispatchId, &Life)| life.to.is_some() || !gone && stopping(id);
+        if self.lived_since(key, since).any(ended) { None } else { Some("no job of it has ended or is to") }
+    }
+
+    // ---- notifications
+
+    pub(super) fn kept(&mut self, key: &JobKey, body: &Bytes) {
+        let Some(id) = self.records.get(key).and_then(Option::as_ref).map(|record| record.id.clone()) else {
+            return;
+        };
+        if let Some(life) = self.lives.get_mut(&id) {
+            life.kept.push(body.clone());
+        }
+    }
+
+    /// A handler is called with a notification: the next one, or one that was delivered before.
+    pub(super) fn taking(&mut self, id: &DispatchId, body: &Bytes) {
+        let Some(life) = self.lives.get(id) else { return };
+        let upto = (life.delivered + 1).min(life.kept.len());
+        if !life.kept.iter().take(upto).any(|kept| kept == body) {
+            let what = format!(
+                "S11: {id} gets {body:?} out of turn, {} delivered of {:?}",
+                life.delivered, life.kept
+            );
+            self.violations.push(what);
+        }
+    }
+
+    /// It has taken it.
+    pub(super) fn delivered(&mut self, id: &DispatchId, body: &Bytes) {
+        if let Some(life) = self.lives.get_mut(id)
+            && life.kept.get(life.delivered) == Some(body)
+        {
+            life.delivered += 1;
+        }
+    }
+
+    /// Of a job's notifications so many wait: the others were delivered.
+    pub(super) fn notes_wait(&mut self, id: &DispatchId, waiting: usize) {
+        let Some(life) = self.lives.get(id) else { return };
+        if life.delivered + waiting < life.kept.len() {
+            let (kept, delivered) = (life.kept.len(), life.delivered);
+            let what =
+                format!("S11: of {id}'s {kept} notifications {delivered} were delivered and {waiting} wait");
+            self.violations.push(what);
+        }
+    }
+
+    /// Notifications of a job that were not delivered.
+    pub(super) fn undelivered(&self, id: &DispatchId) -> usize {
+        self.life(id).map_or(0, |life| life.kept.len() - life.delivered)
+    }
+}
+
+impl World {
+    /// A start handler is called.
+    pub(super) fn began(&mut self, actor: u64) {
+        let Some(actor) = self.actors.get(&actor) else { return };
+        let (id, key, token, dispatch) = (actor.id, actor.key.clone(), actor.token, actor.dispatch.clone());
+        self.judge.starts += 1;
+        self.note(|| format!("handler {id} of {key} starts, token {token}"));
+        if !self.judge.begun.contains(&(key.clone(), token)) {
+            self.judge
+                .violations
+                .push(format!("S2: {key} starts under token {token}, which did not begin it"));
+        }
+        if self.judge.lives.get(&dispatch).is_some_and(|life| life.to.is_some()) && self.holds(id) {
+            self.judge.violations.push(format!("S5: {dispatch} of {key} starts after its end"));
+        }
+        self.exclusive(id);
+    }
+
+    /// No other handler of the key is active. Those of a node that stands still are not.
+    fn exclusive(&mut self, id: u64) {
+        let Some(actor) = self.actors.get(&id) else { return };
+        let stands = |node: usize| self.nodes.get(node).is_none_or(|node| node.paused || !node.alive);
+        let other = self
+            .actors
+            .values()
+            .find(|other| other.id != id && other.key == actor.key && other.runs() && !stands(other.node));
+        if let Some(other) = other {
+            let what = format!(
+                "S1: {} is active twice: on n{} as {} under {}, and on n{} as {} under {}",
+                actor.key, actor.node, actor.worker, actor.token, other.node, other.worker, other.token
+            );
+            self.judge.violations.push(what);
+        }
+    }
+
+    pub(super) fn started(&mut self, actor: u64) {
+        let Some(actor) = self.actors.get(&actor) else { return };
+        if let Some(life) = self.judge.lives.get_mut(&actor.dispatch) {
+            life.started = true;
+        }
+    }
+
+    /// A handler ends, and says how: by some ways of ending the job is over.
+    pub(super) fn ends(&mut self, actor: u64, event: &HandlerEvent) {
+        let Some(actor) = self.actors.get(&actor) else { return };
+        let (id, key) = (actor.id, actor.key.clone());
+        if let Some(life) = self.judge.lives.get_mut(&actor.dispatch) {
+            let never = life.policy == RestartPolicy::Never;
+            match event {
+                HandlerEvent::Ended(Ok(())) => life.may_end |= life.policy != RestartPolicy::Always,
+                HandlerEvent::Ended(Err(_)) | HandlerEvent::Failed(_) => {
+                    life.failed = true;
+                    life.may_end |= never;
+                }
+                _ => {}
+            }
+        }
+        self.note(|| format!("handler {id} of {key} ends: {event:?}"));
+    }
+
+    /// The lease of an actor's worker holds, by the clock of its node.
+    fn holds(&self, id: u64) -> bool {
+        let Some(actor) = self.actors.get(&id) else { return false };
+        let Some(node) = self.nodes.get(actor.node) else { return false };
+        node.alive && !node.paused && node.clock.read(self.now) < node.leases.holds_until(actor.worker)
+    }
+
+    /// A node stood still and goes on: what of it runs on must be alone.
+    pub(super) fn resumed(&mut self, at: usize) {
+        let of_it: Vec<u64> = self
+            .actors
+            .values()
+            .filter(|actor| actor.node == at && actor.runs())
+            .map(|actor| actor.id)
+            .collect();
+        for id in of_it {
+            self.exclusive(id);
+        }
+    }
+
+    /// What a node has asked for and nobody will hear of.
+    pub(super) fn crashed(&mut self, at: usize) {
+        let Some(node) = self.nodes.get(at) else { return };
+        for asked in node.asked.values() {
+            if let super::users::Ask::Stop { key, .. } = &asked.what {
+                self.judge.stop_over(key);
+            }
+        }
+    }
+
+    /// Judged after every event: while a lease holds, the record names who runs the job.
+    pub(super) fn judge_all(&mut self) {
+        let mut wrong = None;
+        for actor in self.actors.values() {
+            if !actor.runs() || !self.holds(actor.id) {
+                continue;
+            }
+            let record = self.judge.records.get(&actor.key).and_then(Option::as_ref);
+            let named = record.is_some_and(|record| {
+                record.owner == Some(actor.worker)
+                    && record.token == actor.token
+                    && matches!(record.state, JobState::Running | JobState::Stopping)
+            });
+            if !named {
+                let record = record.map(ToString::to_string);
+                wrong = Some(format!(
+                    "S2: {} runs {} under {}: {record:?}",
+                    actor.worker, actor.key, actor.token
+                ));
+                break;
+            }
+        }
+        self.judge.violations.extend(wrong);
+    }
+
+    /// What keeps a healed pool from being at rest.
+    pub(super) fn unrest(&self) -> Vec<String> {
+        let mut unrest = self.store.leftovers();
+        for (key, record) in &self.judge.records {
+            let Some(record) = record else { continue };
+            let runs = self.actors.values().any(|actor| {
+                actor.key == *key
+                    && record.owner == Some(actor.worker)
+                    && record.token == actor.token
+                    && actor.is_settled()
+            });
+            let rests = match record.state {
+                JobState::Running => runs,
+                JobState::Parked => true,
+                _ => false,
+            };
+            if !rests {
+                unrest.push(format!("{key} is {record}"));
+            }
+            let left = self.judge.undelivered(&record.id);
+            if runs && left > 0 {
+                unrest.push(format!("{left} notifications of {key} are not delivered"));
+            }
+        }
+        for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.alive) {
+            unrest
+                .extend(node.asked.values().map(|asked| format!("n{at} has not answered {:?}", asked.what)));
+        }
+        let (members, _) = self.store.maps();
+        for (worker, member) in &members.entries {
+            let there = self.nodes.iter().any(|node| {
+                node.alive
+                    && node.config.node == member.node
+                    && node.locals.values().any(|w| *w == Some(*worker))
+            });
+            if !there {
+                unrest.push(format!("{worker} of {} is a member and gone", member.node));
+            }
+        }
+        unrest
+    }
+}

@@ -1,0 +1,202 @@
+//! Faults: how often each kind happens is drawn from the seed, so that some runs have many of one kind and none of others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Fault;
+use super::clock::RHO_PPB;
+use super::node::{Cut, nanos};
+use super::rng::Rng;
+use super::world::{Event, MS, World};
+use crate::core::input::Input;
+
+/// How often each fault happens, in 10,000.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rates(BTreeMap<Fault, u64>);
+
+/// Of 10,000 things that happen of the kind: messages for those of messages, moves for the others.
+fn usual(fault: Fault) -> u64 {
+    match fault {
+        Fault::Crash => 60,
+        Fault::Pause => 100,
+        Fault::LongPause => 50,
+        Fault::Partition => 80,
+        Fault::LostCall => 100,
+        Fault::LostReply | Fault::Doubled => 150,
+        Fault::Delayed => 60,
+        Fault::LostMessage => 500,
+        Fault::Skew => 100,
+        Fault::ClockStep => 40,
+        Fault::Unavailable => 25,
+        Fault::LostGroup => 20,
+    }
+}
+
+impl Rates {
+    pub(super) fn draw(rng: &mut Rng, faults: &BTreeSet<Fault>) -> Self {
+        let mut rates = BTreeMap::new();
+        for &fault in faults {
+            // Off, usual, or thrice the usual.
+            let share = match rng.below(4) {
+                0 => 0,
+                3 => usual(fault) * 3,
+                _ => usual(fault),
+            };
+            rates.insert(fault, share);
+        }
+        Self(rates)
+    }
+
+    pub(super) fn of(&self, fault: Fault) -> u64 {
+        self.0.get(&fault).copied().unwrap_or_default()
+    }
+}
+
+impl World {
+    /// Whether a fault of this kind happens to what is being done.
+    pub(super) fn hits(&mut self, fault: Fault) -> bool {
+        let hit = !self.healed && self.rng.chance(self.rates.of(fault));
+        if hit {
+            self.fault(fault);
+        }
+        hit
+    }
+
+    /// Maybe a fault happens. True if one did.
+    pub(super) fn strike(&mut self) -> bool {
+        const STRIKES: [Fault; 8] = [
+            Fault::Crash,
+            Fault::Pause,
+            Fault::LongPause,
+            Fault::Partition,
+            Fault::Skew,
+            Fault::ClockStep,
+            Fault::Unavailable,
+            Fault::LostGroup,
+        ];
+        for fault in STRIKES {
+            if self.rng.chance(self.rates.of(fault)) && self.inflict(fault) {
+                self.note(|| format!("FAULT {fault:?}"));
+                self.fault(fault);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// One of the nodes that are there.
+    pub(super) fn some_node(&mut self) -> Option<usize> {
+        let there: Vec<usize> = (0..self.nodes.len()).filter(|&at| self.nodes[at].alive).collect();
+        self.rng.pick(&there)
+    }
+
+    fn inflict(&mut self, fault: Fault) -> bool {
+        let ttl = nanos(self.settings.worker_ttl);
+        let Some(at) = self.some_node() else { return false };
+        match fault {
+            Fault::Crash => {
+                let (name, client) = (self.nodes[at].config.node.clone(), self.nodes[at].config.client_only);
+                self.note(|| format!("n{at} crashes"));
+                self.crashed(at);
+                self.kill(at);
+                let delay = self.rng.below(2 * ttl);
+                self.after(delay, Event::Join(name, client));
+            }
+            Fault::Pause | Fault::LongPause => {
+                if self.nodes[at].paused {
+                    return false;
+                }
+                let long = fault == Fault::LongPause;
+                let time = if long { self.rng.between(ttl, 3 * ttl) } else { self.rng.below(ttl) };
+                self.nodes[at].paused = true;
+                self.note(|| format!("n{at} stands still for {} ms", time / MS));
+                self.after(time, Event::Resume(at));
+            }
+            Fault::Partition => {
+                let cut = match self.rng.below(3) {
+                    0 => Cut { calls: true, answers: true },
+                    1 => Cut { calls: true, answers: false },
+                    _ => Cut { calls: false, answers: true },
+                };
+                self.nodes[at].cut = cut;
+                self.note(|| format!("n{at} is cut off: {cut:?}"));
+                let time = self.rng.below(3 * ttl);
+                self.after(time, Event::Heal(at));
+            }
+            Fault::Skew => {
+                let ppb = i64::try_from(self.rng.below(2 * RHO_PPB as u64)).unwrap_or(0) - RHO_PPB;
+                let now = self.now;
+                self.nodes[at].clock.drift(now, ppb);
+                self.after(0, Event::Said(at, Box::new(Input::Woke)));
+                self.after(0, Event::Lease(at));
+            }
+            Fault::ClockStep => {
+                let by = i64::try_from(self.rng.below(20_000)).unwrap_or(0) - 10_000;
+                self.server_step = if self.rng.chance(3_000) { 0 } else { self.server_step + by };
+            }
+            Fault::Unavailable => {
+                if !self.available {
+                    return false;
+                }
+                self.available = false;
+                self.store.set_available(false);
+                self.reset_reads();
+                let time = self.rng.below(2 * ttl);
+                self.after(time, Event::ServerUp);
+            }
+            Fault::LostGroup => {
+                self.store.destroy_group();
+                self.wake_reads();
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// A node that stood still goes on: its leases are looked at before anything else runs. What a handler does in the
+    /// first moments, before that, only a resource that checks its token can refuse; here it counts as not done.
+    pub(super) fn resume(&mut self, at: usize) {
+        let Some(node) = self.nodes.get_mut(at) else { return };
+        if !std::mem::take(&mut node.paused) {
+            return;
+        }
+        let deferred = std::mem::take(&mut node.deferred);
+        self.note(|| format!("n{at} goes on"));
+        if !self.nodes[at].alive {
+            return;
+        }
+        self.expire_at_once(at);
+        for event in deferred {
+            self.after(0, event);
+        }
+        self.after(0, Event::Lease(at));
+        self.resumed(at);
+    }
+
+    pub(super) fn heal(&mut self, at: usize) {
+        if let Some(node) = self.nodes.get_mut(at) {
+            node.cut = Cut::default();
+            self.note(|| format!("n{at} is cut off no more"));
+            self.after(MS, Event::Reread(at));
+        }
+    }
+
+    pub(super) fn server_up(&mut self) {
+        self.available = true;
+        self.store.set_available(true);
+        for at in 0..self.nodes.len() {
+            self.after(MS, Event::Reread(at));
+        }
+    }
+
+    /// No fault from now on, and nobody asks for anything: the pool is to come to rest.
+    pub(super) fn heal_all(&mut self) {
+        self.note(|| "all is healed".to_owned());
+        self.healed = true;
+        self.server_up();
+        for at in 0..self.nodes.len() {
+            self.heal(at);
+            self.resume(at);
+        }
+        self.staff();
+    }
+}

@@ -1,0 +1,169 @@
+//! What steps do to records: each change must be one that the protocol has.
+
+use super::calls::{Reply, Request};
+use super::judge::Judge;
+use super::world::World;
+use crate::core::call::{Call, Done};
+use crate::id::{JobKey, Token};
+use crate::record::{JobState, Record};
+use crate::store::NotifyReply;
+
+use JobState::{Assigned, Parked, Queued, Running, Stopping};
+
+/// What a step has changed, and who is a member while it did.
+struct Change<'a> {
+    step: &'a str,
+    now: u64,
+    is_member: bool,
+}
+
+impl World {
+    /// A step was executed, whether its answer gets anywhere or not.
+    pub(super) fn saw(&mut self, _: usize, _: &str, request: &Request, reply: &Reply) {
+        if let (Request::Call(_, Call::Notify(items)), Reply::Done(done)) = (request, reply)
+            && let Done::Notify(Ok(replies)) = &**done
+        {
+            for (item, reply) in items.iter().zip(replies) {
+                if *reply == NotifyReply::Kept {
+                    self.judge.kept(&item.key, &item.body);
+                }
+            }
+        }
+    }
+
+    /// Compares the records with what they were before the step.
+    pub(super) fn changed(&mut self, step: &str) {
+        let facts = self.store.facts();
+        if u64::try_from(facts.queued).is_ok_and(|queued| queued >= self.settings.max_queued) {
+            self.judge.full_at = Some(self.now);
+        }
+        let mut found: Vec<(JobKey, Option<Record>)> = Vec::new();
+        let mut seen = 0;
+        let known = &self.judge.records;
+        self.store.each_record(|key, record| {
+            seen += 1;
+            if known.get(key).map(Option::as_ref) != Some(record) {
+                found.push((key.clone(), record.cloned()));
+            }
+        });
+        if seen != known.len() + found.iter().filter(|(key, _)| !known.contains_key(key)).count() {
+            let mut there = std::collections::BTreeSet::new();
+            self.store.each_record(|key, _| {
+                there.insert(key.clone());
+            });
+            let gone: Vec<JobKey> = known.keys().filter(|key| !there.contains(*key)).cloned().collect();
+            for key in gone {
+                let before = self.judge.records.remove(&key).flatten();
+                if let Some(before) = before {
+                    self.judge.vanished(&key, &before, step, self.now);
+                }
+            }
+        }
+        for (key, record) in found {
+            let before = self.judge.records.insert(key.clone(), record.clone()).flatten();
+            let Some(record) = record else { continue };
+            let is_member = record.owner.is_none_or(|owner| self.store.is_member(owner));
+            let change = Change { step, now: self.now, is_member };
+            self.judge.became(&key, before.as_ref(), &record, &change);
+        }
+        let waiting: Vec<_> = self
+            .judge
+            .records
+            .iter()
+            .filter_map(|(key, record)| Some((record.as_ref()?.id.clone(), self.store.waiting(key))))
+            .collect();
+        for (id, waiting) in waiting {
+            self.judge.notes_wait(&id, waiting);
+        }
+        let disagreements = self.store.disagreements();
+        self.judge
+            .violations
+            .extend(disagreements.into_iter().map(|what| format!("S8: after {step}: {what}")));
+    }
+}
+
+impl Judge {
+    /// A record is no more: its job has ended, or somebody has asked for that.
+    fn vanished(&mut self, key: &JobKey, before: &Record, step: &str, now: u64) {
+        let Some(life) = self.lives.get_mut(&before.id) else { return };
+        life.to = Some(now);
+        if !life.to_stop && !life.may_end {
+            self.violations.push(format!("S4: {step} loses {key}, which was {before}"));
+        }
+    }
+
+    fn became(&mut self, key: &JobKey, before: Option<&Record>, record: &Record, change: &Change<'_>) {
+        let (step, now) = (change.step, change.now);
+        let wrong = |what: &str| {
+            let before = before.map_or("nothing".to_owned(), ToString::to_string);
+            format!("{what}: {step} makes {key} {record} of {before}")
+        };
+        let mut violations = Vec::new();
+        let before = before.filter(|before| {
+            before.id == record.id || {
+                violations.push(wrong("S4"));
+                false
+            }
+        });
+        let open = self.is_stop_open(key);
+        if before.is_none()
+            && let Some(life) = self.lives.get_mut(&record.id)
+        {
+            if life.to.is_some() {
+                violations.push(wrong("S5"));
+            }
+            life.from.get_or_insert(now);
+            life.to_stop |= open;
+        }
+        let top = self.top.get(key).copied().unwrap_or_default();
+        let same = before.is_some_and(|before| before.owner == record.owner && before.token == record.token);
+        let right = match (before.map(|before| before.state), record.state) {
+            (None, Queued) => step == "dispatch" || step == "plan",
+            (Some(Queued), Assigned) => {
+                if record.token <= top || before.is_some_and(|before| record.token <= before.token) {
+                    violations.push(wrong("S3"));
+                }
+                if !change.is_member {
+                    violations.push(wrong("S9"));
+                }
+                step == "route"
+            }
+            (Some(Assigned), Running) => {
+                if !same {
+                    violations.push(wrong("S2"));
+                }
+                if !change.is_member {
+                    violations.push(wrong("S9"));
+                }
+                step == "begin"
+            }
+            (Some(Running), Stopping) => {
+                let wanted = self.lives.get(&record.id).is_none_or(|life| life.to_stop);
+                same && wanted && (step == "stop" || step == "plan")
+            }
+            (Some(Assigned | Running | Queued), Queued) | (Some(Running | Assigned), Parked) => {
+                matches!(step, "release" | "reap" | "sweep" | "started")
+            }
+            (Some(Parked), Queued) => step == "unpark",
+            (Some(from), to) if from == to => same,
+            _ => false,
+        };
+        if !right {
+            let what = if before.is_some_and(|before| before.state == Stopping) { "S6" } else { "S10" };
+            violations.push(wrong(what));
+        }
+        if record.state == Running && before.is_none_or(|before| before.state != Running) {
+            let token: Token = record.token;
+            if !self.begun.insert((key.clone(), token)) {
+                violations.push(wrong("S7"));
+            }
+            self.top.insert(key.clone(), top.max(token));
+        }
+        if record.state == Parked
+            && let Some(life) = self.lives.get_mut(&record.id)
+        {
+            life.parked = true;
+        }
+        self.violations.extend(violations);
+    }
+}

@@ -1,0 +1,312 @@
+//! Users: what they ask of the nodes, and whether each answer comes, once, in time, and fits what has happened.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::world::{Event, World};
+use crate::core::input::{Answer, Command, Input, LocalWorker, Refused, ReplyTo, Until};
+use crate::core::time::Time;
+use crate::error::DispatchError;
+use crate::id::{DispatchId, JobKey, NodeName};
+use crate::policy::RestartPolicy;
+use crate::store::DispatchItem;
+use crate::ticket::Ticket;
+use crate::wire::Envelope;
+
+/// What an answer that went astray is given on top of its deadline.
+const MARGIN: Duration = Duration::from_secs(2);
+
+/// A command that waits for its answer.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) what: Ask,
+    pub(super) since: u64,
+    pub(super) deadline: Option<Time>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Ask {
+    Attach,
+    Add,
+    Submit { key: JobKey, id: DispatchId, started: bool },
+    Wait { id: DispatchId },
+    Stop { key: JobKey, until: Until },
+    Notify { key: JobKey },
+    Unpark,
+    Drain,
+    Close,
+}
+
+impl World {
+    fn ask(
+        &mut self,
+        at: usize,
+        what: Ask,
+        deadline: Option<Time>,
+        command: impl FnOnce(ReplyTo) -> Command,
+    ) {
+        let reply = ReplyTo(self.id());
+        let since = self.now;
+        let Some(node) = self.nodes.get_mut(at) else { return };
+        node.asked.insert(reply, Asked { what, since, deadline });
+        if let Some(deadline) = deadline {
+            let late = node.clock.when(self.now, deadline + MARGIN);
+            self.at(late, Event::Overdue(at, reply));
+        }
+        self.after(0, Event::Said(at, Box::new(Input::Command(command(reply)))));
+    }
+
+    pub(super) fn attach(&mut self, at: usize) {
+        self.ask(at, Ask::Attach, None, |reply| Command::Attach { reply });
+    }
+
+    fn add_worker(&mut self, at: usize) {
+        let Some(node) = self.nodes.get_mut(at) else { return };
+        if node.config.client_only {
+            return;
+        }
+        node.last_local += 1;
+        let local = LocalWorker(node.last_local);
+        node.locals.insert(local, None);
+        self.ask(at, Ask::Add, None, |reply| Command::AddWorker { reply, local, meta: String::new() });
+    }
+
+    fn some_key(&mut self) -> Option<JobKey> {
+        let number = self.rng.below(self.options.keys);
+        JobKey::new(format!("k{number}")).ok()
+    }
+
+    fn patience(&mut self, at: usize) -> Time {
+        let ms = if self.rng.chance(2_000) { self.rng.below(500) } else { self.rng.between(500, 9_000) };
+        self.local(at) + Duration::from_millis(ms)
+    }
+
+    /// Somebody asks for something.
+    pub(super) fn use_pool(&mut self) {
+        let usable: Vec<usize> = (0..self.nodes.len())
+            .filter(|&at| {
+                let node = &self.nodes[at];
+                node.alive && !node.paused && node.attached && !node.closing
+            })
+            .collect();
+        let Some(at) = self.rng.pick(&usable) else {
+            self.staff();
+            return;
+        };
+        match self.rng.below(100) {
+            0..34 => self.submit(at),
+            34..54 => self.stop(at),
+            54..74 => self.notify(at),
+            74..80 => self.wait(at),
+            80..84 => self.unpark(at),
+            84..88 => self.add_worker(at),
+            88..91 => self.drain(at),
+            91..93 => self.close_node(at),
+            _ => self.staff(),
+        }
+    }
+
+    /// There are to be nodes, and one that has a worker.
+    pub(super) fn staff(&mut self) {
+        let there: Vec<usize> = (0..self.nodes.len()).filter(|&at| self.nodes[at].alive).collect();
+        if there.len() < self.options.nodes {
+            let taken = |name: &str| there.iter().any(|&at| self.nodes[at].config.node.as_str() == name);
+            let free = (0..=self.options.nodes as u64 * 2).map(|n| format!("n{n}")).find(|name| !taken(name));
+            if let Some(name) = free.and_then(|name| NodeName::new(name).ok()) {
+                let only =
+                    there.iter().all(|&at| self.nodes[at].config.client_only || self.nodes[at].closing);
+                let client = !only && self.rng.chance(1_500);
+                self.after(0, Event::Join(name, client));
+            }
+            return;
+        }
+        let bare = there.iter().copied().find(|&at| {
+            let node = &self.nodes[at];
+            node.attached && !node.closing && !node.config.client_only && node.locals.is_empty()
+        });
+        if let Some(at) = bare {
+            self.add_worker(at);
+        }
+    }
+
+    fn submit(&mut self, at: usize) {
+        let Some(key) = self.some_key() else { return };
+        let number = self.id();
+        let node = self.nodes[at].config.node.clone();
+        let Ok(id) = DispatchId::of_node(&node, &format!("d{number}")) else { return };
+        let policies = [RestartPolicy::Never, RestartPolicy::OnFailure, RestartPolicy::Always];
+        let policy = self.rng.pick(&policies).unwrap_or(RestartPolicy::Never);
+        let body = number.to_be_bytes();
+        let Ok(payload) = (Envelope { policy, ..Envelope::new(&body) }).seal() else { return };
+        let started = self.rng.chance(6_000);
+        let deadline = self.patience(at);
+        self.judge.submitted(&key, &id, policy);
+        let item =
+            DispatchItem { key: key.clone(), id: id.clone(), not_after: 0, hash: String::new(), payload };
+        self.ask(at, Ask::Submit { key, id, started }, Some(deadline), |reply| Command::Submit {
+            reply,
+            item,
+            started,
+            deadline,
+        });
+    }
+
+    fn wait(&mut self, at: usize) {
+        let Some((key, id)) = self.judge.some_life(&mut self.rng) else { return };
+        let deadline = self.patience(at);
+        self.ask(at, Ask::Wait { id: id.clone() }, Some(deadline), |reply| Command::Wait {
+            reply,
+            ticket: Ticket { key, id },
+            deadline,
+        });
+    }
+
+    fn stop(&mut self, at: usize) {
+        let Some(key) = self.some_key() else { return };
+        let until = if self.rng.chance(5_000) { Until::Gone } else { Until::Recorded };
+        let deadline = self.patience(at);
+        self.judge.stop_wanted(&key);
+        self.ask(at, Ask::Stop { key: key.clone(), until }, Some(deadline), |reply| Command::StopJob {
+            reply,
+            key,
+            id: None,
+            until,
+            deadline,
+        });
+    }
+
+    fn notify(&mut self, at: usize) {
+        let Some(key) = self.some_key() else { return };
+        let deadline = self.patience(at);
+        let body = Bytes::from(self.id().to_string());
+        self.ask(at, Ask::Notify { key: key.clone() }, Some(deadline), |reply| Command::Notify {
+            reply,
+            key,
+            body,
+            deadline,
+        });
+    }
+
+    fn unpark(&mut self, at: usize) {
+        let Some(key) = self.judge.some_parked(&mut self.rng) else { return };
+        let deadline = self.patience(at);
+        self.ask(at, Ask::Unpark, Some(deadline), |reply| Command::Unpark { reply, key, deadline });
+    }
+
+    fn drain(&mut self, at: usize) {
+        let locals: Vec<LocalWorker> = self.nodes[at].locals.keys().copied().collect();
+        let Some(local) = self.rng.pick(&locals) else { return };
+        self.ask(at, Ask::Drain, None, |reply| Command::DrainWorker { reply, local });
+    }
+
+    fn close_node(&mut self, at: usize) {
+        self.nodes[at].closing = true;
+        let deadline = self.local(at) + Duration::from_secs(30);
+        self.ask(at, Ask::Close, Some(deadline), |reply| Command::Close { reply, deadline });
+    }
+
+    pub(super) fn overdue(&mut self, at: usize, reply: ReplyTo) {
+        let now = self.local(at);
+        let Some(node) = self.nodes.get(at) else { return };
+        let Some(asked) = node.asked.get(&reply) else { return };
+        // Its deadline may have come while it stood still.
+        if asked.deadline.is_some_and(|deadline| now >= deadline + MARGIN) {
+            let what = asked.what.clone();
+            self.judge.violations.push(format!("L8: n{at} has not answered {what:?} by its deadline"));
+        }
+    }
+
+    pub(super) fn reply(&mut self, at: usize, to: ReplyTo, answer: Answer) {
+        let Some(asked) = self.nodes.get_mut(at).and_then(|node| node.asked.remove(&to)) else {
+            self.judge.violations.push(format!("L8: n{at} answers what nobody asks: {answer:?}"));
+            return;
+        };
+        if let Ask::Stop { key, .. } = &asked.what {
+            self.judge.stop_over(key);
+        }
+        match (asked.what, answer) {
+            (Ask::Attach, Answer::Attached(Ok(()))) => {
+                self.nodes[at].attached = true;
+                let workers = self.rng.between(1, 2);
+                for _ in 0..workers {
+                    self.add_worker(at);
+                }
+            }
+            (Ask::Submit { key, id, started }, Answer::Submitted(answer)) => {
+                self.fits(at, &key, &id, started, asked.since, answer.map(drop));
+            }
+            (Ask::Wait { id }, Answer::Submitted(Ok(_))) => {
+                if !self.judge.was_started(&id) {
+                    self.judge
+                        .violations
+                        .push(format!("L8: wait says that {id} was started, and it was not"));
+                }
+            }
+            (Ask::Stop { key, until }, Answer::Stopped(Ok(()))) => {
+                let wrong = self.judge.stop_acknowledged(&key, until == Until::Gone, asked.since);
+                if let Some(what) = wrong {
+                    self.judge.violations.push(format!("L8: stop of {key} is answered, and {what}"));
+                }
+            }
+            (
+                Ask::Stop { key, .. } | Ask::Notify { key },
+                Answer::Stopped(Err(Refused::JobNotFound)) | Answer::Notified(Err(Refused::JobNotFound)),
+            ) => {
+                if self.judge.lived_throughout(&key, asked.since) {
+                    self.judge
+                        .violations
+                        .push(format!("L8: {key} is said not to exist, and has all the time"));
+                }
+            }
+            (Ask::Close, Answer::Closed { complete: true, .. }) => {
+                let name = self.nodes[at].config.node.clone();
+                if let Some(actor) = self.actors.values().find(|actor| actor.node == at && actor.runs()) {
+                    self.judge.violations.push(format!("n{at} is closed, and {} runs", actor.key));
+                }
+                if self.store.has_members_of(&name) && self.available {
+                    // An earlier life of the name may not have been expired yet.
+                    self.note(|| format!("n{at} has closed; {name} has members of an earlier life"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the answer to a dispatch or submit fits what has happened.
+    fn fits(
+        &mut self,
+        at: usize,
+        key: &JobKey,
+        id: &DispatchId,
+        started: bool,
+        since: u64,
+        answer: Result<(), DispatchError>,
+    ) {
+        let judge = &self.judge;
+        let wrong = match &answer {
+            Ok(()) if started => (!judge.was_started(id)).then_some("it was not started"),
+            Ok(()) => (!judge.was_accepted(id)).then_some("it was not accepted"),
+            Err(DispatchError::JobExists) => {
+                (!judge.another_lived(key, id, since)).then_some("no other job lived under the key")
+            }
+            Err(DispatchError::PoolFull) => (!judge.was_full(since)).then_some("the pool was not full"),
+            Err(DispatchError::StartFailed(_)) => (!judge.has_failed(id)).then_some("it has not failed"),
+            Err(DispatchError::Stopped | DispatchError::Cancelled { .. }) => {
+                (!judge.was_to_stop(id)).then_some("nobody has stopped it")
+            }
+            Err(DispatchError::Parked) => (!judge.was_parked(id)).then_some("it was not parked"),
+            Err(DispatchError::Deadline { accepted: true, .. }) => {
+                (!judge.was_accepted(id)).then_some("it was not accepted")
+            }
+            Err(DispatchError::Deadline { .. } | DispatchError::NodeClosed | DispatchError::ShuttingDown) => {
+                None
+            }
+            Err(DispatchError::Ended | DispatchError::Unknown) => judge.lives(id).then_some("it lives"),
+            Err(_) => Some("there is no reason for that"),
+        };
+        if let Some(wrong) = wrong {
+            self.judge.violations.push(format!("L8: n{at} says of {id} of {key} {answer:?}, and {wrong}"));
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The world: what happens when, and to whom. One event after the other, by a time that only events move.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::actor::Actor;
+use super::calls::Flight;
+use super::judge::Judge;
+use super::nemesis::Rates;
+use super::node::SimNode;
+use super::rng::Rng;
+use super::{Fault, Options, Report};
+use crate::core::input::{Input, ReplyTo};
+use crate::id::NodeName;
+use crate::member::Members;
+use crate::settings::{Settings, StoredSettings};
+use crate::store::MemoryStore;
+
+pub(super) const MS: u64 = 1_000_000;
+/// Server time at the beginning, ms.
+const EPOCH_MS: u64 = 1_800_000_000_000;
+/// A node's steps in one moment: beyond this it spins.
+const SPIN: u32 = 2_000;
+/// True time between two things that users and faults do, at most.
+const GAP: u64 = 200 * MS;
+/// How long a healed pool may take to come to rest.
+const REST: u64 = 400_000 * MS;
+
+/// Something that happens.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// A node's engine is due.
+    Wake(usize),
+    /// A node's leases are looked at.
+    Lease(usize),
+    /// A call reaches the server.
+    Arrive(u64),
+    /// An answer reaches the node.
+    Answer(u64),
+    /// The caller waits no longer.
+    Timeout(u64),
+    /// A read that waits has waited long enough.
+    Block(u64),
+    /// A handler goes on: the actor and its generation.
+    Act(u64, u64),
+    /// Something reaches the engine.
+    Said(usize, Box<Input>),
+    /// The maps reach a replica.
+    Maps(usize, Arc<Members>, Arc<StoredSettings>, bool),
+    /// A replica reads the maps.
+    Reread(usize),
+    /// A paused node goes on.
+    Resume(usize),
+    /// A node is cut off no more.
+    Heal(usize),
+    /// A node joins.
+    Join(NodeName, bool),
+    /// The server is there again.
+    ServerUp,
+    /// A command must have been answered.
+    Overdue(usize, ReplyTo),
+    /// The next thing that users or faults do.
+    Move,
+}
+
+pub(super) struct World {
+    pub(super) now: u64,
+    pub(super) options: Options,
+    pub(super) settings: Settings,
+    pub(super) rng: Rng,
+    pub(super) rates: Rates,
+    queue: BTreeMap<(u64, u64), Event>,
+    scheduled: u64,
+    server_ms: Arc<AtomicU64>,
+    /// How far the server's clock was stepped, ms.
+    pub(super) server_step: i64,
+    pub(super) store: MemoryStore,
+    pub(super) process: u64,
+    pub(super) available: bool,
+    pub(super) nodes: Vec<SimNode>,
+    pub(super) flights: BTreeMap<u64, Flight>,
+    pub(super) parked: BTreeSet<u64>,
+    pub(super) actors: BTreeMap<u64, Actor>,
+    pub(super) ids: u64,
+    pub(super) judge: Judge,
+    /// All is healed: nothing new is done, no fault happens.
+    pub(super) healed: bool,
+    pub(super) report: Report,
+    tracing: bool,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, options: &Options, tracing: bool) -> Self {
+        let server_ms = Arc::new(AtomicU64::new(EPOCH_MS));
+        let clock = Arc::clone(&server_ms);
+        let store = MemoryStore::with_clock(Arc::new(move || clock.load(Ordering::Relaxed)));
+        store.break_on_purpose(options.broken.clone());
+        let mut rng = Rng::new(seed);
+        let rates = Rates::draw(&mut rng, &options.faults);
+        let settings = Settings {
+            worker_ttl: options.ttl,
+            max_queued: rng.between(4, 40),
+            route_timeout: Duration::from_millis(500),
+            assign_timeout: Duration::from_millis(rng.between(500, 1_500)),
+            stop_retry: Duration::from_millis(500),
+            max_dispatch_deadline: Duration::from_secs(10),
+            outcome_retention: Duration::from_secs(20),
+            max_attempts: 5,
+            stable_run: Duration::from_secs(30),
+            strikes: 3,
+            notify_cap: 8,
+            join_settle: Duration::from_millis(rng.between(0, 1_000)),
+            ..Settings::default()
+        };
+        let mut world = Self {
+            now: 1_000 * MS,
+            options: options.clone(),
+            settings,
+            rng,
+            rates,
+            queue: BTreeMap::new(),
+            scheduled: 0,
+            server_ms,
+            server_step: 0,
+            store,
+            process: 0,
+            available: true,
+            nodes: Vec::new(),
+            flights: BTreeMap::new(),
+            parked: BTreeSet::new(),
+            actors: BTreeMap::new(),
+            ids: 0,
+            judge: Judge::default(),
+            healed: false,
+            report: Report { seed, ..Report::default() },
+            tracing,
+        };
+        for at in 0..options.nodes {
+            let client = at > 1 && world.rng.chance(2_500);
+            if let Ok(name) = NodeName::new(format!("n{at}")) {
+                let delay = world.rng.below(300) * MS;
+                world.after(delay, Event::Join(name, client));
+            }
+        }
+        world.after(500 * MS, Event::Move);
+        world
+    }
+
+    pub(super) fn id(&mut self) -> u64 {
+        self.ids += 1;
+        self.ids
+    }
+
+    pub(super) fn at(&mut self, time: u64, event: Event) {
+        self.scheduled += 1;
+        self.queue.insert((time.max(self.now), self.scheduled), event);
+    }
+
+    pub(super) fn after(&mut self, delay: u64, event: Event) {
+        self.at(self.now + delay, event);
+    }
+
+    /// Writes down what happens, if that is wanted.
+    pub(super) fn note(&mut self, line: impl FnOnce() -> String) {
+        if self.tracing {
+            let at = self.now / 1_000;
+            self.report.trace.push(format!("{:>7}.{:06} {}", at / 1_000_000, at % 1_000_000, line()));
+        }
+    }
+
+    /// Lets it count for the digest.
+    pub(super) fn mix(&mut self, what: u64) {
+        let mixed = (self.report.digest ^ what).wrapping_mul(0x0000_0100_0000_01b3);
+        self.report.digest = mixed ^ (mixed >> 29);
+    }
+
+    pub(super) fn fault(&mut self, fault: Fault) {
+        *self.report.faults.entry(fault).or_default() += 1;
+    }
+
+    fn move_clock(&self) {
+        let ms = EPOCH_MS + self.now / MS;
+        self.server_ms.store(ms.saturating_add_signed(self.server_step), Ordering::Relaxed);
+    }
+
+    /// Runs to the end.
+    pub(super) fn run(mut self) -> Report {
+        let mut rest_by = u64::MAX;
+        while let Some(((at, _), event)) = self.queue.pop_first() {
+            if at > self.now {
+                self.now = at;
+                for node in &mut self.nodes {
+                    node.turns = 0;
+                }
+            }
+            self.move_clock();
+            self.report.events += 1;
+            self.happen(event);
+            self.judge_all();
+            if !self.judge.violations.is_empty() {
+                break;
+            }
+            if self.report.steps >= self.options.steps && !self.healed {
+                self.heal_all();
+                rest_by = self.now + REST;
+            } else if self.healed && self.report.events % 64 == 0 {
+                let unrest = self.unrest();
+                if unrest.is_empty() {
+                    break;
+                }
+                if self.now > rest_by {
+                    self.judge
+                        .violations
+                        .extend(unrest.into_iter().take(8).map(|what| format!("liveness: {what}")));
+                    break;
+                }
+            }
+        }
+        self.report.lasted = Duration::from_nanos(self.now);
+        self.report.starts = self.judge.starts;
+        self.report.violations = std::mem::take(&mut self.judge.violations);
+        self.report
+    }
+
+    fn happen(&mut self, event: Event) {
+        let Some(event) = self.deferred(event) else { return };
+        self.mix(self.now);
+        match event {
+            Event::Wake(node) => self.woke(node),
+            Event::Lease(node) => self.look_at_leases(node),
+            Event::Arrive(flight) => self.arrive(flight),
+            Event::Answer(flight) => self.answered(flight),
+            Event::Timeout(flight) => self.timed_out(flight),
+            Event::Block(flight) => self.waited(flight),
+            Event::Act(actor, generation) => self.act(actor, generation),
+            Event::Said(node, input) => self.step(node, *input),
+            Event::Maps(node, members, settings, fresh) => self.maps(node, members, settings, fresh),
+            Event::Reread(node) => self.reread(node),
+            Event::Resume(node) => self.resume(node),
+            Event::Heal(node) => self.heal(node),
+            Event::Join(name, client) => self.join(name, client),
+            Event::ServerUp => self.server_up(),
+            Event::Overdue(node, reply) => self.overdue(node, reply),
+            Event::Move => {
+                if !self.healed {
+                    self.report.steps += 1;
+                    if !self.strike() {
+                        self.use_pool();
+                    }
+                    let gap = self.rng.below(GAP);
+                    self.after(gap, Event::Move);
+                }
+            }
+        }
+    }
+
+    /// The node that an event is for, if what happens happens on a node.
+    fn place(&self, event: &Event) -> Option<usize> {
+        match event {
+            Event::Wake(node)
+            | Event::Lease(node)
+            | Event::Said(node, _)
+            | Event::Maps(node, ..)
+            | Event::Reread(node)
+            | Event::Overdue(node, _) => Some(*node),
+            Event::Answer(flight) | Event::Timeout(flight) => self.flights.get(flight).map(|f| f.node),
+            Event::Act(actor, _) => self.actors.get(actor).map(|a| a.node),
+            _ => None,
+        }
+    }
+
+    /// What is for a node that stands still waits until it goes on; what is for one that is gone is lost.
+    fn deferred(&mut self, event: Event) -> Option<Event> {
+        let Some(node) = self.place(&event).and_then(|at| self.nodes.get_mut(at)) else { return Some(event) };
+        if node.paused {
+            node.deferred.push(event);
+            return None;
+        }
+        node.alive.then_some(event)
+    }
+
+    /// A node steps; more often in one moment than any that waits for something would is a spin.
+    pub(super) fn count_turn(&mut self, node: usize) {
+        let Some(node) = self.nodes.get_mut(node) else { return };
+        node.turns += 1;
+        if node.turns > SPIN {
+            self.judge.violations.push(format!("{} spins", node.config.node));
+        }
+    }
+}

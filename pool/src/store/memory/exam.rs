@@ -1,0 +1,159 @@
+//! What proofs ask of the store beside its steps: its records and maps as they are, and whether its indexes agree.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::MemoryStore;
+use super::state::{State, Stored};
+use crate::id::{Incarnation, JobKey, NodeName, Revision, WorkerId};
+use crate::member::Members;
+use crate::record::{Begun, JobState, Record};
+use crate::settings::StoredSettings;
+
+/// The scalar facts of the pool, and what moves when something was appended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) incarnation: Option<Incarnation>,
+    pub(crate) recovering: bool,
+    pub(crate) members: Revision,
+    pub(crate) settings: Revision,
+    pub(crate) token: u64,
+    pub(crate) queued: i64,
+    pub(crate) appended: u64,
+    pub(crate) closed: bool,
+}
+
+impl MemoryStore {
+    pub(crate) fn facts(&self) -> Facts {
+        let state = &self.shared.lock().state;
+        Facts {
+            incarnation: state.meta.incarnation,
+            recovering: state.meta.recovering,
+            members: state.meta.members,
+            settings: state.meta.settings,
+            token: state.meta.token,
+            queued: state.meta.queued,
+            appended: state.appended,
+            closed: state.tombstone.is_some(),
+        }
+    }
+
+    /// Shows every job's record, `None` for one that does not parse, in the order of their keys.
+    pub(crate) fn each_record(&self, mut show: impl FnMut(&JobKey, Option<&Record>)) {
+        for (key, job) in &self.shared.lock().state.jobs {
+            match &job.stored {
+                Stored::Record(record) => show(key, Some(record)),
+                Stored::Damaged(_) => show(key, None),
+            }
+        }
+    }
+
+    /// The maps as they are now, whatever was published.
+    pub(crate) fn maps(&self) -> (Arc<Members>, Arc<StoredSettings>) {
+        let state = &self.shared.lock().state;
+        let incarnation = state.meta.incarnation;
+        let (ring_size, entries) = (state.ring_size, state.members.clone());
+        let members = Members { incarnation, revision: state.meta.members, ring_size, entries };
+        let fields = state.settings.clone();
+        let settings = StoredSettings { incarnation, revision: state.meta.settings, fields };
+        (Arc::new(members), Arc::new(settings))
+    }
+
+    /// How many notifications wait for the key's owner.
+    pub(crate) fn waiting(&self, key: &JobKey) -> usize {
+        self.shared.lock().state.mailboxes.get(key).map_or(0, |mailbox| mailbox.bodies.len())
+    }
+
+    pub(crate) fn is_member(&self, worker: WorkerId) -> bool {
+        self.shared.lock().state.members.contains_key(&worker)
+    }
+
+    pub(crate) fn has_members_of(&self, node: &NodeName) -> bool {
+        self.shared.lock().state.members.values().any(|member| member.node == *node)
+    }
+
+    /// What a pool at rest has none of: expired workers, start events, worker's events, entries that nobody finished.
+    pub(crate) fn leftovers(&self) -> Vec<String> {
+        let state = &self.shared.lock().state;
+        let mut left: Vec<_> =
+            state.dead.keys().map(|w| format!("worker {w} is dead and not reaped")).collect();
+        if state.pool_stream.log.len() > 0 {
+            left.push(format!("the pool's stream has {} entries", state.pool_stream.log.len()));
+        }
+        let pending = state.pool_stream.group.as_ref().map_or(0, |group| group.pending.len());
+        if pending > 0 {
+            left.push(format!("{pending} start events are not acknowledged"));
+        }
+        for (worker, log) in &state.worker_streams {
+            if log.len() > 0 || !state.members.contains_key(worker) {
+                left.push(format!("the stream of worker {worker} is left with {} entries", log.len()));
+            }
+        }
+        left
+    }
+
+    /// Where the indexes do not agree with the records (S8).
+    pub(crate) fn disagreements(&self) -> Vec<String> {
+        self.shared.lock().state.disagreements()
+    }
+}
+
+impl State {
+    fn disagreements(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut must = |holds: bool, key: &JobKey, what: &str| {
+            if !holds {
+                found.push(format!("{key}: {what}"));
+            }
+        };
+        let (mut owned, mut queued, mut damaged) = (0, 0, 0);
+        for (key, job) in &self.jobs {
+            must(self.serials.get(&job.serial) == Some(key), key, "not in the listing");
+            let Stored::Record(record) = &job.stored else {
+                damaged += 1;
+                continue;
+            };
+            let (due, parked) = (self.queue.contains(key), self.parked.contains(key));
+            let of_owner = record
+                .owner
+                .is_some_and(|owner| self.owned.get(&owner).is_some_and(|keys| keys.contains(key)));
+            owned += usize::from(record.owner.is_some());
+            queued += i64::from(record.begun == Begun::Never);
+            let owes = matches!(record.state, JobState::Assigned | JobState::Running | JobState::Stopping);
+            must(owes == record.owner.is_some(), key, "its owner does not fit its state");
+            must(record.owner.is_none() || of_owner, key, "not in its owner's index");
+            let waits = matches!(record.state, JobState::Queued | JobState::Assigned | JobState::Stopping);
+            must(waits == due, key, "its place in the sweeper's queue does not fit its state");
+            must((record.state == JobState::Parked) == parked, key, "its place among the parked is wrong");
+            let planned = self.planned.get(&record.plan).is_some_and(|keys| keys.contains(key));
+            must(record.plan.is_empty() || planned, key, "not in its plan's index");
+        }
+        let indexed: usize = self.owned.values().map(BTreeSet::len).sum();
+        if damaged == 0 {
+            for (_, key) in self.queue.iter().chain(self.parked.iter()) {
+                must(self.jobs.contains_key(key), key, "in the queue or parked without a record");
+            }
+            for key in self.errors.keys() {
+                must(self.parked.contains(key), key, "has an error and is not parked");
+            }
+            for key in self.mailboxes.keys() {
+                must(self.jobs.contains_key(key), key, "has notifications and no record");
+            }
+            for key in self.planned.values().flatten() {
+                must(self.jobs.contains_key(key), key, "in a plan's index without a record");
+            }
+            if indexed != owned {
+                found.push(format!("{indexed} keys in the workers' indexes, {owned} records with an owner"));
+            }
+            if queued != self.meta.queued {
+                found.push(format!("{} jobs counted as never begun, {queued} are", self.meta.queued));
+            }
+        }
+        for worker in self.owned.keys() {
+            if !self.members.contains_key(worker) && !self.dead.contains_key(worker) {
+                found.push(format!("worker {worker} owns jobs and is neither a member nor dead"));
+            }
+        }
+        found
+    }
+}
