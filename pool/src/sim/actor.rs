@@ -298,6 +298,7 @@ impl World {
         let kill = self.nodes.first().map_or(MS, |node| nanos(node.config.timing.kill));
         let Some(actor) = self.actors.get_mut(&id) else { return };
         match actor.state {
+            State::Dying => {}
             State::Spawned => self.finish(id, HandlerEvent::Aborted),
             _ => {
                 actor.state = State::Dying;

@@ -27,7 +27,7 @@ pub(super) enum Role {
 
 #[derive(Clone, Debug)]
 pub(super) enum Request {
-    Call(Incarnation, Call),
+    Call(Incarnation, Box<Call>),
     Renew { incarnation: Incarnation, high_water: Token, workers: Vec<WorkerId>, sent: Time },
 }
 
@@ -72,7 +72,7 @@ impl World {
         if role != Role::Step {
             self.drop_read(at, role);
         }
-        self.send(at, role, Request::Call(incarnation, call));
+        self.send(at, role, Request::Call(incarnation, Box::new(call)));
     }
 
     /// Nobody waits for this read any more.
@@ -164,25 +164,26 @@ impl World {
             return;
         }
         let before = self.store.facts();
-        let mut step = "renew";
+        let is_renewal = matches!(request, Request::Renew { .. });
+        let mut step = if is_renewal { "renew" } else { "read" };
         let reply = match request.clone() {
             Request::Renew { incarnation, high_water, workers, .. } => {
                 let node = config.node.clone();
                 let renewal = now(client.renew(incarnation, high_water, Some(&node), &workers));
                 renewal.map(Reply::Renewed)
             }
-            Request::Call(_, Call::ReadPool) => {
-                now(client.pool_events(&config.node, READ_ENTRIES, Duration::ZERO))
-                    .map(|answer| Reply::Done(Box::new(Done::ReadPool(answer))))
-            }
-            Request::Call(_, Call::ReadNode { round, cursors }) => {
-                now(client.node_events(&config.node, &cursors, READ_ENTRIES, Duration::ZERO))
-                    .map(|answer| Reply::Done(Box::new(Done::ReadNode { round, answer })))
-            }
-            Request::Call(incarnation, call) => {
-                step = crate::runtime::meters::step(&call).unwrap_or("read");
-                now(perform(&*client, &config, incarnation, call)).map(|done| Reply::Done(Box::new(done)))
-            }
+            Request::Call(incarnation, call) => match *call {
+                Call::ReadPool => now(client.pool_events(&config.node, READ_ENTRIES, Duration::ZERO))
+                    .map(|answer| Reply::Done(Box::new(Done::ReadPool(answer)))),
+                Call::ReadNode { round, cursors } => {
+                    now(client.node_events(&config.node, &cursors, READ_ENTRIES, Duration::ZERO))
+                        .map(|answer| Reply::Done(Box::new(Done::ReadNode { round, answer })))
+                }
+                call => {
+                    step = crate::runtime::meters::step(&call).unwrap_or("read");
+                    now(perform(&*client, &config, incarnation, call)).map(|done| Reply::Done(Box::new(done)))
+                }
+            },
         };
         let Some(reply) = reply else {
             self.judge.violations.push(format!("a step of the store waits: {request:?}"));

@@ -16,18 +16,15 @@ pub(super) struct Rates(BTreeMap<Fault, u64>);
 /// Of 10,000 things that happen of the kind: messages for those of messages, moves for the others.
 fn usual(fault: Fault) -> u64 {
     match fault {
-        Fault::Crash => 60,
-        Fault::Pause => 100,
-        Fault::LongPause => 50,
-        Fault::Partition => 80,
-        Fault::LostCall => 100,
-        Fault::LostReply | Fault::Doubled => 150,
-        Fault::Delayed => 60,
-        Fault::LostMessage => 500,
-        Fault::Skew => 100,
-        Fault::ClockStep => 40,
-        Fault::Unavailable => 25,
         Fault::LostGroup => 20,
+        Fault::Unavailable => 25,
+        Fault::ClockStep => 40,
+        Fault::LongPause => 50,
+        Fault::Crash | Fault::Delayed => 60,
+        Fault::Partition => 80,
+        Fault::Pause | Fault::LostCall | Fault::Skew => 100,
+        Fault::LostReply | Fault::Doubled => 150,
+        Fault::LostMessage => 500,
     }
 }
 

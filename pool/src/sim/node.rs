@@ -70,8 +70,8 @@ pub(super) fn nanos(duration: Duration) -> u64 {
 
 impl World {
     /// A node joins under this name.
-    pub(super) fn join(&mut self, name: NodeName, client_only: bool) {
-        if self.nodes.iter().any(|node| node.alive && node.config.node == name) {
+    pub(super) fn join(&mut self, name: &NodeName, client_only: bool) {
+        if self.nodes.iter().any(|node| node.alive && node.config.node == *name) {
             return;
         }
         let nonce = self.rng.next();
@@ -234,12 +234,12 @@ impl World {
                 }
             }
             Effect::Settings { settings, .. } => Arc::make_mut(&mut node.config).settings = *settings,
+            Effect::Reply { to, answer } => self.reply(at, to, answer),
             Effect::Plan { .. }
             | Effect::AbortPlan { .. }
             | Effect::Tick { .. }
-            | Effect::ScheduleEnded { .. } => {}
-            Effect::Reply { to, answer } => self.reply(at, to, answer),
-            Effect::Report(_) => {}
+            | Effect::ScheduleEnded { .. }
+            | Effect::Report(_) => {}
             Effect::End => self.ended(at),
         }
     }

@@ -20,8 +20,8 @@ struct Change<'a> {
 impl World {
     /// A step was executed, whether its answer gets anywhere or not.
     pub(super) fn saw(&mut self, _: usize, _: &str, request: &Request, reply: &Reply) {
-        if let (Request::Call(_, Call::Notify(items)), Reply::Done(done)) = (request, reply)
-            && let Done::Notify(Ok(replies)) = &**done
+        if let (Request::Call(_, call), Reply::Done(done)) = (request, reply)
+            && let (Call::Notify(items), Done::Notify(Ok(replies))) = (&**call, &**done)
         {
             for (item, reply) in items.iter().zip(replies) {
                 if *reply == NotifyReply::Kept {

@@ -130,6 +130,25 @@ impl World {
         }
     }
 
+    /// A pool that is to come to rest needs one full node that stays, with a worker.
+    pub(super) fn man(&mut self) {
+        let stays = |at: &usize| {
+            let node = &self.nodes[*at];
+            node.alive && !node.closing && !node.config.client_only
+        };
+        match (0..self.nodes.len()).find(stays) {
+            None => {
+                let taken = |name: &NodeName| self.nodes.iter().any(|n| n.alive && n.config.node == *name);
+                let free = (0..100).filter_map(|n| NodeName::new(format!("m{n}")).ok()).find(|n| !taken(n));
+                if let Some(name) = free {
+                    self.join(&name, false);
+                }
+            }
+            Some(at) if self.nodes[at].attached && self.nodes[at].locals.is_empty() => self.add_worker(at),
+            Some(_) => {}
+        }
+    }
+
     fn submit(&mut self, at: usize) {
         let Some(key) = self.some_key() else { return };
         let number = self.id();
@@ -234,14 +253,10 @@ impl World {
                 }
             }
             (Ask::Submit { key, id, started }, Answer::Submitted(answer)) => {
-                self.fits(at, &key, &id, started, asked.since, answer.map(drop));
+                self.fits(at, &key, &id, started, asked.since, &answer.map(drop));
             }
-            (Ask::Wait { id }, Answer::Submitted(Ok(_))) => {
-                if !self.judge.was_started(&id) {
-                    self.judge
-                        .violations
-                        .push(format!("L8: wait says that {id} was started, and it was not"));
-                }
+            (Ask::Wait { id }, Answer::Submitted(Ok(_))) if !self.judge.was_started(&id) => {
+                self.judge.violations.push(format!("L8: wait says that {id} was started, and it was not"));
             }
             (Ask::Stop { key, until }, Answer::Stopped(Ok(()))) => {
                 let wrong = self.judge.stop_acknowledged(&key, until == Until::Gone, asked.since);
@@ -252,12 +267,8 @@ impl World {
             (
                 Ask::Stop { key, .. } | Ask::Notify { key },
                 Answer::Stopped(Err(Refused::JobNotFound)) | Answer::Notified(Err(Refused::JobNotFound)),
-            ) => {
-                if self.judge.lived_throughout(&key, asked.since) {
-                    self.judge
-                        .violations
-                        .push(format!("L8: {key} is said not to exist, and has all the time"));
-                }
+            ) if self.judge.lived_throughout(&key, asked.since) => {
+                self.judge.violations.push(format!("L8: {key} is said not to exist, and has all the time"));
             }
             (Ask::Close, Answer::Closed { complete: true, .. }) => {
                 let name = self.nodes[at].config.node.clone();
@@ -281,10 +292,10 @@ impl World {
         id: &DispatchId,
         started: bool,
         since: u64,
-        answer: Result<(), DispatchError>,
+        answer: &Result<(), DispatchError>,
     ) {
         let judge = &self.judge;
-        let wrong = match &answer {
+        let wrong = match answer {
             Ok(()) if started => (!judge.was_started(id)).then_some("it was not started"),
             Ok(()) => (!judge.was_accepted(id)).then_some("it was not accepted"),
             Err(DispatchError::JobExists) => {

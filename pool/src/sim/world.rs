@@ -205,7 +205,7 @@ impl World {
             if self.report.steps >= self.options.steps && !self.healed {
                 self.heal_all();
                 rest_by = self.now + REST;
-            } else if self.healed && self.report.events % 64 == 0 {
+            } else if self.healed && self.report.events.is_multiple_of(64) {
                 let unrest = self.unrest();
                 if unrest.is_empty() {
                     break;
@@ -240,11 +240,14 @@ impl World {
             Event::Reread(node) => self.reread(node),
             Event::Resume(node) => self.resume(node),
             Event::Heal(node) => self.heal(node),
-            Event::Join(name, client) => self.join(name, client),
+            Event::Join(name, client) => self.join(&name, client),
             Event::ServerUp => self.server_up(),
             Event::Overdue(node, reply) => self.overdue(node, reply),
             Event::Move => {
-                if !self.healed {
+                if self.healed {
+                    self.man();
+                    self.after(1_000 * MS, Event::Move);
+                } else {
                     self.report.steps += 1;
                     if !self.strike() {
                         self.use_pool();

@@ -1,0 +1,67 @@
+//! The simulator itself: seeds that pass, runs that repeat, and breakages that it sees.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use tenure_pool::breakage::{Breakage, Breakages};
+use tenure_pool::sim::{Fault, Options, Report, run};
+
+/// A short run: enough for a few leases to run out.
+fn short() -> Options {
+    Options { steps: 200, ..Options::default() }
+}
+
+fn passes(report: &Report) {
+    assert!(
+        report.violations.is_empty(),
+        "replay it: TRACE=1 make sim SEEDS=1 START={}\n{report}",
+        report.seed
+    );
+}
+
+#[test]
+fn without_faults_all_that_is_asked_for_happens() {
+    for seed in 1..=10 {
+        let report = run(seed, &Options { faults: [].into(), ..short() });
+        passes(&report);
+        assert!(report.starts > 0 && report.faults.is_empty(), "{report}");
+    }
+}
+
+#[test]
+fn nothing_is_violated_under_faults() {
+    for seed in 1..=60 {
+        passes(&run(seed, &short()));
+    }
+}
+
+#[test]
+fn every_kind_of_fault_happens() {
+    let happened: std::collections::BTreeSet<Fault> =
+        (1..=40).flat_map(|seed| run(seed, &short()).faults.into_keys()).collect();
+    assert_eq!(happened, Fault::ALL.into_iter().collect());
+}
+
+#[test]
+fn a_seed_is_a_run() {
+    let reports = [1, 1, 2].map(|seed| run(seed, &short()));
+    let digests = reports.map(|report| (report.digest, report.events));
+    assert_eq!(digests[0], digests[1]);
+    assert_ne!(digests[0], digests[2]);
+}
+
+/// The first seed under which a pool that is broken in this way is caught.
+fn caught(breakage: Breakage) -> Option<Report> {
+    let options = Options { broken: Breakages::of([breakage]), steps: 400, ..Options::default() };
+    (1..=60).map(|seed| run(seed, &options)).find(|report| !report.violations.is_empty())
+}
+
+#[test]
+fn a_worker_that_does_not_fence_itself_is_caught() {
+    let report = caught(Breakage::NoSelfFence).expect("no seed has seen it");
+    assert!(report.violations[0].starts_with("S1"), "{report}");
+    assert!(!report.trace.is_empty(), "a run that fails shows how it came to that");
+}
+
+#[test]
+fn a_begin_that_checks_nothing_is_caught() {
+    assert!(caught(Breakage::BeginUnchecked).is_some(), "no seed has seen it");
+}
