@@ -26,9 +26,9 @@ pub(crate) const SHORT: Duration = Duration::from_millis(50);
 /// Longer than anything here takes, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Where the body is to fail, nothing that is awaited comes: as long as its other steps may take.
-const IMPATIENCE: Duration = Duration::from_secs(4);
+const IMPATIENCE: Duration = Duration::from_secs(6);
 /// A broken body that has not failed by then hangs, which is a failure as well.
-const HANGS: Duration = Duration::from_secs(25);
+const HANGS: Duration = Duration::from_secs(60);
 
 /// What a broken run leaves out.
 #[derive(Clone, Copy, Default)]
@@ -228,7 +228,7 @@ impl Ground {
 
     pub(crate) async fn add_worker_with(&self, node: &Node, handler: Recorder) -> Worker {
         let worker = node.add_worker(handler).await.unwrap();
-        eventually(self.patience, "the worker to be up", async || {
+        eventually(PATIENCE, "the worker to be up", async || {
             worker.info().is_some_and(|info| info.state == MemberState::Up)
         })
         .await;

@@ -96,6 +96,7 @@ mod cases {
         has(&ground, &view, "before", "the change before").await;
         proxy.refuse().await;
         proxy.kill_all();
+        eventually(ground.patience, "the connections to be gone", async || proxy.counts().open == 0).await;
         original.set("missed");
         proxy.accept().await;
         has(&ground, &view, "missed", "what was missed").await;
