@@ -16,6 +16,8 @@ macro_rules! scenarios {
 
 #[path = "store/attempts.rs"]
 mod attempts;
+#[path = "store/attending.rs"]
+mod attending;
 #[path = "store/attesting.rs"]
 mod attesting;
 #[path = "store/backend.rs"]

@@ -3,53 +3,109 @@
 use bytes::Bytes;
 use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::member::Member;
-use tenure_pool::record::{Begun, JobState};
-use tenure_pool::store::{Attest, AttestItem, AttestReply, Refusal};
+use tenure_pool::record::{Begun, JobState, Record};
+use tenure_pool::settings::Settings;
+use tenure_pool::store::{
+    Attest, AttestItem, AttestReply, DispatchReply, NotifyReply, Refusal, ReleaseMode, ReleaseReply,
+    StopItem, StopReply, UnparkReply,
+};
 
-use super::lab::{Kind, Lab, id, key};
+use super::backend::START;
+use super::lab::{Kind, Lab, id, key, stop};
 
 scenarios! {
     a_running_job_is_kept,
     a_runner_of_lost_data_gets_a_record,
-    what_is_not_attested_is_queued,
-    the_pool_waits_for_members_until_they_have_attested,
-    attestations_belong_to_phase_r,
+    a_runner_takes_back_a_job_that_rolled_back_to_the_queue,
+    a_runner_takes_back_a_job_that_rolled_back_to_its_assignment,
+    a_runner_takes_back_a_job_that_rolled_back_to_the_owner_before,
+    a_runner_takes_back_a_job_that_rolled_back_to_parked,
+    a_runner_under_a_lower_token_is_outranked,
+    only_a_higher_token_outranks,
+    a_stop_sticks,
+    a_runner_whose_dispatch_has_ended_must_stop,
+    a_runner_whose_own_id_has_ended_must_stop,
+    a_success_is_no_end,
+    a_dispatch_in_the_runners_place_has_ended,
+    an_id_that_was_forgotten_is_known_again,
+    an_id_of_a_caller_is_the_same_from_every_node,
+    attested_tokens_are_never_minted_again,
+    what_was_said_late_or_twice_changes_nothing,
+    what_ended_is_gone_and_never_accepted_again,
+    what_ended_under_a_callers_id_has_an_outcome,
+    an_end_is_no_end_for_another_owner_or_dispatch,
+    what_was_handed_on_is_queued,
+    what_was_handed_on_and_stopped_is_gone,
+    only_the_owners_word_hands_on,
+    records_that_do_not_parse_are_left,
+    items_of_one_call_see_each_other,
+    a_worker_is_adopted_in_its_old_slot,
+    bad_arguments_change_nothing,
 }
 
 const MEMBER: &str = "U|0|10000|nonce0|node1|";
 
-fn member(entry: &str) -> Member {
+pub(super) fn member(entry: &str) -> Member {
     Member::parse(entry.as_bytes()).unwrap()
 }
 
-fn item(name: &str, token: Token, id_: &str, what: Attest) -> AttestItem {
+pub(super) fn item(name: &str, token: Token, id_: &str, what: Attest) -> AttestItem {
     AttestItem { key: key(name), token, id: id(id_), what }
 }
 
 /// It runs, begun once; without its payload.
-fn runs() -> Attest {
+pub(super) fn runs() -> Attest {
     let (plan, payload) = (String::new(), None);
-    Attest::Runs { begun: Begun::Begun, attempts: 1, created: super::backend::START, plan, payload }
+    Attest::Runs { begun: Begun::Begun, attempts: 1, created: START, plan, payload }
 }
 
-fn with_payload(what: Attest, payload: &'static str) -> Attest {
-    match what {
-        Attest::Runs { begun, attempts, created, plan, .. } => {
-            let payload = Some(Bytes::from_static(payload.as_bytes()));
-            Attest::Runs { begun, attempts, created, plan, payload }
-        }
-        other => other,
-    }
+/// It runs, and its payload is said.
+fn all_of_it(begun: Begun, attempts: u32, plan: &str) -> Attest {
+    let payload = Some(Bytes::from_static(b"payload"));
+    Attest::Runs { begun, attempts, created: START - 5, plan: plan.to_owned(), payload }
 }
 
 impl Lab {
-    async fn attest(&self, worker: WorkerId, item: AttestItem) -> AttestReply {
+    pub(super) async fn attest(&self, worker: WorkerId, item: AttestItem) -> AttestReply {
         self.store().attest(self.inc, worker, &member(MEMBER), &[item]).await.unwrap()[0]
     }
 
     /// The worker's last word.
-    async fn attend(&self, worker: WorkerId) {
+    pub(super) async fn attend(&self, worker: WorkerId) {
         assert_eq!(self.store().attend(self.inc, worker, None, 100).await.unwrap(), None);
+    }
+
+    /// Makes a call that is to change nothing.
+    async fn idle(&self, worker: WorkerId, item: AttestItem) -> AttestReply {
+        let before = self.backend.dump().await;
+        let reply = self.attest(worker, item.clone()).await;
+        assert_eq!(self.backend.dump().await, before, "{item:?} changed the state");
+        reply
+    }
+
+    /// Sees that the worker owns the job in this state, in the record and in the indexes.
+    async fn owns(&self, worker: WorkerId, name: &str, token: Token, state: JobState) -> Record {
+        let record = self.record(name).await.unwrap();
+        assert_eq!((record.state, record.owner, record.token), (state, Some(worker), token));
+        assert_eq!(record.attested, Some(self.inc));
+        let mut owners = 0;
+        for lines in self.backend.dump().await.lines() {
+            owners += usize::from(lines.starts_with("bw") && lines.contains(&format!(":{name}")));
+        }
+        assert_eq!(owners, 1);
+        assert!(self.score("bw", &format!("{worker}:{name}")).await.is_some());
+        assert_eq!(self.score("q", name).await.is_some(), state == JobState::Stopping);
+        assert_eq!(self.score("pk", name).await, None);
+        assert!(self.field("jp", name).await.is_some());
+        record
+    }
+
+    /// Phase N, in the present incarnation.
+    async fn open(&self, workers: &[WorkerId]) {
+        for worker in workers {
+            self.attend(*worker).await;
+        }
+        assert_eq!(self.store().open_normal(self.inc).await.unwrap(), None);
     }
 }
 
@@ -57,13 +113,26 @@ async fn a_running_job_is_kept(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     let token = lab.run("a", "node1.a", worker).await;
+    lab.started("a", worker).await;
+    let before = lab.record("a").await.unwrap();
     lab.recover().await;
-    assert_eq!(lab.attest(worker, item("a", token, "node1.a", runs())).await, AttestReply::Kept);
-    lab.attend(worker).await;
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
-    let record = lab.record("a").await.unwrap();
-    assert_eq!((record.state, record.owner, record.token), (JobState::Running, Some(worker), token));
-    assert_eq!(record.attested, Some(lab.inc));
+    lab.backend.advance(50).await;
+    for _ in 0..2 {
+        assert_eq!(lab.attest(worker, item("a", token, "node1.a", runs())).await, AttestReply::Kept);
+    }
+    let record = lab.owns(worker, "a", token, JobState::Running).await;
+    assert_eq!(record, Record { attested: Some(lab.inc), ..before }, "begun and since are as they were");
+    let more = Attest::Runs {
+        begun: Begun::Started,
+        attempts: 4,
+        created: START,
+        plan: String::new(),
+        payload: None,
+    };
+    assert_eq!(lab.attest(worker, item("a", token, "node1.a", more)).await, AttestReply::Kept);
+    assert_eq!(lab.record("a").await.unwrap().attempts, 4);
+    lab.open(&[worker]).await;
+    assert_eq!(lab.release("a", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
 }
 
 async fn a_runner_of_lost_data_gets_a_record(kind: Kind) {
@@ -74,55 +143,495 @@ async fn a_runner_of_lost_data_gets_a_record(kind: Kind) {
     lab.bootstrap().await;
     assert_eq!(lab.attest(worker, item("a", token, "node1.a", runs())).await, AttestReply::SendPayload);
     assert_eq!(lab.record("a").await, None);
-    let said = item("a", token, "node1.a", with_payload(runs(), "payload"));
+    let said = item("a", token, "node1.a", all_of_it(Begun::Started, 3, "plan"));
     assert_eq!(lab.attest(worker, said).await, AttestReply::Kept);
-    let record = lab.record("a").await.unwrap();
-    assert_eq!((record.state, record.owner, record.token), (JobState::Running, Some(worker), token));
+    let record = lab.owns(worker, "a", token, JobState::Running).await;
+    assert_eq!((record.begun, record.attempts, record.mix), (Begun::Started, 3, 0));
+    assert_eq!((record.created, record.since, &*record.plan), (START - 5, lab.backend.now(), "plan"));
+    assert_eq!(lab.score("pi", "plan|a").await, Some(0));
     assert_eq!(lab.store().payload(&key("a")).await.unwrap().unwrap(), "payload");
-    assert_eq!(lab.field("w", &worker.to_string()).await.as_deref(), Some(MEMBER));
-    lab.attend(worker).await;
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    assert_eq!(lab.queued().await, 0);
+    lab.open(&[worker]).await;
+    assert_eq!(lab.release("a", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
+    assert_eq!((lab.score("pi", "plan|a").await, lab.queued().await), (None, 0));
 }
 
-async fn what_is_not_attested_is_queued(kind: Kind) {
+async fn a_runner_takes_back_a_job_that_rolled_back_to_the_queue(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let worker = lab.worker().await;
-    let token = lab.run("kept", "node1.a", worker).await;
-    lab.run("lost", "node1.b", worker).await;
+    lab.dispatch("a", "node1.a").await;
+    let saved = lab.backend.save().await;
+    let token = lab.run_again("a", worker).await;
+    lab.backend.roll_back(&saved).await;
     lab.recover().await;
-    assert_eq!(lab.attest(worker, item("kept", token, "node1.a", runs())).await, AttestReply::Kept);
-    lab.attend(worker).await;
-    assert_eq!(lab.record("kept").await.unwrap().state, JobState::Running);
-    assert_eq!(lab.record("lost").await.unwrap().state, JobState::Queued);
+    assert_eq!(lab.queued().await, 1);
+    lab.backend.advance(50).await;
+    assert_eq!(lab.attest(worker, item("a", token, "node1.a", runs())).await, AttestReply::Kept);
+    let record = lab.owns(worker, "a", token, JobState::Running).await;
+    assert_eq!((record.begun, record.attempts, record.since), (Begun::Begun, 1, lab.backend.now()));
+    assert_eq!(lab.queued().await, 0);
 }
 
-async fn the_pool_waits_for_members_until_they_have_attested(kind: Kind) {
+async fn a_runner_takes_back_a_job_that_rolled_back_to_its_assignment(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.dispatch("a", "node1.a").await;
+    lab.route("a", worker).await;
+    let token = lab.token("a").await;
+    lab.recover().await;
+    assert_eq!(lab.attest(worker, item("a", token, "node1.a", runs())).await, AttestReply::Kept);
+    lab.owns(worker, "a", token, JobState::Running).await;
+    assert_eq!(lab.queued().await, 0);
+}
+
+async fn a_runner_takes_back_a_job_that_rolled_back_to_the_owner_before(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let (first, second) = (lab.worker().await, lab.worker().await);
-    lab.recover().await;
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), Some(first));
-    lab.attend(first).await;
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), Some(second));
-    lab.attend(second).await;
-    assert_eq!(lab.field("m", &format!("a:{first}")).await, Some(lab.inc.to_string()));
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
-    assert_eq!(lab.field("m", &format!("a:{first}")).await, None);
-    lab.recover().await;
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), Some(first), "each recovery anew");
+    let old = lab.run("a", "node1.a", first).await;
+    lab.backend.advance(20).await;
+    let saved = lab.backend.save().await;
+    lab.release("a", first, ReleaseMode::HandOff).await;
+    let token = lab.run_again("a", second).await;
+    lab.backend.roll_back(&saved).await;
+    for handed_on_first in [false, true] {
+        lab.recover().await;
+        let handed_on = || item("a", old, "node1.a", Attest::HandedOn);
+        if handed_on_first {
+            lab.backend.roll_back(&saved).await;
+            lab.inc = match lab.store().pool_state().await.unwrap() {
+                tenure_pool::store::PoolState::Present { incarnation, .. } => incarnation,
+                other => panic!("{other:?}"),
+            };
+            lab.recover().await;
+            assert_eq!(lab.attest(first, handed_on()).await, AttestReply::Requeued);
+        }
+        assert_eq!(lab.attest(second, item("a", token, "node1.a", runs())).await, AttestReply::Kept);
+        assert_eq!(lab.idle(first, handed_on()).await, AttestReply::Nothing);
+        let record = lab.owns(second, "a", token, JobState::Running).await;
+        assert_eq!(record.since, lab.backend.now(), "it has not run here since then");
+    }
 }
 
-async fn attestations_belong_to_phase_r(kind: Kind) {
+async fn a_runner_takes_back_a_job_that_rolled_back_to_parked(kind: Kind) {
+    let settings = Settings { max_attempts: 1, ..Settings::default() };
+    let mut lab = Lab::with(kind, settings).await;
+    let worker = lab.worker().await;
+    lab.run("a", "node1.a", worker).await;
+    assert_eq!(lab.release("a", worker, ReleaseMode::Fail).await, ReleaseReply::Parked);
+    let saved = lab.backend.save().await;
+    let unparked = lab.store().unpark(lab.inc, &[(key("a"), id("node1.a"))]).await.unwrap();
+    assert_eq!(unparked, [UnparkReply::Queued]);
+    let token = lab.run_again("a", worker).await;
+    lab.backend.roll_back(&saved).await;
+    lab.recover().await;
+    assert_eq!(lab.attest(worker, item("a", token, "node1.a", runs())).await, AttestReply::Kept);
+    lab.owns(worker, "a", token, JobState::Running).await;
+    assert_eq!(lab.field("je", "a").await, None);
+}
+
+async fn a_runner_under_a_lower_token_is_outranked(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let (first, second) = (lab.worker().await, lab.worker().await);
+    let old = lab.run("a", "node1.a", first).await;
+    lab.release("a", first, ReleaseMode::HandOff).await;
+    lab.route("a", second).await;
+    for begun in [false, true] {
+        lab.recover().await;
+        if begun {
+            let token = lab.token("a").await;
+            assert_eq!(lab.attest(second, item("a", token, "node1.a", runs())).await, AttestReply::Kept);
+        }
+        for id in ["node1.a", "node1.other"] {
+            let said = item("a", old, id, all_of_it(Begun::Begun, 1, ""));
+            assert_eq!(lab.idle(first, said).await, AttestReply::Outranked);
+        }
+    }
+    assert_eq!(lab.stop("a", "node1.a", Some(second)).await, StopReply::Stopping);
+    assert_eq!(lab.idle(first, item("a", old, "node1.a", runs())).await, AttestReply::Outranked);
+}
+
+async fn only_a_higher_token_outranks(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let (first, second) = (lab.worker().await, lab.worker().await);
+    let token = lab.run("a", "node1.a", first).await;
+    lab.recover().await;
+    assert_eq!(lab.attest(second, item("a", token, "node1.a", runs())).await, AttestReply::Kept);
+    lab.owns(second, "a", token, JobState::Running).await;
+    let lower = Token(token.0 - 1);
+    assert_eq!(lab.attest(second, item("a", lower, "node1.a", runs())).await, AttestReply::Kept);
+    lab.owns(second, "a", lower, JobState::Running).await;
+}
+
+async fn a_stop_sticks(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let (first, second) = (lab.worker().await, lab.worker().await);
+    let token = lab.run("a", "node1.a", first).await;
+    assert_eq!(lab.stop("a", "node1.a", Some(first)).await, StopReply::Stopping);
+    lab.recover().await;
+    lab.backend.advance(50).await;
+    assert_eq!(lab.attest(first, item("a", token, "node1.a", runs())).await, AttestReply::MustStop);
+    lab.owns(first, "a", token, JobState::Stopping).await;
+    let due = lab.backend.now() + 2_000;
+    assert_eq!(lab.score("q", "a").await, Some(due));
+    let later = Token(token.0 + 1);
+    assert_eq!(lab.attest(second, item("a", later, "node1.a", runs())).await, AttestReply::MustStop);
+    lab.owns(second, "a", later, JobState::Stopping).await;
+    assert_eq!(lab.release("a", second, ReleaseMode::HandOff).await, ReleaseReply::Deleted);
+}
+
+async fn a_runner_whose_dispatch_has_ended_must_stop(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let worker = lab.worker().await;
-    let (inc, unknown) = (lab.inc, WorkerId(worker.0 + 1));
-    let said = [item("a", Token(1), "node1.a", with_payload(runs(), ""))];
-    let store = lab.store();
-    assert_eq!(lab.refused(store.attest(inc, worker, &member(MEMBER), &said)).await, Refusal::Normal);
-    assert_eq!(lab.refused(store.attend(inc, worker, None, 10)).await, Refusal::Normal);
+    let never = StopItem { forbid: true, ..stop("a", "node1.a", None) };
+    assert_eq!(lab.stop_all(&[never]).await, [StopReply::Absent]);
+    lab.dispatch("b", "node1.next").await;
     lab.recover().await;
-    let (store, inc) = (lab.store(), lab.inc);
-    store.expire(inc, worker, None).await.unwrap();
-    assert_eq!(lab.refused(store.attest(inc, worker, &member(MEMBER), &said)).await, Refusal::Fenced);
-    assert_eq!(lab.refused(store.attend(inc, worker, None, 10)).await, Refusal::Fenced);
-    assert_eq!(lab.refused(store.attend(inc, unknown, None, 10)).await, Refusal::Fenced);
+    let token = Token(worker.0 + 9);
+    assert_eq!(lab.attest(worker, item("a", token, "node1.a", runs())).await, AttestReply::MustStop);
+    lab.owns(worker, "a", token, JobState::Stopping).await;
+    assert_eq!(lab.store().payload(&key("a")).await.unwrap().unwrap(), "");
+    assert_eq!(lab.release("a", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
+    lab.open(&[worker]).await;
+    assert_eq!(lab.dispatch("a", "node1.a").await, DispatchReply::Ended);
+}
+
+async fn a_runner_whose_own_id_has_ended_must_stop(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let never = StopItem { forbid: true, ..stop("a", "node1.!own", None) };
+    assert_eq!(lab.stop_all(&[never]).await, [StopReply::Absent]);
+    lab.run("b", "node1.!run", worker).await;
+    assert_eq!(lab.release("b", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
+    lab.recover().await;
+    let token = Token(worker.0 + 9);
+    for (name, id) in [("a", "node2.!own"), ("b", "node1.!run")] {
+        assert_eq!(lab.attest(worker, item(name, token, id, runs())).await, AttestReply::MustStop);
+        lab.owns(worker, name, token, JobState::Stopping).await;
+    }
+    let elsewhere = item("c", token, "node1.!own", runs());
+    assert_eq!(lab.idle(worker, elsewhere).await, AttestReply::SendPayload, "the id was another key's");
+    assert_eq!(lab.release("b", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
+    assert_eq!(lab.lookup("b", "node1.!run").await.outcome.as_deref(), Some("ended"), "as before");
+}
+
+async fn a_success_is_no_end(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("a", "node1.!own", worker).await;
+    lab.started("a", worker).await;
+    lab.recover().await;
+    assert_eq!(lab.attest(worker, item("a", token, "node1.!own", runs())).await, AttestReply::Kept);
+    lab.owns(worker, "a", token, JobState::Running).await;
+}
+
+async fn a_dispatch_in_the_runners_place_has_ended(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let (worker, other) = (lab.worker().await, lab.worker().await);
+    lab.dispatch("queued", "node1.q").await;
+    lab.dispatch("own", "node1.!q").await;
+    assert_eq!(lab.notify("queued", None, "body").await, NotifyReply::Kept);
+    let lower = lab.run("running", "node1.r", other).await;
+    lab.recover().await;
+    let token = Token(lower.0 + 1);
+    for name in ["queued", "own", "running"] {
+        let new = format!("node1.{name}");
+        assert_eq!(lab.attest(worker, item(name, token, &new, runs())).await, AttestReply::SendPayload);
+        let said = item(name, token, &new, all_of_it(Begun::Begun, 1, ""));
+        assert_eq!(lab.attest(worker, said).await, AttestReply::Kept);
+        let record = lab.owns(worker, name, token, JobState::Running).await;
+        assert_eq!((record.id, record.created), (id(&new), START - 5));
+    }
+    assert_eq!(lab.queued().await, 0);
+    assert_eq!(lab.field("jn", "h:queued").await, None, "what was for the other is gone with it");
+    assert!(lab.lookup("queued", "node1.q").await.ended);
+    assert!(lab.lookup("running", "node1.r").await.ended);
+    assert_eq!(lab.lookup("own", "node1.!q").await.outcome.as_deref(), Some("ended"));
+}
+
+async fn an_id_that_was_forgotten_is_known_again(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("a", "node1.!a", worker).await;
+    lab.backend.wipe().await;
+    lab.bootstrap().await;
+    for (name, begun) in [("a", Begun::Begun), ("b", Begun::Started)] {
+        let said = item(name, token, &format!("node1.!{name}"), all_of_it(begun, 1, ""));
+        assert_eq!(lab.attest(worker, said).await, AttestReply::Kept);
+    }
+    lab.open(&[worker]).await;
+    let mut again = lab.item("a", "node2.!a");
+    again.hash = "digest".into();
+    assert_eq!(lab.dispatch_all(&[again]).await, [DispatchReply::Accepted], "any bytes pass");
+    assert_eq!(lab.dispatch("c", "node2.!a").await, DispatchReply::Conflict);
+    assert_eq!(lab.dispatch("b", "node2.!b").await, DispatchReply::Outcome("ok".into()));
+    assert!(lab.started("a", worker).await);
+    assert_eq!(lab.dispatch("a", "node2.!a").await, DispatchReply::Outcome("ok".into()));
+}
+
+async fn an_id_of_a_caller_is_the_same_from_every_node(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    for name in ["a", "b"] {
+        lab.dispatch(name, &format!("node2.!{name}")).await;
+    }
+    lab.recover().await;
+    let token = Token(worker.0 + 9);
+    assert_eq!(lab.attest(worker, item("a", token, "node1.!a", runs())).await, AttestReply::Kept);
+    let record = lab.owns(worker, "a", token, JobState::Running).await;
+    assert_eq!(record.id, id("node2.!a"), "as it was accepted");
+    assert_eq!(lab.attest(worker, item("b", token, "node1.!b", Attest::Ended)).await, AttestReply::Ended);
+    assert_eq!(lab.record("b").await, None);
+    assert_eq!(lab.lookup("b", "node1.!b").await.outcome.as_deref(), Some("ended"));
+    assert_eq!(
+        lab.attest(worker, item("a", token, "node1.!a", Attest::HandedOn)).await,
+        AttestReply::Requeued
+    );
+}
+
+async fn attested_tokens_are_never_minted_again(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    for (count, what) in [Attest::Ended, Attest::HandedOn, runs()].into_iter().enumerate() {
+        lab.recover().await;
+        let seen = Token(worker.0 + 1_000_000_000 * (count as u64 + 1));
+        lab.attest(worker, item("a", seen, "node1.a", what)).await;
+        lab.open(&[worker]).await;
+        lab.dispatch("b", "node1.b").await;
+        lab.run_again("b", worker).await;
+        assert_eq!(lab.token("b").await, Token(seen.0 + 1));
+        lab.release("b", worker, ReleaseMode::HandOff).await;
+    }
+}
+
+async fn what_was_said_late_or_twice_changes_nothing(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let tokens = [lab.run("on", "node1.on", worker).await, lab.run("off", "node1.off", worker).await];
+    // Both were accepted so long ago that no dispatch of theirs is remembered any more.
+    lab.backend.advance(60_000).await;
+    lab.recover().await;
+    let said = |at: usize| {
+        let what = all_of_it(Begun::Begun, 1, "");
+        item(["on", "off"][at], tokens[at], ["node1.on", "node1.off"][at], what)
+    };
+    for at in [0, 1] {
+        assert_eq!(lab.attest(worker, said(at)).await, AttestReply::Kept);
+    }
+    assert_eq!(lab.release("on", worker, ReleaseMode::HandOff).await, ReleaseReply::Queued);
+    assert_eq!(lab.release("off", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
+    assert_eq!(lab.idle(worker, said(0)).await, AttestReply::Nothing);
+    assert_eq!(lab.attest(worker, said(1)).await, AttestReply::MustStop);
+    let (token, state) = (tokens[1], JobState::Stopping);
+    lab.owns(worker, "off", token, state).await;
+    assert_eq!(lab.release("off", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
+    lab.recover().await;
+    assert_eq!(lab.attest(worker, said(0)).await, AttestReply::Kept, "in another recovery it is news");
+}
+
+async fn what_ended_is_gone_and_never_accepted_again(kind: Kind) {
+    let settings = Settings { max_attempts: 1, ..Settings::default() };
+    let mut lab = Lab::with(kind, settings).await;
+    let (first, second) = (lab.worker().await, lab.worker().await);
+    lab.dispatch("queued", "node1.queued").await;
+    lab.dispatch("assigned", "node1.assigned").await;
+    lab.route("assigned", first).await;
+    lab.run("running", "node1.running", first).await;
+    lab.run("stopping", "node1.stopping", first).await;
+    lab.stop("stopping", "node1.stopping", Some(first)).await;
+    lab.run("parked", "node1.parked", first).await;
+    lab.release("parked", first, ReleaseMode::Fail).await;
+    lab.run("others", "node1.others", second).await;
+    lab.backend.advance(60_000).await;
+    lab.recover().await;
+    let token = lab.token("others").await;
+    let names = ["queued", "assigned", "running", "stopping", "parked", "others", "absent"];
+    for name in names {
+        let said = item(name, token, &format!("node1.{name}"), Attest::Ended);
+        assert_eq!(lab.attest(first, said.clone()).await, AttestReply::Ended);
+        assert_eq!(lab.record(name).await, None);
+        assert_eq!(lab.attest(first, said).await, AttestReply::Ended);
+    }
+    let dump = lab.backend.dump().await;
+    for left in ["jo", "jp", "bw", "q", "pk", "je"] {
+        assert_eq!(dump.get(left), None, "{left}");
+    }
+    assert_eq!(lab.queued().await, 0);
+    lab.open(&[first, second]).await;
+    for name in names {
+        assert_eq!(lab.dispatch(name, &format!("node1.{name}")).await, DispatchReply::Ended);
+    }
+    // What is queued may have been handed on under any token.
+    lab.dispatch("later", "node1.later").await;
+    lab.run_again("later", first).await;
+    lab.release("later", first, ReleaseMode::HandOff).await;
+    lab.recover().await;
+    let said = item("later", Token(1), "node1.later", Attest::Ended);
+    assert_eq!(lab.attest(second, said).await, AttestReply::Ended);
+    assert_eq!(lab.record("later").await, None);
+}
+
+async fn what_ended_under_a_callers_id_has_an_outcome(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("a", "node1.!a", worker).await;
+    lab.run("ok", "node1.!ok", worker).await;
+    lab.started("ok", worker).await;
+    lab.recover().await;
+    for name in ["a", "ok", "absent"] {
+        let said = item(name, Token(token.0 + 9), &format!("node1.!{name}"), Attest::Ended);
+        assert_eq!(lab.attest(worker, said).await, AttestReply::Ended);
+    }
+    lab.open(&[worker]).await;
+    for (name, outcome) in [("a", "ended"), ("ok", "ok"), ("absent", "ended")] {
+        let mut again = lab.item(name, &format!("node2.!{name}"));
+        again.hash = if name == "absent" { "digest".into() } else { String::new() };
+        assert_eq!(lab.dispatch_all(&[again]).await, [DispatchReply::Outcome(outcome.into())]);
+        let until = lab.backend.now() + 600_000;
+        assert_eq!(lab.score("tb", &format!("!{name}")).await, Some(until));
+    }
+}
+
+async fn an_end_is_no_end_for_another_owner_or_dispatch(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let (first, second) = (lab.worker().await, lab.worker().await);
+    let old = lab.run("a", "node1.a", first).await;
+    lab.release("a", first, ReleaseMode::HandOff).await;
+    let token = lab.run_again("a", second).await;
+    lab.run("b", "node1.b", second).await;
+    lab.recover().await;
+    assert_eq!(lab.idle(first, item("a", old, "node1.a", Attest::Ended)).await, AttestReply::Nothing);
+    let before = lab.record("b").await;
+    let other = item("b", token, "node1.before", Attest::Ended);
+    assert_eq!(lab.attest(first, other).await, AttestReply::Ended);
+    assert_eq!(lab.record("b").await, before);
+    assert!(lab.lookup("b", "node1.before").await.ended);
+    assert!(!lab.lookup("b", "node1.b").await.ended);
+}
+
+async fn what_was_handed_on_is_queued(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let (first, second) = (lab.worker().await, lab.worker().await);
+    lab.dispatch("assigned", "node1.assigned").await;
+    lab.run("running", "node1.running", first).await;
+    lab.release("running", first, ReleaseMode::Refuse).await;
+    lab.run_again("running", first).await;
+    lab.run("others", "node1.others", second).await;
+    lab.route("assigned", first).await;
+    lab.recover().await;
+    lab.starts().await;
+    lab.backend.advance(50).await;
+    let token = lab.token("assigned").await;
+    let mut items = Vec::new();
+    for name in ["assigned", "running", "others"] {
+        items.push(item(name, token, &format!("node1.{name}"), Attest::HandedOn));
+    }
+    let said = lab.store().attest(lab.inc, first, &member(MEMBER), &items).await.unwrap();
+    assert_eq!(said, [AttestReply::Requeued; 3]);
+    let starts: Vec<_> = lab.starts().await.into_iter().map(|(_, jobs)| jobs).collect();
+    assert_eq!(starts, [vec![(key("assigned"), 0), (key("running"), 0), (key("others"), 0)]]);
+    for name in ["assigned", "running", "others"] {
+        let record = lab.record(name).await.unwrap();
+        assert_eq!((record.state, record.owner, record.mix), (JobState::Queued, None, 0));
+        assert_eq!((record.attempts, record.since), (0, lab.backend.now()));
+        let due = lab.backend.now() + 2_000;
+        assert_eq!(lab.score("q", name).await, Some(due));
+    }
+    assert_eq!(lab.backend.dump().await.get("bw"), None);
+    assert_eq!(lab.queued().await, 1, "one was never begun");
+}
+
+async fn what_was_handed_on_and_stopped_is_gone(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("a", "node1.!a", worker).await;
+    lab.stop("a", "node1.!a", Some(worker)).await;
+    lab.recover().await;
+    let said = item("a", token, "node1.!a", Attest::HandedOn);
+    assert_eq!(lab.attest(worker, said).await, AttestReply::Ended);
+    assert_eq!(lab.record("a").await, None);
+    assert_eq!(lab.lookup("a", "node1.!a").await.outcome.as_deref(), Some("stopped"));
+}
+
+async fn only_the_owners_word_hands_on(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("a", "node1.a", worker).await;
+    lab.dispatch("queued", "node1.queued").await;
+    lab.recover().await;
+    for (name, token, id) in [
+        ("a", Token(token.0 - 1), "node1.a"),
+        ("a", token, "node1.before"),
+        ("queued", token, "node1.queued"),
+        ("absent", token, "node1.absent"),
+    ] {
+        let said = item(name, token, id, Attest::HandedOn);
+        assert_eq!(lab.idle(worker, said).await, AttestReply::Nothing);
+    }
+}
+
+async fn records_that_do_not_parse_are_left(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("a", "node1.a", worker).await;
+    for record in [&b"rubbish"[..], b"2|R|1|1|1|1|1|node1.a|1||0|"] {
+        lab.backend.write_record(&key("a"), record).await;
+        lab.recover().await;
+        for what in [all_of_it(Begun::Begun, 1, ""), Attest::Ended, Attest::HandedOn] {
+            assert_eq!(lab.idle(worker, item("a", token, "node1.a", what)).await, AttestReply::Unreadable);
+        }
+    }
+}
+
+async fn items_of_one_call_see_each_other(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let old = lab.run("a", "node1.a", worker).await;
+    lab.recover().await;
+    let token = Token(old.0 + 1);
+    let next = || item("a", token, "node1.b", all_of_it(Begun::Begun, 1, ""));
+    let items = [item("a", old, "node1.a", Attest::Ended), next(), next()];
+    let said = lab.store().attest(lab.inc, worker, &member(MEMBER), &items).await.unwrap();
+    assert_eq!(said, [AttestReply::Ended, AttestReply::Kept, AttestReply::Kept]);
+    assert_eq!(lab.owns(worker, "a", token, JobState::Running).await.id, id("node1.b"));
+    assert!(lab.lookup("a", "node1.a").await.ended);
+}
+
+async fn a_worker_is_adopted_in_its_old_slot(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let known = lab.worker().await;
+    lab.recover().await;
+    let revision = lab.revision().await;
+    for (worker, says, gets, size) in [
+        (known.0, "U|9|10000|other|node1|", "U|0|10000|nonce0|node1|", "1"),
+        (11, "U|3|10000|n11|node2|meta", "U|3|10000|n11|node2|meta", "4"),
+        (12, "U|3|10000|n12|node2|", "P|-|10000|n12|node2|", "4"),
+        (13, "P|-|10000|n13|node2|", "P|-|10000|n13|node2|", "4"),
+        (14, "G|3|10000|n14|node2|", "G|3|10000|n14|node2|", "4"),
+        (15, "G|-|10000|n15|node2|", "G|-|10000|n15|node2|", "4"),
+        (16, "G|7|10000|n16|node2|", "G|7|10000|n16|node2|", "4"),
+        (17, "U|1|10000|n17|node2|", "U|1|10000|n17|node2|", "4"),
+    ] {
+        for _ in 0..2 {
+            let said = lab.store().attest(lab.inc, WorkerId(worker), &member(says), &[]).await.unwrap();
+            assert_eq!(said, []);
+        }
+        assert_eq!(lab.field("w", &worker.to_string()).await.as_deref(), Some(gets));
+        assert_eq!(lab.field("w", "size").await.as_deref(), Some(size));
+        assert_eq!(lab.field("hb", &worker.to_string()).await.as_deref(), Some("1"));
+    }
+    assert_eq!(lab.revision().await.0, revision.0 + 7, "once each");
+    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), Some(WorkerId(11)));
+}
+
+async fn bad_arguments_change_nothing(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.recover().await;
+    let (store, inc, unknown) = (lab.store(), lab.inc, WorkerId(worker.0 + 1));
+    let said = [item("a", Token(1), "node1.a", all_of_it(Begun::Begun, 1, "no|name"))];
+    assert_eq!(lab.refused(store.attest(inc, unknown, &member(MEMBER), &said)).await, Refusal::BadArgument);
+    for meta in ["no|name".to_owned(), "m".repeat(65)] {
+        let member = Member { meta, ..member(MEMBER) };
+        assert_eq!(lab.refused(store.attest(inc, unknown, &member, &[])).await, Refusal::BadArgument);
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use redis::Cmd;
 use tenure_connection::{Client, Connection};
 use tenure_pool::id::{JobKey, PoolName, WorkerId};
-use tenure_pool::store::{Dump, MemoryStore, RedisStore, Store};
+use tenure_pool::store::{Dump, MemoryStore, RedisStore, Snapshot, Store};
 use tenure_testing::RedisServer;
 
 /// The time at which every clock starts, ms.
@@ -21,6 +21,13 @@ pub(crate) struct Backend {
     pub(crate) store: Arc<dyn Store>,
     clock: Arc<AtomicU64>,
     kind: Kind,
+}
+
+/// Data of one moment.
+pub(crate) enum Saved {
+    Memory(Box<Snapshot>),
+    /// Names and values of the keys.
+    Redis(Vec<(String, Vec<u8>)>),
 }
 
 enum Kind {
@@ -109,6 +116,37 @@ impl Backend {
                     self.raw(redis::cmd("DEL").arg(self.key(name))).await;
                 }
             }
+        }
+    }
+
+    /// The data as they are now.
+    pub(crate) async fn save(&self) -> Saved {
+        match &self.kind {
+            Kind::Memory(store) => Saved::Memory(Box::new(store.snapshot())),
+            Kind::Redis { everything, raw, .. } => {
+                let mut keys = Vec::new();
+                for name in everything.dump().await.unwrap().names().filter(|name| *name != "ps.r") {
+                    match raw.command(redis::cmd("DUMP").arg(self.key(name))).await.unwrap() {
+                        redis::Value::BulkString(bytes) => keys.push((name.to_owned(), bytes)),
+                        other => panic!("{name}: {other:?}"),
+                    }
+                }
+                Saved::Redis(keys)
+            }
+        }
+    }
+
+    /// Rolls back to data that were saved, without a word to anybody.
+    pub(crate) async fn roll_back(&self, saved: &Saved) {
+        match (&self.kind, saved) {
+            (Kind::Memory(store), Saved::Memory(snapshot)) => store.restore((**snapshot).clone()),
+            (Kind::Redis { .. }, Saved::Redis(keys)) => {
+                self.wipe().await;
+                for (name, bytes) in keys {
+                    self.raw(redis::cmd("RESTORE").arg(self.key(name)).arg(0).arg(bytes)).await;
+                }
+            }
+            _ => unreachable!("saved on the other store"),
         }
     }
 

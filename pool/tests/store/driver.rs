@@ -6,18 +6,19 @@ use tenure_pool::id::{
     DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, ScheduleId, ScheduleName, Term, Token,
     WorkerId,
 };
-use tenure_pool::record::{JobState, Record};
+use tenure_pool::member::Member;
+use tenure_pool::record::{Begun, JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Content, DispatchItem, JoinRequest, NotifyItem, PoolEvent, PoolState, ReleaseItem, ReleaseMode,
-    ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind, SettingChange, ShutdownMode, StartedItem,
-    StopItem, Store, TakeItem, TermItem, Text, Turn,
+    Attest, AttestItem, Content, DispatchItem, JoinRequest, NotifyItem, PoolEvent, PoolState, ReleaseItem,
+    ReleaseMode, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind, SettingChange, ShutdownMode,
+    StartedItem, StopItem, Store, TakeItem, TermItem, Text, Turn,
 };
 
 use JobState::{Assigned, Parked, Queued, Running, Stopping};
 
-use super::backend::Backend;
-use super::op::{Dispatched, Op, Released, Stopped};
+use super::backend::{Backend, Saved};
+use super::op::{Attested, Dispatched, Op, Released, Said, Stopped};
 use super::step::{EntryPair, Step, body, perform};
 
 /// Keys whose bytes might be mistaken for something else.
@@ -58,6 +59,12 @@ pub(crate) struct Driver<'a> {
     /// Start events read and not routed yet.
     read: Vec<(EntryPair, Vec<(JobKey, u32)>)>,
     sent: Vec<Step>,
+    /// Where the page after the last answer's begins.
+    next: Option<JobKey>,
+    /// What a loss leaves, and the incarnation it belongs to.
+    saved: Option<([Saved; 2], Incarnation)>,
+    /// The records before the last loss.
+    before: Vec<(usize, Record)>,
 }
 
 impl<'a> Driver<'a> {
@@ -76,6 +83,9 @@ impl<'a> Driver<'a> {
             nonces: 0,
             read: Vec::new(),
             sent: Vec::new(),
+            next: None,
+            saved: None,
+            before: Vec::new(),
         };
         for op in
             [Op::Bootstrap, Op::OpenNormal, Op::Join { preferred: None, again: false, other_settings: false }]
@@ -131,6 +141,17 @@ impl<'a> Driver<'a> {
                 }
                 self.call(Step::OpenNormal).await?;
             }
+            Op::Save if self.is_present().await => {
+                let saved = [self.sides[0].save().await, self.sides[1].save().await];
+                self.saved = Some((saved, self.inc));
+            }
+            Op::Lose { all, said } => {
+                self.lose(*all).await?;
+                for said in said {
+                    self.attest(said).await?;
+                }
+            }
+            Op::Attest { said } => self.attest(said).await?,
             Op::End => {
                 for worker in self.workers.clone() {
                     self.call(Step::Expire(worker, None)).await?;
@@ -172,11 +193,87 @@ impl<'a> Driver<'a> {
         }
         self.workers.extend(memory.joined.filter(|worker| !self.workers.contains(worker)));
         self.inc = memory.incarnation.unwrap_or(self.inc);
+        self.next = memory.next;
         self.sent.push(step);
         let pair = |(ours, theirs): (&PoolEvent, &PoolEvent)| [ours.entry, theirs.entry];
         let pairs: Vec<_> = memory.events.iter().zip(&redis.events).map(pair).collect();
         self.read.extend(pairs.iter().copied().zip(memory.events.into_iter().map(|event| event.jobs)));
         Ok(pairs)
+    }
+
+    /// Loses what came after the last save, or everything.
+    async fn lose(&mut self, all: bool) -> Result<(), String> {
+        let mut records = Vec::new();
+        for key in 0..KEYS.len() {
+            records.extend(self.record(key).await.map(|record| (key, record)));
+        }
+        self.before = records;
+        if all {
+            for side in self.sides {
+                side.wipe().await;
+            }
+            self.saved = None;
+            return self.call(Step::Bootstrap(Box::new(settings(self.max_attempts)))).await.map(drop);
+        }
+        if let Some((saved, inc)) = &self.saved {
+            for (side, saved) in self.sides.into_iter().zip(saved) {
+                side.roll_back(saved).await;
+            }
+            self.inc = *inc;
+        }
+        self.call(Step::Recover).await.map(drop)
+    }
+
+    /// A worker attests, and has its last word.
+    async fn attest(&mut self, said: &Said) -> Result<(), String> {
+        let worker = self.worker(said.worker);
+        let mut items = Vec::new();
+        for job in &said.jobs {
+            items.extend(self.attested(worker, job).await);
+        }
+        let member = ["U|0", "U|1", "P|-", "G|1", "G|-", "U|3"][said.member];
+        let member = Member::parse(format!("{member}|600000|{worker}|node0|meta").as_bytes()).unwrap();
+        self.call(Step::Attest(worker, member, items)).await?;
+        let Some(limit) = said.attends else { return Ok(()) };
+        let mut after = None;
+        loop {
+            self.call(Step::Attend(worker, after, limit)).await?;
+            after = self.next.take();
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn attested(&self, worker: WorkerId, said: &Attested) -> Option<AttestItem> {
+        let owned = |record: &Record| !said.right_worker || record.owner == Some(worker);
+        let (key, record) = if said.before {
+            let mut known = self.before.iter().filter(|(_, record)| owned(record)).cycle();
+            known.nth(said.key).cloned()?
+        } else {
+            let owner = Some(worker).filter(|_| said.right_worker);
+            let key = self.near(said.key, &[Running, Stopping, Queued, Assigned, Parked], owner).await;
+            (key, self.record(key).await?)
+        };
+        let id = if said.right_id { record.id } else { dispatch_id(said.key) };
+        let plan = if record.plan.is_empty() && said.key == 9 { "a".to_owned() } else { record.plan };
+        let what = match said.what {
+            0 => Attest::Ended,
+            1 | 2 => Attest::HandedOn,
+            _ => Attest::Runs {
+                begun: record.begun.max(if said.what == 3 { Begun::Started } else { Begun::Never }),
+                attempts: record.attempts,
+                created: record.created,
+                plan,
+                payload: said.payload.then(|| body(said.what)),
+            },
+        };
+        Some(AttestItem {
+            key: job(key),
+            token: Token(record.token.0.saturating_add_signed(said.token)),
+            id: if said.elsewhere { from_another_node(id) } else { id },
+            what,
+        })
     }
 
     /// Reads start events and routes them, with other jobs mixed in.

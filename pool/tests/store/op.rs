@@ -157,6 +157,17 @@ pub(crate) enum Op {
     Cleanup,
     Recover,
     OpenNormal,
+    /// What is there now is what a later loss leaves.
+    Save,
+    /// The data are lost, or roll back; another incarnation begins, in which some workers attest.
+    Lose {
+        all: bool,
+        said: Vec<Said>,
+    },
+    /// In phase R: a worker says what it has, and goes on to its last word or not.
+    Attest {
+        said: Said,
+    },
     /// After a recovery: everybody leaves, the pool opens.
     Reopen,
     /// Everybody leaves and is reaped.
@@ -172,6 +183,31 @@ pub(crate) enum Op {
     },
     /// The next call is made with the incarnation before.
     Outdated,
+}
+
+/// What one worker says in a recovery.
+#[derive(Clone, Debug)]
+pub(crate) struct Said {
+    pub(crate) worker: usize,
+    pub(crate) member: usize,
+    pub(crate) jobs: Vec<Attested>,
+    /// Pages of this size are its last word.
+    pub(crate) attends: Option<usize>,
+}
+
+/// One job of an attestation.
+#[derive(Clone, Debug)]
+pub(crate) struct Attested {
+    pub(crate) key: usize,
+    /// As it was before the last loss, not as it is now.
+    pub(crate) before: bool,
+    pub(crate) right_worker: Aim,
+    pub(crate) right_id: Aim,
+    pub(crate) elsewhere: bool,
+    /// Relative to the record's.
+    pub(crate) token: i64,
+    pub(crate) what: usize,
+    pub(crate) payload: bool,
 }
 
 /// A job of a dispatch.
@@ -250,6 +286,28 @@ fn stopped() -> impl Strategy<Value = Stopped> {
     })
 }
 
+fn attested() -> impl Strategy<Value = Attested> {
+    let token = prop_oneof![6 => Just(0_i64), 1 => Just(-1_i64), 1 => Just(1_i64)];
+    let parts =
+        (0_usize..10, prop::bool::weighted(0.7), aim(), aim(), rare(), token, 0_usize..8, any::<bool>());
+    parts.prop_map(|(key, before, right_worker, right_id, elsewhere, token, what, payload)| Attested {
+        key,
+        before,
+        right_worker,
+        right_id,
+        elsewhere,
+        token,
+        what,
+        payload,
+    })
+}
+
+fn said() -> impl Strategy<Value = Said> {
+    let attends = prop::option::weighted(0.7, 1_usize..4);
+    let parts = (0_usize..8, 0_usize..6, vec(attested(), 0..8), attends);
+    parts.prop_map(|(worker, member, jobs, attends)| Said { worker, member, jobs, attends })
+}
+
 fn clock() -> impl Strategy<Value = i64> {
     prop_oneof![
         6 => 0_i64..700,
@@ -325,11 +383,15 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (worker(), key()).prop_map(|(worker, key)| Op::Stray { worker, key }),
         1 => Just(Op::LoseGroup),
         1 => Just(Op::Recover),
+        2 => Just(Op::Save),
+        3 => (rare(), vec(said(), 0..5)).prop_map(|(all, said)| Op::Lose { all, said }),
+        6 => said().prop_map(|said| Op::Attest { said }),
+        2 => Just(Op::OpenNormal),
         2 => Just(Op::Outdated),
         8 => Just(Op::Reopen),
         1 => (0_usize..3).prop_map(|mode| Op::Shutdown { mode }),
     ];
-    prop_oneof![170 => jobs, 30 => plans, 28 => members, 16 => reads, 13 => faults]
+    prop_oneof![170 => jobs, 30 => plans, 28 => members, 16 => reads, 26 => faults]
 }
 
 /// One move of a pool that is being shut down.

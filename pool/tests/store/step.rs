@@ -7,11 +7,12 @@ use bytes::Bytes;
 use tenure_pool::id::{
     DispatchId, Incarnation, JobKey, NodeName, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
 };
+use tenure_pool::member::Member;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Cursors, DispatchItem, JoinRequest, NotifyItem, Outcome, PoolEvent, PoolState, ReleaseItem, Result,
-    ScheduleChange, ScheduleKey, SettingChange, ShutdownMode, StartedItem, StopItem, Store, StoreError,
-    TakeItem, TermItem, Turn,
+    AttestItem, Cursors, DispatchItem, JoinRequest, NotifyItem, Outcome, PoolEvent, PoolState, ReleaseItem,
+    Result, ScheduleChange, ScheduleKey, SettingChange, ShutdownMode, StartedItem, StopItem, Store,
+    StoreError, TakeItem, TermItem, Turn,
 };
 use tenure_streaming::EntryId;
 
@@ -50,6 +51,8 @@ pub(crate) enum Step {
     Bootstrap(Box<Settings>),
     Recover,
     OpenNormal,
+    Attest(WorkerId, Member, Vec<AttestItem>),
+    Attend(WorkerId, Option<JobKey>, usize),
     Read(NodeName, usize),
     Claim(NodeName, usize),
     NodeEvents(NodeName, Vec<WorkerId>, usize),
@@ -76,6 +79,8 @@ pub(crate) struct Answer {
     pub(crate) joined: Option<WorkerId>,
     /// The pool's incarnation, when the call may have changed it.
     pub(crate) incarnation: Option<Incarnation>,
+    /// Where a worker's next page begins.
+    pub(crate) next: Option<JobKey>,
 }
 
 /// Makes the call on one of the two stores.
@@ -130,6 +135,11 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
             Answer { incarnation: next.as_ref().ok().copied(), ..text(&next) }
         }
         Step::OpenNormal => text(&store.open_normal(inc).await),
+        Step::Attest(worker, member, items) => text(&store.attest(inc, worker, &member, &items).await),
+        Step::Attend(worker, after, limit) => {
+            let next = store.attend(inc, worker, after.as_ref(), limit).await;
+            Answer { next: next.as_ref().ok().cloned().flatten(), ..text(&next) }
+        }
         Step::Read(node, max) => pool_events(store.pool_events(&node, max, Duration::ZERO).await),
         Step::Claim(node, max) => pool_events(store.claim_events(&node, Duration::ZERO, max).await),
         Step::NodeEvents(node, workers, max) => node_events(store, &node, &workers, max).await,

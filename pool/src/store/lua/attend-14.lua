@@ -33,7 +33,7 @@ for _, member in ipairs(members) do
       delete(key, p, t, 'stopped', late_ms, od_ms)
     else
       if p.state == 'R' and t - p.since >= stable_ms then p.attempts = '1' end
-      requeue(key, p, t, 0, route_ms, max_attempts, "not in its owner's hands after a loss of data")
+      requeue(key, p, t, 0, route_ms, max_attempts, 'its owner did not have it after a loss of data')
     end
   end
 end

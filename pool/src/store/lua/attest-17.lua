@@ -22,8 +22,8 @@ if not head then return refusal end
 if head[2] ~= 'R' then return { 'NORMAL' } end
 local wid = argv[2]
 if call('HEXISTS', DW, wid) == 1 then return { 'FENCED' } end
-local member, wanted, rest = match(argv[3], '^([UPG])|([%d-]+)(|%d+|[%w_:.-]+|[%w_:-]+|[%w_:.-]*)$')
-if not member then return { 'BADARG' } end
+local member, wanted, rest, meta = match(argv[3], '^([UPG])|([%d-]+)(|%d+|[%w_:.-]+|[%w_:-]+|([%w_:.-]*))$')
+if not member or #meta > 64 then return { 'BADARG' } end
 local n = (#argv - 3) / 10
 for i = 1, n do
   local at = 10 * i - 6

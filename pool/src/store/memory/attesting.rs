@@ -1,14 +1,15 @@
 //! Recovery: what the living workers say of the jobs in their hands, and the end of phase R.
 
+use super::membership::is_meta;
 use super::state::{Ended, Remembered, State, Stored};
 use super::streams::Starts;
-use crate::id::{DispatchId, Incarnation, JobKey, Token, WorkerId};
-use crate::member::{Member, MemberState};
+use crate::id::{DispatchId, Incarnation, JobKey, ScheduleName, Token, WorkerId};
+use crate::member::{Member, MemberState, SLOTS};
 use crate::record::{Begun, JobState, Record};
 use crate::store::{Attest, AttestItem, AttestReply, Refusal};
 
 /// Why a job is queued that its owner does not have.
-const LOST: &str = "not in its owner's hands after a loss of data";
+const LOST: &str = "its owner did not have it after a loss of data";
 
 impl State {
     /// A living worker says what it has.
@@ -25,6 +26,13 @@ impl State {
         }
         if self.dead.contains_key(&worker) {
             return Err(Refusal::Fenced);
+        }
+        let plans = items.iter().filter_map(|item| match &item.what {
+            Attest::Runs { plan, .. } if !plan.is_empty() => Some(plan),
+            _ => None,
+        });
+        if !is_meta(&member.meta) || plans.into_iter().any(|plan| ScheduleName::new(plan).is_err()) {
+            return Err(Refusal::BadArgument);
         }
         if !self.members.contains_key(&worker) {
             self.adopt(worker, member);
@@ -43,7 +51,7 @@ impl State {
     fn adopt(&mut self, worker: WorkerId, member: &Member) {
         let mut member = member.clone();
         if member.state != MemberState::Draining {
-            member.slot = member.slot.filter(|slot| !self.slots().contains_key(slot));
+            member.slot = member.slot.filter(|slot| *slot < SLOTS && !self.slots().contains_key(slot));
             member.state = if member.slot.is_some() { MemberState::Up } else { MemberState::Standby };
         }
         if member.state == MemberState::Up {

@@ -23,7 +23,7 @@ fn token_floor(now: u64) -> u64 {
     now.saturating_sub(TOKEN_EPOCH) * TOKENS_PER_MS
 }
 
-fn is_meta(text: &str) -> bool {
+pub(super) fn is_meta(text: &str) -> bool {
     text.len() <= 64 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_:.-".contains(&b))
 }
 
