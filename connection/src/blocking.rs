@@ -57,12 +57,12 @@ impl Blocking {
         loop {
             let asking = ask.is_some();
             let (target, link) = self.link(slot, ask.take(), by).await?;
-            if let Err(error) = self.origin.connector(target.clone()).admit(&link) {
-                if self.origin.is_cluster() {
+            if let Err(error) = self.origin.connector(target.clone()).admit(&link, by, allowed).await {
+                if matches!(error, Error::OtherServer { .. }) && !self.origin.is_cluster() {
+                    self.link = Some((target, link));
+                } else {
                     // Nothing is sent that a former owner could answer with a redirect.
                     self.unanswered = Some(Instant::now());
-                } else {
-                    self.link = Some((target, link));
                 }
                 return Err(error);
             }

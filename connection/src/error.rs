@@ -44,7 +44,8 @@ pub enum Error {
     /// The [`Admission`](crate::Admission) refused the server at the other end. The command was not sent.
     #[error("the server with run id {run_id} is not admitted, the command was not sent")]
     OtherServer {
-        /// The run id of the server that the connection has reached.
+        /// The [`identity`](crate::ServerInfo::identity) of the server that the connection has reached: its run id, and
+        /// its last promotion, if there was any.
         run_id: Box<str>,
     },
     /// The reply has a shape that the command never returns. The command was executed.

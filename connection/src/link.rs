@@ -2,7 +2,7 @@
 //! `subscriber`.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -74,10 +74,10 @@ impl Connector {
                 steps.push((Step::Select, redis::cmd("SELECT").arg(self.access.settings.db).take()));
             }
             if self.access.admission.is_some() {
-                steps.push((Step::Question, redis::cmd("INFO").arg("server").take()));
+                steps.push((Step::Question, server::who()));
             }
             let answer = ask(&mut wire, &steps).await?;
-            let run_id = self.access.admission.as_ref().map(|_| server::run_id(&answer)).transpose()?;
+            let identity = self.access.admission.as_ref().map(|_| server::identity(&answer)).transpose()?;
             let pulse = Arc::new(Pulse::new());
             let stream = wire.into_stream()?;
             let stream = Heard { stream, pulse: pulse.clone() };
@@ -90,7 +90,7 @@ impl Connector {
             let (multiplexed, driver) = MultiplexedConnection::new_with_config(&bare, stream, config)
                 .await
                 .map_err(Error::connecting)?;
-            Ok(Link { multiplexed, driver: tokio::spawn(driver), run_id, pulse })
+            Ok(Link { multiplexed, driver: tokio::spawn(driver), identity: Mutex::new(identity), pulse })
         })
         .await
     }
@@ -107,14 +107,17 @@ impl Connector {
         .await
     }
 
-    /// Whether commands may be sent on this link now.
-    pub(crate) fn admit(&self, link: &Link) -> Result<(), Error> {
-        match (&self.access.admission, &link.run_id) {
-            (Some(admission), Some(run_id)) if !admission.admit(run_id) => {
-                Err(Error::OtherServer { run_id: run_id.clone() })
-            }
-            _ => Ok(()),
+    /// Whether commands may be sent on this link now. A server that is not admitted is asked who it is by now.
+    pub(crate) async fn admit(&self, link: &Link, deadline: Instant, allowed: Duration) -> Result<(), Error> {
+        let Some(admission) = &self.access.admission else { return Ok(()) };
+        if link.identity().as_deref().is_some_and(|known| admission.admit(known)) {
+            return Ok(());
         }
+        let answer = link.send_by(&server::who(), deadline, allowed).await.map_err(Error::during_setup)?;
+        let identity = server::identity(&answer)?;
+        let admitted = admission.admit(&identity);
+        *link.identity() = Some(identity.clone());
+        if admitted { Ok(()) } else { Err(Error::OtherServer { run_id: identity }) }
     }
 
     async fn in_time<T>(&self, made: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
@@ -196,11 +199,16 @@ impl Credentials {
 pub(crate) struct Link {
     multiplexed: MultiplexedConnection,
     driver: JoinHandle<()>,
-    run_id: Option<Box<str>>,
+    /// Who answered last time; not known where nobody asks.
+    identity: Mutex<Option<Box<str>>>,
     pulse: Arc<Pulse>,
 }
 
 impl Link {
+    fn identity(&self) -> MutexGuard<'_, Option<Box<str>>> {
+        self.identity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether the other end has gone.
     pub(crate) fn is_closed(&self) -> bool {
         self.driver.is_finished()

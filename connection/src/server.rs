@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
-use redis::Value;
+use redis::{Cmd, Value};
 
 use crate::Error;
 
@@ -31,6 +31,9 @@ impl fmt::Display for Version {
 pub struct ServerInfo {
     /// Names the server process: another one after every restart and fail-over.
     pub run_id: Box<str>,
+    /// Names one life of the data in that process: another one also when it was promoted again. It begins with the
+    /// `run_id`, and is nothing else when the process was never promoted.
+    pub identity: Box<str>,
     /// Its version.
     pub version: Version,
     /// How long the process has been running, to the second.
@@ -52,7 +55,7 @@ pub struct ServerInfo {
 impl ServerInfo {
     /// Whether the server was promoted from a replica since it started.
     pub fn was_promoted(&self) -> bool {
-        self.master_replid2.bytes().any(|b| b != b'0')
+        is_set(&self.master_replid2)
     }
 
     /// Reads the reply of `INFO all`.
@@ -61,6 +64,7 @@ impl ServerInfo {
         let text = |name: &'static str| fields.get(name).copied().unwrap_or_default();
         Ok(Self {
             run_id: required(&fields, "run_id")?.into(),
+            identity: life(&fields)?,
             version: version(required(&fields, "redis_version")?)?,
             uptime: Duration::from_secs(text("uptime_in_seconds").parse().unwrap_or_default()),
             master_replid2: text("master_replid2").into(),
@@ -75,9 +79,33 @@ impl ServerInfo {
     }
 }
 
-/// The run id in the reply of `INFO server`.
-pub(crate) fn run_id(reply: &Value) -> Result<Box<str>, Error> {
-    Ok(required(&fields(reply)?, "run_id")?.into())
+/// Asks what [`identity`] reads.
+pub(crate) fn who() -> Cmd {
+    redis::cmd("INFO").arg("server").arg("replication").take()
+}
+
+/// [`ServerInfo::identity`] in the reply to [`who`].
+pub(crate) fn identity(reply: &Value) -> Result<Box<str>, Error> {
+    life(&fields(reply)?)
+}
+
+/// A promotion leaves the replication id that the server had before, and how far that went; both stay while it is the
+/// master. They go when it keeps no backlog any more, since no replica has followed it for long: that looks like
+/// another life, too.
+fn life(fields: &HashMap<&str, &str>) -> Result<Box<str>, Error> {
+    let run_id = required(fields, "run_id")?;
+    let before = fields.get("master_replid2").filter(|id| is_set(id));
+    Ok(match before {
+        Some(id) => {
+            let offset = fields.get("second_repl_offset").copied().unwrap_or_default();
+            format!("{run_id}+{id}.{offset}").into()
+        }
+        None => run_id.into(),
+    })
+}
+
+fn is_set(replication_id: &str) -> bool {
+    replication_id.bytes().any(|b| b != b'0')
 }
 
 fn fields(reply: &Value) -> Result<HashMap<&str, &str>, Error> {
@@ -129,6 +157,21 @@ mod tests {
         assert_eq!((parsed.connected_replicas, parsed.appendonly, parsed.is_master), (2, true, true));
         assert_eq!(&*parsed.maxmemory_policy, "noeviction");
         assert!(parsed.flushed && !parsed.was_promoted());
+        assert_eq!(&*parsed.identity, "abc");
+    }
+
+    #[test]
+    fn a_promotion_is_part_of_the_identity() {
+        let of = |text: &str| identity(&Value::BulkString(text.as_bytes().to_vec())).unwrap();
+        let server = |id: &str, offset: &str| {
+            format!("run_id:abc\r\nmaster_replid2:{id}\r\nsecond_repl_offset:{offset}\r\n")
+        };
+        assert_eq!(&*of(&server("0000", "-1")), "abc");
+        assert_eq!(&*of(&server("0f00", "141")), "abc+0f00.141");
+        assert_eq!(
+            &*info(&format!("redis_version:7.0.1\r\n{}", server("0f00", "9"))).unwrap().identity,
+            "abc+0f00.9"
+        );
     }
 
     #[test]

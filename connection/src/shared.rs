@@ -103,6 +103,11 @@ impl Shared {
         result
     }
 
+    async fn admit(&self, link: &Arc<Link>, deadline: Deadline) -> Result<(), Error> {
+        let admitted = self.connector.admit(link, deadline.at, deadline.allowed).await;
+        admitted.inspect_err(|error| self.note(link, Some(error)))
+    }
+
     /// Sends a command.
     pub(crate) async fn send(
         &self,
@@ -110,7 +115,7 @@ impl Shared {
         command: &Cmd,
         deadline: Deadline,
     ) -> Result<Value, Error> {
-        self.connector.admit(link)?;
+        self.admit(link, deadline).await?;
         self.send_unchecked(link, command, deadline).await
     }
 
@@ -189,7 +194,7 @@ impl Shared {
         asking: bool,
         deadline: Deadline,
     ) -> Result<Vec<Result<Value, Error>>, Error> {
-        self.connector.admit(link)?;
+        self.admit(link, deadline).await?;
         let mut pipeline = Pipeline::with_capacity(scripts.len() + open.len());
         for script in scripts {
             tracing::debug!(script = script.name(), "loading script");

@@ -59,3 +59,48 @@ async fn nothing_is_sent_to_another_server_until_it_is_admitted() {
     let later = redis.command(cmd("INCR").arg("n")).await;
     assert!(matches!(later, Err(Error::OtherServer { .. })), "asked again before every command: {later:?}");
 }
+
+/// Makes the server a replica for a moment: it is promoted again, and keeps its run id and its connections.
+async fn promote_again(client: &Client) {
+    let nobody = cmd("REPLICAOF").arg("127.0.0.1").arg(1).take();
+    for command in [&nobody, cmd("REPLICAOF").arg("NO").arg("ONE")] {
+        client.commands().command(command).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_was_promoted_again_is_another_one() {
+    let server = RedisServer::start().unwrap();
+    let plain = Client::builder(&server.url()).response_timeout(SOON).build().unwrap();
+    let first = plain.commands().server().await.unwrap();
+    assert_eq!(first.identity, first.run_id, "it was never promoted");
+    let blessed = Arc::new(Mutex::new(first.identity.clone()));
+    let asked = blessed.clone();
+    let admitted = plain.with_admission(move |identity: &str| **asked.lock().unwrap() == *identity);
+    let (redis, mut blocking) = (admitted.commands(), admitted.blocking());
+    let increment = cmd("INCR").arg("n").take();
+    for expected in [1, 3] {
+        assert_eq!(redis.command(&increment).await.unwrap(), Value::Int(expected));
+        assert_eq!(blocking.command(&increment, Duration::ZERO).await.unwrap(), Value::Int(expected + 1));
+    }
+
+    promote_again(&plain).await;
+    let second = plain.commands().server().await.unwrap();
+    assert_eq!((&second.run_id, second.was_promoted()), (&first.run_id, true));
+    assert!(second.identity.starts_with(&*second.run_id) && second.identity != first.identity);
+    let other = admitted.dedicated();
+    match other.command(&increment).await {
+        Err(Error::OtherServer { run_id }) => assert_eq!(run_id, second.identity),
+        answer => panic!("a new connection asks first: {answer:?}"),
+    }
+    *blessed.lock().unwrap() = second.identity.clone();
+    for connection in [&redis, &other] {
+        connection.command(&increment).await.expect("who was not admitted is asked again who it is");
+    }
+    blocking.command(&increment, Duration::ZERO).await.unwrap();
+
+    promote_again(&plain).await;
+    let third = plain.commands().server().await.unwrap();
+    assert_ne!(third.identity, second.identity);
+    assert!(matches!(admitted.dedicated().command(&increment).await, Err(Error::OtherServer { .. })));
+}

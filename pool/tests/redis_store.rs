@@ -166,6 +166,33 @@ async fn a_job_lives_from_dispatch_to_the_tombstone() {
 }
 
 #[tokio::test]
+async fn a_renewal_notices_that_its_server_was_promoted_again() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let (store, inc) = pool(&client, "p").await;
+    let lease = store.lease_store().await.unwrap();
+    let first = lease.renew(inc, Token(0), None, &[]).await.unwrap().run_id;
+    for replica_of in [["127.0.0.1", "1"], ["NO", "ONE"]] {
+        client.commands().command(redis::cmd("REPLICAOF").arg(&replica_of)).await.unwrap();
+    }
+    // The connections live, and the process is the same.
+    store.server_time().await.unwrap();
+    let second = match lease.renew(inc, Token(0), None, &[]).await {
+        Err(StoreError::OtherServer { run_id }) => run_id,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(store.server_identity().await.unwrap().run_id, second);
+    assert!(second.starts_with(&first) && second != first, "{first} {second}");
+
+    let inc = store.recover(inc, Token(0), &second).await.unwrap();
+    store.bless(&second);
+    assert_eq!(lease.renew(inc, Token(0), None, &[]).await.unwrap().run_id, second);
+    store.server_time().await.unwrap();
+    let state = store.pool_state().await.unwrap();
+    assert!(matches!(&state, PoolState::Present { run_id, .. } if *run_id == second), "{state:?}");
+}
+
+#[tokio::test]
 async fn steps_go_to_the_blessed_server_process_only() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);

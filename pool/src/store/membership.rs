@@ -24,7 +24,7 @@ pub enum PoolState {
         members: Revision,
         /// Revision of the settings.
         settings: Revision,
-        /// The server process last blessed.
+        /// The server process last blessed, as [`ServerIdentity`] names it.
         run_id: String,
     },
 }
@@ -32,7 +32,7 @@ pub enum PoolState {
 /// The server behind the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerIdentity {
-    /// The process.
+    /// The process, and the last promotion of it: another one when its data may be others than before.
     pub run_id: String,
     /// How long it has run.
     pub uptime: Duration,

@@ -22,6 +22,7 @@ scenarios! {
     a_runner_takes_back_a_job_that_rolled_back_to_parked,
     a_runner_under_a_lower_token_is_outranked,
     only_a_higher_token_outranks,
+    what_nobody_owns_outranks_nobody,
     a_stop_sticks,
     a_runner_whose_dispatch_has_ended_must_stop,
     a_runner_whose_own_id_has_ended_must_stop,
@@ -260,6 +261,18 @@ async fn only_a_higher_token_outranks(kind: Kind) {
     let lower = Token(token.0 - 1);
     assert_eq!(lab.attest(second, item("a", lower, "node1.a", runs())).await, AttestReply::Kept);
     lab.owns(second, "a", lower, JobState::Running).await;
+}
+
+async fn what_nobody_owns_outranks_nobody(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let (first, second) = (lab.worker().await, lab.worker().await);
+    let token = lab.run("a", "node1.a", first).await;
+    lab.release("a", first, ReleaseMode::HandOff).await;
+    lab.run_again("a", second).await;
+    lab.release("a", second, ReleaseMode::HandOff).await;
+    lab.recover().await;
+    assert_eq!(lab.attest(first, item("a", token, "node1.a", runs())).await, AttestReply::Kept);
+    lab.owns(first, "a", token, JobState::Running).await;
 }
 
 async fn a_stop_sticks(kind: Kind) {

@@ -11,8 +11,13 @@ if not head then return refusal end
 local flag, ttl = settings('ttl')
 local counts = call('HMGET', M, 'tok', 'nq')
 if tonumber(argv[2]) > (tonumber(counts[1]) or 0) then call('HSET', M, 'tok', argv[2]) end
-local out = { 'OK', head[3], head[4], flag or '', head[2], match(call('INFO', 'server'), 'run_id:(%w+)') or '',
-  num(math.max(tonumber(counts[2]) or 0, 0)) }
+-- Who answers, and, if it was promoted, since when.
+local facts = call('INFO', 'server') .. call('INFO', 'replication')
+local server, before = match(facts, 'run_id:(%w+)') or '', match(facts, 'master_replid2:(%w+)')
+if before and find(before, '[^0]') then
+  server = server .. '+' .. before .. '.' .. (match(facts, 'second_repl_offset:([%d-]+)') or '')
+end
+local out = { 'OK', head[3], head[4], flag or '', head[2], server, num(math.max(tonumber(counts[2]) or 0, 0)) }
 for i = 3, #argv do
   local entry = call('HGET', W, argv[i])
   if entry then call('HINCRBY', HB, argv[i], 1) end

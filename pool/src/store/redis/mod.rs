@@ -144,5 +144,5 @@ impl RedisStore {
 /// The client with connections that admit the blessed server process only.
 fn guarded(client: &Client, blessed: &Arc<watch::Sender<Option<Box<str>>>>) -> Client {
     let blessed = blessed.clone();
-    client.with_admission(move |run_id: &str| blessed.borrow().as_deref() == Some(run_id))
+    client.with_admission(move |identity: &str| blessed.borrow().as_deref() == Some(identity))
 }

@@ -63,7 +63,7 @@ pub(super) async fn identity(steps: &Steps) -> Result<ServerIdentity> {
         promoted: info.was_promoted(),
         uptime: info.uptime,
         flushed: info.flushed,
-        run_id: info.run_id.into(),
+        run_id: info.identity.into(),
     })
 }
 

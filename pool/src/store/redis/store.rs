@@ -23,8 +23,8 @@ use crate::store::{
     JobsPage, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage,
     PlannedPage, PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply,
     ScheduleChange, ScheduleKey, ScheduleState, Seat, ServerIdentity, SettingChange, ShutdownMode,
-    StartedItem, StopItem, StopReply, Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn,
-    UnparkReply,
+    StartedItem, StopItem, StopReply, Store, StoreError, Swept, TakeItem, Taken, TermItem, Terms, TickReply,
+    Turn, UnparkReply,
 };
 
 #[async_trait]
@@ -96,7 +96,13 @@ impl Store for RedisStore {
         node: Option<&NodeName>,
         workers: &[WorkerId],
     ) -> Result<Renewal> {
-        membership::renew(&self.steps, inc, high_water, node, workers).await
+        let blessed = self.blessed.borrow().clone();
+        let renewal = membership::renew(&self.steps, inc, high_water, node, workers).await?;
+        // A server that is demoted and promoted again closes no connections.
+        if blessed.as_deref() != Some(&*renewal.run_id) {
+            return Err(StoreError::OtherServer { run_id: renewal.run_id });
+        }
+        Ok(renewal)
     }
 
     async fn drain(&self, inc: Incarnation, worker: WorkerId) -> Result<Member> {
