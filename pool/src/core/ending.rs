@@ -279,6 +279,10 @@ impl Jobs {
 
     /// The worker is no member any more: nothing is sent for it, and its handlers are on their way out.
     pub(crate) fn fence(&mut self, ctx: &mut Ctx) {
+        if ctx.config.broken.has(Breakage::FencedForgets) {
+            self.held.clear();
+            ctx.out.retain(|effect| !matches!(effect, Effect::Fence { .. }));
+        }
         self.leave(ctx, StopReason::LeaseLost);
         self.begins.clear();
         self.starteds.clear();

@@ -11,7 +11,6 @@ use super::jobs::Jobs;
 use super::rebalance::Rebalance;
 use super::ring::Ring;
 use super::time::{Time, earliest};
-use crate::breakage::Breakage;
 use crate::id::{Nonce, WorkerId};
 use crate::member::{Member, MemberState};
 use crate::record::JobState;
@@ -167,11 +166,7 @@ impl Worker {
             Stage::Fenced | Stage::Leaving { .. } | Stage::Gone => return,
         }
         ctx.report(Notice::Fenced { worker: self.jobs.worker, jobs: self.jobs.held.len() });
-        if ctx.config.broken.has(Breakage::FencedForgets) {
-            self.jobs.held.clear();
-        } else {
-            ctx.out.push(Effect::Fence { worker: self.jobs.worker });
-        }
+        ctx.out.push(Effect::Fence { worker: self.jobs.worker });
         self.stage = Stage::Fenced;
         self.jobs.fence(ctx);
     }

@@ -174,21 +174,26 @@ mod cases {
         let _b = ground.node_with("b", 1).await;
         let _c = ground.node_with("c", 1).await;
         let mut redis = ground.redis();
-        for round in 0..20 {
-            let key = format!("job-{round}");
+        let mut report = |key: &String| {
             let mut events = redis::pipe();
             for _ in 0..16 {
-                events.cmd("XADD").arg(key_of("ps")).arg("*").arg("s").arg(&key);
+                events.cmd("XADD").arg(key_of("ps")).arg("*").arg("s").arg(key);
             }
-            ground.submit(&a, &key).await;
             events.exec(&mut redis).unwrap();
+        };
+        let keys: Vec<_> = (0..20).map(|i| format!("job-{i}")).collect();
+        for key in &keys {
+            ground.submit(&a, key).await;
+            report(key);
         }
+        ground.started(&keys, 1).await;
+        // Some have looked before the start, and say so after it.
+        keys.iter().for_each(report);
         ground.events_handled().await;
         for info in a.workers() {
             ground.worker_events_handled(info.id).await;
         }
-        let keys: Vec<_> = (0..20).map(|round| format!("job-{round}")).collect();
-        ground.started(&keys, 1).await;
+        ground.goes_on(&a, "another").await;
         ground.assert_clean();
         ground.assert_starts(&keys, 1);
     }

@@ -19,16 +19,17 @@ use tenure_testing::history::{Event, Expect, History, check};
 use tenure_testing::{RedisServer, eventually};
 use tokio::sync::watch;
 
+use crate::books::disagreements;
 use crate::recorder::{Act, Recorder};
 
 pub(crate) const POOL: &str = "failures";
 pub(crate) const SHORT: Duration = Duration::from_millis(50);
 /// Longer than anything here takes, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Where the body is to fail, nothing that is awaited comes: as long as its other steps may take.
-const IMPATIENCE: Duration = Duration::from_secs(6);
+/// Where the body is to fail, something that is awaited never comes. The others come sooner, on an idle machine.
+const IMPATIENCE: Duration = Duration::from_secs(4);
 /// A broken body that has not failed by then hangs, which is a failure as well.
-const HANGS: Duration = Duration::from_secs(60);
+const HANGS: Duration = Duration::from_secs(120);
 
 /// What a broken run leaves out.
 #[derive(Clone, Copy, Default)]
@@ -96,6 +97,14 @@ pub(crate) async fn must_fail(body: impl Future<Output = ()>, says: &str) {
     assert!(said.contains(says), "it fails for another reason: {said}");
 }
 
+/// How many wait for each of the machine's processors, from 1 to 6.
+fn busy() -> u32 {
+    let load = std::fs::read_to_string("/proc/loadavg").ok();
+    let load = load.and_then(|load| load.split('.').next()?.parse::<usize>().ok()).unwrap_or_default();
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    (load / processors).clamp(1, 6) as u32
+}
+
 /// The full name of one of the pool's keys.
 pub(crate) fn key(name: &str) -> String {
     format!("tenure:{{{POOL}}}:{name}")
@@ -107,6 +116,7 @@ pub(crate) struct Ground {
     pub(crate) recorder: Recorder,
     /// How long what must happen may take.
     pub(crate) patience: Duration,
+    sound: bool,
     broken: Broken,
     settings: Settings,
 }
@@ -117,7 +127,9 @@ impl Ground {
     }
 
     pub(crate) fn broken(broken: Broken) -> Self {
-        Self::new(broken, IMPATIENCE)
+        let mut ground = Self::new(broken, IMPATIENCE * busy());
+        ground.sound = false;
+        ground
     }
 
     fn new(broken: Broken, patience: Duration) -> Self {
@@ -126,7 +138,7 @@ impl Ground {
         // Where nothing waits for the time to live it is long, so that a busy machine costs no lease.
         let settings =
             Settings { worker_ttl: Duration::from_secs(10), join_settle: SHORT, ..Settings::default() };
-        Self { server, recorder, patience, broken, settings }
+        Self { server, recorder, patience, sound: true, broken, settings }
     }
 
     /// Other pool-wide settings; to be set before the first node joins.
@@ -137,8 +149,15 @@ impl Ground {
 
     /// Leases that run out: soon where the body is to fail, else so late that a busy machine costs no lease.
     pub(crate) fn expiring(self) -> Self {
-        let ttl = if self.patience == PATIENCE { Duration::from_secs(4) } else { Duration::from_secs(1) };
+        let ttl = if self.sound { Duration::from_secs(4) } else { self.patience / 4 };
         self.with(|settings| settings.worker_ttl = ttl)
+    }
+
+    /// Time has to pass before events are claimed and jobs are looked for: it takes longer until it is clear that nothing
+    /// comes.
+    pub(crate) fn slow(mut self) -> Self {
+        self.patience += Duration::from_secs(6);
+        self
     }
 
     pub(crate) fn ttl(&self) -> Duration {
@@ -357,6 +376,20 @@ impl Ground {
             let starts = self.recorder.starts_of(key);
             assert_eq!(starts, times, "{key} was started {starts} times");
         }
+    }
+}
+
+impl Drop for Ground {
+    /// Whatever a case was about, the pool's books agree when it is over.
+    fn drop(&mut self) {
+        if !self.sound || std::thread::panicking() {
+            return;
+        }
+        let second = Duration::from_secs(1);
+        let client = redis::Client::open(self.server.url()).unwrap();
+        let Ok(mut redis) = client.get_connection_with_timeout(second) else { return };
+        redis.set_read_timeout(Some(second)).unwrap();
+        assert_eq!(disagreements(&mut redis), Vec::<String>::new());
     }
 }
 

@@ -84,7 +84,7 @@ mod cases {
     /// No router for a while, and far more jobs than the stream's bound would hold elsewhere.
     pub(super) async fn a12_a_burst_beyond_every_bound_drops_nothing_that_was_accepted(ground: Ground) {
         const JOBS: usize = 1_500;
-        let ground = ground.with(|settings| settings.max_queued = JOBS as u64);
+        let ground = ground.slow().with(|settings| settings.max_queued = JOBS as u64);
         let client = ground.builder("client").client_only().join().await.unwrap();
         let keys = submitted(&ground, &client, JOBS).await;
         // What is beyond the bound is refused, not taken in and dropped.
@@ -119,6 +119,7 @@ mod cases {
 
     /// The only router dies with all it was given; the next node first clears away routers that are gone.
     pub(super) async fn a14_starts_that_a_dead_pool_had_read_are_found_again(ground: Ground) {
+        let ground = ground.slow();
         let client = ground.builder("client").client_only().join().await.unwrap();
         let keys = submitted(&ground, &client, 20).await;
         read_by_a_dead_router(&ground);
@@ -131,6 +132,7 @@ mod cases {
 
     /// A router that nobody knows yet is given events; peers clear away what they do not know; it dies.
     pub(super) async fn a15_a_router_that_has_just_come_keeps_what_it_was_given(ground: Ground) {
+        let ground = ground.slow();
         let client = ground.builder("client").client_only().join().await.unwrap();
         let proxy = Proxy::start(&ground.server).await.unwrap();
         let fresh = ground.builder_on("fresh", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
@@ -153,6 +155,7 @@ mod cases {
         forget_silent_routers(&ground).await;
         fresh.abandon();
         fresh.closed().await;
+        left_for_long(&ground, "fresh");
         ground.bystander().await.bury(worker).await;
         let _node = ground.node_with("a", 1).await;
         ground.started(&keys, 1).await;
@@ -162,6 +165,7 @@ mod cases {
 
     /// A node may not claim for a while, and clears away silent routers all the same.
     pub(super) async fn a16_claims_that_fail_leave_the_events_where_they_are(ground: Ground) {
+        let ground = ground.slow();
         let client = ground.builder("client").client_only().join().await.unwrap();
         let keys = submitted(&ground, &client, 20).await;
         read_by_a_dead_router(&ground);
@@ -354,6 +358,20 @@ mod cases {
         read.arg(&["GROUP", "r", "dead", "COUNT", "1000", "STREAMS", &key_of("ps"), ">"]);
         let read: redis::Value = read.query(&mut ground.redis()).unwrap();
         assert!(read != redis::Value::Nil, "there was something to read");
+        left_for_long(ground, "dead");
+    }
+
+    /// What this router holds it has held for an hour.
+    fn left_for_long(ground: &Ground, router: &str) {
+        redis::Script::new(
+            "for _, entry in ipairs(redis.call('XPENDING', KEYS[1], 'r', '-', '+', 1000, ARGV[1])) do
+              redis.call('XCLAIM', KEYS[1], 'r', ARGV[1], 0, entry[1], 'IDLE', 3600000, 'JUSTID')
+            end",
+        )
+        .key(key_of("ps"))
+        .arg(router)
+        .invoke::<()>(&mut ground.redis())
+        .unwrap();
     }
 
     /// What every node does once a minute with routers that it has not heard of for long.

@@ -6,6 +6,7 @@
 //! fail then, for the reason that the registration names.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod books;
 mod duplicates;
 #[allow(dead_code, reason = "not every case needs all of it")]
 mod ground;
