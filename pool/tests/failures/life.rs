@@ -39,7 +39,7 @@ cases! {
     a41_a_step_costs_the_same_however_many_jobs_are_held: scripts(&[TELLS_EVERYTHING]), "bytes";
     a42_a_worker_that_goes_moves_only_its_own_keys: lines(&[Breakage::PackedRing]), "its keys to come back";
     a43_nothing_piles_up: scripts(&[KEEPS_EVENTS]), "nothing but what was there";
-    a44_a_pool_lives_on_a_cluster: scripts(&[TOUCHES_ANOTHER_SLOT]), "Deadline";
+    a44_a_pool_lives_on_a_cluster: scripts(&[TOUCHES_ANOTHER_SLOT]), "non local key";
 }
 
 mod cases {
