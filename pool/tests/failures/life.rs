@@ -307,6 +307,7 @@ mod cases {
         })
         .await;
         let others: Vec<_> = keys.into_iter().filter(|key| !own.contains(key)).collect();
+        ground.started(&elsewhere, 3).await;
         ground.assert_starts(&others, 1);
         ground.assert_starts(&elsewhere, 3);
         ground.assert_clean();
