@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::rng::Rng;
 use super::world::World;
 use crate::core::input::HandlerEvent;
-use crate::id::{DispatchId, JobKey, Token};
+use crate::id::{DispatchId, Incarnation, JobKey, Token};
 use crate::policy::RestartPolicy;
 use crate::record::{JobState, Record};
 
@@ -22,6 +22,8 @@ pub(super) struct Life {
     started: bool,
     failed: bool,
     pub(super) parked: bool,
+    /// The store has lost data since it was made: much may have become of it.
+    pub(super) tainted: bool,
     /// Somebody has asked for its end.
     pub(super) to_stop: bool,
     /// Its end is its handler's own doing.
@@ -43,6 +45,12 @@ pub(super) struct Judge {
     /// Stops of keys that are not answered yet.
     stops: BTreeMap<JobKey, u64>,
     pub(super) full_at: Option<u64>,
+    /// When the store lost data last.
+    pub(super) lost_at: Option<u64>,
+    /// The incarnations that there were.
+    incarnations: BTreeSet<Incarnation>,
+    /// Those that there had been by the last loss, while it is not repaired.
+    stale: BTreeSet<Incarnation>,
     pub(super) starts: u64,
     pub(super) violations: Vec<String>,
 }
@@ -59,6 +67,7 @@ impl Judge {
             started: false,
             failed: false,
             parked: false,
+            tainted: false,
             to_stop: false,
             may_end: false,
             kept: Vec::new(),
@@ -84,6 +93,11 @@ impl Judge {
         self.stops.get(key).is_some_and(|&open| open > 0)
     }
 
+    /// The pool is to end, and all jobs with it.
+    pub(super) fn all_may_end(&mut self) {
+        self.lives.values_mut().for_each(|life| life.to_stop = true);
+    }
+
     pub(super) fn some_life(&self, rng: &mut Rng) -> Option<(JobKey, DispatchId)> {
         let recent = self.lives.iter().rev().filter(|(_, life)| life.from.is_some());
         let at = rng.below(20) as usize;
@@ -95,6 +109,33 @@ impl Judge {
         let keys: Vec<&JobKey> = self.records.iter().filter(|(_, r)| parked(r)).map(|(key, _)| key).collect();
         let at = rng.below(keys.len() as u64) as usize;
         keys.get(at).map(|&key| key.clone())
+    }
+
+    // ---- what the store forgets
+
+    /// The store has lost data: the records are others.
+    pub(super) fn lost(&mut self, now: u64) {
+        self.lost_at = Some(now);
+        self.stale = self.incarnations.clone();
+        self.records.clear();
+        self.lives.values_mut().for_each(|life| life.tainted = true);
+    }
+
+    /// Whether what was lost is not repaired yet.
+    pub(super) fn is_lossy(&self) -> bool {
+        !self.stale.is_empty()
+    }
+
+    /// The pool is in this incarnation, and open.
+    pub(super) fn is_open_in(&mut self, incarnation: Incarnation) {
+        self.incarnations.insert(incarnation);
+        if !self.stale.contains(&incarnation) {
+            self.stale.clear();
+        }
+    }
+
+    pub(super) fn is_tainted(&self, id: &DispatchId) -> bool {
+        self.life(id).is_some_and(|life| life.tainted)
     }
 
     // ---- what is true of a dispatch
@@ -146,7 +187,8 @@ impl Judge {
 
     /// One job has had the key all the time, and nobody wants its end.
     pub(super) fn lived_throughout(&self, key: &JobKey, since: u64) -> bool {
-        let throughout = |life: &Life| life.from.is_some_and(|from| from < since) && life.to.is_none();
+        let throughout =
+            |life: &Life| !life.tainted && life.from.is_some_and(|from| from < since) && life.to.is_none();
         self.lived_since(key, since).any(|(_, life)| throughout(life) && !life.to_stop)
     }
 
@@ -157,7 +199,12 @@ impl Judge {
             record.is_some_and(|record| record.id == *id && record.state == JobState::Stopping)
         };
         let ended = |(id, life): (&DispatchId, &Life)| life.to.is_some() || !gone && stopping(id);
-        if self.lived_since(key, since).any(ended) { None } else { Some("no job of it has ended or is to") }
+        let lossy = self.is_lossy() || self.lost_at.is_some_and(|at| at >= since);
+        if lossy || self.lived_since(key, since).any(ended) {
+            None
+        } else {
+            Some("no job of it has ended or is to")
+        }
     }
 
     // ---- notifications
@@ -173,7 +220,7 @@ impl Judge {
 
     /// A handler is called with a notification: the next one, or one that was delivered before.
     pub(super) fn taking(&mut self, id: &DispatchId, body: &Bytes) {
-        let Some(life) = self.lives.get(id) else { return };
+        let Some(life) = self.lives.get(id).filter(|life| !life.tainted) else { return };
         let upto = (life.delivered + 1).min(life.kept.len());
         if !life.kept.iter().take(upto).any(|kept| kept == body) {
             let what = format!(
@@ -195,7 +242,7 @@ impl Judge {
 
     /// Of a job's notifications so many wait: the others were delivered.
     pub(super) fn notes_wait(&mut self, id: &DispatchId, waiting: usize) {
-        let Some(life) = self.lives.get(id) else { return };
+        let Some(life) = self.lives.get(id).filter(|life| !life.tainted) else { return };
         if life.delivered + waiting < life.kept.len() {
             let (kept, delivered) = (life.kept.len(), life.delivered);
             let what =
@@ -206,11 +253,25 @@ impl Judge {
 
     /// Notifications of a job that were not delivered.
     pub(super) fn undelivered(&self, id: &DispatchId) -> usize {
-        self.life(id).map_or(0, |life| life.kept.len() - life.delivered)
+        self.life(id).filter(|life| !life.tainted).map_or(0, |life| life.kept.len() - life.delivered)
     }
 }
 
 impl World {
+    /// The store has lost data, without a word to anybody.
+    pub(super) fn lost(&mut self) {
+        self.judge.lost(self.now);
+        let (judge, now) = (&mut self.judge, self.now);
+        self.store.each_record(|key, record| {
+            judge.records.insert(key.clone(), record.cloned());
+            // What had ended may be there again.
+            if let Some(life) = record.and_then(|record| judge.lives.get_mut(&record.id)) {
+                life.from.get_or_insert(now);
+                life.to = None;
+            }
+        });
+    }
+
     /// A start handler is called.
     pub(super) fn began(&mut self, actor: u64) {
         let Some(actor) = self.actors.get(&actor) else { return };
@@ -222,7 +283,9 @@ impl World {
                 .violations
                 .push(format!("S2: {key} starts under token {token}, which did not begin it"));
         }
-        if self.judge.lives.get(&dispatch).is_some_and(|life| life.to.is_some()) && self.holds(id) {
+        if self.judge.lives.get(&dispatch).is_some_and(|life| life.to.is_some() && !life.tainted)
+            && self.holds(id)
+        {
             self.judge.violations.push(format!("S5: {dispatch} of {key} starts after its end"));
         }
         self.exclusive(id);
@@ -302,6 +365,9 @@ impl World {
 
     /// Judged after every event: while a lease holds, the record names who runs the job.
     pub(super) fn judge_all(&mut self) {
+        if self.judge.is_lossy() {
+            return;
+        }
         let mut wrong = None;
         for actor in self.actors.values() {
             if !actor.runs() || !self.holds(actor.id) {

@@ -60,11 +60,17 @@ pub enum Fault {
     Unavailable,
     /// The consumer group is gone.
     LostGroup,
+    /// Another server process takes over with all data.
+    Restart,
+    /// Another server process takes over with older data.
+    Rollback,
+    /// All data are gone, with the server process or without.
+    Wipe,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::Crash,
         Self::Pause,
         Self::LongPause,
@@ -78,6 +84,9 @@ impl Fault {
         Self::ClockStep,
         Self::Unavailable,
         Self::LostGroup,
+        Self::Restart,
+        Self::Rollback,
+        Self::Wipe,
     ];
 }
 

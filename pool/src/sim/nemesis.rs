@@ -9,6 +9,9 @@ use super::rng::Rng;
 use super::world::{Event, MS, World};
 use crate::core::input::Input;
 
+/// How far the server's clock is wrong at most, ms.
+const STEP_MS: u64 = 2_000;
+
 /// How often each fault happens, in 10,000.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rates(BTreeMap<Fault, u64>);
@@ -16,7 +19,8 @@ pub(super) struct Rates(BTreeMap<Fault, u64>);
 /// Of 10,000 things that happen of the kind: messages for those of messages, moves for the others.
 fn usual(fault: Fault) -> u64 {
     match fault {
-        Fault::LostGroup => 20,
+        Fault::Rollback | Fault::Wipe => 12,
+        Fault::LostGroup | Fault::Restart => 20,
         Fault::Unavailable => 25,
         Fault::ClockStep => 40,
         Fault::LongPause => 50,
@@ -60,7 +64,7 @@ impl World {
 
     /// Maybe a fault happens. True if one did.
     pub(super) fn strike(&mut self) -> bool {
-        const STRIKES: [Fault; 8] = [
+        const STRIKES: [Fault; 11] = [
             Fault::Crash,
             Fault::Pause,
             Fault::LongPause,
@@ -69,7 +73,13 @@ impl World {
             Fault::ClockStep,
             Fault::Unavailable,
             Fault::LostGroup,
+            Fault::Restart,
+            Fault::Rollback,
+            Fault::Wipe,
         ];
+        if self.rng.chance(300) {
+            self.backup = Some(self.store.snapshot());
+        }
         for fault in STRIKES {
             if self.rng.chance(self.rates.of(fault)) && self.inflict(fault) {
                 self.note(|| format!("FAULT {fault:?}"));
@@ -127,8 +137,10 @@ impl World {
                 self.after(0, Event::Lease(at));
             }
             Fault::ClockStep => {
-                let by = i64::try_from(self.rng.below(20_000)).unwrap_or(0) - 10_000;
-                self.server_step = if self.rng.chance(3_000) { 0 } else { self.server_step + by };
+                // A clock that goes back by more than a dispatch's deadline is below the longest one brings ended
+                // dispatches back: what they are remembered by is dropped by that clock.
+                let by = i64::try_from(self.rng.below(2 * STEP_MS)).unwrap_or(0);
+                self.server_step = by - STEP_MS.cast_signed();
             }
             Fault::Unavailable => {
                 if !self.available {
@@ -144,9 +156,35 @@ impl World {
                 self.store.destroy_group();
                 self.wake_reads();
             }
+            Fault::Restart => self.new_process(),
+            Fault::Rollback => {
+                let Some(backup) = self.backup.take() else { return false };
+                self.store.restore(backup);
+                self.lost();
+                self.new_process();
+            }
+            Fault::Wipe => {
+                self.store.wipe();
+                self.lost();
+                if self.rng.chance(5_000) {
+                    self.new_process();
+                } else {
+                    self.wake_reads();
+                }
+            }
             _ => return false,
         }
         true
+    }
+
+    /// Another server process: whoever was connected to the one before is so no more.
+    fn new_process(&mut self) {
+        self.process += 1;
+        self.store.new_process();
+        self.reset_reads();
+        for at in 0..self.nodes.len() {
+            self.after(MS, Event::Reread(at));
+        }
     }
 
     /// A node that stood still goes on: its leases are looked at before anything else runs. What a handler does in the

@@ -37,6 +37,9 @@ impl World {
         if u64::try_from(facts.queued).is_ok_and(|queued| queued >= self.settings.max_queued) {
             self.judge.full_at = Some(self.now);
         }
+        if let (Some(incarnation), false) = (facts.incarnation, facts.recovering) {
+            self.judge.is_open_in(incarnation);
+        }
         let mut found: Vec<(JobKey, Option<Record>)> = Vec::new();
         let mut seen = 0;
         let known = &self.judge.records;
@@ -87,7 +90,7 @@ impl Judge {
     fn vanished(&mut self, key: &JobKey, before: &Record, step: &str, now: u64) {
         let Some(life) = self.lives.get_mut(&before.id) else { return };
         life.to = Some(now);
-        if !life.to_stop && !life.may_end {
+        if !life.to_stop && !life.may_end && !life.tainted {
             self.violations.push(format!("S4: {step} loses {key}, which was {before}"));
         }
     }
@@ -109,10 +112,11 @@ impl Judge {
         if before.is_none()
             && let Some(life) = self.lives.get_mut(&record.id)
         {
-            if life.to.is_some() {
+            if life.to.is_some() && !life.tainted {
                 violations.push(wrong("S5"));
             }
             life.from.get_or_insert(now);
+            life.to = None;
             life.to_stop |= open;
         }
         let top = self.top.get(key).copied().unwrap_or_default();
@@ -148,7 +152,7 @@ impl Judge {
             (Some(from), to) if from == to => same,
             _ => false,
         };
-        if !right {
+        if !right && !self.is_tainted(&record.id) {
             let what = if before.is_some_and(|before| before.state == Stopping) { "S6" } else { "S10" };
             violations.push(wrong(what));
         }

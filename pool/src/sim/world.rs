@@ -16,7 +16,7 @@ use crate::core::input::{Input, ReplyTo};
 use crate::id::NodeName;
 use crate::member::Members;
 use crate::settings::{Settings, StoredSettings};
-use crate::store::MemoryStore;
+use crate::store::{MemoryStore, Snapshot};
 
 pub(super) const MS: u64 = 1_000_000;
 /// Server time at the beginning, ms.
@@ -78,6 +78,8 @@ pub(super) struct World {
     pub(super) server_step: i64,
     pub(super) store: MemoryStore,
     pub(super) process: u64,
+    /// What a server that loses data comes back with.
+    pub(super) backup: Option<Snapshot>,
     pub(super) available: bool,
     pub(super) nodes: Vec<SimNode>,
     pub(super) flights: BTreeMap<u64, Flight>,
@@ -85,6 +87,8 @@ pub(super) struct World {
     pub(super) actors: BTreeMap<u64, Actor>,
     pub(super) ids: u64,
     pub(super) judge: Judge,
+    /// The pool is being shut down.
+    pub(super) ending: bool,
     /// All is healed: nothing new is done, no fault happens.
     pub(super) healed: bool,
     pub(super) report: Report,
@@ -126,6 +130,7 @@ impl World {
             server_step: 0,
             store,
             process: 0,
+            backup: None,
             available: true,
             nodes: Vec::new(),
             flights: BTreeMap::new(),
@@ -133,6 +138,7 @@ impl World {
             actors: BTreeMap::new(),
             ids: 0,
             judge: Judge::default(),
+            ending: false,
             healed: false,
             report: Report { seed, ..Report::default() },
             tracing,
@@ -206,9 +212,12 @@ impl World {
                 self.heal_all();
                 rest_by = self.now + REST;
             } else if self.healed && self.report.events.is_multiple_of(64) {
-                let unrest = self.unrest();
+                let unrest = if self.ending { self.remains() } else { self.unrest() };
                 if unrest.is_empty() {
-                    break;
+                    if self.ending || !self.end_pool() {
+                        break;
+                    }
+                    rest_by = self.now + REST;
                 }
                 if self.now > rest_by {
                     self.judge
@@ -245,7 +254,9 @@ impl World {
             Event::Overdue(node, reply) => self.overdue(node, reply),
             Event::Move => {
                 if self.healed {
-                    self.man();
+                    if !self.ending {
+                        self.man();
+                    }
                     self.after(1_000 * MS, Event::Move);
                 } else {
                     self.report.steps += 1;
