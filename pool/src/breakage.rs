@@ -42,6 +42,16 @@ pub enum Breakage {
     RedeliveredStartRefused,
     /// A handler that panics takes with it who would tell of its end.
     PanicUntold,
+    /// A worker that has lost its lease says after a loss of data that it runs what it has not ended yet.
+    FencedAttests,
+    /// After a loss of data a worker does not say what it has given up.
+    JournalNotSent,
+    /// A worker says its last word after a loss of data before it has named all its jobs.
+    AttendBeforeAttested,
+    /// The lease is not looked at again between the answer to `begin` and the call of the handler.
+    NoRecheckAfterBegin,
+    /// A `begin` that has no answer is not sent again.
+    BeginGivenUp,
 }
 
 /// The breakages in force.

@@ -8,8 +8,9 @@ use super::dispatching::Pool;
 use super::effect::{Effect, Notice};
 use super::engine::Engine;
 
+use super::joining::Seating;
 use super::sweeping::stops_again;
-use super::worker::{Seating, Worker};
+use super::worker::Worker;
 use crate::id::{DispatchId, Revision, Token, WorkerId};
 use crate::settings::is_fixed;
 use crate::store::{
@@ -26,7 +27,9 @@ impl Engine {
         let now = self.ctx.now;
         match done {
             Done::Survey(answer) => {
-                let change = self.pool.on_surveyed(&mut self.ctx, answer);
+                let joins = self.pool.incarnation.is_none() || !self.attaching.is_empty();
+                let needed = joins || !self.workers.is_empty();
+                let change = self.pool.on_surveyed(&mut self.ctx, needed, answer);
                 self.on_change(change);
             }
             Done::Bootstrap { run_id, answer } => {
@@ -58,6 +61,7 @@ impl Engine {
             | Done::Reap { .. } => {
                 return self.on_membership(done);
             }
+            Done::Attest { .. } | Done::Attend { .. } => return self.on_attestation(done),
             Done::Begin { .. }
             | Done::Started { .. }
             | Done::Release { .. }
@@ -271,6 +275,8 @@ impl Engine {
                 };
                 let ctx = &mut self.ctx;
                 match answer {
+                    Err(StoreError::Refused(Refusal::Fenced)) => worker.fence(ctx),
+                    answer if worker.jobs.begins.was_abandoned() => return answer.map(drop),
                     Ok(replies) => {
                         let begun = replies.iter().any(|reply| matches!(reply, BeginReply::Begun { .. }));
                         worker.check_places(ctx, &self.ring, &replies, &jobs);
@@ -282,9 +288,8 @@ impl Engine {
                     Err(StoreError::Refused(Refusal::ShuttingDown)) => {
                         worker.jobs.on_begin_shut(finished, jobs);
                     }
-                    Err(StoreError::Refused(Refusal::Fenced)) => worker.fence(ctx),
                     Err(error) => {
-                        worker.jobs.begin_again(ctx.now, finished, jobs);
+                        worker.jobs.begin_again(ctx, finished, jobs);
                         return Err(error);
                     }
                 }
@@ -312,6 +317,10 @@ impl Engine {
             Done::Take { worker, finished, items, answer } => {
                 let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
                 match answer {
+                    answer if worker.jobs.takes.was_abandoned() => {
+                        worker.jobs.not_taken(&items);
+                        return answer.map(drop);
+                    }
                     Ok(replies) => worker.jobs.on_taken(ctx, &finished, items, replies),
                     Err(error) => {
                         worker.jobs.take_again(ctx.now, finished, items);

@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use tenure_streaming::EntryId;
 
+use super::joining::Seating;
 use super::scheduling::LocalSchedule;
-use super::worker::Seating;
 use crate::id::{DispatchId, Incarnation, JobKey, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId};
 use crate::member::Member;
 use crate::settings::ShutdownFlag;
 use crate::store::{
-    BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JoinRequest, Lookup, NodeEvents,
-    NotifyItem, NotifyReply, Outcome, OwnedPage, PlannedPage, PoolEvent, PoolState, Reaped, ReleaseItem,
-    ReleaseReply, Result, RouteReply, ScheduleChange, ScheduleKey, ScheduleState, Seat, ServerIdentity,
-    ShutdownMode, StartedItem, StopItem, StopReply, StoreError, Swept, TakeItem, Taken, TermItem, Terms,
-    TickReply, Turn, UnparkReply,
+    AttestItem, AttestReply, BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired,
+    JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, PlannedPage, PoolEvent,
+    PoolState, Reaped, ReleaseItem, ReleaseReply, Result, RouteReply, ScheduleChange, ScheduleKey,
+    ScheduleState, Seat, ServerIdentity, ShutdownMode, StartedItem, StopItem, StopReply, StoreError, Swept,
+    TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply,
 };
 use crate::ticket::Ticket;
 
@@ -62,6 +62,19 @@ pub(crate) enum Call {
         events: Vec<PoolEvent>,
         entries: Vec<EntryId>,
         jobs: Vec<(JobKey, Option<WorkerId>)>,
+    },
+    /// What a worker has, said after a loss of data.
+    Attest {
+        incarnation: Incarnation,
+        worker: WorkerId,
+        member: Member,
+        items: Vec<AttestItem>,
+    },
+    /// The worker's last word.
+    Attend {
+        incarnation: Incarnation,
+        worker: WorkerId,
+        after: Option<JobKey>,
     },
     Begin {
         worker: WorkerId,
@@ -166,6 +179,12 @@ impl Call {
             Self::Reap { worker } => Done::Reap { worker, answer: Err(error) },
             Self::Dispatch(items) => Done::Dispatch { items, answer: Err(error) },
             Self::Route { events, .. } => Done::Route { events, answer: Err(error) },
+            Self::Attest { incarnation, worker, items, .. } => {
+                Done::Attest { incarnation, worker, items, answer: Err(error) }
+            }
+            Self::Attend { incarnation, worker, .. } => {
+                Done::Attend { incarnation, worker, answer: Err(error) }
+            }
             Self::Begin { worker, finished, jobs } => {
                 Done::Begin { worker, finished, jobs, answer: Err(error) }
             }
@@ -285,6 +304,18 @@ pub(crate) enum Done {
         events: Vec<PoolEvent>,
         answer: Result<Vec<RouteReply>>,
     },
+    /// `incarnation`: the one that it was said in.
+    Attest {
+        incarnation: Incarnation,
+        worker: WorkerId,
+        items: Vec<AttestItem>,
+        answer: Result<Vec<AttestReply>>,
+    },
+    Attend {
+        incarnation: Incarnation,
+        worker: WorkerId,
+        answer: Result<Option<JobKey>>,
+    },
     Begin {
         worker: WorkerId,
         finished: Vec<EntryId>,
@@ -391,6 +422,8 @@ impl Done {
             | Self::Reap { answer: Err(error), .. }
             | Self::Dispatch { answer: Err(error), .. }
             | Self::Route { answer: Err(error), .. }
+            | Self::Attest { answer: Err(error), .. }
+            | Self::Attend { answer: Err(error), .. }
             | Self::Begin { answer: Err(error), .. }
             | Self::Started { answer: Err(error), .. }
             | Self::Release { answer: Err(error), .. }

@@ -54,10 +54,19 @@ impl Closing {
         self.flag.as_ref().is_some_and(ShutdownFlag::is_stopping)
     }
 
-    /// The pool is another one: its flag is not known.
-    pub(crate) fn reset(&mut self) {
-        self.flag = None;
+    /// The pool is another one, or lives in another incarnation: its flag is not known. `again`: this node has been part
+    /// of it, and sets the flag again that it has seen. `now_ms`: the server's clock.
+    pub(crate) fn reset(&mut self, again: bool, now_ms: Option<u64>) {
+        let flag = self.flag.take().filter(|_| again);
         self.purged = false;
+        let mode = flag.and_then(|flag| match flag {
+            ShutdownFlag::Stopping { .. } => Some(ShutdownMode::DropQueued),
+            ShutdownFlag::Closing { deadline_ms, .. } => {
+                Some(ShutdownMode::Closing(Duration::from_millis(deadline_ms.saturating_sub(now_ms?))))
+            }
+        });
+        self.to_ask = self.to_ask.or(mode);
+        self.wake(Time(0));
     }
 
     pub(crate) fn saw_flag(&mut self, flag: Option<ShutdownFlag>) {

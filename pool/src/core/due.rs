@@ -58,7 +58,8 @@ impl Engine {
             Phase::Normal if self.closing.flag.is_none() && !self.closing.leaving && !self.is_deaf() => {
                 Door::Open
             }
-            Phase::Normal | Phase::Recovering { .. } => Door::Shut,
+            Phase::Normal => Door::Shut,
+            Phase::Recovering { .. } => Door::Recovering,
         }
     }
 
@@ -122,8 +123,7 @@ impl Engine {
 
     fn flush_users(&mut self, known: bool) {
         let now = self.ctx.now;
-        let (read, ms) = self.clock.read.unwrap_or_default();
-        let now_ms = ms + now.since(read).as_millis() as u64;
+        let now_ms = self.server_ms().unwrap_or_else(|| now.since(Time(0)).as_millis() as u64);
         let longest = self.ctx.config.settings.max_dispatch_deadline.saturating_sub(CLOCK_MARGIN);
         let not_after = |deadline: Time| now_ms + deadline.since(now).min(longest).as_millis() as u64;
         let clock_known = self.clock.read.is_some();
@@ -133,6 +133,12 @@ impl Engine {
         let held = || workers.values().flat_map(|w| w.jobs.held.keys().cloned()).collect();
         let left = || members.entries.keys().copied().collect();
         self.closing.on_time(&mut self.ctx, held, left);
+    }
+
+    /// The server's clock, ms, as far as it was read.
+    pub(super) fn server_ms(&self) -> Option<u64> {
+        let (read, ms) = self.clock.read?;
+        Some(ms + self.ctx.now.since(read).as_millis() as u64)
     }
 
     /// Takes part once it is known that the pool's settings are this node's, and tells who waits for that.

@@ -29,6 +29,8 @@ pub(crate) enum Effect {
     Renew { incarnation: Incarnation },
     /// Renew this worker's lease, which counts from `from`, in this incarnation.
     Hold { incarnation: Incarnation, worker: WorkerId, from: Time },
+    /// Renew this worker's lease in this incarnation from now on; it counts on from its last acknowledged renewal.
+    Keep { incarnation: Incarnation, worker: WorkerId },
     /// Stop renewing it; nothing of it runs.
     Drop { worker: WorkerId },
     /// Stop renewing it; ask all its handlers to end, and abort them at the lease's hard deadline.
@@ -98,6 +100,11 @@ pub(crate) enum Notice {
     NotTakenBack { error: crate::Error },
     /// A worker of this node has lost its lease or its pool.
     Fenced { worker: WorkerId, jobs: usize },
+    /// After a loss of data a worker of this node has said what it has: so many of its jobs run on, were to stop, or had
+    /// gone to another worker.
+    Attested { worker: WorkerId, kept: usize, stopped: usize, outranked: usize },
+    /// A job runs here that another worker owns under a higher token. It is ended at once.
+    Outranked { key: JobKey, token: Token },
     /// The record of a job does not parse.
     BadRecord { key: JobKey },
     /// The payload of a job cannot be opened.

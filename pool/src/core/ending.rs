@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tenure_streaming::EntryId;
 
+use super::attesting::Attesting;
 use super::call::Call;
 use super::ctx::Ctx;
 use super::effect::{Effect, Notice};
@@ -11,7 +12,7 @@ use super::held::{Order, Phase, release_of};
 use super::jobs::Jobs;
 use super::time::{Time, earliest};
 use crate::breakage::Breakage;
-use crate::id::{JobKey, NodeName, Token};
+use crate::id::{DispatchId, JobKey, NodeName, Token};
 use crate::stop::StopReason;
 use crate::store::{ReleaseItem, ReleaseMode, StartedItem, TakeItem};
 
@@ -108,14 +109,14 @@ impl Jobs {
             let (mode, delay, result) = (ReleaseMode::HandOff, Duration::ZERO, String::new());
             let item =
                 ReleaseItem { key: key.clone(), token, mode, delay, tell: None, tell_stopper: None, result };
-            self.push_release(item, Vec::new());
+            self.push_release(item, None, Vec::new());
         }
         self.arm(key, Some(ctx.now + ctx.config.stop_timeout));
         ctx.out.push(Effect::Stop { worker, key: key.clone(), token, why });
     }
 
     /// Sets the time at which the job's handler has taken too long, in place of the one before.
-    fn arm(&mut self, key: &JobKey, at: Option<Time>) {
+    pub(super) fn arm(&mut self, key: &JobKey, at: Option<Time>) {
         let Some(held) = self.held.get_mut(key) else { return };
         if let Some(before) = std::mem::replace(&mut held.overdue_at, at) {
             self.timers.remove(&(before, key.clone()));
@@ -160,21 +161,26 @@ impl Jobs {
         }
     }
 
-    /// When the next handler has taken too long; and, while the worker may send, when a call goes again.
-    pub(crate) fn deadline(&self, may_send: bool) -> Option<Time> {
+    /// When the next handler has taken too long; and, while the worker may send, when a call goes again. `open`: the
+    /// pool is in phase N.
+    pub(crate) fn deadline(&self, may_send: bool, open: bool) -> Option<Time> {
         let overdue = self.timers.first().map(|(at, _)| *at);
         if !may_send {
             return overdue;
+        }
+        let attesting = self.attesting.as_ref().and_then(Attesting::deadline);
+        let frees = [attesting, self.starteds.deadline(), self.releases.deadline()];
+        let frees = frees.into_iter().fold(overdue, earliest);
+        if !open {
+            return frees;
         }
         let to_delete = self.intake.has_handled() && self.takes.is_idle();
         let lanes = [
             to_delete.then(|| self.begins.resumes_at()).flatten(),
             self.has_room().then(|| self.begins.deadline()).flatten(),
-            self.starteds.deadline(),
-            self.releases.deadline(),
             self.takes.deadline(),
         ];
-        lanes.into_iter().fold(overdue, earliest)
+        lanes.into_iter().fold(frees, earliest)
     }
 
     /// The handler has ended after it was asked to.
@@ -223,7 +229,7 @@ impl Jobs {
         if unnoted && item.mode != ReleaseMode::Delete {
             item.tell = None;
             let id = (item.key.clone(), item.token);
-            self.releasing.insert(id.clone());
+            self.releasing.insert(id.clone(), Some(held.id));
             self.after_note.insert(id, (item, entries));
             return;
         }
@@ -231,7 +237,7 @@ impl Jobs {
             // The release may overtake the news of the start, and whoever waits for that start is to hear of it.
             item.result = "ok".into();
         }
-        self.push_release(item, entries);
+        self.push_release(item, Some(held.id), entries);
     }
 
     /// Gives back a job that was not started here.
@@ -239,11 +245,13 @@ impl Jobs {
         &mut self,
         key: JobKey,
         token: Token,
+        id: Option<DispatchId>,
         tell: Option<NodeName>,
         entries: Vec<EntryId>,
     ) {
         let (mode, delay, result) = (ReleaseMode::GiveBack, Duration::ZERO, String::new());
-        self.push_release(ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result }, entries);
+        let item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
+        self.push_release(item, id, entries);
     }
 
     /// Ends a job that is to stop and does not run here.
@@ -255,16 +263,17 @@ impl Jobs {
         entries: Vec<EntryId>,
     ) {
         let (mode, delay, result) = (ReleaseMode::Delete, Duration::ZERO, String::new());
-        self.push_release(ReleaseItem { key, token, mode, delay, tell: None, tell_stopper, result }, entries);
+        let item = ReleaseItem { key, token, mode, delay, tell: None, tell_stopper, result };
+        self.push_release(item, None, entries);
     }
 
     /// Gives back a job that the store says is this worker's and that does not run here.
-    pub(crate) fn disown(&mut self, key: JobKey, token: Token) {
-        self.hand_back(key, token, None, Vec::new());
+    pub(crate) fn disown(&mut self, key: JobKey, token: Token, id: DispatchId) {
+        self.hand_back(key, token, Some(id), None, Vec::new());
     }
 
-    pub(super) fn push_release(&mut self, item: ReleaseItem, entries: Vec<EntryId>) {
-        self.releasing.insert((item.key.clone(), item.token));
+    pub(super) fn push_release(&mut self, item: ReleaseItem, id: Option<DispatchId>, entries: Vec<EntryId>) {
+        self.releasing.insert((item.key.clone(), item.token), id);
         self.releases.push((item, entries));
     }
 
@@ -292,10 +301,11 @@ impl Jobs {
         self.takes.clear();
         self.beginning.clear();
         self.releasing.clear();
+        self.attesting = None;
     }
 
-    /// Sends what is ready: one call per lane.
-    pub(crate) fn flush(&mut self, ctx: &mut Ctx) {
+    /// Sends what is ready: one call per lane. `open`: the pool is in phase N; else only what frees jobs is sent.
+    pub(crate) fn flush(&mut self, ctx: &mut Ctx, open: bool) {
         let worker = self.worker;
         if let Some(items) =
             self.releases.batch(ctx.now, |(item, _)| item.key.as_bytes().len() + item.result.len())
@@ -306,6 +316,20 @@ impl Jobs {
             let finished = self.intake.take_handled();
             ctx.call(Call::Release { worker, finished, items });
         }
+        if open {
+            self.flush_begins(ctx);
+        }
+        if let Some(items) = self.starteds.batch(ctx.now, |item| item.key.as_bytes().len()) {
+            ctx.call(Call::Started { worker, items });
+        }
+        if open && let Some(items) = self.takes.batch(ctx.now, |item| item.key.as_bytes().len()) {
+            let finished = self.intake.take_handled();
+            ctx.call(Call::Take { worker, finished, items });
+        }
+    }
+
+    fn flush_begins(&mut self, ctx: &mut Ctx) {
+        let worker = self.worker;
         let room = self.has_room();
         let mut jobs = room.then(|| self.begins.batch(ctx.now, |(key, ..)| key.as_bytes().len())).flatten();
         if jobs.is_none()
@@ -322,13 +346,6 @@ impl Jobs {
             }
             let finished = self.intake.take_handled();
             ctx.call(Call::Begin { worker, finished, jobs });
-        }
-        if let Some(items) = self.starteds.batch(ctx.now, |item| item.key.as_bytes().len()) {
-            ctx.call(Call::Started { worker, items });
-        }
-        if let Some(items) = self.takes.batch(ctx.now, |item| item.key.as_bytes().len()) {
-            let finished = self.intake.take_handled();
-            ctx.call(Call::Take { worker, finished, items });
         }
     }
 }

@@ -277,6 +277,12 @@ impl Engine {
         Ok(())
     }
 
+    /// The incarnation that steps are sent in.
+    #[cfg(test)]
+    pub(super) fn incarnation(&self) -> Incarnation {
+        self.ctx.incarnation
+    }
+
     /// The highest token that this node has seen.
     pub(crate) fn high_water(&self) -> Token {
         self.pool.high_water
@@ -366,21 +372,25 @@ impl Engine {
             Change::Incarnation => {
                 self.ctx.incarnation = self.pool.incarnation.unwrap_or_default();
                 for worker in self.workers.values_mut() {
-                    worker.fence(&mut self.ctx);
+                    worker.on_incarnation(&mut self.ctx);
                 }
                 self.renewed = false;
                 self.clock.next = self.ctx.now;
                 self.routing.reset();
                 self.reading.reset();
                 self.liveness.reset();
-                self.closing.reset();
+                self.closing.reset(self.attaching.is_empty(), self.server_ms());
                 self.scheduling.reset(&mut self.ctx);
                 self.dispatching.resubmit();
+                self.requests.resubmit();
                 self.see_flag();
                 self.on_members(self.members.clone());
             }
             Change::Normal { opened } => {
                 self.liveness.reset();
+                for worker in self.workers.values_mut() {
+                    worker.opened(&mut self.ctx);
+                }
                 if opened {
                     self.sweeping.kick();
                 }

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use tenure_streaming::EntryId;
 
 use super::effect::NewJob;
 use super::time::Time;
-use crate::id::{DispatchId, NodeName, Token};
+use crate::id::{DispatchId, JobKey, NodeName, Token};
 use crate::policy::RestartPolicy;
 use crate::record::{Begun, Record};
 use crate::stop::StopReason;
-use crate::store::ReleaseMode;
+use crate::store::{Attest, AttestItem, ReleaseMode};
 
 /// Where a held job is.
 #[derive(Debug)]
@@ -55,6 +56,10 @@ pub(crate) struct Held {
     pub(crate) id: DispatchId,
     pub(crate) mix: u32,
     pub(crate) attempts: u32,
+    created_ms: u64,
+    plan: String,
+    /// Its payload as it stands in the store.
+    pub(crate) envelope: Bytes,
     pub(crate) begun_at: Time,
     pub(crate) started_before: bool,
     pub(crate) policy: RestartPolicy,
@@ -68,12 +73,15 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    pub(crate) fn new(record: &Record, job: NewJob, waiting: bool, now: Time) -> Self {
+    pub(crate) fn new(record: &Record, job: NewJob, envelope: Bytes, waiting: bool, now: Time) -> Self {
         Self {
             token: record.token,
             id: record.id.clone(),
             mix: record.mix,
             attempts: record.attempts,
+            created_ms: record.created,
+            plan: record.plan.clone(),
+            envelope,
             begun_at: now,
             started_before: record.begun == Begun::Started,
             policy: job.payload.policy,
@@ -88,6 +96,18 @@ impl Held {
     /// The node that waits for the dispatch's outcome, as far as it is a name.
     pub(crate) fn waiting_node(&self) -> Option<NodeName> {
         NodeName::new(self.id.node()).ok()
+    }
+
+    /// What is to be said of it after a loss of data: it runs, or may.
+    pub(crate) fn attested(&self, key: &JobKey, with_payload: bool) -> AttestItem {
+        let what = Attest::Runs {
+            begun: if self.started_before { Begun::Started } else { Begun::Begun },
+            attempts: self.attempts,
+            created: self.created_ms,
+            plan: self.plan.clone(),
+            payload: with_payload.then(|| self.envelope.clone()),
+        };
+        AttestItem { key: key.clone(), token: self.token, id: self.id.clone(), what }
     }
 
     /// The attempts that its failure counts as: the first, when it was healthy for so long.

@@ -8,21 +8,26 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use bytes::Bytes;
 use tenure_streaming::EntryId;
 
+use super::attesting::Attesting;
 use super::call::{ToBegin, ToRelease};
 use super::ctx::Ctx;
 use super::effect::{Effect, NewJob, Notice};
 use super::held::{Held, Order, Phase};
 use super::input::{HandlerEvent, LocalWorker};
 use super::intake::Intake;
+use super::journal::{Journal, Past};
 use super::lane::Lane;
 use super::time::Time;
 use crate::breakage::Breakage;
-use crate::id::{JobKey, NodeName, Token, WorkerId};
+use crate::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::record::{Begun, Record};
 use crate::stop::StopReason;
-use crate::store::{BeginReply, ReleaseReply, StartedItem, TakeItem, Taken, WorkerEvent};
+use crate::store::{
+    BeginReply, ReleaseItem, ReleaseMode, ReleaseReply, StartedItem, TakeItem, Taken, WorkerEvent,
+};
 use crate::wire::{self, Opened};
 
 /// What came for a job while its begin was under way: its events are read on another connection than the begin is
@@ -43,7 +48,8 @@ pub(crate) struct Jobs {
     pub(crate) intake: Intake,
     pub(crate) held: BTreeMap<JobKey, Held>,
     pub(super) beginning: BTreeMap<(JobKey, Token), Early>,
-    pub(super) releasing: BTreeSet<(JobKey, Token)>,
+    /// Jobs on their way out, with their dispatch, where it is known.
+    pub(super) releasing: BTreeMap<(JobKey, Token), Option<DispatchId>>,
     pub(super) to_start: VecDeque<(JobKey, Token)>,
     pub(super) starting: usize,
     /// When the handler of a held job has taken too long.
@@ -65,6 +71,10 @@ pub(crate) struct Jobs {
     pub(super) released: Vec<JobKey>,
     /// A begin or release went unanswered once: the store may hold jobs of ours that we do not know.
     pub(crate) audit_due: bool,
+    /// What has left lately.
+    pub(crate) journal: Journal,
+    /// What is said after a loss of data.
+    pub(crate) attesting: Option<Attesting>,
 }
 
 impl Jobs {
@@ -75,7 +85,7 @@ impl Jobs {
             intake: Intake::default(),
             held: BTreeMap::new(),
             beginning: BTreeMap::new(),
-            releasing: BTreeSet::new(),
+            releasing: BTreeMap::new(),
             to_start: VecDeque::new(),
             starting: 0,
             timers: BTreeSet::new(),
@@ -89,6 +99,8 @@ impl Jobs {
             leaving: None,
             released: Vec::new(),
             audit_due: false,
+            journal: Journal::default(),
+            attesting: None,
         }
     }
 
@@ -112,7 +124,7 @@ impl Jobs {
         let id = (key.clone(), token);
         self.held.get(key).is_some_and(|h| h.token == token)
             || self.beginning.contains_key(&id)
-            || self.releasing.contains(&id)
+            || self.releasing.contains_key(&id)
     }
 
     pub(crate) fn on_event(&mut self, ctx: &mut Ctx, entry: EntryId, event: WorkerEvent) {
@@ -151,7 +163,7 @@ impl Jobs {
             }
             self.intake.answered(entry);
         } else if self.leaving.is_some() {
-            self.hand_back(key, token, None, vec![entry]);
+            self.hand_back(key, token, None, None, vec![entry]);
         } else {
             self.beginning.insert((key.clone(), token), Early::default());
             self.begins.push((key, token, Some(entry)));
@@ -185,7 +197,7 @@ impl Jobs {
             let (present, entries) = early.stop.get_or_insert_default();
             *present = tell.or(present.take());
             entries.push(entry);
-        } else if self.releasing.contains(&id) {
+        } else if self.releasing.contains_key(&id) {
             self.intake.answered(entry);
         } else {
             self.release_for_stopper(id.0, token, tell, vec![entry]);
@@ -211,13 +223,16 @@ impl Jobs {
                 BeginReply::Begun { record, waiting, payload } => {
                     if let Some((tell, entries)) = early.stop {
                         self.release_for_stopper(key, token, tell, entries);
-                    } else if !self.takes_up(&record) || !ctx.lease_holds(self.worker) {
+                    } else if self.held.contains_key(&key) {
+                        self.refuse_while_held(key, token, record);
+                    } else if !self.takes_up(&record) || !self.may_start(ctx) {
                         let tell = NodeName::new(record.id.node()).ok();
-                        self.hand_back(key, token, tell, vec![]);
+                        self.hand_back(key, token, Some(record.id), tell, vec![]);
                     } else {
                         match wire::open(&payload) {
-                            Ok(payload) => {
-                                self.hold(ctx, &key, token, &record, payload, waiting || early.notified);
+                            Ok(opened) => {
+                                let waiting = waiting || early.notified;
+                                self.hold(ctx, &key, &record, opened, payload, waiting);
                             }
                             Err(error) => self.unreadable(ctx, key, token, &record, &error),
                         }
@@ -237,14 +252,15 @@ impl Jobs {
         &mut self,
         ctx: &mut Ctx,
         key: &JobKey,
-        token: Token,
         record: &Record,
         payload: Opened,
+        envelope: Bytes,
         waiting: bool,
     ) {
-        let (id, attempts, created_ms) = (record.id.clone(), record.attempts, record.created);
+        let (id, token, attempts, created_ms) =
+            (record.id.clone(), record.token, record.attempts, record.created);
         let job = NewJob { key: key.clone(), token, id, payload, attempts, created_ms };
-        self.held.insert(key.clone(), Held::new(record, job, waiting, ctx.now));
+        self.held.insert(key.clone(), Held::new(record, job, envelope, waiting, ctx.now));
         self.to_start.push_back((key.clone(), token));
         if let Some(why) = self.leaving {
             self.order(ctx, key, Order { why, tell: None, entries: vec![] });
@@ -261,6 +277,11 @@ impl Jobs {
         }
     }
 
+    /// The lease is looked at again after `begin` was answered.
+    fn may_start(&self, ctx: &Ctx) -> bool {
+        ctx.lease_holds(self.worker) || ctx.config.broken.has(Breakage::NoRecheckAfterBegin)
+    }
+
     /// The pool is stopping: nothing is begun any more, and these jobs end where they are.
     pub(crate) fn on_begin_shut(&mut self, finished: Vec<EntryId>, jobs: Vec<ToBegin>) {
         self.begins.answered();
@@ -270,7 +291,7 @@ impl Jobs {
                 Some(Early { stop: Some((tell, entries)), .. }) => {
                     self.release_for_stopper(key, token, tell, entries);
                 }
-                Some(_) => self.hand_back(key, token, None, vec![]),
+                Some(_) => self.hand_back(key, token, None, None, vec![]),
                 None => {}
             }
         }
@@ -286,7 +307,8 @@ impl Jobs {
         self.releases.answered();
         self.intake.deleted(finished);
         for ((item, _), reply) in items.into_iter().zip(replies) {
-            self.releasing.remove(&(item.key.clone(), item.token));
+            let id = self.releasing.remove(&(item.key.clone(), item.token)).flatten();
+            self.has_left(ctx.now, id, &item, *reply);
             match reply {
                 ReleaseReply::Parked => {
                     ctx.report(Notice::Parked { key: item.key.clone(), error: item.result });
@@ -296,6 +318,24 @@ impl Jobs {
             }
             self.released.push(item.key);
         }
+    }
+
+    /// A release was answered: that is remembered for a while, and said at once where the data were lost meanwhile.
+    fn has_left(&mut self, now: Time, id: Option<DispatchId>, item: &ReleaseItem, reply: ReleaseReply) {
+        let Some(id) = id else { return };
+        let (key, token) = (item.key.clone(), item.token);
+        let handed_on = match reply {
+            ReleaseReply::Deleted => false,
+            ReleaseReply::Queued | ReleaseReply::Parked => true,
+            // Where the data went back, the store may not know the job as this worker's any more.
+            ReleaseReply::Stale if self.attesting.is_some() => item.mode != ReleaseMode::Delete,
+            ReleaseReply::Stale | ReleaseReply::Bad => return,
+        };
+        let past = Past { key, token, id, handed_on };
+        if let Some(attesting) = &mut self.attesting {
+            attesting.has_gone(past.clone());
+        }
+        self.journal.note(now, past);
     }
 
     pub(crate) fn on_taken(
@@ -325,10 +365,14 @@ impl Jobs {
     }
 
     /// A call of these lanes was not answered: it goes again. Its entries have been counted already.
-    pub(crate) fn begin_again(&mut self, now: Time, finished: Vec<EntryId>, jobs: Vec<ToBegin>) {
+    pub(crate) fn begin_again(&mut self, ctx: &Ctx, finished: Vec<EntryId>, jobs: Vec<ToBegin>) {
         self.intake.not_deleted(finished);
+        if ctx.config.broken.has(Breakage::BeginGivenUp) {
+            self.beginning.retain(|id, _| !jobs.iter().any(|(key, token, _)| (key, token) == (&id.0, &id.1)));
+            return self.begins.put_back(ctx.now, Vec::new());
+        }
         let jobs = jobs.into_iter().map(|(key, token, _)| (key, token, None)).collect();
-        self.begins.put_back(now, jobs);
+        self.begins.put_back(ctx.now, jobs);
         self.audit_due = true;
     }
 
@@ -337,6 +381,16 @@ impl Jobs {
         let items = items.into_iter().map(|(item, _)| (item, Vec::new())).collect();
         self.releases.put_back(now, items);
         self.audit_due = true;
+    }
+
+    /// Nothing was fetched for these: it is asked for again.
+    pub(crate) fn not_taken(&mut self, items: &[TakeItem]) {
+        for TakeItem { key, token, .. } in items {
+            if let Some(held) = self.held.get_mut(key).filter(|held| held.token == *token) {
+                held.notes.busy = false;
+                self.fetch(key);
+            }
+        }
     }
 
     pub(crate) fn take_again(&mut self, now: Time, finished: Vec<EntryId>, items: Vec<TakeItem>) {

@@ -15,13 +15,15 @@ const RETRY_MAX: Duration = Duration::from_secs(1);
 pub(crate) struct Lane<T> {
     queue: VecDeque<T>,
     busy: bool,
+    /// The call in flight was abandoned.
+    void: bool,
     retry_at: Option<Time>,
     retry: Duration,
 }
 
 impl<T> Default for Lane<T> {
     fn default() -> Self {
-        Self { queue: VecDeque::new(), busy: false, retry_at: None, retry: RETRY_MIN }
+        Self { queue: VecDeque::new(), busy: false, void: false, retry_at: None, retry: RETRY_MIN }
     }
 }
 
@@ -33,6 +35,16 @@ impl<T> Lane<T> {
     /// The next batch, when no call is in flight and no retry is being waited for. The lane is busy from then on
     /// until [`answered`](Self::answered) or [`put_back`](Self::put_back).
     pub(crate) fn batch(&mut self, now: Time, bytes: impl Fn(&T) -> usize) -> Option<Vec<T>> {
+        self.batch_within(now, BATCH_BYTES, bytes)
+    }
+
+    /// The same, with a bound of its own in bytes; an item that is larger goes alone.
+    pub(crate) fn batch_within(
+        &mut self,
+        now: Time,
+        most: usize,
+        bytes: impl Fn(&T) -> usize,
+    ) -> Option<Vec<T>> {
         if self.queue.is_empty() || !self.occupy(now) {
             return None;
         }
@@ -40,7 +52,7 @@ impl<T> Lane<T> {
         let mut count = 0;
         for item in self.queue.iter().take(BATCH_MAX) {
             total += bytes(item);
-            if count > 0 && total > BATCH_BYTES {
+            if count > 0 && total > most {
                 break;
             }
             count += 1;
@@ -82,6 +94,32 @@ impl<T> Lane<T> {
     /// Forgets what waits. A call in flight stays in flight.
     pub(crate) fn clear(&mut self) {
         self.queue.clear();
+    }
+
+    /// Forgets what waits, and marks the call in flight as one of which nothing is to be made, whatever comes back.
+    /// Returns what waited.
+    pub(crate) fn abandon(&mut self) -> VecDeque<T> {
+        self.void = self.busy;
+        std::mem::take(&mut self.queue)
+    }
+
+    /// A call has come back: true when it was abandoned. The lane is free again then.
+    pub(crate) fn was_abandoned(&mut self) -> bool {
+        let void = std::mem::take(&mut self.void);
+        if void {
+            self.answered();
+        }
+        void
+    }
+
+    /// What waits.
+    pub(crate) fn waiting(&mut self) -> impl Iterator<Item = &mut T> {
+        self.queue.iter_mut()
+    }
+
+    /// Nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
     }
 
     /// Nothing waits and nothing is in flight.

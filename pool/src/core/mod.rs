@@ -16,13 +16,16 @@
 //! 4. A worker is expired only when its counter stood still for its time to live by this node's own clock
 //!    (`liveness`), and reaped only after all that are silent were expired.
 //! 5. A job is assigned only from the ring at the revision that the step checks (`routing`).
-//! 6. On any sign of data loss all workers of the node are fenced (`phase`, `engine`).
+//! 6. After any sign of data loss a worker whose lease holds says what it has; every other one is fenced (`phase`,
+//!    `attesting`).
 //! 7. A planner acts only in its turn, and its node has one plan of a schedule under way (`turn`, `planning`).
 //! 8. Each lane has one call in flight; what was not answered is sent again, unchanged (`lane`).
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod answers;
+mod attesting;
+mod auditing;
 pub(crate) mod call;
 mod closing;
 pub(crate) mod ctx;
@@ -35,6 +38,8 @@ mod held;
 pub(crate) mod input;
 mod intake;
 mod jobs;
+mod joining;
+mod journal;
 mod lane;
 pub(crate) mod lease;
 mod liveness;

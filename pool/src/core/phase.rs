@@ -7,8 +7,8 @@
 //!    │                present ─────────────────────────▶ Recovering or Normal  │
 //!    └──────────────── any refusal that hints at loss ─────────────────────────┘
 //! ```
-//! A node that finds another incarnation than the one it knew fences all its workers: whoever ran under the old
-//! one stops, and phase R lasts until the last lease of the old one has run out.
+//! In another incarnation than the one that it knew, a node's workers say what they have (`attesting`), and phase R lasts
+//! until every member has done so, and the last lease of a worker that the data do not know has run out.
 
 use std::time::Duration;
 
@@ -59,6 +59,8 @@ pub(crate) struct PoolPhase {
     pub(crate) held_back: bool,
     /// A tombstone is the end of the pool only for who has known it alive.
     may_create: bool,
+    /// It was opened without a worker of this node that lives, in this incarnation.
+    opened_without: Option<Incarnation>,
     busy: bool,
     retry_at: Time,
 }
@@ -73,6 +75,7 @@ impl PoolPhase {
             wait: Duration::ZERO,
             held_back: true,
             may_create: true,
+            opened_without: None,
             busy: false,
             retry_at: Time(0),
         }
@@ -127,6 +130,14 @@ impl PoolPhase {
         Change::Nothing
     }
 
+    /// The pool was opened before a worker of this node, which lives, could say what it runs: another incarnation gives
+    /// it the time.
+    pub(crate) fn opened_without(&mut self, now: Time) {
+        self.opened_without = self.incarnation;
+        self.phase = Phase::Unknown;
+        self.retry_at = now;
+    }
+
     fn closed(&mut self) -> Change {
         if self.phase == Phase::Closed {
             return Change::Nothing;
@@ -135,9 +146,11 @@ impl PoolPhase {
         Change::Closed
     }
 
+    /// `needed`: this node has workers, or somebody wants it to join. A pool that is gone is made by no other.
     pub(crate) fn on_surveyed(
         &mut self,
         ctx: &mut Ctx,
+        needed: bool,
         answer: Result<(PoolState, ServerIdentity)>,
     ) -> Change {
         self.busy = false;
@@ -150,6 +163,7 @@ impl PoolPhase {
                 self.bootstrap(ctx, Duration::ZERO, run_id);
                 Change::Nothing
             }
+            PoolState::Absent if !needed => Change::Nothing,
             PoolState::Absent => {
                 let ttl = ctx.config.timing.ttl;
                 let new_server = server.uptime > ttl && !server.promoted && !server.flushed;
@@ -157,8 +171,10 @@ impl PoolPhase {
                 self.bootstrap(ctx, if fresh { Duration::ZERO } else { ttl }, run_id);
                 Change::Nothing
             }
-            PoolState::Present { incarnation, run_id: blessed, members, .. }
-                if blessed != run_id || Some(incarnation) == self.incarnation && members < self.members =>
+            PoolState::Present { incarnation, recovering, run_id: blessed, members, .. }
+                if blessed != run_id
+                    || Some(incarnation) == self.incarnation && members < self.members
+                    || Some(incarnation) == self.opened_without && !recovering =>
             {
                 if self.held_back {
                     return self.look_at_settings(ctx, incarnation, run_id);

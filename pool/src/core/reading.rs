@@ -26,6 +26,7 @@ pub(crate) struct Reading {
 impl Reading {
     /// The node's stream is another one now.
     pub(crate) fn reset(&mut self) {
+        self.round += 1;
         self.node = EntryId::default();
         self.waiting = None;
         self.progressed = None;

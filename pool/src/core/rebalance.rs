@@ -33,6 +33,13 @@ impl Rebalance {
         }
     }
 
+    /// The pool is open again, and the ring as it is now may not be known here yet: what is due waits anew.
+    pub(crate) fn opened(&mut self, ctx: &mut Ctx) {
+        if self.due.is_some() {
+            self.ring_changed(ctx);
+        }
+    }
+
     /// The key's release was answered.
     pub(crate) fn released(&mut self, key: &JobKey) {
         self.moving.remove(key);

@@ -172,6 +172,17 @@ impl Requests {
         }
     }
 
+    /// The pool lives in another incarnation: a stop that was recorded may be forgotten, and is sent again.
+    pub(crate) fn resubmit(&mut self) {
+        for to in std::mem::take(&mut self.watched).into_values().flatten() {
+            if let Some(Request { want: Want::Stop(stop), .. }) = self.open.get_mut(&to) {
+                (stop.watched, stop.in_doubt) = (false, true);
+                self.wait_until(to, None);
+                self.go_on(to);
+            }
+        }
+    }
+
     pub(crate) fn stop_again(&mut self, items: Vec<StopItem>) {
         for item in items {
             self.again.push(item);
@@ -186,6 +197,8 @@ impl Requests {
             let Some(request) = self.open.get_mut(&to) else { continue };
             let look = std::mem::take(&mut request.look);
             match (&request.want, found.record) {
+                // A look from before the stop was sent again.
+                (Want::Stop(Stop { id: Some(_), watched: false, .. }), _) => {}
                 (_, None) if !found.bad && !settled => self.wait_until(to, Some(ctx.now + RETRY)),
                 (Want::Stop(Stop { id, watched: true, .. }), record) => {
                     if record.map_or(found.bad, |record| Some(record.id) == *id) {

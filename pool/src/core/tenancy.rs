@@ -56,6 +56,13 @@ impl Tenancies {
         lease
     }
 
+    /// Renew this worker's lease in another incarnation: it counts on as it stands.
+    pub(crate) fn keep(&mut self, incarnation: Incarnation, worker: WorkerId) {
+        if let Some(tenancy) = self.held.get_mut(&worker) {
+            tenancy.incarnation = incarnation;
+        }
+    }
+
     /// Renew it no more. True when its handlers have not been asked to end before.
     pub(crate) fn give_up(&mut self, worker: WorkerId) -> bool {
         let Some(tenancy) = self.held.get_mut(&worker) else { return false };

@@ -1,36 +1,25 @@
 //! One worker of this node, from its join to its end: it joins, takes a slot, drains, leaves; or it loses its
 //! lease, is fenced, and joins anew under another id once nothing of it runs.
 
-use std::time::Duration;
-
-use super::call::{Call, ToBegin};
+use super::auditing::Audit;
+use super::call::Call;
 use super::ctx::{Ctx, RETRY};
 use super::effect::{Effect, Notice};
 use super::input::{Answer, LocalWorker, Refused, ReplyTo};
 use super::jobs::Jobs;
+use super::joining::{Seating, join_request};
 use super::rebalance::Rebalance;
 use super::ring::Ring;
 use super::time::{Time, earliest};
-use crate::id::{Nonce, WorkerId};
+use crate::breakage::Breakage;
+use crate::id::WorkerId;
 use crate::member::{Member, MemberState};
-use crate::record::JobState;
 use crate::stop::StopReason;
-use crate::store::{BeginReply, Expired, JoinRequest, OwnedPage, Refusal, Result, Seat, StoreError};
-
-/// The pause before a worker that the pool refuses to have back asks again.
-const REFUSED_RETRY: Duration = Duration::from_secs(5);
-
-/// One join under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seating {
-    pub(crate) local: LocalWorker,
-    /// When it was first sent: the lease counts from there, also when only a later sending is answered.
-    pub(crate) since: Time,
-}
+use crate::store::{Expired, Result, Seat};
 
 /// Where a worker is in its life.
 #[derive(Debug)]
-enum Stage {
+pub(super) enum Stage {
     /// Not a member. `since`: when the join under way was first sent.
     Out { since: Option<Time>, busy: bool, retry_at: Time },
     /// A member: standby, up, or draining.
@@ -50,8 +39,10 @@ enum Stage {
 pub(crate) enum Door {
     /// Phase N: workers may join.
     Open,
-    /// Steps are answered, but no worker may join.
+    /// Phase N, but no worker may join.
     Shut,
+    /// Phase R: nothing is begun or moved.
+    Recovering,
     /// Nothing is to be sent.
     Unknown,
     /// The pool was shut down.
@@ -61,7 +52,7 @@ pub(crate) enum Door {
 impl Door {
     /// Whether steps may be sent.
     pub(crate) fn is_known(self) -> bool {
-        matches!(self, Self::Open | Self::Shut)
+        matches!(self, Self::Open | Self::Shut | Self::Recovering)
     }
 }
 
@@ -71,19 +62,19 @@ pub(crate) struct Worker {
     pub(crate) local: LocalWorker,
     meta: String,
     joins: u32,
-    stage: Stage,
+    pub(super) stage: Stage,
     pub(crate) jobs: Jobs,
-    slot: Option<u32>,
+    pub(super) slot: Option<u32>,
+    /// Its entry, as it was last heard of.
+    pub(super) member: Option<Member>,
     /// It is to leave for good.
-    departing: bool,
-    rebalance: Rebalance,
-    added: Option<ReplyTo>,
+    pub(super) departing: bool,
+    pub(super) rebalance: Rebalance,
+    pub(super) added: Option<ReplyTo>,
     /// The pool refuses to have it back, and that was told.
-    refused: bool,
+    pub(super) refused: bool,
     drained: Vec<ReplyTo>,
-    /// Compares the jobs that the store says are this worker's with those that are here.
-    auditing: bool,
-    audit_at: Time,
+    pub(super) audit: Audit,
 }
 
 impl Worker {
@@ -95,13 +86,13 @@ impl Worker {
             stage: Stage::Out { since: None, busy: false, retry_at: Time(0) },
             jobs: Jobs::new(WorkerId(0), local),
             slot: None,
+            member: None,
             departing: false,
             rebalance: Rebalance::default(),
             added,
             refused: false,
             drained: Vec::new(),
-            auditing: false,
-            audit_at: Time(0),
+            audit: Audit::default(),
         }
     }
 
@@ -171,10 +162,36 @@ impl Worker {
         self.jobs.fence(ctx);
     }
 
+    /// The pool lives in another incarnation. Who holds a lease says what it has; nobody else may.
+    pub(crate) fn on_incarnation(&mut self, ctx: &mut Ctx) {
+        let broken = ctx.config.broken.has(Breakage::FencedAttests) && matches!(self.stage, Stage::Fenced);
+        let holds = self.member_id().is_some() && ctx.lease_holds(self.jobs.worker);
+        if !holds && !broken {
+            return self.fence(ctx);
+        }
+        if let Stage::Draining { told, .. } = &mut self.stage {
+            *told = false;
+        }
+        self.jobs.attest(ctx);
+    }
+
+    /// Phase N has begun.
+    pub(crate) fn opened(&mut self, ctx: &mut Ctx) {
+        self.rebalance.opened(ctx);
+    }
+
+    /// The data did not know it, and its slot may have gone to another: it asks for one.
+    pub(crate) fn may_have_no_slot(&mut self, ctx: &Ctx) {
+        if let Stage::In { settle_at, .. } = &mut self.stage {
+            *settle_at = Some(ctx.now + ctx.config.settings.join_settle);
+        }
+    }
+
     /// The members changed: whether it is up may have.
     pub(crate) fn on_member(&mut self, ctx: &mut Ctx, member: Option<&Member>, ring_changed: bool) {
         let Stage::In { settle_at, .. } = &mut self.stage else { return };
         let Some(member) = member else { return };
+        self.member = Some(member.clone());
         if member.state == MemberState::Up {
             *settle_at = None;
             self.slot = member.slot;
@@ -184,86 +201,13 @@ impl Worker {
         }
     }
 
-    /// Returns whether the worker got the pool's first live slot. `behind`: a refusal of a setting says only that the
-    /// pool's settings have changed, and this node goes by them soon.
-    pub(crate) fn on_joined(
-        &mut self,
-        ctx: &mut Ctx,
-        seating: Seating,
-        behind: bool,
-        answer: Result<Seat>,
-    ) -> Result<bool> {
-        let Stage::Out { since, busy, retry_at } = &mut self.stage else { return Ok(false) };
-        if *since != Some(seating.since) {
-            return Ok(false);
-        }
-        *busy = false;
-        *retry_at = ctx.now + RETRY;
-        let refused = match answer {
-            Ok(seat) => {
-                self.seated(ctx, seating.since, &seat);
-                return Ok(seat.first);
-            }
-            Err(StoreError::Refused(Refusal::Setting { .. })) if behind => {
-                // It joins with other settings: another join, with a lease of its own.
-                *since = None;
-                return Ok(false);
-            }
-            Err(StoreError::Refused(Refusal::ShuttingDown)) => {
-                self.refuse(ctx, Refused::ShuttingDown);
-                return Ok(false);
-            }
-            Err(StoreError::Refused(Refusal::Setting { name, theirs, ours })) => {
-                Refused::Setting { name, theirs, ours }
-            }
-            Err(error @ StoreError::Refused(Refusal::BadArgument)) => Refused::Store(error),
-            Err(error) => return Err(error),
-        };
-        if self.added.is_some() {
-            self.refuse(ctx, refused);
-        } else {
-            // Nobody waits for it who could be told, and it was a member once: it asks again, now and then.
-            *since = None;
-            *retry_at = ctx.now + REFUSED_RETRY;
-            if !std::mem::replace(&mut self.refused, true) {
-                ctx.report(Notice::NotTakenBack { error: refused.into_error(REFUSED_RETRY) });
-            }
-        }
-        Ok(false)
-    }
-
-    fn seated(&mut self, ctx: &mut Ctx, since: Time, seat: &Seat) {
-        self.jobs = Jobs::new(seat.worker, self.local);
-        self.rebalance = Rebalance::default();
-        self.auditing = false;
-        self.refused = false;
-        self.slot = seat.member.slot.or(self.slot);
-        let settle_at =
-            (seat.member.state == MemberState::Standby).then(|| ctx.now + ctx.config.settings.join_settle);
-        self.stage = Stage::In { settle_at, busy: false };
-        ctx.out.push(Effect::Hold { incarnation: ctx.incarnation, worker: seat.worker, from: since });
-        ctx.out.push(Effect::Seated { local: self.local, worker: Some(seat.worker) });
-        if let Some(to) = self.added.take() {
-            ctx.out.push(Effect::Reply { to, answer: Answer::WorkerAdded(Ok(())) });
-        }
-        if self.departing {
-            self.drain(ctx, None);
-        }
-    }
-
-    fn refuse(&mut self, ctx: &mut Ctx, why: Refused) {
-        if let Some(to) = self.added.take() {
-            ctx.out.push(Effect::Reply { to, answer: Answer::WorkerAdded(Err(why)) });
-        }
-        self.gone(ctx);
-    }
-
     pub(crate) fn on_settled(&mut self, ctx: &mut Ctx, answer: Result<Seat>) -> Result<bool> {
         let Stage::In { settle_at, busy } = &mut self.stage else { return Ok(false) };
         *busy = false;
         match answer {
             Ok(seat) => {
                 *settle_at = None;
+                self.member = Some(seat.member.clone());
                 self.slot = seat.member.slot.or(self.slot);
                 Ok(seat.first)
             }
@@ -278,8 +222,9 @@ impl Worker {
         let Stage::Draining { told, busy, retry_at } = &mut self.stage else { return Ok(()) };
         *busy = false;
         match answer {
-            Ok(_) => {
+            Ok(member) => {
                 *told = true;
+                self.member = Some(member);
                 Ok(())
             }
             Err(error) => {
@@ -322,7 +267,7 @@ impl Worker {
         }
     }
 
-    fn gone(&mut self, ctx: &mut Ctx) {
+    pub(super) fn gone(&mut self, ctx: &mut Ctx) {
         if !self.is_gone() {
             self.stage = Stage::Gone;
             ctx.out.push(Effect::Seated { local: self.local, worker: None });
@@ -335,52 +280,12 @@ impl Worker {
         }
     }
 
-    /// Looks once more for jobs to hand on, when one of these was begun here and belongs elsewhere.
-    pub(crate) fn check_places(
-        &mut self,
-        ctx: &mut Ctx,
-        ring: &Ring,
-        begun: &[BeginReply],
-        jobs: &[ToBegin],
-    ) {
-        let worker = self.jobs.worker;
-        let elsewhere = jobs.iter().zip(begun).any(|((key, ..), reply)| {
-            let BeginReply::Begun { record, .. } = reply else { return false };
-            ring.pick(key.as_bytes(), record.mix).is_some_and(|w| w != worker)
-        });
-        if elsewhere {
-            self.rebalance.misplaced(ctx);
-        }
-    }
-
-    pub(crate) fn on_owned(&mut self, ctx: &mut Ctx, answer: Result<OwnedPage>) -> Result<()> {
-        self.auditing = false;
-        if self.member_id().is_none() {
-            return Ok(());
-        }
-        let page = answer.inspect_err(|_| {
-            self.jobs.audit_due = true;
-            self.audit_at = ctx.now + RETRY;
-        })?;
-        let worker = self.jobs.worker;
-        for (key, record) in page.jobs {
-            if let Some(record) = record
-                && record.state == JobState::Running
-                && record.owner == Some(worker)
-                && !self.jobs.knows(&key, record.token)
-            {
-                self.jobs.disown(key, record.token);
-            }
-        }
-        if page.next.is_some() {
-            self.auditing = true;
-            ctx.call(Call::Owned { worker, after: page.next });
-        }
-        Ok(())
-    }
-
     /// Does what is due, as far as the pool lets it.
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, ring: &Ring, door: Door) {
+        if self.jobs.attesting.as_ref().is_some_and(|attesting| attesting.is_overdue(ctx.now)) {
+            self.fence(ctx);
+        }
+        self.jobs.journal.forget(ctx);
         self.jobs.on_time(ctx);
         self.jobs.start_waiting(ctx);
         if self.jobs.stuck && matches!(self.stage, Stage::In { .. }) {
@@ -408,7 +313,11 @@ impl Worker {
 
     fn flush_stage(&mut self, ctx: &mut Ctx, ring: &Ring, door: Door) {
         let worker = self.jobs.worker;
-        let open = door == Door::Open;
+        let normal = door != Door::Recovering && self.jobs.attesting.is_none();
+        let open = door == Door::Open && self.jobs.attesting.is_none();
+        if door.is_known() {
+            self.jobs.flush_attesting(ctx, self.member.as_ref());
+        }
         match &mut self.stage {
             Stage::Out { busy: false, .. } if self.departing => self.gone(ctx),
             Stage::Out { since, busy, retry_at } => {
@@ -429,22 +338,20 @@ impl Worker {
                     *busy = true;
                     ctx.call(Call::Settle { worker });
                 }
-                if self.jobs.audit_due && !self.auditing && ctx.now >= self.audit_at {
-                    self.jobs.audit_due = false;
-                    self.auditing = true;
-                    ctx.call(Call::Owned { worker, after: None });
+                if normal {
+                    self.flush_audit(ctx);
                 }
-                if self.jobs.leaving.is_none() {
+                if normal && self.jobs.leaving.is_none() {
                     self.rebalance.flush(ctx, &mut self.jobs, ring);
                 }
-                self.jobs.flush(ctx);
+                self.jobs.flush(ctx, normal);
             }
             Stage::Draining { told, busy, retry_at } => {
                 if !*told && !*busy && ctx.now >= *retry_at {
                     *busy = true;
                     ctx.call(Call::Drain { worker });
                 }
-                self.jobs.flush(ctx);
+                self.jobs.flush(ctx, normal);
             }
             Stage::Fenced | Stage::Leaving { .. } | Stage::Gone => {}
         }
@@ -458,12 +365,13 @@ impl Worker {
             Stage::Draining { .. } => self.jobs.leaving.is_some(),
             Stage::Out { .. } | Stage::Leaving { .. } | Stage::Gone => false,
         };
-        asked && self.jobs.is_idle()
+        asked && self.jobs.is_idle() && self.jobs.attesting.is_none()
     }
 
     /// When something is due that the door lets it do.
     pub(crate) fn deadline(&self, door: Door) -> Option<Time> {
-        let (open, known) = (door == Door::Open, door.is_known());
+        let (attesting, known) = (self.jobs.attesting.is_some(), door.is_known());
+        let (open, normal) = (door == Door::Open && !attesting, door != Door::Recovering && !attesting);
         let own = match &self.stage {
             Stage::Out { busy: false, retry_at, .. } if open => Some(*retry_at),
             Stage::Draining { told: false, busy: false, retry_at }
@@ -475,22 +383,10 @@ impl Worker {
             Stage::In { settle_at, busy: false } if open => *settle_at,
             _ => None,
         };
-        let serves = known && matches!(self.stage, Stage::In { .. });
-        let audit = (serves && self.jobs.audit_due && !self.auditing).then_some(self.audit_at);
+        let serves = known && normal && matches!(self.stage, Stage::In { .. });
+        let audit = if serves && self.jobs.audit_due { self.audit.next() } else { None };
         let moves = (serves && self.jobs.leaving.is_none()).then(|| self.rebalance.deadline()).flatten();
-        let jobs = self.jobs.deadline(known && self.member_id().is_some());
+        let jobs = self.jobs.deadline(known && self.member_id().is_some(), normal);
         [own, audit, moves, jobs].into_iter().fold(None, earliest)
     }
-}
-
-fn join_request(
-    ctx: &Ctx,
-    joins: u32,
-    local: LocalWorker,
-    meta: &str,
-    preferred: Option<u32>,
-) -> Option<JoinRequest> {
-    let nonce = Nonce::new(format!("{:x}.{}.{joins}", ctx.config.nonce, local.0)).ok()?;
-    let (node, settings) = (ctx.config.node.clone(), ctx.config.settings.clone());
-    Some(JoinRequest { nonce, node, meta: meta.to_owned(), preferred, settings })
 }

@@ -68,6 +68,8 @@ pub(crate) struct Own {
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) cancel: CancellationToken,
     pub(crate) inputs: mpsc::UnboundedSender<Input>,
+    /// The lease is looked at just before the handler is called.
+    pub(crate) recheck: bool,
     /// How long a notification that is being taken when the job comes to its end has to be finished.
     pub(crate) grace: Duration,
     /// Gets the job's span before it is entered.
@@ -76,14 +78,20 @@ pub(crate) struct Own {
 
 /// Runs the job to its end, and says so as its last act: by then nothing of its future is left.
 pub(crate) async fn run(job: Job, handler: Arc<dyn AnyHandler>, own: Own) {
-    let Own { mailbox, cancel, inputs, grace, on_span } = own;
+    let Own { mailbox, cancel, inputs, recheck, grace, on_span } = own;
     let say = |event| {
         let (worker, key, token) = (job.worker(), job.key().clone(), job.token());
         // The driver is gone only when nobody wants to know any more.
         let _ = inputs.send(Input::Handler { worker, key, token, event });
     };
-    let live = live(&job, &*handler, &mailbox, &cancel, &say, grace).instrument(span_of(&job, on_span));
-    let live = AssertUnwindSafe(live).catch_unwind();
+    let span = span_of(&job, on_span);
+    let live = async {
+        if recheck && !job.lease().check() {
+            return HandlerEvent::NotRun;
+        }
+        live(&job, &*handler, &mailbox, &cancel, &say, grace).await
+    };
+    let live = AssertUnwindSafe(live.instrument(span)).catch_unwind();
     // What is caught here is the panic of a drop: handlers' own have been.
     say(live.await.unwrap_or_else(|panic| HandlerEvent::Failed(panicked(&*panic))));
 }
@@ -117,9 +125,6 @@ async fn live(
     say: &(impl Fn(HandlerEvent) + Sync),
     grace: Duration,
 ) -> HandlerEvent {
-    if !job.lease().check() {
-        return HandlerEvent::NotRun;
-    }
     let start = caught(|| handler.start(job.clone())).instrument(tracing::info_span!("start"));
     let mut body = match start.await {
         Ok(Start::Started) => None,
@@ -380,7 +385,7 @@ mod tests {
         let handler = Arc::new(Runs(Mutex::new(Some(witness))));
         let (job, cancel) = job();
         let (mailbox, grace) = (Arc::default(), Duration::ZERO);
-        run(job, handler, Own { mailbox, cancel, inputs: send, grace, on_span: None }).await;
+        run(job, handler, Own { mailbox, cancel, inputs: send, recheck: true, grace, on_span: None }).await;
         let before = said.lock().unwrap().clone();
         let after = events(&mut inputs.lock().unwrap());
         (before, after)

@@ -254,6 +254,7 @@ impl Driver {
             }
             Effect::Renew { incarnation } => self.leases.renew(incarnation),
             Effect::Hold { incarnation, worker, from } => self.leases.hold(incarnation, worker, from),
+            Effect::Keep { incarnation, worker } => self.leases.keep(incarnation, worker),
             Effect::Drop { worker } => self.leases.drop_worker(worker),
             Effect::Fence { worker } => self.leases.fence(worker),
             Effect::Start { local, worker, job } => self.start(local, worker, *job),
@@ -372,7 +373,9 @@ impl Driver {
         let (handler, inputs) = (handler.clone(), self.inputs.clone());
         let job = Job::new(parts);
         let (grace, on_span) = (notify_grace(&self.config), self.watched.on_job_span.clone());
-        let own = actor::Own { mailbox: mailbox.clone(), cancel: cancel.clone(), inputs, grace, on_span };
+        let recheck = !self.config.broken.has(Breakage::NoRecheckAfterBegin);
+        let own =
+            actor::Own { mailbox: mailbox.clone(), cancel: cancel.clone(), inputs, recheck, grace, on_span };
         let actor = actor::run(job, handler, own);
         let abort = self.tasks.spawn(actor);
         let task = abort.id();

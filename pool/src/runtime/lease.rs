@@ -138,6 +138,12 @@ impl Leases {
         self.wake.notify_one();
     }
 
+    /// Renew this worker's lease in another incarnation: it counts on as it stands.
+    pub(crate) fn keep(&self, incarnation: Incarnation, worker: WorkerId) {
+        self.state().tenancies.keep(incarnation, worker);
+        self.wake.notify_one();
+    }
+
     /// Stop renewing; handlers are asked to end, and aborted at the hard deadline.
     pub(crate) fn fence(&self, worker: WorkerId) {
         let mut state = self.state();

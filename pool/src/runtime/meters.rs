@@ -46,6 +46,7 @@ pub(crate) struct Meters {
     swept: Counter,
     plans: Family<Counter>,
     ticks: Counter,
+    attested: Family<Counter>,
     fenced: Counter,
     expired: Counter,
     errors: Family<Counter>,
@@ -92,6 +93,7 @@ impl Meters {
             swept: counter("tenure_pool_swept_total"),
             plans: counters("tenure_pool_plans_total", "outcome"),
             ticks: counter("tenure_pool_ticks_total"),
+            attested: counters("tenure_pool_attested_jobs_total", "outcome"),
             fenced: counter("tenure_pool_fenced_workers_total"),
             expired: counter("tenure_pool_expired_workers_total"),
             errors: counters("tenure_pool_store_errors_total", "kind"),
@@ -175,6 +177,11 @@ impl Meters {
                 self.failures.of(if *ran { "run" } else { "start" }).increment(1);
             }
             Effect::Report(Notice::Fenced { .. }) => self.fenced.increment(1),
+            Effect::Report(Notice::Attested { kept, stopped, outranked, .. }) => {
+                for (outcome, count) in [("kept", kept), ("stopped", stopped), ("outranked", outranked)] {
+                    self.attested.of(outcome).increment(*count as u64);
+                }
+            }
             Effect::Report(Notice::Expired { .. }) => self.expired.increment(1),
             Effect::Report(Notice::Trouble(error)) => self.errors.of(kind(error)).increment(1),
             _ => {}
@@ -304,6 +311,10 @@ fn describe() {
     counter("tenure_pool_swept_total", "Overdue jobs that this node's sweeps acted upon.");
     counter("tenure_pool_plans_total", "Plans that this node's planners came to, or did not.");
     counter("tenure_pool_ticks_total", "Ticks handed to this node's tickers.");
+    counter(
+        "tenure_pool_attested_jobs_total",
+        "Jobs in the hands of this node's workers when data were lost, or may have been.",
+    );
     counter("tenure_pool_fenced_workers_total", "Workers of this node that lost their lease or their pool.");
     counter("tenure_pool_expired_workers_total", "Silent workers that this node has expired.");
     counter("tenure_pool_store_errors_total", "Calls to the store that were not answered.");

@@ -24,6 +24,15 @@ pub(super) fn log(node: &NodeName, notice: &Notice) {
         Notice::Fenced { worker, jobs } => {
             tracing::warn!(%node, worker = worker.0, jobs, "a worker of this node lost its lease: its jobs are ended here");
         }
+        Notice::Attested { worker, kept, stopped: 0, outranked: 0 } => {
+            tracing::info!(%node, worker = worker.0, kept, "the pool's data were lost, or may have been: jobs run on");
+        }
+        Notice::Attested { worker, kept, stopped, outranked } => {
+            tracing::warn!(%node, worker = worker.0, kept, stopped, outranked, "the pool's data were lost, or may have been: jobs run on, others are ended");
+        }
+        Notice::Outranked { key, token } => {
+            tracing::error!(%node, %key, token = token.0, "another worker owns a job that runs here: it is ended here at once");
+        }
         Notice::NotTakenBack { error } => {
             tracing::error!(%node, %error, "the pool refuses to have a worker of this node back, it asks again now and then");
         }

@@ -50,6 +50,14 @@ pub(crate) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
             let answer = store.route(inc, ring, &entries, &jobs).await;
             Done::Route { events, answer }
         }
+        Call::Attest { incarnation, worker, member, items } => {
+            let answer = store.attest(incarnation, worker, &member, &items).await;
+            Done::Attest { incarnation, worker, items, answer }
+        }
+        Call::Attend { incarnation, worker, after } => {
+            let answer = store.attend(incarnation, worker, after.as_ref(), PAGE).await;
+            Done::Attend { incarnation, worker, answer }
+        }
         Call::Begin { worker, finished, jobs } => {
             let items: Vec<_> = jobs.iter().map(|(key, token, _)| (key.clone(), *token)).collect();
             let answer = store.begin(inc, worker, &finished, &items).await;

@@ -199,6 +199,10 @@ impl World {
                 node.leases.hold(incarnation, worker, from);
                 self.renew_now(at);
             }
+            Effect::Keep { incarnation, worker } => {
+                node.leases.keep(incarnation, worker);
+                self.renew_now(at);
+            }
             Effect::Drop { worker } => node.leases.remove(worker),
             Effect::Fence { worker } => {
                 node.leases.give_up(worker);

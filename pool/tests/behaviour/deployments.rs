@@ -1,15 +1,11 @@
 //! A pool on a cluster, behind sentinels and over TLS: all that it does on one plain server, it does there.
 
-use std::time::Duration;
-
 use tenure_pool::Client;
 use tenure_testing::tls::Authority;
 use tenure_testing::{Cluster, RedisServer, Sentinels, eventually};
 
-use crate::server_loss::all_start_again_after;
+use crate::server_loss::{TTL, all_runs_on_after};
 use crate::world::{PATIENCE, POOL, World, moved};
-
-const TTL: Duration = Duration::from_secs(1);
 
 /// A job's whole life: dispatched, told, moved by a drain and by a closing node, stopped; then the pool ends.
 async fn lives_a_whole_life(world: World) {
@@ -50,24 +46,50 @@ async fn a_pool_lives_over_tls() {
     lives_a_whole_life(World::elsewhere(&client)).await;
 }
 
-/// The slot's new server is another one to the pool: it stops what runs, waits, and starts all of it again.
+/// The slot's new server is another one to the pool: what runs runs on, and routing waits for a while.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_follows_its_slot_to_another_server() {
     let cluster = Cluster::start().await.unwrap();
     let world = World::elsewhere(&Client::open(&cluster.url()).unwrap()).with_ttl(TTL);
     let slot = cluster.slot(&format!("{{{POOL}}}")).unwrap();
     let to = (cluster.owner(slot).await.unwrap() + 1) % cluster.size();
-    all_start_again_after(&world, async || cluster.migrate_slot(slot, to).await.unwrap()).await;
+    all_runs_on_after(&world, async || cluster.migrate_slot(slot, to).await.unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_follows_a_fail_over() {
     let sentinels = Sentinels::start().await.unwrap();
     let world = World::elsewhere(&Client::open(&sentinels.url()).unwrap()).with_ttl(TTL);
-    all_start_again_after(&world, async || {
+    all_runs_on_after(&world, async || {
         // What the replica does not have yet is lost: that is Redis's promise, and not under test here.
         sentinels.await_replicated().await.unwrap();
         sentinels.fail_over().await.unwrap();
     })
     .await;
+}
+
+/// What was acknowledged since the replica last heard is forgotten by the new master, and is known again from its workers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_follows_a_fail_over_to_a_replica_that_lags() {
+    let sentinels = Sentinels::start().await.unwrap();
+    let world = World::elsewhere(&Client::open(&sentinels.url()).unwrap()).with_ttl(TTL);
+    let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
+    let mut keys = world.dispatch(&a, 10).await;
+    world.placed(&a, &keys).await;
+    sentinels.await_replicated().await.unwrap();
+    sentinels.hold_replica_back().await.unwrap();
+    world.dispatch_one(&b, "forgotten").await;
+    let stopped = keys.remove(0);
+    world.stop(&b, &stopped).await;
+    eventually(PATIENCE, "the stopped job to go", async || b.job(stopped.as_str()).await.unwrap().is_none())
+        .await;
+    keys.push("forgotten".to_owned());
+    let before = world.placed(&a, &keys).await;
+    let old = sentinels.kill_master().await.unwrap();
+    sentinels.await_new_master(old).await.unwrap();
+    world.dispatch_one(&b, "another").await;
+    assert_eq!(moved(&before, &world.placed(&b, &keys).await), [""; 0]);
+    assert!(keys.iter().all(|key| world.recorder.starts_of(key) == 1));
+    assert_eq!(world.recorder.starts_of(&stopped), 1);
+    world.assert_clean();
 }

@@ -1,18 +1,26 @@
 //! A server that is not what it was: another process, older data, none at all, or only something of it gone.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::{Commands, Connection};
+use tenure_pool::Node;
 use tenure_testing::{Data, eventually};
 
-use crate::world::{Home, PATIENCE, POOL, World, on_both_stores, workers_on};
+use crate::recorder::Act;
+use crate::world::{Holders, Home, PATIENCE, POOL, World, moved, on_both_stores, workers_on};
 
 on_both_stores!(
-    a_new_process_with_all_data_starts_every_job_again,
-    a_wiped_pool_is_made_again_and_open_dispatches_return,
+    a_new_process_with_all_data_leaves_every_job_running,
+    a_wiped_pool_is_made_again_from_what_runs,
+    a_fenced_worker_s_jobs_start_again_after_a_wipe,
 );
 
-const TTL: Duration = Duration::from_secs(1);
+/// Long enough for a busy machine to find out what happened before a lease is lost.
+pub(crate) const TTL: Duration = Duration::from_secs(5);
+/// For jobs that are to lose their workers.
+const SHORT_TTL: Duration = Duration::from_secs(1);
 
 impl World {
     /// Another server process takes over the data.
@@ -31,49 +39,72 @@ impl World {
     }
 }
 
-/// All jobs run again under higher tokens, after every old handler has ended.
-pub(crate) async fn all_start_again_after(world: &World, loss: impl AsyncFnOnce()) {
+/// Nothing that runs notices the loss: the same workers have the same jobs under the same tokens, and everything that
+/// one can do with them works.
+pub(crate) async fn all_runs_on_after(world: &World, loss: impl AsyncFnOnce()) {
     let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 1).await);
     let keys = world.dispatch(&a, 30).await;
     let before = world.placed(&a, &keys).await;
-    let old = [workers_on(&a), workers_on(&b)].concat();
     loss().await;
-    eventually(PATIENCE, "new workers for the old ones", async || {
-        let now = a.workers();
-        now.len() == 3 && now.iter().all(|worker| !old.contains(&worker.id.0) && worker.slot.is_some())
-    })
-    .await;
-    let after = world.placed(&b, &keys).await;
-    for (key, held) in after {
-        assert!(held.token > before[&key].token, "{key}");
-    }
     world.dispatch_one(&b, "another").await;
+    runs_on(world, &b, &keys, &before).await;
     world.assert_clean();
+    a.close().await.unwrap();
+    b.close().await.unwrap();
 }
 
-async fn a_new_process_with_all_data_starts_every_job_again(world: World) {
-    let world = world.with_ttl(TTL);
-    all_start_again_after(&world, async || world.replace_server()).await;
+async fn runs_on(world: &World, node: &Node, keys: &[String], before: &Holders) {
+    assert_eq!(moved(before, &world.placed(node, keys).await), [""; 0]);
+    for key in keys {
+        assert_eq!((world.recorder.starts_of(key), world.recorder.stops(key)), (1, vec![]), "{key}");
+    }
+    let (told, stopped) = (&keys[0], &keys[1]);
+    for note in ["one", "two"] {
+        node.notify(told.as_str(), note).await.unwrap();
+    }
+    eventually(PATIENCE, "the notifications", async || world.recorder.notes(told) == ["one", "two"]).await;
+    world.stop(node, stopped).await;
+    eventually(PATIENCE, "the stopped job to end", async || !world.recorder.is_running(stopped)).await;
+    eventually(PATIENCE, "its record to go", async || node.job(stopped.as_str()).await.unwrap().is_none())
+        .await;
 }
 
-async fn a_wiped_pool_is_made_again_and_open_dispatches_return(world: World) {
+async fn a_new_process_with_all_data_leaves_every_job_running(world: World) {
     let world = world.with_ttl(TTL);
+    all_runs_on_after(&world, async || world.replace_server()).await;
+}
+
+async fn a_wiped_pool_is_made_again_from_what_runs(world: World) {
+    let world = world.with_ttl(TTL);
+    all_runs_on_after(&world, async || world.wipe()).await;
+}
+
+async fn a_fenced_worker_s_jobs_start_again_after_a_wipe(world: World) {
+    let world = world.with_ttl(SHORT_TTL);
     let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
     let keys = world.dispatch(&b, 10).await;
     let old = workers_on(&a);
     for key in &keys {
         world.history().stop_requested(key);
     }
-    world.wipe();
-    let open = tokio::spawn({
-        let b = b.clone();
-        async move { b.dispatch("open", "").await }
-    });
-    eventually(PATIENCE, "the old handlers to end", async || {
-        keys.iter().all(|key| !world.recorder.is_running(key))
+    match &world.home {
+        Home::Memory(store) => store.set_available(false),
+        Home::Redis(_) | Home::Elsewhere => world.server().pause().unwrap(),
+    }
+    eventually(PATIENCE, "the handlers to end with their lease", async || {
+        world.recorder.running().is_empty()
     })
     .await;
-    open.await.unwrap().unwrap();
+    match &world.home {
+        Home::Memory(store) => {
+            store.wipe();
+            store.set_available(true);
+        }
+        Home::Redis(_) | Home::Elsewhere => {
+            world.server().resume().unwrap();
+            world.wipe();
+        }
+    }
     eventually(PATIENCE, "a new worker for the old one", async || {
         b.workers().iter().any(|worker| !old.contains(&worker.id.0))
     })
@@ -82,13 +113,13 @@ async fn a_wiped_pool_is_made_again_and_open_dispatches_return(world: World) {
         world.dispatch_one(&b, key).await;
     }
     world.assert_clean();
-    assert_eq!(b.jobs().await.unwrap().len(), keys.len() + 1);
+    assert_eq!(b.jobs().await.unwrap().len(), keys.len());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_accepted_dispatch_outlives_a_wipe_with_its_caller() {
     for world in [World::in_memory(), World::on_redis()] {
-        let world = world.with_ttl(TTL);
+        let world = world.with_ttl(SHORT_TTL);
         let node = world.node("a").await;
         let open = tokio::spawn({
             let node = node.clone();
@@ -104,31 +135,93 @@ async fn an_accepted_dispatch_outlives_a_wipe_with_its_caller() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn older_data_brings_stopped_jobs_back_and_no_overlap() {
+async fn older_data_brings_nothing_back_and_ends_nothing() {
     let world = World::in_memory().with_ttl(TTL);
     let Home::Memory(store) = &world.home else { panic!("in memory") };
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
-    let keys = world.dispatch(&a, 20).await;
+    let mut keys = world.dispatch(&a, 20).await;
     world.placed(&a, &keys).await;
     let old = store.snapshot();
+    // What happens from here on is forgotten by the store.
     world.add_worker(&a).await;
+    world.dispatch_one(&b, "forgotten").await;
+    let stopped = keys.remove(0);
+    world.stop(&b, &stopped).await;
+    eventually(PATIENCE, "the stopped job to go", async || b.job(stopped.as_str()).await.unwrap().is_none())
+        .await;
+    keys.push("forgotten".to_owned());
     let before = world.placed(&a, &keys).await;
+    let starts = world.recorder.starts();
     store.restore(old);
     store.new_process();
-    eventually(PATIENCE, "every job to start again", async || {
-        let now = world.holders(&b).await;
-        now.len() == keys.len() && now.iter().all(|(key, held)| held.token > before[key].token)
-    })
-    .await;
+    world.dispatch_one(&a, "another").await;
+    assert_eq!(moved(&before, &world.placed(&b, &keys).await), [""; 0]);
+    world.recorder.starts().into_iter().filter(|(key, _)| key != "another").for_each(|(key, count)| {
+        assert_eq!(count, starts[&key], "{key}");
+    });
+    assert!(b.job(stopped.as_str()).await.unwrap().is_none());
+    world.assert_clean();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_that_a_new_node_made_and_opened_first_still_keeps_what_runs() {
+    let world = World::in_memory().with_ttl(TTL);
+    let Home::Memory(store) = &world.home else { panic!("in memory") };
+    let a = world.node_with("a", 1).await;
+    let keys = world.dispatch(&a, 10).await;
+    let before = world.placed(&a, &keys).await;
+    store.wipe();
+    let b = world.node("b").await;
+    world.dispatch_one(&b, "another").await;
+    runs_on(&world, &b, &keys, &before).await;
+    world.assert_clean();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_drains_goes_on_with_it() {
+    let world = World::in_memory().with_ttl(TTL);
+    let Home::Memory(store) = &world.home else { panic!("in memory") };
+    let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
+    let keys = world.dispatch(&b, 20).await;
+    world.placed(&b, &keys).await;
+    store.new_process();
+    let closing = tokio::spawn(async move { a.close().await });
+    assert!(closing.await.unwrap().unwrap().complete);
     world.placed(&b, &keys).await;
     world.assert_clean();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_that_shuts_down_does_so_all_the_same() {
+    let world = World::in_memory().with_ttl(TTL);
+    let Home::Memory(store) = &world.home else { panic!("in memory") };
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    let released = Arc::new(AtomicBool::new(false));
+    let waits = released.clone();
+    let handler = world.recorder.acting(move |_| Act::Block(waits.clone()));
+    a.add_worker(handler).await.unwrap();
+    world.dispatch_one(&b, "held").await;
+    let old = store.snapshot();
+    world.history().stop_requested("held");
+    let ending = tokio::spawn({
+        let a = a.clone();
+        async move { a.shutdown().await }
+    });
+    world.shutting_down().await;
+    store.restore(old);
+    store.new_process();
+    world.shutting_down().await;
+    released.store(true, Ordering::Release);
+    assert!(ending.await.unwrap().unwrap().complete);
+    b.closed().await;
+    world.assert_clean_at_end();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_server_with_a_log_loses_nothing() {
     let server = tenure_testing::RedisServer::builder().append_only().start().unwrap();
     let world = World::on_server(server).with_ttl(TTL);
-    all_start_again_after(&world, async || {
+    all_runs_on_after(&world, async || {
         world.server().kill().unwrap();
         world.server().restart(Data::Keep).unwrap();
     })
@@ -136,19 +229,9 @@ async fn a_killed_server_with_a_log_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restart_without_data_leaves_a_working_pool() {
+async fn a_restart_without_data_ends_nothing() {
     let world = World::on_redis().with_ttl(TTL);
-    let node = world.node_with("a", 1).await;
-    let keys = world.dispatch(&node, 10).await;
-    for key in &keys {
-        world.history().stop_requested(key);
-    }
-    world.server().restart(Data::Wipe).unwrap();
-    eventually(PATIENCE, "the old handlers to end", async || world.recorder.running().is_empty()).await;
-    for key in &keys {
-        world.dispatch_one(&node, key).await;
-    }
-    world.assert_clean();
+    all_runs_on_after(&world, async || world.server().restart(Data::Wipe).unwrap()).await;
 }
 
 /// Something of the server goes, and nothing that runs notices.

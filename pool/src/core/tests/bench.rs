@@ -25,8 +25,8 @@ use crate::policy::RestartPolicy;
 use crate::record::{Begun, JobState, Record};
 use crate::settings::{Settings, StoredSettings};
 use crate::store::{
-    BeginReply, DispatchItem, NodeEvents, PoolState, ReleaseMode, ReleaseReply, Renewal, Seat,
-    ServerIdentity, StoreError, Taken, WorkerEvent,
+    AttestReply, BeginReply, DispatchItem, NodeEvents, PoolState, Refusal, ReleaseMode, ReleaseReply,
+    Renewal, Seat, ServerIdentity, StoreError, Taken, WorkerEvent,
 };
 use crate::wire::Envelope;
 
@@ -405,6 +405,40 @@ impl Bench {
             }
             call => panic!("{call:?}"),
         });
+    }
+
+    /// The pool lives in another incarnation, in phase R.
+    pub(super) fn lost(&mut self, incarnation: u64) {
+        let (known, next) = (self.engine.incarnation(), Incarnation(incarnation));
+        let answer = Err(StoreError::Refused(Refusal::StaleIncarnation(next)));
+        self.step([Input::Renewed { incarnation: known, workers: vec![], answer }]);
+        while !self.is_calling("survey") {
+            self.advance(millis(100));
+        }
+        self.survey(present(incarnation, true, "a"));
+    }
+
+    /// Answers the attestation in flight.
+    pub(super) fn attested(&mut self, replies: &[AttestReply]) {
+        let call = self.call("attest");
+        let Call::Attest { incarnation, worker, items, .. } = call else { panic!("{call:?}") };
+        assert_eq!(items.len(), replies.len(), "{items:?}");
+        self.done(Done::Attest { incarnation, worker, items, answer: Ok(replies.to_vec()) });
+    }
+
+    /// Answers the last word in flight.
+    pub(super) fn attended(&mut self, next: Option<&str>) {
+        let call = self.call("attend");
+        let Call::Attend { incarnation, worker, .. } = call else { panic!("{call:?}") };
+        self.done(Done::Attend { incarnation, worker, answer: Ok(next.map(key)) });
+    }
+
+    /// Others have opened the pool again.
+    pub(super) fn reopened(&mut self, incarnation: u64) {
+        while !self.is_calling("survey") {
+            self.advance(millis(100));
+        }
+        self.survey(present(incarnation, false, "a"));
     }
 
     pub(super) fn begun(&mut self) {

@@ -59,13 +59,14 @@ fn a_begin_that_is_refused_because_the_worker_is_no_member_fences_it() {
 }
 
 #[test]
-fn another_incarnation_fences_all_workers() {
+fn another_incarnation_fences_all_workers_whose_lease_has_passed() {
     let mut bench = Bench::with_worker();
     bench.worker(2);
     bench.running(3, &["k"]);
     bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
     bench.fail_with("release", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2))));
     assert_eq!(bench.seen(), ["release 1: k@3 d", "survey"]);
+    bench.leases = [1, 2].map(|worker| (WorkerId(worker), bench.now)).into();
     bench.survey(present(2, false, "a"));
     let fences = ["! fenced 1 with 0", "fence 1", "! fenced 2 with 0", "fence 2"];
     let leaves = ["drop 1", "expire 1", "drop 2", "expire 2"];

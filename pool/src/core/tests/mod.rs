@@ -1,8 +1,10 @@
 //! The engine's rules, one test each, by the exact effects: no I/O, no clock, no tasks.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod attesting;
 mod beginning;
 mod bench;
+mod breakages;
 mod clients;
 mod dispatching;
 mod ending;

@@ -9,8 +9,10 @@ use tenure_streaming::EntryId;
 use crate::core::call::{Call, PlanCall};
 use crate::core::effect::{Effect, Notice};
 use crate::core::input::Answer;
+use crate::record::Begun;
 use crate::store::{
-    DispatchItem, ReleaseItem, ReleaseMode, ScheduleChange, StartedItem, StopItem, TakeItem, TermItem,
+    Attest, AttestItem, DispatchItem, ReleaseItem, ReleaseMode, ScheduleChange, StartedItem, StopItem,
+    TakeItem, TermItem,
 };
 
 fn join<T>(items: impl IntoIterator<Item = T>, line: impl Fn(T) -> String) -> String {
@@ -81,6 +83,21 @@ pub(super) fn call(call: &Call) -> String {
             };
             with_entries(format!("route at {ring}: {}", join(jobs, job)), entries)
         }
+        Call::Attest { worker, items, .. } => {
+            let item = |i: &AttestItem| {
+                let what = match &i.what {
+                    Attest::Runs { begun, payload, .. } => {
+                        let how = if *begun == Begun::Started { "started" } else { "begun" };
+                        format!("{how}{}", if payload.is_some() { "+payload" } else { "" })
+                    }
+                    Attest::Ended => "ended".into(),
+                    Attest::HandedOn => "handed-on".into(),
+                };
+                format!("{}@{} {what}", i.key, i.token)
+            };
+            format!("attest {worker}: {}", items.iter().map(item).collect::<Vec<_>>().join(", "))
+        }
+        Call::Attend { worker, after, .. } => format!("attend {worker}{}", some("after", after.as_ref())),
         Call::Begin { worker, finished, jobs } => {
             let jobs = join(jobs, |(key, token, _)| format!("{key}@{token}"));
             with_entries(format!("begin {worker}: {jobs}"), finished)
@@ -195,6 +212,10 @@ fn notice(notice: &Notice) -> String {
         Notice::Trouble(_) => "trouble".into(),
         Notice::Expired { worker } => format!("expired {worker}"),
         Notice::Fenced { worker, jobs } => format!("fenced {worker} with {jobs}"),
+        Notice::Attested { worker, kept, stopped, outranked } => {
+            format!("attested {worker} {kept} {stopped} {outranked}")
+        }
+        Notice::Outranked { key, token } => format!("outranked {key}@{token}"),
         Notice::NotTakenBack { error } => format!("not-taken-back '{error}'"),
         Notice::BadRecord { key } => format!("bad-record {key}"),
         Notice::Unreadable { key, error } => format!("unreadable {key} '{error}'"),
@@ -221,6 +242,7 @@ pub(super) fn effect(effect: &Effect) -> String {
         Effect::Expect { members, settings, .. } => format!("expect {members} {settings}"),
         Effect::Renew { incarnation } => format!("renew {incarnation}"),
         Effect::Hold { worker, .. } => format!("hold {worker}"),
+        Effect::Keep { worker, .. } => format!("keep {worker}"),
         Effect::Drop { worker } => format!("drop {worker}"),
         Effect::Fence { worker } => format!("fence {worker}"),
         Effect::Start { job, .. } => format!("RUN {}@{}", job.key, job.token),

@@ -4,7 +4,7 @@ use super::bench::{Bench, entry, id, key, millis, present, record, secs, up};
 use crate::core::call::{Call, Done};
 use crate::core::input::{Command, Until};
 use crate::id::{Incarnation, WorkerId};
-use crate::record::JobState;
+use crate::record::{JobState, Record};
 use crate::store::{Lookup, NodeEvents, NotifyReply, Refusal, StopReply, StoreError, UnparkReply};
 
 fn stop(bench: &mut Bench, name: &str) {
@@ -141,24 +141,37 @@ fn lost(bench: &mut Bench, incarnation: u64) {
 
 #[test]
 fn a_job_that_is_not_there_after_a_loss_may_still_run_until_the_pool_is_open() {
-    for watched in [false, true] {
-        let mut bench = if watched { watching() } else { Bench::attached() };
-        if watched {
-            bench.advance(secs(1));
-        } else {
-            stop(&mut bench, "k");
-        }
-        bench.all();
-        lost(&mut bench, 2);
-        found(&mut bench, vec![Lookup::default()]);
-        assert_eq!(bench.of(&["reply"]), [""; 0]);
-        bench.advance(millis(100));
-        assert_eq!(bench.of(&["find", "reply"]), ["find k"]);
-        bench.survey(present(2, false, "a"));
-        found(&mut bench, vec![Lookup::default()]);
-        let settled = if watched { "ok" } else { "JobNotFound" };
-        assert_eq!(bench.of(&["reply"]), [format!("reply 1 stopped {settled}")]);
-    }
+    let mut bench = Bench::attached();
+    stop(&mut bench, "k");
+    bench.all();
+    lost(&mut bench, 2);
+    found(&mut bench, vec![Lookup::default()]);
+    assert_eq!(bench.of(&["reply"]), [""; 0]);
+    bench.advance(millis(100));
+    assert_eq!(bench.of(&["find", "reply"]), ["find k"]);
+    bench.survey(present(2, false, "a"));
+    found(&mut bench, vec![Lookup::default()]);
+    assert_eq!(bench.of(&["reply"]), ["reply 1 stopped JobNotFound"]);
+}
+
+#[test]
+fn a_stop_that_was_recorded_may_be_forgotten_and_is_sent_again_until_it_is_recorded_once_more() {
+    let mut bench = watching();
+    bench.advance(secs(1));
+    bench.step([]);
+    bench.all();
+    let refused = StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2)));
+    bench.fail_with("sweep", refused);
+    bench.survey(present(2, true, "a"));
+    assert_eq!(bench.of(&["stop"]), ["stop k/n.k owner=9 tell me"]);
+    let successor = Record { id: id("n.successor"), ..record("k", 9, WorkerId(9)) };
+    found(&mut bench, vec![Lookup { record: Some(successor), ..Lookup::default() }]);
+    stopped(&mut bench, vec![StopReply::Recovering]);
+    assert_eq!(bench.of(&["reply", "stop"]), [""; 0], "a look from before ends nobody's successor");
+    bench.advance(millis(100));
+    assert_eq!(bench.of(&["stop"]), ["stop k/n.k owner=9 tell me"]);
+    stopped(&mut bench, vec![StopReply::Absent]);
+    assert_eq!(bench.of(&["reply"]), ["reply 1 stopped ok"]);
 }
 
 #[test]
@@ -189,12 +202,14 @@ fn a_job_that_a_recovering_pool_has_forgotten_is_not_taken_for_gone() {
     bench.advance(secs(1));
     bench.fail_with("find", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2))));
     bench.survey(present(2, true, "a"));
+    stopped(&mut bench, vec![StopReply::Stopping]);
     bench.advance(secs(1));
     found(&mut bench, vec![Lookup::default()]);
     assert_eq!(bench.of(&["reply"]), [""; 0]);
     bench.advance(secs(1));
     bench.fail_with("find", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(3))));
     bench.survey(present(3, false, "a"));
+    stopped(&mut bench, vec![StopReply::Stopping]);
     bench.advance(secs(1));
     found(&mut bench, vec![Lookup::default()]);
     assert_eq!(bench.of(&["reply"]), ["reply 1 stopped ok"]);

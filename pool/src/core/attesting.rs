@@ -1,0 +1,286 @@
+//! What a living worker does when its pool's data were lost, or may have been: it says what it has, so that nothing of
+//! it is started twice and nothing that runs is ended (a part of [`Jobs`], and of the engine).
+//!
+//! ```text
+//! another incarnation ──attest──▶ the pool knows it: its lease is renewed ──attest …──▶ all is said ──attend──▶ done
+//! ```
+//! 1. Only a worker whose lease holds says that a job runs; it says so of every job in its hands.
+//! 2. Its last word, `attend`, frees what the data say that it owns and what it has not named: so it comes after
+//!    everything else was answered, and after the releases that are under way.
+//! 3. What was asked for in the incarnation before and is not answered yet is void, but for releases and notes of
+//!    starts, which are true in every incarnation and are sent until they are answered.
+//! 4. Who does not come to the end of it in three times to live gives up: the pool waits for every member.
+
+use super::call::{Call, Done};
+use super::ctx::Ctx;
+use super::effect::{Effect, Notice};
+use super::engine::Engine;
+use super::held::{Order, Phase};
+use super::intake::Intake;
+use super::jobs::Jobs;
+use super::journal::Past;
+use super::lane::Lane;
+use super::time::{Time, earliest};
+use crate::breakage::Breakage;
+use crate::id::{JobKey, Token};
+use crate::member::{Member, MemberState};
+use crate::stop::StopReason;
+use crate::store::{ATTEST_BYTES, Attest, AttestItem, AttestReply, Refusal, Result, StoreError};
+
+/// Something that is to be said.
+#[derive(Debug)]
+enum Word {
+    /// A job is here. Whether it still is, is looked at when it is said.
+    Runs { key: JobKey, token: Token, with_payload: bool },
+    /// A job was here.
+    Past(Past),
+}
+
+/// How far a worker has come in this incarnation.
+#[derive(Debug)]
+pub(crate) struct Attesting {
+    words: Lane<Word>,
+    /// The pool knows the worker: its lease is renewed in this incarnation.
+    known: bool,
+    /// How far its last word has come.
+    after: Option<JobKey>,
+    give_up_at: Time,
+    count: Count,
+}
+
+/// What the pool said of the worker's jobs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    kept: usize,
+    stopped: usize,
+    outranked: usize,
+}
+
+impl Attesting {
+    /// A job has left the worker's hands meanwhile.
+    pub(super) fn has_gone(&mut self, past: Past) {
+        self.words.push(Word::Past(past));
+    }
+
+    /// The worker has not come to its end in time.
+    pub(crate) fn is_overdue(&self, now: Time) -> bool {
+        now >= self.give_up_at
+    }
+
+    pub(super) fn deadline(&self) -> Option<Time> {
+        earliest(self.words.resumes_at(), Some(self.give_up_at))
+    }
+}
+
+impl Jobs {
+    /// The pool lives in another incarnation, and this worker's lease holds.
+    pub(crate) fn attest(&mut self, ctx: &Ctx) {
+        self.void();
+        let mut words = Lane::default();
+        for (key, held) in &self.held {
+            words.push(Word::Runs { key: key.clone(), token: held.token, with_payload: false });
+        }
+        for past in self.journal.entries() {
+            words.push(Word::Past(past.clone()));
+        }
+        let (known, after, count) = (false, None, Count::default());
+        let give_up_at = ctx.now + ctx.config.timing.ttl * 3;
+        self.attesting = Some(Attesting { words, known, after, give_up_at, count });
+    }
+
+    /// Drops what belongs to the incarnation before. Its streams are read from their beginning, and notifications are
+    /// asked for anew: numbers and ids may be used again by data that went back.
+    fn void(&mut self) {
+        self.begins.abandon();
+        self.beginning.clear();
+        for item in self.takes.abandon() {
+            if let Some(held) = self.held.get_mut(&item.key).filter(|held| held.token == item.token) {
+                held.notes.busy = false;
+            }
+        }
+        self.intake = Intake::default();
+        for (_, entries) in self.releases.waiting().chain(self.after_note.values_mut()) {
+            entries.clear();
+        }
+        for held in self.held.values_mut() {
+            if let Some(order) = &mut held.order {
+                order.entries.clear();
+            }
+            held.notes.ack = 0;
+            held.notes.wanted = true;
+        }
+        let keys: Vec<_> = self.held.keys().cloned().collect();
+        for key in keys {
+            self.fetch(&key);
+        }
+        self.audit_due = true;
+    }
+
+    /// Says what is to be said next, while the lease holds.
+    pub(crate) fn flush_attesting(&mut self, ctx: &mut Ctx, member: Option<&Member>) {
+        let (Some(attesting), Some(member)) = (&mut self.attesting, member) else { return };
+        let (incarnation, worker, broken) = (ctx.incarnation, self.worker, &ctx.config.broken);
+        if !ctx.lease_holds(worker) && !broken.has(Breakage::FencedAttests) {
+            return;
+        }
+        let said = attesting.words.is_empty() && self.releasing.is_empty();
+        if attesting.known && (said || broken.has(Breakage::AttendBeforeAttested)) {
+            if attesting.words.occupy(ctx.now) {
+                ctx.call(Call::Attend { incarnation, worker, after: attesting.after.clone() });
+            }
+            return;
+        }
+        if attesting.known && attesting.words.is_empty() {
+            return;
+        }
+        let held = |key: &JobKey, token| self.held.get(key).filter(|held| held.token == token);
+        let size = |word: &Word| match word {
+            Word::Runs { key, token, with_payload } => {
+                let payload = held(key, *token).filter(|_| *with_payload);
+                key.as_bytes().len() + payload.map_or(0, |held| held.envelope.len())
+            }
+            Word::Past(past) => past.key.as_bytes().len(),
+        };
+        let words = match attesting.words.batch_within(ctx.now, ATTEST_BYTES, size) {
+            Some(words) => words,
+            None if attesting.words.is_empty() && attesting.words.occupy(ctx.now) => Vec::new(),
+            None => return,
+        };
+        // What has ended meanwhile is said once its release is answered.
+        let item = |word: &Word| match word {
+            Word::Runs { key, token, with_payload } => Some(held(key, *token)?.attested(key, *with_payload)),
+            Word::Past(_) if broken.has(Breakage::JournalNotSent) => None,
+            Word::Past(past) => Some(past.attested()),
+        };
+        let items = words.iter().filter_map(item).collect();
+        ctx.call(Call::Attest { incarnation, worker, member: member.clone(), items });
+    }
+
+    /// Returns whether the pool has just come to know the worker.
+    fn on_attested(&mut self, ctx: &mut Ctx, items: Vec<AttestItem>, replies: &[AttestReply]) -> bool {
+        let Some(attesting) = &mut self.attesting else { return false };
+        attesting.words.answered();
+        let first = !std::mem::replace(&mut attesting.known, true);
+        if first {
+            ctx.out.push(Effect::Keep { incarnation: ctx.incarnation, worker: self.worker });
+        }
+        for (AttestItem { key, token, .. }, reply) in items.into_iter().zip(replies) {
+            let Some(Attesting { words, count, .. }) = &mut self.attesting else { break };
+            match reply {
+                AttestReply::Kept => count.kept += 1,
+                AttestReply::SendPayload => words.push(Word::Runs { key, token, with_payload: true }),
+                AttestReply::MustStop => {
+                    count.stopped += 1;
+                    self.must_stop(ctx, key, token);
+                }
+                AttestReply::Outranked => {
+                    count.outranked += 1;
+                    self.outranked(ctx, key, token);
+                }
+                AttestReply::Unreadable => ctx.report(Notice::BadRecord { key }),
+                AttestReply::Ended | AttestReply::Requeued | AttestReply::Nothing => {}
+            }
+        }
+        first
+    }
+
+    /// The job was stopped, or is known to have ended: its key is free once it is released.
+    fn must_stop(&mut self, ctx: &mut Ctx, key: JobKey, token: Token) {
+        if self.held.get(&key).is_some_and(|held| held.token == token) {
+            self.order(ctx, &key, Order { why: StopReason::Stopped, tell: None, entries: vec![] });
+        } else if !self.releasing.contains_key(&(key.clone(), token)) {
+            self.release_for_stopper(key, token, None, vec![]);
+        }
+    }
+
+    /// Another worker has the job under a higher token: it has no time left here.
+    fn outranked(&mut self, ctx: &mut Ctx, key: JobKey, token: Token) {
+        if self.held.get(&key).is_none_or(|held| held.token != token) {
+            return;
+        }
+        self.order(ctx, &key, Order { why: StopReason::LeaseLost, tell: None, entries: vec![] });
+        if self.held.get(&key).is_some_and(|held| !matches!(held.phase, Phase::Aborting)) {
+            self.arm(&key, Some(ctx.now + ctx.config.timing.kill));
+        }
+        ctx.report(Notice::Outranked { key, token });
+    }
+
+    /// The pool knows the worker in this incarnation.
+    fn is_known(&self) -> bool {
+        self.attesting.as_ref().is_none_or(|attesting| attesting.known)
+    }
+
+    /// What was to be said is said again.
+    fn attest_again(&mut self, now: Time, items: Vec<AttestItem>) {
+        let Some(attesting) = &mut self.attesting else { return };
+        let word = |AttestItem { key, token, id, what }| match what {
+            Attest::Runs { payload, .. } => Word::Runs { key, token, with_payload: payload.is_some() },
+            Attest::Ended => Word::Past(Past { key, token, id, handed_on: false }),
+            Attest::HandedOn => Word::Past(Past { key, token, id, handed_on: true }),
+        };
+        attesting.words.put_back(now, items.into_iter().map(word).collect());
+    }
+
+    fn on_attended(&mut self, ctx: &mut Ctx, next: Option<JobKey>) {
+        let Some(attesting) = &mut self.attesting else { return };
+        attesting.words.answered();
+        attesting.after = next;
+        if attesting.after.is_none() {
+            let Count { kept, stopped, outranked } = attesting.count;
+            self.attesting = None;
+            ctx.report(Notice::Attested { worker: self.worker, kept, stopped, outranked });
+        }
+    }
+}
+
+impl Engine {
+    /// An attestation was answered, or a worker's last word. What comes from an earlier incarnation says nothing.
+    pub(super) fn on_attestation(&mut self, done: Done) -> Result<()> {
+        let (incarnation, id, error) = match &done {
+            Done::Attest { incarnation, worker, answer, .. } => {
+                (*incarnation, *worker, answer.as_ref().err())
+            }
+            Done::Attend { incarnation, worker, answer } => (*incarnation, *worker, answer.as_ref().err()),
+            _ => return Ok(()),
+        };
+        let error = error.cloned();
+        let Some(worker) = self.workers.values_mut().find(|w| w.jobs.worker == id) else { return Ok(()) };
+        if incarnation != self.ctx.incarnation {
+            return Ok(());
+        }
+        let ctx = &mut self.ctx;
+        match done {
+            Done::Attest { items, answer: Ok(replies), .. } => {
+                let first = worker.jobs.on_attested(ctx, items, &replies);
+                let current = self.members.incarnation == Some(incarnation);
+                let member = self.members.entries.get(&id).filter(|_| current);
+                if first && member.is_none_or(|member| member.state != MemberState::Up) {
+                    worker.may_have_no_slot(ctx);
+                }
+            }
+            Done::Attend { answer: Ok(next), .. } => worker.jobs.on_attended(ctx, next),
+            // The pool was not opened without a member's last word: only the answer to that is lost.
+            Done::Attest { answer: Err(StoreError::Refused(Refusal::Normal)), .. }
+            | Done::Attend { answer: Err(StoreError::Refused(Refusal::Normal)), .. }
+                if worker.jobs.is_known() =>
+            {
+                worker.jobs.on_attended(ctx, None);
+                return Ok(());
+            }
+            Done::Attest { items, .. } => worker.jobs.attest_again(ctx.now, items),
+            _ => worker.jobs.attest_again(ctx.now, Vec::new()),
+        }
+        match error {
+            None => Ok(()),
+            Some(StoreError::Refused(Refusal::Fenced)) => {
+                worker.fence(ctx);
+                Ok(())
+            }
+            Some(StoreError::Refused(Refusal::Normal)) => {
+                self.pool.opened_without(ctx.now);
+                Ok(())
+            }
+            Some(error) => Err(error),
+        }
+    }
+}

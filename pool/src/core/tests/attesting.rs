@@ -1,0 +1,548 @@
+//! After a loss of data: who says what, in which order, and what becomes of the answers.
+
+use super::bench::{Bench, config, key, millis, present, record, sealed, secs, server};
+use super::fencing::gone;
+use crate::core::call::{Call, Done};
+use crate::core::ctx::Config;
+use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
+use crate::id::{Incarnation, Token, WorkerId};
+use crate::policy::RestartPolicy;
+use crate::record::Begun;
+use crate::settings::ShutdownFlag;
+use crate::store::AttestReply::{
+    Ended, Kept, MustStop, Nothing, Outranked, Requeued, SendPayload, Unreadable,
+};
+use crate::store::{Attest, BeginReply, OwnedPage, Refusal, ReleaseReply, StoreError};
+
+/// Lets a recovering pool be observed for so long.
+fn observe(bench: &mut Bench, incarnation: u64, seconds: u64) {
+    let end = bench.now + secs(seconds);
+    while bench.now < end {
+        bench.advance(millis(100));
+        if bench.is_calling("survey") {
+            bench.survey(present(incarnation, true, "a"));
+        }
+    }
+}
+
+/// A worker that runs these jobs under token 3, in another incarnation.
+fn lost_with(names: &[&str]) -> Bench {
+    let mut bench = Bench::with_worker();
+    bench.running(3, names);
+    bench.lost(2);
+    bench
+}
+
+#[test]
+fn a_worker_says_what_it_runs_is_renewed_says_its_last_word_and_goes_on() {
+    let mut bench = lost_with(&["a", "b"]);
+    let said = "attest 1: a@3 started, b@3 started";
+    assert_eq!(
+        bench.seen(),
+        ["! trouble", "survey", "bless a", "renew 2", "! recovering 2 for 10s", said][1..]
+    );
+    bench.attested(&[Kept, Kept]);
+    assert_eq!(bench.seen(), ["keep 1", "attend 1"], "its lease goes on before its last word");
+    bench.attended(Some("a"));
+    bench.attended(None);
+    assert_eq!(bench.seen(), ["attend 1 after=a", "! attested 1 2 0 0"]);
+    bench.reopened(2);
+    assert_eq!(bench.of(&["owned", "take"]), ["owned 1", "take 1: a@3 ack=0 b@3 ack=0"]);
+}
+
+#[test]
+fn a_worker_without_jobs_says_so() {
+    let mut bench = lost_with(&[]);
+    assert_eq!(bench.of(&["attest"]), ["attest 1: "]);
+    bench.attested(&[]);
+    assert_eq!(bench.of(&["keep", "attend"]), ["keep 1", "attend 1"]);
+}
+
+#[test]
+fn all_that_may_run_is_said_with_what_the_store_needs() {
+    let mut bench = Bench::attached_with(Config { start_permits: 1, ..config() });
+    bench.worker(1);
+    bench.running(3, &["runs", "stops"]);
+    bench.stop_event(1, 4, None, &[("stops", 3)]);
+    bench.assign(1, 5, 5, &["starting", "waiting"]);
+    bench.begun_with(false, |record| {
+        (record.attempts, record.created, record.plan) = (4, 77, "nightly".into());
+    });
+    bench.lost(2);
+    let said = "attest 1: runs@3 started, starting@5 begun, stops@3 started, waiting@5 begun";
+    assert_eq!(bench.of(&["attest"]), [said]);
+    let Call::Attest { member, items, .. } = bench.call("attest") else { panic!("no attestation") };
+    assert_eq!(member.slot, Some(0));
+    let Attest::Runs { begun, attempts, created, plan, payload } = &items[1].what else {
+        panic!("{items:?}")
+    };
+    assert_eq!(
+        (*begun, *attempts, *created, plan.as_str(), payload),
+        (Begun::Begun, 4, 77, "nightly", &None)
+    );
+}
+
+#[test]
+fn the_payload_is_sent_when_it_is_asked_for() {
+    let mut bench = lost_with(&["k"]);
+    bench.all();
+    bench.attested(&[SendPayload]);
+    assert_eq!(bench.of(&["attest", "attend"]), ["attest 1: k@3 started+payload"]);
+    let call = bench.call("attest");
+    let Call::Attest { incarnation, worker, items, .. } = call else { panic!("{call:?}") };
+    let Attest::Runs { payload: Some(payload), .. } = &items[0].what else { panic!("{items:?}") };
+    assert_eq!(*payload, sealed(RestartPolicy::Never));
+    bench.done(Done::Attest { incarnation, worker, items, answer: Ok(vec![Kept]) });
+    assert_eq!(bench.of(&["attend"]), ["attend 1"]);
+}
+
+#[test]
+fn what_has_ended_or_was_handed_on_lately_is_said_again() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["ended", "handed", "refused", "stale"]);
+    bench.handler(1, "ended", 3, HandlerEvent::Ended(Ok(())));
+    bench.released();
+    bench.handler(1, "refused", 3, HandlerEvent::Refused { backoff: None });
+    bench.released();
+    bench.handler(1, "stale", 3, HandlerEvent::Ended(Ok(())));
+    bench.answer("release", |call| match call {
+        Call::Release { worker, finished, items } => {
+            Done::Release { worker, finished, items, answer: Ok(vec![ReleaseReply::Stale]) }
+        }
+        call => panic!("{call:?}"),
+    });
+    bench.all();
+    bench.lost(2);
+    let said = "attest 1: handed@3 started, ended@3 ended, refused@3 handed-on";
+    assert_eq!(bench.of(&["attest"]), [said], "a stale release was another worker's affair");
+    bench.attested(&[Kept, Ended, Requeued]);
+    assert_eq!(bench.of(&["attend"]), ["attend 1"]);
+}
+
+#[test]
+fn what_was_given_up_long_ago_is_not_said_again() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["old", "new"]);
+    bench.handler(1, "old", 3, HandlerEvent::Ended(Ok(())));
+    bench.released();
+    bench.advance(secs(21));
+    bench.handler(1, "new", 3, HandlerEvent::Ended(Ok(())));
+    bench.released();
+    bench.lost(2);
+    assert_eq!(bench.of(&["attest"]), ["attest 1: new@3 ended"]);
+}
+
+#[test]
+fn a_release_under_way_goes_on_and_the_last_word_waits_for_it() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    bench.handler(1, "k", 3, HandlerEvent::Ended(Err("no".into())));
+    bench.all();
+    bench.lost(2);
+    bench.attested(&[]);
+    bench.fail_with("release", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2))));
+    observe(&mut bench, 2, 1);
+    let seen = bench.of(&["attest", "attend", "release"]);
+    assert_eq!(seen, ["attest 1: ", "release 1: k@3 d result='e:no'"]);
+    bench.released();
+    assert_eq!(bench.of(&["attest", "attend"]), ["attest 1: k@3 ended"]);
+    bench.attested(&[Ended]);
+    assert_eq!(bench.of(&["attend"]), ["attend 1"]);
+}
+
+#[test]
+fn a_release_that_the_data_do_not_know_is_said_as_what_it_was() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
+    bench.lost(2);
+    bench.attested(&[]);
+    bench.answer("release", |call| match call {
+        Call::Release { worker, finished, items } => {
+            Done::Release { worker, finished, items, answer: Ok(vec![ReleaseReply::Stale]) }
+        }
+        call => panic!("{call:?}"),
+    });
+    assert_eq!(bench.of(&["attest"]).last().map(String::as_str), Some("attest 1: k@3 ended"));
+}
+
+#[test]
+fn a_job_that_ends_before_it_is_said_to_run_is_said_to_have_ended() {
+    let names: Vec<_> = (0..200).map(|i| format!("k{i:03}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let mut bench = Bench::with_worker();
+    bench.running(3, &names[..100]);
+    bench.running(4, &names[100..]);
+    bench.lost(2);
+    bench.handler(1, "k199", 4, HandlerEvent::Ended(Ok(())));
+    bench.all();
+    bench.attested(&[Kept; 128]);
+    let said = bench.of(&["attest"]);
+    assert!(!said[0].contains("k199") && said[0].contains("k198"), "{said:?}");
+    bench.attested(&[Kept; 71]);
+    assert_eq!(bench.of(&["attest", "attend"]), [""; 0]);
+    bench.released();
+    assert_eq!(bench.of(&["attest"]), ["attest 1: k199@4 ended"]);
+}
+
+#[test]
+fn a_job_that_is_to_stop_is_stopped_and_then_released() {
+    let mut bench = lost_with(&["k"]);
+    bench.all();
+    bench.attested(&[MustStop]);
+    assert_eq!(bench.of(&["STOP", "attend"]), ["STOP k@3 Stopped", "attend 1"]);
+    bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
+    assert_eq!(bench.of(&["release"]), ["release 1: k@3 d"]);
+}
+
+#[test]
+fn a_job_that_is_to_stop_and_has_ended_meanwhile_is_released_once() {
+    let mut bench = lost_with(&["k"]);
+    bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
+    bench.released();
+    bench.all();
+    bench.attested(&[MustStop]);
+    assert_eq!(bench.of(&["release"]), ["release 1: k@3 d"]);
+}
+
+#[test]
+fn a_job_that_another_worker_has_by_now_is_ended_at_once_and_not_released() {
+    let mut bench = lost_with(&["k"]);
+    bench.all();
+    bench.attested(&[Outranked]);
+    assert_eq!(bench.of(&["STOP", "!"]), ["STOP k@3 LeaseLost", "! outranked k@3"]);
+    bench.advance(secs(1));
+    assert_eq!(bench.of(&["ABORT"]), ["ABORT k@3"]);
+    bench.handler(1, "k", 3, HandlerEvent::Aborted);
+    bench.attended(None);
+    assert_eq!(bench.of(&["release", "!"]), ["! attested 1 0 0 1"]);
+}
+
+#[test]
+fn a_job_that_comes_back_while_its_outranked_run_ends_waits() {
+    let mut bench = lost_with(&["k"]);
+    bench.attested(&[Outranked]);
+    bench.attended(None);
+    bench.reopened(2);
+    bench.all();
+    bench.assign(1, 9, 9, &["k"]);
+    bench.begun();
+    assert_eq!(
+        bench.of(&["RUN", "release"]),
+        ["release 1: k@9 r in=1s tell=n result='its former run has not ended'"]
+    );
+}
+
+#[test]
+fn a_job_whose_record_cannot_be_read_runs_on() {
+    let mut bench = lost_with(&["k"]);
+    bench.all();
+    bench.attested(&[Unreadable]);
+    assert_eq!(bench.seen(), ["keep 1", "! bad-record k", "attend 1"]);
+}
+
+#[test]
+fn an_attestation_or_last_word_without_an_answer_is_said_again() {
+    let mut bench = lost_with(&["k"]);
+    bench.all();
+    bench.fail("attest");
+    observe(&mut bench, 2, 1);
+    assert_eq!(bench.of(&["attest", "keep"]), ["attest 1: k@3 started"]);
+    bench.attested(&[Kept]);
+    bench.all();
+    bench.fail("attend");
+    observe(&mut bench, 2, 1);
+    assert_eq!(bench.of(&["attend"]), ["attend 1"]);
+}
+
+#[test]
+fn a_worker_whose_lease_has_passed_says_nothing() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    bench.leases.insert(WorkerId(1), bench.now);
+    bench.lost(2);
+    assert_eq!(bench.of(&["attest", "STOP"]), ["STOP k@3 LeaseLost"]);
+}
+
+#[test]
+fn a_fenced_worker_says_nothing() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    bench.step([Input::LeaseLost(WorkerId(1))]);
+    bench.lost(2);
+    observe(&mut bench, 2, 1);
+    assert_eq!(bench.of(&["attest"]), [""; 0]);
+}
+
+#[test]
+fn a_worker_that_the_pool_has_expired_is_fenced() {
+    let mut bench = lost_with(&["k"]);
+    bench.all();
+    bench.fail_with("attest", StoreError::Refused(Refusal::Fenced));
+    assert_eq!(bench.seen(), ["! fenced 1 with 1", "fence 1", "STOP k@3 LeaseLost"]);
+}
+
+#[test]
+fn a_worker_that_does_not_come_to_its_end_gives_up_after_three_times_to_live() {
+    let mut bench = lost_with(&["k"]);
+    bench.attested(&[Kept]);
+    bench.all();
+    observe(&mut bench, 2, 29);
+    assert_eq!(bench.of(&["fence"]), [""; 0]);
+    observe(&mut bench, 2, 2);
+    assert_eq!(bench.of(&["fence"]), ["fence 1"]);
+}
+
+#[test]
+fn a_pool_that_was_opened_without_a_living_worker_recovers_once_more() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    let answer = Err(StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2))));
+    bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer }]);
+    bench.survey(present(2, false, "a"));
+    bench.all();
+    bench.fail_with("attest", StoreError::Refused(Refusal::Normal));
+    bench.survey(present(2, false, "a"));
+    assert_eq!(bench.seen(), ["survey", "recover a above 3"]);
+    let answer = Ok(Incarnation(3));
+    bench.answer("recover", |_| Done::Recover { run_id: "a".into(), answer });
+    assert_eq!(bench.of(&["attest"]), ["attest 1: k@3 started"]);
+}
+
+#[test]
+fn a_pool_that_is_open_although_the_last_word_was_not_answered_has_heard_it() {
+    let mut bench = lost_with(&["k"]);
+    bench.attested(&[Kept]);
+    bench.fail("attend");
+    bench.reopened(2);
+    bench.advance(millis(100));
+    bench.all();
+    bench.fail_with("attend", StoreError::Refused(Refusal::Normal));
+    assert_eq!(bench.of(&["!", "survey", "recover"]), ["! attested 1 1 0 0"]);
+}
+
+#[test]
+fn in_yet_another_incarnation_all_is_said_anew_and_older_answers_say_nothing() {
+    let mut bench = lost_with(&["k"]);
+    let call = bench.call("attest");
+    let Call::Attest { incarnation, worker, items, .. } = call else { panic!("{call:?}") };
+    bench.all();
+    bench.lost(3);
+    assert_eq!(bench.of(&["attest"]), ["attest 1: k@3 started"]);
+    bench.done(Done::Attest { incarnation, worker, items, answer: Ok(vec![MustStop]) });
+    assert_eq!(bench.of(&["STOP", "keep", "attend"]), [""; 0]);
+    bench.attested(&[Kept]);
+    assert_eq!(bench.of(&["keep"]), ["keep 1"]);
+}
+
+#[test]
+fn a_begin_of_the_incarnation_before_is_dropped_whatever_comes_back() {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 5, 7, &["k"]);
+    bench.lost(2);
+    assert_eq!(bench.of(&["attest"]), ["attest 1: "], "its handler never ran");
+    bench.assign(1, 5, 7, &["k"]);
+    bench.begun();
+    assert_eq!(bench.of(&["RUN", "release", "begin"]), [""; 0], "its last word takes the job back");
+    bench.attested(&[]);
+    bench.attended(None);
+    bench.reopened(2);
+    assert_eq!(bench.of(&["begin"]), ["begin 1: k@7; done 5"], "its entry was read again");
+    bench.begin_answered(vec![BeginReply::Refused]);
+    assert_eq!(bench.of(&["RUN", "release"]), [""; 0]);
+}
+
+#[test]
+fn streams_are_read_from_their_beginning() {
+    let mut bench = Bench::with_worker();
+    bench.running(9, &["k"]);
+    bench.lost(2);
+    assert_eq!(bench.of(&["read-node"]), ["read-node >0 1>0"]);
+    bench.assign(1, 9, 9, &["k"]);
+    assert_eq!(bench.of(&["RUN", "begin", "release"]), [""; 0], "it runs here already");
+}
+
+#[test]
+fn notifications_are_asked_for_from_the_beginning_and_late_ones_are_not_counted() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    bench.notify_event(1, 5, "k", 3);
+    bench.taken(40, &["one"]);
+    bench.handler(1, "k", 3, HandlerEvent::Delivered);
+    bench.all();
+    bench.lost(2);
+    bench.taken(41, &["two"]);
+    bench.attested(&[Kept]);
+    bench.attended(None);
+    bench.reopened(2);
+    let seen = bench.of(&["take", "DELIVER"]);
+    assert_eq!(seen, ["take 1: k@3 ack=0"], "numbers may be used again");
+}
+
+#[test]
+fn a_delivery_under_way_is_not_repeated_before_it_has_ended() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    bench.notify_event(1, 5, "k", 3);
+    bench.taken(40, &["one"]);
+    bench.all();
+    bench.lost(2);
+    bench.attested(&[Kept]);
+    bench.attended(None);
+    bench.reopened(2);
+    assert_eq!(bench.of(&["take"]), [""; 0]);
+    bench.handler(1, "k", 3, HandlerEvent::Delivered);
+    assert_eq!(bench.of(&["take"]), ["take 1: k@3 ack=0"]);
+}
+
+#[test]
+fn a_note_of_a_start_without_an_answer_is_sent_again() {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 5, 7, &["k"]);
+    bench.begun();
+    bench.handler(1, "k", 7, HandlerEvent::Started);
+    bench.lost(2);
+    bench.all();
+    bench.fail("started");
+    observe(&mut bench, 2, 1);
+    assert_eq!(bench.of(&["started"]), ["started 1: k@7 tell=n"]);
+}
+
+#[test]
+fn nothing_is_begun_fetched_moved_or_compared_while_the_pool_recovers() {
+    let mut bench = lost_with(&["k"]);
+    bench.attested(&[Kept]);
+    bench.attended(None);
+    bench.all();
+    bench.maps(2);
+    bench.change_members(|members| {
+        members.insert(WorkerId(2), super::bench::up(1));
+    });
+    bench.assign(1, 20, 9, &["new"]);
+    observe(&mut bench, 2, 8);
+    assert_eq!(bench.of(&["begin", "take", "owned", "STOP"]), [""; 0]);
+    bench.reopened(2);
+    let kinds = bench.of(&["begin", "take", "owned"]);
+    assert_eq!(kinds, ["owned 1", "begin 1: new@9; done 20", "take 1: k@3 ack=0"]);
+}
+
+#[test]
+fn a_job_that_the_store_gives_to_a_worker_that_does_not_have_it_is_given_back_once_the_pool_is_open() {
+    let mut bench = lost_with(&[]);
+    bench.attested(&[]);
+    bench.attended(None);
+    bench.reopened(2);
+    let jobs = vec![(key("k"), Some(record("k", 3, WorkerId(1))))];
+    bench
+        .answer("owned", |_| Done::Owned { worker: WorkerId(1), answer: Ok(OwnedPage { next: None, jobs }) });
+    assert_eq!(bench.of(&["release"]), ["release 1: k@3 b"]);
+}
+
+#[test]
+fn a_hand_off_under_way_goes_on() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k", "stays"]);
+    bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
+    bench.answer("drain", |_| Done::Drain { worker: WorkerId(1), answer: Ok(super::bench::up(0)) });
+    bench.all();
+    bench.lost(2);
+    assert_eq!(bench.of(&["attest", "drain"]), ["attest 1: k@3 started, stays@3 started", "drain 1"]);
+    bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
+    bench.attested(&[Kept, Kept]);
+    assert_eq!(bench.of(&["release", "attend"]), ["release 1: k@3 h"]);
+    bench.released();
+    assert_eq!(bench.of(&["attest"]), ["attest 1: k@3 handed-on"]);
+    bench.attested(&[Nothing]);
+    bench.handler(1, "stays", 3, HandlerEvent::Stopped(Ok(())));
+    bench.released();
+    assert_eq!(bench.of(&["expire"]), [""; 0], "it leaves when it has said all");
+    bench.attended(None);
+    assert_eq!(bench.of(&["expire"]), ["expire 1"]);
+    gone(&mut bench);
+}
+
+#[test]
+fn a_worker_that_joined_anew_still_says_what_its_former_self_gave_up() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
+    bench.released();
+    bench.step([Input::LeaseLost(WorkerId(1))]);
+    gone(&mut bench);
+    bench.seat(5, 0);
+    bench.lost(2);
+    assert_eq!(bench.of(&["attest"]), ["attest 5: k@3 ended"]);
+}
+
+#[test]
+fn a_worker_without_its_slot_asks_for_one() {
+    let mut bench = lost_with(&[]);
+    bench.members.entries.clear();
+    bench.attested(&[]);
+    bench.attended(None);
+    bench.reopened(2);
+    bench.advance(secs(6));
+    assert_eq!(bench.of(&["settle"]), ["settle 1"]);
+}
+
+#[test]
+fn a_shutdown_flag_that_was_seen_is_set_again() {
+    for (flag, asked) in [
+        (ShutdownFlag::Stopping { by: "m".into() }, "shutdown DropQueued"),
+        (ShutdownFlag::Closing { deadline_ms: 1_005_000, by: "m".into() }, "shutdown Closing(5s)"),
+    ] {
+        let mut bench = Bench::with_worker();
+        let renewal = crate::store::Renewal { flag: Some(flag), ..bench.renewal() };
+        bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer: Ok(renewal) }]);
+        bench.all();
+        bench.lost(2);
+        bench.advance(millis(1));
+        while bench.is_calling("purge") {
+            bench.fail_with("purge", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2))));
+            observe(&mut bench, 2, 1);
+        }
+        while bench.is_calling("shutdown") && !bench.in_flight().contains(&asked.to_owned()) {
+            bench.fail_with("shutdown", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2))));
+            observe(&mut bench, 2, 1);
+        }
+        assert!(bench.of(&["shutdown"]).contains(&asked.to_owned()), "{:?}", bench.in_flight());
+    }
+}
+
+#[test]
+fn a_stop_whose_end_is_waited_for_is_sent_again() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    let deadline = bench.now + secs(60);
+    let id = Some(super::bench::id("n.k"));
+    let until = crate::core::input::Until::Gone;
+    bench.command(|reply| Command::StopJob { reply, key: key("k"), id, until, deadline });
+    let recorded = Ok(vec![crate::store::StopReply::Stopping]);
+    bench.answer("stop", |call| match call {
+        Call::Stop { repeat, items, .. } => Done::Stop { repeat, items, answer: recorded },
+        call => panic!("{call:?}"),
+    });
+    bench.all();
+    bench.lost(2);
+    assert_eq!(bench.of(&["stop"]), ["stop k/n.k tell me"]);
+}
+
+#[test]
+fn a_pool_that_is_gone_is_not_made_again_by_a_node_that_nobody_needs_it_on() {
+    let mut bench = Bench::attached();
+    let answer = Err(StoreError::Refused(Refusal::NoPool));
+    bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer }]);
+    bench.survey_of(crate::store::PoolState::Absent, server("a"));
+    bench.advance(secs(1));
+    assert_eq!(bench.of(&["bootstrap"]), [""; 0]);
+    bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
+    bench.survey_of(crate::store::PoolState::Absent, server("a"));
+    assert_eq!(bench.of(&["bootstrap"]), ["bootstrap a above 0"]);
+}
+
+#[test]
+fn tokens_are_attested_as_they_are() {
+    let mut bench = lost_with(&["k"]);
+    let Call::Attest { items, .. } = bench.call("attest") else { panic!("no attestation") };
+    assert_eq!(items[0].token, Token(3));
+}
