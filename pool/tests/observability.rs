@@ -281,6 +281,8 @@ async fn every_documented_metric_is_emitted_and_every_span_names_its_job() {
     c.add_worker(ByKey).await.unwrap();
     c.abandon();
     seen.counts("tenure_pool_expired_workers_total").await;
+    store.new_process();
+    seen.counts("tenure_pool_attested_jobs_total/kept").await;
     store.set_available(false);
     seen.counts("tenure_pool_fenced_workers_total").await;
     store.set_available(true);
