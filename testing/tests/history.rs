@@ -26,6 +26,18 @@ fn history(text: &str) -> History {
             "paused" => Event::Paused { worker: worker() },
             "resumed" => Event::Resumed { worker: worker() },
             "dead" => Event::WorkerDead { worker: worker() },
+            "freed" => Event::Freed { key: key() },
+            "existed" => Event::Existed { key: key(), asked: token() },
+            "not-found" => Event::NotFound { key: key(), asked: token() },
+            "notify" => {
+                let asked = words[4].parse().unwrap();
+                Event::NotifyAccepted { key: key(), number: token(), asked }
+            }
+            "notified" => Event::Notified { key: key(), number: token() },
+            "rolled-back" | "wiped" => {
+                let moment = |index: usize| words[index].parse().unwrap();
+                Event::DataLost { lost: moment(2), since: moment(3), wiped: words[1] == "wiped" }
+            }
             "settled" => Event::Settled,
             other => panic!("{other}"),
         };
@@ -370,4 +382,89 @@ fn a_bad_line_is_an_error_that_names_it() {
     fs::write(&path, "{\"at\":1,\"event\":\"settled\"}\n{\"at\":2,\"event\":\"star").unwrap();
     let error = History::load(&path).err().unwrap();
     assert_eq!(error.to_string(), "line 2 of the history is not an event");
+}
+
+#[test]
+fn an_acknowledged_job_may_be_lost_with_the_data_unless_it_runs() {
+    let queued = |loss| report(&format!("1 submitted a \n 10 accepted a \n {loss} \n 50 settled"));
+    // Wiped, or rolled back to before the acceptance, whose answer may have been recorded late.
+    for excuse in ["30 wiped 20 20", "30 rolled-back 20 8", "30 rolled-back 8 7"] {
+        queued(excuse).assert_clean();
+    }
+    for none in ["30 rolled-back 20 11", "9 wiped 8 8"] {
+        assert_eq!(queued(none).faults, [Fault::Lost { key: "a".into(), accepted: 10, at: 50 }], "{none}");
+    }
+    let running = history("1 accepted a \n 5 start a 1 w1 \n 30 wiped 20 20 \n 40 dead w1 \n 50 settled");
+    assert_eq!(
+        check(&running, &Expect::default()).faults,
+        [Fault::Lost { key: "a".into(), accepted: 1, at: 50 }]
+    );
+    check(&running, &Expect { running_survives_loss: false, ..Expect::default() }).assert_clean();
+}
+
+#[test]
+fn an_acknowledged_stop_may_be_lost_with_the_data() {
+    let stopped = |stop, loss| {
+        report(&format!(
+            "1 accepted a \n 2 start a 1 w1 \n 10 stop-requested a \n {stop} \n 15 stop-acknowledged a \n {loss}
+             40 start a 2 w2"
+        ))
+    };
+    let resurrected = |report: &Report| matches!(report.faults[..], [Fault::Resurrected { .. }]);
+    stopped("12 stop a 1 w1", "30 rolled-back 20 14").assert_clean();
+    // It still ran at the wipe: whoever ran it has not heard of the stop.
+    stopped("25 stop a 1 w1", "30 wiped 20 20").assert_clean();
+    assert!(resurrected(&stopped("12 stop a 1 w1", "30 rolled-back 20 16")));
+    assert!(resurrected(&stopped("12 stop a 1 w1", "30 wiped 20 20")));
+}
+
+#[test]
+fn an_endless_job_that_the_pool_does_not_know_is_lost() {
+    let endless = |text: &str| check(&history(text), &Expect { endless: true, ..Expect::default() });
+    let lost = |at| [Fault::Lost { key: "a".into(), accepted: 2, at }];
+    let begun = "1 submitted a \n 2 accepted a \n 3 start a 1 w1";
+    assert_eq!(endless(&format!("{begun} \n 9 not-found a 7")).faults, lost(9));
+    assert_eq!(endless(&format!("{begun} \n 7 submitted a \n 9 accepted a")).faults, lost(9));
+    // Stopped, or a loss of data between the question and its answer.
+    endless(&format!("{begun} \n 4 stop-requested a \n 5 stop a 1 w1 \n 9 not-found a 7")).assert_clean();
+    endless(&format!("{begun} \n 8 wiped 8 8 \n 9 not-found a 7")).assert_clean();
+    report(&format!("{begun} \n 4 stop a 1 w1 \n 7 submitted a \n 8 start a 2 w1 \n 9 accepted a"))
+        .assert_clean();
+}
+
+#[test]
+fn a_job_that_exists_on_a_free_key_is_a_phantom() {
+    let free = "1 accepted a \n 2 start a 1 w1 \n 3 stop-requested a \n 4 stop a 1 w1 \n 5 stop-acknowledged a \n 6 freed a";
+    let report_of = |then| report(&format!("{free} \n {then}"));
+    let phantom = Fault::Phantom { key: "a".into(), freed: 6, at: 9 };
+    assert_eq!(report_of("8 submitted a \n 9 existed a 7").faults, [phantom]);
+    report_of("7 submitted a \n 9 existed a 8").assert_clean();
+    report("1 accepted a \n 2 start a 1 w1 \n 3 submitted a \n 9 existed a 3").assert_clean();
+}
+
+#[test]
+fn an_accepted_notification_that_is_not_taken_is_lost() {
+    let begun = "1 accepted a \n 2 start a 1 w1";
+    let lost = Fault::NotificationLost { key: "a".into(), number: 1, accepted: 5, at: 20 };
+    assert_eq!(report(&format!("{begun} \n 5 notify a 1 4 \n 20 settled")).faults, [lost]);
+    for fine in ["6 notified a 1", "6 rolled-back 6 5", "6 stop-requested a \n 7 stop a 1 w1"] {
+        report(&format!("{begun} \n 5 notify a 1 4 \n {fine} \n 20 settled")).assert_clean();
+    }
+}
+
+#[test]
+fn notifications_are_taken_in_order_and_perhaps_twice() {
+    let taken = |order: &[u64]| {
+        let taken: Vec<_> =
+            order.iter().zip(10..).map(|(number, at)| format!("{at} notified a {number}")).collect();
+        let sent = "3 notify a 1 3 \n 4 notify a 2 4 \n 6 notify a 4 6";
+        report(&format!("1 accepted a \n 2 start a 1 w1 \n {sent} \n {}", taken.join("\n")))
+    };
+    taken(&[1, 2, 4]).assert_clean();
+    taken(&[1, 1, 2, 1, 2, 4, 2]).assert_clean();
+    // Nobody was told that 3 was accepted.
+    taken(&[1, 2, 4, 3]).assert_clean();
+    let (earlier, later) = (1, 2);
+    let fault = Fault::NotificationOrder { key: "a".into(), earlier, later, at: 10 };
+    assert_eq!(taken(&[2, 1, 4]).faults, [fault]);
 }

@@ -4,7 +4,12 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Entry, Event, Fault, Gap, History, Report, runs, runs::Run};
+use super::{
+    Event, Fault, Gap, History, Report,
+    calls::{Calls, Loss, Made},
+    runs,
+    runs::Run,
+};
 
 /// What a history is measured against.
 #[derive(Debug, Clone)]
@@ -18,11 +23,21 @@ pub struct Expect {
     /// Whether the history ends with the pool at rest and running, as if [`Event::Settled`] came last. `false` for
     /// one that ends with a shutdown.
     pub running_at_end: bool,
+    /// No job ends by itself: an accepted one is there until a stop is asked for, and no other one of its key is accepted.
+    pub endless: bool,
+    /// A job that runs at the moment of a loss of data outlives it.
+    pub running_survives_loss: bool,
 }
 
 impl Default for Expect {
     fn default() -> Self {
-        Self { lease: None, longest_gap: None, running_at_end: true }
+        Self {
+            lease: None,
+            longest_gap: None,
+            running_at_end: true,
+            endless: false,
+            running_survives_loss: true,
+        }
     }
 }
 
@@ -30,7 +45,7 @@ impl Default for Expect {
 pub fn check(history: &History, expect: &Expect) -> Report {
     let entries = history.entries();
     let (mut by_key, mut faults) = runs::runs(&entries, expect.lease);
-    let calls = Calls::by_key(&entries);
+    let (made, losses) = (Made::by_key(&entries), Loss::all(&entries));
     let mut at_rest: Vec<u64> =
         entries.iter().filter(|entry| entry.event == Event::Settled).map(|entry| entry.at).collect();
     at_rest.extend(entries.last().filter(|_| expect.running_at_end).map(|entry| entry.at));
@@ -38,70 +53,27 @@ pub fn check(history: &History, expect: &Expect) -> Report {
 
     let (keys, starts) = (by_key.len(), by_key.values().map(Vec::len).sum());
     let mut gaps = Vec::new();
-    for (key, calls) in calls {
+    for (key, made) in made {
         let runs = by_key.remove(key).unwrap_or_default();
+        let calls = Calls { runs: &runs, losses: &losses, survives: expect.running_survives_loss, made };
         overlaps(&runs, &mut faults);
         token_order(&runs, &mut faults);
-        resurrections(&runs, &calls, &mut faults);
+        resurrections(&calls, &mut faults);
         for &at in &at_rest {
-            faults.extend(lost(key, &runs, &calls, at));
-            faults.extend(still_running(key, &runs, &calls, at));
+            faults.extend(lost(key, &calls, at));
+            faults.extend(still_running(key, &calls, at));
+            notifications_lost(key, &calls, at, &mut faults);
         }
-        gaps.extend(gaps_between(key, &runs, &calls));
+        notification_order(key, &calls, &mut faults);
+        phantoms(key, &calls, &mut faults);
+        if expect.endless {
+            vanished(key, &calls, &mut faults);
+        }
+        gaps.extend(gaps_between(key, &calls));
     }
     let too_long = |gap: &&Gap| expect.longest_gap.is_some_and(|longest| gap.length() > longest);
     faults.extend(gaps.iter().filter(too_long).cloned().map(Fault::LongGap));
     Report { faults, gaps, keys, starts }
-}
-
-/// The calls about one key, each kind in the order of time.
-#[derive(Default)]
-struct Calls {
-    submitted: Vec<u64>,
-    accepted: Vec<u64>,
-    stop_requested: Vec<u64>,
-    stop_acknowledged: Vec<u64>,
-}
-
-impl Calls {
-    fn by_key(entries: &[Entry]) -> BTreeMap<&str, Self> {
-        let mut by_key: BTreeMap<&str, Self> = BTreeMap::new();
-        for Entry { at, event } in entries {
-            let Some(key) = event.key() else { continue };
-            let calls = by_key.entry(key).or_default();
-            match event {
-                Event::Submitted { .. } => calls.submitted.push(*at),
-                Event::Accepted { .. } => calls.accepted.push(*at),
-                Event::StopRequested { .. } => calls.stop_requested.push(*at),
-                Event::StopAcknowledged { .. } => calls.stop_acknowledged.push(*at),
-                _ => {}
-            }
-        }
-        by_key
-    }
-
-    /// The last stop acknowledged before `at`, unless the key may have been submitted again since it was asked for.
-    fn stopped_before(&self, at: u64) -> Option<u64> {
-        let acknowledged = last(&self.stop_acknowledged, at)?;
-        let requested = last(&self.stop_requested, acknowledged).unwrap_or(acknowledged);
-        let again = [&self.submitted, &self.accepted].iter().any(|calls| any_within(calls, requested, at));
-        (!again).then_some(acknowledged)
-    }
-
-    /// The last acceptance up to `at`, unless a stop may have followed it.
-    fn owed_at(&self, at: u64) -> Option<u64> {
-        let accepted = last(&self.accepted, at)?;
-        let submitted = last(&self.submitted, accepted).unwrap_or(accepted);
-        (!any_within(&self.stop_requested, submitted, at)).then_some(accepted)
-    }
-}
-
-fn last(times: &[u64], up_to: u64) -> Option<u64> {
-    times.iter().rev().find(|&&time| time <= up_to).copied()
-}
-
-fn any_within(times: &[u64], from: u64, to: u64) -> bool {
-    times.iter().any(|time| (from..=to).contains(time))
 }
 
 fn overlaps(runs: &[Run], faults: &mut Vec<Fault>) {
@@ -142,8 +114,8 @@ fn token_order(runs: &[Run], faults: &mut Vec<Fault>) {
     }
 }
 
-fn resurrections(runs: &[Run], calls: &Calls, faults: &mut Vec<Fault>) {
-    for run in runs {
+fn resurrections(calls: &Calls<'_>, faults: &mut Vec<Fault>) {
+    for run in calls.runs {
         if let Some(acknowledged) = calls.stopped_before(run.start) {
             let (key, holder) = (run.key.clone(), run.holder.clone());
             faults.push(Fault::Resurrected { key, holder, acknowledged, started: run.start });
@@ -151,26 +123,76 @@ fn resurrections(runs: &[Run], calls: &Calls, faults: &mut Vec<Fault>) {
     }
 }
 
-fn lost(key: &str, runs: &[Run], calls: &Calls, at: u64) -> Option<Fault> {
+fn lost(key: &str, calls: &Calls<'_>, at: u64) -> Option<Fault> {
     let accepted = calls.owed_at(at)?;
-    let runs_now = runs.iter().any(|run| run.is_active_at(at));
+    let runs_now = calls.runs.iter().any(|run| run.is_active_at(at));
     (!runs_now).then(|| Fault::Lost { key: key.into(), accepted, at })
 }
 
-fn still_running(key: &str, runs: &[Run], calls: &Calls, at: u64) -> Option<Fault> {
+/// What the pool has said of a job that it owed: that there is none, or that it has accepted another one.
+fn vanished(key: &str, calls: &Calls<'_>, faults: &mut Vec<Fault>) {
+    let others = calls.made.acceptances().chain(calls.made.not_found.iter().copied());
+    for answer in others {
+        let owed = answer.asked.checked_sub(1).and_then(|before| calls.owed_at(before));
+        // A loss between the question and its answer excuses the answer.
+        if let Some(accepted) = owed.filter(|_| !calls.lost_within(answer)) {
+            faults.push(Fault::Lost { key: key.into(), accepted, at: answer.at });
+        }
+    }
+}
+
+fn phantoms(key: &str, calls: &Calls<'_>, faults: &mut Vec<Fault>) {
+    for answer in &calls.made.existed {
+        if let Some(freed) = answer.asked.checked_sub(1).and_then(|before| calls.free_before(before)) {
+            faults.push(Fault::Phantom { key: key.into(), freed, at: answer.at });
+        }
+    }
+}
+
+fn still_running(key: &str, calls: &Calls<'_>, at: u64) -> Option<Fault> {
     let acknowledged = calls.stopped_before(at)?;
     // One that started after the stop is reported as resurrected.
-    let run = runs.iter().find(|run| run.start <= acknowledged && run.is_active_at(at))?;
+    let run = calls.runs.iter().find(|run| run.start <= acknowledged && run.is_active_at(at))?;
     Some(Fault::StillRunning { key: key.into(), holder: run.holder.clone(), acknowledged, at })
 }
 
-fn gaps_between(key: &str, runs: &[Run], calls: &Calls) -> Vec<Gap> {
-    let mut gaps = Vec::new();
+fn notifications_lost(key: &str, calls: &Calls<'_>, at: u64, faults: &mut Vec<Fault>) {
+    let Some(accepted) = calls.owed_at(at) else { return };
+    for &(number, answer) in &calls.made.notify_accepted {
+        let concerns = accepted <= answer.asked && answer.at <= at;
+        let taken = || calls.made.notified.iter().any(|&(taken, when)| taken == number && when <= at);
+        if concerns && !calls.may_have_forgotten(answer.at, at) && !taken() {
+            faults.push(Fault::NotificationLost { key: key.into(), number, accepted: answer.at, at });
+        }
+    }
+}
+
+/// The first time that each accepted notification was taken: in the order of their numbers.
+fn notification_order(key: &str, calls: &Calls<'_>, faults: &mut Vec<Fault>) {
+    let accepted: BTreeMap<u64, u64> =
+        calls.made.notify_accepted.iter().map(|(number, answer)| (*number, answer.at)).collect();
+    let mut first: BTreeMap<u64, u64> = BTreeMap::new();
+    for &(number, at) in &calls.made.notified {
+        first.entry(number).or_insert(at);
+    }
+    let mut latest: Option<(u64, u64)> = None;
+    for (number, at) in first.into_iter().filter(|(number, _)| accepted.contains_key(number)) {
+        if let Some((later, _)) = latest.filter(|&(_, taken)| at < taken) {
+            faults.push(Fault::NotificationOrder { key: key.into(), earlier: later, later: number, at });
+        }
+        if latest.is_none_or(|(_, taken)| taken < at) {
+            latest = Some((number, at));
+        }
+    }
+}
+
+fn gaps_between(key: &str, calls: &Calls<'_>) -> Vec<Gap> {
+    let (runs, mut gaps) = (calls.runs, Vec::new());
     let mut end: Option<u64> = None;
     for (index, run) in runs.iter().enumerate() {
         if let Some(from) = end.filter(|&end| end < run.start) {
             let before = runs[..index].last().map_or(from, |before| before.start);
-            if !any_within(&calls.stop_requested, before, run.start) {
+            if !calls.stop_requested_within(before, run.start) {
                 gaps.push(Gap { key: key.into(), from, to: run.start });
             }
         }

@@ -48,6 +48,51 @@ pub enum Event {
         /// The job's key.
         key: String,
     },
+    /// The pool has said that the job has ended and its key is free, and nobody has submitted it again meanwhile.
+    Freed {
+        /// The job's key.
+        key: String,
+    },
+    /// The pool has refused a job, because one of its key exists.
+    Existed {
+        /// The job's key.
+        key: String,
+        /// When the caller was about to ask.
+        asked: u64,
+    },
+    /// The pool has said that no job of this key exists.
+    NotFound {
+        /// The job's key.
+        key: String,
+        /// When the caller was about to ask.
+        asked: u64,
+    },
+    /// The pool has accepted a notification: the job must take it, unless it ends before.
+    NotifyAccepted {
+        /// The job's key.
+        key: String,
+        /// Its number. One caller numbers all notifications of a key, and awaits the answer before the next one.
+        number: u64,
+        /// When the caller was about to ask.
+        asked: u64,
+    },
+    /// A handler is about to take a notification.
+    Notified {
+        /// The job's key.
+        key: String,
+        /// The notification's number.
+        number: u64,
+    },
+    /// The store has lost data: recorded when no call that was answered before the loss is still on its way to the
+    /// history.
+    DataLost {
+        /// The moment of the loss.
+        lost: u64,
+        /// What was acknowledged from here on may be forgotten.
+        since: u64,
+        /// Nothing is left, of whatever age.
+        wiped: bool,
+    },
     /// The worker's process is paused: recorded after the pause has taken effect.
     Paused {
         /// The worker.
@@ -76,8 +121,17 @@ impl Event {
             | Self::Submitted { key }
             | Self::Accepted { key }
             | Self::StopRequested { key }
-            | Self::StopAcknowledged { key } => Some(key),
-            Self::Paused { .. } | Self::Resumed { .. } | Self::WorkerDead { .. } | Self::Settled => None,
+            | Self::StopAcknowledged { key }
+            | Self::Freed { key }
+            | Self::Existed { key, .. }
+            | Self::NotFound { key, .. }
+            | Self::NotifyAccepted { key, .. }
+            | Self::Notified { key, .. } => Some(key),
+            Self::DataLost { .. }
+            | Self::Paused { .. }
+            | Self::Resumed { .. }
+            | Self::WorkerDead { .. }
+            | Self::Settled => None,
         }
     }
 }

@@ -7,6 +7,7 @@
 //! All times are nanoseconds of `CLOCK_BOOTTIME`, which all processes of a machine share and which goes on while
 //! one of them is paused.
 
+mod calls;
 mod checker;
 mod event;
 mod recorder;

@@ -89,6 +89,40 @@ pub enum Fault {
         /// When it was started.
         started: u64,
     },
+    /// A key was free, and the pool has said that a job of it exists.
+    #[error("{key}: free at {freed}, and a job of it is said to exist at {at}")]
+    Phantom {
+        /// The key.
+        key: String,
+        /// When it was free.
+        freed: u64,
+        /// When a job was said to exist.
+        at: u64,
+    },
+    /// An accepted notification was not taken by its job, which lived on, when the pool was at rest.
+    #[error("{key}: notification {number} was accepted at {accepted}, and is not taken at {at}")]
+    NotificationLost {
+        /// The key.
+        key: String,
+        /// The notification's number.
+        number: u64,
+        /// When it was accepted.
+        accepted: u64,
+        /// When it should have been taken.
+        at: u64,
+    },
+    /// A notification was taken for the first time before one that was sent earlier.
+    #[error("{key}: notification {earlier} was taken before {later} was, at {at}")]
+    NotificationOrder {
+        /// The key.
+        key: String,
+        /// The number of the one that was taken first.
+        earlier: u64,
+        /// The number of the one that was taken after it.
+        later: u64,
+        /// When the second one was taken.
+        at: u64,
+    },
     /// A key was without a handler for longer than it may be.
     #[error("{}: nobody ran it for {:?}, from {} to {}", .0.key, .0.length(), .0.from, .0.to)]
     LongGap(Gap),

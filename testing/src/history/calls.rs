@@ -1,0 +1,162 @@
+//! What callers did to one key and were told, and what follows from it: which jobs are owed, and which are gone.
+
+use std::collections::BTreeMap;
+
+use super::{Entry, Event, runs::Run};
+
+/// A loss of data in the store.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Loss {
+    /// The moment.
+    lost: u64,
+    /// What was acknowledged from here on may be forgotten …
+    since: u64,
+    /// … until here, as the answer may have been recorded late.
+    until: u64,
+    wiped: bool,
+}
+
+impl Loss {
+    /// All of them, in the order of time.
+    pub(super) fn all(entries: &[Entry]) -> Vec<Self> {
+        let loss = |entry: &Entry| match entry.event {
+            Event::DataLost { lost, since, wiped } => Some(Self { lost, since, until: entry.at, wiped }),
+            _ => None,
+        };
+        entries.iter().filter_map(loss).collect()
+    }
+
+    /// Whether it lies between what was acknowledged and this moment.
+    fn concerns(&self, acknowledged: u64, at: u64) -> bool {
+        acknowledged <= self.until && self.lost <= at
+    }
+
+    /// Whether the store may have forgotten what was acknowledged then, by itself.
+    fn forgets(&self, acknowledged: u64) -> bool {
+        self.wiped || self.since <= acknowledged
+    }
+}
+
+/// A call that was answered: when it was asked, and when the answer was there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answered {
+    pub(super) asked: u64,
+    pub(super) at: u64,
+}
+
+/// What is known of one key.
+pub(super) struct Calls<'a> {
+    pub(super) runs: &'a [Run],
+    pub(super) losses: &'a [Loss],
+    /// Whether a job that runs at the moment of a loss outlives it.
+    pub(super) survives: bool,
+    pub(super) made: Made,
+}
+
+/// The calls about one key, each kind in the order of time.
+#[derive(Default)]
+pub(super) struct Made {
+    submitted: Vec<u64>,
+    accepted: Vec<u64>,
+    stop_requested: Vec<u64>,
+    stop_acknowledged: Vec<u64>,
+    freed: Vec<u64>,
+    pub(super) existed: Vec<Answered>,
+    pub(super) not_found: Vec<Answered>,
+    pub(super) notify_accepted: Vec<(u64, Answered)>,
+    pub(super) notified: Vec<(u64, u64)>,
+}
+
+impl Made {
+    pub(super) fn by_key(entries: &[Entry]) -> BTreeMap<&str, Self> {
+        let mut by_key: BTreeMap<&str, Self> = BTreeMap::new();
+        for &Entry { at, ref event } in entries {
+            let Some(key) = event.key() else { continue };
+            let made = by_key.entry(key).or_default();
+            match *event {
+                Event::Submitted { .. } => made.submitted.push(at),
+                Event::Accepted { .. } => made.accepted.push(at),
+                Event::StopRequested { .. } => made.stop_requested.push(at),
+                Event::StopAcknowledged { .. } => made.stop_acknowledged.push(at),
+                Event::Freed { .. } => made.freed.push(at),
+                Event::Existed { asked, .. } => made.existed.push(Answered { asked, at }),
+                Event::NotFound { asked, .. } => made.not_found.push(Answered { asked, at }),
+                Event::NotifyAccepted { number, asked, .. } => {
+                    made.notify_accepted.push((number, Answered { asked, at }));
+                }
+                Event::Notified { number, .. } => made.notified.push((number, at)),
+                _ => {}
+            }
+        }
+        by_key
+    }
+
+    /// Each acceptance, with the moment from which it was asked for.
+    pub(super) fn acceptances(&self) -> impl Iterator<Item = Answered> {
+        self.accepted.iter().map(|&at| Answered { asked: last(&self.submitted, at).unwrap_or(at), at })
+    }
+}
+
+impl Calls<'_> {
+    /// The last stop acknowledged before `at`, unless the key may have been submitted again since it was asked for, or a
+    /// loss may have undone it.
+    pub(super) fn stopped_before(&self, at: u64) -> Option<u64> {
+        self.ended_before(&self.made.stop_acknowledged, at)
+    }
+
+    /// The last time before `at` that the key was free, with the same exceptions.
+    pub(super) fn free_before(&self, at: u64) -> Option<u64> {
+        self.ended_before(&self.made.freed, at)
+    }
+
+    fn ended_before(&self, answers: &[u64], at: u64) -> Option<u64> {
+        let acknowledged = last(answers, at)?;
+        let requested = last(&self.made.stop_requested, acknowledged).unwrap_or(acknowledged);
+        let again =
+            [&self.made.submitted, &self.made.accepted].iter().any(|calls| any_within(calls, requested, at));
+        let undone = self.losses.iter().any(|loss| {
+            // What runs at a wipe may be put back by the one who runs it, who has not heard of the stop.
+            let forgotten = if loss.wiped { self.runs_at(loss.lost) } else { false };
+            loss.concerns(acknowledged, at) && (loss.since <= acknowledged || forgotten)
+        });
+        (!again && !undone).then_some(acknowledged)
+    }
+
+    /// The last acceptance up to `at`, unless a stop or a loss may have followed it.
+    pub(super) fn owed_at(&self, at: u64) -> Option<u64> {
+        let accepted = last(&self.made.accepted, at)?;
+        let submitted = last(&self.made.submitted, accepted).unwrap_or(accepted);
+        let forgotten = self.losses.iter().any(|loss| {
+            loss.concerns(accepted, at)
+                && loss.forgets(accepted)
+                && !(self.survives && self.runs_at(loss.lost))
+        });
+        (!any_within(&self.made.stop_requested, submitted, at) && !forgotten).then_some(accepted)
+    }
+
+    /// Whether a notification may have been lost with the store's data by then.
+    pub(super) fn may_have_forgotten(&self, acknowledged: u64, at: u64) -> bool {
+        self.losses.iter().any(|loss| loss.concerns(acknowledged, at) && loss.forgets(acknowledged))
+    }
+
+    /// Whether data was lost between the question and its answer.
+    pub(super) fn lost_within(&self, answer: Answered) -> bool {
+        self.losses.iter().any(|loss| answer.asked <= loss.until && loss.lost <= answer.at)
+    }
+
+    pub(super) fn stop_requested_within(&self, from: u64, to: u64) -> bool {
+        any_within(&self.made.stop_requested, from, to)
+    }
+
+    fn runs_at(&self, at: u64) -> bool {
+        self.runs.iter().any(|run| run.is_active_at(at))
+    }
+}
+
+fn last(times: &[u64], up_to: u64) -> Option<u64> {
+    times[..times.partition_point(|&time| time <= up_to)].last().copied()
+}
+
+fn any_within(times: &[u64], from: u64, to: u64) -> bool {
+    times.get(times.partition_point(|&time| time < from)).is_some_and(|&time| time <= to)
+}
