@@ -6,6 +6,8 @@
 #   make model         every interleaving of the protocol's steps at a small scope; says how many states it saw
 #   make sim           simulated runs of the pool under faults   SEEDS=1000 START=1 STEPS=2000   TRACE=1 with one seed
 #   make bench         how fast the pool, a map and a stream are, beside the floor of the same minute; what idle jobs cost
+#   make chaos         faults on real processes, judged by histories and a world outside   MINUTES= SEED= KEYS=
+#   make chaos-controls   nodes that are broken on purpose: the judges must find it   SEED=
 #   make soak          20,000 jobs for an hour, with a little trouble: does anything grow?   MINUTES= JOBS= SEED= CSV= SVG=
 #   make ci            what a change has to pass
 #
@@ -21,7 +23,7 @@ STEPS ?= 2000
 with_redis = REDIS_SERVER_BIN="$$(scripts/redis-server --path)" && export REDIS_SERVER_BIN
 
 .DEFAULT_GOAL := help
-.PHONY: help demo deploy-drill test sim model bench soak ci
+.PHONY: help demo deploy-drill test sim model bench chaos chaos-controls soak ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -47,6 +49,15 @@ sim:
 bench:
 	@$(with_redis) && for scenario in dispatch idle rmap streaming; do \
 		cargo run --release -p tenure-bench -- $$scenario || exit 1; done
+
+chaos:
+	cargo build -p tenure-chaos
+	@$(with_redis) && cargo run -q -p tenure-chaos -- storm $(if $(MINUTES),--minutes $(MINUTES)) \
+		$(if $(SEED),--seed $(SEED)) $(if $(KEYS),--keys $(KEYS))
+
+chaos-controls:
+	cargo build -p tenure-chaos
+	@$(with_redis) && cargo run -q -p tenure-chaos -- controls $(if $(SEED),--seed $(SEED))
 
 soak:
 	cargo build --release -p tenure-chaos

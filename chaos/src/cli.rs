@@ -9,8 +9,10 @@ use clap::{Parser, Subcommand};
 use tenure_examples::feeds::cli::describe;
 
 use crate::Result;
+use crate::broken::Broken;
 use crate::node::{self, NodePlan};
 use crate::soak::{self, SoakPlan};
+use crate::storm::{self, StormPlan};
 
 /// Runs a pool of node processes on a Redis of its own under faults or under load, and judges what came of it.
 #[derive(Debug, Parser)]
@@ -40,6 +42,30 @@ enum Command {
         #[arg(long)]
         svg: Option<PathBuf>,
     },
+    /// Faults on real processes, and what the judges say of it.
+    Storm {
+        /// For how long.
+        #[arg(long, default_value_t = 10.0)]
+        minutes: f64,
+        /// Chooses the faults and the calls; made up unless it is given.
+        #[arg(long)]
+        seed: Option<u64>,
+        /// Jobs' keys.
+        #[arg(long, default_value_t = 600)]
+        keys: usize,
+    },
+    /// Nodes that are broken on purpose: the judges must find it.
+    Controls {
+        /// Only this one.
+        #[arg(long)]
+        only: Option<Broken>,
+        /// For how long each of them at most; it ends when an overlap is found.
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+        /// Chooses the faults and the calls; made up unless it is given.
+        #[arg(long)]
+        seed: Option<u64>,
+    },
     /// A node, which says that it is ready in one line and ends with its parent.
     #[command(hide = true)]
     Node {
@@ -57,8 +83,14 @@ impl Cli {
         let done = match self.command {
             Command::Soak { minutes, jobs, seed, csv, svg } => {
                 let seed = seed.unwrap_or_else(rand::random);
-                let time = Duration::from_secs_f64((minutes * 60.0).max(1.0));
-                judged(soak::run(SoakPlan { time, jobs, seed, csv, svg }, say).await)
+                judged(soak::run(SoakPlan { time: time(minutes), jobs, seed, csv, svg }, say).await)
+            }
+            Command::Storm { minutes, seed, keys } => {
+                let seed = seed.unwrap_or_else(rand::random);
+                judged(storm::run(&StormPlan { time: time(minutes), seed, keys }, say).await)
+            }
+            Command::Controls { only, seconds, seed } => {
+                controls(only, Duration::from_secs(seconds), seed.unwrap_or_else(rand::random)).await
             }
             Command::Node { plan } => node(&plan).await,
         };
@@ -67,6 +99,25 @@ impl Cli {
             ExitCode::FAILURE
         })
     }
+}
+
+fn time(minutes: f64) -> Duration {
+    Duration::from_secs_f64(minutes.clamp(0.0, 1e6) * 60.0)
+}
+
+/// Succeeds when the judges find something wrong with each.
+async fn controls(only: Option<Broken>, time: Duration, seed: u64) -> Result<ExitCode> {
+    let mut status = ExitCode::SUCCESS;
+    for broken in Broken::ALL.into_iter().filter(|broken| only.is_none_or(|only| only == *broken)) {
+        let found = storm::control(broken, time, seed, say).await?.violations();
+        if let Some(first) = found.first() {
+            say(&format!("{broken:?}: {} violations, as it must be; the first: {first}", found.len()));
+        } else {
+            complain(&format!("{broken:?}: the judges have found nothing; the seed was {seed}"));
+            status = ExitCode::FAILURE;
+        }
+    }
+    Ok(status)
 }
 
 /// The exit status of what was found to be wrong.

@@ -1,12 +1,18 @@
 //! Faults on real processes, judged; and a long run under load, measured. `README.md` says how to read what they say.
 //!
 //! - [`soak`] runs a pool for long, with little trouble, and says whether anything grows.
-//! - [`node`] is the process that both are made of; [`process`] is how the conductor holds it.
+//! - [`storm`] lets faults happen to a pool, one after the other, and judges what came of it.
+//! - [`node`] is the process that both are made of, [`broken`] how one is broken on purpose, and [`process`] how the
+//!   conductor holds it. [`resource`] is the world outside that its jobs write to.
 
+pub mod broken;
 pub mod cli;
+mod handler;
 pub mod node;
 pub mod process;
+pub mod resource;
 pub mod soak;
+pub mod storm;
 
 use std::future::Future;
 use std::time::{Duration, Instant};

@@ -1,15 +1,22 @@
 //! A node in a process of its own: it joins a pool, runs workers, and leaves when it is told to.
 
 use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tenure_connection::Client;
 use tenure_examples::child::end_with_parent;
-use tenure_pool::{CloseReport, Job, JobHandler, Node, NodeBuilder, Start};
+use tenure_pool::{CloseReport, Job, JobHandler, Node, NodeBuilder, Settings, Start};
+use tenure_testing::history::History;
 
 use crate::Result;
+use crate::broken::Broken;
+use crate::handler::Recorder;
 use crate::process::READY;
+use crate::resource::Access;
 
 /// How long a node may take to leave.
 const BUDGET: Duration = Duration::from_secs(60);
@@ -29,6 +36,10 @@ pub struct PoolPlan {
     pub stable_after_ms: u64,
     /// How many jobs may wait that were never begun.
     pub max_queued: u64,
+    /// From a job's assignment to its beginning, in ms.
+    pub assign_ms: u64,
+    /// What all of its nodes with workers leave out of the protocol.
+    pub broken: Option<Broken>,
 }
 
 impl PoolPlan {
@@ -37,13 +48,28 @@ impl PoolPlan {
     /// # Errors
     /// The address is not valid.
     pub fn node(&self, url: &str, name: &str) -> Result<NodeBuilder> {
-        let builder = Node::builder(&self.pool, Client::open(url)?).name(name);
-        Ok(builder
-            .worker_ttl(Duration::from_millis(self.ttl_ms))
-            .join_settle(Duration::from_millis(self.join_settle_ms))
-            .stable_after(Duration::from_millis(self.stable_after_ms))
-            .max_queued(self.max_queued)
-            .join_timeout(JOIN))
+        let (client, defaults) = (Client::open(url)?, Settings::default());
+        let builder = match self.broken {
+            Some(broken) => broken.builder(&self.pool, client)?,
+            None => Node::builder(&self.pool, client),
+        };
+        let settings = Settings {
+            worker_ttl: Duration::from_millis(self.ttl_ms),
+            join_settle: Duration::from_millis(self.join_settle_ms),
+            assign_timeout: Duration::from_millis(self.assign_ms),
+            max_queued: self.max_queued,
+            // Crashes are many, and no job is to be given up for them.
+            max_attempts: 1_000_000,
+            ..defaults
+        };
+        let stable = Duration::from_millis(self.stable_after_ms);
+        Ok(builder.name(name).settings(settings).stable_after(stable).join_timeout(JOIN))
+    }
+
+    /// The same pool, as those see it who leave nothing out.
+    #[must_use]
+    pub fn whole(&self) -> Self {
+        Self { broken: None, ..self.clone() }
     }
 }
 
@@ -58,6 +84,26 @@ pub struct NodePlan {
     pub pool: PoolPlan,
     /// Its workers.
     pub workers: usize,
+    /// Where it writes down what its jobs do, and the world outside that they write to. Without it they do nothing.
+    pub watched: Option<Watched>,
+}
+
+/// Who watches what a node's jobs do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Watched {
+    /// The file for its history.
+    pub history: PathBuf,
+    /// The world outside.
+    pub resource: SocketAddr,
+    /// Jobs take so long to end at most, in ms.
+    pub longest_end_ms: u64,
+}
+
+impl NodePlan {
+    /// The names under which its workers write their histories.
+    pub fn worker_names(&self) -> impl Iterator<Item = String> {
+        (0..self.workers).map(|number| format!("{}/{number}", self.name))
+    }
 }
 
 /// Joins, says that it is ready, and runs until it is told to end.
@@ -71,8 +117,25 @@ pub async fn run(plan: NodePlan) -> Result<CloseReport> {
     end_with_parent();
     let node = plan.pool.node(&plan.url, &plan.name)?.join().await?;
     let told_to_end = node.close_on_signal(BUDGET);
-    for _ in 0..plan.workers {
-        node.add_worker(Idle).await?;
+    match &plan.watched {
+        None => {
+            for _ in 0..plan.workers {
+                node.add_worker(Idle).await?;
+            }
+        }
+        Some(watched) => {
+            let history = Arc::new(History::append_to(&watched.history)?);
+            let access = Access::open(watched.resource).await?;
+            for worker in plan.worker_names() {
+                let recorder = Recorder {
+                    worker,
+                    history: Arc::clone(&history),
+                    access: access.clone(),
+                    longest_end_ms: watched.longest_end_ms.max(1),
+                };
+                node.add_worker(recorder).await?;
+            }
+        }
     }
     writeln!(io::stdout(), "{READY}")?;
     Ok(told_to_end.await?)

@@ -67,6 +67,8 @@ pub async fn run(plan: SoakPlan, say: fn(&str)) -> Result<Vec<String>> {
         join_settle_ms: 5_000,
         stable_after_ms: 5_000,
         max_queued: 2 * plan.jobs as u64,
+        assign_ms: 5_000,
+        broken: None,
     };
     let conductor = pool.node(&redis.url(), "conductor")?.assume_fresh(true).client_only().join().await?;
     let mut random = StdRng::seed_from_u64(plan.seed);

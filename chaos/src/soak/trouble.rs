@@ -120,7 +120,8 @@ impl Fleet {
         self.made += 1;
         let name = format!("node-{}", self.made);
         let log = self.logs.join(format!("{name}.log"));
-        let plan = NodePlan { name, url: self.url.clone(), pool: self.pool.clone(), workers: 2 };
+        let plan =
+            NodePlan { name, url: self.url.clone(), pool: self.pool.clone(), workers: 2, watched: None };
         let mut node = NodeProcess::start(plan, &log)?;
         node.ready(PATIENCE).await?;
         Ok(node)

@@ -1,0 +1,87 @@
+//! What runs the jobs under faults: it writes down when it starts, is notified and ends, and writes to the world outside.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tenure_pool::{BoxError, Job, JobHandler, Start};
+use tenure_testing::history::{Event, History};
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use crate::resource::Access;
+
+/// A job writes to the world outside this often.
+const BEAT: Duration = Duration::from_millis(500);
+/// A job that was refused outside is tried again after so long.
+const REFUSED: Duration = Duration::from_secs(1);
+
+/// The handler of one worker.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorder {
+    /// The worker's name, which no other life of a node has.
+    pub(crate) worker: String,
+    pub(crate) history: Arc<History>,
+    pub(crate) access: Access,
+    /// A job takes less than this to end.
+    pub(crate) longest_end_ms: u64,
+}
+
+/// One run of a job: begun before its first effect, and over after the last one, however it ends.
+struct Run {
+    recorder: Recorder,
+    key: String,
+    token: u64,
+}
+
+impl Run {
+    fn begin(recorder: &Recorder, job: &Job) -> Self {
+        let run = Self { recorder: recorder.clone(), key: job.key().to_string(), token: job.token().0 };
+        recorder.history.started(&run.key, run.token, &recorder.worker);
+        run
+    }
+
+    async fn write(&self) -> bool {
+        self.recorder.access.write(&self.key, self.token, &self.recorder.worker).await
+    }
+
+    async fn go_on(self, job: Job) -> Result<(), BoxError> {
+        let mut beats = interval(BEAT);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = job.cancelled() => break,
+                _ = beats.tick() => self.recorder.access.beat(&self.key, self.token, &self.recorder.worker),
+            }
+        }
+        sleep(Duration::from_millis(self.token % self.recorder.longest_end_ms)).await;
+        Ok(())
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.recorder.history.stopped(&self.key, self.token, &self.recorder.worker);
+    }
+}
+
+impl JobHandler for Recorder {
+    async fn start(&self, job: Job) -> Start {
+        let run = Run::begin(self, &job);
+        let taken = tokio::select! {
+            taken = run.write() => taken,
+            () = job.cancelled() => false,
+        };
+        if taken {
+            Start::Running(Box::pin(run.go_on(job)))
+        } else {
+            Start::Refused { backoff: Some(REFUSED) }
+        }
+    }
+
+    async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
+        let number = std::str::from_utf8(&body)?.parse()?;
+        self.history.record(Event::Notified { key: job.key().to_string(), number });
+        self.access.beat(&job.key().to_string(), job.token().0, &self.worker);
+        Ok(())
+    }
+}

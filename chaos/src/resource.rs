@@ -1,0 +1,229 @@
+//! The world outside: a resource that every handler writes to, and that refuses a token below the highest it has seen.
+//!
+//! It also looks whether that is enough: a write that it takes from somebody whom another one has followed is a stale write
+//! accepted. One JSON value per line in both directions; only writes with a number are answered.
+
+use std::collections::{HashMap, HashSet};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::Result;
+
+/// How many writes of a process may be on their way.
+const QUEUE: usize = 16_384;
+
+/// A write in the name of a job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Write {
+    /// Its number, when it is to be answered.
+    number: Option<u64>,
+    key: String,
+    token: u64,
+    holder: String,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Answer {
+    number: u64,
+    accepted: bool,
+}
+
+/// What the resource has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Writes that it took.
+    pub accepted: u64,
+    /// Writes under a token below the highest of their key: they had no effect.
+    pub refused: u64,
+    /// Writes that it took from somebody whom another one had followed. Must be 0.
+    pub stale_accepted: u64,
+}
+
+/// Which writes are taken.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    keys: HashMap<String, Page>,
+    counts: Counts,
+}
+
+#[derive(Debug)]
+struct Page {
+    now: (u64, String),
+    highest: u64,
+    past: HashSet<(u64, String)>,
+}
+
+impl Ledger {
+    /// Whether the write is taken.
+    pub fn write(&mut self, key: &str, token: u64, holder: &str) -> bool {
+        let writer = (token, holder.to_owned());
+        let page = self.keys.entry(key.to_owned()).or_insert_with(|| Page {
+            now: writer.clone(),
+            highest: token,
+            past: HashSet::new(),
+        });
+        if token < page.highest {
+            self.counts.refused += 1;
+            return false;
+        }
+        self.counts.accepted += 1;
+        page.highest = token;
+        if page.now != writer {
+            if page.past.contains(&writer) {
+                self.counts.stale_accepted += 1;
+            }
+            let before = std::mem::replace(&mut page.now, writer);
+            page.past.insert(before);
+        }
+        true
+    }
+
+    /// What it has seen.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+}
+
+/// The running resource; ends when it is dropped.
+#[derive(Debug)]
+pub struct Resource {
+    address: SocketAddr,
+    ledger: Arc<Mutex<Ledger>>,
+    task: JoinHandle<()>,
+}
+
+impl Resource {
+    /// Listens on a port of 127.0.0.1.
+    ///
+    /// # Errors
+    /// The network's.
+    ///
+    /// # Cancel safety
+    /// Nothing is left of a start that is dropped.
+    pub async fn start() -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let (address, ledger) = (listener.local_addr()?, Arc::<Mutex<Ledger>>::default());
+        let shared = Arc::clone(&ledger);
+        let task = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.spawn(serve(stream, Arc::clone(&shared)));
+            }
+        });
+        Ok(Self { address, ledger, task })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it has seen.
+    pub fn counts(&self) -> Counts {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).counts()
+    }
+}
+
+impl Drop for Resource {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(stream: TcpStream, ledger: Arc<Mutex<Ledger>>) {
+    let (read, mut write) = stream.into_split();
+    let mut lines = BufReader::new(read).lines();
+    // A line that is no write is that of a process that was killed while it wrote.
+    while let Ok(Some(line)) = lines.next_line().await {
+        let Ok(asked) = serde_json::from_str::<Write>(&line) else { return };
+        let accepted = ledger.lock().unwrap_or_else(PoisonError::into_inner).write(
+            &asked.key,
+            asked.token,
+            &asked.holder,
+        );
+        if let Some(number) = asked.number {
+            let answer = serde_json::to_string(&Answer { number, accepted }).unwrap_or_default();
+            if write.write_all(format!("{answer}\n").as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// A process's way to the resource. Its task ends when the last clone is dropped.
+#[derive(Clone, Debug)]
+pub struct Access {
+    writes: mpsc::Sender<(Write, Option<oneshot::Sender<bool>>)>,
+}
+
+impl Access {
+    /// Connects.
+    ///
+    /// # Errors
+    /// The network's.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn open(address: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        let (writes, queue) = mpsc::channel(QUEUE);
+        tokio::spawn(carry(stream, queue));
+        Ok(Self { writes })
+    }
+
+    /// Writes, and says whether it was taken; also `false` when there is no resource any more.
+    ///
+    /// # Cancel safety
+    /// When dropped, it may have been written.
+    pub async fn write(&self, key: &str, token: u64, holder: &str) -> bool {
+        let (sender, answer) = oneshot::channel();
+        let sent = self.writes.send((write_of(key, token, holder), Some(sender))).await;
+        sent.is_ok() && answer.await.unwrap_or_default()
+    }
+
+    /// Writes, and does not wait for it.
+    pub fn beat(&self, key: &str, token: u64, holder: &str) {
+        // One write less does not matter when the queue is full.
+        let _ = self.writes.try_send((write_of(key, token, holder), None));
+    }
+}
+
+fn write_of(key: &str, token: u64, holder: &str) -> Write {
+    Write { number: None, key: key.to_owned(), token, holder: holder.to_owned() }
+}
+
+async fn carry(stream: TcpStream, mut queue: mpsc::Receiver<(Write, Option<oneshot::Sender<bool>>)>) {
+    let (read, mut out) = stream.into_split();
+    let mut lines = BufReader::new(read).lines();
+    let mut waiting = HashMap::new();
+    let mut number = 0;
+    loop {
+        tokio::select! {
+            next = queue.recv() => {
+                let Some((mut write, answer)) = next else { return };
+                if let Some(answer) = answer {
+                    number += 1;
+                    write.number = Some(number);
+                    waiting.insert(number, answer);
+                }
+                let line = serde_json::to_string(&write).unwrap_or_default() + "\n";
+                if out.write_all(line.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+            line = lines.next_line() => {
+                let Ok(Some(line)) = line else { return };
+                let Ok(answer) = serde_json::from_str::<Answer>(&line) else { return };
+                if let Some(waits) = waiting.remove(&answer.number) {
+                    let _ = waits.send(answer.accepted);
+                }
+            }
+        }
+    }
+}

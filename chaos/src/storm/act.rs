@@ -1,0 +1,293 @@
+//! One pool's life: it is made, its users call while faults happen, it comes to rest, is shut down and judged.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use redis::cmd;
+use tenure_pool::{JobInfo, JobState, MemberState, Node};
+use tenure_testing::history::{Entry, Event, Expect, Fault, History, Report, boottime_ns, check};
+use tokio::sync::OwnedRwLockWriteGuard;
+use tokio::time::sleep;
+
+use super::arena::{Arena, Ground, NODES, USERS};
+use super::fault::Scene;
+use super::nemesis::Nemesis;
+use super::users::Users;
+use super::verdict::Outcome;
+use crate::broken::Broken;
+use crate::node::PoolPlan;
+use crate::resource::Resource;
+use crate::{Result, within};
+
+const POOL: &str = "chaos";
+/// Users that call at once.
+const CALLERS: usize = 12;
+/// How long the beginning may take, and the end.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// All is at rest from time to time, so that what is lost shows.
+const REST_EVERY: Duration = Duration::from_secs(60);
+/// Nothing moves any more when nothing has moved for so long.
+const QUIET: Duration = Duration::from_millis(1_200);
+const LOOK: Duration = Duration::from_millis(100);
+/// A loss of data may show in answers for so long.
+const AFTERMATH_NS: u64 = 30_000_000_000;
+
+/// What to play.
+pub(super) struct Act {
+    pub(super) scene: Scene,
+    pub(super) time: Duration,
+    pub(super) keys: usize,
+    pub(super) seed: u64,
+    pub(super) dir: PathBuf,
+    pub(super) broken: Option<Broken>,
+}
+
+impl Act {
+    /// Plays it, and asks the judges.
+    pub(super) async fn play(&self, say: fn(&str)) -> Result<Outcome> {
+        std::fs::create_dir_all(&self.dir)?;
+        let scene = self.scene;
+        let pool = PoolPlan {
+            pool: POOL.into(),
+            ttl_ms: scene.ttl().as_millis() as u64,
+            join_settle_ms: 300,
+            stable_after_ms: 200,
+            max_queued: 100_000,
+            assign_ms: scene.assign().as_millis() as u64,
+            broken: self.broken,
+        };
+        let mut random = StdRng::seed_from_u64(self.seed);
+        let ground =
+            if scene == Scene::Sentinels { Ground::sentinels().await? } else { Ground::one().await? };
+        let resource = Resource::start().await?;
+        let watcher = pool.whole().node(&ground.plain_url(), "watcher")?.assume_fresh(true).join().await?;
+        let mut nemesis = Nemesis::new(scene, StdRng::from_rng(&mut random), POOL);
+        let mut arena = Arena::new(ground, pool.clone(), resource.address(), self.dir.clone())?;
+        for place in 0..NODES {
+            arena.start(place)?;
+        }
+        all_ready(&mut arena).await?;
+        let mut nodes = Vec::new();
+        for user in 0..USERS {
+            let builder = pool.whole().node(&arena.ground.url(NODES + user), &format!("user-{user}"))?;
+            // One of them routes as well.
+            let builder = if user == 0 { builder } else { builder.client_only() };
+            nodes.push(builder.join().await?);
+        }
+        let history = History::append_to(self.dir.join("users.history"))?;
+        let mut users = Users::start(&nodes, CALLERS, self.keys, history, &mut random);
+
+        say(&format!(
+            "{}: {} s, {} keys, a time to live of {} s",
+            scene.name(),
+            self.time.as_secs(),
+            self.keys,
+            scene.ttl().as_secs()
+        ));
+        let (began, mut rested) = (Instant::now(), Instant::now());
+        if scene == Scene::Crashes {
+            rest(&mut arena, &users, &watcher).await?;
+        }
+        while began.elapsed() < self.time {
+            nemesis.strike(&mut arena, &watcher).await?;
+            // A control ends as soon as something is found. The last lines may not be whole yet.
+            if self.broken.is_some() && self.report(u64::MAX).is_ok_and(|(_, report)| has_overlap(&report)) {
+                break;
+            }
+            if self.broken.is_none() && (rested.elapsed() > REST_EVERY || scene == Scene::Crashes) {
+                rest(&mut arena, &users, &watcher).await?;
+                rested = Instant::now();
+            }
+        }
+        let (mut strange, mut running) = (Vec::new(), BTreeMap::new());
+        let silence = if self.broken.is_none() {
+            let (silence, found) = rest(&mut arena, &users, &watcher).await?;
+            running = found;
+            silence
+        } else {
+            users.silence().await
+        };
+        let end = boottime_ns();
+        if self.broken.is_none() {
+            strange.extend(shut_down(&mut arena, &watcher).await?);
+        }
+        if !users.all_live() {
+            strange.push("a user has ended".to_owned());
+        }
+        let told = users.strange();
+        drop(users);
+        drop(silence);
+        for node in nodes {
+            node.abandon();
+        }
+        watcher.abandon();
+        for place in 0..NODES {
+            if let Some(mut node) = arena.take(place) {
+                arena.kill(&mut node).await?;
+            }
+        }
+        strange.append(&mut arena.strange);
+        self.judge(end, &running, strange, told, nemesis, &resource)
+    }
+
+    /// What the histories say until then, and what the checker says of it.
+    fn report(&self, end: u64) -> Result<(Vec<Entry>, Report)> {
+        let history = History::new();
+        for file in std::fs::read_dir(&self.dir)? {
+            let path = file?.path();
+            if path.extension().is_some_and(|extension| extension == "history") {
+                // What comes after the end belongs to the shutdown.
+                let entries = History::load(&path)?.entries().into_iter().filter(|entry| entry.at <= end);
+                entries.for_each(|Entry { at, event }| history.record_at(at, event));
+            }
+        }
+        // A pause cuts a lease short by what had passed of it: up to one renewal interval.
+        let lease = Some(self.scene.ttl() * 4 / 5);
+        let running_at_end = self.broken.is_none();
+        let expect = Expect {
+            lease,
+            running_at_end,
+            endless: true,
+            running_survives_loss: RUNNING_SURVIVES,
+            ..Expect::default()
+        };
+        Ok((history.entries(), check(&history, &expect)))
+    }
+
+    fn judge(
+        &self,
+        end: u64,
+        running: &BTreeMap<String, u64>,
+        mut strange: Vec<String>,
+        told: Vec<(u64, String)>,
+        nemesis: Nemesis,
+        resource: &Resource,
+    ) -> Result<Outcome> {
+        let (entries, report) = self.report(end)?;
+        let losses: Vec<u64> = entries
+            .iter()
+            .filter_map(|entry| match entry.event {
+                Event::DataLost { lost, .. } => Some(lost),
+                _ => None,
+            })
+            .collect();
+        let excused = |at: u64| losses.iter().any(|&lost| lost <= at && at <= lost + AFTERMATH_NS);
+        strange.extend(told.into_iter().filter(|(at, _)| !excused(*at)).map(|(_, what)| what));
+        if self.broken.is_none() {
+            strange.extend(without_handler(&entries, running));
+        }
+        Ok(Outcome {
+            crashes: self.scene == Scene::Crashes,
+            report,
+            occurrences: nemesis.occurrences,
+            outside: resource.counts(),
+            strange,
+        })
+    }
+}
+
+/// Whether a job that runs at the moment of a loss of data must outlive it.
+const RUNNING_SURVIVES: bool = false;
+
+fn has_overlap(report: &Report) -> bool {
+    report.faults.iter().any(|fault| matches!(fault, Fault::Overlap { .. }))
+}
+
+async fn all_ready(arena: &mut Arena) -> Result<()> {
+    for place in arena.empty() {
+        arena.start(place)?;
+    }
+    let all = || std::future::ready((arena.ready_from(0).len() == NODES).then_some(()));
+    within(PATIENCE, "all nodes to be ready", all).await
+}
+
+/// Lets all calls be answered and all jobs run, and writes that down. Nobody calls while the guard lives. Gives the jobs
+/// and their tokens, too.
+async fn rest(
+    arena: &mut Arena,
+    users: &Users,
+    watcher: &Node,
+) -> Result<(OwnedRwLockWriteGuard<()>, BTreeMap<String, u64>)> {
+    let silence = users.silence().await;
+    arena.look_for_the_dead();
+    all_ready(arena).await?;
+    let running = at_rest(watcher, arena).await;
+    arena.history.settled();
+    Ok((silence, running))
+}
+
+/// Waits until every job is run by a worker that lives, nothing moves any more, and no notification waits; not for
+/// ever: what is lost is for the judges to say. Gives the jobs and their tokens.
+async fn at_rest(watcher: &Node, arena: &Arena) -> BTreeMap<String, u64> {
+    let end = Instant::now() + PATIENCE;
+    let (mut since, mut seen) = (Instant::now(), None);
+    while Instant::now() < end {
+        let now = running(watcher, arena).await;
+        if now.is_none() || now != seen {
+            (since, seen) = (Instant::now(), now);
+        } else if since.elapsed() > QUIET {
+            break;
+        }
+        sleep(LOOK).await;
+    }
+    seen.unwrap_or_default()
+}
+
+/// All jobs and their tokens, if each is run by a worker that lives, and no notification waits.
+async fn running(watcher: &Node, arena: &Arena) -> Option<BTreeMap<String, u64>> {
+    let workers = watcher.workers().into_iter().filter(|worker| worker.state == MemberState::Up);
+    let up: BTreeSet<_> = workers.map(|worker| worker.id).collect();
+    let jobs = watcher.jobs().await.ok()?;
+    let runs =
+        |job: &JobInfo| job.state == JobState::Running && job.owner.is_some_and(|owner| up.contains(&owner));
+    let waiting = format!("tenure:{{{POOL}}}:jn");
+    let waits: u64 = arena.ground.server().await.ok()?.query(cmd("EXISTS").arg(&waiting)).ok()?;
+    (waits == 0 && jobs.iter().all(runs))
+        .then(|| jobs.iter().map(|job| (job.key.to_string(), job.token.0)).collect())
+}
+
+/// Shuts the pool down. Says what is left that must not be.
+async fn shut_down(arena: &mut Arena, watcher: &Node) -> Result<Vec<String>> {
+    let mut strange = Vec::new();
+    let report = watcher.shutdown().within(PATIENCE).await?;
+    if !report.complete {
+        strange.push(format!("the pool was not shut down within {} s: {report:?}", PATIENCE.as_secs()));
+    }
+    let ended = within(PATIENCE, "the nodes to end", || std::future::ready(arena.all_ended().then_some(())));
+    strange.extend(ended.await.err().map(|error| error.to_string()));
+    let prefix = format!("tenure:{{{POOL}}}:");
+    let server = arena.ground.server().await?;
+    for key in server.keys()? {
+        let Some(name) = key.strip_prefix(&prefix).filter(|&name| name != "m") else { continue };
+        // The stream of a node that was killed goes by itself.
+        let goes = name.starts_with("ns:") && server.query::<i64>(cmd("PTTL").arg(&key))? != -1;
+        if !goes {
+            strange.push(format!("{key} is left after the shutdown"));
+        }
+    }
+    Ok(strange)
+}
+
+/// The jobs that the pool says are running, and that no handler runs under that token.
+fn without_handler(entries: &[Entry], running: &BTreeMap<String, u64>) -> Vec<String> {
+    let mut live: BTreeMap<(&str, u64), &str> = BTreeMap::new();
+    for entry in entries {
+        match &entry.event {
+            Event::Started { key, token, worker } => {
+                live.insert((key, *token), worker);
+            }
+            Event::Stopped { key, token, .. } => {
+                live.remove(&(&**key, *token));
+            }
+            Event::WorkerDead { worker } => live.retain(|_, runner| *runner != worker),
+            _ => {}
+        }
+    }
+    let lonely = running.iter().filter(|(key, token)| !live.contains_key(&(&***key, **token)));
+    lonely
+        .map(|(key, token)| format!("{key}: said to run under token {token}, and no handler does"))
+        .collect()
+}

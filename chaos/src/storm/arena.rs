@@ -1,0 +1,189 @@
+//! Everything that faults happen to: the servers, the proxies before them, and the node processes.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_testing::history::History;
+use tenure_testing::{Proxy, RedisServer, Sentinels, sentinels};
+
+use crate::Result;
+use crate::node::{NodePlan, PoolPlan, Watched};
+use crate::process::NodeProcess;
+
+/// Node processes.
+pub(super) const NODES: usize = 5;
+/// Nodes of users, in the conductor's process.
+pub(super) const USERS: usize = 2;
+/// How long a node may take to leave.
+const LEAVE: Duration = Duration::from_secs(60);
+
+/// The pool's Redis.
+pub(super) enum Ground {
+    /// A server, and a proxy before it for each node and each user.
+    One {
+        server: RedisServer,
+        proxies: Vec<Proxy>,
+    },
+    Sentinels(Sentinels),
+}
+
+impl Ground {
+    /// A server that keeps its data on its disk.
+    pub(super) async fn one() -> Result<Self> {
+        let server = RedisServer::builder().append_only().start()?;
+        let mut proxies = Vec::new();
+        for _ in 0..NODES + USERS {
+            proxies.push(Proxy::start(&server).await?);
+        }
+        Ok(Self::One { server, proxies })
+    }
+
+    pub(super) async fn sentinels() -> Result<Self> {
+        Ok(Self::Sentinels(sentinels::Builder::default().start().await?))
+    }
+
+    /// Where the node or user of this place finds it.
+    pub(super) fn url(&self, place: usize) -> String {
+        match self {
+            Self::One { proxies, .. } => proxies[place].url(),
+            Self::Sentinels(sentinels) => sentinels.url(),
+        }
+    }
+
+    /// The same, past all proxies.
+    pub(super) fn plain_url(&self) -> String {
+        match self {
+            Self::One { server, .. } => server.url(),
+            Self::Sentinels(sentinels) => sentinels.url(),
+        }
+    }
+
+    /// The server that takes writes.
+    pub(super) async fn server(&self) -> Result<&RedisServer> {
+        match self {
+            Self::One { server, .. } => Ok(server),
+            Self::Sentinels(sentinels) => Ok(sentinels.master().await?),
+        }
+    }
+}
+
+/// A place for a node, and who lives there.
+struct Place {
+    lives: usize,
+    node: Option<NodeProcess>,
+}
+
+/// The ground and the nodes on it.
+pub(super) struct Arena {
+    pub(super) ground: Ground,
+    pool: PoolPlan,
+    resource: SocketAddr,
+    dir: PathBuf,
+    /// What the conductor does to nodes.
+    pub(super) history: Arc<History>,
+    places: Vec<Place>,
+    /// What nodes did that they must not.
+    pub(super) strange: Vec<String>,
+}
+
+impl Arena {
+    /// No node runs yet.
+    pub(super) fn new(ground: Ground, pool: PoolPlan, resource: SocketAddr, dir: PathBuf) -> Result<Self> {
+        let history = Arc::new(History::append_to(dir.join("conductor.history"))?);
+        let places = (0..NODES).map(|_| Place { lives: 0, node: None }).collect();
+        Ok(Self { ground, pool, resource, dir, history, places, strange: Vec::new() })
+    }
+
+    /// Starts a node at this place, without waiting for it.
+    pub(super) fn start(&mut self, place: usize) -> Result<()> {
+        let node = self.new_life(place)?;
+        self.places[place].node = Some(node);
+        Ok(())
+    }
+
+    /// Starts another life of the node at this place, beside the one that lives there.
+    pub(super) fn new_life(&mut self, place: usize) -> Result<NodeProcess> {
+        self.places[place].lives += 1;
+        let name = format!("n{}-{}", place + 1, self.places[place].lives);
+        let plan = NodePlan {
+            url: self.ground.url(place),
+            pool: self.pool.clone(),
+            // Some nodes have two workers.
+            workers: 1 + place % 2,
+            watched: Some(Watched {
+                history: self.dir.join(format!("{name}.history")),
+                resource: self.resource,
+                // Longer than a hand-off takes, where one that comes too early is to be found.
+                longest_end_ms: if self.pool.broken.is_some() { 800 } else { 40 },
+            }),
+            name,
+        };
+        let log = self.dir.join(format!("{}.log", plan.name));
+        NodeProcess::start(plan, &log)
+    }
+
+    /// The node at this place, ready or not.
+    pub(super) fn take(&mut self, place: usize) -> Option<NodeProcess> {
+        self.places[place].node.take()
+    }
+
+    /// Puts a node at this place.
+    pub(super) fn put(&mut self, place: usize, node: NodeProcess) {
+        self.places[place].node = Some(node);
+    }
+
+    /// The places at which a node is ready, beginning with this one.
+    pub(super) fn ready_from(&self, place: usize) -> Vec<usize> {
+        let is_ready = |&place: &usize| self.places[place].node.as_ref().is_some_and(NodeProcess::is_ready);
+        (0..NODES).map(|offset| (place + offset) % NODES).filter(is_ready).collect()
+    }
+
+    /// The places at which nobody lives.
+    pub(super) fn empty(&self) -> Vec<usize> {
+        (0..NODES).filter(|&place| self.places[place].node.is_none()).collect()
+    }
+
+    /// Kills it, and writes that down.
+    pub(super) async fn kill(&self, node: &mut NodeProcess) -> Result<()> {
+        node.kill().await?;
+        self.is_gone(node);
+        Ok(())
+    }
+
+    /// Lets it leave, and writes that down.
+    pub(super) async fn leave(&mut self, mut node: NodeProcess) -> Result<()> {
+        if !node.leave(LEAVE).await? {
+            self.strange.push(format!("{} left badly", node.name()));
+        }
+        self.is_gone(&node);
+        Ok(())
+    }
+
+    /// Notes who has ended without being told to.
+    pub(super) fn look_for_the_dead(&mut self) {
+        for place in &mut self.places {
+            if place.node.as_mut().is_some_and(|node| !node.runs())
+                && let Some(node) = place.node.take()
+            {
+                self.strange.push(format!("{} ended by itself", node.name()));
+                node.plan().worker_names().for_each(|worker| self.history.worker_dead(&worker));
+            }
+        }
+    }
+
+    /// Whether no node runs any more; those that have ended are forgotten.
+    pub(super) fn all_ended(&mut self) -> bool {
+        for place in &mut self.places {
+            if place.node.as_mut().is_some_and(|node| !node.runs()) {
+                place.node = None;
+            }
+        }
+        self.empty().len() == NODES
+    }
+
+    fn is_gone(&self, node: &NodeProcess) {
+        node.plan().worker_names().for_each(|worker| self.history.worker_dead(&worker));
+    }
+}

@@ -1,0 +1,97 @@
+//! Faults happen to a pool of node processes, one after the other, while its users call; then the judges are asked.
+//!
+//! `fault.rs` is what can happen, and how often; `nemesis.rs` makes it happen; `arena.rs` holds the servers, proxies and
+//! processes that it happens to; `users.rs` are those who dispatch, stop and notify; `act.rs` is one pool's life from its
+//! making to its shutdown, and `verdict.rs` what came of all of them.
+
+mod act;
+mod arena;
+mod fault;
+mod nemesis;
+mod users;
+mod verdict;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use fault::{Fault, Occurrence};
+pub use verdict::{Outcome, Verdict};
+
+use crate::Result;
+use crate::broken::Broken;
+use act::Act;
+use fault::Scene;
+
+/// A fail-over takes some seconds: in a shorter run there is no time for them.
+const SENTINELS_FROM: Duration = Duration::from_secs(150);
+/// What the crashes of a run take at least.
+const CRASHES: Duration = Duration::from_secs(14);
+
+/// What to run, and for how long.
+#[derive(Clone, Debug)]
+pub struct StormPlan {
+    /// For how long in all.
+    pub time: Duration,
+    /// Chooses the faults and the calls.
+    pub seed: u64,
+    /// Jobs' keys.
+    pub keys: usize,
+}
+
+/// Runs all acts: faults of every kind; fail-overs, if there is time; crashes, and how soon their jobs run again. The
+/// last line that is said is the verdict as JSON.
+///
+/// # Errors
+/// A run cannot be carried out.
+///
+/// # Cancel safety
+/// All processes end when the future is dropped.
+pub async fn run(plan: &StormPlan, say: fn(&str)) -> Result<Vec<String>> {
+    let dir = tempfile::Builder::new().prefix("tenure-chaos.").tempdir()?.keep();
+    say(&format!("seed {}; histories and logs: {}", plan.seed, dir.display()));
+    let mut scenes = vec![(Scene::Crashes, (plan.time / 8).max(CRASHES.min(plan.time)))];
+    if plan.time >= SENTINELS_FROM {
+        scenes.push((Scene::Sentinels, plan.time / 5));
+    }
+    let rest = plan.time.saturating_sub(scenes.iter().map(|(_, time)| *time).sum());
+    scenes.insert(0, (Scene::Everything, rest));
+    let mut verdict = Verdict::default();
+    for (number, (scene, time)) in scenes.into_iter().enumerate() {
+        let act = Act {
+            scene,
+            time,
+            keys: plan.keys,
+            seed: plan.seed.wrapping_add(number as u64),
+            dir: dir.join(scene.name()),
+            broken: None,
+        };
+        verdict.add(act.play(say).await?);
+    }
+    say(&verdict.table());
+    let found = verdict.violations();
+    if found.is_empty() {
+        std::fs::remove_dir_all(&dir)?;
+    } else {
+        say(&format!("run it again with seed {}; histories and logs are in {}", plan.seed, dir.display()));
+    }
+    say(&verdict.json());
+    Ok(found)
+}
+
+/// Runs a pool whose nodes are broken so, and gives what the judges find: it must be something.
+///
+/// # Errors
+/// The run cannot be carried out.
+///
+/// # Cancel safety
+/// As [`run`].
+pub async fn control(broken: Broken, time: Duration, seed: u64, say: fn(&str)) -> Result<Outcome> {
+    let dir = tempfile::Builder::new().prefix("tenure-chaos.").tempdir()?;
+    let scene = match broken {
+        Broken::NoSelfFence => Scene::Partitions,
+        Broken::BeginUnchecked => Scene::LateStarts,
+        Broken::HandOffBeforeStop => Scene::Deploys,
+    };
+    let dir: PathBuf = dir.path().join(scene.name());
+    Act { scene, time, keys: 120, seed, dir, broken: Some(broken) }.play(say).await
+}

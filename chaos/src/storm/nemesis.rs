@@ -1,0 +1,268 @@
+//! Makes faults happen, and heals them.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use rand::Rng;
+use rand::rngs::StdRng;
+use redis::cmd;
+use tenure_pool::{Node, PoolPhase};
+use tenure_testing::history::{Event, boottime_ns};
+use tenure_testing::proxy::Direction;
+use tenure_testing::{Data, Proxy, RedisServer};
+use tokio::time::sleep;
+
+use super::arena::{Arena, Ground, NODES, USERS};
+use super::fault::{Fault, Occurrence, Scene};
+use crate::{Result, within};
+
+/// How long a node may take to join, and a pool to be well again.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What Redis may not have written to its disk when it is killed: with `everysec` two seconds at most, and some.
+const UNWRITTEN: Duration = Duration::from_secs(3);
+/// An answer is recorded at the latest so long after it came.
+const RECORDED: Duration = Duration::from_millis(500);
+/// An empty place is taken again after so long.
+const VACANT_MS: Range<u64> = 100..1_500;
+/// From one fault to the next.
+const REST_MS: Range<u64> = 300..1_200;
+
+/// Decides what happens next, and to whom.
+pub(super) struct Nemesis {
+    pub(super) scene: Scene,
+    pub(super) random: StdRng,
+    pub(super) occurrences: Vec<Occurrence>,
+    pool: String,
+}
+
+impl Nemesis {
+    pub(super) fn new(scene: Scene, random: StdRng, pool: &str) -> Self {
+        Self { scene, random, occurrences: Vec::new(), pool: pool.to_owned() }
+    }
+
+    /// Lets one fault happen, and heals it. Empty places are taken first.
+    pub(super) async fn strike(&mut self, arena: &mut Arena, watcher: &Node) -> Result<()> {
+        arena.look_for_the_dead();
+        for place in arena.empty() {
+            sleep(Duration::from_millis(self.random.random_range(VACANT_MS))).await;
+            arena.start(place)?;
+        }
+        let fault = self.scene.choose(&mut self.random);
+        if fault.loses_data() {
+            // Whoever has lost its lease just now has ended what it ran.
+            sleep(self.scene.ttl()).await;
+            self.await_well(watcher).await?;
+        }
+        let from = boottime_ns();
+        // One that nobody could bear, or that could not be, has not happened.
+        if self.make_happen(fault, arena).await? {
+            self.occurrences.push(Occurrence { fault, from });
+        }
+        if fault.loses_data() {
+            // By then the watcher has noticed.
+            sleep(self.scene.ttl()).await;
+            self.await_well(watcher).await?;
+            sleep(self.scene.ttl() / 2).await;
+        }
+        sleep(Duration::from_millis(self.random.random_range(REST_MS))).await;
+        Ok(())
+    }
+
+    async fn await_well(&self, watcher: &Node) -> Result<()> {
+        within(PATIENCE, "the pool to be open", || async {
+            (watcher.health().phase == PoolPhase::Open).then_some(())
+        })
+        .await
+    }
+
+    async fn make_happen(&mut self, fault: Fault, arena: &mut Arena) -> Result<bool> {
+        let (first, length) = (self.random.random_range(0..NODES), self.scene.disturbance(&mut self.random));
+        let someone = self.random.random_range(0..NODES + USERS);
+        let happened = match fault {
+            Fault::Kill => kill(arena, first, 1).await?,
+            Fault::KillTwo => kill(arena, first, 2).await?,
+            Fault::ShortPause => pause(arena, first, self.scene.ttl() * 3 / 10).await?,
+            Fault::LongPause => pause(arena, first, self.scene.ttl() * 16 / 10).await?,
+            Fault::Deploy => deploy(arena, first).await?,
+            Fault::Drain => drain(arena, first).await?,
+            Fault::RequestsHeld
+            | Fault::RepliesHeld
+            | Fault::Partition
+            | Fault::RepliesLost
+            | Fault::Latency
+            | Fault::Refused => {
+                // In the controls it is always a node.
+                let someone = if self.scene == Scene::Everything { someone } else { first };
+                let delivered = self.random.random();
+                let Ground::One { proxies, .. } = &arena.ground else { return Ok(false) };
+                disturb(fault, &proxies[someone], length, delivered).await;
+                true
+            }
+            Fault::FailOver | Fault::MasterLost | Fault::MasterLostAhead => fail_over(fault, arena).await?,
+            _ => self.befall_redis(fault, arena, length).await?,
+        };
+        Ok(happened)
+    }
+
+    async fn befall_redis(&mut self, fault: Fault, arena: &Arena, length: Duration) -> Result<bool> {
+        let server = arena.ground.server().await?;
+        let down = Duration::from_millis(self.random.random_range(0..1_000));
+        match fault {
+            Fault::ClientKill => {
+                server.query::<u64>(cmd("CLIENT").arg("KILL").arg("TYPE").arg("normal"))?;
+                server.query::<u64>(cmd("CLIENT").arg("KILL").arg("TYPE").arg("pubsub"))?;
+            }
+            Fault::ScriptFlush => server.query(cmd("SCRIPT").arg("FLUSH"))?,
+            Fault::GroupDestroyed => {
+                let stream = format!("tenure:{{{}}}:ps", self.pool);
+                server.query::<u64>(cmd("XGROUP").arg("DESTROY").arg(stream).arg("r"))?;
+            }
+            Fault::MemoryFull => {
+                limit_memory(server, 1)?;
+                sleep(length).await;
+                limit_memory(server, 0)?;
+            }
+            Fault::RedisPause => {
+                server.pause()?;
+                sleep(length).await;
+                server.resume()?;
+            }
+            Fault::FlushAll => {
+                let lost = boottime_ns();
+                server.query::<()>(&cmd("FLUSHALL"))?;
+                record_loss(arena, lost, Duration::ZERO, true).await;
+            }
+            Fault::RedisKill | Fault::RedisWipe => {
+                let wiped = fault == Fault::RedisWipe;
+                let lost = boottime_ns();
+                server.kill()?;
+                sleep(down).await;
+                server.restart(if wiped { Data::Wipe } else { Data::Keep })?;
+                record_loss(arena, lost, UNWRITTEN, wiped).await;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// Writes down that data was lost then, and that what was acknowledged so long before may be forgotten.
+async fn record_loss(arena: &Arena, lost: u64, before: Duration, wiped: bool) {
+    sleep(RECORDED).await;
+    let since = lost.saturating_sub(before.as_nanos() as u64);
+    arena.history.record(Event::DataLost { lost, since, wiped });
+}
+
+fn limit_memory(server: &RedisServer, bytes: u64) -> Result<()> {
+    Ok(server.query(cmd("CONFIG").arg("SET").arg("maxmemory").arg(bytes))?)
+}
+
+/// Kills so many nodes that are ready, unless hardly one would be left.
+async fn kill(arena: &mut Arena, first: usize, count: usize) -> Result<bool> {
+    let ready = arena.ready_from(first);
+    if ready.len() < count + 2 {
+        return Ok(false);
+    }
+    for &place in &ready[..count] {
+        if let Some(mut node) = arena.take(place) {
+            arena.kill(&mut node).await?;
+        }
+    }
+    Ok(true)
+}
+
+async fn pause(arena: &mut Arena, first: usize, length: Duration) -> Result<bool> {
+    let Some(&place) = arena.ready_from(first).first() else { return Ok(false) };
+    let Some(node) = arena.take(place) else { return Ok(false) };
+    node.pause()?;
+    node.plan().worker_names().for_each(|worker| arena.history.paused(&worker));
+    sleep(length).await;
+    node.plan().worker_names().for_each(|worker| arena.history.resumed(&worker));
+    node.resume()?;
+    arena.put(place, node);
+    Ok(true)
+}
+
+/// A new life of a node comes first, and the old one leaves then.
+async fn deploy(arena: &mut Arena, first: usize) -> Result<bool> {
+    let Some(&place) = arena.ready_from(first).first() else { return Ok(false) };
+    let mut new = arena.new_life(place)?;
+    new.ready(PATIENCE).await?;
+    if let Some(old) = arena.take(place) {
+        arena.leave(old).await?;
+    }
+    arena.put(place, new);
+    Ok(true)
+}
+
+async fn drain(arena: &mut Arena, first: usize) -> Result<bool> {
+    let ready = arena.ready_from(first);
+    if ready.len() < 3 {
+        return Ok(false);
+    }
+    if let Some(node) = arena.take(ready[0]) {
+        arena.leave(node).await?;
+    }
+    Ok(true)
+}
+
+/// Disturbs somebody's network for so long. What was held back is delivered then, or lost.
+async fn disturb(fault: Fault, proxy: &Proxy, length: Duration, delivered: bool) {
+    const PULSE: Duration = Duration::from_millis(60);
+    match fault {
+        Fault::RequestsHeld => proxy.pause_one_way(Direction::ToServer),
+        Fault::RepliesHeld => proxy.pause_one_way(Direction::ToClient),
+        Fault::RepliesLost => proxy.drop_replies(),
+        Fault::Refused => {
+            proxy.refuse().await;
+            proxy.kill_all();
+        }
+        Fault::Latency => {
+            let pulses = (length.as_millis() / (2 * PULSE.as_millis())).max(1);
+            for _ in 0..pulses {
+                proxy.pause();
+                sleep(PULSE).await;
+                proxy.resume();
+                sleep(PULSE).await;
+            }
+            return;
+        }
+        _ => proxy.pause(),
+    }
+    sleep(length).await;
+    if !delivered && fault != Fault::Refused {
+        proxy.kill_all();
+    }
+    proxy.resume();
+    proxy.accept().await;
+}
+
+async fn fail_over(fault: Fault, arena: &Arena) -> Result<bool> {
+    let Ground::Sentinels(sentinels) = &arena.ground else { return Ok(false) };
+    sentinels.await_replica().await?;
+    let mut since = boottime_ns();
+    if fault == Fault::FailOver {
+        let lost = boottime_ns();
+        sentinels.fail_over().await?;
+        // The old master takes writes until it is told, and loses them.
+        sentinels.await_replica().await?;
+        arena.history.record(Event::DataLost { lost, since: lost, wiped: false });
+        return Ok(true);
+    }
+    let behind = fault == Fault::MasterLostAhead;
+    if behind {
+        sentinels.hold_replica_back().await?;
+        sleep(Duration::from_secs(1)).await;
+    } else {
+        since = since.saturating_sub(RECORDED.as_nanos() as u64);
+    }
+    let lost = boottime_ns();
+    let old = sentinels.kill_master().await?;
+    sentinels.await_new_master(old).await?;
+    old.restart(Data::Wipe)?;
+    sentinels.let_replica_follow()?;
+    sleep(RECORDED).await;
+    arena.history.record(Event::DataLost { lost, since, wiped: false });
+    sentinels.await_replica().await?;
+    Ok(true)
+}

@@ -1,0 +1,228 @@
+//! Those who dispatch, stop and notify, each with keys of its own, one call after the other; and what they were told.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use tenure_pool::{DispatchError, Error, Node};
+use tenure_testing::history::{Event, History, boottime_ns};
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// How long a dispatch or a stop may take.
+const DEADLINE: Duration = Duration::from_secs(8);
+/// An answer that comes so long after its deadline has not come.
+const LATE: Duration = Duration::from_secs(10);
+/// From one call of a user to the next, in ms.
+const PAUSE_MS: std::ops::Range<u64> = 20..160;
+
+/// What is known of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    /// No job of it is known to be.
+    Gone,
+    /// Its job was accepted.
+    Lives,
+    /// A call was not answered well.
+    Unknown,
+}
+
+/// What all users write down.
+#[derive(Debug)]
+struct Books {
+    history: History,
+    /// Answers that must not be: when, and what.
+    strange: Mutex<Vec<(u64, String)>>,
+    /// While somebody holds it alone, nobody calls.
+    calling: Arc<RwLock<()>>,
+}
+
+/// All users; they end when this is dropped.
+pub(super) struct Users {
+    books: Arc<Books>,
+    tasks: JoinSet<()>,
+}
+
+impl Users {
+    /// Lets so many users call, spread over these nodes, with so many keys in all.
+    pub(super) fn start(
+        nodes: &[Node],
+        users: usize,
+        keys: usize,
+        history: History,
+        random: &mut StdRng,
+    ) -> Self {
+        let books = Arc::new(Books { history, strange: Mutex::default(), calling: Arc::default() });
+        let mut tasks = JoinSet::new();
+        for number in 0..users {
+            let keys = (number..keys).step_by(users).map(|key| Key {
+                name: format!("key-{key}"),
+                known: Known::Gone,
+                notified: 0,
+            });
+            let user = User {
+                node: nodes[number % nodes.len()].clone(),
+                keys: keys.collect(),
+                random: StdRng::from_rng(random),
+                books: Arc::clone(&books),
+            };
+            tasks.spawn(user.go_on());
+        }
+        Self { books, tasks }
+    }
+
+    /// Waits until every call is answered; nobody calls while the guard lives.
+    pub(super) async fn silence(&self) -> OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.books.calling).write_owned().await
+    }
+
+    /// The answers that must not be.
+    pub(super) fn strange(&self) -> Vec<(u64, String)> {
+        self.books.strange.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether no user has ended, as by a panic.
+    pub(super) fn all_live(&mut self) -> bool {
+        self.tasks.try_join_next().is_none()
+    }
+}
+
+struct Key {
+    name: String,
+    known: Known,
+    notified: u64,
+}
+
+struct User {
+    node: Node,
+    keys: Vec<Key>,
+    random: StdRng,
+    books: Arc<Books>,
+}
+
+impl User {
+    async fn go_on(mut self) {
+        for index in 0..self.keys.len() {
+            self.call(index, true).await;
+        }
+        loop {
+            sleep(Duration::from_millis(self.random.random_range(PAUSE_MS))).await;
+            let index = self.random.random_range(0..self.keys.len());
+            self.call(index, false).await;
+        }
+    }
+
+    async fn call(&mut self, index: usize, only_submit: bool) {
+        let chance = self.random.random_range(0..100);
+        let Self { node, keys, books, .. } = self;
+        let key = &mut keys[index];
+        let _calling = books.calling.read().await;
+        match (key.known, chance) {
+            _ if only_submit => key.submit(node, books).await,
+            (Known::Gone, 0..30) => key.submit(node, books).await,
+            // One that exists is refused.
+            (Known::Gone, _) | (Known::Lives, 0..5) => key.dispatch(node, books).await,
+            (Known::Unknown, _) | (Known::Lives, 5..13) => key.stop(node, books, true).await,
+            (Known::Lives, 13..20) => key.stop(node, books, false).await,
+            (Known::Lives, _) => key.notify(node, books).await,
+        }
+    }
+}
+
+impl Key {
+    async fn submit(&mut self, node: &Node, books: &Books) {
+        let asked = self.about_to_submit(books);
+        let answer = node.submit(&*self.name, &b"payload"[..]).deadline(DEADLINE);
+        let answer = books.within("a submit", &self.name, answer).await;
+        self.was_submitted(answer.map(|answer| answer.map(drop)), asked, books);
+    }
+
+    async fn dispatch(&mut self, node: &Node, books: &Books) {
+        let asked = self.about_to_submit(books);
+        let answer = node.dispatch(&*self.name, &b"payload"[..]).deadline(DEADLINE);
+        let answer = books.within("a dispatch", &self.name, answer).await;
+        self.was_submitted(answer, asked, books);
+    }
+
+    fn about_to_submit(&self, books: &Books) -> u64 {
+        let asked = boottime_ns();
+        books.history.submitted(&self.name);
+        asked
+    }
+
+    fn was_submitted(&mut self, answer: Option<Result<(), DispatchError>>, asked: u64, books: &Books) {
+        self.known = match answer {
+            Some(Ok(()) | Err(DispatchError::Deadline { accepted: true, .. })) => {
+                books.history.accepted(&self.name);
+                Known::Lives
+            }
+            Some(Err(DispatchError::JobExists)) => {
+                books.history.record(Event::Existed { key: self.name.clone(), asked });
+                if self.known == Known::Lives { Known::Lives } else { Known::Unknown }
+            }
+            Some(Err(DispatchError::Deadline { .. } | DispatchError::Store(_))) | None => Known::Unknown,
+            Some(Err(other)) => {
+                books.strange(format!("{}: a dispatch was answered: {other}", self.name));
+                Known::Unknown
+            }
+        };
+    }
+
+    async fn stop(&mut self, node: &Node, books: &Books, until_stopped: bool) {
+        let asked = boottime_ns();
+        books.history.stop_requested(&self.name);
+        let stop = node.stop_job(&*self.name).deadline(DEADLINE);
+        let stop = if until_stopped { stop.until_stopped() } else { stop };
+        self.known = match books.within("a stop", &self.name, stop).await {
+            Some(Ok(())) => {
+                books.history.stop_acknowledged(&self.name);
+                if until_stopped {
+                    books.history.record(Event::Freed { key: self.name.clone() });
+                }
+                Known::Gone
+            }
+            Some(Err(Error::JobNotFound)) => self.was_not_found(asked, books),
+            Some(Err(Error::Deadline(_) | Error::Store(_))) | None => Known::Unknown,
+            Some(Err(other)) => {
+                books.strange(format!("{}: a stop was answered: {other}", self.name));
+                Known::Unknown
+            }
+        };
+    }
+
+    async fn notify(&mut self, node: &Node, books: &Books) {
+        let asked = boottime_ns();
+        self.notified += 1;
+        let (key, number) = (self.name.clone(), self.notified);
+        match timeout(DEADLINE * 3, node.notify(&*key, number.to_string())).await {
+            Ok(Ok(())) => books.history.record(Event::NotifyAccepted { key, number, asked }),
+            Ok(Err(Error::JobNotFound)) => self.known = self.was_not_found(asked, books),
+            Ok(Err(Error::Deadline(_) | Error::Store(_) | Error::NotifyFull)) => {}
+            Ok(Err(other)) => books.strange(format!("{key}: a notification was answered: {other}")),
+            Err(_) => books.strange(format!("{key}: a notification was not answered")),
+        }
+    }
+
+    fn was_not_found(&self, asked: u64, books: &Books) -> Known {
+        books.history.record(Event::NotFound { key: self.name.clone(), asked });
+        Known::Gone
+    }
+}
+
+impl Books {
+    /// The answer, if it comes; one that comes long after its deadline is strange.
+    async fn within<T>(&self, what: &str, key: &str, call: impl IntoFuture<Output = T>) -> Option<T> {
+        let asked = Instant::now();
+        let answer = timeout(DEADLINE + LATE, call).await.ok();
+        if answer.is_none() {
+            self.strange(format!("{key}: {what} was not answered within {} s", asked.elapsed().as_secs()));
+        }
+        answer
+    }
+
+    fn strange(&self, what: String) {
+        self.strange.lock().unwrap_or_else(PoisonError::into_inner).push((boottime_ns(), what));
+    }
+}

@@ -1,0 +1,28 @@
+//! Nodes that are broken on purpose: the judges find it. A judge that finds nothing proves nothing.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::process::Command;
+
+/// Runs nodes that are broken so until two handlers of a key meet: how soon is for the machine to say.
+fn is_found(broken: &str) {
+    let arguments = ["controls", "--seconds", "60", "--only", broken, "--seed", "1"];
+    let output = Command::new(env!("CARGO_BIN_EXE_tenure-chaos")).args(arguments).output().unwrap();
+    let (said, complained) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && said.contains(" both ran from "), "{said}{complained}");
+}
+
+#[test]
+fn a_worker_that_goes_on_after_its_lease_is_found() {
+    is_found("no-self-fence");
+}
+
+#[test]
+fn a_job_that_is_begun_by_whoever_asks_is_found() {
+    is_found("begin-unchecked");
+}
+
+#[test]
+fn a_job_that_is_handed_on_before_it_has_ended_is_found() {
+    is_found("hand-off-before-stop");
+}

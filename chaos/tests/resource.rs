@@ -1,0 +1,33 @@
+//! The world outside refuses old tokens, and counts what it should have refused.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use tenure_chaos::resource::{Access, Counts, Ledger, Resource};
+
+#[test]
+fn a_token_below_the_highest_is_refused() {
+    let mut ledger = Ledger::default();
+    let writes = [("a", 5, true), ("a", 7, true), ("a", 5, false), ("b", 5, true), ("a", 7, true)];
+    for (key, token, taken) in writes {
+        assert_eq!(ledger.write(key, token, &format!("w{token}")), taken, "{key} {token}");
+    }
+    assert_eq!(ledger.counts(), Counts { accepted: 4, refused: 1, stale_accepted: 0 });
+}
+
+#[test]
+fn who_writes_on_after_another_one_of_the_same_token_is_counted() {
+    let mut ledger = Ledger::default();
+    for holder in ["w1", "w2", "w2", "w1", "w1", "w2"] {
+        assert!(ledger.write("a", 5, holder));
+    }
+    assert_eq!(ledger.counts(), Counts { accepted: 6, refused: 0, stale_accepted: 2 });
+}
+
+#[tokio::test]
+async fn writes_come_by_the_network_in_their_order() {
+    let resource = Resource::start().await.unwrap();
+    let access = Access::open(resource.address()).await.unwrap();
+    assert!(access.write("a", 5, "w1").await);
+    access.beat("a", 6, "w2");
+    assert!(!access.write("a", 5, "w1").await);
+    assert_eq!(resource.counts(), Counts { accepted: 2, refused: 1, stale_accepted: 0 });
+}
