@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use tenure_testing::history::boottime_ns;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
@@ -55,33 +56,40 @@ pub struct Ledger {
 #[derive(Debug)]
 struct Page {
     now: (u64, String),
+    /// When the first and the last write of this one were taken.
+    from: u64,
+    to: u64,
     highest: u64,
     past: HashSet<(u64, String)>,
 }
 
 impl Ledger {
-    /// Whether the write is taken.
-    pub fn write(&mut self, key: &str, token: u64, holder: &str) -> bool {
+    /// Whether the write is taken at this moment.
+    pub fn write(&mut self, key: &str, token: u64, holder: &str, at: u64) -> bool {
         let writer = (token, holder.to_owned());
-        let page = self.keys.entry(key.to_owned()).or_insert_with(|| Page {
-            now: writer.clone(),
-            highest: token,
-            past: HashSet::new(),
-        });
+        let new = || Page { now: writer.clone(), from: at, to: at, highest: token, past: HashSet::new() };
+        let page = self.keys.entry(key.to_owned()).or_insert_with(new);
         if token < page.highest {
             self.counts.refused += 1;
             return false;
         }
         self.counts.accepted += 1;
         page.highest = token;
+        page.to = at;
         if page.now != writer {
             if page.past.contains(&writer) {
                 self.counts.stale_accepted += 1;
             }
+            page.from = at;
             let before = std::mem::replace(&mut page.now, writer);
             page.past.insert(before);
         }
         true
+    }
+
+    /// Whether the key's last writer has this token, and has written before this moment and after it.
+    pub fn wrote_around(&self, key: &str, token: u64, at: u64) -> bool {
+        self.keys.get(key).is_some_and(|page| page.now.0 == token && page.from <= at && at <= page.to)
     }
 
     /// What it has seen.
@@ -124,6 +132,12 @@ impl Resource {
         self.address
     }
 
+    /// Whether every one of these keys was written to under its token before this moment and after it.
+    pub fn wrote_around<'a>(&self, mut keys: impl Iterator<Item = (&'a String, &'a u64)>, at: u64) -> bool {
+        let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.all(|(key, &token)| ledger.wrote_around(key, token, at))
+    }
+
     /// What it has seen.
     pub fn counts(&self) -> Counts {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner).counts()
@@ -142,11 +156,10 @@ async fn serve(stream: TcpStream, ledger: Arc<Mutex<Ledger>>) {
     // A line that is no write is that of a process that was killed while it wrote.
     while let Ok(Some(line)) = lines.next_line().await {
         let Ok(asked) = serde_json::from_str::<Write>(&line) else { return };
-        let accepted = ledger.lock().unwrap_or_else(PoisonError::into_inner).write(
-            &asked.key,
-            asked.token,
-            &asked.holder,
-        );
+        let accepted = {
+            let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+            ledger.write(&asked.key, asked.token, &asked.holder, boottime_ns())
+        };
         if let Some(number) = asked.number {
             let answer = serde_json::to_string(&Answer { number, accepted }).unwrap_or_default();
             if write.write_all(format!("{answer}\n").as_bytes()).await.is_err() {

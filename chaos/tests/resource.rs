@@ -7,8 +7,8 @@ use tenure_chaos::resource::{Access, Counts, Ledger, Resource};
 fn a_token_below_the_highest_is_refused() {
     let mut ledger = Ledger::default();
     let writes = [("a", 5, true), ("a", 7, true), ("a", 5, false), ("b", 5, true), ("a", 7, true)];
-    for (key, token, taken) in writes {
-        assert_eq!(ledger.write(key, token, &format!("w{token}")), taken, "{key} {token}");
+    for (at, (key, token, taken)) in (1..).zip(writes) {
+        assert_eq!(ledger.write(key, token, &format!("w{token}"), at), taken, "{key} {token}");
     }
     assert_eq!(ledger.counts(), Counts { accepted: 4, refused: 1, stale_accepted: 0 });
 }
@@ -17,9 +17,20 @@ fn a_token_below_the_highest_is_refused() {
 fn who_writes_on_after_another_one_of_the_same_token_is_counted() {
     let mut ledger = Ledger::default();
     for holder in ["w1", "w2", "w2", "w1", "w1", "w2"] {
-        assert!(ledger.write("a", 5, holder));
+        assert!(ledger.write("a", 5, holder, 0));
     }
     assert_eq!(ledger.counts(), Counts { accepted: 6, refused: 0, stale_accepted: 2 });
+}
+
+#[test]
+fn who_wrote_before_and_after_a_moment_ran_at_it() {
+    let mut ledger = Ledger::default();
+    for (token, at) in [(5, 10), (5, 20), (7, 30), (5, 40), (7, 50)] {
+        ledger.write("a", token, "w", at);
+    }
+    assert!([30, 40, 50].iter().all(|&at| ledger.wrote_around("a", 7, at)));
+    assert!([29, 51].iter().all(|&at| !ledger.wrote_around("a", 7, at)));
+    assert!(!ledger.wrote_around("a", 5, 15) && !ledger.wrote_around("b", 7, 40));
 }
 
 #[tokio::test]

@@ -403,6 +403,14 @@ fn an_acknowledged_job_may_be_lost_with_the_data_unless_it_runs() {
 }
 
 #[test]
+fn a_job_that_was_lost_with_the_data_and_submitted_again_has_no_gap() {
+    let lost = "1 accepted a \n 2 start a 1 w1 \n 5 wiped 4 4 \n 6 stop a 1 w1";
+    let again = "8 submitted a \n 9 start a 2 w2 \n 10 accepted a";
+    assert_eq!(report(&format!("{lost} \n {again}")).gaps, []);
+    assert_eq!(report(&format!("{lost} \n 9 start a 2 w2")).gaps.len(), 1);
+}
+
+#[test]
 fn an_acknowledged_stop_may_be_lost_with_the_data() {
     let stopped = |stop, loss| {
         report(&format!(

@@ -29,8 +29,8 @@ const CALLERS: usize = 12;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// All is at rest from time to time, so that what is lost shows.
 const REST_EVERY: Duration = Duration::from_secs(60);
-/// Nothing moves any more when nothing has moved for so long.
-const QUIET: Duration = Duration::from_millis(1_200);
+/// Every job that runs acts within this time, also on a busy machine.
+const ACTED: Duration = Duration::from_millis(1_000);
 const LOOK: Duration = Duration::from_millis(100);
 /// A loss of data may show in answers for so long.
 const AFTERMATH_NS: u64 = 30_000_000_000;
@@ -89,7 +89,7 @@ impl Act {
         ));
         let (began, mut rested) = (Instant::now(), Instant::now());
         if scene == Scene::Crashes {
-            rest(&mut arena, &users, &watcher).await?;
+            rest(&mut arena, &users, &watcher, &resource).await?;
         }
         while began.elapsed() < self.time {
             nemesis.strike(&mut arena, &watcher).await?;
@@ -98,22 +98,18 @@ impl Act {
                 break;
             }
             if self.broken.is_none() && (rested.elapsed() > REST_EVERY || scene == Scene::Crashes) {
-                rest(&mut arena, &users, &watcher).await?;
+                rest(&mut arena, &users, &watcher, &resource).await?;
                 rested = Instant::now();
             }
         }
-        let (mut strange, mut running) = (Vec::new(), BTreeMap::new());
-        let silence = if self.broken.is_none() {
-            let (silence, found) = rest(&mut arena, &users, &watcher).await?;
-            running = found;
-            silence
-        } else {
-            users.silence().await
-        };
-        let end = boottime_ns();
-        if self.broken.is_none() {
+        let mut strange = Vec::new();
+        let (silence, end, running) = if self.broken.is_none() {
+            let Rest { silence, at, running } = rest(&mut arena, &users, &watcher, &resource).await?;
             strange.extend(shut_down(&mut arena, &watcher).await?);
-        }
+            (silence, at, running)
+        } else {
+            (users.silence().await, boottime_ns(), BTreeMap::new())
+        };
         if !users.all_live() {
             strange.push("a user has ended".to_owned());
         }
@@ -190,7 +186,7 @@ impl Act {
 }
 
 /// Whether a job that runs at the moment of a loss of data must outlive it.
-const RUNNING_SURVIVES: bool = false;
+const RUNNING_SURVIVES: bool = true;
 
 fn has_overlap(report: &Report) -> bool {
     report.faults.iter().any(|fault| matches!(fault, Fault::Overlap { .. }))
@@ -204,36 +200,43 @@ async fn all_ready(arena: &mut Arena) -> Result<()> {
     within(PATIENCE, "all nodes to be ready", all).await
 }
 
-/// Lets all calls be answered and all jobs run, and writes that down. Nobody calls while the guard lives. Gives the jobs
-/// and their tokens, too.
-async fn rest(
-    arena: &mut Arena,
-    users: &Users,
-    watcher: &Node,
-) -> Result<(OwnedRwLockWriteGuard<()>, BTreeMap<String, u64>)> {
+/// The pool at rest.
+struct Rest {
+    /// Nobody calls while it lives.
+    silence: OwnedRwLockWriteGuard<()>,
+    /// The moment.
+    at: u64,
+    /// The jobs and their tokens.
+    running: BTreeMap<String, u64>,
+}
+
+/// Lets all calls be answered and all jobs run, and writes that down.
+async fn rest(arena: &mut Arena, users: &Users, watcher: &Node, resource: &Resource) -> Result<Rest> {
     let silence = users.silence().await;
     arena.look_for_the_dead();
     all_ready(arena).await?;
-    let running = at_rest(watcher, arena).await;
-    arena.history.settled();
-    Ok((silence, running))
+    let (at, running) = at_rest(watcher, arena, resource).await;
+    arena.history.record_at(at, Event::Settled);
+    Ok(Rest { silence, at, running })
 }
 
-/// Waits until every job is run by a worker that lives, nothing moves any more, and no notification waits; not for
-/// ever: what is lost is for the judges to say. Gives the jobs and their tokens.
-async fn at_rest(watcher: &Node, arena: &Arena) -> BTreeMap<String, u64> {
+/// Waits until every job is run by a worker that lives, and no notification waits; not for ever: what is lost is for the
+/// judges to say. Each job is seen to act before the moment and after it, so that none was just being moved.
+async fn at_rest(watcher: &Node, arena: &Arena, resource: &Resource) -> (u64, BTreeMap<String, u64>) {
     let end = Instant::now() + PATIENCE;
-    let (mut since, mut seen) = (Instant::now(), None);
     while Instant::now() < end {
-        let now = running(watcher, arena).await;
-        if now.is_none() || now != seen {
-            (since, seen) = (Instant::now(), now);
-        } else if since.elapsed() > QUIET {
-            break;
+        if let Some(running) = running(watcher, arena).await {
+            // All have acted since they began.
+            sleep(ACTED).await;
+            let at = boottime_ns();
+            sleep(ACTED).await;
+            if resource.wrote_around(running.iter(), at) {
+                return (at, running);
+            }
         }
         sleep(LOOK).await;
     }
-    seen.unwrap_or_default()
+    (boottime_ns(), BTreeMap::new())
 }
 
 /// All jobs and their tokens, if each is run by a worker that lives, and no notification waits.

@@ -148,6 +148,13 @@ impl Calls<'_> {
         any_within(&self.made.stop_requested, from, to)
     }
 
+    /// Whether data was lost in this time, and the job submitted again: another job then, and not a gap of one.
+    pub(super) fn made_anew_within(&self, from: u64, to: u64) -> bool {
+        self.losses
+            .iter()
+            .any(|loss| (from..=to).contains(&loss.lost) && any_within(&self.made.submitted, loss.lost, to))
+    }
+
     fn runs_at(&self, at: u64) -> bool {
         self.runs.iter().any(|run| run.is_active_at(at))
     }

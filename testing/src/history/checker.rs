@@ -192,7 +192,7 @@ fn gaps_between(key: &str, calls: &Calls<'_>) -> Vec<Gap> {
     for (index, run) in runs.iter().enumerate() {
         if let Some(from) = end.filter(|&end| end < run.start) {
             let before = runs[..index].last().map_or(from, |before| before.start);
-            if !calls.stop_requested_within(before, run.start) {
+            if !calls.stop_requested_within(before, run.start) && !calls.made_anew_within(before, run.start) {
                 gaps.push(Gap { key: key.into(), from, to: run.start });
             }
         }
