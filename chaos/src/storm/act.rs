@@ -185,8 +185,8 @@ impl Act {
     }
 }
 
-/// Whether a job that runs at the moment of a loss of data must outlive it.
-const RUNNING_SURVIVES: bool = true;
+/// Whether a job that runs through a loss of data must outlive it, or may be forgotten with all that was acknowledged.
+const RUNNING_SURVIVES: bool = false;
 
 fn has_overlap(report: &Report) -> bool {
     report.faults.iter().any(|fault| matches!(fault, Fault::Overlap { .. }))

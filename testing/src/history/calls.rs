@@ -129,7 +129,7 @@ impl Calls<'_> {
         let forgotten = self.losses.iter().any(|loss| {
             loss.concerns(accepted, at)
                 && loss.forgets(accepted)
-                && !(self.survives && self.runs_at(loss.lost))
+                && !(self.survives && self.runs_through(loss))
         });
         (!any_within(&self.made.stop_requested, submitted, at) && !forgotten).then_some(accepted)
     }
@@ -153,6 +153,11 @@ impl Calls<'_> {
         self.losses
             .iter()
             .any(|loss| (from..=to).contains(&loss.lost) && any_within(&self.made.submitted, loss.lost, to))
+    }
+
+    /// Whether one run outlasts the loss: who lost its lease at it has nothing to bring back.
+    fn runs_through(&self, loss: &Loss) -> bool {
+        self.runs.iter().any(|run| run.is_active_at(loss.lost) && run.is_active_at(loss.until))
     }
 
     fn runs_at(&self, at: u64) -> bool {

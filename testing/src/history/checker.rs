@@ -25,7 +25,7 @@ pub struct Expect {
     pub running_at_end: bool,
     /// No job ends by itself: an accepted one is there until a stop is asked for, and no other one of its key is accepted.
     pub endless: bool,
-    /// A job that runs at the moment of a loss of data outlives it.
+    /// A job that runs at the moment of a loss of data, and when that is over, outlives it.
     pub running_survives_loss: bool,
 }
 
