@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// All is at rest from time to time, so that what is lost shows.
 const REST_EVERY: Duration = Duration::from_secs(60);
 /// Every job that runs acts within this time, also on a busy machine.
-const ACTED: Duration = Duration::from_millis(1_000);
+const ACTED: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(100);
 /// A loss of data may show in answers for so long.
 const AFTERMATH_NS: u64 = 30_000_000_000;
@@ -185,8 +185,8 @@ impl Act {
     }
 }
 
-/// Whether a job that runs through a loss of data must outlive it, or may be forgotten with all that was acknowledged.
-const RUNNING_SURVIVES: bool = false;
+/// A job that runs through a loss of data must outlive it.
+const RUNNING_SURVIVES: bool = true;
 
 fn has_overlap(report: &Report) -> bool {
     report.faults.iter().any(|fault| matches!(fault, Fault::Overlap { .. }))
