@@ -14,6 +14,14 @@ pub enum Breakage {
     NoSelfFence,
     /// `begin` takes jobs whoever owns them, under whatever token.
     BeginUnchecked,
+    /// `release` gives the job that it queues another token.
+    ReleaseMints,
+    /// `attend` gives the jobs that it queues another token.
+    AttendMints,
+    /// `attest` gives a job that was handed on another token.
+    HandedOnMints,
+    /// `attest` takes a record that nobody owns for an owner under its token.
+    UnownedOutranks,
     /// `route` assigns whatever ring its caller knows.
     RouteUnchecked,
     /// Start handlers run one after the other, however long one takes.

@@ -11,6 +11,8 @@
 mod act;
 #[path = "model/judge.rs"]
 mod judge;
+#[path = "model/loss.rs"]
+mod loss;
 #[path = "model/properties.rs"]
 mod properties;
 #[path = "model/scope.rs"]
@@ -66,6 +68,7 @@ fn fails(name: &str, scope: Scope, property: &str) {
 fn everything_at_once() {
     holds("members and network", scope::everything());
     holds("two keys", scope::two_keys());
+    holds("recovery of fewer", scope::recovery_of_fewer());
 }
 
 #[test]
@@ -81,6 +84,28 @@ fn members_come_and_go() {
 #[test]
 fn a_key_has_several_lives() {
     holds("successors", scope::successors());
+}
+
+#[test]
+fn running_jobs_outlive_a_loss_of_data() {
+    holds("recovery", scope::recovery());
+}
+
+#[test]
+fn mutants_of_recovery_violate_a_property() {
+    fails("attend before attested", scope::recovery().lapsing(Lapse::AttendBeforeAttested), "S");
+    fails("journal not sent", scope::recovery().lapsing(Lapse::JournalNotSent), "S");
+    fails("opened too soon", scope::recovery().lapsing(Lapse::OpenUnobserved), "S");
+}
+
+/// A token that is minted where none may be does no harm as long as a record that nobody owns outranks no runner; the
+/// other way round, too. Both together cost a runner its job.
+#[test]
+fn mutants_in_pairs_violate_a_property() {
+    for mints in [Breakage::ReleaseMints, Breakage::AttendMints, Breakage::HandedOnMints] {
+        let pair = scope::late_recovery().breaking([mints, Breakage::UnownedOutranks]);
+        fails(&format!("{mints:?} and UnownedOutranks"), pair, "S2");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use tenure_pool::record::JobState;
 use tenure_pool::store::ReleaseMode;
 
 use super::scope::Lapse;
-use super::world::{Call, Hand, Life, Mail, Pool, Then, Worker, World};
+use super::world::{Call, Hand, Life, Mail, Pool, Said, Then, Worker, World};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Act {
@@ -72,6 +72,15 @@ pub(crate) enum Act {
     Drain(usize),
     Leave(usize),
     Sweep,
+    /// The data may roll back to what they are now.
+    Save,
+    /// The data are lost, or roll back, and another incarnation begins.
+    Lose,
+    /// A worker says what it runs, what has ended and what it has handed on.
+    Attest(usize),
+    Attend(usize),
+    /// Every worker has attested or had the time to fence itself: the pool opens.
+    Open,
 }
 
 impl Pool {
@@ -80,7 +89,10 @@ impl Pool {
             return;
         }
         let sent = world.fates.iter().filter(|fate| fate.accepted).count();
-        acts.extend((0..self.ids.len().min(sent + 1)).map(Act::Dispatch));
+        // Who has its answer does not ask again after a loss of data.
+        let settled = |dispatch: &usize| world.left.losses < self.scope.losses && world.fates[*dispatch].over;
+        acts.extend((0..self.ids.len().min(sent + 1)).filter(|id| !settled(id)).map(Act::Dispatch));
+        self.acts_of_losses(world, acts);
         for (dispatch, fate) in
             world.fates.iter().enumerate().filter(|(_, fate)| fate.accepted && self.scope.stops)
         {
@@ -100,6 +112,32 @@ impl Pool {
         acts.extend(world.store.dead().map(Act::Reap));
         if world.left.sweeps > 0 {
             acts.push(Act::Sweep);
+        }
+    }
+
+    fn acts_of_losses(&self, world: &World, acts: &mut Vec<Act>) {
+        if world.left.losses > 0 {
+            acts.push(Act::Lose);
+            if world.saved.is_none() {
+                acts.push(Act::Save);
+            }
+        }
+        if !world.store.is_recovering() {
+            return;
+        }
+        for (worker, state) in world.workers.iter().enumerate().filter(|(_, state)| state.lives()) {
+            match state.said {
+                Said::Nothing => acts.push(Act::Attest(worker)),
+                Said::All => acts.push(Act::Attend(worker)),
+                Said::LastWord => {}
+            }
+            if state.said == Said::Nothing && self.scope.lapses(Lapse::AttendBeforeAttested) {
+                acts.push(Act::Attend(worker));
+            }
+        }
+        let mut living = world.workers.iter().filter(|worker| worker.lives());
+        if self.scope.lapses(Lapse::OpenUnobserved) || living.all(|worker| worker.said == Said::LastWord) {
+            acts.push(Act::Open);
         }
     }
 
@@ -134,6 +172,7 @@ impl Pool {
             }
             Life::Left => return,
             Life::Up if world.left.drains > 0 => acts.push(Act::Drain(worker)),
+            Life::Draining if state.said != Said::LastWord => {}
             Life::Draining
                 if state.hands.iter().all(|hand| *hand == Hand::Idle)
                     || self.scope.lapses(Lapse::LeaveBeforeJoined) =>
@@ -164,6 +203,9 @@ impl Pool {
             Hand::Idle => {}
             Hand::Beginning(token) => {
                 copy(Call::Begin(id, key, token));
+                if world.store.is_recovering() {
+                    return;
+                }
                 acts.push(Act::Begin { worker, key, lost: false });
                 if may_lose {
                     acts.push(Act::Begin { worker, key, lost: true });
@@ -190,7 +232,7 @@ impl Pool {
 
     /// What a worker makes of an event; nothing while it has something else to do with the key.
     pub(crate) fn deliver(&self, world: &mut World, worker: usize, mail: Mail) {
-        let Worker { hands, .. } = &mut world.workers[worker];
+        let Worker { hands, journal, .. } = &mut world.workers[worker];
         match mail {
             Mail::Start(key, token) if hands[key] == Hand::Idle => hands[key] = Hand::Beginning(token),
             Mail::Start(key, token) => {
@@ -203,6 +245,7 @@ impl Pool {
                     hands[key] = Hand::Stopping(held, Then::Release(ReleaseMode::Delete));
                 }
                 Hand::Begun(held) if held.token == token => {
+                    journal.insert((key, held.of, token, true));
                     hands[key] = Hand::Ending(token, ReleaseMode::Delete);
                 }
                 Hand::Idle => hands[key] = Hand::Ending(token, ReleaseMode::Delete),

@@ -3,7 +3,7 @@
 use tenure_pool::record::{JobState, Record};
 use tenure_pool::store::WorkerEvent;
 
-use super::world::{Life, Mail, Pool, World};
+use super::world::{Hand, Life, Mail, Pool, Said, Then, World};
 
 /// What changed the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub(crate) enum Cause {
     /// A release of a worker that took a redelivered event for a new one.
     Refuse,
     Reap,
+    Attest,
+    Loss,
     Other,
 }
 
@@ -27,8 +29,13 @@ impl Pool {
             if old == new.as_ref() {
                 continue;
             }
+            if cause == Cause::Loss {
+                continue;
+            }
             let broke = old.and_then(|old| violation(old, new.as_ref(), cause));
-            world.broke = world.broke.or(broke);
+            // With a property of one kind asked for, a walk does not end at the violation of another.
+            let asked = |name: &&str| self.only.as_ref().is_none_or(|only| name.starts_with(only.as_str()));
+            world.broke = world.broke.or(broke.filter(asked));
             if let (Some(old), true) = (old, old.map(|r| &r.id) != new.as_ref().map(|r| &r.id)) {
                 world.fates[self.dispatch_of(old)].over = true;
             }
@@ -41,7 +48,7 @@ impl Pool {
                 }
             }
             let begins = new.state == JobState::Running && was != Some(JobState::Running);
-            if begins && !world.begun.insert((key, new.token)) {
+            if begins && cause != Cause::Attest && !world.begun.insert((key, new.token)) {
                 world.broke = Some("S7");
             }
         }
@@ -75,7 +82,8 @@ impl Pool {
     /// A handler that runs without the record naming its worker, or a record whose worker does nothing about it.
     pub(crate) fn stray(&self, world: &World) -> Option<&'static str> {
         for worker in &world.workers {
-            if worker.life == Life::Fenced {
+            let speaks = !world.store.is_recovering() || worker.said == Said::LastWord;
+            if worker.life == Life::Fenced || !speaks {
                 continue;
             }
             for (key, hand) in worker.hands.iter().enumerate() {
@@ -83,7 +91,12 @@ impl Pool {
                     record.owner == Some(worker.id)
                         && matches!(record.state, JobState::Running | JobState::Stopping)
                 });
-                if hand.active().is_some_and(|held| record.is_none_or(|record| record.token != held.token)) {
+                let outranked = matches!(hand, Hand::Stopping(_, Then::Outranked));
+                if !outranked
+                    && hand
+                        .active()
+                        .is_some_and(|held| record.is_none_or(|record| record.token != held.token))
+                {
                     return Some("S2");
                 }
                 let running = record.filter(|record| record.state == JobState::Running);
@@ -106,14 +119,15 @@ fn violation(old: &Record, new: Option<&Record>, cause: Cause) -> Option<&'stati
                 matches!(old.state, JobState::Assigned | JobState::Running | JobState::Stopping)
             }
             Cause::Reap | Cause::Refuse => old.state == JobState::Stopping,
-            Cause::Route { .. } | Cause::Other => false,
+            Cause::Attest => true,
+            Cause::Route { .. } | Cause::Loss | Cause::Other => false,
         };
         return (!may_end).then_some("S4");
     };
     if old.state == JobState::Stopping && new.state != JobState::Stopping {
         return Some("S6");
     }
-    if new.token != old.token && !matches!(cause, Cause::Route { .. }) {
+    if new.token != old.token && !matches!(cause, Cause::Route { .. } | Cause::Attest) {
         return Some("S10");
     }
     let assigned = new.state == JobState::Assigned && new.token != old.token;

@@ -34,7 +34,7 @@ impl Model for Pool {
                     .all(|key| world.workers.iter().filter(|w| w.hands[key].active().is_some()).count() < 2)
             }),
             Property::always("S2 the record names the worker", |model: &Self, world: &World| {
-                model.stray(world) != Some("S2")
+                world.broke != Some("S2") && model.stray(world) != Some("S2")
             }),
             Property::always("S3 tokens rise", |_: &Self, world: &World| world.broke != Some("S3")),
             Property::always("S4 no job vanishes", |_: &Self, world: &World| world.broke != Some("S4")),
@@ -66,9 +66,6 @@ impl Model for Pool {
             Property::sometimes("a job runs", |model: &Self, world: &World| {
                 has_state(model, world, JobState::Running)
             }),
-            Property::sometimes("a job is stopping", |model: &Self, world: &World| {
-                has_state(model, world, JobState::Stopping)
-            }),
             Property::sometimes("a handler runs", |_: &Self, world: &World| {
                 world.workers.iter().any(|w| w.hands.iter().any(|hand| matches!(hand, Hand::Running(_))))
             }),
@@ -76,6 +73,11 @@ impl Model for Pool {
         if self.scope.endings.contains(&ReleaseMode::Fail) {
             properties.push(Property::sometimes("a job is parked", |model: &Self, world: &World| {
                 has_state(model, world, JobState::Parked)
+            }));
+        }
+        if self.scope.stops {
+            properties.push(Property::sometimes("a job is stopping", |model: &Self, world: &World| {
+                has_state(model, world, JobState::Stopping)
             }));
         }
         if self.scope.fences > 0 {
@@ -88,12 +90,24 @@ impl Model for Pool {
                 },
             ));
         }
+        if self.scope.losses > 0 {
+            properties.push(Property::sometimes(
+                "a running job outlives a loss of data",
+                |_: &Self, world: &World| {
+                    world.left.losses == 0
+                        && !world.store.is_recovering()
+                        && world.fates.iter().all(|fate| !fate.over)
+                        && world.left.mints > 0
+                        && world.workers.iter().any(|w| w.hands.iter().any(|hand| hand.active().is_some()))
+                },
+            ));
+        }
         if self.scope.drains > 0 {
             properties.push(Property::sometimes("a worker has left", |_: &Self, world: &World| {
                 world.workers.iter().any(|worker| worker.life == Life::Left)
             }));
         }
-        if self.scope.stops {
+        if self.scope.endings.contains(&ReleaseMode::Delete) {
             properties.push(Property::sometimes("every job has ended", |_: &Self, world: &World| {
                 world.fates.iter().all(|fate| fate.over)
             }));

@@ -14,6 +14,12 @@ pub(crate) enum Lapse {
     RedeliveredStartRefused,
     /// A worker leaves while handlers of it run.
     LeaveBeforeJoined,
+    /// A worker says its last word in phase R before it has said what it runs.
+    AttendBeforeAttested,
+    /// What has ended here is not told in phase R.
+    JournalNotSent,
+    /// The pool is opened while a worker that the data do not know may still run jobs.
+    OpenUnobserved,
 }
 
 /// The bounds.
@@ -33,6 +39,8 @@ pub(crate) struct Scope {
     pub(crate) rejoins: u8,
     pub(crate) drains: u8,
     pub(crate) sweeps: u8,
+    /// Losses of data: back to any state before, or to nothing.
+    pub(crate) losses: u8,
     pub(crate) stops: bool,
     /// How handlers end.
     pub(crate) endings: Vec<ReleaseMode>,
@@ -67,6 +75,7 @@ fn quiet() -> Scope {
         rejoins: 0,
         drains: 0,
         sweeps: 0,
+        losses: 0,
         stops: true,
         endings: vec![ReleaseMode::Delete, ReleaseMode::Fail],
         broken: Breakages::default(),
@@ -104,4 +113,25 @@ pub(crate) fn two_keys() -> Scope {
         endings: vec![ReleaseMode::Delete],
         ..quiet()
     }
+}
+
+/// The data are lost, or roll back to any state before, while a job runs, is handed on and ends.
+pub(crate) fn recovery() -> Scope {
+    Scope {
+        lost: 1,
+        losses: 1,
+        stops: false,
+        endings: vec![ReleaseMode::Delete, ReleaseMode::HandOff],
+        ..quiet()
+    }
+}
+
+/// The same with an assignment that nobody begins in time.
+pub(crate) fn late_recovery() -> Scope {
+    Scope { sweeps: 1, ..recovery() }
+}
+
+/// The same with a worker that dies, and stops.
+pub(crate) fn recovery_of_fewer() -> Scope {
+    Scope { fences: 1, stops: true, ..recovery() }
 }

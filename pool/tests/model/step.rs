@@ -10,7 +10,7 @@ use tenure_pool::store::{
 use super::act::Act;
 use super::judge::Cause;
 use super::scope::Lapse;
-use super::world::{Call, Hand, Held, Life, NOW, Pool, Then, View, World, on, view};
+use super::world::{Call, Hand, Held, Life, NOW, Pool, Said, Then, View, Worker, World, on, view};
 
 impl Pool {
     pub(crate) fn step(&self, before: &World, act: Act) -> Option<World> {
@@ -63,10 +63,7 @@ impl Pool {
                 let item = StartedItem { key: self.keys[key].clone(), token: held.token, tell: None };
                 on!(world.store, started(world.inc, id, &[item])).ok()?;
             }
-            Act::End { worker, key, mode } => {
-                let hand = &mut world.workers[worker].hands[key];
-                *hand = Hand::Ending(hand.token()?, mode);
-            }
+            Act::End { worker, key, mode } => end(&mut world.workers[worker], key, mode)?,
             Act::HandOff { worker, key } => {
                 let Hand::Running(held) = world.workers[worker].hands[key] else { return None };
                 let then = if self.scope.lapses(Lapse::HandOffBeforeStop) {
@@ -80,12 +77,11 @@ impl Pool {
                 world.workers[worker].hands[key] = Hand::Stopping(held, then);
             }
             Act::Stopped { worker, key } => {
-                let hand = &mut world.workers[worker].hands[key];
-                let Hand::Stopping(held, then) = *hand else { return None };
-                *hand = match then {
-                    Then::Release(mode) => Hand::Ending(held.token, mode),
-                    Then::Nothing => Hand::Idle,
-                };
+                let Hand::Stopping(_, then) = world.workers[worker].hands[key] else { return None };
+                match then {
+                    Then::Release(mode) => end(&mut world.workers[worker], key, mode)?,
+                    Then::Nothing | Then::Outranked => world.workers[worker].hands[key] = Hand::Idle,
+                }
             }
             Act::Release { worker, key, lost } => {
                 let id = world.workers[worker].id;
@@ -140,6 +136,24 @@ impl Pool {
             Act::Leave(worker) => {
                 on!(world.store, expire(world.inc, world.workers[worker].id, None)).ok()?;
                 world.workers[worker].life = Life::Left;
+            }
+            Act::Save => world.saved = Some(Box::new(world.store.clone())),
+            Act::Lose => {
+                self.lose(&mut world);
+                cause = Cause::Loss;
+            }
+            Act::Attest(worker) => {
+                self.attest(&mut world, worker).ok()?;
+                cause = Cause::Attest;
+            }
+            Act::Attend(worker) => {
+                let id = world.workers[worker].id;
+                on!(world.store, attend(world.inc, id, None, 8)).ok()?;
+                world.workers[worker].said = Said::LastWord;
+                cause = Cause::Attest;
+            }
+            Act::Open => {
+                on!(world.store, open_normal(world.inc)).ok()?;
             }
             Act::Sweep => {
                 on!(world.store, sweep(world.inc, 8, true)).ok()?;
@@ -215,6 +229,13 @@ fn fence(world: &mut World, worker: usize) {
     let worker = &mut world.workers[worker];
     worker.life = Life::Fenced;
     worker.hands.fill(Hand::Idle);
+    if worker.said == Said::Nothing {
+        // What only it knew is lost with it.
+        let journal = std::mem::take(&mut worker.journal);
+        for (_, of, _, _) in journal.into_iter().filter(|(.., ended)| *ended) {
+            world.fates[of].over = false;
+        }
+    }
 }
 
 fn start(world: &mut World, worker: usize, key: usize) {
@@ -226,4 +247,12 @@ fn start(world: &mut World, worker: usize, key: usize) {
         world.broke = Some("S5");
     }
     world.last[key] = held.token;
+}
+
+/// The handler has ended: the job is to be released, and that is kept for a recovery.
+fn end(worker: &mut Worker, key: usize, mode: ReleaseMode) -> Option<()> {
+    let held = worker.hands[key].active()?;
+    worker.journal.insert((key, held.of, held.token, mode == ReleaseMode::Delete));
+    worker.hands[key] = Hand::Ending(held.token, mode);
+    Some(())
 }

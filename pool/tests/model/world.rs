@@ -53,6 +53,8 @@ pub(crate) struct Held {
 pub(crate) enum Then {
     Release(ReleaseMode),
     Nothing,
+    /// Another worker owns it under a higher token: it ends without a word.
+    Outranked,
 }
 
 /// What a worker does about a key.
@@ -97,11 +99,25 @@ pub(crate) enum Life {
     Left,
 }
 
+/// What a worker has said in phase R.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Said {
+    Nothing,
+    /// All that it has.
+    All,
+    /// And that this is all.
+    LastWord,
+}
+
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Worker {
     pub(crate) id: WorkerId,
     pub(crate) life: Life,
     pub(crate) hands: Vec<Hand>,
+    /// How far it is with this phase R.
+    pub(crate) said: Said,
+    /// What has ended here or was handed on from here: key, dispatch, token, whether it has ended.
+    pub(crate) journal: BTreeSet<(usize, usize, Token, bool)>,
 }
 
 impl Worker {
@@ -149,12 +165,15 @@ pub(crate) struct Left {
     pub(crate) rejoins: u8,
     pub(crate) drains: u8,
     pub(crate) sweeps: u8,
+    pub(crate) losses: u8,
 }
 
 #[expect(clippy::derived_hash_with_manual_eq, reason = "stateright tells states apart by their hash")]
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct World {
     pub(crate) store: Snapshot,
+    /// The state that the data may roll back to.
+    pub(crate) saved: Option<Box<Snapshot>>,
     pub(crate) inc: Incarnation,
     pub(crate) workers: Vec<Worker>,
     pub(crate) views: Vec<View>,
@@ -229,18 +248,25 @@ impl Pool {
         let mut workers = Vec::new();
         for nonce in ["a", "b"] {
             let id = self.join(&mut store, inc, nonce);
-            workers.push(Worker { id, life: Life::Up, hands: hands.clone() });
+            workers.push(Worker {
+                id,
+                life: Life::Up,
+                hands: hands.clone(),
+                said: Said::LastWord,
+                journal: BTreeSet::new(),
+            });
         }
         let view = view(&store);
-        let Scope { mints, lost, copies, fences, rejoins, drains, sweeps, .. } = self.scope;
+        let Scope { mints, lost, copies, fences, rejoins, drains, sweeps, losses, .. } = self.scope;
         World {
             store,
+            saved: None,
             inc,
             workers,
             views: vec![view; self.scope.routers],
             mail: BTreeSet::new(),
             copies: BTreeSet::new(),
-            left: Left { mints, lost, copies, fences, rejoins, drains, sweeps },
+            left: Left { mints, lost, copies, fences, rejoins, drains, sweeps, losses },
             fates: vec![Fate::default(); self.ids.len()],
             last: vec![Token(0); self.scope.keys],
             begun: BTreeSet::new(),

@@ -51,10 +51,11 @@ async fn the_loss_of_its_worker_keeps_a_jobs_attempts(kind: Kind) {
     lab.dispatch("k", "node1.g").await;
     for lost in 1..4 {
         let worker = lab.worker().await;
-        lab.run_again("k", worker).await;
+        let token = lab.run_again("k", worker).await;
         lab.leave(worker).await;
         let record = lab.record("k").await.unwrap();
         assert_eq!((record.state, record.owner, record.attempts), (JobState::Queued, None, lost));
+        assert_eq!(record.token, token, "only an assignment changes it");
     }
 }
 

@@ -2,11 +2,13 @@
 //!
 //! On Redis the steps are sent by a user that has the rights which the protocol names, and no others.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use redis::Cmd;
 use tenure_connection::{Client, Connection};
+use tenure_pool::breakage::ScriptPatch;
 use tenure_pool::id::{JobKey, PoolName, WorkerId};
 use tenure_pool::store::{Dump, MemoryStore, RedisStore, Snapshot, Store};
 use tenure_testing::RedisServer;
@@ -15,6 +17,11 @@ use tenure_testing::RedisServer;
 pub(crate) const START: u64 = 1_760_000_000_000;
 
 const PROTOCOL: &str = include_str!("../../../docs/protocol.md");
+
+thread_local! {
+    /// How the scripts of this thread's stores are broken on purpose.
+    pub(crate) static PATCHES: Cell<&'static [ScriptPatch]> = const { Cell::new(&[]) };
+}
 
 /// One pool on one store.
 pub(crate) struct Backend {
@@ -58,7 +65,7 @@ impl Backend {
         let owner = Client::open(&server.url()).unwrap();
         let raw = owner.commands();
         let client = Client::open(&url_of_user(server, &pool)).unwrap();
-        let store = Arc::new(RedisStore::open_with_clock_key(&client, &pool));
+        let store = Arc::new(RedisStore::open_patched(&client, &pool, true, PATCHES.get()));
         let everything = Arc::new(RedisStore::open_with_clock_key(&owner, &pool));
         let clock = Arc::new(AtomicU64::new(START));
         let backend = Self { store, clock, kind: Kind::Redis { everything, raw, client, pool } };
@@ -76,7 +83,9 @@ impl Backend {
     pub(crate) fn client(&self) -> Arc<dyn Store> {
         match &self.kind {
             Kind::Memory(store) => Arc::new(store.clone()),
-            Kind::Redis { client, pool, .. } => Arc::new(RedisStore::open_with_clock_key(client, pool)),
+            Kind::Redis { client, pool, .. } => {
+                Arc::new(RedisStore::open_patched(client, pool, true, PATCHES.get()))
+            }
         }
     }
 

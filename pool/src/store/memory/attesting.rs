@@ -3,6 +3,7 @@
 use super::membership::is_meta;
 use super::state::{Ended, Remembered, State, Stored};
 use super::streams::Starts;
+use crate::breakage::Breakage;
 use crate::id::{DispatchId, Incarnation, JobKey, ScheduleName, Token, WorkerId};
 use crate::member::{Member, MemberState, SLOTS};
 use crate::record::{Begun, JobState, Record};
@@ -93,7 +94,9 @@ impl State {
         };
         let ended = self.has_ended(key, id);
         let found = self.record(key).cloned();
-        if found.as_ref().is_some_and(|r| r.owner.is_some_and(|owner| owner != worker) && r.token > *token) {
+        let unowned = self.broken.has(Breakage::UnownedOutranks);
+        let others = |r: &Record| r.owner.map_or(unowned, |owner| owner != worker);
+        if found.as_ref().is_some_and(|r| others(r) && r.token > *token) {
             return AttestReply::Outranked;
         }
         let same = found.as_ref().filter(|record| record.id.is_same(id)).cloned();
@@ -186,6 +189,9 @@ impl State {
         record.state = JobState::Queued;
         record.since = now;
         record.mix = 0;
+        if self.broken.has(Breakage::HandedOnMints) {
+            record.token = Token(self.mint());
+        }
         self.write(key, record);
         self.queue.put(key.clone(), now + self.limit("route_ms"));
         starts.push((key.clone(), 0));
@@ -252,6 +258,9 @@ impl State {
             self.drop_job(key, &record, now, "stopped");
         } else {
             self.forgive(&mut record, now);
+            if self.broken.has(Breakage::AttendMints) {
+                record.token = Token(self.mint());
+            }
             self.requeue(key, record, now, 0, LOST, starts);
         }
     }

@@ -180,6 +180,9 @@ impl State {
             }
             ReleaseMode::Fail | ReleaseMode::Delete => self.forgive(&mut record, now),
         }
+        if self.broken.has(Breakage::ReleaseMints) {
+            record.token = Token(self.mint());
+        }
         let delay = item.delay.as_millis().min(DELAY_MAX) as u64;
         if self.requeue(key, record, now, delay, &item.result, starts) == JobState::Parked {
             told.extend(item.tell.clone().map(|node| (node, id, "parked".to_owned())));

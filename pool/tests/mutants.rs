@@ -1,0 +1,196 @@
+//! Every line that a guarantee rests on is left out once, and something must notice: a scenario of the conformance suite,
+//! or a random walk beside the store in memory. The table is `mutants/scripts.rs`; the model has its own (`model.rs`), and
+//! so has what nodes do (`src/core/tests`, `failures.rs`).
+//!
+//! `MUTANT="words"` tries only those whose name has the words, in full: it says all that notices them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::pin::Pin;
+
+/// A scenario, with its name.
+type Scenario = (&'static str, fn(lab::Kind) -> Pin<Box<dyn Future<Output = ()>>>);
+
+/// Makes a list of the scenarios, to be run one by one.
+macro_rules! scenarios {
+    ($($name:ident),* $(,)?) => {
+        pub(crate) const ALL: &[crate::Scenario] =
+            &[$((stringify!($name), |kind| Box::pin($name(kind)))),*];
+    };
+}
+
+#[path = "store/attempts.rs"]
+mod attempts;
+#[path = "store/attending.rs"]
+mod attending;
+#[path = "store/attesting.rs"]
+mod attesting;
+#[path = "store/backend.rs"]
+mod backend;
+#[path = "store/closing.rs"]
+mod closing;
+#[path = "store/damage.rs"]
+mod damage;
+#[path = "store/dispatching.rs"]
+mod dispatching;
+#[path = "store/lab.rs"]
+#[expect(dead_code, reason = "broken scripts run on Redis")]
+mod lab;
+#[path = "store/membership.rs"]
+mod membership;
+#[path = "store/notifications.rs"]
+mod notifications;
+#[path = "store/outcomes.rs"]
+mod outcomes;
+#[path = "store/ownership.rs"]
+mod ownership;
+#[path = "store/parking.rs"]
+mod parking;
+#[path = "store/planning.rs"]
+mod planning;
+#[path = "store/recovery.rs"]
+mod recovery;
+#[path = "store/release.rs"]
+mod release;
+#[path = "store/repair.rs"]
+mod repair;
+#[path = "store/replicas.rs"]
+mod replicas;
+#[path = "store/routing.rs"]
+mod routing;
+#[path = "mutants/scripts.rs"]
+mod scripts;
+#[path = "store/settings.rs"]
+mod settings;
+#[path = "store/stopping.rs"]
+mod stopping;
+#[path = "store/streams.rs"]
+mod streams;
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use tenure_pool::breakage::ScriptPatch;
+
+use self::backend::PATCHES;
+use self::lab::Kind;
+use self::scripts::{MUTANTS, Mutant};
+
+/// Longer than any scenario takes. One that takes longer may have noticed, and may have had to wait for the machine.
+const LONG: Duration = Duration::from_secs(60);
+const THREADS: usize = 6;
+
+const SUITES: &[(&str, &[Scenario])] = &[
+    ("attempts", attempts::ALL),
+    ("attesting", attesting::ALL),
+    ("attending", attending::ALL),
+    ("closing", closing::ALL),
+    ("damage", damage::ALL),
+    ("dispatching", dispatching::ALL),
+    ("membership", membership::ALL),
+    ("notifications", notifications::ALL),
+    ("outcomes", outcomes::ALL),
+    ("ownership", ownership::ALL),
+    ("parking", parking::ALL),
+    ("planning", planning::ALL),
+    ("recovery", recovery::ALL),
+    ("release", release::ALL),
+    ("repair", repair::ALL),
+    ("replicas", replicas::ALL),
+    ("routing", routing::ALL),
+    ("settings", settings::ALL),
+    ("stopping", stopping::ALL),
+    ("streams", streams::ALL),
+];
+
+/// Where a broken script is likely to be noticed.
+fn likely(script: &str) -> &'static [&'static str] {
+    match script {
+        "attest" | "attend" | "open_normal" => &["attesting", "attending", "recovery"],
+        "begin" | "started" => &["ownership", "attempts"],
+        "bootstrap" | "recover" => &["recovery"],
+        "dispatch" => &["dispatching", "outcomes", "recovery", "planning"],
+        "expire" | "join" | "settle" | "drain" | "renew" | "reap" => &["membership", "attempts", "stopping"],
+        "notify" | "take" => &["notifications"],
+        "release" => &["release", "attempts", "stopping"],
+        "route" => &["routing"],
+        "sched" | "term" | "tick" => &["planning"],
+        "shutdown" | "purge" | "cleanup" => &["closing"],
+        "stop" => &["stopping", "outcomes", "recovery", "planning"],
+        "sweep" => &["repair"],
+        "unpark" => &["parking"],
+        _ => &["release", "recovery", "notifications", "dispatching"],
+    }
+}
+
+/// All scenarios, the likely ones first.
+fn in_order(mutant: &Mutant) -> Vec<Scenario> {
+    let likely = likely(mutant.patches[0].script);
+    let rank = |suite: &str| likely.iter().position(|name| *name == suite).unwrap_or(likely.len());
+    let mut suites = SUITES.to_vec();
+    suites.sort_by_key(|(suite, _)| rank(suite));
+    let mut scenarios: Vec<_> = suites.iter().flat_map(|(_, all)| all.iter().copied()).collect();
+    scenarios.sort_by_key(|(name, _)| *name != mutant.caught_by);
+    scenarios
+}
+
+/// Whether a scenario fails on broken scripts.
+fn notices(scenario: Scenario, patches: &'static [ScriptPatch]) -> bool {
+    let run = move || {
+        PATCHES.set(patches);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { drop(tokio::time::timeout(LONG, (scenario.1)(Kind::Redis)).await) });
+    };
+    std::thread::Builder::new().name("mutant".into()).spawn(run).unwrap().join().is_err()
+}
+
+/// Panics of scenarios are what is looked for: they need no report.
+fn hush() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if std::thread::current().name() != Some("mutant") {
+            report(panic);
+        }
+    }));
+}
+
+#[test]
+fn mutants_of_scripts_are_caught() {
+    hush();
+    let began = Instant::now();
+    let wanted = std::env::var("MUTANT").ok();
+    let tried: Vec<_> = MUTANTS
+        .iter()
+        .filter(|mutant| wanted.as_ref().is_none_or(|words| mutant.what.contains(words)))
+        .collect();
+    let queue = Mutex::new(tried.iter());
+    let survivors = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    let Some(mutant) = queue.lock().unwrap().next() else { break };
+                    let mut noticed = in_order(mutant);
+                    noticed.retain({
+                        let mut enough = false;
+                        let all = wanted.is_some();
+                        move |scenario| {
+                            let notices = !enough && notices(*scenario, mutant.patches);
+                            enough |= notices && !all;
+                            notices
+                        }
+                    });
+                    let names: Vec<_> = noticed.iter().map(|(name, _)| *name).collect();
+                    println!("{:<50} {}", mutant.what, names.join(" "));
+                    if names.is_empty() {
+                        survivors.lock().unwrap().push(mutant.what);
+                    }
+                }
+            });
+        }
+    });
+    let survivors = survivors.into_inner().unwrap();
+    let caught = tried.len() - survivors.len();
+    println!("caught {caught} of {} in {:.0} s", tried.len(), began.elapsed().as_secs_f32());
+    assert!(survivors.is_empty(), "these survive: {survivors:?}");
+}

@@ -1,0 +1,235 @@
+//! The scripts, each with one line left out or turned round.
+
+use tenure_pool::breakage::ScriptPatch;
+
+/// A broken script, and the scenario that is tried first: the one that caught it when it was added.
+pub(crate) struct Mutant {
+    pub(crate) what: &'static str,
+    pub(crate) patches: &'static [ScriptPatch],
+    pub(crate) caught_by: &'static str,
+}
+
+macro_rules! mutants {
+    ($($what:literal: $script:literal, $from:literal => $to:literal, by $caught_by:literal;)*) => {
+        &[$(Mutant {
+            what: $what,
+            patches: &[ScriptPatch { script: $script, from: $from, to: $to }],
+            caught_by: $caught_by,
+        },)*]
+    };
+}
+
+/// What is left out, the script (none: every script that shares the part), the text, what stands in its place, and who
+/// notices.
+pub(crate) const MUTANTS: &[Mutant] = mutants! {
+    "begin takes every record": "begin", "if start ~= assigned and start ~= running then return nil end"
+        => "if start ~= running then length = #match(r, '^1|%u|%d*|%d+|') end", by "begin_needs_the_worker_the_token_and_the_state";
+    "begin under any token": "begin", "if token ~= last then"
+        => "token = match(r, '^1|%u|%d*|(%d+)|') or token\n    if token ~= last then", by "begin_needs_the_worker_the_token_and_the_state";
+    "begin by a fenced worker": "begin", "if call('HEXISTS', W, wid) == 0 then return { 'FENCED' } end"
+        => "", by "a_fenced_worker_begins_nothing";
+    "every begin counts as the first": "begin", "if begun == '0' then"
+        => "if true then", by "a_success_is_noted_once";
+    "a begun job stays queued": "begin", "call('ZREM', Q, unpack(unqueued))"
+        => "", by "a_begun_job_is_the_workers";
+    "begin while stopping": "begin", "if is_stopping((settings())) then return { 'SHUTDOWN' } end"
+        => "", by "a_stopping_pool_begins_nothing";
+    "begin counts again when it is sent again": "begin", "if not attempts or start == running then"
+        => "if not attempts then", by "begin_may_be_repeated";
+    "release under any token": "release", "p.token == argv[at + 1]"
+        => "true", by "only_the_owner_releases";
+    "release by anybody": "release", "p.owner == wid and"
+        => "", by "only_the_owner_releases";
+    "a stop does not stick at release": "release", "if mode == 'd' or p.state == 'S' or stopping then"
+        => "if mode == 'd' or stopping then", by "a_stopping_job_ends_whatever_the_mode";
+    "release keeps jobs while stopping": "release", "if mode == 'd' or p.state == 'S' or stopping then"
+        => "if mode == 'd' or p.state == 'S' then", by "a_stopping_pool_keeps_nothing";
+    "a failed start costs no attempt": "release", "elseif running and t - p.since >= stable_ms then"
+        => "else", by "a_job_given_back_after_its_begin_loses_that_attempt_only";
+    "started under any token": "started", "p.token == argv[3 * i + 1]"
+        => "true", by "only_the_owner_reports_success";
+    "dispatch in phase R": "dispatch", "if head[2] == 'R' then return 'R' end"
+        => "", by "phase_r_asks_to_retry_what_may_run_unseen";
+    "dispatch of what has ended": "dispatch", "if ended[i] then return 'T' end"
+        => "", by "an_ended_dispatch_is_remembered_until_its_deadline";
+    "an own id stands for anything": "dispatch", "if not stands_for(entry, key, hash) then return 'C' end"
+        => "", by "an_own_id_stands_for_one_key_and_one_payload";
+    "no bound of queued jobs": "dispatch", "if queued >= max_queued then return 'B' end"
+        => "", by "the_bound_of_queued_jobs_is_exact";
+    "dispatch after its deadline": "dispatch", "if not_after < t or not_after > latest then return 'L' end"
+        => "", by "deadlines_are_checked_by_the_servers_clock";
+    "dispatch while closing": "dispatch", "if flag then return 'Z' end"
+        => "", by "a_closing_pool_accepts_nothing_new";
+    "dispatch out of turn": "dispatch", "if plan ~= '' and not is_turn('s:' .. plan, argv[3], argv[4]) then return { 'STALETERM' } end"
+        => "", by "a_planner_whose_turn_is_over_changes_nothing";
+    "stop of any dispatch": "stop", "if not p or not same(p.id, id) then"
+        => "if not p then", by "a_stop_never_ends_a_successor";
+    "stop in phase R of what may run": "stop", "if recovering and not owned then return 'R' end"
+        => "", by "phase_r_asks_to_retry_what_may_run_unseen";
+    "a running job is deleted at once": "stop", "local owned = p.state == 'R' or p.state == 'S'"
+        => "local owned = p.state == 'S'", by "a_running_jobs_owner_is_told";
+    "a stop is told to whom the caller guesses": "stop", "if guess == 0 or argv[7 + guess] ~= p.owner then return 'M' .. p.owner end"
+        => "", by "a_wrong_guess_changes_nothing";
+    "stop out of turn": "stop", "if plan ~= '' and not is_turn('s:' .. plan, argv[3], argv[4]) then return { 'STALETERM' } end"
+        => "", by "a_planner_whose_turn_is_over_changes_nothing";
+    "a plan stops others' jobs": "stop", "if plan ~= '' and p.plan ~= plan then return 'N' end"
+        => "", by "a_plan_stops_only_its_own_jobs";
+    "route by a stale ring": "route", "if head[3] ~= argv[2] then return { 'STALERING', head[3] } end"
+        => "", by "a_stale_ring_assigns_nothing";
+    "route of what is not queued": "route", "'^1|Q||%d+()'"
+        => "'^1|%u|%d*|%d+()'", by "a_job_is_assigned_once";
+    "route while stopping": "route", "if is_stopping(flag) then return { 'SHUTDOWN' } end"
+        => "", by "a_closing_pool_still_routes";
+    "an assignment without its event": "route", "call('XADD', KEYS[6 + x], '*', unpack(event, 1, event.n))"
+        => "call('EXISTS', KEYS[6 + x])", by "a_routed_job_is_assigned_and_its_worker_told";
+    "start events are not acknowledged": "route", "call('XACK', PS, 'r', unpack(argv, 5, 4 + entries))"
+        => "", by "a_job_is_assigned_once";
+    "sweep leaves an assignment with its worker": "sweep", "if requeue(key, p, t, 0, route_ms, max_attempts, 'not begun in time') == 'P' then"
+        => "if announce(key, p.mix, t + route_ms) then", by "an_assignment_that_nobody_began_is_taken_back";
+    "sweep does not repeat start events": "sweep", "announce(key, p.mix, t + route_ms)"
+        => "call('ZADD', Q, t + route_ms, key)", by "an_assignment_that_nobody_began_is_taken_back";
+    "sweep forgets stops": "sweep", "stops[j + 1], stops[j + 2], stops[j + 3] = key, p.id, p.owner"
+        => "", by "the_sweeper_says_it_again";
+    "nothing is ever forgotten": "sweep", "call('ZREM', TB, unpack(old))"
+        => "", by "it_forgets_at_most_512_at_once_and_says_whether_there_may_be_more";
+    "expire of a worker that has renewed": "expire", "if argv[3] ~= '' and call('HGET', HB, wid) ~= argv[3] then return { 'RENEWED' } end"
+        => "", by "an_outdated_counter_expires_nobody";
+    "an expired slot is not handed on": "expire", "if oldest then"
+        => "if false then", by "an_expired_slot_goes_to_the_oldest_standby";
+    "a drained slot is not handed on": "drain", "if oldest then"
+        => "if false then", by "a_drained_slot_goes_to_the_oldest_standby";
+    "reap of a living worker": "reap", "if call('HEXISTS', DW, wid) == 0 then return { 'GONE' } end"
+        => "", by "a_living_worker_is_not_reaped";
+    "reap of another's job": "reap", "if not p or p.owner ~= wid then"
+        => "if not p then", by "an_index_is_no_truth";
+    "a stop does not stick at reap": "reap", "elseif p.state == 'S' or stopping then"
+        => "elseif stopping then", by "a_dead_owners_stopping_job_ends";
+    "reap leaves the stream": "reap", "call('DEL', WS)"
+        => "", by "reaping_goes_in_pages";
+    "renewals are not counted": "renew", "if entry then call('HINCRBY', HB, argv[i], 1) end"
+        => "", by "a_heartbeat_counts_members_only";
+    "renewals of fenced workers are counted": "renew", "if entry then call('HINCRBY', HB, argv[i], 1) end"
+        => "call('HINCRBY', HB, argv[i], 1)", by "a_heartbeat_counts_members_only";
+    "renewals do not raise the token": "renew", "if tonumber(argv[2]) > (tonumber(counts[1]) or 0) then"
+        => "if false then", by "a_heartbeat_raises_the_token_counter";
+    "a join that is sent again joins twice": "join", "'^%u|[^|]*|%d+|([^|]*)|') == nonce then"
+        => "'^%u|[^|]*|%d+|([^|]*)|') == '' then", by "a_repeated_join_gets_its_entry_again";
+    "two workers in one slot": "join", "preferred % 1 == 0 and not used[preferred] then"
+        => "preferred % 1 == 0 then", by "a_free_preferred_slot_is_given";
+    "join with other settings": "join", "if theirs and theirs ~= ours then"
+        => "if false then", by "other_settings_are_refused_before_anything_is_written";
+    "join while closing": "join", "if call('HEXISTS', CF, 'sd') == 1 then return { 'SHUTDOWN' } end"
+        => "", by "a_closing_pool_takes_no_worker";
+    "settle in a slot that is taken": "settle", "while used[slot] do"
+        => "while false do", by "the_first_worker_gets_slot_zero";
+    "no bound of notifications": "notify", "if queue.next - queue.first >= cap or"
+        => "if", by "the_bounds_are_exact";
+    "no wake-up for a notification": "notify", "wake(guess, key, token)\n"
+        => "", by "the_first_of_a_running_job_wakes_its_owner";
+    "notifications are numbered from 0": "notify", "local number = tonumber(call('HGET', M, 'nt'))"
+        => "local number = 0", by "a_late_acknowledgement_swallows_nothing";
+    "a stopping job is notified": "notify", "if state == 'S' then return 'N' end"
+        => "", by "a_running_jobs_owner_is_told";
+    "take under any token": "take", "if owner == wid and token == argv[at + 1] then"
+        => "if owner == wid then", by "only_the_owner_takes";
+    "acknowledged notifications stay": "take", "first = acknowledge(key, first, next_, tonumber(size), ack)"
+        => "", by "the_first_of_a_running_job_wakes_its_owner";
+    "unpark of any dispatch": "unpark", "if not p or p.id ~= id then return 'N' end"
+        => "if not p then return 'N' end", by "only_the_dispatch_that_was_named_is_unparked";
+    "an unparked job keeps its attempts": "unpark", "p.attempts, p.mix = '0', '0'"
+        => "", by "an_unparked_job_starts_anew";
+    "a parked job stays its worker's": "", "if p.owner ~= '' then released[#released + 1]"
+        => "if p.owner ~= '' and tonumber(p.attempts) < max_attempts then released[#released + 1]", by "an_unparked_job_starts_anew";
+    "jobs are never parked": "", "if tonumber(p.attempts) >= max_attempts then"
+        => "if false then", by "a_job_given_back_after_its_begin_loses_that_attempt_only";
+    "a deleted job leaves its notifications": "", "\n  delete_notes(key)\n"
+        => "\n", by "they_end_with_their_job";
+    "an ended dispatch is not remembered": "", "if till > t then"
+        => "if false then", by "an_ended_dispatch_is_remembered_until_its_deadline";
+    "the last outcome stays": "", "if entry and not entry.outcome and entry.gen == id then"
+        => "if entry and entry.gen == id then", by "the_first_outcome_stays";
+    "steps of another incarnation": "", "if head[1] ~= argv[1] then return nil, { 'STALEINC', head[1] } end"
+        => "", by "another_incarnation_is_refused_by_every_step";
+    "phase R refuses nothing": "", "if head[2] == 'R' and not recovering_too then return nil, { 'RECOVERING' } end"
+        => "", by "phase_r_refuses_what_starts_jobs";
+    "a schedule is made anew": "sched", "  if not s then\n"
+        => "  if true then\n", by "a_schedule_is_made_once";
+    "a schedule is ended out of turn": "sched", "if argv[5] ~= '' and not is_turn(name, argv[4], argv[5]) then return { 'STALETERM' } end"
+        => "", by "ticks_need_the_turn";
+    "a late change of the period": "sched", "if s.rev == argv[5] then"
+        => "if true then", by "a_late_change_of_the_period_undoes_no_other";
+    "a turn is taken from who lives": "term", "elseif not held or s.term == argv[at + 4] and s.seq == argv[at + 5] then"
+        => "elseif true then", by "one_at_a_time_has_the_turn";
+    "another life of the same node holds the turn": "term", "and s.node == node and s.life == life"
+        => "and s.node == node", by "another_schedule_of_the_same_node_is_another_holder";
+    "a turn outlasts a recovery": "term", "local held = s.node ~= '' and s.inc == inc"
+        => "local held = s.node ~= ''", by "a_recovery_ends_every_turn";
+    "tick out of turn": "tick", "if not is_turn(name, argv[3], argv[4]) then return { 'STALETERM' } end"
+        => "", by "a_turn_that_was_left_is_anybodys";
+    "a tick whose answer was lost is lost": "tick", "if number == s.ticks and number > 0 then"
+        => "if false then", by "a_tick_whose_answer_was_lost_is_given_again";
+    "a tick before its time": "tick", "or s.next > t then"
+        => "then", by "a_tick_is_given_out_once_when_it_is_due";
+    "closing ends at once": "shutdown", "(t >= tonumber(deadline) or nothing_queued)"
+        => "true", by "closing_turns_into_stopping_when_nothing_is_queued";
+    "purge while running": "purge", "if not is_stopping(flag) then return { 'NOTSTOPPING' } end"
+        => "", by "purge_needs_a_stopping_pool";
+    "cleanup under living members": "cleanup", "if members > 0 then return { 'MEMBERS', members } end"
+        => "", by "cleanup_waits_for_the_last_member";
+    "bootstrap over a pool": "bootstrap", "if present then return { 'EXISTS', present } end"
+        => "", by "a_pool_is_created_once";
+    "no token floor after a loss": "bootstrap", "math.max((t - 1735689600000) * 4096, tonumber(argv[1]))"
+        => "tonumber(argv[1])", by "tokens_begin_above_all_that_was_seen";
+    "no token floor after a rollback": "recover", "math.max((t - 1735689600000) * 4096, tonumber(argv[2]), stored)"
+        => "stored", by "tokens_begin_above_all_that_was_seen";
+    "recovery keeps the incarnation": "recover", "math.max(tonumber(head[1]) + 1, t)"
+        => "tonumber(head[1])", by "the_first_recovery_wins";
+    "a dead worker attests": "attest", "if call('HEXISTS', DW, wid) == 1 then return { 'FENCED' } end"
+        => "", by "attestations_belong_to_phase_r";
+    "attestation in phase N": "attest", "if head[2] ~= 'R' then return { 'NORMAL' } end"
+        => "", by "attestations_belong_to_phase_r";
+    "attend takes away what was attested": "attend", "elseif p and p.ainc ~= argv[1] then"
+        => "elseif p then", by "a_running_job_is_kept";
+    "attend finds nothing missing": "attend", "elseif p and p.ainc ~= argv[1] then"
+        => "elseif false then", by "what_is_not_attested_is_queued";
+    "attend in phase N": "attend", "if head[2] ~= 'R' then return { 'NORMAL' } end"
+        => "", by "attestations_belong_to_phase_r";
+    "the pool opens without waiting": "open_normal", "if lowest then return { 'WAIT', lowest } end"
+        => "", by "the_pool_waits_for_members_until_they_have_attested";
+    "release mints": "release", "local reply = requeue(key, p, t, delay"
+        => "p.token = num(call('HINCRBY', M, 'tok', 1))\n  local reply = requeue(key, p, t, delay", by "phase_r_lets_work_end";
+    "dispatch mints": "dispatch", "'1|Q||0|0|0|' .. ts"
+        => "'1|Q||' .. num(call('HINCRBY', M, 'tok', 1)) .. '|0|0|' .. ts", by "an_accepted_job_is_queued_with_one_event";
+    "sweep mints": "sweep", "p.mix = num(p.mix + 1)"
+        => "p.mix, p.token = num(p.mix + 1), num(call('HINCRBY', M, 'tok', 1))", by "an_assignment_that_nobody_began_is_taken_back";
+    "reap mints": "reap", "if p.state == 'R' and t - p.since"
+        => "p.token = num(call('HINCRBY', M, 'tok', 1))\n    if p.state == 'R' and t - p.since", by "the_loss_of_its_worker_keeps_a_jobs_attempts";
+    "what has ended leaves a queued record": "attest", "if p and p.owner ~= '' and tonumber(p.token) > token then return '-' end"
+        => "if p and (p.owner == '' or tonumber(p.token) > token) then return '-' end", by "what_ended_is_gone_and_never_accepted_again";
+    "what has ended outranks": "attest", "if p and p.owner ~= '' and tonumber(p.token) > token then return '-' end"
+        => "", by "an_end_is_no_end_for_another_owner_or_dispatch";
+    "a lower token is attested over another owner": "attest", "if p and p.owner ~= '' and p.owner ~= wid and tonumber(p.token) > token then return 'O' end"
+        => "", by "a_runner_under_a_lower_token_is_outranked";
+    "what was handed on outranks": "attest", "or p.owner == '' or tonumber(p.token) > token then return '-' end"
+        => "or p.owner == '' then return '-' end", by "only_the_owners_word_hands_on";
+    "what has ended is not remembered": "attest", "else call('ZADD', TB, t + late_ms, id) end"
+        => "end", by "what_ended_is_gone_and_never_accepted_again";
+    "a queued record outranks its runner": "attest", "if p and p.owner ~= '' and p.owner ~= wid and"
+        => "if p and p.owner ~= wid and", by "a_runner_takes_back_a_job_that_rolled_back_to_the_queue";
+    "what has ended runs on when attested": "attest", "local stops = ended or p.state == 'S'"
+        => "local stops = p.state == 'S'", by "a_runner_whose_dispatch_has_ended_must_stop";
+    "an attestation that comes late takes the job back": "attest", "if mine and p.owner == '' and p.ainc == argv[1] and tonumber(p.token) >= token then return '-' end"
+        => "", by "what_was_said_late_or_twice_changes_nothing";
+    "a stop does not stick when attested": "attest", "local stops = ended or p.state == 'S'"
+        => "local stops = ended", by "a_stop_sticks";
+    "attested tokens do not count": "attest", "if top > counter then"
+        => "if false then", by "attested_tokens_are_never_minted_again";
+    "an old mark counts": "open_normal", "marked[wid] = facts[i + 1] == argv[1]"
+        => "marked[wid] = true", by "the_pool_waits_for_members_until_they_have_attested";
+    "a stop does not stick at attend": "attend", "if p.state == 'S' then"
+        => "if false then", by "what_is_not_attested_and_was_to_end_is_gone";
+    "attend mints": "attend", "if p.state == 'R' and t - p.since"
+        => "p.token = num(call('HINCRBY', M, 'tok', 1))\n      if p.state == 'R' and t - p.since", by "what_is_not_attested_is_queued";
+    "an adopted worker takes a slot in use": "attest", "or ring()[slot] then"
+        => "then", by "a_worker_is_adopted_in_its_old_slot";
+};
