@@ -215,7 +215,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "what has ended is not remembered": "attest", "else call('ZADD', TB, t + late_ms, id) end"
         => "end", by "what_ended_is_gone_and_never_accepted_again";
     "a queued record outranks its runner": "attest", "if p and p.owner ~= '' and p.owner ~= wid and"
-        => "if p and p.owner ~= wid and", by "a_runner_takes_back_a_job_that_rolled_back_to_the_queue";
+        => "if p and p.owner ~= wid and", by "what_nobody_owns_outranks_nobody";
     "what has ended runs on when attested": "attest", "local stops = ended or p.state == 'S'"
         => "local stops = p.state == 'S'", by "a_runner_whose_dispatch_has_ended_must_stop";
     "an attestation that comes late takes the job back": "attest", "if mine and p.owner == '' and p.ainc == argv[1] and tonumber(p.token) >= token then return '-' end"

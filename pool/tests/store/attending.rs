@@ -22,10 +22,11 @@ async fn what_is_not_attested_is_queued(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let (worker, other) = (lab.worker().await, lab.worker().await);
     let token = lab.run("kept", "node1.a", worker).await;
-    lab.run("lost", "node1.b", worker).await;
+    let lost = lab.run("lost", "node1.b", worker).await;
     lab.run("others", "node1.c", other).await;
     lab.dispatch("assigned", "node1.d").await;
     lab.route("assigned", worker).await;
+    let assigned = lab.token("assigned").await;
     lab.recover().await;
     lab.starts().await;
     lab.attest(worker, item("kept", token, "node1.a", runs())).await;
@@ -34,8 +35,9 @@ async fn what_is_not_attested_is_queued(kind: Kind) {
         lab.attend(worker).await;
     }
     assert_eq!([lab.record("kept").await, lab.record("others").await], kept);
-    for (name, attempts) in [("lost", 1), ("assigned", 0)] {
+    for (name, attempts, token) in [("lost", 1, lost), ("assigned", 0, assigned)] {
         let record = lab.record(name).await.unwrap();
+        assert_eq!(record.token, token, "only an assignment changes it");
         assert_eq!((record.state, record.owner, record.attempts), (JobState::Queued, None, attempts));
         assert_eq!(lab.score("bw", &format!("{worker}:{name}")).await, None);
         let due = lab.backend.now() + 2_000;
