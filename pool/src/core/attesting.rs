@@ -45,6 +45,8 @@ pub(crate) struct Attesting {
     /// How far its last word has come.
     after: Option<JobKey>,
     give_up_at: Time,
+    /// Nothing can be said before something else happens.
+    waits: bool,
     count: Count,
 }
 
@@ -68,7 +70,8 @@ impl Attesting {
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        earliest(self.words.resumes_at(), Some(self.give_up_at))
+        let again = if self.waits { None } else { self.words.resumes_at() };
+        earliest(again, Some(self.give_up_at))
     }
 }
 
@@ -85,7 +88,7 @@ impl Jobs {
         }
         let (known, after, count) = (false, None, Count::default());
         let give_up_at = ctx.now + ctx.config.timing.ttl * 3;
-        self.attesting = Some(Attesting { words, known, after, give_up_at, count });
+        self.attesting = Some(Attesting { words, known, after, give_up_at, waits: false, count });
     }
 
     /// Drops what belongs to the incarnation before. Its streams are read from their beginning, and notifications are
@@ -120,7 +123,10 @@ impl Jobs {
     pub(crate) fn flush_attesting(&mut self, ctx: &mut Ctx, member: Option<&Member>) {
         let (Some(attesting), Some(member)) = (&mut self.attesting, member) else { return };
         let (incarnation, worker, broken) = (ctx.incarnation, self.worker, &ctx.config.broken);
-        if !ctx.lease_holds(worker) && !broken.has(Breakage::FencedAttests) {
+        let holds = ctx.lease_holds(worker) || broken.has(Breakage::FencedAttests);
+        let under_way = attesting.known && attesting.words.is_empty() && !self.releasing.is_empty();
+        attesting.waits = !holds || under_way && !broken.has(Breakage::AttendBeforeAttested);
+        if attesting.waits {
             return;
         }
         let said = attesting.words.is_empty() && self.releasing.is_empty();
@@ -128,9 +134,6 @@ impl Jobs {
             if attesting.words.occupy(ctx.now) {
                 ctx.call(Call::Attend { incarnation, worker, after: attesting.after.clone() });
             }
-            return;
-        }
-        if attesting.known && attesting.words.is_empty() {
             return;
         }
         let held = |key: &JobKey, token| self.held.get(key).filter(|held| held.token == token);

@@ -276,6 +276,8 @@ pub(crate) fn step(call: &Call) -> Option<&'static str> {
         Call::Reap { .. } => "reap",
         Call::Dispatch(_) => "dispatch",
         Call::Route { .. } => "route",
+        Call::Attest { .. } => "attest",
+        Call::Attend { .. } => "attend",
         Call::Begin { .. } => "begin",
         Call::Started { .. } => "started",
         Call::Release { .. } => "release",
