@@ -117,6 +117,8 @@ impl Judge {
             if life.to.is_some() && !life.tainted && !attested {
                 violations.push(wrong("S5"));
             }
+            // One that comes late finds its job ended, with all that belonged to it: what comes of it is to stop.
+            life.tainted |= attested && life.to.is_some();
             life.from.get_or_insert(now);
             life.to = None;
             life.to_stop |= open;
