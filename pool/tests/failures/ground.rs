@@ -160,10 +160,6 @@ impl Ground {
         self
     }
 
-    pub(crate) fn ttl(&self) -> Duration {
-        self.settings.worker_ttl
-    }
-
     pub(crate) fn history(&self) -> &History {
         self.recorder.history()
     }

@@ -8,7 +8,6 @@
 
 mod books;
 mod duplicates;
-#[allow(dead_code, reason = "not every case needs all of it")]
 mod ground;
 mod handlers;
 mod life;
