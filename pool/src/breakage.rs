@@ -48,6 +48,8 @@ pub enum Breakage {
     HandOffBeforeStop,
     /// A start that comes again for a job that runs is refused: the job is given up as one that failed.
     RedeliveredStartRefused,
+    /// A worker starts a job that it holds already, under another token.
+    StartsWhatItHolds,
     /// A handler that panics takes with it who would tell of its end.
     PanicUntold,
     /// A worker that has lost its lease says after a loss of data that it runs what it has not ended yet.

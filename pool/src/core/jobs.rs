@@ -223,7 +223,9 @@ impl Jobs {
                 BeginReply::Begun { record, waiting, payload } => {
                     if let Some((tell, entries)) = early.stop {
                         self.release_for_stopper(key, token, tell, entries);
-                    } else if self.held.contains_key(&key) {
+                    } else if self.held.contains_key(&key)
+                        && !ctx.config.broken.has(Breakage::StartsWhatItHolds)
+                    {
                         self.refuse_while_held(key, token, record);
                     } else if !self.takes_up(&record) || !self.may_start(ctx) {
                         let tell = NodeName::new(record.id.node()).ok();
