@@ -134,8 +134,12 @@ fn in_order(mutant: &Mutant) -> Vec<Scenario> {
     scenarios
 }
 
-/// Whether a scenario fails on broken scripts.
+/// Whether a scenario fails on broken scripts, and only on them: one that fails on whole scripts, too, shows nothing.
 fn notices(scenario: Scenario, patches: &'static [ScriptPatch]) -> bool {
+    fails(scenario, patches) && !fails(scenario, &[])
+}
+
+fn fails(scenario: Scenario, patches: &'static [ScriptPatch]) -> bool {
     let run = move || {
         PATCHES.set(patches);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
