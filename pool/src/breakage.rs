@@ -62,6 +62,12 @@ pub enum Breakage {
     NoRecheckAfterBegin,
     /// A `begin` that has no answer is not sent again.
     BeginGivenUp,
+    /// `stop` ends whatever job has the key, whichever dispatch it names.
+    StopUnnamed,
+    /// `reap` ends the jobs of a lost worker instead of queueing them.
+    ReapEnds,
+    /// Steps are executed whichever incarnation their caller knows.
+    IncarnationUnchecked,
 }
 
 /// The breakages in force.

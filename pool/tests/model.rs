@@ -49,9 +49,9 @@ fn holds(name: &str, scope: Scope) {
     }
 }
 
-/// Walks a broken protocol until a property is violated.
+/// Walks a broken protocol until the property is violated whose name begins with this word.
 fn fails(name: &str, scope: Scope, property: &str) {
-    let pool = Pool { only: Some(property.to_owned()), ..Pool::new(scope) };
+    let pool = Pool { only: Some(format!("{property} ")), ..Pool::new(scope) };
     let checker = pool.checker().threads(2).finish_when(HasDiscoveries::Any).spawn_bfs().join();
     let states = checker.unique_state_count();
     let found = checker.discoveries();
@@ -92,10 +92,17 @@ fn running_jobs_outlive_a_loss_of_data() {
 }
 
 #[test]
+fn calls_of_another_incarnation_do_nothing() {
+    holds("calls from before a loss", scope::recovery_and_late_calls());
+}
+
+#[test]
 fn mutants_of_recovery_violate_a_property() {
-    fails("attend before attested", scope::recovery().lapsing(Lapse::AttendBeforeAttested), "S");
-    fails("journal not sent", scope::recovery().lapsing(Lapse::JournalNotSent), "S");
-    fails("opened too soon", scope::recovery().lapsing(Lapse::OpenUnobserved), "S");
+    fails("attend before attested", scope::recovery().lapsing(Lapse::AttendBeforeAttested), "S1");
+    fails("journal not sent", scope::recovery().lapsing(Lapse::JournalNotSent), "S5");
+    fails("opened too soon", scope::recovery().lapsing(Lapse::OpenUnobserved), "S1");
+    let unchecked = scope::recovery_and_late_calls().breaking([Breakage::IncarnationUnchecked]);
+    fails("incarnation unchecked", unchecked, "S10");
 }
 
 /// A token that is minted where none may be does no harm as long as a record that nobody owns outranks no runner; the
@@ -110,14 +117,17 @@ fn mutants_in_pairs_violate_a_property() {
 
 #[test]
 fn mutants_of_steps_violate_a_property() {
-    fails("begin unchecked", scope::members().breaking([Breakage::BeginUnchecked]), "S");
-    fails("route unchecked", scope::members().breaking([Breakage::RouteUnchecked]), "S");
+    fails("begin unchecked", scope::members().breaking([Breakage::BeginUnchecked]), "S1");
+    fails("reap ends", scope::members().breaking([Breakage::ReapEnds]), "S4");
+    fails("stop unnamed", scope::successors().breaking([Breakage::StopUnnamed]), "S6");
+    fails("route unchecked", scope::members().breaking([Breakage::RouteUnchecked]), "S9");
+    fails("release mints", scope::network().breaking([Breakage::ReleaseMints]), "S10");
 }
 
 #[test]
 fn mutants_of_workers_violate_a_property() {
-    fails("hand-off before stop", scope::members().lapsing(Lapse::HandOffBeforeStop), "S");
-    fails("leave before handlers have ended", scope::members().lapsing(Lapse::LeaveBeforeJoined), "S");
-    fails("redelivered start refused", scope::network().lapsing(Lapse::RedeliveredStartRefused), "S");
+    fails("hand-off before stop", scope::members().lapsing(Lapse::HandOffBeforeStop), "S1");
+    fails("leave before handlers have ended", scope::members().lapsing(Lapse::LeaveBeforeJoined), "S1");
+    fails("redelivered start refused", scope::network().lapsing(Lapse::RedeliveredStartRefused), "S2");
     fails("begin given up", scope::network().lapsing(Lapse::BeginGivenUp), "Somebody");
 }

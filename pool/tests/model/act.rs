@@ -1,6 +1,6 @@
 //! What may happen next.
 
-use tenure_pool::id::WorkerId;
+use tenure_pool::id::{Incarnation, WorkerId};
 use tenure_pool::record::JobState;
 use tenure_pool::store::ReleaseMode;
 
@@ -64,7 +64,7 @@ pub(crate) enum Act {
     },
     /// The network keeps a copy of a call, to deliver it late.
     Copy(Call),
-    Late(Call),
+    Late(Incarnation, Call),
     Fence(usize),
     Expire(usize),
     Reap(WorkerId),
@@ -108,7 +108,7 @@ impl Pool {
         for worker in 0..world.workers.len() {
             self.acts_of_worker(world, worker, acts);
         }
-        acts.extend(world.copies.iter().map(|call| Act::Late(*call)));
+        acts.extend(world.copies.iter().map(|(inc, call)| Act::Late(*inc, *call)));
         acts.extend(world.store.dead().map(Act::Reap));
         if world.left.sweeps > 0 {
             acts.push(Act::Sweep);
@@ -195,7 +195,7 @@ impl Pool {
         let id = world.workers[worker].id;
         let may_lose = world.left.lost > 0;
         let mut copy = |call: Call| {
-            if world.left.copies > 0 && !world.copies.contains(&call) {
+            if world.left.copies > 0 && !world.copies.contains(&(world.inc, call)) {
                 acts.push(Act::Copy(call));
             }
         };

@@ -11,13 +11,18 @@ pub(crate) enum Cause {
     Route {
         fresh: bool,
     },
-    Stop,
+    /// A stop that names a dispatch.
+    Stop {
+        dispatch: usize,
+    },
     Release,
     /// A release of a worker that took a redelivered event for a new one.
     Refuse,
     Reap,
     Attest,
     Loss,
+    /// A call that was sent in another incarnation.
+    Stale,
     Other,
 }
 
@@ -32,9 +37,13 @@ impl Pool {
             if cause == Cause::Loss {
                 continue;
             }
-            let broke = old.and_then(|old| violation(old, new.as_ref(), cause));
+            let broke = match (cause, old) {
+                (Cause::Stale, _) => Some("S10"),
+                (Cause::Stop { dispatch }, Some(old)) if self.dispatch_of(old) != dispatch => Some("S6"),
+                (_, old) => old.and_then(|old| violation(old, new.as_ref(), cause)),
+            };
             // With a property of one kind asked for, a walk does not end at the violation of another.
-            let asked = |name: &&str| self.only.as_ref().is_none_or(|only| name.starts_with(only.as_str()));
+            let asked = |name: &&str| self.only.as_ref().is_none_or(|only| name == &only.trim_end());
             world.broke = world.broke.or(broke.filter(asked));
             if let (Some(old), true) = (old, old.map(|r| &r.id) != new.as_ref().map(|r| &r.id)) {
                 world.fates[self.dispatch_of(old)].over = true;
@@ -114,13 +123,15 @@ fn violation(old: &Record, new: Option<&Record>, cause: Cause) -> Option<&'stati
     let new = new.filter(|new| new.id == old.id);
     let Some(new) = new else {
         let may_end = match cause {
-            Cause::Stop => matches!(old.state, JobState::Queued | JobState::Assigned | JobState::Parked),
+            Cause::Stop { .. } => {
+                matches!(old.state, JobState::Queued | JobState::Assigned | JobState::Parked)
+            }
             Cause::Release => {
                 matches!(old.state, JobState::Assigned | JobState::Running | JobState::Stopping)
             }
             Cause::Reap | Cause::Refuse => old.state == JobState::Stopping,
             Cause::Attest => true,
-            Cause::Route { .. } | Cause::Loss | Cause::Other => false,
+            Cause::Route { .. } | Cause::Loss | Cause::Stale | Cause::Other => false,
         };
         return (!may_end).then_some("S4");
     };

@@ -9,8 +9,7 @@ use super::scope::Lapse;
 use super::world::{Hand, Held, NOW, Pool, Said, Then, World, on};
 
 impl Pool {
-    /// The data roll back to what was saved, or are lost, and another incarnation begins. Nothing that was sent to the old
-    /// process reaches the new one. That tokens go on above all before is what the time of the server's clock is for; here
+    /// The data roll back to what was saved, or are lost, and another incarnation begins. That tokens go on above all before is what the time of the server's clock is for; here
     /// it stands, and the highest token is given instead.
     pub(crate) fn lose(&self, world: &mut World) {
         world.left.losses -= 1;
@@ -24,7 +23,6 @@ impl Pool {
             inc = on!(world.store, bootstrap(top, "memory0", &self.settings)).unwrap().incarnation;
         }
         world.inc = on!(world.store, recover(inc, top, "memory0")).unwrap();
-        world.copies.clear();
         let lives = |of: usize| world.store.record(&self.keys[self.scope.dispatches[of]]).is_some();
         let known = |of: usize| {
             let mut living = world.workers.iter().filter(|worker| worker.lives());

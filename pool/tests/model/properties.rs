@@ -51,9 +51,10 @@ impl Model for Pool {
             Property::always("S9 only who knows the ring assigns", |_: &Self, world: &World| {
                 world.broke != Some("S9")
             }),
-            Property::always("S10 only route changes a token", |_: &Self, world: &World| {
-                world.broke != Some("S10")
-            }),
+            Property::always(
+                "S10 only route changes a token, and no call of another incarnation anything",
+                |_: &Self, world: &World| world.broke != Some("S10"),
+            ),
             Property::always("Somebody attends to what was begun", |model: &Self, world: &World| {
                 model.stray(world) != Some("unattended")
             }),
@@ -84,9 +85,9 @@ impl Model for Pool {
             properties.push(Property::sometimes(
                 "a fenced worker's job runs elsewhere",
                 |_: &Self, world: &World| {
-                    world.workers.iter().any(|worker| worker.life == Life::Fenced)
-                        && world.last.iter().any(|token| token.0 > 0)
-                        && world.workers.iter().any(|w| w.hands.iter().any(|hand| hand.active().is_some()))
+                    let active: Vec<_> = world.workers.iter().flat_map(|w| &w.hands).collect();
+                    let runs = |of| active.iter().any(|hand| hand.active().is_some_and(|held| held.of == of));
+                    world.workers.iter().any(|worker| worker.cut.iter().any(|of| runs(*of)))
                 },
             ));
         }

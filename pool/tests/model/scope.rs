@@ -126,6 +126,11 @@ pub(crate) fn recovery() -> Scope {
     }
 }
 
+/// The same with a call that comes late, from before the loss.
+pub(crate) fn recovery_and_late_calls() -> Scope {
+    Scope { lost: 0, copies: 1, endings: vec![ReleaseMode::Delete], ..recovery() }
+}
+
 /// The same with an assignment that nobody begins in time.
 pub(crate) fn late_recovery() -> Scope {
     Scope { sweeps: 1, ..recovery() }

@@ -33,7 +33,7 @@ impl Pool {
             }
             Act::Stop { dispatch, aim, repeat } => {
                 drop(self.stop(&mut world, dispatch, aim, repeat));
-                cause = Cause::Stop;
+                cause = Cause::Stop { dispatch };
             }
             Act::Refresh(router) => world.views[router] = view(&world.store),
             Act::Route { router, key, worker } => {
@@ -96,16 +96,21 @@ impl Pool {
             }
             Act::Copy(call) => {
                 world.left.copies -= 1;
-                world.copies.insert(call);
+                world.copies.insert((world.inc, call));
             }
-            Act::Late(call) => {
-                world.copies.remove(&call);
+            Act::Late(inc, call) => {
+                world.copies.remove(&(inc, call));
+                let now = std::mem::replace(&mut world.inc, inc);
                 match call {
                     Call::Begin(id, key, token) => drop(self.call_begin(&mut world, id, key, token)),
                     Call::Release(id, key, token, mode) => {
                         drop(self.release(&mut world, id, key, token, mode));
                         cause = Cause::Release;
                     }
+                }
+                world.inc = now;
+                if inc != now {
+                    cause = Cause::Stale;
                 }
             }
             Act::Fence(worker) => {
@@ -127,6 +132,7 @@ impl Pool {
                 let id = self.join(&mut world.store, world.inc, &nonce);
                 world.workers[worker].id = id;
                 world.workers[worker].life = Life::Up;
+                world.workers[worker].cut.clear();
             }
             Act::Drain(worker) => {
                 world.left.drains -= 1;
@@ -228,6 +234,7 @@ impl Pool {
 fn fence(world: &mut World, worker: usize) {
     let worker = &mut world.workers[worker];
     worker.life = Life::Fenced;
+    worker.cut.extend(worker.hands.iter().filter_map(|hand| hand.active()).map(|held| held.of));
     worker.hands.fill(Hand::Idle);
     if worker.said == Said::Nothing {
         // What only it knew is lost with it.

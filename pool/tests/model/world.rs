@@ -113,6 +113,8 @@ pub(crate) enum Said {
 pub(crate) struct Worker {
     pub(crate) id: WorkerId,
     pub(crate) life: Life,
+    /// Dispatches whose handlers ended with its lease.
+    pub(crate) cut: BTreeSet<usize>,
     pub(crate) hands: Vec<Hand>,
     /// How far it is with this phase R.
     pub(crate) said: Said,
@@ -179,7 +181,8 @@ pub(crate) struct World {
     pub(crate) views: Vec<View>,
     /// Events that were sent: they may come at any time, any number of times.
     pub(crate) mail: BTreeSet<(WorkerId, Mail)>,
-    pub(crate) copies: BTreeSet<Call>,
+    /// Calls that are executed late, with the incarnation that their callers knew.
+    pub(crate) copies: BTreeSet<(Incarnation, Call)>,
     pub(crate) left: Left,
     pub(crate) fates: Vec<Fate>,
     /// The token of the last handler of each key.
@@ -251,6 +254,7 @@ impl Pool {
             workers.push(Worker {
                 id,
                 life: Life::Up,
+                cut: BTreeSet::new(),
                 hands: hands.clone(),
                 said: Said::LastWord,
                 journal: BTreeSet::new(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::state::{Dead, State};
+use crate::breakage::Breakage;
 use crate::id::{Incarnation, NodeName, Revision, Token, WorkerId};
 use crate::member::{Member, MemberState};
 use crate::record::JobState;
@@ -330,7 +331,7 @@ impl State {
                 continue;
             };
             let id = record.id.clone();
-            if record.state == JobState::Stopping || stopping {
+            if record.state == JobState::Stopping || stopping || self.broken.has(Breakage::ReapEnds) {
                 let outcome = if record.state == JobState::Stopping { "stopped" } else { "shutdown" };
                 self.drop_job(key, &record, now, outcome);
                 outcomes.push((id, outcome.to_owned()));

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::state::{Ended, Remembered, State};
+use crate::breakage::Breakage;
 use crate::id::{Incarnation, JobKey, NodeName, Token, WorkerId};
 use crate::record::{JobState, Record};
 use crate::store::{Refusal, StopItem, StopReply, Turn, WorkerEvent};
@@ -48,7 +49,8 @@ impl State {
             return StopReply::Bad;
         }
         let record = self.record(&item.key);
-        let Some(record) = record.filter(|record| record.id.is_same(&item.id)).cloned() else {
+        let unnamed = self.broken.has(Breakage::StopUnnamed);
+        let Some(record) = record.filter(|record| unnamed || record.id.is_same(&item.id)).cloned() else {
             let lives = record.is_some();
             return self.stop_absent(now, item, lives);
         };
