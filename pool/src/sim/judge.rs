@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::rng::Rng;
 use super::world::World;
 use crate::core::input::HandlerEvent;
-use crate::id::{DispatchId, Incarnation, JobKey, Token};
+use crate::id::{DispatchId, Incarnation, JobKey, ScheduleId, Term, Token};
 use crate::policy::RestartPolicy;
 use crate::record::{JobState, Record};
 
@@ -51,6 +51,9 @@ pub(super) struct Judge {
     incarnations: BTreeSet<Incarnation>,
     /// Those that there had been by the last loss, while it is not repaired.
     stale: BTreeSet<Incarnation>,
+    /// The latest turn of each schedule, and to which turn each tick was given.
+    pub(super) turns: BTreeMap<ScheduleId, Term>,
+    pub(super) ticks: BTreeMap<(ScheduleId, u64), Term>,
     pub(super) starts: u64,
     pub(super) violations: Vec<String>,
 }
@@ -93,6 +96,13 @@ impl Judge {
         self.stops.get(key).is_some_and(|&open| open > 0)
     }
 
+    /// Whoever wants the job may want its end, too.
+    pub(super) fn may_be_stopped(&mut self, id: &DispatchId) {
+        if let Some(life) = self.lives.get_mut(id) {
+            life.to_stop = true;
+        }
+    }
+
     /// The pool is to end, and all jobs with it.
     pub(super) fn all_may_end(&mut self) {
         self.lives.values_mut().for_each(|life| life.to_stop = true);
@@ -118,6 +128,8 @@ impl Judge {
         self.lost_at = Some(now);
         self.stale = self.incarnations.clone();
         self.records.clear();
+        self.turns.clear();
+        self.ticks.clear();
         self.lives.values_mut().for_each(|life| life.tainted = true);
     }
 

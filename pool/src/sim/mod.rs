@@ -19,6 +19,7 @@ mod clock;
 mod judge;
 mod nemesis;
 mod node;
+mod planner;
 mod records;
 mod rng;
 mod users;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::Fault;
 use super::calls::{Request, Role};
 use super::clock::{NodeClock, RHO_PPB};
+use super::planner::Part;
 use super::users::Asked;
 use super::world::{Event, MS, World};
 use crate::breakage::Breakage;
@@ -15,6 +16,7 @@ use crate::core::effect::Effect;
 use crate::core::engine::Engine;
 use crate::core::input::{Input, LocalWorker, ReplyTo};
 use crate::core::lease::{Lease, Standing, Timing};
+use crate::core::scheduling::LocalSchedule;
 use crate::core::tenancy::{Expiry, Tenancies};
 use crate::core::time::Time;
 use crate::health::longest_read;
@@ -54,6 +56,7 @@ pub(super) struct SimNode {
     last_said: u64,
     pub(super) asked: BTreeMap<ReplyTo, Asked>,
     pub(super) locals: BTreeMap<LocalWorker, Option<WorkerId>>,
+    pub(super) schedules: BTreeMap<LocalSchedule, Part>,
     pub(super) last_local: u32,
     pub(super) attached: bool,
     pub(super) closing: bool,
@@ -123,6 +126,7 @@ impl World {
             last_said: 0,
             asked: BTreeMap::new(),
             locals: BTreeMap::new(),
+            schedules: BTreeMap::new(),
             last_local: 0,
             attached: false,
             closing: false,
@@ -239,11 +243,10 @@ impl World {
             }
             Effect::Settings { settings, .. } => Arc::make_mut(&mut node.config).settings = *settings,
             Effect::Reply { to, answer } => self.reply(at, to, answer),
-            Effect::Plan { .. }
-            | Effect::AbortPlan { .. }
-            | Effect::Tick { .. }
-            | Effect::ScheduleEnded { .. }
-            | Effect::Report(_) => {}
+            Effect::Plan { local, run, tick } => self.plan(at, local, run, tick),
+            Effect::AbortPlan { local } => self.abort_plan(at, local),
+            Effect::ScheduleEnded { local } => self.schedule_ended(at, local),
+            Effect::Tick { .. } | Effect::Report(_) => {}
             Effect::End => self.ended(at),
         }
     }

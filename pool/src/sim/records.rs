@@ -20,6 +20,9 @@ struct Change<'a> {
 impl World {
     /// A step was executed, whether its answer gets anywhere or not.
     pub(super) fn saw(&mut self, _: usize, _: &str, request: &Request, reply: &Reply) {
+        if let (Request::Call(_, call), Reply::Done(done)) = (request, reply) {
+            self.saw_turn(call, done);
+        }
         if let (Request::Call(_, call), Reply::Done(done)) = (request, reply)
             && let (Call::Notify(items), Done::Notify(Ok(replies))) = (&**call, &**done)
         {
@@ -127,7 +130,7 @@ impl Judge {
         let same = before.is_some_and(|before| before.owner == record.owner && before.token == record.token);
         let right = attested
             || match (before.map(|before| before.state), record.state) {
-                (None, Queued) => step == "dispatch" || step == "plan",
+                (None, Queued) => step == if record.plan.is_empty() { "dispatch" } else { "plan" },
                 (Some(Queued), Assigned) => {
                     if record.token <= top || before.is_some_and(|before| record.token <= before.token) {
                         violations.push(wrong("S3"));

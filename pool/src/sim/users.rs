@@ -7,6 +7,7 @@ use futures::FutureExt;
 
 use super::world::{Event, World};
 use crate::core::input::{Answer, Command, Input, LocalWorker, Refused, ReplyTo, Until};
+use crate::core::scheduling::LocalSchedule;
 use crate::core::time::Time;
 use crate::error::DispatchError;
 use crate::id::{DispatchId, JobKey, NodeName};
@@ -36,12 +37,13 @@ pub(super) enum Ask {
     Notify { key: JobKey },
     Unpark,
     Drain,
+    Schedule { local: LocalSchedule },
     Close,
     Shutdown,
 }
 
 impl World {
-    fn ask(
+    pub(super) fn ask(
         &mut self,
         at: usize,
         what: Ask,
@@ -105,6 +107,7 @@ impl World {
             84..88 => self.add_worker(at),
             88..91 => self.drain(at),
             91..93 => self.close_node(at),
+            93..96 => self.use_schedules(at),
             _ => self.staff(),
         }
     }
@@ -312,6 +315,11 @@ impl World {
                 Answer::Stopped(Err(Refused::JobNotFound)) | Answer::Notified(Err(Refused::JobNotFound)),
             ) if self.judge.lived_throughout(&key, asked.since) => {
                 self.judge.violations.push(format!("L8: {key} is said not to exist, and has all the time"));
+            }
+            (Ask::Schedule { local }, Answer::Scheduled(Ok(()))) => {
+                if let Some(part) = self.nodes[at].schedules.get_mut(&local) {
+                    part.made = true;
+                }
             }
             (Ask::Shutdown, Answer::ShutDown { complete, left, .. }) if !complete => {
                 self.judge.violations.push(format!("L5: the pool is not shut down after a minute: {left:?}"));

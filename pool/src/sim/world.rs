@@ -13,6 +13,7 @@ use super::node::SimNode;
 use super::rng::Rng;
 use super::{Fault, Options, Report};
 use crate::core::input::{Input, ReplyTo};
+use crate::core::scheduling::LocalSchedule;
 use crate::id::NodeName;
 use crate::member::Members;
 use crate::settings::{Settings, StoredSettings};
@@ -47,6 +48,8 @@ pub(super) enum Event {
     Act(u64, u64),
     /// Something reaches the engine.
     Said(usize, Box<Input>),
+    /// A planner has come to something: the node, its schedule and the run.
+    Planned(usize, LocalSchedule, u64),
     /// The maps reach a replica.
     Maps(usize, Arc<Members>, Arc<StoredSettings>, bool),
     /// A replica reads the maps.
@@ -245,6 +248,7 @@ impl World {
             Event::Block(flight) => self.waited(flight),
             Event::Act(actor, generation) => self.act(actor, generation),
             Event::Said(node, input) => self.step(node, *input),
+            Event::Planned(node, local, run) => self.planned(node, local, run),
             Event::Maps(node, members, settings, fresh) => self.maps(node, members, settings, fresh),
             Event::Reread(node) => self.reread(node),
             Event::Resume(node) => self.resume(node),
@@ -276,6 +280,7 @@ impl World {
             Event::Wake(node)
             | Event::Lease(node)
             | Event::Said(node, _)
+            | Event::Planned(node, ..)
             | Event::Maps(node, ..)
             | Event::Reread(node)
             | Event::Overdue(node, _) => Some(*node),
