@@ -48,20 +48,22 @@ fn a_seed_is_a_run() {
     assert_ne!(digests[0], digests[2]);
 }
 
-/// The first seed under which a pool that is broken in this way is caught.
-fn caught(breakage: Breakage) -> Option<Report> {
+/// The first seed under which a pool that is broken in this way violates one of these properties.
+fn caught(breakage: Breakage, properties: &[&str]) -> Option<Report> {
     let options = Options { broken: Breakages::of([breakage]), steps: 400, ..Options::default() };
-    (1..=60).map(|seed| run(seed, &options)).find(|report| !report.violations.is_empty())
+    let shows = |report: &Report| {
+        report.violations.iter().any(|found| properties.iter().any(|property| found.starts_with(property)))
+    };
+    (1..=60).map(|seed| run(seed, &options)).find(shows)
 }
 
 #[test]
 fn a_worker_that_does_not_fence_itself_is_caught() {
-    let report = caught(Breakage::NoSelfFence).expect("no seed has seen it");
-    assert!(report.violations[0].starts_with("S1"), "{report}");
+    let report = caught(Breakage::NoSelfFence, &["S1"]).expect("no seed has seen it");
     assert!(!report.trace.is_empty(), "a run that fails shows how it came to that");
 }
 
 #[test]
 fn a_begin_that_checks_nothing_is_caught() {
-    assert!(caught(Breakage::BeginUnchecked).is_some(), "no seed has seen it");
+    assert!(caught(Breakage::BeginUnchecked, &["S1", "S2", "S7", "S10"]).is_some(), "no seed has seen it");
 }

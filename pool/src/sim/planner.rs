@@ -51,10 +51,10 @@ impl World {
         };
         match self.rng.below(10) {
             0..5 => {
-                self.ask(at, Ask::Schedule { local }, None, |reply| Command::LeaveSchedule { reply, local })
+                self.ask(at, Ask::Schedule { local }, None, |reply| Command::LeaveSchedule { reply, local });
             }
             5..7 => {
-                self.ask(at, Ask::Schedule { local }, None, |reply| Command::EndSchedule { reply, local })
+                self.ask(at, Ask::Schedule { local }, None, |reply| Command::EndSchedule { reply, local });
             }
             _ => self.ask(at, Ask::Schedule { local }, None, |reply| Command::SetPeriod {
                 reply,
@@ -140,10 +140,10 @@ impl World {
                 }
             }
             (Call::Plan { step, .. }, Done::Plan { step: done, .. }) => {
-                let turn = match (step, done) {
-                    (PlanCall::Dispatch { turn, .. }, PlanStep::Dispatched { answer: Ok(_), .. })
-                    | (PlanCall::Stop { turn, .. }, PlanStep::Stopped { answer: Ok(_), .. }) => turn,
-                    _ => return,
+                let ((PlanCall::Dispatch { turn, .. }, PlanStep::Dispatched { answer: Ok(_), .. })
+                | (PlanCall::Stop { turn, .. }, PlanStep::Stopped { answer: Ok(_), .. })) = (step, done)
+                else {
+                    return;
                 };
                 self.judge.turn(turn.id, turn.term, "a plan");
             }

@@ -253,6 +253,8 @@ impl World {
             Event::Reread(node) => self.reread(node),
             Event::Resume(node) => self.resume(node),
             Event::Heal(node) => self.heal(node),
+            // A node that comes after the end makes a new pool.
+            Event::Join(..) if self.ending => {}
             Event::Join(name, client) => self.join(&name, client),
             Event::ServerUp => self.server_up(),
             Event::Overdue(node, reply) => self.overdue(node, reply),
