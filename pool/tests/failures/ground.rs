@@ -26,8 +26,9 @@ pub(crate) const POOL: &str = "failures";
 pub(crate) const SHORT: Duration = Duration::from_millis(50);
 /// Longer than anything here takes, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Where the body is to fail, something that is awaited never comes. The others come sooner, on an idle machine.
-const IMPATIENCE: Duration = Duration::from_secs(4);
+/// Where the body is to fail, something that is awaited never comes. The others come sooner, on an idle machine; on a
+/// busy one, up to the second.
+const IMPATIENCE: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(10)];
 /// A broken body that has not failed by then hangs, which is a failure as well.
 const HANGS: Duration = Duration::from_secs(120);
 
@@ -97,12 +98,12 @@ pub(crate) async fn must_fail(body: impl Future<Output = ()>, says: &str) {
     assert!(said.contains(says), "it fails for another reason: {said}");
 }
 
-/// How many wait for each of the machine's processors, from 1 to 6.
+/// How many wait for each of the machine's processors, from 1 to 3.
 fn busy() -> u32 {
     let load = std::fs::read_to_string("/proc/loadavg").ok();
     let load = load.and_then(|load| load.split('.').next()?.parse::<usize>().ok()).unwrap_or_default();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    (load / processors).clamp(1, 6) as u32
+    (load / processors).clamp(1, 3) as u32
 }
 
 /// The full name of one of the pool's keys.
@@ -127,7 +128,7 @@ impl Ground {
     }
 
     pub(crate) fn broken(broken: Broken) -> Self {
-        let mut ground = Self::new(broken, IMPATIENCE * busy());
+        let mut ground = Self::new(broken, IMPATIENCE[1].min(IMPATIENCE[0] * busy()));
         ground.sound = false;
         ground
     }
@@ -151,13 +152,6 @@ impl Ground {
     pub(crate) fn expiring(self) -> Self {
         let ttl = if self.sound { Duration::from_secs(4) } else { self.patience / 4 };
         self.with(|settings| settings.worker_ttl = ttl)
-    }
-
-    /// Time has to pass before events are claimed and jobs are looked for: it takes longer until it is clear that nothing
-    /// comes.
-    pub(crate) fn slow(mut self) -> Self {
-        self.patience += Duration::from_secs(6);
-        self
     }
 
     pub(crate) fn history(&self) -> &History {
