@@ -66,6 +66,8 @@ pub enum Breakage {
     StopUnnamed,
     /// `reap` ends the jobs of a lost worker instead of queueing them.
     ReapEnds,
+    /// A job's notifications are numbered from 0 again once all have been taken.
+    NotesNumberedAnew,
     /// Steps are executed whichever incarnation their caller knows.
     IncarnationUnchecked,
 }

@@ -4,10 +4,12 @@ use tenure_pool::id::{Incarnation, WorkerId};
 use tenure_pool::record::JobState;
 use tenure_pool::store::ReleaseMode;
 
+use super::clock::Time;
 use super::scope::Lapse;
+use super::settle::Close;
 use super::world::{Call, Hand, Life, Mail, Pool, Said, Then, Worker, World};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     /// A dispatch is sent, or again.
     Dispatch(usize),
@@ -65,6 +67,18 @@ pub(crate) enum Act {
     /// The network keeps a copy of a call, to deliver it late.
     Copy(Call),
     Late(Incarnation, Call),
+    Notify(usize),
+    Take {
+        worker: usize,
+        key: usize,
+        lost: bool,
+    },
+    Time(Time),
+    Close(Close),
+    /// An event gets lost.
+    Drop(WorkerId, Mail),
+    /// The last fault has happened.
+    Calm,
     Fence(usize),
     Expire(usize),
     Reap(WorkerId),
@@ -85,16 +99,21 @@ pub(crate) enum Act {
 
 impl Pool {
     pub(crate) fn acts(&self, world: &World, acts: &mut Vec<Act>) {
-        if world.broke.is_some() {
+        if world.broke.is_some() || world.store.is_closed() {
             return;
         }
         let sent = world.fates.iter().filter(|fate| fate.accepted).count();
         // Who has its answer does not ask again after a loss of data.
         let settled = |dispatch: &usize| world.left.losses < self.scope.losses && world.fates[*dispatch].over;
+        let closing = world.store.flag().is_some();
+        let settled = |dispatch: &usize| closing || settled(dispatch);
         acts.extend((0..self.ids.len().min(sent + 1)).filter(|id| !settled(id)).map(Act::Dispatch));
         self.acts_of_losses(world, acts);
-        for (dispatch, fate) in
-            world.fates.iter().enumerate().filter(|(_, fate)| fate.accepted && self.scope.stops)
+        for (dispatch, fate) in world
+            .fates
+            .iter()
+            .enumerate()
+            .filter(|(_, fate)| fate.accepted && self.scope.stops && !world.calm)
         {
             let repeat = self.is_stopping(world, self.scope.dispatches[dispatch]);
             if !fate.over {
@@ -109,7 +128,15 @@ impl Pool {
             self.acts_of_worker(world, worker, acts);
         }
         acts.extend(world.copies.iter().map(|(inc, call)| Act::Late(*inc, *call)));
-        acts.extend(world.store.dead().map(Act::Reap));
+        if !self.scope.lapses(Lapse::NeverReaped) {
+            acts.extend(world.store.dead().map(Act::Reap));
+        }
+        self.acts_of_time(world, acts);
+        self.acts_of_settling(world, acts);
+        if world.left.notes > 0 {
+            let alive = |key: &usize| world.store.record(&self.keys[*key]).is_some();
+            acts.extend((0..self.keys.len()).filter(alive).map(Act::Notify));
+        }
         if world.left.sweeps > 0 {
             acts.push(Act::Sweep);
         }
@@ -168,6 +195,11 @@ impl Pool {
                 } else if world.left.rejoins > 0 {
                     acts.push(Act::Rejoin(worker));
                 }
+                for (key, hand) in state.hands.iter().enumerate() {
+                    if matches!(hand, Hand::Begun(_)) {
+                        acts.push(Act::Start { worker, key });
+                    }
+                }
                 return;
             }
             Life::Left => return,
@@ -212,9 +244,20 @@ impl Pool {
                 }
             }
             Hand::Begun(_) => acts.push(Act::Start { worker, key }),
-            Hand::Running(_) => {
+            Hand::Running(held) => {
+                if self.scope.notes > 0 {
+                    copy(Call::Take(id, key, held.token, held.heard));
+                }
                 acts.push(Act::Started { worker, key });
-                acts.extend(self.scope.endings.iter().map(|&mode| Act::End { worker, key, mode }));
+                if self.scope.notes > 0 {
+                    acts.push(Act::Take { worker, key, lost: false });
+                    if may_lose {
+                        acts.push(Act::Take { worker, key, lost: true });
+                    }
+                }
+                if !world.calm {
+                    acts.extend(self.scope.endings.iter().map(|&mode| Act::End { worker, key, mode }));
+                }
                 if world.workers[worker].life == Life::Draining {
                     acts.push(Act::HandOff { worker, key });
                 }

@@ -3,6 +3,7 @@
 use tenure_pool::record::{JobState, Record};
 use tenure_pool::store::WorkerEvent;
 
+use super::notes::Notes;
 use super::world::{Hand, Life, Mail, Pool, Said, Then, World};
 
 /// What changed the store.
@@ -21,6 +22,8 @@ pub(crate) enum Cause {
     Reap,
     Attest,
     Loss,
+    /// A step of a shutdown.
+    Close,
     /// A call that was sent in another incarnation.
     Stale,
     Other,
@@ -40,6 +43,7 @@ impl Pool {
             let broke = match (cause, old) {
                 (Cause::Stale, _) => Some("S10"),
                 (Cause::Stop { dispatch }, Some(old)) if self.dispatch_of(old) != dispatch => Some("S6"),
+                (Cause::Close | Cause::Reap, Some(_)) if new.is_none() && Self::is_stopped(before) => None,
                 (_, old) => old.and_then(|old| violation(old, new.as_ref(), cause)),
             };
             // With a property of one kind asked for, a walk does not end at the violation of another.
@@ -47,6 +51,7 @@ impl Pool {
             world.broke = world.broke.or(broke.filter(asked));
             if let (Some(old), true) = (old, old.map(|r| &r.id) != new.as_ref().map(|r| &r.id)) {
                 world.fates[self.dispatch_of(old)].over = true;
+                world.notes[key] = Notes::default();
             }
             let Some(new) = new else { continue };
             let was = old.map(|old| old.state);
@@ -131,7 +136,7 @@ fn violation(old: &Record, new: Option<&Record>, cause: Cause) -> Option<&'stati
             }
             Cause::Reap | Cause::Refuse => old.state == JobState::Stopping,
             Cause::Attest => true,
-            Cause::Route { .. } | Cause::Loss | Cause::Stale | Cause::Other => false,
+            Cause::Route { .. } | Cause::Loss | Cause::Close | Cause::Stale | Cause::Other => false,
         };
         return (!may_end).then_some("S4");
     };

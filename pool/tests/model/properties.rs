@@ -55,6 +55,9 @@ impl Model for Pool {
                 "S10 only route changes a token, and no call of another incarnation anything",
                 |_: &Self, world: &World| world.broke != Some("S10"),
             ),
+            Property::always("S11 a runner is given what was kept", |_: &Self, world: &World| {
+                world.broke != Some("S11")
+            }),
             Property::always("Somebody attends to what was begun", |model: &Self, world: &World| {
                 model.stray(world) != Some("unattended")
             }),
@@ -71,6 +74,17 @@ impl Model for Pool {
                 world.workers.iter().any(|w| w.hands.iter().any(|hand| matches!(hand, Hand::Running(_))))
             }),
         ];
+        self.properties_of_settling(&mut properties);
+        if self.scope.notes > 0 {
+            properties.push(Property::sometimes(
+                "a runner hears the last notification",
+                |model: &Self, world: &World| {
+                    let all = usize::from(model.scope.notes);
+                    let heard = |hand: &Hand| hand.active().is_some_and(|held| held.heard.next == all);
+                    world.workers.iter().any(|worker| worker.hands.iter().any(heard))
+                },
+            ));
+        }
         if self.scope.endings.contains(&ReleaseMode::Fail) {
             properties.push(Property::sometimes("a job is parked", |model: &Self, world: &World| {
                 has_state(model, world, JobState::Parked)
@@ -81,7 +95,7 @@ impl Model for Pool {
                 has_state(model, world, JobState::Stopping)
             }));
         }
-        if self.scope.fences > 0 {
+        if self.scope.fences > 0 || self.scope.leases {
             properties.push(Property::sometimes(
                 "a fenced worker's job runs elsewhere",
                 |_: &Self, world: &World| {
@@ -117,5 +131,42 @@ impl Model for Pool {
             properties.retain(|property| property.name.starts_with(only.as_str()));
         }
         properties
+    }
+}
+
+impl Pool {
+    /// What holds at last, wherever a walk goes. Each of them stays true once it is, so that it does not matter on which
+    /// way a state was reached first.
+    fn properties_of_settling(&self, properties: &mut Vec<Property<Self>>) {
+        if !self.scope.settles {
+            return;
+        }
+        properties.push(Property::eventually("L3 every dead worker is reaped", |_: &Self, world: &World| {
+            let fenced = world.workers.iter().filter(|worker| worker.life == Life::Fenced);
+            let known = |id| world.store.members().any(|(member, _)| member == id);
+            let over = world.calm || world.store.is_closed();
+            over && world.store.dead().next().is_none() && fenced.into_iter().all(|w| !known(w.id))
+        }));
+        if self.scope.closes {
+            properties.push(Property::eventually("L5 a shutdown ends", |_: &Self, world: &World| {
+                world.store.is_closed()
+            }));
+            properties.push(Property::sometimes(
+                "a pool is closed without a fault",
+                |_: &Self, world: &World| {
+                    world.store.is_closed() && world.workers.iter().all(|worker| worker.life == Life::Left)
+                },
+            ));
+            return;
+        }
+        properties.push(Property::eventually("L1 every job runs at last", |model: &Self, world: &World| {
+            model.runs_or_has_ended(world)
+        }));
+        properties.push(Property::eventually("L2 every stop ends", |model: &Self, world: &World| {
+            world.calm && !has_state(model, world, JobState::Stopping)
+        }));
+        properties.push(Property::sometimes("all is calm, and a job runs", |model: &Self, world: &World| {
+            model.runs_or_has_ended(world) && has_state(model, world, JobState::Running)
+        }));
     }
 }

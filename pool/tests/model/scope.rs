@@ -18,6 +18,18 @@ pub(crate) enum Lapse {
     AttendBeforeAttested,
     /// What has ended here is not told in phase R.
     JournalNotSent,
+    /// A worker goes on when its lease has run out.
+    NoSelfFence,
+    /// A worker that has lost its lease starts what it had begun.
+    NoRecheckAfterBegin,
+    /// A lease counts from the answer to a renewal, not from its sending.
+    RenewalFromReply,
+    /// An observer expires a worker a little before its lease is over by any clock.
+    ObserverHasty,
+    /// A stop is sent once.
+    StopNotRepeated,
+    /// The jobs of dead workers stay with them.
+    NeverReaped,
     /// The pool is opened while a worker that the data do not know may still run jobs.
     OpenUnobserved,
 }
@@ -41,6 +53,16 @@ pub(crate) struct Scope {
     pub(crate) sweeps: u8,
     /// Losses of data: back to any state before, or to nothing.
     pub(crate) losses: u8,
+    /// Notifications.
+    pub(crate) notes: u8,
+    /// Whether the first worker has a lease that runs out, and how often it tries to renew it.
+    pub(crate) leases: bool,
+    pub(crate) renewals: u8,
+    /// Whether faults end at some moment; until then events may get lost.
+    pub(crate) settles: bool,
+    pub(crate) drops: u8,
+    /// Whether the pool is shut down.
+    pub(crate) closes: bool,
     pub(crate) stops: bool,
     /// How handlers end.
     pub(crate) endings: Vec<ReleaseMode>,
@@ -76,6 +98,12 @@ fn quiet() -> Scope {
         drains: 0,
         sweeps: 0,
         losses: 0,
+        notes: 0,
+        leases: false,
+        renewals: 0,
+        settles: false,
+        drops: 0,
+        closes: false,
         stops: true,
         endings: vec![ReleaseMode::Delete, ReleaseMode::Fail],
         broken: Breakages::default(),
@@ -139,4 +167,39 @@ pub(crate) fn late_recovery() -> Scope {
 /// The same with a worker that dies, and stops.
 pub(crate) fn recovery_of_fewer() -> Scope {
     Scope { fences: 1, stops: true, ..recovery() }
+}
+
+/// A job is notified, while calls of its runner are late.
+pub(crate) fn notifications() -> Scope {
+    Scope { notes: 2, copies: 1, stops: false, endings: vec![ReleaseMode::HandOff], ..quiet() }
+}
+
+/// More notifications than may wait at once, while answers get lost.
+pub(crate) fn many_notifications() -> Scope {
+    Scope { notes: 3, lost: 1, copies: 0, ..notifications() }
+}
+
+/// Both.
+pub(crate) fn notifications_and_faults() -> Scope {
+    Scope { lost: 1, copies: 1, ..many_notifications() }
+}
+
+/// A worker's lease is renewed in time or not, its clock is slow or fast, and another worker takes over.
+pub(crate) fn leases() -> Scope {
+    Scope { leases: true, renewals: 1, stops: false, endings: Vec::new(), ..quiet() }
+}
+
+/// The same with a lease that is renewed again.
+pub(crate) fn longer_leases() -> Scope {
+    Scope { renewals: 2, ..leases() }
+}
+
+/// Events and answers get lost and a worker dies; then all is calm.
+pub(crate) fn settling() -> Scope {
+    Scope { settles: true, mints: 8, lost: 1, drops: 1, fences: 1, endings: Vec::new(), ..quiet() }
+}
+
+/// The pool is shut down while jobs are accepted, begun and run, and a worker dies.
+pub(crate) fn closing() -> Scope {
+    Scope { closes: true, stops: false, lost: 0, ..settling() }
 }

@@ -9,6 +9,7 @@ use tenure_pool::store::{
 
 use super::act::Act;
 use super::judge::Cause;
+use super::notes::Heard;
 use super::scope::Lapse;
 use super::world::{Call, Hand, Held, Life, NOW, Pool, Said, Then, View, Worker, World, on, view};
 
@@ -53,6 +54,10 @@ impl Pool {
             Act::Deliver(worker, mail) => {
                 cause = Cause::Refuse;
                 self.deliver(&mut world, worker, mail);
+                if self.scope.settles {
+                    let changed = world.workers[worker].hands != before.workers[worker].hands;
+                    self.consume(&mut world, before.workers[worker].id, mail, changed);
+                }
             }
             Act::Begin { worker, key, lost } => self.begin(&mut world, worker, key, lost),
             Act::Start { worker, key } => start(&mut world, worker, key),
@@ -103,6 +108,9 @@ impl Pool {
                 let now = std::mem::replace(&mut world.inc, inc);
                 match call {
                     Call::Begin(id, key, token) => drop(self.call_begin(&mut world, id, key, token)),
+                    Call::Take(id, key, token, heard) => {
+                        self.take(&mut world, id, key, token, heard);
+                    }
                     Call::Release(id, key, token, mode) => {
                         drop(self.release(&mut world, id, key, token, mode));
                         cause = Cause::Release;
@@ -113,9 +121,21 @@ impl Pool {
                     cause = Cause::Stale;
                 }
             }
+            Act::Notify(key) => self.notify(&mut world, key),
+            Act::Take { worker, key, lost } => self.take_again(&mut world, worker, key, lost)?,
+            Act::Time(time) => self.pass(&mut world, time)?,
+            Act::Close(close) => {
+                Self::close(&mut world, close)?;
+                cause = Cause::Close;
+            }
+            Act::Drop(to, mail) => {
+                world.left.drops -= 1;
+                world.mail.remove(&(to, mail));
+            }
+            Act::Calm => Self::calm(&mut world),
             Act::Fence(worker) => {
-                world.left.fences -= 1;
-                fence(&mut world, worker);
+                world.left.fences = world.left.fences.saturating_sub(1);
+                self.fence(&mut world, worker);
             }
             Act::Expire(worker) => {
                 let id = world.workers[worker].id;
@@ -163,11 +183,12 @@ impl Pool {
             }
             Act::Sweep => {
                 on!(world.store, sweep(world.inc, 8, true)).ok()?;
-                world.left.sweeps -= 1;
+                world.left.sweeps = world.left.sweeps.saturating_sub(1);
             }
         }
         self.judge(before, &mut world, cause);
-        Some(world)
+        // Walks come to an end.
+        (!self.scope.settles || world != *before).then_some(world)
     }
 
     fn stop(&self, world: &mut World, dispatch: usize, aim: bool, repeat: bool) -> Result<StopReply> {
@@ -197,9 +218,15 @@ impl Pool {
         match answer {
             Ok(BeginReply::Begun { record, .. }) => {
                 let of = self.dispatch_of(&record);
-                *hand = Hand::Begun(Held { token, attempts: record.attempts, begun: record.begun, of });
+                *hand = Hand::Begun(Held {
+                    token,
+                    attempts: record.attempts,
+                    begun: record.begun,
+                    of,
+                    heard: Heard::default(),
+                });
             }
-            Err(StoreError::Refused(Refusal::Fenced)) => fence(world, worker),
+            Err(StoreError::Refused(Refusal::Fenced)) => self.fence(world, worker),
             _ => *hand = Hand::Idle,
         }
     }
@@ -224,24 +251,40 @@ impl Pool {
         Ok(on!(world.store, release(world.inc, id, &[], &[item]))?[0])
     }
 
+    fn take_again(&self, world: &mut World, worker: usize, key: usize, lost: bool) -> Option<()> {
+        let Hand::Running(held) = world.workers[worker].hands[key] else { return None };
+        let answer = self.take(world, world.workers[worker].id, key, held.token, held.heard);
+        if lost {
+            world.left.lost -= 1;
+        } else if let Some(heard) = answer {
+            world.workers[worker].hands[key] = Hand::Running(Held { heard, ..held });
+        }
+        Some(())
+    }
+
+    pub(crate) fn fence(&self, world: &mut World, worker: usize) {
+        let late = self.scope.lapses(Lapse::NoRecheckAfterBegin);
+        let worker = &mut world.workers[worker];
+        worker.life = Life::Fenced;
+        worker.cut.extend(worker.hands.iter().filter_map(|hand| hand.active()).map(|held| held.of));
+        for hand in &mut worker.hands {
+            if !late || !matches!(hand, Hand::Begun(_)) {
+                *hand = Hand::Idle;
+            }
+        }
+        if worker.said == Said::Nothing {
+            // What only it knew is lost with it.
+            let journal = std::mem::take(&mut worker.journal);
+            for (_, of, _, _) in journal.into_iter().filter(|(.., ended)| *ended) {
+                world.fates[of].over = false;
+            }
+        }
+    }
+
     /// The mistake of a worker that takes a start event which came twice for a second start.
     pub(crate) fn refuse(&self, world: &mut World, worker: usize, key: usize, token: Token) {
         let id = world.workers[worker].id;
         drop(self.release(world, id, key, token, ReleaseMode::Refuse));
-    }
-}
-
-fn fence(world: &mut World, worker: usize) {
-    let worker = &mut world.workers[worker];
-    worker.life = Life::Fenced;
-    worker.cut.extend(worker.hands.iter().filter_map(|hand| hand.active()).map(|held| held.of));
-    worker.hands.fill(Hand::Idle);
-    if worker.said == Said::Nothing {
-        // What only it knew is lost with it.
-        let journal = std::mem::take(&mut worker.journal);
-        for (_, of, _, _) in journal.into_iter().filter(|(.., ended)| *ended) {
-            world.fates[of].over = false;
-        }
     }
 }
 

@@ -11,6 +11,8 @@ use tenure_pool::record::{Begun, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{JoinRequest, MemoryStore, ReleaseMode, Snapshot, Store};
 
+use super::clock::Clock;
+use super::notes::{CAP, Heard, Notes};
 use super::scope::Scope;
 
 /// The time by the server's clock: it stands, and every time-out is 0, so that whatever waits for one may happen at once.
@@ -46,6 +48,7 @@ pub(crate) struct Held {
     pub(crate) begun: Begun,
     /// Which dispatch.
     pub(crate) of: usize,
+    pub(crate) heard: Heard,
 }
 
 /// What follows when a handler has stopped.
@@ -147,6 +150,7 @@ pub(crate) enum Mail {
 pub(crate) enum Call {
     Begin(WorkerId, usize, Token),
     Release(WorkerId, usize, Token, ReleaseMode),
+    Take(WorkerId, usize, Token, Heard),
 }
 
 /// What the judge knows of a dispatch.
@@ -158,7 +162,7 @@ pub(crate) struct Fate {
 }
 
 /// How often what is bounded may still happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Left {
     pub(crate) mints: u8,
     pub(crate) lost: u8,
@@ -168,6 +172,9 @@ pub(crate) struct Left {
     pub(crate) drains: u8,
     pub(crate) sweeps: u8,
     pub(crate) losses: u8,
+    pub(crate) notes: u8,
+    pub(crate) renewals: u8,
+    pub(crate) drops: u8,
 }
 
 #[expect(clippy::derived_hash_with_manual_eq, reason = "stateright tells states apart by their hash")]
@@ -189,6 +196,10 @@ pub(crate) struct World {
     pub(crate) last: Vec<Token>,
     /// Keys and tokens that were begun.
     pub(crate) begun: BTreeSet<(usize, Token)>,
+    pub(crate) notes: Vec<Notes>,
+    pub(crate) clock: Clock,
+    /// No fault happens any more, and no user has a wish.
+    pub(crate) calm: bool,
     /// What a step has violated.
     pub(crate) broke: Option<&'static str>,
 }
@@ -221,6 +232,7 @@ impl Pool {
             assign_timeout: Duration::ZERO,
             stop_retry: Duration::ZERO,
             max_attempts: 2,
+            notify_cap: CAP,
             ..Settings::default()
         };
         let keys = (0..scope.keys).map(|key| JobKey::try_from(format!("k{key}").as_str()).unwrap()).collect();
@@ -261,7 +273,20 @@ impl Pool {
             });
         }
         let view = view(&store);
-        let Scope { mints, lost, copies, fences, rejoins, drains, sweeps, losses, .. } = self.scope;
+        let Scope {
+            mints,
+            lost,
+            copies,
+            fences,
+            rejoins,
+            drains,
+            sweeps,
+            losses,
+            notes,
+            renewals,
+            drops,
+            ..
+        } = self.scope;
         World {
             store,
             saved: None,
@@ -270,10 +295,25 @@ impl Pool {
             views: vec![view; self.scope.routers],
             mail: BTreeSet::new(),
             copies: BTreeSet::new(),
-            left: Left { mints, lost, copies, fences, rejoins, drains, sweeps, losses },
+            left: Left {
+                mints,
+                lost,
+                copies,
+                fences,
+                rejoins,
+                drains,
+                sweeps,
+                losses,
+                notes,
+                renewals,
+                drops,
+            },
             fates: vec![Fate::default(); self.ids.len()],
             last: vec![Token(0); self.scope.keys],
             begun: BTreeSet::new(),
+            notes: vec![Notes::default(); self.scope.keys],
+            clock: Clock::default(),
+            calm: false,
             broke: None,
         }
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tenure_streaming::EntryId;
 
 use super::state::{Mailbox, State};
+use crate::breakage::Breakage;
 use crate::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::record::JobState;
 use crate::store::{NotifyItem, NotifyReply, Refusal, TakeItem, Taken, WorkerEvent};
@@ -61,7 +62,7 @@ impl State {
             }
         }
         // Numbers are never used twice, so that a late acknowledgement never swallows a later notification.
-        let head = self.meta.notified;
+        let head = if self.broken.has(Breakage::NotesNumberedAnew) { 0 } else { self.meta.notified };
         let mailbox =
             self.mailboxes.entry(key.clone()).or_insert_with(|| Mailbox { head, ..Mailbox::default() });
         mailbox.bodies.push_back(body.clone());

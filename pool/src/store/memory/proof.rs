@@ -10,6 +10,7 @@ use crate::breakage::Breakages;
 use crate::id::{JobKey, Revision, WorkerId};
 use crate::member::MemberState;
 use crate::record::{Begun, JobState, Record};
+use crate::settings::ShutdownFlag;
 use crate::store::WorkerEvent;
 
 impl MemoryStore {
@@ -77,6 +78,10 @@ impl Snapshot {
 
     pub fn is_recovering(&self) -> bool {
         self.0.meta.recovering
+    }
+
+    pub fn flag(&self) -> Option<ShutdownFlag> {
+        self.0.flag()
     }
 
     /// The tombstone of a shutdown is all that is left.
