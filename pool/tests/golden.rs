@@ -13,7 +13,7 @@ use tenure_pool::id::{Incarnation, JobKey, NodeName, Nonce, PoolName, ScheduleNa
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     BeginReply, DispatchItem, DispatchReply, JoinRequest, NotifyItem, NotifyReply, RedisStore, ReleaseItem,
-    ReleaseMode, ReleaseReply, RouteReply, ScheduleChange, ScheduleKey, ScheduleKind, ScheduleState,
+    ReleaseMode, ReleaseReply, RouteReply, ScheduleChange, ScheduleKey, ScheduleKind, ScheduleState, Seen,
     StartedItem, StopItem, StopReply, Store, TermItem, TermReply, Turn,
 };
 use tenure_testing::RedisServer;
@@ -57,7 +57,7 @@ impl Pool {
         let client = Client::open(&server.url()).unwrap();
         let store = RedisStore::open(&client, &PoolName::new("p").unwrap());
         let run_id = store.server_identity().await.unwrap().run_id;
-        let made = store.bootstrap(Token(0), &run_id, &Settings::default()).await.unwrap();
+        let made = store.bootstrap(Seen::default(), &run_id, &Settings::default()).await.unwrap();
         store.bless(&run_id);
         assert_eq!(store.open_normal(made.incarnation).await.unwrap(), None);
         let request = JoinRequest {

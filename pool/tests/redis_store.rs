@@ -14,7 +14,7 @@ use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     BeginReply, Cursors, DispatchItem, DispatchReply, Expired, JoinRequest, NotifyItem, NotifyReply,
     PoolState, RedisStore, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, RouteReply, ScheduleChange,
-    ScheduleKey, ScheduleKind, ScheduleState, ShutdownMode, StartedItem, StopItem, StopReply, Store,
+    ScheduleKey, ScheduleKind, ScheduleState, Seen, ShutdownMode, StartedItem, StopItem, StopReply, Store,
     StoreError, TakeItem, Taken, TermItem, TermReply, UnsuitableServer, WorkerEvent,
 };
 use tenure_streaming::EntryId;
@@ -48,7 +48,7 @@ async fn pool(client: &Client, name: &str) -> (RedisStore, Incarnation) {
 
 async fn open_pool(store: &dyn Store) -> Incarnation {
     let run_id = store.server_identity().await.unwrap().run_id;
-    let made = store.bootstrap(Token(0), &run_id, &Settings::default()).await.unwrap();
+    let made = store.bootstrap(Seen::default(), &run_id, &Settings::default()).await.unwrap();
     assert!(made.created);
     store.bless(&run_id);
     assert_eq!(store.open_normal(made.incarnation).await.unwrap(), None);
@@ -184,7 +184,7 @@ async fn a_renewal_notices_that_its_server_was_promoted_again() {
     assert_eq!(store.server_identity().await.unwrap().run_id, second);
     assert!(second.starts_with(&first) && second != first, "{first} {second}");
 
-    let inc = store.recover(inc, Token(0), &second).await.unwrap();
+    let inc = store.recover(inc, Seen::default(), &second).await.unwrap();
     store.bless(&second);
     assert_eq!(lease.renew(inc, Token(0), None, &[]).await.unwrap().run_id, second);
     store.server_time().await.unwrap();
@@ -219,7 +219,7 @@ async fn steps_go_to_the_blessed_server_process_only() {
     let state = store.pool_state().await.unwrap();
     assert!(matches!(&state, PoolState::Present { run_id, .. } if *run_id != other), "{state:?}");
 
-    let inc = store.recover(inc, Token(7), &other).await.unwrap();
+    let inc = store.recover(inc, Seen { token: Token(7), ..Seen::default() }, &other).await.unwrap();
     store.bless(&other);
     assert!(lease.renew(inc, Token(0), None, &[]).await.unwrap().recovering);
     store.members().wait_for(|members| members.incarnation == Some(inc)).await.unwrap();

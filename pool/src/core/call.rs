@@ -15,8 +15,8 @@ use crate::store::{
     AttestItem, AttestReply, BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired,
     JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, PlannedPage, PoolEvent,
     PoolState, Reaped, ReleaseItem, ReleaseReply, Result, RouteReply, ScheduleChange, ScheduleKey,
-    ScheduleState, Seat, ServerIdentity, ShutdownMode, StartedItem, StopItem, StopReply, StoreError, Swept,
-    TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply,
+    ScheduleState, Seat, Seen, ServerIdentity, ShutdownMode, StartedItem, StopItem, StopReply, StoreError,
+    Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply,
 };
 use crate::ticket::Ticket;
 
@@ -31,11 +31,11 @@ pub(crate) enum Call {
     Survey,
     ServerTime,
     Bootstrap {
-        high_water: Token,
+        seen: Seen,
         run_id: String,
     },
     Recover {
-        high_water: Token,
+        seen: Seen,
         run_id: String,
     },
     OpenNormal,

@@ -285,7 +285,7 @@ impl Engine {
 
     /// The highest token that this node has seen.
     pub(crate) fn high_water(&self) -> Token {
-        self.pool.high_water
+        self.pool.seen.token
     }
 
     /// The soft deadlines of the leases, as the lease thread knows them.

@@ -17,7 +17,7 @@ use super::ctx::{Ctx, RETRY};
 use super::effect::{Effect, Notice};
 use super::time::Time;
 use crate::id::{Incarnation, Revision, Token, WorkerId};
-use crate::store::{Bootstrapped, PoolState, Refusal, Result, ServerIdentity, StoreError};
+use crate::store::{Bootstrapped, PoolState, Refusal, Result, Seen, ServerIdentity, StoreError};
 
 /// Where the pool is, as far as this node knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,10 @@ pub(crate) enum Change {
 pub(crate) struct PoolPhase {
     pub(crate) phase: Phase,
     pub(crate) incarnation: Option<Incarnation>,
-    pub(crate) high_water: Token,
+    /// The highest token and the highest incarnation that it knows of.
+    pub(crate) seen: Seen,
+    /// The server process that this incarnation began on, or that was blessed when it was adopted.
+    began_on: Option<String>,
     members: Revision,
     /// The wait that a bootstrap under way asks for.
     wait: Duration,
@@ -70,7 +73,8 @@ impl PoolPhase {
         Self {
             phase: Phase::Unknown,
             incarnation: None,
-            high_water: Token(0),
+            seen: Seen::default(),
+            began_on: None,
             members: Revision(0),
             wait: Duration::ZERO,
             held_back: true,
@@ -83,7 +87,7 @@ impl PoolPhase {
 
     /// The highest token that this node has seen.
     pub(crate) fn saw_token(&mut self, token: Token) {
-        self.high_water = self.high_water.max(token);
+        self.seen.token = self.seen.token.max(token);
     }
 
     /// The members' revision, as the server says. One that went back is a sign of loss.
@@ -102,6 +106,7 @@ impl PoolPhase {
     pub(crate) fn start_over(&mut self) {
         self.phase = Phase::Unknown;
         self.incarnation = None;
+        self.began_on = None;
         self.members = Revision(0);
     }
 
@@ -157,6 +162,9 @@ impl PoolPhase {
         self.retry_at = ctx.now + RETRY;
         let Ok((state, server)) = answer else { return Change::Nothing };
         let run_id = server.run_id.clone();
+        if let PoolState::Present { incarnation, .. } = &state {
+            self.seen.incarnation = self.seen.incarnation.max(*incarnation);
+        }
         match state {
             PoolState::Closed if !self.may_create => self.closed(),
             PoolState::Closed => {
@@ -174,13 +182,15 @@ impl PoolPhase {
             PoolState::Present { incarnation, recovering, run_id: blessed, members, .. }
                 if blessed != run_id
                     || Some(incarnation) == self.incarnation && members < self.members
+                    || Some(incarnation) == self.incarnation
+                        && self.began_on.as_ref().is_some_and(|on| *on != run_id)
                     || Some(incarnation) == self.opened_without && !recovering =>
             {
                 if self.held_back {
                     return self.look_at_settings(ctx, incarnation, run_id);
                 }
                 self.busy = true;
-                let call = Call::Recover { high_water: self.high_water, run_id };
+                let call = Call::Recover { seen: self.seen, run_id };
                 ctx.out.push(Effect::Call { incarnation, call });
                 Change::Nothing
             }
@@ -195,6 +205,7 @@ impl PoolPhase {
     /// read before anything is done about that.
     fn look_at_settings(&mut self, ctx: &mut Ctx, incarnation: Incarnation, run_id: String) -> Change {
         ctx.out.push(Effect::Bless(run_id));
+        self.began_on = None;
         if self.incarnation.replace(incarnation) == Some(incarnation) {
             Change::Nothing
         } else {
@@ -205,7 +216,7 @@ impl PoolPhase {
     fn bootstrap(&mut self, ctx: &mut Ctx, wait: Duration, run_id: String) {
         self.busy = true;
         self.wait = wait;
-        ctx.call(Call::Bootstrap { high_water: self.high_water, run_id });
+        ctx.call(Call::Bootstrap { seen: self.seen, run_id });
     }
 
     pub(crate) fn on_bootstrapped(
@@ -246,6 +257,8 @@ impl PoolPhase {
         run_id: String,
         wait: Option<Duration>,
     ) -> Change {
+        self.seen.incarnation = self.seen.incarnation.max(incarnation);
+        self.began_on = Some(run_id.clone());
         ctx.out.push(Effect::Bless(run_id));
         let other = self.incarnation != Some(incarnation);
         if other {

@@ -22,12 +22,12 @@ pub(crate) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
             Done::Survey(both.await)
         }
         Call::ServerTime => Done::ServerTime(store.server_time().await),
-        Call::Bootstrap { high_water, run_id } => {
-            let answer = store.bootstrap(high_water, &run_id, &config.settings).await;
+        Call::Bootstrap { seen, run_id } => {
+            let answer = store.bootstrap(seen, &run_id, &config.settings).await;
             Done::Bootstrap { run_id, answer }
         }
-        Call::Recover { high_water, run_id } => {
-            let answer = store.recover(inc, high_water, &run_id).await;
+        Call::Recover { seen, run_id } => {
+            let answer = store.recover(inc, seen, &run_id).await;
             Done::Recover { run_id, answer }
         }
         Call::OpenNormal => Done::OpenNormal(store.open_normal(inc).await),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Outcome;
-use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, WorkerId};
+use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, Token, WorkerId};
 use crate::member::{Member, MemberState};
 use crate::settings::{Settings, ShutdownFlag};
 
@@ -40,6 +40,16 @@ pub struct ServerIdentity {
     pub promoted: bool,
     /// A `flushall`, `flushdb` or `swapdb` was run since it started.
     pub flushed: bool,
+}
+
+/// The highest token and the highest incarnation that a caller has seen: what it makes is above both, also when the
+/// store has forgotten them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The highest token.
+    pub token: Token,
+    /// The highest incarnation.
+    pub incarnation: Incarnation,
 }
 
 /// bootstrap's answer.

@@ -78,9 +78,9 @@ pub trait Store: Send + Sync + 'static {
     fn bless(&self, run_id: &str);
 
     /// Creates the pool in phase R, if there is none.
-    async fn bootstrap(&self, high_water: Token, run_id: &str, settings: &Settings) -> Result<Bootstrapped>;
-    /// Starts another incarnation, in phase R; the first caller wins.
-    async fn recover(&self, inc: Incarnation, high_water: Token, run_id: &str) -> Result<Incarnation>;
+    async fn bootstrap(&self, seen: Seen, run_id: &str, settings: &Settings) -> Result<Bootstrapped>;
+    /// Starts another incarnation, above all that were seen, in phase R; the first caller wins.
+    async fn recover(&self, inc: Incarnation, seen: Seen, run_id: &str) -> Result<Incarnation>;
     /// In phase R, a living worker says what it runs, what has ended in its hands and what it has handed on, in any
     /// order; none, to be a member of the pool at least. One that the data do not know is adopted under its old id, in
     /// its old slot when that is free. At most [`ATTEST_BYTES`]. Refused in phase N: with [`Refusal::Normal`].

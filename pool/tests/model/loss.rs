@@ -3,7 +3,7 @@
 use futures::FutureExt;
 use tenure_pool::id::Token;
 use tenure_pool::member::Member;
-use tenure_pool::store::{Attest, AttestItem, AttestReply, ReleaseMode, Result, Store};
+use tenure_pool::store::{Attest, AttestItem, AttestReply, ReleaseMode, Result, Seen, Store};
 
 use super::scope::Lapse;
 use super::world::{Hand, Held, NOW, Pool, Said, Then, World, on};
@@ -13,16 +13,16 @@ impl Pool {
     /// it stands, and the highest token is given instead.
     pub(crate) fn lose(&self, world: &mut World) {
         world.left.losses -= 1;
-        let top = Token(world.store.last_token());
+        let seen = Seen { token: Token(world.store.last_token()), incarnation: world.inc };
         let mut inc = world.inc;
         if let Some(saved) = world.saved.take() {
             world.store = *saved;
         } else {
             world.store.wipe();
             world.store.break_on_purpose(self.scope.broken.clone());
-            inc = on!(world.store, bootstrap(top, "memory0", &self.settings)).unwrap().incarnation;
+            inc = on!(world.store, bootstrap(seen, "memory0", &self.settings)).unwrap().incarnation;
         }
-        world.inc = on!(world.store, recover(inc, top, "memory0")).unwrap();
+        world.inc = on!(world.store, recover(inc, seen, "memory0")).unwrap();
         let lives = |of: usize| world.store.record(&self.keys[self.scope.dispatches[of]]).is_some();
         let known = |of: usize| {
             let mut living = world.workers.iter().filter(|worker| worker.lives());

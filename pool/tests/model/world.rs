@@ -9,7 +9,7 @@ use futures::FutureExt;
 use tenure_pool::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, Token, WorkerId};
 use tenure_pool::record::{Begun, Record};
 use tenure_pool::settings::Settings;
-use tenure_pool::store::{JoinRequest, MemoryStore, ReleaseMode, Snapshot, Store};
+use tenure_pool::store::{JoinRequest, MemoryStore, ReleaseMode, Seen, Snapshot, Store};
 
 use super::clock::Clock;
 use super::notes::{CAP, Heard, Notes};
@@ -257,7 +257,7 @@ impl Pool {
         let mut store = STORE.with(MemoryStore::snapshot);
         store.wipe();
         store.break_on_purpose(self.scope.broken.clone());
-        let inc = on!(store, bootstrap(Token(0), "memory0", &self.settings)).unwrap().incarnation;
+        let inc = on!(store, bootstrap(Seen::default(), "memory0", &self.settings)).unwrap().incarnation;
         on!(store, open_normal(inc)).unwrap();
         let hands = vec![Hand::Idle; self.scope.keys];
         let mut workers = Vec::new();

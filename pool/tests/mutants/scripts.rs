@@ -182,8 +182,12 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "tonumber(argv[1])", by "tokens_begin_above_all_that_was_seen";
     "no token floor after a rollback": "recover", "math.max((t - 1735689600000) * 4096, tonumber(argv[2]), stored)"
         => "stored", by "tokens_begin_above_all_that_was_seen";
-    "recovery keeps the incarnation": "recover", "math.max(tonumber(head[1]) + 1, t)"
+    "recovery keeps the incarnation": "recover", "math.max(tonumber(head[1]) + 1, tonumber(argv[3]) + 1, t)"
         => "tonumber(head[1])", by "the_first_recovery_wins";
+    "an incarnation that was seen comes again": "recover", "tonumber(argv[3]) + 1, t)"
+        => "t)", by "incarnations_begin_above_all_that_was_seen";
+    "a pool made anew begins below what was seen": "bootstrap", "math.max(tonumber(argv[2]) + 1, t)"
+        => "t", by "incarnations_begin_above_all_that_was_seen";
     "a dead worker attests": "attest", "if call('HEXISTS', DW, wid) == 1 then return { 'FENCED' } end"
         => "", by "attestations_belong_to_phase_r";
     "attestation in phase N": "attest", "if head[2] ~= 'R' then return { 'NORMAL' } end"

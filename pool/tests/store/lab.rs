@@ -10,7 +10,7 @@ use tenure_pool::record::Record;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     BeginReply, Content, DispatchItem, DispatchReply, JoinRequest, Lookup, NotifyItem, NotifyReply,
-    PoolState, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, Result, RouteReply, Seat, StartedItem,
+    PoolState, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, Result, RouteReply, Seat, Seen, StartedItem,
     StopItem, StopReply, Store, StoreError, TakeItem, Taken, Text,
 };
 use tenure_streaming::EntryId;
@@ -68,13 +68,14 @@ impl Lab {
     /// Creates the pool in phase R.
     pub(crate) async fn bootstrap(&mut self) {
         let run_id = self.store().server_identity().await.unwrap().run_id;
-        self.inc = self.store().bootstrap(Token(0), &run_id, &self.settings).await.unwrap().incarnation;
+        self.inc =
+            self.store().bootstrap(Seen::default(), &run_id, &self.settings).await.unwrap().incarnation;
     }
 
     /// Starts another incarnation, in phase R.
     pub(crate) async fn recover(&mut self) {
         let run_id = self.store().server_identity().await.unwrap().run_id;
-        self.inc = self.store().recover(self.inc, Token(0), &run_id).await.unwrap();
+        self.inc = self.store().recover(self.inc, Seen::default(), &run_id).await.unwrap();
     }
 
     pub(crate) fn store(&self) -> &dyn Store {

@@ -3,7 +3,7 @@
 use tenure_pool::id::{Incarnation, Revision, Token, WorkerId};
 use tenure_pool::record::JobState;
 use tenure_pool::store::{
-    DispatchReply, Expired, NotifyItem, NotifyReply, PoolState, Refusal, ReleaseMode, ReleaseReply,
+    DispatchReply, Expired, NotifyItem, NotifyReply, PoolState, Refusal, ReleaseMode, ReleaseReply, Seen,
     ShutdownMode, StartedItem, StopReply, StoreError, TakeItem,
 };
 
@@ -12,6 +12,7 @@ use super::lab::{Kind, Lab, key, ms, node, refusal, release, stop};
 scenarios! {
     a_pool_is_created_once,
     tokens_begin_above_all_that_was_seen,
+    incarnations_begin_above_all_that_was_seen,
     without_a_pool_every_step_is_refused,
     another_incarnation_is_refused_by_every_step,
     the_first_recovery_wins,
@@ -39,7 +40,11 @@ async fn a_pool_is_created_once(kind: Kind) {
     assert_eq!(lab.store().pool_state().await.unwrap(), present);
     let before = lab.backend.dump().await;
     lab.backend.advance(1_000).await;
-    let again = lab.store().bootstrap(Token(u64::from(u32::MAX)), &run_id, &lab.settings).await.unwrap();
+    let again = lab
+        .store()
+        .bootstrap(Seen { token: Token(u64::from(u32::MAX)), ..Seen::default() }, &run_id, &lab.settings)
+        .await
+        .unwrap();
     assert_eq!((again.created, again.incarnation), (false, lab.inc));
     assert_eq!(lab.backend.dump().await, before);
 }
@@ -49,13 +54,26 @@ async fn tokens_begin_above_all_that_was_seen(kind: Kind) {
     let floor = (lab.backend.now() - 1_735_689_600_000) * 4_096;
     assert_eq!(lab.join().await.worker, WorkerId(floor + 1));
     let mut lab = Lab::blank(kind).await;
-    let seen = Token(floor + 1_000_000_000);
+    let seen = Seen { token: Token(floor + 1_000_000_000), ..Seen::default() };
     let run_id = lab.store().server_identity().await.unwrap().run_id;
     lab.inc = lab.store().bootstrap(seen, &run_id, &lab.settings).await.unwrap().incarnation;
-    let seen = Token(seen.0 + 5);
+    let seen = Seen { token: Token(seen.token.0 + 5), ..seen };
     lab.inc = lab.store().recover(lab.inc, seen, &run_id).await.unwrap();
     lab.store().open_normal(lab.inc).await.unwrap();
-    assert_eq!(lab.join().await.worker, WorkerId(seen.0 + 1));
+    assert_eq!(lab.join().await.worker, WorkerId(seen.token.0 + 1));
+}
+
+async fn incarnations_begin_above_all_that_was_seen(kind: Kind) {
+    let mut lab = Lab::blank(kind).await;
+    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    let ahead = Incarnation(lab.backend.now() + 1_000_000);
+    let seen = |incarnation| Seen { incarnation, ..Seen::default() };
+    let made = lab.store().bootstrap(seen(ahead), &run_id, &lab.settings).await.unwrap();
+    assert_eq!((made.created, made.incarnation), (true, Incarnation(ahead.0 + 1)));
+    lab.inc = lab.store().recover(made.incarnation, seen(ahead), &run_id).await.unwrap();
+    assert_eq!(lab.inc, Incarnation(ahead.0 + 2), "above the one that there is");
+    lab.inc = lab.store().recover(lab.inc, seen(Incarnation(ahead.0 + 9)), &run_id).await.unwrap();
+    assert_eq!(lab.inc, Incarnation(ahead.0 + 10), "above one that the store has forgotten");
 }
 
 /// The refusal of each step that takes an incarnation.
@@ -63,7 +81,7 @@ async fn every_step(lab: &Lab, inc: Incarnation) -> Vec<Refusal> {
     let (store, worker, router) = (lab.store(), WorkerId(5), node("router"));
     let revision = Revision(1);
     vec![
-        refusal(store.recover(inc, Token(0), "x").await),
+        refusal(store.recover(inc, Seen::default(), "x").await),
         refusal(store.open_normal(inc).await),
         refusal(store.join(inc, &lab.request()).await),
         refusal(store.settle(inc, worker).await),
@@ -125,7 +143,7 @@ async fn the_first_recovery_wins(kind: Kind) {
     let before = lab.inc;
     lab.recover().await;
     assert!(lab.inc > before, "also within the same ms");
-    let refusal = lab.refused(lab.store().recover(before, Token(0), "x")).await;
+    let refusal = lab.refused(lab.store().recover(before, Seen::default(), "x")).await;
     assert_eq!(refusal, Refusal::StaleIncarnation(lab.inc));
     lab.backend.set_clock(lab.backend.now() - 60_000).await;
     let before = lab.inc;
@@ -238,7 +256,7 @@ async fn an_unblessed_client_sends_nothing(kind: Kind) {
     assert_eq!(other.pool_state().await.unwrap(), lab.store().pool_state().await.unwrap());
     assert_eq!(other.server_identity().await.unwrap().run_id, run_id);
     other.server_checks().await.unwrap();
-    let known = other.bootstrap(Token(0), "x", &lab.settings).await.unwrap();
+    let known = other.bootstrap(Seen::default(), "x", &lab.settings).await.unwrap();
     assert_eq!((known.created, known.incarnation), (false, lab.inc));
     other.bless(&run_id);
     other.server_time().await.unwrap();

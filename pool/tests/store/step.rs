@@ -11,7 +11,7 @@ use tenure_pool::member::Member;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     AttestItem, Cursors, DispatchItem, JoinRequest, NotifyItem, Outcome, PoolEvent, PoolState, ReleaseItem,
-    Result, ScheduleChange, ScheduleKey, SettingChange, ShutdownMode, StartedItem, StopItem, Store,
+    Result, ScheduleChange, ScheduleKey, Seen, SettingChange, ShutdownMode, StartedItem, StopItem, Store,
     StoreError, TakeItem, TermItem, Turn,
 };
 use tenure_streaming::EntryId;
@@ -126,12 +126,12 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
         Step::Purge(limit) => text(&store.purge(inc, limit).await),
         Step::Cleanup => text(&store.cleanup(inc, Duration::from_secs(3_600)).await),
         Step::Bootstrap(settings) => {
-            let made = store.bootstrap(Token(0), "process", &settings).await;
+            let made = store.bootstrap(Seen::default(), "process", &settings).await;
             let incarnation = made.as_ref().ok().map(|made| made.incarnation);
             Answer { incarnation, ..text(&made) }
         }
         Step::Recover => {
-            let next = store.recover(inc, Token(0), "process").await;
+            let next = store.recover(inc, Seen::default(), "process").await;
             Answer { incarnation: next.as_ref().ok().copied(), ..text(&next) }
         }
         Step::OpenNormal => text(&store.open_normal(inc).await),

@@ -1,7 +1,7 @@
 //! How a node finds its pool, creates it, and opens it.
 
 use super::bench::{Bench, config, millis, present, secs, server, unanswered, up};
-use crate::core::call::Done;
+use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
 use crate::core::input::{Command, Input};
 use crate::id::{Incarnation, Revision, WorkerId};
@@ -127,6 +127,35 @@ fn another_server_process_is_a_sign_of_loss_and_starts_another_incarnation() {
     bench.answer("recover", |_| Done::Recover { run_id: "b".into(), answer });
     let adopted = ["bless b", "renew 2", "! recovering 2 for 10s"];
     assert_eq!(bench.seen(), [&adopted[..], &["attest 1: k@3 started"]].concat());
+}
+
+#[test]
+fn an_incarnation_that_comes_again_on_another_server_process_is_another_one() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    let other = |incarnation, run_id: &str| Input::Renewed {
+        incarnation: Incarnation(incarnation),
+        workers: vec![WorkerId(1)],
+        answer: Err(StoreError::OtherServer { run_id: run_id.into() }),
+    };
+    bench.step([other(1, "b")]);
+    bench.all();
+    // Somebody who has not seen incarnation 1 has recovered what went back to before it, and has come to 1 again.
+    bench.survey_of(present(1, true, "b"), server("b"));
+    let call = bench.call("recover");
+    let Call::Recover { seen, .. } = call else { panic!("{call:?}") };
+    assert_eq!(seen.incarnation, Incarnation(1));
+    bench.all();
+    let answer = Ok(Incarnation(2));
+    bench.done(Done::Recover { run_id: "b".into(), answer });
+    assert_eq!(bench.of(&["attest"]), ["attest 1: k@3 started"]);
+    // An older one is met next: what begins after it is to be above the newest.
+    bench.step([other(2, "c")]);
+    bench.advance(millis(100));
+    bench.survey_of(present(1, false, "b"), server("c"));
+    let call = bench.call("recover");
+    let Call::Recover { seen, .. } = call else { panic!("{call:?}") };
+    assert_eq!(seen.incarnation, Incarnation(2));
 }
 
 #[test]

@@ -65,8 +65,8 @@ pub(super) fn call(call: &Call) -> String {
     match call {
         Call::Survey => "survey".into(),
         Call::ServerTime => "time".into(),
-        Call::Bootstrap { high_water, run_id } => format!("bootstrap {run_id} above {high_water}"),
-        Call::Recover { high_water, run_id } => format!("recover {run_id} above {high_water}"),
+        Call::Bootstrap { seen, run_id } => format!("bootstrap {run_id} above {}", seen.token),
+        Call::Recover { seen, run_id } => format!("recover {run_id} above {}", seen.token),
         Call::OpenNormal => "open".into(),
         Call::Join { request, .. } => format!("join {}{}", request.nonce, some("slot", request.preferred)),
         Call::Settle { worker } => format!("settle {worker}"),

@@ -9,7 +9,7 @@ use crate::member::{Member, MemberState};
 use crate::record::JobState;
 use crate::settings::{Settings, is_fixed};
 use crate::store::{
-    Bootstrapped, Expired, JoinRequest, PoolState, Reaped, Refusal, Renewal, Seat, SettingChange,
+    Bootstrapped, Expired, JoinRequest, PoolState, Reaped, Refusal, Renewal, Seat, Seen, SettingChange,
 };
 
 /// Preferred slots are below this.
@@ -48,18 +48,18 @@ impl State {
     pub(super) fn bootstrap(
         &mut self,
         now: u64,
-        high_water: Token,
+        seen: Seen,
         run_id: &str,
         settings: &Settings,
     ) -> Bootstrapped {
         if let Some(incarnation) = self.meta.incarnation {
             return Bootstrapped { incarnation, created: false };
         }
-        let incarnation = Incarnation(now);
+        let incarnation = Incarnation(now.max(seen.incarnation.0.saturating_add(1)));
         self.tombstone = None;
         self.meta.incarnation = Some(incarnation);
         self.meta.recovering = true;
-        self.meta.token = token_floor(now).max(high_water.0);
+        self.meta.token = token_floor(now).max(seen.token.0);
         self.meta.members = Revision(1);
         self.meta.settings = Revision(1);
         run_id.clone_into(&mut self.meta.run_id);
@@ -73,14 +73,14 @@ impl State {
         &mut self,
         now: u64,
         inc: Incarnation,
-        high_water: Token,
+        seen: Seen,
         run_id: &str,
     ) -> Result<Incarnation, Refusal> {
         self.guard(inc)?;
-        let next = Incarnation(now.max(inc.0 + 1));
+        let next = Incarnation(now.max(inc.max(seen.incarnation).0.saturating_add(1)));
         self.meta.incarnation = Some(next);
         self.meta.recovering = true;
-        self.meta.token = self.meta.token.max(token_floor(now)).max(high_water.0);
+        self.meta.token = self.meta.token.max(token_floor(now)).max(seen.token.0);
         run_id.clone_into(&mut self.meta.run_id);
         Ok(next)
     }

@@ -20,7 +20,7 @@ use crate::store::{
     AttestItem, AttestReply, BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired,
     JobsPage, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage,
     PlannedPage, PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply,
-    ScheduleChange, ScheduleKey, ScheduleState, Seat, ServerIdentity, SettingChange, ShutdownMode,
+    ScheduleChange, ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode,
     StartedItem, StopItem, StopReply, Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn,
     UnparkReply,
 };
@@ -45,12 +45,12 @@ impl Store for MemoryStore {
         *self.blessed.lock().unwrap_or_else(PoisonError::into_inner) = Some(run_id.to_owned());
     }
 
-    async fn bootstrap(&self, high_water: Token, run_id: &str, settings: &Settings) -> Result<Bootstrapped> {
-        self.execute(&mut *self.reach()?, |state, now| Ok(state.bootstrap(now, high_water, run_id, settings)))
+    async fn bootstrap(&self, seen: Seen, run_id: &str, settings: &Settings) -> Result<Bootstrapped> {
+        self.execute(&mut *self.reach()?, |state, now| Ok(state.bootstrap(now, seen, run_id, settings)))
     }
 
-    async fn recover(&self, inc: Incarnation, high_water: Token, run_id: &str) -> Result<Incarnation> {
-        self.execute(&mut *self.reach()?, |state, now| state.recover(now, inc, high_water, run_id))
+    async fn recover(&self, inc: Incarnation, seen: Seen, run_id: &str) -> Result<Incarnation> {
+        self.execute(&mut *self.reach()?, |state, now| state.recover(now, inc, seen, run_id))
     }
 
     async fn attest(

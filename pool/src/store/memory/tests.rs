@@ -6,15 +6,15 @@
 use std::time::Duration;
 
 use super::MemoryStore;
-use crate::id::{NodeName, Token};
+use crate::id::NodeName;
 use crate::settings::Settings;
-use crate::store::{PoolState, Store, StoreError};
+use crate::store::{PoolState, Seen, Store, StoreError};
 
 async fn blessed() -> MemoryStore {
     let store = MemoryStore::new();
     let run_id = store.server_identity().await.unwrap().run_id;
     store.bless(&run_id);
-    store.bootstrap(Token(0), &run_id, &Settings::default()).await.unwrap();
+    store.bootstrap(Seen::default(), &run_id, &Settings::default()).await.unwrap();
     store
 }
 

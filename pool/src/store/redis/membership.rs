@@ -5,16 +5,16 @@ use super::steps::Steps;
 use crate::id::{Incarnation, NodeName, Revision, Token, WorkerId};
 use crate::member::{Member, MemberState};
 use crate::settings::{Settings, ShutdownFlag};
-use crate::store::{Bootstrapped, Expired, JoinRequest, Reaped, Renewal, Result, Seat, SettingChange};
+use crate::store::{Bootstrapped, Expired, JoinRequest, Reaped, Renewal, Result, Seat, Seen, SettingChange};
 
 pub(super) async fn bootstrap(
     steps: &Steps,
-    high_water: Token,
+    seen: Seen,
     run_id: &str,
     settings: &Settings,
 ) -> Result<Bootstrapped> {
     let mut call = steps.scripts.bootstrap.call(&[]);
-    call.arg(high_water.0).arg(run_id);
+    call.arg(seen.token.0).arg(seen.incarnation.0).arg(run_id);
     for (name, value) in settings.fields() {
         call.arg(name).arg(value);
     }
@@ -30,11 +30,11 @@ pub(super) async fn bootstrap(
 pub(super) async fn recover(
     steps: &Steps,
     inc: Incarnation,
-    high_water: Token,
+    seen: Seen,
     run_id: &str,
 ) -> Result<Incarnation> {
     let mut call = steps.scripts.recover.call(&[]);
-    call.arg(inc.0).arg(high_water.0).arg(run_id);
+    call.arg(inc.0).arg(seen.token.0).arg(seen.incarnation.0).arg(run_id);
     Ok(Incarnation(steps.run("recover", call).await?.ok()?.number()?))
 }
 

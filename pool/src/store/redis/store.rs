@@ -22,7 +22,7 @@ use crate::store::{
     AttestItem, AttestReply, BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired,
     JobsPage, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage,
     PlannedPage, PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply,
-    ScheduleChange, ScheduleKey, ScheduleState, Seat, ServerIdentity, SettingChange, ShutdownMode,
+    ScheduleChange, ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode,
     StartedItem, StopItem, StopReply, Store, StoreError, Swept, TakeItem, Taken, TermItem, Terms, TickReply,
     Turn, UnparkReply,
 };
@@ -45,12 +45,12 @@ impl Store for RedisStore {
         self.blessed.send_replace(Some(run_id.into()));
     }
 
-    async fn bootstrap(&self, high_water: Token, run_id: &str, settings: &Settings) -> Result<Bootstrapped> {
-        membership::bootstrap(&self.open, high_water, run_id, settings).await
+    async fn bootstrap(&self, seen: Seen, run_id: &str, settings: &Settings) -> Result<Bootstrapped> {
+        membership::bootstrap(&self.open, seen, run_id, settings).await
     }
 
-    async fn recover(&self, inc: Incarnation, high_water: Token, run_id: &str) -> Result<Incarnation> {
-        membership::recover(&self.open, inc, high_water, run_id).await
+    async fn recover(&self, inc: Incarnation, seen: Seen, run_id: &str) -> Result<Incarnation> {
+        membership::recover(&self.open, inc, seen, run_id).await
     }
 
     async fn attest(
