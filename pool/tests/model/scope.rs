@@ -121,6 +121,11 @@ pub(crate) fn members() -> Scope {
     Scope { fences: 1, drains: 1, endings: vec![ReleaseMode::Fail], ..quiet() }
 }
 
+/// Workers that die while answers get lost.
+pub(crate) fn network_and_deaths() -> Scope {
+    Scope { lost: 1, sweeps: 1, fences: 1, stops: false, endings: vec![ReleaseMode::Fail], ..quiet() }
+}
+
 /// A key that is dispatched again, while calls about its former life are on their way.
 pub(crate) fn successors() -> Scope {
     Scope { dispatches: vec![0, 0], copies: 1, ..quiet() }
@@ -177,11 +182,6 @@ pub(crate) fn notifications() -> Scope {
 /// More notifications than may wait at once, while answers get lost.
 pub(crate) fn many_notifications() -> Scope {
     Scope { notes: 3, lost: 1, copies: 0, ..notifications() }
-}
-
-/// Both.
-pub(crate) fn notifications_and_faults() -> Scope {
-    Scope { lost: 1, copies: 1, ..many_notifications() }
 }
 
 /// A worker's lease is renewed in time or not, its clock is slow or fast, and another worker takes over.
