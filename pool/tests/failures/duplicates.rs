@@ -164,8 +164,18 @@ mod cases {
         let keys = ground.dispatch(&b, 20).await;
         let here = ground.keys_on(&a).await;
         assert!(!here.is_empty());
-        proxy.kill_all();
+        let mut redis = ground.redis();
+        let cut_off = workers_of(&a)[0].0;
+        let mut beat =
+            || -> u64 { redis::cmd("HGET").arg(key_of("hb")).arg(cut_off).query(&mut redis).unwrap() };
+        let before = beat();
+        proxy.drop_replies();
+        eventually(ground.patience, "the answer to a renewal to be lost", async || beat() > before).await;
+        proxy.resume();
+        let lost = beat();
+        eventually(ground.patience, "a renewal after the one that failed", async || beat() > lost).await;
         ground.goes_on(&a, "another").await;
+        ground.assert_clean();
         ground.assert_starts(&keys, 1);
         proxy.pause();
         ground.started(&here, 2).await;

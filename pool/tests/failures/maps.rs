@@ -13,8 +13,6 @@ cases! {
 }
 
 mod cases {
-    use std::time::Duration;
-
     use tenure_pool::Client;
     use tenure_rmap::{Layout, View, lua};
     use tenure_testing::{Proxy, eventually};
@@ -105,7 +103,6 @@ mod cases {
     /// The members and the settings have come to high revisions when Redis forgets everything; what the nodes make anew
     /// begins at low ones.
     pub(super) async fn a33_revisions_that_begin_anew_are_followed(ground: Ground) {
-        let ground = ground.with(|settings| settings.worker_ttl = Duration::from_secs(1));
         let (a, b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
         let keys = ground.dispatch(&a, 4).await;
         for round in 0..8 {
@@ -113,6 +110,8 @@ mod cases {
             let worker = ground.add_worker(&b).await;
             worker.drain().await.unwrap();
         }
+        ground.each_runs_once(&keys).await;
+        let before = ground.recorder.starts();
         redis::cmd("FLUSHALL").exec(&mut ground.redis()).unwrap();
         for (node, key) in [(&a, "from a"), (&b, "from b")] {
             ground.history().submitted(key);
@@ -120,13 +119,16 @@ mod cases {
             ground.history().accepted(key);
         }
         for key in &keys {
-            // Those that are lost are brought again; those that were kept are not started a second time.
             a.ensure(&**key, "").deadline(ground.patience).await.unwrap();
         }
         for node in [&a, &b] {
             eventually(ground.patience, "both workers to be known", async || node.workers().len() == 2).await;
         }
         eventually(ground.patience, "every job to run", async || ground.recorder.running().len() == 6).await;
+        // Their workers have kept them, and said so: they are not started a second time.
+        for key in &keys {
+            assert_eq!(ground.recorder.starts_of(key), before[key], "{key}");
+        }
         ground.assert_clean();
     }
 

@@ -30,12 +30,14 @@ cases! {
 }
 
 mod cases {
-    use std::sync::Arc;
+    use std::fmt::Write as _;
+    use std::sync::{Arc, Mutex, OnceLock};
     use std::time::Duration;
 
     use tenure_pool::breakage::ScriptPatch;
-    use tenure_pool::{JobState, Node};
+    use tenure_pool::{BoxError, Job, JobHandler, JobState, Node, Start, StopReason};
     use tenure_testing::{Proxy, eventually};
+    use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
     use crate::ground::{Ground, patch};
     use crate::recorder::{Act, Recorder, SlowEnd};
@@ -148,26 +150,82 @@ mod cases {
         ground.assert_starts(&keys[..1], 1);
     }
 
-    /// The job's own end fails, and so does nothing else: whoever waits for it hears that it is gone.
+    /// Stop handlers fail, and panic, and a job's own end fails; nothing else does: whoever waits hears that it is gone.
     pub(super) async fn a29_a_stop_handler_that_fails_ends_its_job(ground: Ground) {
         let node = ground.node("a").await;
-        let fails = ground.recorder.acting(|_| {
-            Act::Body(|job| {
+        let fails = ground.recorder.acting(|job| match job.key().as_bytes() {
+            b"its own end fails" => Act::Body(|job| {
                 Box::pin(async move {
                     job.cancelled().await;
                     Err("as it was told".into())
                 })
-            })
+            }),
+            _ => Act::Run,
         });
-        ground.add_worker_with(&node, fails).await;
-        let keys = ground.dispatch(&node, 1).await;
-        ground.history().stop_requested("job-0");
-        node.stop_job("job-0").until_stopped().deadline(ground.patience).await.unwrap();
-        ground.history().stop_acknowledged("job-0");
-        assert!(node.job("job-0").await.unwrap().is_none());
-        ground.dispatch_one(&node, "job-0").await;
-        ground.assert_starts(&keys, 2);
+        let warnings = warnings();
+        node.add_worker(StopsBadly(fails)).await.unwrap();
+        for key in ["its stop fails", "its stop panics", "its own end fails"] {
+            ground.dispatch_one(&node, key).await;
+            ground.history().stop_requested(key);
+            node.stop_job(key).until_stopped().deadline(ground.patience).await.unwrap();
+            ground.history().stop_acknowledged(key);
+            assert!(node.job(key).await.unwrap().is_none());
+            ground.dispatch_one(&node, key).await;
+            ground.assert_starts(&[key.to_owned()], 2);
+            eventually(ground.patience, "the failure to be logged", async || {
+                let logged = warnings.lock().unwrap();
+                logged.iter().any(|line| line.contains("a stop handler failed") && line.contains(key))
+            })
+            .await;
+        }
         ground.assert_clean();
+    }
+
+    /// Its jobs end, and then their stop handlers do what the keys say.
+    struct StopsBadly(Recorder);
+
+    impl JobHandler for StopsBadly {
+        async fn start(&self, job: Job) -> Start {
+            self.0.start(job).await
+        }
+
+        async fn stop(&self, job: &Job, why: StopReason) -> Result<(), BoxError> {
+            self.0.stop(job, why).await?;
+            match job.key().as_bytes() {
+                b"its stop fails" => Err("as it was told".into()),
+                b"its stop panics" => panic!("as it was told"),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    type Lines = Arc<Mutex<Vec<String>>>;
+
+    /// What the whole process logs as warnings from now on.
+    fn warnings() -> Lines {
+        static LINES: OnceLock<Lines> = OnceLock::new();
+        let lines = LINES.get_or_init(|| {
+            let lines = Lines::default();
+            let subscriber = tracing_subscriber::registry().with(Warnings(lines.clone()));
+            tracing::subscriber::set_global_default(subscriber).unwrap();
+            lines
+        });
+        lines.clone()
+    }
+
+    struct Warnings(Lines);
+
+    impl<S: tracing::Subscriber> Layer<S> for Warnings {
+        fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+            if *event.metadata().level() != tracing::Level::WARN {
+                return;
+            }
+            let mut line = String::new();
+            event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+                let _ = write!(line, "{field}={value:?} ");
+            });
+            self.0.lock().unwrap().push(line);
+        }
     }
 
     /// Some come while the job runs, some while its owner ends it, some while nobody has it, some with its next owner.
