@@ -27,6 +27,7 @@ async fn what_is_not_attested_is_queued(kind: Kind) {
     lab.dispatch("assigned", "node1.d").await;
     lab.route("assigned", worker).await;
     let assigned = lab.token("assigned").await;
+    lab.backend.advance(600_000).await;
     lab.recover().await;
     lab.starts().await;
     lab.attest(worker, item("kept", token, "node1.a", runs())).await;

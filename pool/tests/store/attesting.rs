@@ -36,6 +36,7 @@ scenarios! {
     what_ended_under_a_callers_id_has_an_outcome,
     an_end_is_no_end_for_another_owner_or_dispatch,
     what_was_handed_on_is_queued,
+    what_was_handed_on_without_a_begin_keeps_its_attempts,
     what_was_handed_on_and_stopped_is_gone,
     only_the_owners_word_hands_on,
     records_that_do_not_parse_are_left,
@@ -131,7 +132,8 @@ async fn a_running_job_is_kept(kind: Kind) {
         payload: None,
     };
     assert_eq!(lab.attest(worker, item("a", token, "node1.a", more)).await, AttestReply::Kept);
-    assert_eq!(lab.record("a").await.unwrap().attempts, 4);
+    assert_eq!(lab.attest(worker, item("a", token, "node1.a", runs())).await, AttestReply::Kept);
+    assert_eq!(lab.record("a").await.unwrap().attempts, 4, "they never go down");
     lab.open(&[worker]).await;
     assert_eq!(lab.release("a", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
 }
@@ -180,9 +182,10 @@ async fn a_runner_takes_back_a_job_that_rolled_back_to_its_assignment(kind: Kind
     lab.route("a", worker).await;
     let token = lab.token("a").await;
     lab.recover().await;
+    lab.backend.advance(50).await;
     assert_eq!(lab.attest(worker, item("a", token, "node1.a", runs())).await, AttestReply::Kept);
-    lab.owns(worker, "a", token, JobState::Running).await;
-    assert_eq!(lab.queued().await, 0);
+    let record = lab.owns(worker, "a", token, JobState::Running).await;
+    assert_eq!((record.since, lab.queued().await), (lab.backend.now(), 0));
 }
 
 async fn a_runner_takes_back_a_job_that_rolled_back_to_the_owner_before(kind: Kind) {
@@ -256,11 +259,12 @@ async fn only_a_higher_token_outranks(kind: Kind) {
     let (first, second) = (lab.worker().await, lab.worker().await);
     let token = lab.run("a", "node1.a", first).await;
     lab.recover().await;
-    assert_eq!(lab.attest(second, item("a", token, "node1.a", runs())).await, AttestReply::Kept);
-    lab.owns(second, "a", token, JobState::Running).await;
-    let lower = Token(token.0 - 1);
-    assert_eq!(lab.attest(second, item("a", lower, "node1.a", runs())).await, AttestReply::Kept);
-    lab.owns(second, "a", lower, JobState::Running).await;
+    for token in [token, Token(token.0 - 1)] {
+        lab.backend.advance(20).await;
+        assert_eq!(lab.attest(second, item("a", token, "node1.a", runs())).await, AttestReply::Kept);
+        let record = lab.owns(second, "a", token, JobState::Running).await;
+        assert_eq!(record.since, lab.backend.now(), "it was not begun here under this token");
+    }
 }
 
 async fn what_nobody_owns_outranks_nobody(kind: Kind) {
@@ -551,6 +555,18 @@ async fn what_was_handed_on_is_queued(kind: Kind) {
     }
     assert_eq!(lab.backend.dump().await.get("bw"), None);
     assert_eq!(lab.queued().await, 1, "one was never begun");
+}
+
+async fn what_was_handed_on_without_a_begin_keeps_its_attempts(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("a", "node1.a", worker).await;
+    lab.release("a", worker, ReleaseMode::Fail).await;
+    lab.route("a", worker).await;
+    lab.recover().await;
+    let said = item("a", lab.token("a").await, "node1.a", Attest::HandedOn);
+    assert_eq!(lab.attest(worker, said).await, AttestReply::Requeued);
+    assert_eq!(lab.record("a").await.unwrap().attempts, 1);
 }
 
 async fn what_was_handed_on_and_stopped_is_gone(kind: Kind) {
