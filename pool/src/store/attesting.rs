@@ -54,7 +54,8 @@ pub enum AttestReply {
     SendPayload,
     /// `S`: it is to end. Its record names the worker, and the key is free only when the worker has released it.
     MustStop,
-    /// `O`: another worker owns it under a higher token. Nothing was done; it must not run here.
+    /// `O`: it is owned under a higher token: by another worker, or by this one, which was outranked before. Nothing was
+    /// done; what is attested must not run here.
     Outranked,
     /// `E`: that it has ended is known.
     Ended,

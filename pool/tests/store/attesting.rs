@@ -259,12 +259,14 @@ async fn only_a_higher_token_outranks(kind: Kind) {
     let (first, second) = (lab.worker().await, lab.worker().await);
     let token = lab.run("a", "node1.a", first).await;
     lab.recover().await;
-    for token in [token, Token(token.0 - 1)] {
+    for token in [token, Token(token.0 + 1)] {
         lab.backend.advance(20).await;
         assert_eq!(lab.attest(second, item("a", token, "node1.a", runs())).await, AttestReply::Kept);
         let record = lab.owns(second, "a", token, JobState::Running).await;
         assert_eq!(record.since, lab.backend.now(), "it was not begun here under this token");
     }
+    let said = item("a", token, "node1.a", runs());
+    assert_eq!(lab.idle(second, said).await, AttestReply::Outranked, "also by its own, later one");
 }
 
 async fn what_nobody_owns_outranks_nobody(kind: Kind) {

@@ -95,8 +95,7 @@ impl State {
         let ended = self.has_ended(key, id);
         let found = self.record(key).cloned();
         let unowned = self.broken.has(Breakage::UnownedOutranks);
-        let others = |r: &Record| r.owner.map_or(unowned, |owner| owner != worker);
-        if found.as_ref().is_some_and(|r| others(r) && r.token > *token) {
+        if found.as_ref().is_some_and(|r| (r.owner.is_some() || unowned) && r.token > *token) {
             return AttestReply::Outranked;
         }
         let same = found.as_ref().filter(|record| record.id.is_same(id)).cloned();
