@@ -9,7 +9,10 @@
 //!    everything else was answered, and after the releases that are under way.
 //! 3. What was asked for in the incarnation before and is not answered yet is void, but for releases and notes of
 //!    starts, which are true in every incarnation and are sent until they are answered.
-//! 4. Who does not come to the end of it in three times to live gives up: the pool waits for every member.
+//! 4. A job that is to go on elsewhere and whose release finds nothing is said to run, with its payload, and is released
+//!    once more: until then this worker may be the only one that has it.
+//! 5. Who gets no answer for three times to live, or does not come to the end of it in ten, gives up: the pool waits for
+//!    every member.
 
 use super::call::{Call, Done};
 use super::ctx::Ctx;
@@ -22,10 +25,12 @@ use super::journal::Past;
 use super::lane::Lane;
 use super::time::{Time, earliest};
 use crate::breakage::Breakage;
-use crate::id::{JobKey, Token};
+use crate::id::{DispatchId, JobKey, Token};
 use crate::member::{Member, MemberState};
 use crate::stop::StopReason;
-use crate::store::{ATTEST_BYTES, Attest, AttestItem, AttestReply, Refusal, Result, StoreError};
+use crate::store::{
+    ATTEST_BYTES, Attest, AttestItem, AttestReply, Refusal, ReleaseItem, ReleaseReply, Result, StoreError,
+};
 
 /// Something that is to be said.
 #[derive(Debug)]
@@ -45,6 +50,8 @@ pub(crate) struct Attesting {
     /// How far its last word has come.
     after: Option<JobKey>,
     give_up_at: Time,
+    /// However far it has come by then.
+    ends_at: Time,
     /// Nothing can be said before something else happens.
     waits: bool,
     count: Count,
@@ -69,6 +76,12 @@ impl Attesting {
         now >= self.give_up_at
     }
 
+    /// A word was answered: there is progress.
+    fn progressed(&mut self, ctx: &Ctx) {
+        self.words.answered();
+        self.give_up_at = self.ends_at.min(ctx.now + ctx.config.timing.ttl * 3);
+    }
+
     pub(super) fn deadline(&self) -> Option<Time> {
         let again = if self.waits { None } else { self.words.resumes_at() };
         earliest(again, Some(self.give_up_at))
@@ -87,8 +100,9 @@ impl Jobs {
             words.push(Word::Past(past.clone()));
         }
         let (known, after, count) = (false, None, Count::default());
-        let give_up_at = ctx.now + ctx.config.timing.ttl * 3;
-        self.attesting = Some(Attesting { words, known, after, give_up_at, waits: false, count });
+        let ttl = ctx.config.timing.ttl;
+        let (give_up_at, ends_at) = (ctx.now + ttl * 3, ctx.now + ttl * 10);
+        self.attesting = Some(Attesting { words, known, after, give_up_at, ends_at, waits: false, count });
     }
 
     /// Drops what belongs to the incarnation before. Its streams are read from their beginning, and notifications are
@@ -102,6 +116,9 @@ impl Jobs {
             }
         }
         self.intake = Intake::default();
+        for (_, item) in std::mem::take(&mut self.retaken) {
+            self.releases.push((item, Vec::new()));
+        }
         for (_, entries) in self.releases.waiting().chain(self.after_note.values_mut()) {
             entries.clear();
         }
@@ -136,7 +153,13 @@ impl Jobs {
             }
             return;
         }
-        let held = |key: &JobKey, token| self.held.get(key).filter(|held| held.token == token);
+        let going = |key: &JobKey, token| {
+            let id = (key.clone(), token);
+            self.retaken.contains_key(&id).then(|| self.releasing.get(&id)?.held.as_deref()).flatten()
+        };
+        let held = |key: &JobKey, token| {
+            self.held.get(key).filter(|held| held.token == token).or_else(|| going(key, token))
+        };
         let size = |word: &Word| match word {
             Word::Runs { key, token, with_payload } => {
                 let payload = held(key, *token).filter(|_| *with_payload);
@@ -162,19 +185,22 @@ impl Jobs {
     /// Returns whether the pool has just come to know the worker.
     fn on_attested(&mut self, ctx: &mut Ctx, items: Vec<AttestItem>, replies: &[AttestReply]) -> bool {
         let Some(attesting) = &mut self.attesting else { return false };
-        attesting.words.answered();
+        attesting.progressed(ctx);
         let first = !std::mem::replace(&mut attesting.known, true);
         if first {
             ctx.out.push(Effect::Keep { incarnation: ctx.incarnation, worker: self.worker });
         }
-        for (AttestItem { key, token, .. }, reply) in items.into_iter().zip(replies) {
+        for (AttestItem { key, token, id, .. }, reply) in items.into_iter().zip(replies) {
+            if *reply != AttestReply::SendPayload && self.was_retaken(ctx, &key, token, *reply) {
+                continue;
+            }
             let Some(Attesting { words, count, .. }) = &mut self.attesting else { break };
             match reply {
                 AttestReply::Kept => count.kept += 1,
                 AttestReply::SendPayload => words.push(Word::Runs { key, token, with_payload: true }),
                 AttestReply::MustStop => {
                     count.stopped += 1;
-                    self.must_stop(ctx, key, token);
+                    self.must_stop(ctx, key, token, id);
                 }
                 AttestReply::Outranked => {
                     count.outranked += 1;
@@ -187,12 +213,42 @@ impl Jobs {
         first
     }
 
+    /// A release found nothing. If the data may have been lost and the job is to go on elsewhere, it is said to run,
+    /// so that it has a record, and is released again then. Returns whether it is.
+    pub(super) fn take_back(&mut self, item: &ReleaseItem) -> bool {
+        let (id, Some(attesting)) = ((item.key.clone(), item.token), &mut self.attesting) else {
+            return false;
+        };
+        let is_kept = self.releasing.get(&id).is_some_and(|out| out.held.is_some());
+        if is_kept {
+            attesting.words.push(Word::Runs { key: id.0.clone(), token: id.1, with_payload: true });
+            self.retaken.insert(id, item.clone());
+        }
+        is_kept
+    }
+
+    /// What was said of a job that is to be released again. Returns whether it was one.
+    fn was_retaken(&mut self, ctx: &Ctx, key: &JobKey, token: Token, reply: AttestReply) -> bool {
+        let id = (key.clone(), token);
+        let Some(item) = self.retaken.remove(&id) else { return false };
+        if matches!(reply, AttestReply::Kept | AttestReply::MustStop) {
+            self.releases.push((item, Vec::new()));
+            return true;
+        }
+        let out = self.releasing.remove(&id);
+        if reply == AttestReply::Nothing {
+            self.has_left(ctx.now, out.and_then(|out| out.id), &item, ReleaseReply::Queued);
+        }
+        self.released.push(id.0);
+        true
+    }
+
     /// The job was stopped, or is known to have ended: its key is free once it is released.
-    fn must_stop(&mut self, ctx: &mut Ctx, key: JobKey, token: Token) {
+    fn must_stop(&mut self, ctx: &mut Ctx, key: JobKey, token: Token, id: DispatchId) {
         if self.held.get(&key).is_some_and(|held| held.token == token) {
             self.order(ctx, &key, Order { why: StopReason::Stopped, tell: None, entries: vec![] });
         } else if !self.releasing.contains_key(&(key.clone(), token)) {
-            self.release_for_stopper(key, token, None, vec![]);
+            self.release_for_stopper(key, token, Some(id), None, vec![]);
         }
     }
 
@@ -226,7 +282,7 @@ impl Jobs {
 
     fn on_attended(&mut self, ctx: &mut Ctx, next: Option<JobKey>) {
         let Some(attesting) = &mut self.attesting else { return };
-        attesting.words.answered();
+        attesting.progressed(ctx);
         attesting.after = next;
         if attesting.after.is_none() {
             let Count { kept, stopped, outranked } = attesting.count;

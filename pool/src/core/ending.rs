@@ -8,7 +8,7 @@ use super::attesting::Attesting;
 use super::call::Call;
 use super::ctx::Ctx;
 use super::effect::{Effect, Notice};
-use super::held::{Order, Phase, release_of};
+use super::held::{Order, Out, Phase, release_of};
 use super::jobs::Jobs;
 use super::time::{Time, earliest};
 use crate::breakage::Breakage;
@@ -203,16 +203,18 @@ impl Jobs {
     pub(super) fn give_up(&mut self, key: &JobKey, mode: ReleaseMode, delay: Duration, result: String) {
         self.arm(key, None);
         self.permit_back(key);
-        let Some(held) = self.held.remove(key) else { return };
+        let Some(mut held) = self.held.remove(key) else { return };
         let (key, token) = (key.clone(), held.token);
         let unnoted = self.unnoted.contains(&(key.clone(), token));
         let tell = if held.started_before && !unnoted { None } else { held.waiting_node() };
         let mut item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
         let mut entries = Vec::new();
-        if let Some(order) = held.order {
+        if let Some(order) = held.order.take() {
             match order.why {
                 StopReason::LeaseLost => {
                     self.released.push(item.key);
+                    // It was told that others have the job: whatever the store says then is compared.
+                    self.audit_due |= self.leaving != Some(StopReason::LeaseLost);
                     return;
                 }
                 StopReason::Stopped | StopReason::Shutdown if mode != ReleaseMode::Delete => {
@@ -226,10 +228,12 @@ impl Jobs {
             }
             (item.tell_stopper, entries) = (order.tell, order.entries);
         }
-        if unnoted && item.mode != ReleaseMode::Delete {
+        let id = (item.key.clone(), item.token);
+        let goes_on = item.mode != ReleaseMode::Delete;
+        let out = Out { id: Some(held.id.clone()), held: goes_on.then(|| Box::new(held)) };
+        self.releasing.insert(id.clone(), out);
+        if unnoted && goes_on {
             item.tell = None;
-            let id = (item.key.clone(), item.token);
-            self.releasing.insert(id.clone(), Some(held.id));
             self.after_note.insert(id, (item, entries));
             return;
         }
@@ -237,7 +241,7 @@ impl Jobs {
             // The release may overtake the news of the start, and whoever waits for that start is to hear of it.
             item.result = "ok".into();
         }
-        self.push_release(item, Some(held.id), entries);
+        self.releases.push((item, entries));
     }
 
     /// Gives back a job that was not started here.
@@ -259,12 +263,13 @@ impl Jobs {
         &mut self,
         key: JobKey,
         token: Token,
+        id: Option<DispatchId>,
         tell_stopper: Option<NodeName>,
         entries: Vec<EntryId>,
     ) {
         let (mode, delay, result) = (ReleaseMode::Delete, Duration::ZERO, String::new());
         let item = ReleaseItem { key, token, mode, delay, tell: None, tell_stopper, result };
-        self.push_release(item, None, entries);
+        self.push_release(item, id, entries);
     }
 
     /// Gives back a job that the store says is this worker's and that does not run here.
@@ -273,7 +278,7 @@ impl Jobs {
     }
 
     pub(super) fn push_release(&mut self, item: ReleaseItem, id: Option<DispatchId>, entries: Vec<EntryId>) {
-        self.releasing.insert((item.key.clone(), item.token), id);
+        self.releasing.insert((item.key.clone(), item.token), Out { id, held: None });
         self.releases.push((item, entries));
     }
 
@@ -301,6 +306,7 @@ impl Jobs {
         self.takes.clear();
         self.beginning.clear();
         self.releasing.clear();
+        self.retaken.clear();
         self.attesting = None;
     }
 

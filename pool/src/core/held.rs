@@ -135,6 +135,16 @@ impl Held {
     }
 }
 
+/// What is known of a job on its way out.
+#[derive(Debug, Default)]
+pub(crate) struct Out {
+    /// Its dispatch.
+    pub(crate) id: Option<DispatchId>,
+    /// What it was here. It is kept for a job that goes on elsewhere: until the release is answered, this worker may be
+    /// the only one that has its payload.
+    pub(crate) held: Option<Box<Held>>,
+}
+
 fn urgency(why: StopReason) -> u8 {
     match why {
         StopReason::Moved => 0,

@@ -15,7 +15,7 @@ use super::attesting::Attesting;
 use super::call::{ToBegin, ToRelease};
 use super::ctx::Ctx;
 use super::effect::{Effect, NewJob, Notice};
-use super::held::{Held, Order, Phase};
+use super::held::{Held, Order, Out, Phase};
 use super::input::{HandlerEvent, LocalWorker};
 use super::intake::Intake;
 use super::journal::{Journal, Past};
@@ -48,8 +48,10 @@ pub(crate) struct Jobs {
     pub(crate) intake: Intake,
     pub(crate) held: BTreeMap<JobKey, Held>,
     pub(super) beginning: BTreeMap<(JobKey, Token), Early>,
-    /// Jobs on their way out, with their dispatch, where it is known.
-    pub(super) releasing: BTreeMap<(JobKey, Token), Option<DispatchId>>,
+    /// Jobs on their way out, with what is known of them.
+    pub(super) releasing: BTreeMap<(JobKey, Token), Out>,
+    /// Releases of jobs that a loss of data has taken: each goes again once the job has a record.
+    pub(super) retaken: BTreeMap<(JobKey, Token), ReleaseItem>,
     pub(super) to_start: VecDeque<(JobKey, Token)>,
     pub(super) starting: usize,
     /// When the handler of a held job has taken too long.
@@ -86,6 +88,7 @@ impl Jobs {
             held: BTreeMap::new(),
             beginning: BTreeMap::new(),
             releasing: BTreeMap::new(),
+            retaken: BTreeMap::new(),
             to_start: VecDeque::new(),
             starting: 0,
             timers: BTreeSet::new(),
@@ -159,7 +162,7 @@ impl Jobs {
     fn assigned(&mut self, ctx: &Ctx, entry: EntryId, key: JobKey, token: Token) {
         if self.knows(&key, token) {
             if ctx.config.broken.has(Breakage::RedeliveredStartRefused) {
-                return self.release_for_stopper(key, token, None, vec![entry]);
+                return self.release_for_stopper(key, token, None, None, vec![entry]);
             }
             self.intake.answered(entry);
         } else if self.leaving.is_some() {
@@ -200,7 +203,7 @@ impl Jobs {
         } else if self.releasing.contains_key(&id) {
             self.intake.answered(entry);
         } else {
-            self.release_for_stopper(id.0, token, tell, vec![entry]);
+            self.release_for_stopper(id.0, token, None, tell, vec![entry]);
         }
     }
 
@@ -222,7 +225,7 @@ impl Jobs {
             match reply {
                 BeginReply::Begun { record, waiting, payload } => {
                     if let Some((tell, entries)) = early.stop {
-                        self.release_for_stopper(key, token, tell, entries);
+                        self.release_for_stopper(key, token, Some(record.id), tell, entries);
                     } else if self.held.contains_key(&key)
                         && !ctx.config.broken.has(Breakage::StartsWhatItHolds)
                     {
@@ -242,7 +245,7 @@ impl Jobs {
                 }
                 BeginReply::Refused | BeginReply::Full => {
                     if let Some((tell, entries)) = early.stop {
-                        self.release_for_stopper(key, token, tell, entries);
+                        self.release_for_stopper(key, token, None, tell, entries);
                     }
                 }
             }
@@ -291,7 +294,7 @@ impl Jobs {
         for (key, token, _) in jobs {
             match self.beginning.remove(&(key.clone(), token)) {
                 Some(Early { stop: Some((tell, entries)), .. }) => {
-                    self.release_for_stopper(key, token, tell, entries);
+                    self.release_for_stopper(key, token, None, tell, entries);
                 }
                 Some(_) => self.hand_back(key, token, None, None, vec![]),
                 None => {}
@@ -309,8 +312,11 @@ impl Jobs {
         self.releases.answered();
         self.intake.deleted(finished);
         for ((item, _), reply) in items.into_iter().zip(replies) {
-            let id = self.releasing.remove(&(item.key.clone(), item.token)).flatten();
-            self.has_left(ctx.now, id, &item, *reply);
+            if *reply == ReleaseReply::Stale && self.take_back(&item) {
+                continue;
+            }
+            let out = self.releasing.remove(&(item.key.clone(), item.token));
+            self.has_left(ctx.now, out.and_then(|out| out.id), &item, *reply);
             match reply {
                 ReleaseReply::Parked => {
                     ctx.report(Notice::Parked { key: item.key.clone(), error: item.result });
@@ -323,7 +329,13 @@ impl Jobs {
     }
 
     /// A release was answered: that is remembered for a while, and said at once where the data were lost meanwhile.
-    fn has_left(&mut self, now: Time, id: Option<DispatchId>, item: &ReleaseItem, reply: ReleaseReply) {
+    pub(super) fn has_left(
+        &mut self,
+        now: Time,
+        id: Option<DispatchId>,
+        item: &ReleaseItem,
+        reply: ReleaseReply,
+    ) {
         let Some(id) = id else { return };
         let (key, token) = (item.key.clone(), item.token);
         let handed_on = match reply {

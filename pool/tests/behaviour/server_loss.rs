@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::{Commands, Connection};
-use tenure_pool::Node;
+use tenure_pool::{Node, RestartPolicy};
 use tenure_testing::{Data, eventually};
+use tokio::sync::Notify;
 
 use crate::recorder::Act;
 use crate::world::{Holders, Home, PATIENCE, POOL, World, moved, on_both_stores, workers_on};
@@ -279,4 +280,46 @@ async fn a_destroyed_group_is_made_again() {
         assert_eq!(destroyed, 1);
     })
     .await;
+}
+
+static SERVER_IS_GONE: AtomicBool = AtomicBool::new(false);
+static TOLD: Notify = Notify::const_new();
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_that_fail_when_the_data_go_are_tried_again() {
+    let world = World::in_memory().with_ttl(TTL);
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    let handler = world.recorder.acting(|_| {
+        if SERVER_IS_GONE.load(Ordering::Acquire) {
+            return Act::Run;
+        }
+        Act::Body(|_| {
+            Box::pin(async {
+                let told = TOLD.notified();
+                if !SERVER_IS_GONE.load(Ordering::Acquire) {
+                    told.await;
+                }
+                Err("the server is gone".into())
+            })
+        })
+    });
+    a.add_worker(handler).await.unwrap();
+    let keys: Vec<_> = (0..20).map(|i| format!("k{i}")).collect();
+    for key in &keys {
+        b.submit(key.as_str(), "x").restart(RestartPolicy::Always).await.unwrap();
+    }
+    for key in &keys {
+        eventually(PATIENCE, "the job to run", async || world.recorder.is_running(key)).await;
+    }
+    world.wipe();
+    SERVER_IS_GONE.store(true, Ordering::Release);
+    TOLD.notify_waiters();
+    for key in &keys {
+        eventually(PATIENCE, "the job to be tried again", async || {
+            world.recorder.starts_of(key) == 2 && world.recorder.is_running(key)
+        })
+        .await;
+    }
+    assert_eq!(b.jobs().await.unwrap().len(), keys.len());
+    world.assert_clean();
 }

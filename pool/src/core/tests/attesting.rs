@@ -546,3 +546,174 @@ fn tokens_are_attested_as_they_are() {
     let Call::Attest { items, .. } = bench.call("attest") else { panic!("no attestation") };
     assert_eq!(items[0].token, Token(3));
 }
+
+/// Begins and starts this job, which is to be started again whatever it ends with.
+fn runs_always(bench: &mut Bench) {
+    bench.assign(1, 3, 3, &["k"]);
+    bench.begun_as(&sealed(RestartPolicy::Always), false, |_| {});
+    bench.handler(1, "k", 3, HandlerEvent::Started);
+    while bench.is_calling("started") {
+        bench.started_noted();
+    }
+}
+
+/// The release finds nothing.
+fn released_in_vain(bench: &mut Bench) {
+    bench.answer("release", |call| match call {
+        Call::Release { worker, finished, items } => {
+            let answer = Ok(vec![ReleaseReply::Stale; items.len()]);
+            Done::Release { worker, finished, items, answer }
+        }
+        call => panic!("{call:?}"),
+    });
+}
+
+#[test]
+fn a_job_that_is_to_be_tried_again_is_taken_back_into_lost_data_and_released_once_more() {
+    for event in [HandlerEvent::Failed("redis is gone".into()), HandlerEvent::Ended(Ok(()))] {
+        let mut bench = Bench::with_worker();
+        runs_always(&mut bench);
+        bench.lost(2);
+        bench.handler(1, "k", 3, event);
+        let release = bench.of(&["release"]);
+        bench.attested(&[SendPayload]);
+        released_in_vain(&mut bench);
+        bench.attested(&[]);
+        assert_eq!(bench.of(&["attest", "attend"]).last().unwrap(), "attest 1: k@3 started+payload");
+        bench.attested(&[Kept]);
+        assert_eq!(bench.of(&["release", "attend"]), release, "as it was, and before the last word");
+        bench.released();
+        assert_eq!(bench.of(&["attest", "attend"]), ["attest 1: k@3 handed-on"]);
+        bench.attested(&[Nothing]);
+        assert_eq!(bench.of(&["attend"]), ["attend 1"]);
+    }
+}
+
+#[test]
+fn a_job_that_was_refused_before_its_start_was_noted_is_taken_back_too() {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 3, 3, &["k"]);
+    bench.begun_as(&sealed(RestartPolicy::Always), false, |_| {});
+    bench.handler(1, "k", 3, HandlerEvent::Started);
+    bench.handler(1, "k", 3, HandlerEvent::Failed("redis is gone".into()));
+    bench.lost(2);
+    assert_eq!(bench.of(&["attest", "release"]), ["attest 1: "]);
+    bench.started_noted();
+    bench.attested(&[]);
+    released_in_vain(&mut bench);
+    assert_eq!(bench.of(&["attest"]), ["attest 1: k@3 started+payload"]);
+}
+
+#[test]
+fn a_job_that_a_draining_worker_hands_on_is_taken_back_into_lost_data() {
+    let mut bench = lost_with(&["k"]);
+    bench.attested(&[SendPayload]);
+    bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
+    bench.answer("drain", |_| Done::Drain { worker: WorkerId(1), answer: Ok(super::bench::up(0)) });
+    bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
+    bench.all();
+    released_in_vain(&mut bench);
+    bench.attested(&[Kept]);
+    bench.attested(&[]);
+    assert_eq!(bench.of(&["release", "attend"]), ["release 1: k@3 h"]);
+}
+
+#[test]
+fn what_others_have_or_was_given_up_already_is_not_released_again() {
+    for (reply, then) in [(Outranked, "attend 1"), (Nothing, "attest 1: k@3 handed-on")] {
+        let mut bench = Bench::with_worker();
+        runs_always(&mut bench);
+        bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
+        bench.lost(2);
+        bench.attested(&[]);
+        released_in_vain(&mut bench);
+        bench.all();
+        bench.attested(&[reply]);
+        assert_eq!(bench.of(&["release", "attest", "attend"]), [then]);
+    }
+}
+
+#[test]
+fn what_is_taken_back_goes_through_yet_another_loss() {
+    let mut bench = Bench::with_worker();
+    runs_always(&mut bench);
+    bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
+    bench.lost(2);
+    let release = bench.of(&["release"]);
+    bench.attested(&[]);
+    released_in_vain(&mut bench);
+    bench.lost(3);
+    bench.all();
+    assert_eq!(bench.in_flight().iter().filter(|call| release.contains(call)).count(), 1);
+    bench.attested(&[Kept]);
+    bench.attested(&[]);
+    released_in_vain(&mut bench);
+    assert_eq!(bench.of(&["attest"]), ["attest 1: k@3 started+payload"]);
+}
+
+#[test]
+fn a_last_word_that_waits_for_a_release_wakes_nobody() {
+    let mut bench = lost_with(&["k"]);
+    bench.attested(&[Kept]);
+    bench.fail("attend");
+    bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
+    bench.advance(millis(50));
+    assert_eq!(bench.of(&["attend"]).len(), 1);
+    bench.released();
+    assert_eq!(bench.of(&["attest"]), ["attest 1: k@3 ended"]);
+}
+
+#[test]
+fn a_job_whose_stop_overtook_its_begin_is_said_to_have_ended() {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 5, 7, &["k"]);
+    bench.stop_event(1, 6, None, &[("k", 7)]);
+    bench.begun();
+    bench.released();
+    bench.lost(2);
+    assert_eq!(bench.of(&["attest"]), ["attest 1: k@7 ended"]);
+}
+
+#[test]
+fn what_must_stop_and_was_gone_already_is_said_to_have_ended_after_the_next_loss() {
+    let mut bench = lost_with(&["k"]);
+    bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
+    released_in_vain(&mut bench);
+    bench.attested(&[MustStop]);
+    bench.released();
+    bench.all();
+    bench.attested(&[Ended]);
+    bench.attested(&[Ended]);
+    bench.attended(None);
+    bench.lost(3);
+    assert_eq!(bench.of(&["attest"]).last().unwrap(), "attest 1: k@3 ended, k@3 ended");
+}
+
+#[test]
+fn what_the_store_has_is_compared_when_an_outranked_job_has_ended() {
+    let mut bench = lost_with(&["k"]);
+    bench.attested(&[Outranked]);
+    bench.attended(None);
+    bench.reopened(2);
+    bench.answer("owned", |_| Done::Owned {
+        worker: WorkerId(1),
+        answer: Ok(OwnedPage { next: None, jobs: vec![(key("k"), Some(record("k", 3, WorkerId(1))))] }),
+    });
+    bench.all();
+    bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
+    assert_eq!(bench.of(&["release", "owned"]), ["owned 1"]);
+}
+
+#[test]
+fn a_worker_that_is_answered_does_not_give_up_before_ten_times_to_live() {
+    let mut bench = lost_with(&["k"]);
+    bench.attested(&[Kept]);
+    bench.all();
+    for _ in 0..4 {
+        observe(&mut bench, 2, 24);
+        assert_eq!(bench.of(&["fence"]), [""; 0]);
+        bench.attended(Some("a"));
+    }
+    observe(&mut bench, 2, 5);
+    assert_eq!(bench.of(&["fence"]), ["fence 1"]);
+}
