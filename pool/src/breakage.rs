@@ -70,6 +70,18 @@ pub enum Breakage {
     NotesNumberedAnew,
     /// Steps are executed whichever incarnation their caller knows.
     IncarnationUnchecked,
+    /// Steps are sent to whatever server process answers.
+    ScriptBeforeIdentity,
+    /// An observer that gets no answer begins to watch anew.
+    ResetOnReconnect,
+    /// A counter that is seen anew counts as seen when it was asked for.
+    FirstSeenBeforeReply,
+    /// A lease counts from the answer to its renewal.
+    RenewalFromReply,
+    /// A worker says good-bye, or its lease is forgotten, before its handlers have ended.
+    ExpireBeforeJoined,
+    /// A worker joins with another time to live than the pool's.
+    OtherTtlJoins,
 }
 
 /// The breakages in force.

@@ -1,6 +1,6 @@
 //! Every line that a guarantee rests on is left out once, and something must notice: a scenario of the conformance suite,
-//! or a random walk beside the store in memory. The table is `mutants/scripts.rs`; the model has its own (`model.rs`), and
-//! so has what nodes do (`src/core/tests`, `failures.rs`).
+//! the simulator, the model, a test of the core or a known failure. The tables are `mutants/scripts.rs` and
+//! `mutants/core.rs`.
 //!
 //! `MUTANT="words"` tries only those whose name has the words, in full: it says all that notices them.
 
@@ -29,12 +29,13 @@ mod attesting;
 mod backend;
 #[path = "store/closing.rs"]
 mod closing;
+#[path = "mutants/core.rs"]
+mod core;
 #[path = "store/damage.rs"]
 mod damage;
 #[path = "store/dispatching.rs"]
 mod dispatching;
 #[path = "store/lab.rs"]
-#[expect(dead_code, reason = "broken scripts run on Redis")]
 mod lab;
 #[path = "store/membership.rs"]
 mod membership;
@@ -70,9 +71,9 @@ mod streams;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use tenure_pool::breakage::ScriptPatch;
+use tenure_pool::breakage::{Breakage, ScriptPatch};
 
-use self::backend::PATCHES;
+use self::backend::{BROKEN, PATCHES};
 use self::lab::Kind;
 use self::scripts::{MUTANTS, Mutant};
 
@@ -136,14 +137,24 @@ fn in_order(mutant: &Mutant) -> Vec<Scenario> {
 
 /// Whether a scenario fails on broken scripts, and only on them: one that fails on whole scripts, too, shows nothing.
 fn notices(scenario: Scenario, patches: &'static [ScriptPatch]) -> bool {
-    fails(scenario, patches) && !fails(scenario, &[])
+    fails(scenario, Kind::Redis, patches, None) && !fails(scenario, Kind::Redis, &[], None)
 }
 
-fn fails(scenario: Scenario, patches: &'static [ScriptPatch]) -> bool {
+/// The same with a store in memory that leaves out a line.
+fn notices_in_memory(scenario: Scenario, broken: Breakage) -> bool {
+    fails(scenario, Kind::Memory, &[], Some(broken)) && !fails(scenario, Kind::Memory, &[], None)
+}
+
+fn scenario(name: &str) -> Option<Scenario> {
+    SUITES.iter().flat_map(|(_, all)| *all).find(|scenario| scenario.0 == name).copied()
+}
+
+fn fails(scenario: Scenario, kind: Kind, patches: &'static [ScriptPatch], broken: Option<Breakage>) -> bool {
     let run = move || {
         PATCHES.set(patches);
+        BROKEN.set(broken);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async { drop(tokio::time::timeout(LONG, (scenario.1)(Kind::Redis)).await) });
+        runtime.block_on(async { drop(tokio::time::timeout(LONG, (scenario.1)(kind)).await) });
     };
     std::thread::Builder::new().name("mutant".into()).spawn(run).unwrap().join().is_err()
 }
@@ -197,4 +208,38 @@ fn mutants_of_scripts_are_caught() {
     let caught = tried.len() - survivors.len();
     println!("caught {caught} of {} in {:.0} s", tried.len(), began.elapsed().as_secs_f32());
     assert!(survivors.is_empty(), "these survive: {survivors:?}");
+}
+
+#[test]
+fn mutants_of_the_core_are_caught() {
+    hush();
+    let began = Instant::now();
+    let wanted = std::env::var("MUTANT").ok();
+    let (mut caught, mut named, mut survivors) = (0, 0, Vec::new());
+    for &(breakage, by) in core::MUTANTS {
+        let name = format!("{breakage:?}");
+        if wanted.as_ref().is_some_and(|words| !name.contains(words)) {
+            continue;
+        }
+        let noticed = core::noticed(breakage, by);
+        println!("{name:<25} {}", noticed.as_deref().unwrap_or("SURVIVES"));
+        match noticed {
+            Some(_) if by.runs_here() => caught += 1,
+            Some(_) => named += 1,
+            None => survivors.push((breakage, by)),
+        }
+    }
+    let (of, seconds) = (caught + named + survivors.len(), began.elapsed().as_secs_f32());
+    println!("caught {caught} of {of} in {seconds:.0} s, and {named} by tests of their own, which are there");
+    assert!(survivors.is_empty(), "these survive: {survivors:?}");
+}
+
+#[test]
+fn mutants_of_the_core_are_all_in_the_table() {
+    let mut table: Vec<_> = core::MUTANTS.iter().map(|(breakage, _)| format!("{breakage:?}")).collect();
+    let mut all = core::all();
+    table.sort();
+    all.sort();
+    assert!(all.len() > 20, "{all:?}");
+    assert_eq!(table, all);
 }

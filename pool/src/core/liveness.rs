@@ -8,6 +8,7 @@ use super::call::Call;
 use super::ctx::{Ctx, RETRY};
 use super::effect::Notice;
 use super::time::Time;
+use crate::breakage::Breakage;
 use crate::id::{DispatchId, WorkerId};
 use crate::member::Members;
 use crate::store::{Expired, Outcome, Reaped, Result};
@@ -22,7 +23,8 @@ const WATCH_SOME: usize = 64;
 pub(crate) struct Liveness {
     seen: BTreeMap<WorkerId, (u64, Time)>,
     next: Option<Time>,
-    busy: bool,
+    /// When the look under way was sent.
+    asked: Option<Time>,
     expires: VecDeque<(WorkerId, u64)>,
     expiring: bool,
     dead: BTreeSet<WorkerId>,
@@ -35,7 +37,7 @@ pub(crate) struct Liveness {
 impl Liveness {
     /// Another incarnation or server: what was seen says nothing any more.
     pub(crate) fn reset(&mut self) {
-        *self = Self { busy: self.busy, expiring: self.expiring, reaping: self.reaping, ..Self::default() };
+        *self = Self { asked: self.asked, expiring: self.expiring, reaping: self.reaping, ..Self::default() };
     }
 
     /// An expired worker that is not reaped yet.
@@ -54,18 +56,24 @@ impl Liveness {
         members: &Members,
         answer: Result<BTreeMap<WorkerId, u64>>,
     ) -> Result<()> {
-        self.busy = false;
+        let asked = self.asked.take();
+        let broken = &ctx.config.broken;
+        if answer.is_err() && broken.has(Breakage::ResetOnReconnect) {
+            self.seen.clear();
+        }
+        let early = asked.filter(|_| broken.has(Breakage::FirstSeenBeforeReply));
+        let since = early.unwrap_or(ctx.now);
         let beats = answer?;
         self.seen.retain(|worker, _| members.entries.contains_key(worker) || beats.contains_key(worker));
         for (worker, seq) in beats {
             match self.seen.get_mut(&worker) {
                 Some((known, _)) if *known == seq => {}
                 Some(seen) => {
-                    *seen = (seq, ctx.now);
+                    *seen = (seq, since);
                     self.saw_life = true;
                 }
                 None => {
-                    self.seen.insert(worker, (seq, ctx.now));
+                    self.seen.insert(worker, (seq, since));
                 }
             }
         }
@@ -118,10 +126,10 @@ impl Liveness {
     /// assigned to a worker that is known to be dead. `may_reap`: the pool is in phase N.
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, members: &Members, may_reap: bool) {
         let next = *self.next.get_or_insert(ctx.now);
-        if ctx.now >= next && !self.busy {
+        if ctx.now >= next && self.asked.is_none() {
             self.next = Some(ctx.now + ctx.jitter.stretch(ctx.config.timing.ttl / 10));
             if !members.entries.is_empty() {
-                self.busy = true;
+                self.asked = Some(ctx.now);
                 ctx.call(Call::Heartbeats(self.watched(ctx, members)));
             }
         }
@@ -160,7 +168,7 @@ impl Liveness {
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
-        let look = if self.busy { None } else { self.next };
+        let look = if self.asked.is_some() { None } else { self.next };
         super::time::earliest(look, self.retry_at)
     }
 }

@@ -121,12 +121,13 @@ impl Tenancies {
         states: &[Option<MemberState>],
     ) -> Vec<(WorkerId, Lease)> {
         let mut held_on = Vec::new();
+        let from = if self.broken.has(Breakage::RenewalFromReply) { now } else { sent };
         for (&worker, member) in workers.iter().zip(states) {
             if let Some(tenancy) = self.held.get_mut(&worker)
                 && member.is_some()
                 && tenancy.renewing
             {
-                tenancy.lease.renewed(sent, now);
+                tenancy.lease.renewed(from, now);
                 held_on.push((worker, tenancy.lease));
             }
         }

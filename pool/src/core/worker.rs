@@ -295,7 +295,7 @@ impl Worker {
             self.rebalance.released(&key);
         }
         self.flush_stage(ctx, ring, door);
-        if self.may_leave() {
+        if self.may_leave(ctx) {
             ctx.out.push(Effect::Drop { worker: self.jobs.worker });
             self.stage = Stage::Leaving { busy: false, retry_at: Time(0) };
         }
@@ -358,14 +358,15 @@ impl Worker {
     }
 
     /// Nothing of it runs, and it is to go: only then does it say good-bye.
-    fn may_leave(&self) -> bool {
+    fn may_leave(&self, ctx: &Ctx) -> bool {
         let asked = match &self.stage {
             Stage::Fenced => true,
             Stage::In { .. } => self.jobs.leaving == Some(StopReason::Shutdown),
             Stage::Draining { .. } => self.jobs.leaving.is_some(),
             Stage::Out { .. } | Stage::Leaving { .. } | Stage::Gone => false,
         };
-        asked && self.jobs.is_idle() && self.jobs.attesting.is_none()
+        let ended = self.jobs.is_idle() || ctx.config.broken.has(Breakage::ExpireBeforeJoined);
+        asked && ended && self.jobs.attesting.is_none()
     }
 
     /// When something is due that the door lets it do.

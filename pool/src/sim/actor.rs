@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::node::nanos;
 use super::world::{Event, MS, World};
+use crate::breakage::Breakage;
 use crate::core::effect::NewJob;
 use crate::core::input::{HandlerEvent, Input};
 use crate::id::{DispatchId, JobKey, Token, WorkerId};
@@ -157,8 +158,9 @@ impl World {
                 let (at, worker) = (actor.node, actor.worker);
                 let local = self.local(at);
                 let holds = self.nodes.get(at).is_some_and(|node| local < node.leases.holds_until(worker));
+                let recheck = !self.options.broken.has(Breakage::NoRecheckAfterBegin);
                 let Some(actor) = self.actors.get_mut(&id) else { return };
-                if !holds {
+                if recheck && !holds {
                     return self.finish(id, HandlerEvent::NotRun);
                 }
                 actor.state = State::Starting;

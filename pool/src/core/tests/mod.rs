@@ -4,7 +4,6 @@
 mod attesting;
 mod beginning;
 mod bench;
-mod breakages;
 mod clients;
 mod dispatching;
 mod ending;
@@ -12,6 +11,7 @@ mod fencing;
 mod idling;
 mod joining;
 mod leaving;
+mod mutants;
 mod notifying;
 mod observing;
 mod opening;

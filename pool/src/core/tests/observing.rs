@@ -19,7 +19,7 @@ fn observer() -> Bench {
 }
 
 /// Waits for the next look, and answers it.
-fn beat(bench: &mut Bench, counters: &[(u64, u64)]) {
+pub(super) fn beat(bench: &mut Bench, counters: &[(u64, u64)]) {
     while !bench.is_calling("heartbeats") {
         bench.advance(millis(100));
     }
@@ -28,7 +28,7 @@ fn beat(bench: &mut Bench, counters: &[(u64, u64)]) {
 }
 
 /// Looks until somebody is to be expired, and says how long that took from `since`.
-fn until_expired(bench: &mut Bench, since: Time, counters: &[(u64, u64)]) -> u64 {
+pub(super) fn until_expired(bench: &mut Bench, since: Time, counters: &[(u64, u64)]) -> u64 {
     while !bench.is_calling("expire") {
         beat(bench, counters);
     }

@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::state::State;
 use super::{Clock, MemoryStore};
+use crate::breakage::Breakage;
 use crate::member::Members;
 use crate::settings::StoredSettings;
 use crate::store::{Refusal, Result, StoreError};
@@ -114,7 +115,12 @@ impl MemoryStore {
         let server = self.reach()?;
         let run_id = server.run_id();
         let blessed = self.blessed.lock().unwrap_or_else(PoisonError::into_inner);
-        if blessed.as_ref() == Some(&run_id) { Ok(server) } else { Err(StoreError::OtherServer { run_id }) }
+        let unasked = server.state.broken.has(Breakage::ScriptBeforeIdentity);
+        if unasked || blessed.as_ref() == Some(&run_id) {
+            Ok(server)
+        } else {
+            Err(StoreError::OtherServer { run_id })
+        }
     }
 
     /// Runs one step and tells of what it changed.

@@ -1,10 +1,15 @@
 //! Each line that can be left out on purpose matters: what a whole core does, a broken one does not.
 
-use super::bench::{Bench, config, key, secs, up};
+use super::bench::{Bench, config, key, millis, secs, up};
+use super::observing::{beat, until_expired};
 use crate::breakage::{Breakage, Breakages};
 use crate::core::ctx::Config;
 use crate::core::input::{HandlerEvent, Input};
-use crate::id::WorkerId;
+use crate::core::lease::Timing;
+use crate::core::tenancy::Tenancies;
+use crate::core::time::Time;
+use crate::id::{Incarnation, WorkerId};
+use crate::member::MemberState;
 use crate::store::AttestReply::Kept;
 
 /// A whole bench, and one that is broken in this way.
@@ -99,4 +104,71 @@ fn a_job_is_handed_on_after_its_handler_has_ended() {
         bench.is_calling("release")
     });
     assert_eq!(done, [false, true]);
+}
+
+#[test]
+fn a_fenced_worker_says_good_bye_when_nothing_of_it_runs() {
+    let said = whole_and_broken(Breakage::ExpireBeforeJoined).map(|mut bench| {
+        bench.running(3, &["k"]);
+        bench.step([Input::LeaseLost(WorkerId(1))]);
+        bench.is_calling("expire")
+    });
+    assert_eq!(said, [false, true]);
+}
+
+/// Two observers of worker 2, a whole one and one that is broken in this way.
+fn observers(breakage: Breakage) -> [Bench; 2] {
+    [Breakages::default(), Breakages::of([breakage])].map(|broken| {
+        let mut bench = Bench::attached_with(Config { broken, ..config() });
+        bench.change_members(|members| {
+            members.insert(WorkerId(2), up(0));
+        });
+        bench
+    })
+}
+
+/// Waits for the next look.
+fn look(bench: &mut Bench) {
+    while !bench.is_calling("heartbeats") {
+        bench.advance(millis(100));
+    }
+}
+
+#[test]
+fn an_observer_that_gets_no_answer_watches_on() {
+    let waited = observers(Breakage::ResetOnReconnect).map(|mut bench| {
+        beat(&mut bench, &[(2, 5)]);
+        let since = bench.now;
+        while bench.now.since(since) < secs(5) {
+            beat(&mut bench, &[(2, 5)]);
+        }
+        look(&mut bench);
+        bench.fail("heartbeats");
+        until_expired(&mut bench, since, &[(2, 5)])
+    });
+    assert!((10..12).contains(&waited[0]) && waited[1] >= 15, "{waited:?}");
+}
+
+#[test]
+fn an_observer_counts_from_after_the_reply() {
+    let waited = observers(Breakage::FirstSeenBeforeReply).map(|mut bench| {
+        look(&mut bench);
+        bench.advance(secs(8));
+        beat(&mut bench, &[(2, 5)]);
+        let since = bench.now;
+        until_expired(&mut bench, since, &[(2, 5)])
+    });
+    assert!((10..12).contains(&waited[0]) && waited[1] < 4, "{waited:?}");
+}
+
+#[test]
+fn a_lease_counts_from_the_sending_of_its_renewal() {
+    let at = |s| Time(0) + secs(s);
+    let until = [Breakages::default(), Breakages::of([Breakage::RenewalFromReply])].map(|broken| {
+        let mut leases = Tenancies::new(Timing::of(secs(10)), broken);
+        leases.hold(Incarnation(1), WorkerId(1), at(0));
+        leases.renewed(at(2), at(4), &[WorkerId(1)], &[Some(MemberState::Up)]);
+        leases.holds_until(WorkerId(1))
+    });
+    assert_eq!(until, [at(8), at(10)]);
 }

@@ -1,0 +1,116 @@
+//! The core, the lease and the store in memory, each with one line left out.
+
+use std::path::Path;
+
+#[allow(clippy::enum_glob_use, reason = "the table names them all")]
+use tenure_pool::breakage::Breakage::{self, *};
+use tenure_pool::breakage::Breakages;
+use tenure_pool::sim::{Options, run};
+
+/// Who notices that a line is left out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum By {
+    /// The simulator.
+    Simulator,
+    /// This scenario of the conformance suite, on the store in memory.
+    Scenario(&'static str),
+    /// Rules of the core, each by a test that runs a whole core and a broken one: a part of `cargo test mutants`.
+    Core(&'static str),
+    /// The model, by this test: a part of `cargo test mutants`.
+    Model(&'static str),
+    /// A known failure: its case in this file of `failures.rs` fails for the reason that it is about when the line is left
+    /// out.
+    Failure(&'static str, &'static str),
+}
+
+use By::{Core, Failure, Model, Scenario, Simulator};
+
+impl By {
+    /// Whether it is run for the table; else its test runs by itself.
+    pub(crate) fn runs_here(self) -> bool {
+        matches!(self, Simulator | Scenario(_))
+    }
+}
+
+/// Each variant of [`Breakage`], and who notices.
+pub(crate) const MUTANTS: &[(Breakage, By)] = &[
+    (NoSelfFence, Simulator),
+    (BeginUnchecked, Simulator),
+    (ReleaseMints, Model("mutants_in_pairs_violate_a_property")),
+    (AttendMints, Model("mutants_in_pairs_violate_a_property")),
+    (HandedOnMints, Model("mutants_in_pairs_violate_a_property")),
+    (UnownedOutranks, Scenario("what_nobody_owns_outranks_nobody")),
+    (RouteUnchecked, Simulator),
+    (StartsInTurn, Failure("handlers", "a23_a_start_that_hangs_holds_up_nothing_else")),
+    (GoneCallersEndNode, Failure("handlers", "a24_an_answer_for_a_caller_that_has_gone_does_no_harm")),
+    (EarlyAnswersUnheard, Failure("handlers", "a25_an_answer_that_overtakes_the_acceptance_is_heard")),
+    (FailedStopKeepsJob, Failure("stops", "a29_a_stop_handler_that_fails_ends_its_job")),
+    (ShutdownAskedOnce, Failure("life", "a35_a_shutdown_that_cannot_be_written_says_so_and_goes_on")),
+    (FlagNotPolled, Failure("life", "a36_a_node_that_missed_the_shutdown_ends_all_the_same")),
+    (LeavingStopsDraining, Failure("life", "a38_a_node_that_closes_with_events_in_hand_ends")),
+    (GroupStaysLost, Simulator),
+    (PackedRing, Failure("life", "a42_a_worker_that_goes_moves_only_its_own_keys")),
+    (FencedForgets, Failure("duplicates", "a03_a_worker_that_was_given_up_ends_its_jobs_for_good")),
+    (HandOffBeforeStop, Simulator),
+    (RedeliveredStartRefused, Core("a_start_for_what_runs_here_is_ignored")),
+    (StartsWhatItHolds, Failure("duplicates", "a01_a_start_event_that_comes_again_starts_nothing")),
+    (PanicUntold, Failure("losses", "a22_a_worker_whose_handlers_panic_goes_on")),
+    (FencedAttests, Core("a_fenced_worker_attests_nothing")),
+    (JournalNotSent, Core("the_journal_is_sent")),
+    (AttendBeforeAttested, Simulator),
+    (NoRecheckAfterBegin, Core("the_lease_is_looked_at_again_after_begin")),
+    (BeginGivenUp, Core("a_begin_is_sent_until_it_is_answered")),
+    (StopUnnamed, Model("mutants_of_steps_violate_a_property")),
+    (ReapEnds, Model("mutants_of_steps_violate_a_property")),
+    (NotesNumberedAnew, Model("mutants_of_notifications_violate_a_property")),
+    (IncarnationUnchecked, Model("mutants_of_recovery_violate_a_property")),
+    (ScriptBeforeIdentity, Scenario("an_unblessed_client_sends_nothing")),
+    (ResetOnReconnect, Core("an_observer_that_gets_no_answer_watches_on")),
+    (FirstSeenBeforeReply, Core("an_observer_counts_from_after_the_reply")),
+    (RenewalFromReply, Core("a_lease_counts_from_the_sending_of_its_renewal")),
+    (ExpireBeforeJoined, Simulator),
+    (OtherTtlJoins, Scenario("other_settings_are_refused_before_anything_is_written")),
+];
+
+/// Seeds that the simulator tries.
+const SEEDS: u64 = 25;
+
+/// What shows that the line is noticed; `None` if nothing does.
+pub(crate) fn noticed(breakage: Breakage, by: By) -> Option<String> {
+    match by {
+        Simulator => simulated(breakage),
+        Scenario(name) => {
+            let scenario = crate::scenario(name)?;
+            crate::notices_in_memory(scenario, breakage).then(|| name.to_owned())
+        }
+        Core(name) => named("src/core/tests/mutants.rs", breakage, name),
+        Model(name) => named("tests/model.rs", breakage, name),
+        Failure(file, name) => named(&format!("tests/failures/{file}.rs"), breakage, name),
+    }
+}
+
+/// The first seed that violates something when the line is left out, and nothing otherwise.
+fn simulated(breakage: Breakage) -> Option<String> {
+    let whole = Options { steps: 400, ..Options::default() };
+    let broken = Options { broken: Breakages::of([breakage]), ..whole.clone() };
+    (1..=SEEDS).find_map(|seed| {
+        let violation = run(seed, &broken).violations.into_iter().next()?;
+        let violated = format!("seed {seed}: {}", violation.chars().take(60).collect::<String>());
+        run(seed, &whole).violations.is_empty().then_some(violated)
+    })
+}
+
+/// The test is there, and its file leaves the line out.
+fn named(file: &str, breakage: Breakage, name: &str) -> Option<String> {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).ok()?;
+    let there = text.contains(&format!("fn {name}()")) || text.contains(&format!("    {name}:"));
+    (there && text.contains(&format!("{breakage:?}"))).then(|| format!("{file} {name}"))
+}
+
+/// The names of all breakages, as their file has them.
+pub(crate) fn all() -> Vec<String> {
+    let text = include_str!("../../src/breakage.rs");
+    let variants = text.split("pub enum Breakage {").nth(1).and_then(|rest| rest.split("\n}").next());
+    let name = |line: &str| line.strip_prefix("    ")?.strip_suffix(',').map(str::to_owned);
+    variants.unwrap_or_default().lines().filter_map(name).collect()
+}
