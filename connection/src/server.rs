@@ -53,7 +53,7 @@ pub struct ServerInfo {
 }
 
 impl ServerInfo {
-    /// Whether the server was promoted from a replica since it started.
+    /// Whether the server was promoted from a replica since it started, or began with the data of a master that had replicas.
     pub fn was_promoted(&self) -> bool {
         is_set(&self.master_replid2)
     }

@@ -277,6 +277,10 @@ impl PoolPhase {
             }
             None => self.phase = Phase::Normal,
         }
+        if let Phase::Recovering { since, wait } = self.phase {
+            let left = wait.saturating_sub(ctx.now.since(since));
+            self.retry_at = ctx.now + (ctx.config.timing.ttl / 50).min(left).max(RETRY);
+        }
         match (other, wait) {
             (true, _) => Change::Incarnation,
             (false, None) => Change::Normal { opened: false },

@@ -36,7 +36,7 @@ pub struct ServerIdentity {
     pub run_id: String,
     /// How long it has run.
     pub uptime: Duration,
-    /// It was promoted from a replica at some time.
+    /// It was promoted from a replica at some time, or began with the data of a master that had replicas.
     pub promoted: bool,
     /// A `flushall`, `flushdb` or `swapdb` was run since it started.
     pub flushed: bool,

@@ -104,8 +104,10 @@ fn a_pool_that_waits_for_a_member_is_tried_again() {
 fn a_pool_that_others_open_is_noticed() {
     let mut bench = Bench::new(config());
     bench.survey(present(1, true, "a"));
-    bench.advance(millis(100));
-    assert_eq!(bench.seen(), ["survey", "bless a", "! recovering 1 for 10s", "survey"]);
+    bench.advance(millis(199));
+    assert_eq!(bench.seen(), ["survey", "bless a", "! recovering 1 for 10s"]);
+    bench.advance(millis(1));
+    assert_eq!(bench.seen(), ["survey"], "every fiftieth of the time to live");
     bench.survey(present(1, false, "a"));
     bench.maps(1);
     assert!(bench.is_calling("sweep"), "phase N");
@@ -283,15 +285,15 @@ fn a_node_does_nothing_about_another_server_before_it_knows_the_settings() {
 fn a_node_opens_nothing_before_it_knows_the_settings() {
     let mut bench = Bench::new(config());
     bench.survey(present(1, true, "a"));
-    bench.advance(millis(100));
+    bench.advance(millis(200));
     for _ in 0..200 {
         bench.survey(present(1, true, "a"));
-        bench.advance(millis(100));
+        bench.advance(millis(200));
     }
     assert!(bench.of(&["open"]).is_empty());
     bench.maps(1);
     bench.survey(present(1, true, "a"));
-    bench.advance(millis(100));
+    bench.advance(millis(200));
     assert_eq!(bench.of(&["open"]), ["open"]);
 }
 

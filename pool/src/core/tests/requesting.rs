@@ -147,7 +147,7 @@ fn a_job_that_is_not_there_after_a_loss_may_still_run_until_the_pool_is_open() {
     lost(&mut bench, 2);
     found(&mut bench, vec![Lookup::default()]);
     assert_eq!(bench.of(&["reply"]), [""; 0]);
-    bench.advance(millis(100));
+    bench.advance(millis(200));
     assert_eq!(bench.of(&["find", "reply"]), ["find k"]);
     bench.survey(present(2, false, "a"));
     found(&mut bench, vec![Lookup::default()]);
@@ -179,7 +179,7 @@ fn a_look_at_another_life_of_the_pools_data_says_nothing() {
     let mut bench = Bench::attached();
     stop(&mut bench, "k");
     lost(&mut bench, 2);
-    bench.advance(millis(100));
+    bench.advance(millis(200));
     bench.survey(present(2, false, "a"));
     found(&mut bench, vec![Lookup::default()]);
     assert_eq!(bench.of(&["reply"]), [""; 0]);
