@@ -67,3 +67,13 @@ fn a_worker_that_does_not_fence_itself_is_caught() {
 fn a_begin_that_checks_nothing_is_caught() {
     assert!(caught(Breakage::BeginUnchecked, &["S1", "S2", "S7", "S10"]).is_some(), "no seed has seen it");
 }
+
+#[test]
+fn a_worker_that_does_not_say_after_a_loss_what_it_has_ended_is_caught() {
+    assert!(caught(Breakage::JournalNotSent, &["S5"]).is_some(), "no seed has seen it");
+}
+
+#[test]
+fn a_last_word_before_all_jobs_are_attested_is_caught() {
+    assert!(caught(Breakage::AttendBeforeAttested, &["S2"]).is_some(), "no seed has seen it");
+}

@@ -269,7 +269,10 @@ impl World {
         }
     }
 
-    pub(super) fn order_stop(&mut self, id: u64, _: StopReason) {
+    pub(super) fn order_stop(&mut self, id: u64, why: StopReason) {
+        if why == StopReason::Stopped {
+            self.told_to_stop(id);
+        }
         if let Some(actor) = self.actors.get_mut(&id) {
             actor.orders.push_back(Order::Stop);
             self.nudge(id);

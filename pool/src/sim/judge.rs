@@ -3,13 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use std::time::Duration;
 
 use super::rng::Rng;
 use super::world::World;
 use crate::core::input::HandlerEvent;
-use crate::id::{DispatchId, Incarnation, JobKey, ScheduleId, Term, Token};
+use crate::id::{DispatchId, Incarnation, JobKey, ScheduleId, Term, Token, WorkerId};
 use crate::policy::RestartPolicy;
 use crate::record::{JobState, Record};
+
+/// How far back a worker's journal reaches, at least.
+const REACH: Duration = Duration::from_secs(20);
 
 /// One dispatch, from the moment somebody made it.
 #[derive(Debug)]
@@ -31,6 +35,10 @@ pub(super) struct Life {
     /// Notifications that were kept, in their order, and how many of them were delivered.
     kept: Vec<Bytes>,
     delivered: usize,
+    /// When its worker ended it last, and which that was.
+    pub(super) ended: Option<(u64, WorkerId)>,
+    /// Data were lost when it had been ended within the journal's reach by a worker that still lives.
+    in_journal: Option<WorkerId>,
 }
 
 /// All that the judge knows.
@@ -75,6 +83,8 @@ impl Judge {
             may_end: false,
             kept: Vec::new(),
             delivered: 0,
+            ended: None,
+            in_journal: None,
         };
         self.lives.insert(id.clone(), life);
     }
@@ -273,6 +283,19 @@ impl World {
     /// The store has lost data, without a word to anybody.
     pub(super) fn lost(&mut self) {
         self.judge.lost(self.now);
+        let reach = u64::try_from(REACH.as_nanos()).unwrap_or(u64::MAX);
+        let ended = |life: &Life| life.ended.filter(|(at, _)| self.now < at.saturating_add(reach));
+        let known: Vec<(DispatchId, Option<WorkerId>)> = self
+            .judge
+            .lives
+            .iter()
+            .map(|(id, life)| (id.clone(), ended(life).map(|(_, by)| by).filter(|by| self.lives_on(*by))))
+            .collect();
+        for (id, by) in known {
+            if let Some(life) = self.judge.lives.get_mut(&id) {
+                life.in_journal = by;
+            }
+        }
         let (judge, now) = (&mut self.judge, self.now);
         self.store.each_record(|key, record| {
             judge.records.insert(key.clone(), record.cloned());
@@ -300,7 +323,34 @@ impl World {
         {
             self.judge.violations.push(format!("S5: {dispatch} of {key} starts after its end"));
         }
+        let by = self.judge.lives.get(&dispatch).and_then(|life| life.in_journal);
+        if let Some(by) = by.filter(|by| self.lives_on(*by) && self.holds(id)) {
+            let what =
+                format!("S5: {dispatch} of {key} starts after a loss, and {by} ended it before and lives");
+            self.judge.violations.push(what);
+        }
         self.exclusive(id);
+    }
+
+    /// A worker's lease holds, by the clock of its node, which acts.
+    fn lives_on(&self, worker: WorkerId) -> bool {
+        self.nodes.iter().any(|node| {
+            node.alive
+                && !node.paused
+                && node.locals.values().any(|local| *local == Some(worker))
+                && node.clock.read(self.now) < node.leases.holds_until(worker)
+        })
+    }
+
+    /// A handler is told to stop for good: somebody has asked for that, also when the store has lost the data since.
+    pub(super) fn told_to_stop(&mut self, actor: u64) {
+        let Some(actor) = self.actors.get(&actor) else { return };
+        let wanted = self.judge.was_to_stop(&actor.dispatch) || self.judge.is_stop_open(&actor.key);
+        if !wanted {
+            let what =
+                format!("S4: {} of {} is told to stop, and nobody asked for that", actor.dispatch, actor.key);
+            self.judge.violations.push(what);
+        }
     }
 
     /// No other handler of the key is active. Those of a node that stands still are not.

@@ -93,6 +93,9 @@ impl Judge {
     fn vanished(&mut self, key: &JobKey, before: &Record, step: &str, now: u64) {
         let Some(life) = self.lives.get_mut(&before.id) else { return };
         life.to = Some(now);
+        if let ("release", Some(worker)) = (step, before.owner) {
+            life.ended = Some((now, worker));
+        }
         if !life.to_stop && !life.may_end && !life.tainted {
             self.violations.push(format!("S4: {step} loses {key}, which was {before}"));
         }
