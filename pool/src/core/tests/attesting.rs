@@ -570,7 +570,7 @@ fn released_in_vain(bench: &mut Bench) {
 
 #[test]
 fn a_job_that_is_to_be_tried_again_is_taken_back_into_lost_data_and_released_once_more() {
-    for event in [HandlerEvent::Failed("redis is gone".into()), HandlerEvent::Ended(Ok(()))] {
+    for event in [HandlerEvent::Failed("the server is gone".into()), HandlerEvent::Ended(Ok(()))] {
         let mut bench = Bench::with_worker();
         runs_always(&mut bench);
         bench.lost(2);
@@ -595,7 +595,7 @@ fn a_job_that_was_refused_before_its_start_was_noted_is_taken_back_too() {
     bench.assign(1, 3, 3, &["k"]);
     bench.begun_as(&sealed(RestartPolicy::Always), false, |_| {});
     bench.handler(1, "k", 3, HandlerEvent::Started);
-    bench.handler(1, "k", 3, HandlerEvent::Failed("redis is gone".into()));
+    bench.handler(1, "k", 3, HandlerEvent::Failed("the server is gone".into()));
     bench.lost(2);
     assert_eq!(bench.of(&["attest", "release"]), ["attest 1: "]);
     bench.started_noted();
