@@ -1,7 +1,7 @@
 //! The simulator: real engines and the store in memory under a time of its own, with faults, one seed one run.
 //!
 //! Nothing here reads a clock, uses a thread or iterates in an order that a run does not repeat, so a seed that fails
-//! fails again. What is real: the engine of every node, the leases ([`Tenancies`](crate::core::tenancy::Tenancies)) and
+//! fails again. What is real: the engine of every node, the leases (`core::tenancy`) and
 //! the store. What stands for the shell: calls that take time, are lost, doubled or answered to nobody (`calls`); replicas
 //! of the maps that lag (`node`); handlers that are small state machines (`actor`); users (`users`) and faults (`nemesis`).
 //! After every event the `judge` compares what is with what may be.
