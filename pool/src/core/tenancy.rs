@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use super::lease::{Lease, Standing, Timing};
-use super::time::{Time, earliest};
+use super::time::Time;
+#[cfg(feature = "sim")]
+use super::time::earliest;
 use crate::breakage::{Breakage, Breakages};
 use crate::id::{Incarnation, WorkerId};
 use crate::member::MemberState;
@@ -95,6 +97,7 @@ impl Tenancies {
     }
 
     /// Until when a job of the worker may act: zero for one whose lease was given up.
+    #[cfg(feature = "sim")]
     pub(crate) fn holds_until(&self, worker: WorkerId) -> Time {
         let tenancy = self.held.get(&worker).filter(|tenancy| !tenancy.asked_to_end);
         tenancy.map_or(Time(0), |tenancy| tenancy.lease.soft_at())
@@ -155,6 +158,7 @@ impl Tenancies {
     }
 
     /// When [`expire`](Self::expire) has something to say next, if nothing is renewed.
+    #[cfg(feature = "sim")]
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         let next = |tenancy: &Tenancy| {
             let soft = (!tenancy.asked_to_end).then(|| tenancy.lease.soft_at());
