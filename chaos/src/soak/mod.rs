@@ -32,6 +32,8 @@ use trouble::Fleet;
 const EVERY: Duration = Duration::from_secs(10);
 /// How long all jobs may take to run, at the beginning and at the end.
 const SETTLED: Duration = Duration::from_secs(120);
+/// So many samples may fail one after the other: the trouble pauses Redis, and a busy machine does no less.
+const MISSED: usize = 6;
 /// What the samples of a run that is too short to be judged are fewer than.
 const FEWEST: usize = 12;
 
@@ -83,9 +85,19 @@ pub async fn run(plan: SoakPlan, say: fn(&str)) -> Result<Vec<String>> {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let sampling = async {
         let mut samples = Vec::new();
+        let mut missed = 0;
         while began.elapsed() < plan.time {
             ticks.tick().await;
-            samples.push(sampler.take(began.elapsed())?);
+            match sampler.take(began.elapsed()) {
+                Ok(sample) => samples.push(sample),
+                Err(error) if missed == MISSED => return Err(error),
+                Err(error) => {
+                    missed += 1;
+                    say(&format!("no sample at {} s: {error}", began.elapsed().as_secs()));
+                    continue;
+                }
+            }
+            missed = 0;
             write(&plan, &samples)?;
         }
         Ok::<_, tenure_pool::BoxError>(samples)
