@@ -8,6 +8,7 @@
 #   make bench         how fast the pool, a map and a stream are, beside the floor of the same minute; what idle jobs cost
 #   make chaos         faults on real processes, judged by histories and a world outside   MINUTES= SEED= KEYS=
 #   make chaos-controls   nodes that are broken on purpose: the judges must find it   SEED=
+#   make chaos-bounds   how soon 1,000 jobs run elsewhere after a crash and in a drain; fails on its bounds   SEED= JOBS=
 #   make soak          20,000 jobs for an hour, with a little trouble: does anything grow?   MINUTES= JOBS= SEED= CSV= SVG=
 #   make ci            what a change has to pass
 #
@@ -23,7 +24,7 @@ STEPS ?= 2000
 with_redis = REDIS_SERVER_BIN="$$(scripts/redis-server --path)" && export REDIS_SERVER_BIN
 
 .DEFAULT_GOAL := help
-.PHONY: help demo deploy-drill test sim model bench chaos chaos-controls soak ci
+.PHONY: help demo deploy-drill test sim model bench chaos chaos-controls chaos-bounds soak ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -58,6 +59,11 @@ chaos:
 chaos-controls:
 	cargo build -p tenure-chaos
 	@$(with_redis) && cargo run -q -p tenure-chaos -- controls $(if $(SEED),--seed $(SEED))
+
+chaos-bounds:
+	cargo build --release -p tenure-chaos
+	@$(with_redis) && cargo run -q --release -p tenure-chaos -- bounds $(if $(SEED),--seed $(SEED)) \
+		$(if $(JOBS),--jobs $(JOBS))
 
 soak:
 	cargo build --release -p tenure-chaos

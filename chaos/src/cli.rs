@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 use tenure_examples::feeds::cli::describe;
 
 use crate::Result;
+use crate::bounds::{self, BoundsPlan};
 use crate::broken::Broken;
 use crate::node::{self, NodePlan};
 use crate::soak::{self, SoakPlan};
@@ -54,6 +55,21 @@ enum Command {
         #[arg(long, default_value_t = 600)]
         keys: usize,
     },
+    /// How soon the jobs of one of four nodes run elsewhere after a crash and in a drain, against what is promised.
+    Bounds {
+        /// Jobs on that node.
+        #[arg(long, default_value_t = 1_000)]
+        jobs: usize,
+        /// Crashes.
+        #[arg(long, default_value_t = 5)]
+        crashes: usize,
+        /// Drains.
+        #[arg(long, default_value_t = 5)]
+        drains: usize,
+        /// Chooses the moments of the crashes; made up unless it is given.
+        #[arg(long)]
+        seed: Option<u64>,
+    },
     /// Nodes that are broken on purpose: the judges must find it.
     Controls {
         /// Only this one.
@@ -88,6 +104,10 @@ impl Cli {
             Command::Storm { minutes, seed, keys } => {
                 let seed = seed.unwrap_or_else(rand::random);
                 judged(storm::run(&StormPlan { time: time(minutes), seed, keys }, say).await)
+            }
+            Command::Bounds { jobs, crashes, drains, seed } => {
+                let seed = seed.unwrap_or_else(rand::random);
+                judged(bounds::run(&BoundsPlan { jobs, crashes, drains, seed }, say).await)
             }
             Command::Controls { only, seconds, seed } => {
                 controls(only, Duration::from_secs(seconds), seed.unwrap_or_else(rand::random)).await

@@ -1,11 +1,11 @@
 //! What runs the jobs under faults: it writes down when it starts, is notified and ends, and writes to the world outside.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use tenure_pool::{BoxError, Job, JobHandler, Start};
-use tenure_testing::history::{Event, History};
+use tenure_testing::history::{Event, History, boottime_ns};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::resource::Access;
@@ -21,7 +21,8 @@ pub(crate) struct Recorder {
     /// The worker's name, which no other life of a node has.
     pub(crate) worker: String,
     pub(crate) history: Arc<History>,
-    pub(crate) access: Access,
+    /// The world outside, if there is one.
+    pub(crate) access: Option<Access>,
     /// A job takes less than this to end.
     pub(crate) longest_end_ms: u64,
 }
@@ -36,12 +37,20 @@ struct Run {
 impl Run {
     fn begin(recorder: &Recorder, job: &Job) -> Self {
         let run = Self { recorder: recorder.clone(), key: job.key().to_string(), token: job.token().0 };
+        recorder.history.record(Event::Begun {
+            key: run.key.clone(),
+            token: run.token,
+            executed: in_boottime(job.begun_at()),
+        });
         recorder.history.started(&run.key, run.token, &recorder.worker);
         run
     }
 
     async fn write(&self) -> bool {
-        self.recorder.access.write(&self.key, self.token, &self.recorder.worker).await
+        match &self.recorder.access {
+            Some(access) => access.write(&self.key, self.token, &self.recorder.worker).await,
+            None => true,
+        }
     }
 
     async fn go_on(self, job: Job) -> Result<(), BoxError> {
@@ -50,7 +59,7 @@ impl Run {
         loop {
             tokio::select! {
                 () = job.cancelled() => break,
-                _ = beats.tick() => self.recorder.access.beat(&self.key, self.token, &self.recorder.worker),
+                _ = beats.tick(), if self.recorder.access.is_some() => self.recorder.beat(&self.key, self.token),
             }
         }
         sleep(Duration::from_millis(self.token % self.recorder.longest_end_ms)).await;
@@ -61,6 +70,22 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         self.recorder.history.stopped(&self.key, self.token, &self.recorder.worker);
+    }
+}
+
+/// A moment of the clock that the machine's Redis shows, in the time of histories; never too late.
+fn in_boottime(moment: SystemTime) -> u64 {
+    // What passes between the two looks makes it earlier.
+    let now = boottime_ns();
+    let ago = SystemTime::now().duration_since(moment).unwrap_or_default();
+    now.saturating_sub(u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX))
+}
+
+impl Recorder {
+    fn beat(&self, key: &str, token: u64) {
+        if let Some(access) = &self.access {
+            access.beat(key, token, &self.worker);
+        }
     }
 }
 
@@ -81,7 +106,7 @@ impl JobHandler for Recorder {
     async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
         let number = std::str::from_utf8(&body)?.parse()?;
         self.history.record(Event::Notified { key: job.key().to_string(), number });
-        self.access.beat(&job.key().to_string(), job.token().0, &self.worker);
+        self.beat(&job.key().to_string(), job.token().0);
         Ok(())
     }
 }

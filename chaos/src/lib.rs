@@ -1,10 +1,12 @@
 //! Faults on real processes, judged; and a long run under load, measured. `README.md` says how to read what they say.
 //!
 //! - [`soak`] runs a pool for long, with little trouble, and says whether anything grows.
+//! - [`bounds`] measures how soon the jobs of a node that crashes, or that is drained, run elsewhere.
 //! - [`storm`] lets faults happen to a pool, one after the other, and judges what came of it.
-//! - [`node`] is the process that both are made of, [`broken`] how one is broken on purpose, and [`process`] how the
+//! - [`node`] is the process that all are made of, [`broken`] how one is broken on purpose, and [`process`] how the
 //!   conductor holds it. [`resource`] is the world outside that its jobs write to.
 
+pub mod bounds;
 pub mod broken;
 pub mod cli;
 mod handler;

@@ -93,8 +93,8 @@ pub struct NodePlan {
 pub struct Watched {
     /// The file for its history.
     pub history: PathBuf,
-    /// The world outside.
-    pub resource: SocketAddr,
+    /// The world outside, if there is one.
+    pub resource: Option<SocketAddr>,
     /// Jobs take so long to end at most, in ms.
     pub longest_end_ms: u64,
 }
@@ -125,7 +125,10 @@ pub async fn run(plan: NodePlan) -> Result<CloseReport> {
         }
         Some(watched) => {
             let history = Arc::new(History::append_to(&watched.history)?);
-            let access = Access::open(watched.resource).await?;
+            let access = match watched.resource {
+                Some(resource) => Some(Access::open(resource).await?),
+                None => None,
+            };
             for worker in plan.worker_names() {
                 let recorder = Recorder {
                     worker,

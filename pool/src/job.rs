@@ -29,6 +29,7 @@ struct Shared {
     worker: WorkerId,
     attempts: u32,
     created_ms: u64,
+    begun_ms: u64,
     cancel: CancellationToken,
     cancellation: CancellationToken,
     lease: LeaseGuard,
@@ -44,6 +45,7 @@ pub(crate) struct Parts {
     pub(crate) worker: WorkerId,
     pub(crate) attempts: u32,
     pub(crate) created_ms: u64,
+    pub(crate) begun_ms: u64,
     /// The pool's own: fires only when the pool ends the job.
     pub(crate) cancel: CancellationToken,
     pub(crate) lease: LeaseGuard,
@@ -51,7 +53,7 @@ pub(crate) struct Parts {
 
 impl Job {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { key, payload, token, id, worker, attempts, created_ms, cancel, lease } = parts;
+        let Parts { key, payload, token, id, worker, attempts, created_ms, begun_ms, cancel, lease } = parts;
         // A handler may cancel its own token: that asks for nothing here.
         let (cancellation, notes) = (cancel.child_token(), Handover::default());
         let shared = Shared {
@@ -62,6 +64,7 @@ impl Job {
             worker,
             attempts,
             created_ms,
+            begun_ms,
             cancel,
             cancellation,
             lease,
@@ -128,6 +131,12 @@ impl Job {
     /// When the job was accepted, by the store's clock.
     pub fn created_at(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_millis(self.shared.created_ms)
+    }
+
+    /// When the job was begun under this token, by the store's clock: a stop that was recorded later ends it, and
+    /// after one that was recorded earlier nothing begins.
+    pub fn begun_at(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_millis(self.shared.begun_ms)
     }
 
     /// Fires when the job is to end: it was stopped, belongs to another worker, or the lease was lost.

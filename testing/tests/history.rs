@@ -22,6 +22,8 @@ fn history(text: &str) -> History {
             "submitted" => Event::Submitted { key: key() },
             "accepted" => Event::Accepted { key: key() },
             "stop-requested" => Event::StopRequested { key: key() },
+            "begun" => Event::Begun { key: key(), token: token(), executed: words[4].parse().unwrap() },
+            "stop-recorded" => Event::StopRecorded { key: key() },
             "stop-acknowledged" => Event::StopAcknowledged { key: key() },
             "paused" => Event::Paused { worker: worker() },
             "resumed" => Event::Resumed { worker: worker() },
@@ -211,6 +213,36 @@ fn a_start_after_an_acknowledged_stop_is_a_resurrection() {
 fn a_start_after_a_stop_that_was_not_acknowledged_is_fine() {
     report("1 accepted a \n 2 start a 1 w1 \n 3 stop-requested a \n 4 stop a 1 w1 \n 8 start a 2 w2")
         .assert_clean();
+}
+
+#[test]
+fn no_job_is_begun_after_its_stop_was_recorded() {
+    let stopped = |begun: &str, end: &str| {
+        let text = "1 accepted a \n 5 stop-requested a \n 7 stop-recorded a";
+        report(&format!("{text} \n 9 {begun} \n 9 start a 2 w2 \n {end}")).faults
+    };
+    let resurrected =
+        [Fault::Resurrected { key: "a".into(), holder: holder("w2", 2), acknowledged: 7, started: 9 }];
+    let ends = "11 stop a 2 w2";
+    // It was begun before the stop, and starts after it: fine, and so is what nobody can say.
+    assert_eq!(stopped("begun a 2 7", ends), []);
+    assert_eq!(stopped("paused w9", ends), []);
+    assert_eq!(stopped("begun a 2 8", ends), resurrected);
+    // What others were told, and another submission, does not count.
+    assert_eq!(stopped("begun b 2 8", ends), []);
+    assert_eq!(stopped("begun a 1 8", ends), []);
+    assert_eq!(stopped("submitted a \n 9 begun a 2 9", ends), []);
+    // When somebody else runs the job as the stop is recorded, or later, the next one begins after it.
+    assert_eq!(stopped("begun a 2 6 \n 3 start a 1 w1 \n 8 stop a 1 w1", ends), resurrected);
+    assert_eq!(stopped("begun a 2 6 \n 3 start a 1 w1 \n 6 stop a 1 w1", ends), []);
+    assert_eq!(stopped("begun a 2 6 \n 7 start a 1 w1 \n 8 stop a 1 w1", ends), resurrected);
+    // It must end.
+    let still = |at| Fault::StillRunning { key: "a".into(), holder: holder("w2", 2), acknowledged: 7, at };
+    assert_eq!(stopped("begun a 2 7", "12 settled"), [still(12)]);
+    // A loss may undo it: what was acknowledged lately, and all that its runner has not heard of.
+    assert_eq!(stopped("begun a 2 8 \n 8 rolled-back 8 7", ends), []);
+    assert_eq!(stopped("begun a 2 8 \n 8 rolled-back 8 8", ends), resurrected);
+    assert_eq!(stopped("begun a 2 8 \n 8 wiped 8 8", ends), []);
 }
 
 #[test]

@@ -114,7 +114,7 @@ impl Arena {
             workers: 1 + place % 2,
             watched: Some(Watched {
                 history: self.dir.join(format!("{name}.history")),
-                resource: self.resource,
+                resource: Some(self.resource),
                 // Longer than a hand-off takes, where one that comes too early is to be found.
                 longest_end_ms: if self.pool.broken.is_some() { 800 } else { 40 },
             }),

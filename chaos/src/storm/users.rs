@@ -177,10 +177,12 @@ impl Key {
         let stop = if until_stopped { stop.until_stopped() } else { stop };
         self.known = match books.within("a stop", &self.name, stop).await {
             Some(Ok(())) => {
-                // One that is only recorded may come between a job's beginning and its handler's start.
                 if until_stopped {
                     books.history.stop_acknowledged(&self.name);
                     books.history.record(Event::Freed { key: self.name.clone() });
+                } else {
+                    // It may come between a job's beginning and its handler's start.
+                    books.history.record(Event::StopRecorded { key: self.name.clone() });
                 }
                 Known::Gone
             }

@@ -74,6 +74,7 @@ pub(crate) struct NewJob {
     pub(crate) payload: Opened,
     pub(crate) attempts: u32,
     pub(crate) created_ms: u64,
+    pub(crate) begun_ms: u64,
 }
 
 /// A tick that was given out.

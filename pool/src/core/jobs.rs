@@ -262,11 +262,17 @@ impl Jobs {
         envelope: Bytes,
         waiting: bool,
     ) {
-        let (id, token, attempts, created_ms) =
-            (record.id.clone(), record.token, record.attempts, record.created);
-        let job = NewJob { key: key.clone(), token, id, payload, attempts, created_ms };
+        let job = NewJob {
+            key: key.clone(),
+            token: record.token,
+            id: record.id.clone(),
+            payload,
+            attempts: record.attempts,
+            created_ms: record.created,
+            begun_ms: record.since,
+        };
         self.held.insert(key.clone(), Held::new(record, job, envelope, waiting, ctx.now));
-        self.to_start.push_back((key.clone(), token));
+        self.to_start.push_back((key.clone(), record.token));
         if let Some(why) = self.leaving {
             self.order(ctx, key, Order { why, tell: None, entries: vec![] });
         }

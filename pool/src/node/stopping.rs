@@ -27,7 +27,8 @@ pub struct StopJob {
 
 impl Node {
     /// Stops the job, wherever it is in its life, and keeps it from coming back. Awaited, it returns when that is
-    /// recorded; the handler may still be on its way out. Stopping a job that is being stopped is fine.
+    /// recorded: from then on nobody begins the job. The handler may still be on its way out, or, if the job was begun
+    /// just before, on its way to a start that is ended at once. Stopping a job that is being stopped is fine.
     ///
     /// ```no_run
     /// # async fn example(node: tenure_pool::Node) -> Result<(), tenure_pool::Error> {

@@ -371,6 +371,7 @@ mod tests {
             worker,
             attempts: 1,
             created_ms: 0,
+            begun_ms: 0,
             cancel: cancel.clone(),
             lease,
         };

@@ -359,7 +359,7 @@ impl Driver {
     }
 
     fn start(&mut self, local: LocalWorker, worker: WorkerId, job: NewJob) {
-        let NewJob { key, token, id, payload, attempts, created_ms } = job;
+        let NewJob { key, token, id, payload, attempts, created_ms, begun_ms } = job;
         let Some(Local { handler, .. }) = self.handlers.get(&local) else {
             // A worker is never added without its handler.
             let _ = self.inputs.send(Input::Handler { worker, key, token, event: HandlerEvent::NotRun });
@@ -367,8 +367,18 @@ impl Driver {
         };
         let (lease, cancel) = self.leases.admit(worker);
         let own = cancel.clone();
-        let parts =
-            Parts { key: key.clone(), payload, token, id, worker, attempts, created_ms, cancel: own, lease };
+        let parts = Parts {
+            key: key.clone(),
+            payload,
+            token,
+            id,
+            worker,
+            attempts,
+            created_ms,
+            begun_ms,
+            cancel: own,
+            lease,
+        };
         let mailbox = Arc::new(Mailbox::default());
         let (handler, inputs) = (handler.clone(), self.inputs.clone());
         let job = Job::new(parts);

@@ -101,7 +101,7 @@ async fn a_job_knows_its_dispatch_and_its_lease(world: World) {
         move |job: Job| {
             seen.lock().unwrap().push((
                 job.dispatch_id().clone(),
-                job.created_at(),
+                (job.created_at(), job.begun_at()),
                 job.worker(),
                 job.lease().check(),
                 job.lease().remaining(),
@@ -116,7 +116,7 @@ async fn a_job_knows_its_dispatch_and_its_lease(world: World) {
     a.add_worker(handler).await.unwrap();
     b.dispatch("acme", "").await.unwrap();
     let job = b.job("acme").await.unwrap().unwrap();
-    let (id, created, worker, held, remaining) = seen.lock().unwrap().remove(0);
-    assert_eq!((id, created, Some(worker)), (job.id, job.created, job.owner));
+    let (id, times, worker, held, remaining) = seen.lock().unwrap().remove(0);
+    assert_eq!((id, times, Some(worker)), (job.id, (job.created, job.since), job.owner));
     assert!(held && !remaining.is_zero() && remaining < world.ttl(), "{remaining:?}");
 }

@@ -59,6 +59,7 @@ pub(super) struct Made {
     submitted: Vec<u64>,
     accepted: Vec<u64>,
     stop_requested: Vec<u64>,
+    stop_recorded: Vec<u64>,
     stop_acknowledged: Vec<u64>,
     freed: Vec<u64>,
     pub(super) existed: Vec<Answered>,
@@ -77,6 +78,7 @@ impl Made {
                 Event::Submitted { .. } => made.submitted.push(at),
                 Event::Accepted { .. } => made.accepted.push(at),
                 Event::StopRequested { .. } => made.stop_requested.push(at),
+                Event::StopRecorded { .. } => made.stop_recorded.push(at),
                 Event::StopAcknowledged { .. } => made.stop_acknowledged.push(at),
                 Event::Freed { .. } => made.freed.push(at),
                 Event::Existed { asked, .. } => made.existed.push(Answered { asked, at }),
@@ -102,6 +104,13 @@ impl Calls<'_> {
     /// loss may have undone it.
     pub(super) fn stopped_before(&self, at: u64) -> Option<u64> {
         self.ended_before(&self.made.stop_acknowledged, at)
+    }
+
+    /// The last stop recorded before `at`, with the same exceptions. After a wipe, whoever has begun the job and not
+    /// heard of the stop yet puts it back.
+    pub(super) fn stop_recorded_before(&self, at: u64) -> Option<u64> {
+        let recorded = self.ended_before(&self.made.stop_recorded, at)?;
+        (!self.losses.iter().any(|loss| loss.wiped && loss.concerns(recorded, at))).then_some(recorded)
     }
 
     /// The last time before `at` that the key was free, with the same exceptions.

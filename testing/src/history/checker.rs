@@ -119,6 +119,14 @@ fn resurrections(calls: &Calls<'_>, faults: &mut Vec<Fault>) {
         if let Some(acknowledged) = calls.stopped_before(run.start) {
             let (key, holder) = (run.key.clone(), run.holder.clone());
             faults.push(Fault::Resurrected { key, holder, acknowledged, started: run.start });
+        } else if let Some(acknowledged) = calls.stop_recorded_before(run.start).filter(|&stop| {
+            // A begin that was carried out before the stop is fine, however late the handler starts. It was not, when
+            // somebody else ran the job afterwards.
+            let after = |first: &Run| first.start < run.start && stop < first.end();
+            run.begun.is_some_and(|begun| stop < begun) || calls.runs.iter().any(after)
+        }) {
+            let (key, holder) = (run.key.clone(), run.holder.clone());
+            faults.push(Fault::Resurrected { key, holder, acknowledged, started: run.start });
         }
     }
 }
@@ -150,9 +158,11 @@ fn phantoms(key: &str, calls: &Calls<'_>, faults: &mut Vec<Fault>) {
 }
 
 fn still_running(key: &str, calls: &Calls<'_>, at: u64) -> Option<Fault> {
-    let acknowledged = calls.stopped_before(at)?;
-    // One that started after the stop is reported as resurrected.
-    let run = calls.runs.iter().find(|run| run.start <= acknowledged && run.is_active_at(at))?;
+    let (stopped, recorded) = (calls.stopped_before(at), calls.stop_recorded_before(at));
+    let acknowledged = stopped.max(recorded)?;
+    // One that started after the job was gone is reported as resurrected.
+    let concerns = |run: &&Run| recorded.is_some() || stopped.is_some_and(|stopped| run.start <= stopped);
+    let run = calls.runs.iter().filter(concerns).find(|run| run.is_active_at(at))?;
     Some(Fault::StillRunning { key: key.into(), holder: run.holder.clone(), acknowledged, at })
 }
 

@@ -19,6 +19,16 @@ pub enum Event {
         /// Who runs it. Another life of a process is another worker.
         worker: String,
     },
+    /// The store has let this holder begin the job. Recorded before the start, if at all; the store's clock may show
+    /// the moment too early, and not too late.
+    Begun {
+        /// The job's key.
+        key: String,
+        /// The fencing token it was given.
+        token: u64,
+        /// When.
+        executed: u64,
+    },
     /// A handler has stopped: recorded after the last effect.
     Stopped {
         /// The job's key.
@@ -40,6 +50,12 @@ pub enum Event {
     },
     /// A caller is about to ask for a stop.
     StopRequested {
+        /// The job's key.
+        key: String,
+    },
+    /// The pool has said that the stop is recorded: from now on nobody may begin the job. The start that had begun
+    /// may still come, and ends.
+    StopRecorded {
         /// The job's key.
         key: String,
     },
@@ -117,10 +133,12 @@ impl Event {
     pub fn key(&self) -> Option<&str> {
         match self {
             Self::Started { key, .. }
+            | Self::Begun { key, .. }
             | Self::Stopped { key, .. }
             | Self::Submitted { key }
             | Self::Accepted { key }
             | Self::StopRequested { key }
+            | Self::StopRecorded { key }
             | Self::StopAcknowledged { key }
             | Self::Freed { key }
             | Self::Existed { key, .. }

@@ -77,7 +77,7 @@ pub enum Fault {
         /// When it should not have run.
         at: u64,
     },
-    /// A job was started after its stop was acknowledged.
+    /// A job was started after it was said to be gone, or begun after its stop was recorded.
     #[error("{key}: its stop was acknowledged at {acknowledged}, and {holder} started it at {started}")]
     Resurrected {
         /// The key.

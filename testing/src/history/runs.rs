@@ -13,6 +13,8 @@ use super::{Entry, Event, Fault, Holder};
 pub(super) struct Run {
     pub(super) key: String,
     pub(super) holder: Holder,
+    /// When the store let it begin, if that is known: before its start.
+    pub(super) begun: Option<u64>,
     pub(super) start: u64,
     /// The half-open intervals in which it could act, in order; `u64::MAX` for one that has not ended.
     pub(super) active: Vec<(u64, u64)>,
@@ -45,14 +47,20 @@ impl Run {
 pub(super) fn runs(entries: &[Entry], lease: Option<Duration>) -> (BTreeMap<String, Vec<Run>>, Vec<Fault>) {
     let mut runs: Vec<Run> = Vec::new();
     let mut open: Vec<usize> = Vec::new();
+    let mut begun: BTreeMap<(&str, u64), u64> = BTreeMap::new();
     let mut pauses = Pauses::default();
     let mut faults = Vec::new();
     for Entry { at, event } in entries {
         match event {
+            Event::Begun { key, token, executed } => {
+                begun.insert((key, *token), *executed);
+            }
             Event::Started { key, token, worker } => {
                 open.push(runs.len());
                 let holder = Holder { worker: worker.clone(), token: *token };
-                runs.push(Run { key: key.clone(), holder, start: *at, active: vec![(*at, u64::MAX)] });
+                let begun = begun.get(&(&**key, *token)).copied();
+                let active = vec![(*at, u64::MAX)];
+                runs.push(Run { key: key.clone(), holder, begun, start: *at, active });
             }
             Event::Stopped { key, token, worker } => {
                 let holder = Holder { worker: worker.clone(), token: *token };

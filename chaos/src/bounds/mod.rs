@@ -1,0 +1,183 @@
+//! How soon the jobs of a node run elsewhere, when it crashes and when it is drained, against what is promised.
+//!
+//! Each round is a pool of its own: all jobs run on the first of four nodes, which is killed or told to leave.
+//! `figures.rs` reads from the handlers' histories what came of it, and holds it against the bounds.
+
+mod figures;
+
+use std::path::Path;
+use std::time::Duration;
+
+use futures::future::join_all;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use redis::cmd;
+use tenure_pool::{JobSpec, Node};
+use tenure_testing::RedisServer;
+use tenure_testing::history::{Expect, History, boottime_ns, check};
+use tokio::time::sleep;
+
+pub use figures::{Figures, Round, bounds};
+
+use crate::node::{NodePlan, PoolPlan, Watched};
+use crate::process::NodeProcess;
+use crate::{Result, within};
+
+/// The pool's time to live. What is promised of crashes is promised from this one on.
+const TTL: Duration = Duration::from_secs(5);
+const NODES: usize = 4;
+/// How long each step of a round may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often it is looked whether all jobs run: seldom, as looking costs what is measured.
+const LOOK: Duration = Duration::from_millis(200);
+/// How many calls are under way at once at the beginning.
+const BATCH: usize = 500;
+/// Jobs stay where they are although the ring has changed.
+const NEVER_MS: u64 = 3_600_000;
+
+/// What to measure, and how often.
+#[derive(Clone, Debug)]
+pub struct BoundsPlan {
+    /// Jobs of the node that crashes or leaves.
+    pub jobs: usize,
+    /// How often one crashes.
+    pub crashes: usize,
+    /// How often one is drained.
+    pub drains: usize,
+    /// Chooses the moments.
+    pub seed: u64,
+}
+
+/// Measures, and says what does not keep to the bounds; the last line that is said is the verdict as JSON.
+///
+/// # Errors
+/// A round cannot be carried out.
+///
+/// # Cancel safety
+/// All processes end when the future is dropped.
+pub async fn run(plan: &BoundsPlan, say: fn(&str)) -> Result<Vec<String>> {
+    let mut random = StdRng::seed_from_u64(plan.seed);
+    let dir = tempfile::Builder::new().prefix("tenure-bounds.").tempdir()?;
+    let (mut figures, mut wrong) = (Figures::new(TTL, plan.jobs), Vec::new());
+    let kinds = std::iter::repeat_n(true, plan.crashes).chain(std::iter::repeat_n(false, plan.drains));
+    for (number, crashes) in kinds.enumerate() {
+        // Anywhere between two renewals.
+        let moment = random.random_range(Duration::ZERO..TTL / 5);
+        let dir = dir.path().join(number.to_string());
+        std::fs::create_dir(&dir)?;
+        let (round, mut strange) = self::round(&dir, plan.jobs, crashes, moment).await?;
+        say(&round.to_string());
+        figures.add(round);
+        wrong.append(&mut strange);
+    }
+    wrong.extend(bounds(&figures));
+    say(&figures.json(plan.seed, wrong.is_empty()));
+    Ok(wrong)
+}
+
+/// One pool's life; and what happened in it that must not.
+async fn round(dir: &Path, jobs: usize, crashes: bool, moment: Duration) -> Result<(Round, Vec<String>)> {
+    let redis = RedisServer::builder().tcp().append_only().start()?;
+    let pool = PoolPlan {
+        pool: "bounds".into(),
+        ttl_ms: TTL.as_millis() as u64,
+        join_settle_ms: 100,
+        stable_after_ms: NEVER_MS,
+        max_queued: 2 * jobs as u64,
+        assign_ms: 5_000,
+        broken: None,
+    };
+    let caller = pool.node(&redis.url(), "caller")?.assume_fresh(true).client_only().join().await?;
+    let mut nodes = vec![start(&pool, &redis.url(), dir, 1).await?];
+    dispatch(&caller, jobs).await?;
+    for number in 2..=NODES {
+        nodes.push(start(&pool, &redis.url(), dir, number).await?);
+    }
+    at_rest(&redis, &pool, NODES, jobs).await?;
+    sleep(moment).await;
+
+    let mut strange = Vec::new();
+    let mut first = nodes.swap_remove(0);
+    let victim: Vec<_> = first.plan().worker_names().collect();
+    let from = boottime_ns();
+    if crashes {
+        first.kill().await?;
+        let conductor = History::append_to(dir.join("conductor.history"))?;
+        victim.iter().for_each(|worker| conductor.worker_dead(worker));
+    } else if !first.leave(PATIENCE).await? {
+        strange.push("the node left badly".to_owned());
+    }
+    at_rest(&redis, &pool, NODES - 1, jobs).await?;
+    let round = within(PATIENCE, "all jobs to be handled elsewhere", || async {
+        let history = read(dir).ok()?;
+        Round::of(crashes, from, &victim, &history.entries()).filter(|round| round.moved() == jobs)
+    })
+    .await?;
+    for mut node in nodes {
+        if !node.leave(PATIENCE).await? {
+            strange.push(format!("{} left badly", node.name()));
+        }
+    }
+    caller.close().await?;
+    let expect = Expect { running_at_end: false, ..Expect::default() };
+    strange.extend(check(&read(dir)?, &expect).faults.iter().map(ToString::to_string));
+    Ok((round, strange))
+}
+
+async fn start(pool: &PoolPlan, url: &str, dir: &Path, number: usize) -> Result<NodeProcess> {
+    let name = format!("n{number}");
+    let history = dir.join(format!("{name}.history"));
+    let plan = NodePlan {
+        url: url.to_owned(),
+        pool: pool.clone(),
+        workers: 1,
+        watched: Some(Watched { history, resource: None, longest_end_ms: 1 }),
+        name,
+    };
+    let log = dir.join(format!("{}.log", plan.name));
+    let mut node = NodeProcess::start(plan, &log)?;
+    node.ready(PATIENCE).await?;
+    Ok(node)
+}
+
+async fn dispatch(caller: &Node, jobs: usize) -> Result<()> {
+    let keys: Vec<_> = (0..jobs).map(|number| format!("job-{number}")).collect();
+    for part in keys.chunks(BATCH) {
+        let started =
+            part.iter().map(|key| async move { caller.ensure_job(JobSpec::new(key, &b"payload"[..])).await });
+        join_all(started).await.into_iter().collect::<std::result::Result<Vec<_>, _>>()?;
+    }
+    Ok(())
+}
+
+/// Waits until so many workers are members, all jobs are begun, and nobody is to be reaped. It asks Redis itself for
+/// counts, which costs nothing.
+async fn at_rest(redis: &RedisServer, pool: &PoolPlan, workers: usize, jobs: usize) -> Result<()> {
+    let count = |command: &str, key: &str| -> Option<usize> {
+        redis.query(cmd(command).arg(format!("tenure:{{{}}}:{key}", pool.pool))).ok()
+    };
+    within(PATIENCE, "all jobs to run", || async {
+        sleep(LOOK).await;
+        // The ring's size stands beside the members.
+        let is_so = count("HLEN", "w")? == workers + 1
+            && count("HLEN", "dw")? == 0
+            && count("ZCARD", "q")? == 0
+            && count("ZCARD", "bw")? == jobs;
+        is_so.then_some(())
+    })
+    .await
+}
+
+fn read(dir: &Path) -> Result<History> {
+    let history = History::new();
+    for file in std::fs::read_dir(dir)? {
+        let path = file?.path();
+        if path.extension().is_some_and(|extension| extension == "history") {
+            History::load(&path)?
+                .entries()
+                .into_iter()
+                .for_each(|entry| history.record_at(entry.at, entry.event));
+        }
+    }
+    Ok(history)
+}
