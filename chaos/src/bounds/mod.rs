@@ -103,7 +103,9 @@ async fn round(dir: &Path, jobs: usize, crashes: bool, moment: Duration) -> Resu
     if crashes {
         first.kill().await?;
         let conductor = History::append_to(dir.join("conductor.history"))?;
-        victim.iter().for_each(|worker| conductor.worker_dead(worker));
+        for worker in &victim {
+            conductor.worker_dead(worker);
+        }
     } else if !first.leave(PATIENCE).await? {
         strange.push("the node left badly".to_owned());
     }
