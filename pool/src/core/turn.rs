@@ -270,9 +270,11 @@ impl Own {
         match answered {
             Ok(ScheduleState::Present { now, entry }) => {
                 let fate = if self.entry.is_none() { Fate::Asks } else { Fate::Tells };
-                // Whoever adds it last says how often.
-                if let Some(to) = self.adder.take() {
-                    self.to_change = Some((to, self.new.period));
+                // Whoever adds it last says how often, unless its period was set since.
+                match self.adder.take() {
+                    Some(to) if self.to_change.is_some() => told(ctx, to, Ok(())),
+                    Some(to) => self.to_change = Some((to, self.new.period)),
+                    None => {}
                 }
                 if let Some((to, _)) = self.to_change.take_if(|(_, period)| *period == entry.period) {
                     told(ctx, to, Ok(()));

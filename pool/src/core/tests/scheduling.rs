@@ -134,6 +134,18 @@ fn a_schedule_is_made_held_and_ticked() {
 }
 
 #[test]
+fn a_period_that_is_set_before_the_schedule_is_made_is_set_after_it_and_both_are_answered() {
+    let mut bench = Bench::attached();
+    add(&mut bench, ScheduleKind::Plan);
+    bench.command(|reply| Command::SetPeriod { reply, local: LOCAL, period: secs(20) });
+    made(&mut bench, entry());
+    let seen = ["sched s:p create 10s first 0ms", "reply 1 scheduled ok", "sched s:p/5 period 20s from 1"];
+    assert_eq!(bench.of(&["sched", "reply"]), seen);
+    made(&mut bench, ScheduleEntry { period: secs(20), revision: 2, ..entry() });
+    assert_eq!(bench.of(&["sched", "reply"]), ["reply 2 scheduled ok"]);
+}
+
+#[test]
 fn a_ticker_begins_after_its_period_and_hands_its_ticks_on() {
     let mut bench = Bench::attached();
     add(&mut bench, ScheduleKind::Ticker);
