@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
 use crate::builder::{Backend, FencePolicy, JobSpanHook, NodeBuilder, join_patience};
-use crate::core::ctx::Config;
+use crate::core::ctx::{Config, RETRY};
 use crate::core::input::{Answer, Command, LocalWorker, ReplyTo};
 use crate::error::Error;
 use crate::handler::JobHandler;
@@ -38,7 +38,7 @@ use crate::runtime::lease::{LeaseThread, Leases};
 use crate::runtime::meters::Meters;
 use crate::runtime::vitals::Vitals;
 use crate::settings::Settings;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::worker::Worker;
 
 /// How many commands wait for the node before callers have to.
@@ -109,8 +109,7 @@ impl Node {
         mut meters: Meters,
     ) -> Result<Self, Error> {
         let begun = Instant::now();
-        let checks = tokio::time::timeout(timeout, store.server_checks()).await;
-        if let Err(error) = checks.unwrap_or(Err(late())) {
+        if let Err(error) = check_server(&*store, begun + timeout).await {
             store.close().await;
             return Err(error.into());
         }
@@ -126,7 +125,7 @@ impl Node {
             renewals: meters.call("renew"),
             age: meters.lease_age(),
         };
-        thread.spawn().map_err(|error| crate::store::StoreError::NotExecuted(Arc::new(error)))?;
+        thread.spawn().map_err(|error| StoreError::NotExecuted(Arc::new(error)))?;
         let (name, client_only) = (config.node.clone(), config.client_only);
         let (publish, settings) = watch::channel((Revision(0), Arc::new(config.settings.clone())));
         let seed = config.nonce;
@@ -296,7 +295,17 @@ impl Drop for Waiting<'_> {
     }
 }
 
-fn late() -> crate::store::StoreError {
+/// Looks whether a pool can live on this server, until it answers or the time is up.
+async fn check_server(store: &dyn Store, deadline: Instant) -> Result<(), StoreError> {
     let late = std::io::Error::new(std::io::ErrorKind::TimedOut, "the server checks took too long");
-    crate::store::StoreError::NotExecuted(Arc::new(late))
+    let mut last = StoreError::NotExecuted(Arc::new(late));
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match tokio::time::timeout(left, store.server_checks()).await {
+            Err(_) => return Err(last),
+            Ok(Err(error @ (StoreError::NotExecuted(_) | StoreError::Unanswered(_)))) => last = error,
+            Ok(checked) => return checked,
+        }
+        tokio::time::sleep(RETRY.min(deadline.saturating_duration_since(Instant::now()))).await;
+    }
 }

@@ -6,9 +6,9 @@ use tenure_connection::Error as ConnectionError;
 use tenure_pool::id::IdError;
 use tenure_pool::store::{StoreError, UnsuitableServer};
 use tenure_pool::{Client, DispatchError, Error, Node, NodeBuilder};
-use tenure_testing::RedisServer;
+use tenure_testing::{Proxy, RedisServer, eventually};
 
-use crate::world::{POOL, World, on_both_stores};
+use crate::world::{PATIENCE, POOL, World, on_both_stores};
 
 on_both_stores!(
     a_bad_key_is_refused,
@@ -112,6 +112,21 @@ async fn a_url_that_is_none_is_refused() {
 async fn a_server_that_is_not_there_is_named_so() {
     let refused = refusal("redis+unix:///nowhere/redis.sock").await;
     assert!(matches!(refused, Error::Store(StoreError::NotExecuted(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_join_waits_for_a_server_that_does_not_answer_yet() {
+    let server = RedisServer::start().unwrap();
+    let proxy = Proxy::start(&server).await.unwrap();
+    proxy.pause();
+    let timeout = Duration::from_millis(300);
+    let client = Client::builder(&proxy.url()).connect_timeout(timeout).response_timeout(timeout);
+    let node = Node::builder(POOL, client.build().unwrap()).assume_fresh(true);
+    let join = tokio::spawn(node.join());
+    eventually(PATIENCE, "several calls without an answer", async || proxy.counts().accepted >= 5).await;
+    assert!(!join.is_finished(), "{:?}", join.await);
+    proxy.resume();
+    join.await.unwrap().unwrap().close().await.unwrap();
 }
 
 #[tokio::test]
