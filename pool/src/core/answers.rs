@@ -297,7 +297,7 @@ impl Engine {
             Done::Started { worker, items, answer } => {
                 let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
                 match answer {
-                    Ok(_) => worker.jobs.on_started_noted(items),
+                    Ok(noted) => worker.jobs.on_started_noted(ctx.now, items, &noted),
                     Err(error) => {
                         worker.jobs.started_again(ctx.now, items);
                         return Err(error);

@@ -122,12 +122,15 @@ impl Jobs {
         std::mem::take(&mut self.released)
     }
 
+    /// True when this (key, token) is in the worker's hands.
+    pub(super) fn is_here(&self, key: &JobKey, token: Token) -> bool {
+        self.held.get(key).is_some_and(|held| held.token == token)
+    }
+
     /// True when this (key, token) is here, coming or going.
     pub(crate) fn knows(&self, key: &JobKey, token: Token) -> bool {
         let id = (key.clone(), token);
-        self.held.get(key).is_some_and(|h| h.token == token)
-            || self.beginning.contains_key(&id)
-            || self.releasing.contains_key(&id)
+        self.is_here(key, token) || self.beginning.contains_key(&id) || self.releasing.contains_key(&id)
     }
 
     pub(crate) fn on_event(&mut self, ctx: &mut Ctx, entry: EntryId, event: WorkerEvent) {
@@ -418,14 +421,25 @@ impl Jobs {
         self.takes.put_back(now, items);
     }
 
-    pub(crate) fn on_started_noted(&mut self, items: Vec<StartedItem>) {
-        self.starteds.answered();
-        for StartedItem { key, token, .. } in items {
-            let id = (key, token);
+    /// `noted`: for each, whether the store knew the job as this worker's.
+    pub(crate) fn on_started_noted(&mut self, now: Time, items: Vec<StartedItem>, noted: &[bool]) {
+        let mut again = Vec::new();
+        for (item, noted) in items.into_iter().zip(noted) {
+            let id = (item.key.clone(), item.token);
+            if !noted && self.is_here(&id.0, id.1) && self.attesting.is_some() {
+                // It was said before the job itself: what was lost gets its record by an attestation only.
+                again.push(item);
+                continue;
+            }
             self.unnoted.remove(&id);
             if let Some(release) = self.after_note.remove(&id) {
                 self.releases.push(release);
             }
+        }
+        if again.is_empty() {
+            self.starteds.answered();
+        } else {
+            self.starteds.put_back(now, again);
         }
     }
 

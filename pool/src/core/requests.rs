@@ -245,6 +245,10 @@ impl Requests {
         self.unparks.answered();
         for (to, reply) in std::mem::take(&mut self.in_flight.unparks).into_iter().zip(replies) {
             let result = match reply {
+                UnparkReply::Recovering => {
+                    self.wait_until(to, Some(ctx.now + RETRY));
+                    continue;
+                }
                 // It was parked before, so that one that lives has been un-parked since, perhaps by this very call.
                 UnparkReply::Queued | UnparkReply::Lives => Ok(()),
                 UnparkReply::Absent => Err(Refused::JobNotFound),

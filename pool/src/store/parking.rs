@@ -13,6 +13,8 @@ pub enum UnparkReply {
     Lives,
     /// `N`: no such job.
     Absent,
+    /// `R`: the pool is recovering, and the job may be running unseen: ask again.
+    Recovering,
     /// `X`: its record does not parse.
     Bad,
 }

@@ -138,7 +138,9 @@ async fn a_recovering_pool_unparks(kind: Kind) {
     lab.recover().await;
     let refusal = lab.refused(lab.store().unpark(old, &[(key("k"), id("node1.k"))])).await;
     assert_eq!(refusal, Refusal::StaleIncarnation(lab.inc));
-    assert_eq!(unpark(&lab, &[("k", "node1.k")]).await, [UnparkReply::Queued]);
+    let jobs = [("k", "node1.other"), ("k", "node1.k"), ("gone", "node1.gone")];
+    let replies = [UnparkReply::Absent, UnparkReply::Queued, UnparkReply::Recovering];
+    assert_eq!(unpark(&lab, &jobs).await, replies);
 }
 
 async fn parked_jobs_are_listed_with_their_errors(kind: Kind) {

@@ -409,6 +409,31 @@ fn a_note_of_a_start_without_an_answer_is_sent_again() {
 }
 
 #[test]
+fn a_note_of_a_start_that_came_before_its_job_is_sent_again() {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 5, 7, &["k"]);
+    bench.begun();
+    bench.lost(2);
+    assert_eq!(bench.of(&["attest"]), ["attest 1: k@7 begun"]);
+    bench.handler(1, "k", 7, HandlerEvent::Started);
+    assert_eq!(bench.of(&["started"]), ["started 1: k@7 tell=n"]);
+    let stale = |bench: &mut Bench| {
+        bench.answer("started", |call| match call {
+            Call::Started { worker, items } => Done::Started { worker, items, answer: Ok(vec![false]) },
+            call => panic!("{call:?}"),
+        });
+    };
+    stale(&mut bench);
+    bench.attested(&[Kept]);
+    observe(&mut bench, 2, 1);
+    assert_eq!(bench.of(&["started"]), ["started 1: k@7 tell=n"]);
+    bench.attended(None);
+    stale(&mut bench);
+    observe(&mut bench, 2, 1);
+    assert_eq!(bench.of(&["started"]), [""; 0], "what is not known when all is said is another's");
+}
+
+#[test]
 fn nothing_is_begun_fetched_moved_or_compared_while_the_pool_recovers() {
     let mut bench = lost_with(&["k"]);
     bench.attested(&[Kept]);

@@ -357,6 +357,17 @@ fn an_unpark_names_the_life_of_the_job_that_it_found() {
 }
 
 #[test]
+fn an_unpark_of_a_job_that_a_recovering_pool_does_not_know_is_asked_for_again() {
+    let mut bench = unparking(JobState::Parked);
+    bench.answer("unpark", |_| Done::Unpark(Ok(vec![UnparkReply::Recovering])));
+    bench.all();
+    bench.advance(millis(100));
+    assert_eq!(bench.seen(), ["unpark k/n.k"]);
+    bench.answer("unpark", |_| Done::Unpark(Ok(vec![UnparkReply::Absent])));
+    assert_eq!(bench.seen(), ["reply 1 unparked JobNotFound"]);
+}
+
+#[test]
 fn only_a_parked_job_is_unparked() {
     for state in [JobState::Queued, JobState::Assigned, JobState::Running, JobState::Stopping] {
         assert_eq!(unparking(state).seen(), ["find k", "reply 1 unparked NotParked"]);

@@ -2,7 +2,8 @@
 -- Parked jobs are tried again, each named with its dispatch: their attempts and strikes start anew.
 -- KEYS: m cf jo bw q pk je ps
 -- ARGV: inc, then (key, id)*
--- Returns: OK, then per job Q queued | L it lives and is not parked | N no such job | X bad record. SHUTDOWN
+-- Returns: OK, then per job Q queued | L it lives and is not parked | N no such job | R recovering, it may be running
+--          unseen | X bad record. SHUTDOWN
 --@base
 --@guard
 --@clock
@@ -23,6 +24,7 @@ local out, unparked = { 'OK' }, {}
 local function answer(key, id)
   local p = jobs[key]
   if p == 'bad' then return 'X' end
+  if not p and head[2] == 'R' then return 'R' end
   if not p or p.id ~= id then return 'N' end
   if p.state ~= 'P' then return 'L' end
   p.attempts, p.mix = '0', '0'

@@ -28,6 +28,7 @@ impl State {
         match self.record(key).cloned() {
             None if self.is_damaged(key) => UnparkReply::Bad,
             Some(record) if record.id != *id => UnparkReply::Absent,
+            None if self.meta.recovering => UnparkReply::Recovering,
             None => UnparkReply::Absent,
             Some(record) if record.state != JobState::Parked => UnparkReply::Lives,
             Some(record) => {

@@ -26,6 +26,7 @@ pub(super) async fn unpark(
                     "Q" => UnparkReply::Queued,
                     "L" => UnparkReply::Lives,
                     "N" => UnparkReply::Absent,
+                    "R" => UnparkReply::Recovering,
                     "X" => UnparkReply::Bad,
                     _ => return None,
                 })
