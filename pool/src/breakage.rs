@@ -66,6 +66,12 @@ pub enum Breakage {
     StopUnnamed,
     /// `reap` ends the jobs of a lost worker instead of queueing them.
     ReapEnds,
+    /// After a loss of data tokens go on from the server's time alone, whatever token a caller has seen.
+    TokensBelowSeen,
+    /// `route` assigns under the last token instead of a new one.
+    TokenAssignedAgain,
+    /// `begin` leaves the job in the sweeper's queue.
+    BegunStaysQueued,
     /// A job's notifications are numbered from 0 again once all have been taken.
     NotesNumberedAnew,
     /// Steps are executed whichever incarnation their caller knows.

@@ -167,6 +167,7 @@ fn mutants_of_what_comes_at_last_violate_a_property() {
 #[test]
 fn mutants_of_recovery_violate_a_property() {
     fails("attend before attested", scope::recovery().lapsing(Lapse::AttendBeforeAttested), "S1");
+    fails("tokens below seen", scope::loss_and_death().breaking([Breakage::TokensBelowSeen]), "S3");
     fails("journal not sent", scope::recovery().lapsing(Lapse::JournalNotSent), "S5");
     fails("opened too soon", scope::recovery().lapsing(Lapse::OpenUnobserved), "S1");
     let unchecked = scope::recovery_and_late_calls().breaking([Breakage::IncarnationUnchecked]);
@@ -187,6 +188,8 @@ fn mutants_in_pairs_violate_a_property() {
 fn mutants_of_steps_violate_a_property() {
     fails("begin unchecked", scope::members().breaking([Breakage::BeginUnchecked]), "S1");
     fails("reap ends", scope::members().breaking([Breakage::ReapEnds]), "S4");
+    fails("token assigned again", scope::members().breaking([Breakage::TokenAssignedAgain]), "S7");
+    fails("begun stays queued", scope::members().breaking([Breakage::BegunStaysQueued]), "S8");
     fails("stop unnamed", scope::successors().breaking([Breakage::StopUnnamed]), "S6");
     fails("route unchecked", scope::members().breaking([Breakage::RouteUnchecked]), "S9");
     fails("release mints", scope::network().breaking([Breakage::ReleaseMints]), "S10");

@@ -104,7 +104,8 @@ impl Pool {
         }
         let sent = world.fates.iter().filter(|fate| fate.accepted).count();
         // Who has its answer does not ask again after a loss of data.
-        let settled = |dispatch: &usize| world.left.losses < self.scope.losses && world.fates[*dispatch].over;
+        let settled =
+            |dispatch: &usize| world.left.losses < self.scope.left.losses && world.fates[*dispatch].over;
         let closing = world.store.flag().is_some();
         let settled = |dispatch: &usize| closing || settled(dispatch);
         acts.extend((0..self.ids.len().min(sent + 1)).filter(|id| !settled(id)).map(Act::Dispatch));
@@ -245,11 +246,11 @@ impl Pool {
             }
             Hand::Begun(_) => acts.push(Act::Start { worker, key }),
             Hand::Running(held) => {
-                if self.scope.notes > 0 {
+                if self.scope.left.notes > 0 {
                     copy(Call::Take(id, key, held.token, held.heard));
                 }
                 acts.push(Act::Started { worker, key });
-                if self.scope.notes > 0 {
+                if self.scope.left.notes > 0 {
                     acts.push(Act::Take { worker, key, lost: false });
                     if may_lose {
                         acts.push(Act::Take { worker, key, lost: true });

@@ -75,11 +75,11 @@ impl Model for Pool {
             }),
         ];
         self.properties_of_settling(&mut properties);
-        if self.scope.notes > 0 {
+        if self.scope.left.notes > 0 {
             properties.push(Property::sometimes(
                 "a runner hears the last notification",
                 |model: &Self, world: &World| {
-                    let all = usize::from(model.scope.notes);
+                    let all = usize::from(model.scope.left.notes);
                     let heard = |hand: &Hand| hand.active().is_some_and(|held| held.heard.next == all);
                     world.workers.iter().any(|worker| worker.hands.iter().any(heard))
                 },
@@ -95,7 +95,7 @@ impl Model for Pool {
                 has_state(model, world, JobState::Stopping)
             }));
         }
-        if self.scope.fences > 0 || self.scope.leases {
+        if self.scope.left.fences > 0 || self.scope.leases {
             properties.push(Property::sometimes(
                 "a fenced worker's job runs elsewhere",
                 |_: &Self, world: &World| {
@@ -105,7 +105,7 @@ impl Model for Pool {
                 },
             ));
         }
-        if self.scope.losses > 0 {
+        if self.scope.left.losses > 0 {
             properties.push(Property::sometimes(
                 "a running job outlives a loss of data",
                 |_: &Self, world: &World| {
@@ -117,7 +117,7 @@ impl Model for Pool {
                 },
             ));
         }
-        if self.scope.drains > 0 {
+        if self.scope.left.drains > 0 {
             properties.push(Property::sometimes("a worker has left", |_: &Self, world: &World| {
                 world.workers.iter().any(|worker| worker.life == Life::Left)
             }));

@@ -34,13 +34,9 @@ pub(crate) enum Lapse {
     OpenUnobserved,
 }
 
-/// The bounds.
-#[derive(Clone, Debug)]
-pub(crate) struct Scope {
-    pub(crate) keys: usize,
-    /// The key of each dispatch.
-    pub(crate) dispatches: Vec<usize>,
-    pub(crate) routers: usize,
+/// How often what is bounded may happen, or may still happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Left {
     /// Assignments.
     pub(crate) mints: u8,
     /// Answers that get lost.
@@ -55,12 +51,24 @@ pub(crate) struct Scope {
     pub(crate) losses: u8,
     /// Notifications.
     pub(crate) notes: u8,
-    /// Whether the first worker has a lease that runs out, and how often it tries to renew it.
-    pub(crate) leases: bool,
+    /// Attempts of the first worker to renew its lease.
     pub(crate) renewals: u8,
-    /// Whether faults end at some moment; until then events may get lost.
-    pub(crate) settles: bool,
+    /// Events that get lost before faults end.
     pub(crate) drops: u8,
+}
+
+/// The bounds.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope {
+    pub(crate) keys: usize,
+    /// The key of each dispatch.
+    pub(crate) dispatches: Vec<usize>,
+    pub(crate) routers: usize,
+    pub(crate) left: Left,
+    /// Whether the first worker has a lease that runs out.
+    pub(crate) leases: bool,
+    /// Whether faults end at some moment.
+    pub(crate) settles: bool,
     /// Whether the pool is shut down.
     pub(crate) closes: bool,
     pub(crate) stops: bool,
@@ -84,25 +92,20 @@ impl Scope {
     }
 }
 
-/// Nothing is lost, nobody dies: one dispatch that is begun, given up and stopped.
-fn quiet() -> Scope {
+/// Nothing is lost, nobody dies.
+fn quiet() -> Left {
+    Left { mints: 2, ..Left::default() }
+}
+
+/// One dispatch that is begun, given up and stopped, within these bounds.
+fn one_job(left: Left) -> Scope {
     Scope {
         keys: 1,
         dispatches: vec![0],
         routers: 1,
-        mints: 2,
-        lost: 0,
-        copies: 0,
-        fences: 0,
-        rejoins: 0,
-        drains: 0,
-        sweeps: 0,
-        losses: 0,
-        notes: 0,
+        left,
         leases: false,
-        renewals: 0,
         settles: false,
-        drops: 0,
         closes: false,
         stops: true,
         endings: vec![ReleaseMode::Delete, ReleaseMode::Fail],
@@ -113,93 +116,93 @@ fn quiet() -> Scope {
 
 /// Lost answers, late duplicates and time-outs.
 pub(crate) fn network() -> Scope {
-    Scope { lost: 1, copies: 1, sweeps: 1, ..quiet() }
+    one_job(Left { lost: 1, copies: 1, sweeps: 1, ..quiet() })
 }
 
 /// Workers that die, drain and come back.
 pub(crate) fn members() -> Scope {
-    Scope { fences: 1, drains: 1, endings: vec![ReleaseMode::Fail], ..quiet() }
+    Scope { endings: vec![ReleaseMode::Fail], ..one_job(Left { fences: 1, drains: 1, ..quiet() }) }
 }
 
 /// Workers that die while answers get lost.
 pub(crate) fn network_and_deaths() -> Scope {
-    Scope { lost: 1, sweeps: 1, fences: 1, stops: false, endings: vec![ReleaseMode::Fail], ..quiet() }
+    let left = Left { lost: 1, sweeps: 1, fences: 1, ..quiet() };
+    Scope { stops: false, endings: vec![ReleaseMode::Fail], ..one_job(left) }
 }
 
 /// A key that is dispatched again, while calls about its former life are on their way.
 pub(crate) fn successors() -> Scope {
-    Scope { dispatches: vec![0, 0], copies: 1, ..quiet() }
+    Scope { dispatches: vec![0, 0], ..one_job(Left { copies: 1, ..quiet() }) }
 }
 
 /// Faults of the network and of workers together.
 pub(crate) fn everything() -> Scope {
-    Scope { routers: 2, lost: 1, copies: 1, sweeps: 1, fences: 1, rejoins: 1, drains: 1, ..quiet() }
+    let left = Left { lost: 1, copies: 1, sweeps: 1, fences: 1, rejoins: 1, drains: 1, ..quiet() };
+    Scope { routers: 2, ..one_job(left) }
 }
 
 /// Two keys, which share workers and calls.
 pub(crate) fn two_keys() -> Scope {
-    Scope {
-        keys: 2,
-        dispatches: vec![0, 1],
-        mints: 3,
-        fences: 1,
-        endings: vec![ReleaseMode::Delete],
-        ..quiet()
-    }
+    let one = one_job(Left { mints: 3, fences: 1, ..quiet() });
+    Scope { keys: 2, dispatches: vec![0, 1], endings: vec![ReleaseMode::Delete], ..one }
 }
 
 /// The data are lost, or roll back to any state before, while a job runs, is handed on and ends.
 pub(crate) fn recovery() -> Scope {
-    Scope {
-        lost: 1,
-        losses: 1,
-        stops: false,
-        endings: vec![ReleaseMode::Delete, ReleaseMode::HandOff],
-        ..quiet()
-    }
+    let one = one_job(Left { lost: 1, losses: 1, ..quiet() });
+    Scope { stops: false, endings: vec![ReleaseMode::Delete, ReleaseMode::HandOff], ..one }
 }
 
 /// The same with a call that comes late, from before the loss.
 pub(crate) fn recovery_and_late_calls() -> Scope {
-    Scope { lost: 0, copies: 1, endings: vec![ReleaseMode::Delete], ..recovery() }
+    let left = Left { copies: 1, losses: 1, ..quiet() };
+    Scope { left, endings: vec![ReleaseMode::Delete], ..recovery() }
 }
 
 /// The same with an assignment that nobody begins in time.
 pub(crate) fn late_recovery() -> Scope {
-    Scope { sweeps: 1, ..recovery() }
+    Scope { left: Left { sweeps: 1, ..recovery().left }, ..recovery() }
+}
+
+/// The data are lost or roll back, and a worker that ran a job is not there to say so.
+pub(crate) fn loss_and_death() -> Scope {
+    Scope { left: Left { fences: 1, losses: 1, ..quiet() }, endings: Vec::new(), ..recovery() }
 }
 
 /// The same with a worker that dies, and stops.
 pub(crate) fn recovery_of_fewer() -> Scope {
-    Scope { fences: 1, stops: true, ..recovery() }
+    Scope { left: Left { fences: 1, ..recovery().left }, stops: true, ..recovery() }
 }
 
 /// A job is notified, while calls of its runner are late.
 pub(crate) fn notifications() -> Scope {
-    Scope { notes: 2, copies: 1, stops: false, endings: vec![ReleaseMode::HandOff], ..quiet() }
+    let one = one_job(Left { notes: 2, copies: 1, ..quiet() });
+    Scope { stops: false, endings: vec![ReleaseMode::HandOff], ..one }
 }
 
 /// More notifications than may wait at once, while answers get lost.
 pub(crate) fn many_notifications() -> Scope {
-    Scope { notes: 3, lost: 1, copies: 0, ..notifications() }
+    Scope { left: Left { notes: 3, lost: 1, ..quiet() }, ..notifications() }
 }
 
 /// A worker's lease is renewed in time or not, its clock is slow or fast, and another worker takes over.
 pub(crate) fn leases() -> Scope {
-    Scope { leases: true, renewals: 1, stops: false, endings: Vec::new(), ..quiet() }
+    let one = one_job(Left { renewals: 1, ..quiet() });
+    Scope { leases: true, stops: false, endings: Vec::new(), ..one }
 }
 
 /// The same with a lease that is renewed again.
 pub(crate) fn longer_leases() -> Scope {
-    Scope { renewals: 2, ..leases() }
+    Scope { left: Left { renewals: 2, ..quiet() }, ..leases() }
 }
 
 /// Events and answers get lost and a worker dies; then all is calm.
 pub(crate) fn settling() -> Scope {
-    Scope { settles: true, mints: 8, lost: 1, drops: 1, fences: 1, endings: Vec::new(), ..quiet() }
+    let left = Left { mints: 8, lost: 1, drops: 1, fences: 1, ..quiet() };
+    Scope { settles: true, endings: Vec::new(), ..one_job(left) }
 }
 
 /// The pool is shut down while jobs are accepted, begun and run, and a worker dies.
 pub(crate) fn closing() -> Scope {
-    Scope { closes: true, stops: false, lost: 0, ..settling() }
+    Scope { closes: true, stops: false, left: Left { lost: 0, ..settling().left }, ..settling() }
 }

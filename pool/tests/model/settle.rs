@@ -10,8 +10,8 @@ use tenure_pool::settings::ShutdownFlag;
 use tenure_pool::store::{ReleaseMode, ShutdownMode, Store};
 
 use super::act::Act;
-use super::scope::Lapse;
-use super::world::{Hand, Left, Life, Mail, Pool, Then, World, node, on};
+use super::scope::{Lapse, Left};
+use super::world::{Hand, Life, Mail, Pool, Then, World, node, on};
 
 /// A step of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use tenure_pool::store::{JoinRequest, MemoryStore, ReleaseMode, Seen, Snapshot, 
 
 use super::clock::Clock;
 use super::notes::{CAP, Heard, Notes};
-use super::scope::Scope;
+use super::scope::{Left, Scope};
 
 /// The time by the server's clock: it stands, and every time-out is 0, so that whatever waits for one may happen at once.
 pub(crate) const NOW: u64 = 1_760_000_000_000;
@@ -161,22 +161,6 @@ pub(crate) struct Fate {
     pub(crate) over: bool,
 }
 
-/// How often what is bounded may still happen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Left {
-    pub(crate) mints: u8,
-    pub(crate) lost: u8,
-    pub(crate) copies: u8,
-    pub(crate) fences: u8,
-    pub(crate) rejoins: u8,
-    pub(crate) drains: u8,
-    pub(crate) sweeps: u8,
-    pub(crate) losses: u8,
-    pub(crate) notes: u8,
-    pub(crate) renewals: u8,
-    pub(crate) drops: u8,
-}
-
 #[expect(clippy::derived_hash_with_manual_eq, reason = "stateright tells states apart by their hash")]
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct World {
@@ -273,20 +257,6 @@ impl Pool {
             });
         }
         let view = view(&store);
-        let Scope {
-            mints,
-            lost,
-            copies,
-            fences,
-            rejoins,
-            drains,
-            sweeps,
-            losses,
-            notes,
-            renewals,
-            drops,
-            ..
-        } = self.scope;
         World {
             store,
             saved: None,
@@ -295,19 +265,7 @@ impl Pool {
             views: vec![view; self.scope.routers],
             mail: BTreeSet::new(),
             copies: BTreeSet::new(),
-            left: Left {
-                mints,
-                lost,
-                copies,
-                fences,
-                rejoins,
-                drains,
-                sweeps,
-                losses,
-                notes,
-                renewals,
-                drops,
-            },
+            left: self.scope.left,
             fates: vec![Fate::default(); self.ids.len()],
             last: vec![Token(0); self.scope.keys],
             begun: BTreeSet::new(),

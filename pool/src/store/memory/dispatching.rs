@@ -104,7 +104,7 @@ impl State {
             return Err(Refusal::ShuttingDown);
         }
         let due = now + self.limit("assign_ms");
-        let mut token = None;
+        let mut token = self.broken.has(Breakage::TokenAssignedAgain).then_some(Token(self.meta.token));
         let mut starts: BTreeMap<WorkerId, Vec<JobKey>> = BTreeMap::new();
         let mut replies = Vec::with_capacity(jobs.len());
         for (key, worker) in jobs {

@@ -19,11 +19,6 @@ const TOKEN_EPOCH: u64 = 1_735_689_600_000;
 /// Tokens per ms that the floor leaves room for.
 const TOKENS_PER_MS: u64 = 4_096;
 
-/// No token of an earlier life of the pool reaches this.
-fn token_floor(now: u64) -> u64 {
-    now.saturating_sub(TOKEN_EPOCH) * TOKENS_PER_MS
-}
-
 pub(super) fn is_meta(text: &str) -> bool {
     text.len() <= 64 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_:.-".contains(&b))
 }
@@ -44,6 +39,12 @@ impl State {
         }
     }
 
+    /// No token of an earlier life of the pool is above this, as far as the clock and the caller know.
+    fn token_floor(&self, now: u64, seen: Seen) -> u64 {
+        let by_clock = now.saturating_sub(TOKEN_EPOCH) * TOKENS_PER_MS;
+        if self.broken.has(Breakage::TokensBelowSeen) { by_clock } else { by_clock.max(seen.token.0) }
+    }
+
     /// Creates the pool in phase R, if there is none.
     pub(super) fn bootstrap(
         &mut self,
@@ -59,7 +60,7 @@ impl State {
         self.tombstone = None;
         self.meta.incarnation = Some(incarnation);
         self.meta.recovering = true;
-        self.meta.token = token_floor(now).max(seen.token.0);
+        self.meta.token = self.token_floor(now, seen);
         self.meta.members = Revision(1);
         self.meta.settings = Revision(1);
         run_id.clone_into(&mut self.meta.run_id);
@@ -80,7 +81,7 @@ impl State {
         let next = Incarnation(now.max(inc.max(seen.incarnation).0.saturating_add(1)));
         self.meta.incarnation = Some(next);
         self.meta.recovering = true;
-        self.meta.token = self.meta.token.max(token_floor(now)).max(seen.token.0);
+        self.meta.token = self.meta.token.max(self.token_floor(now, seen));
         run_id.clone_into(&mut self.meta.run_id);
         Ok(next)
     }

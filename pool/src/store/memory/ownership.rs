@@ -72,7 +72,9 @@ impl State {
             record.state = JobState::Running;
             record.attempts += 1;
             record.since = now;
-            self.queue.remove(key);
+            if !self.broken.has(Breakage::BegunStaysQueued) {
+                self.queue.remove(key);
+            }
             self.write(key, record.clone());
         }
         let payload = self.payload(key).unwrap_or_default();
