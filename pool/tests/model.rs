@@ -76,13 +76,19 @@ fn fails(name: &str, scope: Scope, property: &str) {
     );
 }
 
-/// The scopes of `make model`: larger ones take minutes without optimization.
 #[test]
 #[ignore = "`make model` walks it"]
-fn everything_at_once() {
-    holds("members and network", scope::everything());
+fn faults_together_do_no_harm() {
+    holds("network and members", scope::network_and_members());
+    holds("two routers", scope::two_routers());
     holds("two keys", scope::two_keys());
+}
+
+#[test]
+#[ignore = "`make model` walks it"]
+fn running_jobs_outlive_a_loss_of_data_and_a_death() {
     holds("recovery of fewer", scope::recovery_of_fewer());
+    holds("recovery and stops", scope::recovery_and_stops());
 }
 
 #[test]

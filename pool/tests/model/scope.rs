@@ -136,9 +136,15 @@ pub(crate) fn successors() -> Scope {
 }
 
 /// Faults of the network and of workers together.
-pub(crate) fn everything() -> Scope {
-    let left = Left { lost: 1, copies: 1, sweeps: 1, fences: 1, rejoins: 1, drains: 1, ..quiet() };
-    Scope { routers: 2, ..one_job(left) }
+pub(crate) fn network_and_members() -> Scope {
+    let left = Left { lost: 1, copies: 1, sweeps: 1, fences: 1, drains: 1, ..quiet() };
+    Scope { stops: false, endings: vec![ReleaseMode::Fail], ..one_job(left) }
+}
+
+/// Two routers, which learn of changes of the ring at different times.
+pub(crate) fn two_routers() -> Scope {
+    let one = one_job(Left { fences: 1, rejoins: 1, drains: 1, ..quiet() });
+    Scope { routers: 2, endings: vec![ReleaseMode::Fail], ..one }
 }
 
 /// Two keys, which share workers and calls.
@@ -169,9 +175,14 @@ pub(crate) fn loss_and_death() -> Scope {
     Scope { left: Left { fences: 1, losses: 1, ..quiet() }, endings: Vec::new(), ..recovery() }
 }
 
-/// The same with a worker that dies, and stops.
+/// The same while answers get lost and jobs end and are handed on.
 pub(crate) fn recovery_of_fewer() -> Scope {
-    Scope { left: Left { fences: 1, ..recovery().left }, stops: true, ..recovery() }
+    Scope { left: Left { fences: 1, ..recovery().left }, ..recovery() }
+}
+
+/// The same with stops.
+pub(crate) fn recovery_and_stops() -> Scope {
+    Scope { stops: true, endings: vec![ReleaseMode::Delete], ..loss_and_death() }
 }
 
 /// A job is notified, while calls of its runner are late.
