@@ -6,7 +6,7 @@
 #   make model         every interleaving of the protocol's steps at a small scope; says how many states it saw
 #   make sim           simulated runs of the pool under faults   SEEDS=1000 START=1 STEPS=2000   TRACE=1 with one seed
 #   make bench         how fast the pool, a map and a stream are, beside the floor of the same minute; what idle jobs cost
-#   make chaos         faults on real processes, judged by histories and a world outside   MINUTES= SEED= KEYS=
+#   make chaos         faults on real processes, judged by histories and a world outside   MINUTES= SEED= KEYS= ONLY="drain kill"
 #   make chaos-controls   nodes that are broken on purpose: the judges must find it   SEED=
 #   make chaos-bounds   how soon 1,000 jobs run elsewhere after a crash and in a drain; fails on its bounds   SEED= JOBS=
 #   make soak          20,000 jobs for an hour, with a little trouble: does anything grow?   MINUTES= JOBS= SEED= CSV= SVG=
@@ -54,7 +54,7 @@ bench:
 chaos:
 	cargo build -p tenure-chaos
 	@$(with_redis) && cargo run -q -p tenure-chaos -- storm $(if $(MINUTES),--minutes $(MINUTES)) \
-		$(if $(SEED),--seed $(SEED)) $(if $(KEYS),--keys $(KEYS))
+		$(if $(SEED),--seed $(SEED)) $(if $(KEYS),--keys $(KEYS)) $(foreach fault,$(ONLY),--only $(fault))
 
 chaos-controls:
 	cargo build -p tenure-chaos

@@ -13,7 +13,7 @@ use crate::bounds::{self, BoundsPlan};
 use crate::broken::Broken;
 use crate::node::{self, NodePlan};
 use crate::soak::{self, SoakPlan};
-use crate::storm::{self, StormPlan};
+use crate::storm::{self, Fault, StormPlan};
 
 /// Runs a pool of node processes on a Redis of its own under faults or under load, and judges what came of it.
 #[derive(Debug, Parser)]
@@ -54,6 +54,9 @@ enum Command {
         /// Jobs' keys.
         #[arg(long, default_value_t = 600)]
         keys: usize,
+        /// Only this fault, or these; all of them unless one is given.
+        #[arg(long)]
+        only: Vec<Fault>,
     },
     /// How soon the jobs of one of four nodes run elsewhere after a crash and in a drain, against what is promised.
     Bounds {
@@ -101,9 +104,9 @@ impl Cli {
                 let seed = seed.unwrap_or_else(rand::random);
                 judged(soak::run(SoakPlan { time: time(minutes), jobs, seed, csv, svg }, say).await)
             }
-            Command::Storm { minutes, seed, keys } => {
+            Command::Storm { minutes, seed, keys, only } => {
                 let seed = seed.unwrap_or_else(rand::random);
-                judged(storm::run(&StormPlan { time: time(minutes), seed, keys }, say).await)
+                judged(storm::run(&StormPlan { time: time(minutes), seed, keys, only }, say).await)
             }
             Command::Bounds { jobs, crashes, drains, seed } => {
                 let seed = seed.unwrap_or_else(rand::random);

@@ -256,6 +256,27 @@ async fn dropped_replies_are_lost_although_the_command_was_executed() {
 }
 
 #[tokio::test]
+async fn the_reply_to_a_script_is_lost_once_although_it_was_carried_out() {
+    let (server, proxy) = started().await;
+    let load = |lua: &str| server.query::<String>(redis::cmd("SCRIPT").arg("LOAD").arg(lua)).unwrap();
+    let (counts, other) = (load("return redis.call('INCR', 'n')"), load("return 7"));
+    let call = |hash: &str| format!("*3\r\n$7\r\nEVALSHA\r\n$40\r\n{hash}\r\n$1\r\n0\r\n");
+    proxy.lose_reply_to([counts.clone()]);
+    let (mut connection, mut bystander) = (connect(&proxy).await, connect(&proxy).await);
+    ask(&mut bystander, call(&other).as_bytes(), b":7\r\n").await;
+    connection.write_all(call(&counts).as_bytes()).await.unwrap();
+    assert_eq!(rest(&mut connection).await, (vec![], true));
+    assert_eq!(server.query::<u64>(redis::cmd("GET").arg("n")).unwrap(), 1);
+    ask(&mut bystander, call(&counts).as_bytes(), b":2\r\n").await;
+    assert_eq!(proxy.lost_replies(), [(counts.clone(), 1)].into());
+    // Where all replies are lost, they are counted as well.
+    proxy.drop_replies();
+    bystander.write_all(call(&counts).as_bytes()).await.unwrap();
+    eventually(SOON, "the reply to be lost", async || proxy.counts().lost == 8).await;
+    assert_eq!(proxy.lost_replies(), [(counts, 2)].into());
+}
+
+#[tokio::test]
 async fn refused_connections_fail_at_once_and_open_ones_stay() {
     let (_server, proxy) = started().await;
     let mut connection = connect(&proxy).await;

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use redis::cmd;
-use tenure_pool::{JobInfo, JobState, MemberState, Node};
+use tenure_pool::{BoxError, JobInfo, JobState, MemberState, Node, Plan, Tick};
 use tenure_testing::history::{Entry, Event, Expect, Fault, History, Report, boottime_ns, check};
 use tokio::sync::OwnedRwLockWriteGuard;
 use tokio::time::sleep;
 
 use super::arena::{Arena, Ground, NODES, USERS};
-use super::fault::Scene;
+use super::fault::{self, Scene};
 use super::nemesis::Nemesis;
 use super::users::Users;
 use super::verdict::Outcome;
@@ -31,6 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const REST_EVERY: Duration = Duration::from_secs(60);
 /// Every job that runs acts within this time, also on a busy machine.
 const ACTED: Duration = Duration::from_secs(1);
+/// From one tick of a schedule to the next.
+const TICK: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(100);
 /// A loss of data may show in answers for so long.
 const AFTERMATH_NS: u64 = 30_000_000_000;
@@ -41,6 +43,8 @@ pub(super) struct Act {
     pub(super) time: Duration,
     pub(super) keys: usize,
     pub(super) seed: u64,
+    /// The only faults, if there are any.
+    pub(super) only: Vec<fault::Fault>,
     pub(super) dir: PathBuf,
     pub(super) broken: Option<Broken>,
 }
@@ -64,7 +68,7 @@ impl Act {
             if scene == Scene::Sentinels { Ground::sentinels().await? } else { Ground::one().await? };
         let resource = Resource::start().await?;
         let watcher = pool.whole().node(&ground.plain_url(), "watcher")?.assume_fresh(true).join().await?;
-        let mut nemesis = Nemesis::new(scene, StdRng::from_rng(&mut random), POOL);
+        let mut nemesis = Nemesis::new(scene, &self.only, StdRng::from_rng(&mut random), POOL);
         let mut arena = Arena::new(ground, pool.clone(), resource.address(), self.dir.clone())?;
         for place in 0..NODES {
             arena.start(place)?;
@@ -80,6 +84,13 @@ impl Act {
         let history = History::append_to(self.dir.join("users.history"))?;
         let mut users = Users::start(&nodes, CALLERS, self.keys, history, &mut random);
 
+        let mut ticker = None;
+        if scene == Scene::Everything {
+            // They change nothing, and take the steps that jobs do not.
+            let nothing = |_: Tick| async { Ok::<_, BoxError>(Plan::exactly([])) };
+            nodes[0].schedule("nothing", nothing, TICK).await?;
+            ticker = Some(nodes[1].ticker("nothing", TICK).await?);
+        }
         say(&format!(
             "{}: {} s, {} keys, a time to live of {} s",
             scene.name(),
@@ -105,7 +116,7 @@ impl Act {
         let mut strange = Vec::new();
         let (silence, end, running) = if self.broken.is_none() {
             let Rest { silence, at, running } = rest(&mut arena, &users, &watcher, &resource).await?;
-            strange.extend(shut_down(&mut arena, &watcher).await?);
+            strange.extend(shut_down(&mut arena, &nodes[0]).await?);
             (silence, at, running)
         } else {
             (users.silence().await, boottime_ns(), BTreeMap::new())
@@ -115,6 +126,7 @@ impl Act {
         }
         let told = users.strange();
         drop(users);
+        drop(ticker);
         drop(silence);
         for node in nodes {
             node.abandon();
@@ -126,7 +138,8 @@ impl Act {
             }
         }
         strange.append(&mut arena.strange);
-        self.judge(end, &running, strange, told, nemesis, &resource)
+        let outcome = self.judge(end, &running, strange, told, nemesis, &resource)?;
+        Ok(Outcome { lost_replies: arena.lost_replies(), ..outcome })
     }
 
     /// What the histories say until then, and what the checker says of it.
@@ -180,6 +193,7 @@ impl Act {
             report,
             occurrences: nemesis.occurrences,
             outside: resource.counts(),
+            lost_replies: BTreeMap::new(),
             strange,
         })
     }
@@ -253,9 +267,9 @@ async fn running(watcher: &Node, arena: &Arena) -> Option<BTreeMap<String, u64>>
 }
 
 /// Shuts the pool down. Says what is left that must not be.
-async fn shut_down(arena: &mut Arena, watcher: &Node) -> Result<Vec<String>> {
+async fn shut_down(arena: &mut Arena, user: &Node) -> Result<Vec<String>> {
     let mut strange = Vec::new();
-    let report = watcher.shutdown().within(PATIENCE).await?;
+    let report = user.shutdown().within(PATIENCE).await?;
     if !report.complete {
         strange.push(format!("the pool was not shut down within {} s: {report:?}", PATIENCE.as_secs()));
     }

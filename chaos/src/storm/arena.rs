@@ -1,10 +1,16 @@
 //! Everything that faults happen to: the servers, the proxies before them, and the node processes.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rand::rngs::StdRng;
+use rand::seq::IteratorRandom;
+use tenure_connection::Client;
+use tenure_pool::id::PoolName;
+use tenure_pool::store::RedisStore;
 use tenure_testing::history::History;
 use tenure_testing::{Proxy, RedisServer, Sentinels, sentinels};
 
@@ -86,6 +92,8 @@ pub(super) struct Arena {
     places: Vec<Place>,
     /// What nodes did that they must not.
     pub(super) strange: Vec<String>,
+    /// The names of all scripts, by the hashes that Redis knows them by.
+    scripts: BTreeMap<String, String>,
 }
 
 impl Arena {
@@ -93,7 +101,35 @@ impl Arena {
     pub(super) fn new(ground: Ground, pool: PoolPlan, resource: SocketAddr, dir: PathBuf) -> Result<Self> {
         let history = Arc::new(History::append_to(dir.join("conductor.history"))?);
         let places = (0..NODES).map(|_| Place { lives: 0, node: None }).collect();
-        Ok(Self { ground, pool, resource, dir, history, places, strange: Vec::new() })
+        let store = RedisStore::open(&Client::open(&ground.plain_url())?, &PoolName::new(&pool.pool)?);
+        let scripts = store.script_hashes().into_iter().map(|(name, hash)| (hash, name)).collect();
+        Ok(Self { ground, pool, resource, dir, history, places, strange: Vec::new(), scripts })
+    }
+
+    /// How often the reply of which script was lost.
+    pub(super) fn lost_replies(&self) -> BTreeMap<String, u64> {
+        let mut lost: BTreeMap<_, _> = self.scripts.values().map(|name| (name.clone(), 0)).collect();
+        let Ground::One { proxies, .. } = &self.ground else { return BTreeMap::new() };
+        for (hash, count) in proxies.iter().flat_map(Proxy::lost_replies) {
+            if let Some(sum) = self.scripts.get(&hash).and_then(|name| lost.get_mut(name)) {
+                *sum += count;
+            }
+        }
+        lost
+    }
+
+    /// From now on each node and each user loses the next reply of every script of which no reply was lost yet, and of
+    /// another one.
+    pub(super) fn lose_replies_to_the_unreached(&self, random: &mut StdRng) {
+        let Ground::One { proxies, .. } = &self.ground else { return };
+        let lost = self.lost_replies();
+        let another = self.scripts.keys().choose(random);
+        let unreached =
+            self.scripts.iter().filter(|(_, name)| lost.get(*name).is_none_or(|&count| count == 0));
+        let hashes: Vec<String> = unreached.map(|(hash, _)| hash).chain(another).cloned().collect();
+        for proxy in proxies {
+            proxy.lose_reply_to(hashes.iter().cloned());
+        }
     }
 
     /// Starts a node at this place, without waiting for it.

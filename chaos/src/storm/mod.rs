@@ -36,6 +36,8 @@ pub struct StormPlan {
     pub seed: u64,
     /// Jobs' keys.
     pub keys: usize,
+    /// The only faults that happen; all of them when there are none.
+    pub only: Vec<Fault>,
 }
 
 /// Runs all acts: faults of every kind; fail-overs, if there is time; crashes, and how soon their jobs run again. The
@@ -49,8 +51,12 @@ pub struct StormPlan {
 pub async fn run(plan: &StormPlan, say: fn(&str)) -> Result<Vec<String>> {
     let dir = tempfile::Builder::new().prefix("tenure-chaos.").tempdir()?.keep();
     say(&format!("seed {}; histories and logs: {}", plan.seed, dir.display()));
-    let mut scenes = vec![(Scene::Crashes, (plan.time / 8).max(CRASHES.min(plan.time)))];
-    if plan.time >= SENTINELS_FROM {
+    let whole = plan.only.is_empty();
+    let mut scenes = Vec::new();
+    if whole {
+        scenes.push((Scene::Crashes, (plan.time / 8).max(CRASHES.min(plan.time))));
+    }
+    if whole && plan.time >= SENTINELS_FROM {
         scenes.push((Scene::Sentinels, plan.time / 5));
     }
     let rest = plan.time.saturating_sub(scenes.iter().map(|(_, time)| *time).sum());
@@ -63,6 +69,7 @@ pub async fn run(plan: &StormPlan, say: fn(&str)) -> Result<Vec<String>> {
             keys: plan.keys,
             seed: plan.seed.wrapping_add(number as u64),
             dir: dir.join(scene.name()),
+            only: plan.only.clone(),
             broken: None,
         };
         verdict.add(act.play(say).await?);
@@ -93,5 +100,5 @@ pub async fn control(broken: Broken, time: Duration, seed: u64, say: fn(&str)) -
         Broken::HandOffBeforeStop => Scene::Deploys,
     };
     let dir: PathBuf = dir.path().join(scene.name());
-    Act { scene, time, keys: 120, seed, dir, broken: Some(broken) }.play(say).await
+    Act { scene, time, keys: 120, seed, only: Vec::new(), dir, broken: Some(broken) }.play(say).await
 }

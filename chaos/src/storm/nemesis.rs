@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rand::Rng;
 use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
 use redis::cmd;
 use tenure_pool::{Node, PoolPhase};
 use tenure_testing::history::{Event, boottime_ns};
@@ -32,12 +33,14 @@ pub(super) struct Nemesis {
     pub(super) scene: Scene,
     pub(super) random: StdRng,
     pub(super) occurrences: Vec<Occurrence>,
+    only: Vec<Fault>,
     pool: String,
 }
 
 impl Nemesis {
-    pub(super) fn new(scene: Scene, random: StdRng, pool: &str) -> Self {
-        Self { scene, random, occurrences: Vec::new(), pool: pool.to_owned() }
+    /// Chooses among what the scene is made of, or among `only`, if there is any.
+    pub(super) fn new(scene: Scene, only: &[Fault], random: StdRng, pool: &str) -> Self {
+        Self { scene, random, occurrences: Vec::new(), only: only.to_vec(), pool: pool.to_owned() }
     }
 
     /// Lets one fault happen, and heals it. Empty places are taken first.
@@ -47,7 +50,11 @@ impl Nemesis {
             sleep(Duration::from_millis(self.random.random_range(VACANT_MS))).await;
             arena.start(place)?;
         }
-        let fault = self.scene.choose(&mut self.random);
+        if self.scene == Scene::Everything {
+            arena.lose_replies_to_the_unreached(&mut self.random);
+        }
+        let chosen = self.only.choose(&mut self.random).copied();
+        let fault = chosen.unwrap_or_else(|| self.scene.choose(&mut self.random));
         if fault.loses_data() {
             // Whoever has lost its lease just now has ended what it ran.
             sleep(self.scene.ttl()).await;

@@ -121,6 +121,8 @@ impl User {
         let _calling = books.calling.read().await;
         match (key.known, chance) {
             _ if only_submit => key.submit(node, books).await,
+            // What it says is of no concern: no job is ever parked here.
+            (_, 99) => drop(timeout(DEADLINE, node.parked()).await),
             (Known::Gone, 0..30) => key.submit(node, books).await,
             // One that exists is refused.
             (Known::Gone, _) | (Known::Lives, 0..5) => key.dispatch(node, books).await,

@@ -20,6 +20,8 @@ pub struct Outcome {
     pub(super) report: Report,
     pub(super) occurrences: Vec<Occurrence>,
     pub(super) outside: Counts,
+    /// How often the reply of which script was lost, of all scripts; empty where replies are not lost by script.
+    pub(super) lost_replies: BTreeMap<String, u64>,
     pub(super) strange: Vec<String>,
 }
 
@@ -104,6 +106,15 @@ impl Verdict {
                 row.worst_gap.as_millis()
             );
         }
+        let lost = self.lost_replies();
+        let (reached, missed): (Vec<_>, Vec<_>) = lost.iter().partition(|(_, count)| **count > 0);
+        if !lost.is_empty() {
+            let reached: Vec<_> = reached.iter().map(|(name, count)| format!("{name} {count}")).collect();
+            let missed: Vec<_> = missed.iter().map(|(name, _)| **name).collect();
+            let missed = if missed.is_empty() { "none".to_owned() } else { missed.join(", ") };
+            let _ = writeln!(table, "replies lost, by script: {}", reached.join(", "));
+            let _ = writeln!(table, "scripts of which no reply was lost: {missed}");
+        }
         let _ = write!(
             table,
             "{} starts, {} overlaps, {} lost, {} writes taken outside, {} stale ones refused, {} stale ones accepted",
@@ -132,8 +143,21 @@ impl Verdict {
             field("worst_crash_gap_ms", gaps.max().unwrap_or_default().as_millis() as u64),
             field("violations", self.sum(|outcome| outcome.violations().len() as u64)),
             field("stale_writes_refused", self.sum(|outcome| outcome.outside.refused)),
+            field(
+                "scripts_unanswered",
+                self.lost_replies().values().filter(|&&count| count > 0).count() as u64,
+            ),
         ];
         format!("{{{}}}", fields.join(","))
+    }
+
+    /// How often the reply of which script was lost, in all acts.
+    fn lost_replies(&self) -> BTreeMap<&str, u64> {
+        let mut sums = BTreeMap::new();
+        for (name, count) in self.outcomes.iter().flat_map(|outcome| &outcome.lost_replies) {
+            *sums.entry(name.as_str()).or_default() += count;
+        }
+        sums
     }
 
     fn sum(&self, of: impl Fn(&Outcome) -> u64) -> u64 {
@@ -183,6 +207,7 @@ mod tests {
             report: check(&history, &Expect::default()),
             occurrences: vec![kill, later],
             outside: Counts { accepted: 7, refused: 2, stale_accepted: 0 },
+            lost_replies: [("begin".to_owned(), 3), ("purge".to_owned(), 0)].into(),
             strange: Vec::new(),
         }
     }
@@ -193,7 +218,7 @@ mod tests {
         assert_eq!(verdict.violations(), Vec::<String>::new());
         assert_eq!(
             verdict.json(),
-            r#"{"overlaps":0,"lost":0,"stale_writes_accepted":0,"faults":4,"starts":4,"worst_crash_gap_ms":3000,"violations":0,"stale_writes_refused":4}"#
+            r#"{"overlaps":0,"lost":0,"stale_writes_accepted":0,"faults":4,"starts":4,"worst_crash_gap_ms":3000,"violations":0,"stale_writes_refused":4,"scripts_unanswered":1}"#
         );
     }
 
@@ -205,6 +230,13 @@ mod tests {
         let figures = |name| row(name).map(|row| row.split_whitespace().collect::<Vec<_>>());
         assert_eq!(figures("kill -9 of a node, TTL 5 s"), Some(vec!["1", "1", "3000"]), "{table}");
         assert_eq!(figures("latency, TTL 5 s"), Some(vec!["1", "0", "0"]), "{table}");
+    }
+
+    #[test]
+    fn the_table_names_the_scripts_of_which_no_reply_was_lost() {
+        let table = Verdict { outcomes: vec![crash(), crash()] }.table();
+        assert!(table.contains("replies lost, by script: begin 6\n"), "{table}");
+        assert!(table.contains("no reply was lost: purge\n"), "{table}");
     }
 
     #[test]

@@ -1,14 +1,18 @@
 //! One connection through a proxy: both directions, until one of them ends or is cut.
 
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
 
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, time::sleep};
 
 use super::{
+    scripts::Calls,
     socket::Socket,
     switches::{Direction, End, Flow, Id, Order, Switches},
 };
 use crate::address::Address;
+
+/// A call has been carried out so long after it passed.
+const CARRIED_OUT: Duration = Duration::from_millis(50);
 
 /// Brings the bytes of `client` to the server and back, as the switches order.
 pub(super) async fn run(open: Open, client: TcpStream) {
@@ -50,7 +54,12 @@ impl Open {
         let mut buffer = vec![0; 16 * 1024];
         let mut held = 0..0;
         let mut has_lost = false;
+        let (mut calls, mut is_last) = (Calls::default(), false);
         loop {
+            if is_last && held.is_empty() {
+                sleep(CARRIED_OUT).await;
+                return Ok(End::Reset);
+            }
             changes.mark_unchanged();
             match self.switches.order(self.id, direction) {
                 Order::End(end) => return Ok(end),
@@ -77,6 +86,11 @@ impl Open {
                 let read = from.try_read(&mut buffer).inspect(|&read| held = 0..read);
                 if let Ok(0) = read {
                     return Ok(End::Finish);
+                }
+                if direction == Direction::ToServer {
+                    for script in calls.read(&buffer[held.clone()]) {
+                        is_last |= self.switches.called(self.id, &script);
+                    }
                 }
                 read
             } else {

@@ -25,13 +25,15 @@
 //! # }
 //! ```
 //!
-//! `switches.rs` says what may pass, `connection.rs` moves the bytes, `socket.rs` is one end of a connection.
+//! `switches.rs` says what may pass, `connection.rs` moves the bytes, `scripts.rs` finds calls of scripts in them, and
+//! `socket.rs` is one end of a connection.
 
 mod connection;
+mod scripts;
 mod socket;
 mod switches;
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::{collections::BTreeMap, net::Ipv4Addr, sync::Arc};
 
 use tokio::{
     net::{TcpListener, TcpSocket},
@@ -145,6 +147,17 @@ impl Proxy {
     /// Loses all that the server sends: commands are executed and never answered.
     pub fn drop_replies(&self) {
         self.switches.set_flow(&[Direction::ToClient], Flow::Lose);
+    }
+
+    /// Loses the reply to the next call of each of these scripts, named by their hashes, and of no others: the call is
+    /// carried out, nothing comes back, and its connection is reset a moment later. Calls are seen only without TLS.
+    pub fn lose_reply_to(&self, hashes: impl IntoIterator<Item = String>) {
+        self.switches.lose_reply_to(hashes.into_iter().collect());
+    }
+
+    /// How many calls of which script have passed whose replies were lost.
+    pub fn lost_replies(&self) -> BTreeMap<String, u64> {
+        self.switches.lost_replies()
     }
 
     /// Turns pauses, losses and the cuts of later connections off. What was held back passes; connections that lost

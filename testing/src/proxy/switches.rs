@@ -4,7 +4,7 @@
 //! that was turned is in force at once.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -99,6 +99,11 @@ struct State {
     next: Option<Cut>,
     each: Option<Cut>,
     open: BTreeMap<Id, PerDirection<Option<Limit>>>,
+    /// Connections whose replies are all lost.
+    unheard: BTreeSet<Id>,
+    /// Scripts the reply to whose next call is lost.
+    unanswered: BTreeSet<String>,
+    lost_replies: BTreeMap<String, u64>,
     counts: Counts,
 }
 
@@ -133,6 +138,9 @@ impl Switches {
             next: None,
             each: None,
             open: BTreeMap::new(),
+            unheard: BTreeSet::new(),
+            unanswered: BTreeSet::new(),
+            lost_replies: BTreeMap::new(),
             counts: Counts::default(),
         };
         Self { state: Mutex::new(state), changed: watch::Sender::new(()) }
@@ -189,9 +197,37 @@ impl Switches {
         (id, state.upstream.clone())
     }
 
+    pub(super) fn lose_reply_to(&self, hashes: BTreeSet<String>) {
+        self.state().unanswered = hashes;
+    }
+
+    pub(super) fn lost_replies(&self) -> BTreeMap<String, u64> {
+        self.state().lost_replies.clone()
+    }
+
+    /// A call of this script is about to pass. Says whether this connection's replies are lost from now on because of it.
+    pub(super) fn called(&self, id: Id, script: &str) -> bool {
+        let mut state = self.state();
+        let all_lost = state.flows.to_client == Flow::Lose;
+        let this_one = !all_lost && state.unanswered.remove(script);
+        if all_lost || this_one {
+            *state.lost_replies.entry(script.to_owned()).or_default() += 1;
+        }
+        if this_one {
+            state.unheard.insert(id);
+        }
+        drop(state);
+        if this_one {
+            self.changed.send_replace(());
+        }
+        this_one
+    }
+
     /// Forgets a connection that has ended.
     pub(super) fn ended(&self, id: Id) {
-        self.state().open.remove(&id);
+        let mut state = self.state();
+        state.unheard.remove(&id);
+        state.open.remove(&id);
     }
 
     /// What the connection is to do with the bytes of this direction. An end is ordered, and counted, once.
@@ -202,7 +238,7 @@ impl Switches {
                 state.counts.cut += 1;
                 Order::End(end)
             }
-            None => Order::Flow(*state.flows.get(direction)),
+            None => Order::Flow(state.flow(id, direction)),
         }
     }
 
@@ -215,7 +251,7 @@ impl Switches {
         write: impl FnOnce(usize) -> io::Result<usize>,
     ) -> io::Result<usize> {
         let mut state = self.state();
-        if state.reached(id, direction).is_some() || *state.flows.get(direction) != Flow::Pass {
+        if state.reached(id, direction).is_some() || state.flow(id, direction) != Flow::Pass {
             return Ok(0);
         }
         let limit = state.open.get_mut(&id).and_then(|limits| limits.get(direction).as_mut());
@@ -248,6 +284,11 @@ impl Switches {
 }
 
 impl State {
+    fn flow(&mut self, id: Id, direction: Direction) -> Flow {
+        let unheard = direction == Direction::ToClient && self.unheard.contains(&id);
+        if unheard { Flow::Lose } else { *self.flows.get(direction) }
+    }
+
     /// How the connection ends, when it has reached its limit.
     fn reached(&mut self, id: Id, direction: Direction) -> Option<End> {
         let limit = (*self.open.get_mut(&id)?.get(direction))?;

@@ -91,6 +91,14 @@ impl RedisStore {
         Self::with_clock(client, pool, Clock::Server, patches, maps)
     }
 
+    /// The names of all scripts, and the hashes that Redis knows them by: for proofs.
+    #[doc(hidden)]
+    #[cfg(feature = "sim")]
+    pub fn script_hashes(&self) -> Vec<(String, String)> {
+        let scripts = self.open.scripts.all();
+        scripts.into_iter().map(|script| (script.name().to_owned(), script.sha().to_owned())).collect()
+    }
+
     /// The whole state: for tests.
     ///
     /// # Errors

@@ -61,6 +61,11 @@ macro_rules! scripts {
         }
 
         impl Scripts {
+            #[cfg(feature = "sim")]
+            pub(super) fn all(&self) -> Vec<&Script> {
+                vec![$(&self.$name.script,)*]
+            }
+
             pub(super) fn new(keys: &Keys, clock: Clock, patches: &[ScriptPatch]) -> Self {
                 Self {
                     $($name: Step::new($file, include_str!(concat!("../lua/", $file, ".lua")), keys, clock, patches),)*
