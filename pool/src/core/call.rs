@@ -126,10 +126,12 @@ pub(crate) enum Call {
     },
     RestoreGroup,
     PruneConsumers,
-    /// `round` tells one read from the next: a new one replaces the one in flight.
+    /// `round` tells one read from the next: a new one replaces the one in flight. One that finds nothing waits for up to
+    /// `block`.
     ReadNode {
         round: u64,
         cursors: Cursors,
+        block: Duration,
     },
     /// `round` tells the calls of one incarnation from those of another.
     Sched {

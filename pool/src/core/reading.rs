@@ -1,11 +1,13 @@
 //! What the node reads: one blocking read over the streams of all its workers and its own. When the set of
-//! streams or a cursor changes, a new read takes the place of the one that waits.
+//! streams or a cursor changes, a new read takes the place of the one that waits. That one does not wait, and neither
+//! does one after an error: a read that is replaced while it waits is never answered, and a node whose workers come
+//! and go would be taken for deaf.
 
 use std::time::Duration;
 
 use tenure_streaming::EntryId;
 
-use super::call::Call;
+use super::call::{Call, READ_BLOCK};
 use super::ctx::Ctx;
 use super::time::Time;
 use crate::store::{Cursors, NodeEvents, Result};
@@ -65,15 +67,16 @@ impl Reading {
         if self.retry_at.is_some_and(|at| ctx.now < at) {
             return;
         }
-        self.retry_at = None;
+        let failed = self.retry_at.take().is_some();
         let cursors = Cursors { workers: workers.collect(), node: self.node };
         if self.waiting.as_ref() == Some(&cursors) {
             return;
         }
         self.progressed.get_or_insert(ctx.now);
         self.round += 1;
-        self.waiting = Some(cursors.clone());
-        ctx.call(Call::ReadNode { round: self.round, cursors });
+        let replaces = self.waiting.replace(cursors.clone()).is_some();
+        let block = if replaces || failed { Duration::ZERO } else { READ_BLOCK };
+        ctx.call(Call::ReadNode { round: self.round, cursors, block });
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {

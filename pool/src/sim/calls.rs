@@ -145,7 +145,14 @@ impl World {
         flight.arrivals -= 1;
         let cut = self.nodes.get(flight.node).is_some_and(|node| node.cut.calls);
         if flight.process == self.process && !cut {
-            self.execute(id, READ_BLOCK);
+            let block = match &flight.request {
+                Request::Call(_, call) => match **call {
+                    Call::ReadNode { block, .. } => block,
+                    _ => READ_BLOCK,
+                },
+                Request::Renew { .. } => READ_BLOCK,
+            };
+            self.execute(id, block);
         } else if flight.process != self.process {
             self.reset(id);
         }
@@ -175,7 +182,7 @@ impl World {
             Request::Call(incarnation, call) => match *call {
                 Call::ReadPool => now(client.pool_events(&config.node, READ_ENTRIES, Duration::ZERO))
                     .map(|answer| Reply::Done(Box::new(Done::ReadPool(answer)))),
-                Call::ReadNode { round, cursors } => {
+                Call::ReadNode { round, cursors, .. } => {
                     now(client.node_events(&config.node, &cursors, READ_ENTRIES, Duration::ZERO))
                         .map(|answer| Reply::Done(Box::new(Done::ReadNode { round, answer })))
                 }

@@ -1,10 +1,12 @@
 //! A fenced worker sends nothing but its good-bye, and that only when nothing of it runs.
 
+use std::time::Duration;
+
 use super::bench::{Bench, key, millis, present, record, secs};
-use crate::core::call::Done;
+use crate::core::call::{Call, Done, READ_BLOCK};
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
 use crate::id::{Incarnation, WorkerId};
-use crate::store::{Expired, OwnedPage, Refusal, StoreError};
+use crate::store::{Expired, NodeEvents, OwnedPage, Refusal, StoreError};
 
 /// Answers the good-bye of worker 1.
 pub(super) fn gone(bench: &mut Bench) {
@@ -32,6 +34,25 @@ fn a_lost_lease_ends_every_handler_and_sends_nothing_until_none_runs() {
     assert_eq!(bench.seen(), ["drop 1", "expire 1"]);
     gone(&mut bench);
     assert_eq!(bench.seen(), ["join 7.1.2 slot=0", "reap 1"], "under another name, for its old slot");
+}
+
+#[test]
+fn a_read_that_replaces_one_that_waits_is_answered_at_once() {
+    let block = |bench: &mut Bench| {
+        let Call::ReadNode { round, cursors, block } = bench.call("read-node") else { panic!("no read") };
+        bench.done(Done::ReadNode { round, answer: Ok(NodeEvents::default()) });
+        (cursors.workers.len(), block)
+    };
+    let mut bench = Bench::with_worker();
+    assert_eq!(block(&mut bench), (1, Duration::ZERO), "a worker has come while the first one waited");
+    assert_eq!(block(&mut bench), (1, READ_BLOCK));
+    bench.step([Input::LeaseLost(WorkerId(1))]);
+    gone(&mut bench);
+    assert_eq!(block(&mut bench), (0, Duration::ZERO), "its worker is gone");
+    assert_eq!(block(&mut bench), (0, READ_BLOCK));
+    bench.fail("read-node");
+    bench.advance(secs(1));
+    assert_eq!(block(&mut bench), (0, Duration::ZERO), "nobody knows whether it would be answered");
 }
 
 #[test]
