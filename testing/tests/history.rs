@@ -266,6 +266,17 @@ fn a_gap_beyond_the_bound_is_reported() {
 }
 
 #[test]
+fn the_time_after_a_stop_is_no_gap_even_if_a_start_was_on_its_way() {
+    let gaps = |stop: &str| {
+        let text = "1 submitted a \n 5 start a 1 w1 \n 6 stop a 1 w1 \n 20 submitted a \n 21 start a 2 w1";
+        report(&format!("{stop} \n {text}")).gaps.len()
+    };
+    assert_eq!(gaps("3 stop-requested a"), 0);
+    assert_eq!(gaps("5 stop-requested a"), 0);
+    assert_eq!(gaps("0 stop-requested a"), 1, "that was another job");
+}
+
+#[test]
 fn a_stop_without_a_start_is_a_hole_in_the_history() {
     let report = report("1 start a 1 w1 \n 2 stop a 1 w2");
     let (key, holder) = ("a".into(), holder("w2", 1));

@@ -153,6 +153,11 @@ impl Calls<'_> {
         self.losses.iter().any(|loss| answer.asked <= loss.until && loss.lost <= answer.at)
     }
 
+    /// The last time up to `at` that somebody was about to submit the job; `at` itself if there is none.
+    pub(super) fn submitted_before(&self, at: u64) -> u64 {
+        last(&self.made.submitted, at).unwrap_or(at)
+    }
+
     pub(super) fn stop_requested_within(&self, from: u64, to: u64) -> bool {
         any_within(&self.made.stop_requested, from, to)
     }

@@ -202,6 +202,8 @@ fn gaps_between(key: &str, calls: &Calls<'_>) -> Vec<Gap> {
     for (index, run) in runs.iter().enumerate() {
         if let Some(from) = end.filter(|&end| end < run.start) {
             let before = runs[..index].last().map_or(from, |before| before.start);
+            // A stop may have been asked for while the start before was on its way.
+            let before = calls.submitted_before(before);
             if !calls.stop_requested_within(before, run.start) && !calls.made_anew_within(before, run.start) {
                 gaps.push(Gap { key: key.into(), from, to: run.start });
             }
