@@ -32,6 +32,8 @@ pub enum Breakage {
     EarlyAnswersUnheard,
     /// A job whose stop handler fails stays.
     FailedStopKeepsJob,
+    /// A stop handler that fails is told to nobody.
+    FailedStopUntold,
     /// The shutdown flag is sent once, and whoever asked for it waits for ever.
     ShutdownAskedOnce,
     /// Renewals say nothing of what the maps have come to, nor of the shutdown flag.
@@ -52,6 +54,8 @@ pub enum Breakage {
     StartsWhatItHolds,
     /// A handler that panics takes with it who would tell of its end.
     PanicUntold,
+    /// A handler that panics ends what reads its worker's events, while its lease goes on.
+    PanicEndsReading,
     /// A worker that has lost its lease says after a loss of data that it runs what it has not ended yet.
     FencedAttests,
     /// After a loss of data a worker does not say what it has given up.

@@ -77,6 +77,8 @@ pub(crate) struct Jobs {
     pub(crate) journal: Journal,
     /// What is said after a loss of data.
     pub(crate) attesting: Option<Attesting>,
+    /// Nothing that comes is heard any more: only ever where [`Breakage::PanicEndsReading`] is in force.
+    pub(super) deaf: bool,
 }
 
 impl Jobs {
@@ -104,6 +106,7 @@ impl Jobs {
             audit_due: false,
             journal: Journal::default(),
             attesting: None,
+            deaf: false,
         }
     }
 
@@ -134,6 +137,9 @@ impl Jobs {
     }
 
     pub(crate) fn on_event(&mut self, ctx: &mut Ctx, entry: EntryId, event: WorkerEvent) {
+        if self.deaf {
+            return;
+        }
         match event {
             WorkerEvent::Start { token, keys } => {
                 if self.intake.admit(entry, keys.len()) {
@@ -452,6 +458,7 @@ impl Jobs {
         if ctx.config.broken.has(Breakage::PanicUntold) && event.is_panic() {
             return;
         }
+        self.deaf |= ctx.config.broken.has(Breakage::PanicEndsReading) && event.is_panic();
         match event {
             HandlerEvent::Started => self.on_started(ctx, key),
             HandlerEvent::Delivered => {
@@ -467,7 +474,9 @@ impl Jobs {
                 if result.is_err() && ctx.config.broken.has(Breakage::FailedStopKeepsJob) {
                     return;
                 }
-                if let Err(error) = result {
+                if let Err(error) = result
+                    && !ctx.config.broken.has(Breakage::FailedStopUntold)
+                {
                     ctx.report(Notice::StopFailed { key: key.clone(), error });
                 }
                 self.end_as_ordered(ctx, key);

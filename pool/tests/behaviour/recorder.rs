@@ -23,6 +23,9 @@ pub(crate) enum Act {
     StartWhenTold(Arc<Notify>),
     /// It runs as this future.
     Body(fn(Job) -> BoxFuture<'static, Result<(), BoxError>>),
+    /// It ends by itself when it is told to.
+    #[allow(dead_code, reason = "the known failures need it")]
+    EndAloneWhenTold(Arc<Notify>),
     /// It goes on when it is cancelled, and ends when it is told to.
     #[allow(dead_code, reason = "the known failures need it")]
     EndWhenTold(Arc<SlowEnd>),
@@ -174,6 +177,14 @@ impl JobHandler for Recorder {
                 self.log.held.lock().unwrap().insert((job.key().to_string(), job.token().0), run);
                 Start::Started
             }
+            Act::EndAloneWhenTold(told) => Start::Running(Box::pin(async move {
+                let _run = run;
+                tokio::select! {
+                    () = told.notified() => {}
+                    () = job.cancelled() => {}
+                }
+                Ok(())
+            })),
             Act::EndWhenTold(slow) => Start::Running(Box::pin(async move {
                 let _run = run;
                 job.cancelled().await;

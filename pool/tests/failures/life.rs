@@ -22,6 +22,8 @@ const TELLS_EVERYTHING: ScriptPatch = patch(
     if entries > 0 then call('XDEL'",
 );
 const KEEPS_EVENTS: ScriptPatch = patch("route", "  call('XDEL', PS, unpack(argv, 5, 4 + entries))\n", "");
+const REMEMBERS_ROUTERS: ScriptPatch =
+    patch("prune_consumers", "call('XGROUP', 'DELCONSUMER', PS, 'r', consumer.name)", "");
 const TOUCHES_ANOTHER_SLOT: ScriptPatch =
     patch("dispatch", "local n = (#argv - 4) / 5", "call('GET', 'elsewhere')\nlocal n = (#argv - 4) / 5");
 /// Nobody looks whether the message was missed.
@@ -38,7 +40,9 @@ cases! {
     a40_pools_on_one_server_share_nothing: scripts(&[SWEEPS_IN_TURN]), "its lost event to be repaired";
     a41_a_step_costs_the_same_however_many_jobs_are_held: scripts(&[TELLS_EVERYTHING]), "bytes";
     a42_a_worker_that_goes_moves_only_its_own_keys: lines(&[Breakage::PackedRing]), "its keys to come back";
-    a43_nothing_piles_up: scripts(&[KEEPS_EVENTS]), "nothing but what was there";
+    a43_nothing_piles_up:
+        scripts(&[KEEPS_EVENTS]), "nothing but what was there",
+        a43_routers_that_have_left_are_forgotten: scripts(&[REMEMBERS_ROUTERS]), "nothing but what was there";
     a44_a_pool_lives_on_a_cluster: scripts(&[TOUCHES_ANOTHER_SLOT]), "non local key";
 }
 
@@ -220,14 +224,7 @@ mod cases {
             assert!(tags.iter().any(|tag| key.starts_with(tag)), "{key} is no pool's");
         }
         for (pool, tag) in pools.iter().zip(&tags) {
-            let readers: Vec<BTreeMap<String, redis::Value>> = redis::cmd("XINFO")
-                .arg("CONSUMERS")
-                .arg(format!("{tag}ps"))
-                .arg("r")
-                .query(&mut ground.redis())
-                .unwrap();
-            let names: Vec<String> =
-                readers.iter().map(|reader| redis::from_redis_value_ref(&reader["name"]).unwrap()).collect();
+            let names = routers(&mut ground.redis(), &format!("{tag}ps"));
             assert_eq!(names, [format!("of-{pool}")]);
         }
         ground.assert_clean();
@@ -288,7 +285,6 @@ mod cases {
             workers.push(ground.add_worker(&node).await);
         }
         let keys = ground.dispatch(&node, 120).await;
-        // Until those that were placed while the ring grew are where they belong.
         let before = owners(&node).await;
         assert_eq!(before.len(), keys.len());
         let goes = workers[2].id().unwrap().0;
@@ -330,7 +326,18 @@ mod cases {
         let sizes: Vec<u64> = keys.iter().map(size).collect();
         // What a node is told stays in its bounded stream until it is trimmed; ended ids are kept for half a minute.
         let bounded = [key_of("ns:a"), key_of("tb")];
-        keys.into_iter().zip(sizes).filter(|(key, _)| !bounded.contains(key)).collect()
+        let mut all: BTreeMap<_, _> =
+            keys.into_iter().zip(sizes).filter(|(key, _)| !bounded.contains(key)).collect();
+        let others = routers(&mut redis, &key_of("ps")).into_iter().filter(|name| name != "a").count();
+        all.insert("routers besides a".to_owned(), others as u64);
+        all
+    }
+
+    /// The consumers of a pool's stream.
+    fn routers(redis: &mut redis::Connection, stream: &str) -> Vec<String> {
+        let consumers: Vec<BTreeMap<String, redis::Value>> =
+            redis::cmd("XINFO").arg("CONSUMERS").arg(stream).arg("r").query(redis).unwrap();
+        consumers.iter().map(|consumer| redis::from_redis_value_ref(&consumer["name"]).unwrap()).collect()
     }
 
     /// Nodes, workers, callers and jobs come and go.
@@ -350,6 +357,9 @@ mod cases {
             guest.close().await.unwrap();
             assert!(caller.close().await.unwrap().complete);
         }
+        // What every node does once a minute with routers that it has not heard of for long.
+        let bystander = ground.bystander().await;
+        bystander.store.prune_consumers(bystander.view().await.0, Duration::ZERO).await.unwrap();
         eventually(ground.patience, "nothing but what was there", async || {
             let after = inventory(&ground.server);
             if after == before { Ok(()) } else { Err(after) }

@@ -19,7 +19,20 @@ const DROPS_OLD_STARTS: ScriptPatch = patch(
       end",
 );
 /// A router that is silent is forgotten, with the events that it was given.
-const FORGETS_ROUTERS_WITH_EVENTS: ScriptPatch = patch("prune_consumers", "consumer.pending == 0 and", "");
+const FORGETS_SILENT_ROUTERS: ScriptPatch = patch("prune_consumers", "consumer.pending == 0 and", "");
+/// A router is forgotten unless a sign of life of it is there, which it gives somewhere else, later.
+const FORGETS_NEW_ROUTERS: ScriptPatch = patch(
+    "prune_consumers",
+    "consumer.pending == 0 and",
+    "call('EXISTS', (string.gsub(M, ':m$', ':alive:')) .. consumer.name) == 0 and",
+);
+/// What a router was given is claimed before it is forgotten, which is done whether or not that has worked.
+const FORGETS_AFTER_CLAIMING: ScriptPatch = patch(
+    "prune_consumers",
+    "  if consumer.pending == 0 and",
+    "  pcall(call, 'XAUTOCLAIM', PS, 'r', 'heir', 0, '0', 'COUNT', 1000)
+  if consumer.name ~= 'heir' and",
+);
 /// An assignment stands until it is begun.
 const TRUSTS_ASSIGNMENTS: ScriptPatch = patch(
     "sweep",
@@ -47,20 +60,22 @@ cases! {
         scripts(&[TRIMS_EVENTS]), "every start event is still there";
     a13_a_start_may_wait_for_any_time: scripts(&[DROPS_OLD_STARTS]), "every job to be started";
     a14_starts_that_a_dead_pool_had_read_are_found_again:
-        scripts(&[FORGETS_ROUTERS_WITH_EVENTS]), "what it was given is still there";
+        scripts(&[FORGETS_SILENT_ROUTERS]), "what it was given is still there";
     a15_a_router_that_has_just_come_keeps_what_it_was_given:
-        scripts(&[FORGETS_ROUTERS_WITH_EVENTS]), "what it was given is still there";
+        scripts(&[FORGETS_NEW_ROUTERS]), "what it was given is still there";
     a16_claims_that_fail_leave_the_events_where_they_are:
-        scripts(&[FORGETS_ROUTERS_WITH_EVENTS]), "what it was given is still there";
+        scripts(&[FORGETS_AFTER_CLAIMING]), "what it was given is still there";
     a17_an_assignment_that_never_arrives_is_taken_back: scripts(&[TRUSTS_ASSIGNMENTS]), "every job to be started";
     a18_a_start_that_comes_again_leaves_record_and_payload_alone:
         lines(&[Breakage::RedeliveredStartRefused]), "every job to be started";
     a19_a_refused_job_is_tried_again_with_its_payload: scripts(&[REFUSAL_DROPS_PAYLOAD]), "the caller is told";
-    a20_a_leaving_worker_counts_only_what_is_given_up:
-        scripts(&[RELEASES_THE_FIRST, REAPS_NOTHING]), "every job to be started";
+    a20_a_leaving_worker_counts_only_what_is_given_up: scripts(&[RELEASES_THE_FIRST]), "every job to be started";
+    a20_what_a_leaving_worker_has_not_given_up_is_looked_for: scripts(&[REAPS_NOTHING]), "every job to be started";
     a21_what_was_assigned_just_before_a_crash_runs_elsewhere:
         scripts(&[ASSIGNS_WITHOUT_LIST, TRUSTS_ASSIGNMENTS]), "what it did not know of to be started";
-    a22_a_worker_whose_handlers_panic_goes_on: lines(&[Breakage::PanicUntold]), "the panic is told";
+    a22_a_worker_whose_handlers_panic_goes_on:
+        lines(&[Breakage::PanicEndsReading]), "the job after a panic",
+        a22_a_panic_is_told: lines(&[Breakage::PanicUntold]), "the panic is told";
 }
 
 mod cases {
@@ -70,6 +85,7 @@ mod cases {
 
     use futures::FutureExt;
     use futures::future::join_all;
+    use tenure_pool::breakage::ScriptPatch;
     use tenure_pool::id::JobKey;
     use tenure_pool::store::{EntryId, RouteReply, Store};
     use tenure_pool::{DispatchError, MemberState, Node, WorkerId};
@@ -126,7 +142,7 @@ mod cases {
         let client = ground.builder("client").client_only().join().await.unwrap();
         let keys = submitted(&ground, &client, 20).await;
         read_by_a_dead_router(&ground);
-        forget_silent_routers(&ground, "dead").await;
+        forget_silent_routers(&ground, "dead", &ground.server.url()).await;
         let _node = ground.node_with("a", 1).await;
         ground.started(&keys, 1).await;
         ground.assert_starts(&keys, 1);
@@ -154,7 +170,7 @@ mod cases {
             pending[0] != redis::Value::Int(0)
         })
         .await;
-        forget_silent_routers(&ground, "fresh").await;
+        forget_silent_routers(&ground, "fresh", &ground.server.url()).await;
         fresh.abandon();
         fresh.closed().await;
         left_for_long(&ground, "fresh");
@@ -179,7 +195,7 @@ mod cases {
             format!("{log:?}").contains("xautoclaim")
         })
         .await;
-        forget_silent_routers(&ground, "dead").await;
+        forget_silent_routers(&ground, "dead", &url).await;
         redis::cmd("ACL").arg(&["SETUSER", "limited", "+xautoclaim"]).exec(&mut redis).unwrap();
         ground.add_worker(&node).await;
         ground.started(&keys, 1).await;
@@ -254,12 +270,23 @@ mod cases {
         ground.each_runs_once(&["job".to_owned()]).await;
     }
 
-    /// A node leaves, and the answers to what it gives up are lost.
+    /// A node leaves, and the answers to what it gives up are lost. Nobody looks for what it has kept.
     pub(super) async fn a20_a_leaving_worker_counts_only_what_is_given_up(ground: Ground) {
+        leaves_while_answers_are_lost(ground, &[super::REAPS_NOTHING]).await;
+    }
+
+    /// The same, and what it gives up is not given up but for the first job.
+    pub(super) async fn a20_what_a_leaving_worker_has_not_given_up_is_looked_for(ground: Ground) {
+        leaves_while_answers_are_lost(ground, &[super::RELEASES_THE_FIRST]).await;
+    }
+
+    async fn leaves_while_answers_are_lost(ground: Ground, without: &[ScriptPatch]) {
         // What its router was told, and never heard, is soon told again.
         let ground = ground.with(|settings| settings.route_timeout = Duration::from_millis(300));
-        let (b, proxy) = (ground.node_with("b", 1).await, Proxy::start(&ground.server).await.unwrap());
-        let a = ground.builder_on("a", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
+        let proxy = Proxy::start(&ground.server).await.unwrap();
+        let b = ground.builder_on("b", ground.store_by(&ground.server.url(), without)).join().await.unwrap();
+        ground.add_worker(&b).await;
+        let a = ground.builder_on("a", ground.store_by(&proxy.url(), without)).join().await.unwrap();
         // The server knows the scripts that are sent while no answer comes.
         b.dispatch("first", "").await.unwrap();
         b.stop_job("first").until_stopped().await.unwrap();
@@ -342,9 +369,11 @@ mod cases {
             _ => Act::Run,
         });
         let worker = ground.add_worker_with(&node, handler).await.id();
-        for _ in 0..2 {
+        for round in 0..2 {
             let told = node.dispatch("panics in start", "").deadline(ground.patience).await;
             assert!(matches!(&told, Err(DispatchError::StartFailed(_))), "the panic is told: {told:?}");
+            let next = node.dispatch(format!("next-{round}"), "").deadline(ground.patience).await;
+            assert!(next.is_ok(), "the job after a panic is started: {next:?}");
         }
         node.dispatch("panics in its body", "").await.unwrap();
         ground.dispatch_one(&node, "panics in notify").await;
@@ -396,11 +425,12 @@ mod cases {
         pending.into_iter().map(|(entry, ..)| entry).collect()
     }
 
-    /// What every node does once a minute with routers that it has not heard of for long. This one holds events.
-    async fn forget_silent_routers(ground: &Ground, router: &str) {
+    /// What every node does once a minute with routers that it has not heard of for long, by this way. This one holds
+    /// events.
+    async fn forget_silent_routers(ground: &Ground, router: &str, url: &str) {
         let held = held_by(ground, router);
         assert!(!held.is_empty());
-        let bystander = ground.bystander().await;
+        let bystander = ground.bystander_by(url).await;
         let (inc, _) = bystander.view().await;
         bystander.store.prune_consumers(inc, Duration::ZERO).await.unwrap();
         assert_eq!(held_by(ground, router), held, "what it was given is still there");

@@ -1,23 +1,24 @@
 //! Copies of maps that differ from their originals: a31 to a34.
 
+use tenure_pool::breakage::Breakage as Later;
 use tenure_rmap::Breakage;
 
-use crate::ground::{cases, maps};
+use crate::ground::{cases, lines, maps};
 
 cases! {
     a31_a_change_after_a_gap_is_not_taken_for_the_next: maps(&[Breakage::GapsApplied]), "the change in the gap";
     a32_a_copy_catches_up_after_its_subscription_was_cut: maps(&[Breakage::NoResync]), "what was missed";
-    a33_revisions_that_begin_anew_are_followed: maps(&[Breakage::RevisionsOnly]), "Deadline";
+    a33_revisions_that_begin_anew_are_followed: maps(&[Breakage::RevisionsOnly]), "Deadline",
+        a33_what_was_kept_is_not_started_again: lines(&[Later::AttendBeforeAttested]), "is started again";
     a34_a_change_that_comes_while_another_is_handled_is_told:
         maps(&[Breakage::WatchesAnew]), "what came meanwhile";
 }
 
 mod cases {
-    use tenure_pool::Client;
     use tenure_rmap::{Layout, View, lua};
     use tenure_testing::{Proxy, eventually};
 
-    use crate::ground::Ground;
+    use crate::ground::{Ground, patient};
 
     const CHANNEL: &str = "{map}:channel";
 
@@ -61,7 +62,8 @@ mod cases {
             deadlines: None,
             channel: CHANNEL.into(),
         };
-        let client = Client::open(url).unwrap();
+        // One attempt is all that a join makes.
+        let client = patient(url);
         let [view] = View::join_broken(&client, [layout], ground.broken_maps()).await.unwrap();
         view
     }
@@ -103,6 +105,7 @@ mod cases {
     /// The members and the settings have come to high revisions when Redis forgets everything; what the nodes make anew
     /// begins at low ones.
     pub(super) async fn a33_revisions_that_begin_anew_are_followed(ground: Ground) {
+        let ground = ground.losing();
         let (a, b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
         let keys = ground.dispatch(&a, 4).await;
         for round in 0..8 {
@@ -124,11 +127,11 @@ mod cases {
         for node in [&a, &b] {
             eventually(ground.patience, "both workers to be known", async || node.workers().len() == 2).await;
         }
-        eventually(ground.patience, "every job to run", async || ground.recorder.running().len() == 6).await;
         // Their workers have kept them, and said so: they are not started a second time.
         for key in &keys {
-            assert_eq!(ground.recorder.starts_of(key), before[key], "{key}");
+            assert_eq!(ground.recorder.starts_of(key), before[key], "{key} is started again");
         }
+        eventually(ground.patience, "every job to run", async || ground.recorder.running().len() == 6).await;
         ground.assert_clean();
     }
 
