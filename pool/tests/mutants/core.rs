@@ -36,7 +36,8 @@ impl By {
 pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (NoSelfFence, Simulator),
     (BeginUnchecked, Simulator),
-    (ReleaseMints, Model("mutants_in_pairs_violate_a_property")),
+    (ReleaseMints, Model("mutants_of_steps_violate_a_property")),
+    // Together with `UnownedOutranks`: either alone costs no runner its job.
     (AttendMints, Model("mutants_in_pairs_violate_a_property")),
     (HandedOnMints, Model("mutants_in_pairs_violate_a_property")),
     (UnownedOutranks, Scenario("what_nobody_owns_outranks_nobody")),
@@ -47,13 +48,16 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (FailedStopKeepsJob, Failure("stops", "a29_a_stop_handler_that_fails_ends_its_job")),
     (FailedStopUntold, Failure("stops", "a29_a_stop_handler_that_fails_is_logged")),
     (ShutdownAskedOnce, Failure("life", "a35_a_shutdown_that_cannot_be_written_says_so_and_goes_on")),
+    // Together with copies that do not catch up, either of which finds the flag.
     (FlagNotPolled, Failure("life", "a36_a_node_that_missed_the_shutdown_ends_all_the_same")),
     (LeavingStopsDraining, Failure("life", "a38_a_node_that_closes_with_events_in_hand_ends")),
     (GroupStaysLost, Simulator),
     (PackedRing, Failure("life", "a42_a_worker_that_goes_moves_only_its_own_keys")),
+    // Together with `NoSelfFence`: else the lease thread has aborted the handlers by then.
     (FencedForgets, Failure("duplicates", "a03_a_worker_that_was_given_up_ends_its_jobs_for_good")),
     (HandOffBeforeStop, Simulator),
     (RedeliveredStartRefused, Core("a_start_for_what_runs_here_is_ignored")),
+    // Together with a `route` that assigns anything: else no second start comes to the worker.
     (StartsWhatItHolds, Failure("duplicates", "a01_a_start_event_that_comes_again_starts_nothing")),
     (PanicUntold, Failure("losses", "a22_a_panic_is_told")),
     (PanicEndsReading, Failure("losses", "a22_a_worker_whose_handlers_panic_goes_on")),
