@@ -1,16 +1,14 @@
 //! Readers on a real Redis.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
-
-mod support;
 
 use std::time::{Duration, SystemTime};
 
 use futures::StreamExt;
 use redis::cmd;
-use support::{LONG, SOON, blocked, calls, client, connections, fill, ids, keys, stream, values};
 use tenure_connection::Client;
 use tenure_streaming::{AddOptions, Entry, EntryId, Error, Filter, Reader, ReaderBuilder, Start};
 use tenure_testing::{Data, RedisServer, eventually};
+
+use crate::support::{LONG, SOON, blocked, calls, client, connections, fill, ids, keys, stream, values};
 
 async fn next(reader: &mut Reader) -> Vec<Entry> {
     tokio::time::timeout(SOON, reader.next_batch()).await.expect("in time").unwrap()

@@ -1,18 +1,16 @@
 //! What a network, a server and its operators do to streams, readers and sinks, on a real Redis.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
-
-mod support;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::StreamExt;
 use redis::cmd;
-use support::{LONG, SOON, calls, client, fill, pending, stream};
 use tenure_connection::Client;
 use tenure_streaming::{Entry, EntryId, Error, NewEntry, Reader, Sink, SinkBuilder, Start, Stream};
 use tenure_testing::proxy::{Cut, Direction};
 use tenure_testing::{Data, Proxy, RedisServer, eventually};
+
+use crate::support::{LONG, SOON, calls, client, fill, pending, stream};
 
 const ENTRIES: usize = 6;
 

@@ -1,5 +1,4 @@
 //! Waiting ends with what was awaited, or with a message that says what was not seen.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 

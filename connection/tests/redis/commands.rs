@@ -1,5 +1,4 @@
 //! Commands and scripts: deadlines, reconnects, error classes.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,4 @@
 //! Subscriptions that come back, and say so.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! A user with the rights that the README lists, and no others.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! TLS: who is trusted, who is not, and what all roles do over it.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! A real cluster of three masters: routing, slots that move, nodes that die.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,4 @@
 //! Sentinel: every role finds the master, and follows when it is another one.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::Duration;
 

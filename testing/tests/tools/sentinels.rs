@@ -1,5 +1,4 @@
 //! Sentinels, their master and their replica come together, fail over, and leave nothing behind.
-#![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! Pipelines: one result for each step, scripts that the server does not know, one deadline.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::Duration;
 

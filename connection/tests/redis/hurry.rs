@@ -1,5 +1,4 @@
 //! Callers in a hurry, and servers that are silent: which of them end a connection.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::Duration;
 

@@ -1,19 +1,17 @@
 //! Consumer groups on a real Redis.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
-
-mod support;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use futures::StreamExt;
 use redis::{Value, cmd};
-use support::{
-    LONG, SOON, blocked, calls, client, connections, consumers, fill, ids, keys, pending, stream, values,
-};
 use tenure_connection::{Client, Connection};
 use tenure_streaming::{AddOptions, Entry, EntryId, Error, Filter, Sink, SinkBuilder, Start};
 use tenure_testing::{Data, RedisServer, eventually};
+
+use crate::support::{
+    LONG, SOON, blocked, calls, client, connections, consumers, fill, ids, keys, pending, stream, values,
+};
 
 /// Short enough for a test to wait for.
 const GRACE: Duration = Duration::from_millis(200);

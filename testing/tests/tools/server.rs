@@ -1,5 +1,4 @@
 //! A private server starts, pauses, restarts, and leaves nothing behind, however its parent ends.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -162,7 +161,7 @@ fn a_parent_to_be_killed() {
 
 fn parent(paused: bool) -> (Child, u32, PathBuf) {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "a_parent_to_be_killed", "--ignored", "--nocapture"]);
+    command.args(["--exact", "server::a_parent_to_be_killed", "--ignored", "--nocapture"]);
     if paused {
         command.env("PAUSED", "1");
     }

@@ -1,17 +1,15 @@
 //! Streams on a real Redis.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
-
-mod support;
 
 use std::time::Duration;
 
 use redis::{Value, cmd};
-use support::{SOON, calls, client, keys, stream, values};
 use tenure_connection::{Client, Connection};
 use tenure_streaming::{
     AddOptions, EntryId, Error, MAX_BATCH, MAX_ENTRY_BYTES, NewEntry, Start, Stream, TOPIC_FIELD,
 };
 use tenure_testing::{RedisServer, eventually};
+
+use crate::support::{SOON, calls, client, keys, stream, values};
 
 async fn pttl(redis: &Connection, key: &str) -> i64 {
     match redis.command(cmd("PTTL").arg(key)).await.unwrap() {

@@ -1,5 +1,4 @@
 //! A server that was not admitted gets nothing.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! The checker finds each fault in a history that has it, and none in a good one.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::{fs, thread, time::Duration};
 

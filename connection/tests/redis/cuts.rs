@@ -1,5 +1,4 @@
 //! A connection that is cut at any byte: a reply is the right one or there is none, and nothing is sent twice.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! A cluster comes together, moves slots in steps, loses and replaces nodes, and leaves nothing behind.
-#![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 

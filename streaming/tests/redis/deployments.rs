@@ -1,7 +1,4 @@
 //! The same, wherever Redis runs.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
-
-mod support;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -9,11 +6,12 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use redis::{Value, cmd};
-use support::{LONG, SOON, client, stream};
 use tenure_connection::Client;
 use tenure_streaming::{AddOptions, Entry, EntryId, Error, Filter, NewEntry, Reader, Sink, Start, Stream};
 use tenure_testing::tls::Authority;
 use tenure_testing::{Cluster, RedisServer, Sentinels, eventually};
+
+use crate::support::{LONG, SOON, client, stream};
 
 const STREAMS: [&str; 4] = ["orders", "users", "payments", "{orders}returns"];
 

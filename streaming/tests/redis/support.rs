@@ -1,5 +1,4 @@
 //! What the tests of this crate share.
-#![allow(dead_code, unreachable_pub)]
 
 use std::time::Duration;
 
@@ -9,20 +8,20 @@ use tenure_streaming::{Entry, EntryId, Stream};
 use tenure_testing::RedisServer;
 
 /// Long enough for a busy machine.
-pub const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_secs(30);
 /// So long that only an event can end it in time.
-pub const LONG: Duration = Duration::from_secs(600);
+pub(crate) const LONG: Duration = Duration::from_secs(600);
 
-pub fn client(server: &RedisServer) -> Client {
+pub(crate) fn client(server: &RedisServer) -> Client {
     Client::open(&server.url()).unwrap()
 }
 
-pub fn stream(client: &Client, name: &str) -> Stream {
+pub(crate) fn stream(client: &Client, name: &str) -> Stream {
     Stream::new(client, name).unwrap()
 }
 
 /// Adds entries with a field `n` that counts from 0.
-pub async fn fill(client: &Client, name: &str, entries: usize) -> Vec<EntryId> {
+pub(crate) async fn fill(client: &Client, name: &str, entries: usize) -> Vec<EntryId> {
     let stream = stream(client, name);
     let mut ids = Vec::new();
     for n in 0..entries {
@@ -31,16 +30,16 @@ pub async fn fill(client: &Client, name: &str, entries: usize) -> Vec<EntryId> {
     ids
 }
 
-pub fn ids(entries: &[Entry]) -> Vec<EntryId> {
+pub(crate) fn ids(entries: &[Entry]) -> Vec<EntryId> {
     entries.iter().map(|entry| entry.id).collect()
 }
 
 /// The value of each entry's first field.
-pub fn values(entries: &[Entry]) -> Vec<String> {
+pub(crate) fn values(entries: &[Entry]) -> Vec<String> {
     entries.iter().map(|entry| String::from_utf8_lossy(&entry.fields[0].1).into_owned()).collect()
 }
 
-pub async fn text(redis: &Connection, command: &redis::Cmd) -> String {
+pub(crate) async fn text(redis: &Connection, command: &redis::Cmd) -> String {
     match redis.command(command).await.unwrap() {
         Value::BulkString(text) => String::from_utf8(text).unwrap(),
         Value::VerbatimString { text, .. } => text,
@@ -54,12 +53,12 @@ async fn info(redis: &Connection, section: &str, name: &str) -> Option<String> {
 }
 
 /// How many clients wait in a read.
-pub async fn blocked(redis: &Connection) -> usize {
+pub(crate) async fn blocked(redis: &Connection) -> usize {
     info(redis, "clients", "blocked_clients:").await.unwrap().parse().unwrap()
 }
 
 /// How often a command was called.
-pub async fn calls(redis: &Connection, command: &str) -> u64 {
+pub(crate) async fn calls(redis: &Connection, command: &str) -> u64 {
     let Some(stats) = info(redis, "commandstats", &format!("cmdstat_{command}:calls=")).await else {
         return 0;
     };
@@ -67,12 +66,12 @@ pub async fn calls(redis: &Connection, command: &str) -> u64 {
 }
 
 /// How many connections there are.
-pub async fn connections(redis: &Connection) -> usize {
+pub(crate) async fn connections(redis: &Connection) -> usize {
     text(redis, cmd("CLIENT").arg("LIST")).await.lines().count()
 }
 
 /// All keys.
-pub async fn keys(redis: &Connection) -> Vec<String> {
+pub(crate) async fn keys(redis: &Connection) -> Vec<String> {
     let Value::Array(keys) = redis.command(cmd("KEYS").arg("*")).await.unwrap() else { panic!() };
     let text = |key| match key {
         Value::BulkString(key) => String::from_utf8(key).unwrap(),
@@ -84,7 +83,7 @@ pub async fn keys(redis: &Connection) -> Vec<String> {
 }
 
 /// How many entries are pending in a group.
-pub async fn pending(redis: &Connection, stream: &str, group: &str) -> i64 {
+pub(crate) async fn pending(redis: &Connection, stream: &str, group: &str) -> i64 {
     match redis.command(cmd("XPENDING").arg(stream).arg(group)).await.unwrap() {
         Value::Array(items) => match items[0] {
             Value::Int(count) => count,
@@ -95,7 +94,7 @@ pub async fn pending(redis: &Connection, stream: &str, group: &str) -> i64 {
 }
 
 /// The names of a group's consumers.
-pub async fn consumers(redis: &Connection, stream: &str, group: &str) -> Vec<String> {
+pub(crate) async fn consumers(redis: &Connection, stream: &str, group: &str) -> Vec<String> {
     let Value::Array(items) =
         redis.command(cmd("XINFO").arg("CONSUMERS").arg(stream).arg(group)).await.unwrap()
     else {

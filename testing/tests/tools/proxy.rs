@@ -1,5 +1,4 @@
 //! A proxy passes everything unchanged, and makes exactly the faults that it is told to make.
-#![allow(clippy::unwrap_used)]
 
 use std::{io, time::Duration};
 

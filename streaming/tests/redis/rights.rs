@@ -1,23 +1,21 @@
 //! Users with the rights that the README lists, and no others.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
-
-mod support;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::StreamExt;
 use redis::{Value, cmd};
-use support::{LONG, SOON, client, fill, stream};
 use tenure_connection::Client;
 use tenure_streaming::{EntryId, NewEntry, Reader, Sink, Start, Stream};
 use tenure_testing::{RedisServer, eventually};
+
+use crate::support::{LONG, SOON, client, fill, stream};
 
 const GRACE: Duration = Duration::from_millis(100);
 
 /// A client whose user may do what the README lists for this.
 fn user(server: &RedisServer, what: &str) -> Client {
-    let (_, list) = include_str!("../README.md").split_once("```text").unwrap();
+    let (_, list) = include_str!("../../README.md").split_once("```text").unwrap();
     let (list, _) = list.split_once("```").unwrap();
     let (mut rights, mut section) = (Vec::new(), "");
     for line in list.lines().filter(|line| !line.is_empty()) {

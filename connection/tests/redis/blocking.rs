@@ -1,5 +1,4 @@
 //! Blocking reads, and what is left of one that was interrupted.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::Duration;
 

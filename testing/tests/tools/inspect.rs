@@ -1,5 +1,4 @@
 //! A test sees who is connected to a server and which keys there are, and makes users that may do little.
-#![allow(clippy::unwrap_used)]
 
 use redis::cmd;
 use tenure_testing::{Data, RedisServer, eventually};

@@ -1,5 +1,4 @@
 //! A server with TLS shows the certificate that it was given, and asks for one where it was told to.
-#![allow(clippy::unwrap_used)]
 
 use std::{io, sync::Arc, time::Duration};
 

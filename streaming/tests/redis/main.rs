@@ -1,0 +1,10 @@
+//! Streams, readers and sinks on a real Redis.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+mod deployments;
+mod faults;
+mod reader;
+mod rights;
+mod sink;
+mod stream;
+mod support;

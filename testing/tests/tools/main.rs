@@ -1,0 +1,11 @@
+//! What tests use, tested itself.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod cluster;
+mod history;
+mod inspect;
+mod proxy;
+mod sentinels;
+mod server;
+mod tls;
+mod wait;
