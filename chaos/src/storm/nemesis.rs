@@ -102,8 +102,7 @@ impl Nemesis {
                 let someone = if self.scene == Scene::Everything { someone } else { first };
                 let delivered = self.random.random();
                 let Ground::One { proxies, .. } = &arena.ground else { return Ok(false) };
-                disturb(fault, &proxies[someone], length, delivered).await;
-                true
+                disturb(fault, &proxies[someone], length, delivered).await
             }
             Fault::FailOver | Fault::MasterLost | Fault::MasterLostAhead => fail_over(fault, arena).await?,
             _ => self.befall_redis(fault, arena, length).await?,
@@ -116,18 +115,20 @@ impl Nemesis {
         let down = Duration::from_millis(self.random.random_range(0..1_000));
         match fault {
             Fault::ClientKill => {
-                server.query::<u64>(cmd("CLIENT").arg("KILL").arg("TYPE").arg("normal"))?;
-                server.query::<u64>(cmd("CLIENT").arg("KILL").arg("TYPE").arg("pubsub"))?;
+                let kill = |kind| server.query::<u64>(cmd("CLIENT").arg("KILL").arg("TYPE").arg(kind));
+                return Ok(kill("normal")? + kill("pubsub")? > 0);
             }
             Fault::ScriptFlush => server.query(cmd("SCRIPT").arg("FLUSH"))?,
             Fault::GroupDestroyed => {
                 let stream = format!("tenure:{{{}}}:ps", self.pool);
-                server.query::<u64>(cmd("XGROUP").arg("DESTROY").arg(stream).arg("r"))?;
+                return Ok(server.query::<u64>(cmd("XGROUP").arg("DESTROY").arg(stream).arg("r"))? > 0);
             }
             Fault::MemoryFull => {
+                let before = out_of_memory(server)?;
                 limit_memory(server, 1)?;
                 sleep(length).await;
                 limit_memory(server, 0)?;
+                return Ok(out_of_memory(server)? > before);
             }
             Fault::RedisPause => {
                 server.pause()?;
@@ -135,9 +136,10 @@ impl Nemesis {
                 server.resume()?;
             }
             Fault::FlushAll => {
-                let lost = boottime_ns();
+                let (lost, keys) = (boottime_ns(), server.query::<u64>(&cmd("DBSIZE"))?);
                 server.query::<()>(&cmd("FLUSHALL"))?;
                 record_loss(arena, lost, Duration::ZERO, true).await;
+                return Ok(keys > 0);
             }
             Fault::RedisKill | Fault::RedisWipe => {
                 let wiped = fault == Fault::RedisWipe;
@@ -162,6 +164,13 @@ async fn record_loss(arena: &Arena, lost: u64, before: Duration, wiped: bool) {
 
 fn limit_memory(server: &RedisServer, bytes: u64) -> Result<()> {
     Ok(server.query(cmd("CONFIG").arg("SET").arg("maxmemory").arg(bytes))?)
+}
+
+/// How many commands the server has refused because its memory was full.
+fn out_of_memory(server: &RedisServer) -> Result<u64> {
+    let errors: String = server.query(cmd("INFO").arg("errorstats"))?;
+    let count = errors.lines().find_map(|line| line.strip_prefix("errorstat_OOM:count="));
+    Ok(count.map_or(Ok(0), str::parse)?)
 }
 
 /// Kills so many nodes that are ready, unless hardly one would be left.
@@ -213,9 +222,10 @@ async fn drain(arena: &mut Arena, first: usize) -> Result<bool> {
     Ok(true)
 }
 
-/// Disturbs somebody's network for so long. What was held back is delivered then, or lost.
-async fn disturb(fault: Fault, proxy: &Proxy, length: Duration, delivered: bool) {
+/// Disturbs somebody's network for so long. What was held back is delivered then, or lost. Says whether somebody felt it.
+async fn disturb(fault: Fault, proxy: &Proxy, length: Duration, delivered: bool) -> bool {
     const PULSE: Duration = Duration::from_millis(60);
+    let before = proxy.counts();
     match fault {
         Fault::RequestsHeld => proxy.pause_one_way(Direction::ToServer),
         Fault::RepliesHeld => proxy.pause_one_way(Direction::ToClient),
@@ -232,7 +242,7 @@ async fn disturb(fault: Fault, proxy: &Proxy, length: Duration, delivered: bool)
                 proxy.resume();
                 sleep(PULSE).await;
             }
-            return;
+            return before.open > 0;
         }
         _ => proxy.pause(),
     }
@@ -240,8 +250,14 @@ async fn disturb(fault: Fault, proxy: &Proxy, length: Duration, delivered: bool)
     if !delivered && fault != Fault::Refused {
         proxy.kill_all();
     }
+    let after = proxy.counts();
     proxy.resume();
     proxy.accept().await;
+    match fault {
+        Fault::RepliesLost => after.lost > before.lost,
+        Fault::Refused => after.cut > before.cut,
+        _ => before.open > 0,
+    }
 }
 
 async fn fail_over(fault: Fault, arena: &Arena) -> Result<bool> {
