@@ -238,7 +238,8 @@ impl NodeBuilder {
     /// A node that takes jobs in, looks and asks, and never runs a job: it may have no workers and may not shut the
     /// pool down. It leaves it to the full nodes to route, to sweep and to watch, so that many of them cost the pool
     /// little; only a pool that is being opened, or that shuts down, it helps along. Jobs that it dispatches while
-    /// there is no full node wait for one.
+    /// there is no full node wait for one. Nor does it make a pool again whose data are all lost: what it is asked for
+    /// waits until a full node has, and its error at the deadline says that there is no pool.
     pub fn client_only(mut self) -> Self {
         self.client_only = true;
         self

@@ -51,6 +51,8 @@ pub(crate) struct Ctx {
     pub(crate) config: Config,
     /// The incarnation that steps are sent in; 0 while none is known.
     pub(crate) incarnation: Incarnation,
+    /// The pool's data are gone, and it waits for a node with workers to make it again.
+    pub(crate) pool_is_gone: bool,
     /// When the lease of each living worker passes its soft deadline, as far as renewals have been heard of.
     pub(crate) leases: BTreeMap<WorkerId, Time>,
     pub(crate) jitter: Jitter,

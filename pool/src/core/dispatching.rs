@@ -18,7 +18,7 @@ use crate::breakage::Breakage;
 use crate::error::DispatchError;
 use crate::id::DispatchId;
 use crate::record::{Begun, JobState};
-use crate::store::{DispatchItem, DispatchReply, Lookup, Outcome, StoreError};
+use crate::store::{DispatchItem, DispatchReply, Lookup, Outcome, Refusal, StoreError};
 use crate::ticket::Ticket;
 
 const POLL: Duration = Duration::from_secs(1);
@@ -423,7 +423,8 @@ impl Dispatching {
 
     fn on_time(&mut self, ctx: &mut Ctx, id: &DispatchId) {
         let Some(open) = self.open.get_mut(id) else { return };
-        let (ticket, source) = (open.ticket.clone(), open.trouble.clone());
+        let gone = ctx.pool_is_gone.then(|| Arc::new(StoreError::Refused(Refusal::NoPool)));
+        let (ticket, source) = (open.ticket.clone(), gone.or_else(|| open.trouble.clone()));
         let error = DispatchError::Deadline { ticket, accepted: open.accepted, source };
         open.waiters.retain(|waiter| {
             let waits = ctx.now < waiter.deadline;

@@ -95,6 +95,7 @@ impl Engine {
             now: Time(0),
             config,
             incarnation: Incarnation(0),
+            pool_is_gone: false,
             leases: BTreeMap::new(),
             jitter: Jitter::new(seed),
             out: Vec::new(),

@@ -171,7 +171,10 @@ impl PoolPhase {
                 self.bootstrap(ctx, Duration::ZERO, run_id);
                 Change::Nothing
             }
-            PoolState::Absent if !needed => Change::Nothing,
+            PoolState::Absent if !needed => {
+                ctx.pool_is_gone = true;
+                Change::Nothing
+            }
             PoolState::Absent => {
                 let ttl = ctx.config.timing.ttl;
                 let new_server = server.uptime > ttl && !server.promoted && !server.flushed;
@@ -259,6 +262,7 @@ impl PoolPhase {
     ) -> Change {
         self.seen.incarnation = self.seen.incarnation.max(incarnation);
         self.began_on = Some(run_id.clone());
+        ctx.pool_is_gone = false;
         ctx.out.push(Effect::Bless(run_id));
         let other = self.incarnation != Some(incarnation);
         if other {

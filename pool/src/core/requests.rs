@@ -15,7 +15,7 @@ use super::ring::Ring;
 use super::time::{Time, earliest};
 use crate::id::{DispatchId, Incarnation, JobKey, WorkerId};
 use crate::record::{JobState, Record};
-use crate::store::{Lookup, NotifyItem, NotifyReply, StopItem, StopReply, UnparkReply};
+use crate::store::{Lookup, NotifyItem, NotifyReply, Refusal, StopItem, StopReply, StoreError, UnparkReply};
 
 /// How often the end of a job is looked for, should its hint be lost.
 const POLL: Duration = Duration::from_secs(1);
@@ -412,7 +412,8 @@ impl Requests {
             self.timers.pop_first();
             let Some(request) = self.open.get_mut(&to) else { continue };
             if ctx.now >= request.deadline {
-                self.finish(ctx, to, Err(Refused::Deadline));
+                let gone = ctx.pool_is_gone.then_some(Refused::Store(StoreError::Refused(Refusal::NoPool)));
+                self.finish(ctx, to, Err(gone.unwrap_or(Refused::Deadline)));
                 some_ended = true;
             } else {
                 request.next = None;

@@ -1,11 +1,14 @@
 //! A node that only takes jobs in: what it leaves to the others, and what it does all the same.
 
-use super::bench::{Bench, config, secs, up};
+use bytes::Bytes;
+
+use super::bench::{Bench, config, key, millis, present, secs, server, up};
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
-use crate::core::input::Input;
+use crate::core::input::{Command, Input};
 use crate::id::{Incarnation, WorkerId};
 use crate::settings::ShutdownFlag;
+use crate::store::{PoolState, Refusal, StoreError};
 
 fn client() -> Config {
     Config { client_only: true, ..config() }
@@ -48,4 +51,32 @@ fn a_client_watches_while_the_pool_ends_and_leaves_when_it_is_asked_to() {
         Call::ForgetNode => Done::ForgetNode,
         call => panic!("{call:?}"),
     });
+}
+
+#[test]
+fn a_client_whose_pool_is_gone_says_so_at_the_deadline_and_goes_on_when_it_is_back() {
+    let mut bench = Bench::attached_with(client());
+    let answer = Err(StoreError::Refused(Refusal::NoPool));
+    bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer }]);
+    bench.survey_of(PoolState::Absent, server("a"));
+    let deadline = bench.now + secs(5);
+    bench.submit("k", "n.1", true, secs(5));
+    bench.command(|reply| Command::Notify { reply, key: key("k"), body: Bytes::new(), deadline });
+    bench.all();
+    bench.advance(secs(6));
+    assert_eq!(
+        bench.of(&["reply", "dispatch", "notify"]),
+        [
+            "reply 1 submitted Deadline accepted=false since refused, nothing was changed",
+            "reply 2 notified Store(Refused(NoPool))",
+        ]
+    );
+    bench.submit("k", "n.2", true, secs(5));
+    while !bench.is_calling("survey") {
+        bench.advance(millis(100));
+    }
+    bench.survey(present(2, false, "a"));
+    bench.all();
+    bench.advance(secs(6));
+    assert!(!bench.all().iter().any(|line| line.contains("since")), "it is back");
 }
