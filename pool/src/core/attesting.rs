@@ -14,14 +14,16 @@
 //! 5. Who gets no answer for three times to live, or does not come to the end of it in ten, gives up: the pool waits for
 //!    every member.
 
+use std::ops::Range;
+
 use super::call::{Call, Done};
 use super::ctx::Ctx;
-use super::effect::{Effect, Notice};
+use super::effect::{Attested, Effect, Notice};
 use super::engine::Engine;
 use super::held::{Order, Phase};
 use super::intake::Intake;
 use super::jobs::Jobs;
-use super::journal::Past;
+use super::journal::{Left, Past};
 use super::lane::Lane;
 use super::time::{Time, earliest};
 use crate::breakage::Breakage;
@@ -29,7 +31,8 @@ use crate::id::{DispatchId, JobKey, Token};
 use crate::member::{Member, MemberState};
 use crate::stop::StopReason;
 use crate::store::{
-    ATTEST_BYTES, Attest, AttestItem, AttestReply, Refusal, ReleaseItem, ReleaseReply, Result, StoreError,
+    ATTEST_BYTES, Attest, AttestItem, AttestReply, BATCH_MAX, Refusal, ReleaseItem, ReleaseReply, Result,
+    StoreError,
 };
 
 /// Something that is to be said.
@@ -45,6 +48,8 @@ enum Word {
 #[derive(Debug)]
 pub(crate) struct Attesting {
     words: Lane<Word>,
+    /// What of the journal is to be said still.
+    journal: Range<u64>,
     /// The pool knows the worker: its lease is renewed in this incarnation.
     known: bool,
     /// How far its last word has come.
@@ -54,15 +59,7 @@ pub(crate) struct Attesting {
     ends_at: Time,
     /// Nothing can be said before something else happens.
     waits: bool,
-    count: Count,
-}
-
-/// What the pool said of the worker's jobs.
-#[derive(Clone, Copy, Debug, Default)]
-struct Count {
-    kept: usize,
-    stopped: usize,
-    outranked: usize,
+    count: Attested,
 }
 
 impl Attesting {
@@ -96,13 +93,12 @@ impl Jobs {
         for (key, held) in &self.held {
             words.push(Word::Runs { key: key.clone(), token: held.token, with_payload: false });
         }
-        for past in self.journal.entries() {
-            words.push(Word::Past(past.clone()));
-        }
-        let (known, after, count) = (false, None, Count::default());
+        let journal = self.journal.all();
+        let (known, after, count) = (false, None, Attested::default());
         let ttl = ctx.config.timing.ttl;
         let (give_up_at, ends_at) = (ctx.now + ttl * 3, ctx.now + ttl * 10);
-        self.attesting = Some(Attesting { words, known, after, give_up_at, ends_at, waits: false, count });
+        self.attesting =
+            Some(Attesting { words, journal, known, after, give_up_at, ends_at, waits: false, count });
     }
 
     /// Drops what belongs to the incarnation before. Its streams are read from their beginning, and notifications are
@@ -140,6 +136,10 @@ impl Jobs {
     pub(crate) fn flush_attesting(&mut self, ctx: &mut Ctx, member: Option<&Member>) {
         let (Some(attesting), Some(member)) = (&mut self.attesting, member) else { return };
         let (incarnation, worker, broken) = (ctx.incarnation, self.worker, &ctx.config.broken);
+        let room = BATCH_MAX.saturating_sub(attesting.words.len());
+        for past in self.journal.page(&mut attesting.journal, room) {
+            attesting.words.push(Word::Past(past));
+        }
         let holds = ctx.lease_holds(worker) || broken.has(Breakage::FencedAttests);
         let under_way = attesting.known && attesting.words.is_empty() && !self.releasing.is_empty();
         attesting.waits = !holds || under_way && !broken.has(Breakage::AttendBeforeAttested);
@@ -165,7 +165,7 @@ impl Jobs {
                 let payload = held(key, *token).filter(|_| *with_payload);
                 key.as_bytes().len() + payload.map_or(0, |held| held.envelope.len())
             }
-            Word::Past(past) => past.key.as_bytes().len(),
+            Word::Past(past) => past.size(),
         };
         let words = match attesting.words.batch_within(ctx.now, ATTEST_BYTES, size) {
             Some(words) => words,
@@ -176,7 +176,7 @@ impl Jobs {
         let item = |word: &Word| match word {
             Word::Runs { key, token, with_payload } => Some(held(key, *token)?.attested(key, *with_payload)),
             Word::Past(_) if broken.has(Breakage::JournalNotSent) => None,
-            Word::Past(past) => Some(past.attested()),
+            Word::Past(past) => Some(past.attested(ctx.now)),
         };
         let items = words.iter().filter_map(item).collect();
         ctx.call(Call::Attest { incarnation, worker, member: member.clone(), items });
@@ -206,8 +206,14 @@ impl Jobs {
                     count.outranked += 1;
                     self.outranked(ctx, key, token);
                 }
-                AttestReply::Unreadable => ctx.report(Notice::BadRecord { key }),
-                AttestReply::Ended | AttestReply::Requeued | AttestReply::Nothing => {}
+                AttestReply::Unreadable => {
+                    count.unreadable += 1;
+                    ctx.report(Notice::BadRecord { key });
+                }
+                AttestReply::Ended => count.ended += 1,
+                AttestReply::Requeued => count.requeued += 1,
+                AttestReply::Gone => count.gone += 1,
+                AttestReply::Nothing => {}
             }
         }
         first
@@ -237,7 +243,7 @@ impl Jobs {
         }
         let out = self.releasing.remove(&id);
         if reply == AttestReply::Nothing {
-            self.has_left(ctx.now, out.and_then(|out| out.id), &item, ReleaseReply::Queued);
+            self.has_left(ctx, out.unwrap_or_default(), &item, ReleaseReply::Queued);
         }
         self.released.push(id.0);
         true
@@ -274,8 +280,8 @@ impl Jobs {
         let Some(attesting) = &mut self.attesting else { return };
         let word = |AttestItem { key, token, id, what }| match what {
             Attest::Runs { payload, .. } => Word::Runs { key, token, with_payload: payload.is_some() },
-            Attest::Ended => Word::Past(Past { key, token, id, handed_on: false }),
-            Attest::HandedOn => Word::Past(Past { key, token, id, handed_on: true }),
+            Attest::Ended { outcome } => Word::Past(Past { key, token, id, left: Left::Ended(outcome) }),
+            Attest::HandedOn(on) => Word::Past(Past { key, token, id, left: Left::handed_on(now, on) }),
         };
         attesting.words.put_back(now, items.into_iter().map(word).collect());
     }
@@ -285,9 +291,9 @@ impl Jobs {
         attesting.progressed(ctx);
         attesting.after = next;
         if attesting.after.is_none() {
-            let Count { kept, stopped, outranked } = attesting.count;
+            let (worker, count) = (self.worker, attesting.count);
             self.attesting = None;
-            ctx.report(Notice::Attested { worker: self.worker, kept, stopped, outranked });
+            ctx.report(Notice::Attested { worker, count });
         }
     }
 }

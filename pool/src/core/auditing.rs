@@ -66,7 +66,7 @@ impl Worker {
                 && record.owner == Some(worker)
                 && !self.jobs.knows(&key, record.token)
             {
-                self.jobs.disown(key, record.token, record.id);
+                self.jobs.disown(key, &record);
             }
         }
         if page.next.is_some() {

@@ -86,6 +86,25 @@ pub(crate) struct NewTick {
     pub(crate) at_ms: u64,
 }
 
+/// What became of the jobs that a worker had, or had had lately, when data were lost, or may have been.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Attested {
+    /// They run on.
+    pub(crate) kept: usize,
+    /// They were to stop.
+    pub(crate) stopped: usize,
+    /// They had gone to another worker.
+    pub(crate) outranked: usize,
+    /// Their records cannot be read.
+    pub(crate) unreadable: usize,
+    /// They had ended here, and would have come back without its word.
+    pub(crate) ended: usize,
+    /// They had been handed on from here; they are queued again, or parked.
+    pub(crate) requeued: usize,
+    /// They had been handed on from here, and have no record: they are lost, unless another worker has them.
+    pub(crate) gone: usize,
+}
+
 /// What an operator should hear of.
 #[derive(Debug)]
 pub(crate) enum Notice {
@@ -101,9 +120,8 @@ pub(crate) enum Notice {
     NotTakenBack { error: crate::Error },
     /// A worker of this node has lost its lease or its pool.
     Fenced { worker: WorkerId, jobs: usize },
-    /// After a loss of data a worker of this node has said what it has: so many of its jobs run on, were to stop, or had
-    /// gone to another worker.
-    Attested { worker: WorkerId, kept: usize, stopped: usize, outranked: usize },
+    /// After a loss of data a worker of this node has said what it has and had.
+    Attested { worker: WorkerId, count: Attested },
     /// A job runs here that another worker owns under a higher token. It is ended at once.
     Outranked { key: JobKey, token: Token },
     /// The record of a job does not parse.

@@ -13,6 +13,7 @@ use super::jobs::Jobs;
 use super::time::{Time, earliest};
 use crate::breakage::Breakage;
 use crate::id::{DispatchId, JobKey, NodeName, Token};
+use crate::record::Record;
 use crate::stop::StopReason;
 use crate::store::{ReleaseItem, ReleaseMode, StartedItem, TakeItem};
 
@@ -109,7 +110,7 @@ impl Jobs {
             let (mode, delay, result) = (ReleaseMode::HandOff, Duration::ZERO, String::new());
             let item =
                 ReleaseItem { key: key.clone(), token, mode, delay, tell: None, tell_stopper: None, result };
-            self.push_release(item, None, Vec::new());
+            self.push_release(item, Out::default(), Vec::new());
         }
         self.arm(key, Some(ctx.now + ctx.config.stop_timeout));
         ctx.out.push(Effect::Stop { worker, key: key.clone(), token, why });
@@ -209,6 +210,7 @@ impl Jobs {
         let tell = if held.started_before && !unnoted { None } else { held.waiting_node() };
         let mut item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
         let mut entries = Vec::new();
+        let stopped = held.order.as_ref().is_some_and(|order| order.why == StopReason::Stopped);
         if let Some(order) = held.order.take() {
             match order.why {
                 StopReason::LeaseLost => {
@@ -230,7 +232,14 @@ impl Jobs {
         }
         let id = (item.key.clone(), item.token);
         let goes_on = item.mode != ReleaseMode::Delete;
-        let out = Out { id: Some(held.id.clone()), held: goes_on.then(|| Box::new(held)) };
+        let (attempts, started) = (held.attempts, held.started_before);
+        let out = Out {
+            id: Some(held.id.clone()),
+            attempts,
+            started,
+            stopped,
+            held: goes_on.then(|| Box::new(held)),
+        };
         self.releasing.insert(id.clone(), out);
         if unnoted && goes_on {
             item.tell = None;
@@ -249,13 +258,13 @@ impl Jobs {
         &mut self,
         key: JobKey,
         token: Token,
-        id: Option<DispatchId>,
+        record: Option<&Record>,
         tell: Option<NodeName>,
         entries: Vec<EntryId>,
     ) {
         let (mode, delay, result) = (ReleaseMode::GiveBack, Duration::ZERO, String::new());
         let item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
-        self.push_release(item, id, entries);
+        self.push_release(item, record.map(Out::of).unwrap_or_default(), entries);
     }
 
     /// Ends a job that is to stop and does not run here.
@@ -269,16 +278,16 @@ impl Jobs {
     ) {
         let (mode, delay, result) = (ReleaseMode::Delete, Duration::ZERO, String::new());
         let item = ReleaseItem { key, token, mode, delay, tell: None, tell_stopper, result };
-        self.push_release(item, id, entries);
+        self.push_release(item, Out::to_stop(id), entries);
     }
 
     /// Gives back a job that the store says is this worker's and that does not run here.
-    pub(crate) fn disown(&mut self, key: JobKey, token: Token, id: DispatchId) {
-        self.hand_back(key, token, Some(id), None, Vec::new());
+    pub(crate) fn disown(&mut self, key: JobKey, record: &Record) {
+        self.hand_back(key, record.token, Some(record), None, Vec::new());
     }
 
-    pub(super) fn push_release(&mut self, item: ReleaseItem, id: Option<DispatchId>, entries: Vec<EntryId>) {
-        self.releasing.insert((item.key.clone(), item.token), Out { id, held: None });
+    pub(super) fn push_release(&mut self, item: ReleaseItem, out: Out, entries: Vec<EntryId>) {
+        self.releasing.insert((item.key.clone(), item.token), out);
         self.releases.push((item, entries));
     }
 

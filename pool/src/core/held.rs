@@ -140,9 +140,28 @@ impl Held {
 pub(crate) struct Out {
     /// Its dispatch.
     pub(crate) id: Option<DispatchId>,
+    /// Begins since the last success-like event, this one included.
+    pub(crate) attempts: u32,
+    /// Its start has succeeded, here or before.
+    pub(crate) started: bool,
+    /// It was to stop.
+    pub(crate) stopped: bool,
     /// What it was here. It is kept for a job that goes on elsewhere: until the release is answered, this worker may be
     /// the only one that has its payload.
     pub(crate) held: Option<Box<Held>>,
+}
+
+impl Out {
+    /// A job that was begun here and never in the worker's hands.
+    pub(crate) fn of(record: &Record) -> Self {
+        let (id, started) = (Some(record.id.clone()), record.begun == Begun::Started);
+        Self { id, attempts: record.attempts, started, ..Self::default() }
+    }
+
+    /// A job of this dispatch, if it is known, that is to stop.
+    pub(crate) fn to_stop(id: Option<DispatchId>) -> Self {
+        Self { id, stopped: true, ..Self::default() }
+    }
 }
 
 fn urgency(why: StopReason) -> u8 {

@@ -18,16 +18,14 @@ use super::effect::{Effect, NewJob, Notice};
 use super::held::{Held, Order, Out, Phase};
 use super::input::{HandlerEvent, LocalWorker};
 use super::intake::Intake;
-use super::journal::{Journal, Past};
+use super::journal::Journal;
 use super::lane::Lane;
 use super::time::Time;
 use crate::breakage::Breakage;
-use crate::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
+use crate::id::{JobKey, NodeName, Token, WorkerId};
 use crate::record::{Begun, Record};
 use crate::stop::StopReason;
-use crate::store::{
-    BeginReply, ReleaseItem, ReleaseMode, ReleaseReply, StartedItem, TakeItem, Taken, WorkerEvent,
-};
+use crate::store::{BeginReply, ReleaseItem, ReleaseReply, StartedItem, TakeItem, Taken, WorkerEvent};
 use crate::wire::{self, Opened};
 
 /// What came for a job while its begin was under way: its events are read on another connection than the begin is
@@ -238,10 +236,10 @@ impl Jobs {
                     } else if self.held.contains_key(&key)
                         && !ctx.config.broken.has(Breakage::StartsWhatItHolds)
                     {
-                        self.refuse_while_held(key, token, record);
+                        self.refuse_while_held(key, token, &record);
                     } else if !self.takes_up(&record) || !self.may_start(ctx) {
                         let tell = NodeName::new(record.id.node()).ok();
-                        self.hand_back(key, token, Some(record.id), tell, vec![]);
+                        self.hand_back(key, token, Some(&record), tell, vec![]);
                     } else {
                         match wire::open(&payload) {
                             Ok(opened) => {
@@ -331,7 +329,7 @@ impl Jobs {
                 continue;
             }
             let out = self.releasing.remove(&(item.key.clone(), item.token));
-            self.has_left(ctx.now, out.and_then(|out| out.id), &item, *reply);
+            self.has_left(ctx, out.unwrap_or_default(), &item, *reply);
             match reply {
                 ReleaseReply::Parked => {
                     ctx.report(Notice::Parked { key: item.key.clone(), error: item.result });
@@ -341,30 +339,6 @@ impl Jobs {
             }
             self.released.push(item.key);
         }
-    }
-
-    /// A release was answered: that is remembered for a while, and said at once where the data were lost meanwhile.
-    pub(super) fn has_left(
-        &mut self,
-        now: Time,
-        id: Option<DispatchId>,
-        item: &ReleaseItem,
-        reply: ReleaseReply,
-    ) {
-        let Some(id) = id else { return };
-        let (key, token) = (item.key.clone(), item.token);
-        let handed_on = match reply {
-            ReleaseReply::Deleted => false,
-            ReleaseReply::Queued | ReleaseReply::Parked => true,
-            // Where the data went back, the store may not know the job as this worker's any more.
-            ReleaseReply::Stale if self.attesting.is_some() => item.mode != ReleaseMode::Delete,
-            ReleaseReply::Stale | ReleaseReply::Bad => return,
-        };
-        let past = Past { key, token, id, handed_on };
-        if let Some(attesting) = &mut self.attesting {
-            attesting.has_gone(past.clone());
-        }
-        self.journal.note(now, past);
     }
 
     pub(crate) fn on_taken(

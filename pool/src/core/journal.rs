@@ -2,12 +2,16 @@
 //! again, so that what has ended does not come back, and what was handed on is not taken for running.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Duration;
 
 use super::ctx::Ctx;
+use super::held::Out;
+use super::jobs::Jobs;
 use super::time::Time;
 use crate::id::{DispatchId, JobKey, Token};
-use crate::store::{Attest, AttestItem};
+use crate::stop::StopReason;
+use crate::store::{Attest, AttestItem, HandedOn, Outcome, ReleaseItem, ReleaseMode, ReleaseReply};
 
 /// How far back it reaches at least: longer than any server lags behind what it has acknowledged.
 const REACH: Duration = Duration::from_secs(20);
@@ -20,41 +24,137 @@ pub(crate) struct Past {
     pub(crate) key: JobKey,
     pub(crate) token: Token,
     pub(crate) id: DispatchId,
-    /// It goes on elsewhere; else it has ended.
-    pub(crate) handed_on: bool,
+    pub(crate) left: Left,
+}
+
+/// How it has left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// It has ended. What it came to is kept for a caller's own id; else it is empty.
+    Ended(Outcome),
+    /// It goes on elsewhere, from `due` on, or is parked with this error.
+    HandedOn { mode: ReleaseMode, attempts: u32, due: Time, error: String },
 }
 
 impl Past {
     /// What is to be said of it after a loss of data.
-    pub(crate) fn attested(&self) -> AttestItem {
-        let what = if self.handed_on { Attest::HandedOn } else { Attest::Ended };
+    pub(crate) fn attested(&self, now: Time) -> AttestItem {
+        let what = match self.left.clone() {
+            Left::Ended(outcome) => Attest::Ended { outcome },
+            Left::HandedOn { mode, attempts, due, error } => {
+                Attest::HandedOn(HandedOn { mode, attempts, delay: due.since(now), error })
+            }
+        };
         AttestItem { key: self.key.clone(), token: self.token, id: self.id.clone(), what }
+    }
+
+    /// The bytes of it that are said.
+    pub(crate) fn size(&self) -> usize {
+        let (Left::Ended(text) | Left::HandedOn { error: text, .. }) = &self.left;
+        self.key.as_bytes().len() + text.len()
     }
 }
 
-/// A worker's journal.
+impl Left {
+    pub(crate) fn handed_on(now: Time, on: HandedOn) -> Self {
+        let HandedOn { mode, attempts, delay, error } = on;
+        Self::HandedOn { mode, attempts, due: now + delay, error }
+    }
+}
+
+/// A worker's journal. Its entries are numbered, in the order in which they came.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     entries: VecDeque<(Time, Past)>,
+    /// The number of the first one that is there.
+    first: u64,
 }
 
 impl Journal {
-    pub(crate) fn note(&mut self, now: Time, past: Past) {
+    fn note(&mut self, now: Time, past: Past) {
         if self.entries.len() == ENTRIES_MAX {
-            self.entries.pop_front();
+            self.drop_first();
         }
         self.entries.push_back((now, past));
+    }
+
+    fn drop_first(&mut self) {
+        self.entries.pop_front();
+        self.first += 1;
     }
 
     /// Forgets what is too old.
     pub(crate) fn forget(&mut self, ctx: &Ctx) {
         let reach = REACH.max(ctx.config.timing.ttl * 2);
         while self.entries.front().is_some_and(|(at, _)| ctx.now.since(*at) > reach) {
-            self.entries.pop_front();
+            self.drop_first();
         }
     }
 
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &Past> {
-        self.entries.iter().map(|(_, past)| past)
+    /// The numbers of all that is there.
+    pub(crate) fn all(&self) -> Range<u64> {
+        self.first..self.first + self.entries.len() as u64
+    }
+
+    /// The first `most` entries of these numbers, as far as they are there; the numbers go on after them.
+    pub(crate) fn page(&self, numbers: &mut Range<u64>, most: usize) -> Vec<Past> {
+        numbers.start = numbers.start.max(self.first);
+        let from = (numbers.start - self.first) as usize;
+        let count = (numbers.end.saturating_sub(numbers.start) as usize).min(most);
+        let page: Vec<_> = self.entries.iter().skip(from).take(count).map(|(_, past)| past.clone()).collect();
+        numbers.start += page.len() as u64;
+        page
+    }
+}
+
+impl Jobs {
+    /// A release was answered: that is remembered for a while, and said at once where the data were lost meanwhile.
+    pub(super) fn has_left(&mut self, ctx: &Ctx, out: Out, item: &ReleaseItem, reply: ReleaseReply) {
+        let Some(id) = out.id.clone() else { return };
+        let ended = match reply {
+            ReleaseReply::Deleted => true,
+            ReleaseReply::Queued | ReleaseReply::Parked => false,
+            // Where the data went back, the store may not know the job as this worker's any more.
+            ReleaseReply::Stale if self.attesting.is_some() => item.mode == ReleaseMode::Delete,
+            ReleaseReply::Stale | ReleaseReply::Bad => return,
+        };
+        let left = if ended {
+            let own = id.caller_id().is_some();
+            Left::Ended(if own { self.outcome(&out, item) } else { Outcome::new() })
+        } else {
+            let error = if reply == ReleaseReply::Parked { item.result.clone() } else { String::new() };
+            let (mode, due) = (item.mode, ctx.now + item.delay);
+            Left::HandedOn { mode, attempts: attempts_after(ctx, &out, mode), due, error }
+        };
+        let past = Past { key: item.key.clone(), token: item.token, id, left };
+        if let Some(attesting) = &mut self.attesting {
+            attesting.has_gone(past.clone());
+        }
+        self.journal.note(ctx.now, past);
+    }
+
+    /// What the dispatch of a job that is gone has come to.
+    fn outcome(&self, out: &Out, item: &ReleaseItem) -> Outcome {
+        let stopping = self.leaving == Some(StopReason::Shutdown);
+        match item.result.as_str() {
+            _ if out.started => "ok",
+            _ if item.mode != ReleaseMode::Delete && stopping => "shutdown",
+            "" if out.stopped || item.mode != ReleaseMode::Delete => "stopped",
+            "" => "ended",
+            result => result,
+        }
+        .to_owned()
+    }
+}
+
+/// The attempts that a job is left with, as its release counts them.
+fn attempts_after(ctx: &Ctx, out: &Out, mode: ReleaseMode) -> u32 {
+    let stable = ctx.config.settings.stable_run;
+    match mode {
+        ReleaseMode::HandOff => 0,
+        ReleaseMode::GiveBack | ReleaseMode::Refuse => out.attempts.saturating_sub(1),
+        ReleaseMode::Fail | ReleaseMode::Delete => {
+            out.held.as_ref().map_or(out.attempts, |held| held.attempts_at(ctx.now, stable))
+        }
     }
 }

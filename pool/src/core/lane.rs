@@ -117,6 +117,11 @@ impl<T> Lane<T> {
         self.queue.iter_mut()
     }
 
+    /// How much waits.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::ctx::Ctx;
 use super::effect::Notice;
-use super::held::Phase;
+use super::held::{Out, Phase};
 use super::jobs::Jobs;
 use crate::id::{JobKey, NodeName, Token};
 use crate::policy::RestartPolicy;
@@ -90,11 +90,11 @@ impl Jobs {
 
     /// The job has come back under another token before its former run here has ended, as it may when that was
     /// outranked: it is tried again after a pause, perhaps elsewhere.
-    pub(super) fn refuse_while_held(&mut self, key: JobKey, token: Token, record: Record) {
+    pub(super) fn refuse_while_held(&mut self, key: JobKey, token: Token, record: &Record) {
         let tell = NodeName::new(record.id.node()).ok().filter(|_| record.begun != Begun::Started);
         let (mode, delay, result) = (ReleaseMode::Refuse, back_off(1), "its former run has not ended".into());
         let item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
-        self.push_release(item, Some(record.id), Vec::new());
+        self.push_release(item, Out::of(record), Vec::new());
     }
 
     /// A job was begun whose payload this node cannot open. A newer node can read what is newer: it is refused here,
@@ -123,7 +123,7 @@ impl Jobs {
             _ => (ctx.jitter.stretch(back_off(tries)), error.to_string()),
         };
         let item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
-        self.push_release(item, Some(record.id.clone()), Vec::new());
+        self.push_release(item, Out::of(record), Vec::new());
     }
 }
 

@@ -285,7 +285,9 @@ impl Worker {
         if self.jobs.attesting.as_ref().is_some_and(|attesting| attesting.is_overdue(ctx.now)) {
             self.fence(ctx);
         }
-        self.jobs.journal.forget(ctx);
+        if self.jobs.attesting.is_none() {
+            self.jobs.journal.forget(ctx);
+        }
         self.jobs.on_time(ctx);
         self.jobs.start_waiting(ctx);
         if self.jobs.stuck && matches!(self.stage, Stage::In { .. }) {

@@ -5,7 +5,7 @@
 use metrics::{Counter, Gauge, Histogram, Label, Unit};
 
 use crate::core::call::{Call, Done};
-use crate::core::effect::{Effect, Notice};
+use crate::core::effect::{Attested, Effect, Notice};
 use crate::core::input::{Answer, HandlerEvent, Input, Planned};
 use crate::core::picture::Picture;
 use crate::error::DispatchError;
@@ -177,9 +177,13 @@ impl Meters {
                 self.failures.of(if *ran { "run" } else { "start" }).increment(1);
             }
             Effect::Report(Notice::Fenced { .. }) => self.fenced.increment(1),
-            Effect::Report(Notice::Attested { kept, stopped, outranked, .. }) => {
-                for (outcome, count) in [("kept", kept), ("stopped", stopped), ("outranked", outranked)] {
-                    self.attested.of(outcome).increment(*count as u64);
+            Effect::Report(Notice::Attested { count, .. }) => {
+                let Attested { kept, stopped, outranked, unreadable, ended, requeued, gone } = *count;
+                let living = [("kept", kept), ("stopped", stopped), ("outranked", outranked)];
+                let others =
+                    [("unreadable", unreadable), ("ended", ended), ("requeued", requeued), ("gone", gone)];
+                for (outcome, count) in living.into_iter().chain(others).filter(|(_, count)| *count > 0) {
+                    self.attested.of(outcome).increment(count as u64);
                 }
             }
             Effect::Report(Notice::Expired { .. }) => self.expired.increment(1),

@@ -1,6 +1,6 @@
 //! What an operator hears of: each notice of the core as one structured event. Quiet in steady state.
 
-use crate::core::effect::Notice;
+use crate::core::effect::{Attested, Notice};
 use crate::id::NodeName;
 use crate::store::StoreError;
 
@@ -24,11 +24,13 @@ pub(super) fn log(node: &NodeName, notice: &Notice) {
         Notice::Fenced { worker, jobs } => {
             tracing::warn!(%node, worker = worker.0, jobs, "a worker of this node lost its lease: its jobs are ended here");
         }
-        Notice::Attested { worker, kept, stopped: 0, outranked: 0 } => {
-            tracing::info!(%node, worker = worker.0, kept, "the pool's data were lost, or may have been: jobs run on");
-        }
-        Notice::Attested { worker, kept, stopped, outranked } => {
-            tracing::warn!(%node, worker = worker.0, kept, stopped, outranked, "the pool's data were lost, or may have been: jobs run on, others are ended");
+        Notice::Attested { worker, count } => {
+            let Attested { kept, stopped, outranked, unreadable, ended, requeued, gone } = *count;
+            if stopped + outranked + unreadable + gone == 0 {
+                tracing::info!(%node, worker = worker.0, kept, ended, requeued, "the pool's data were lost, or may have been: jobs run on");
+            } else {
+                tracing::warn!(%node, worker = worker.0, kept, stopped, outranked, unreadable, ended, requeued, gone, "the pool's data were lost, or may have been: jobs run on, others are ended or have no record");
+            }
         }
         Notice::Outranked { key, token } => {
             tracing::error!(%node, %key, token = token.0, "another worker owns a job that runs here: it is ended here at once");

@@ -1,7 +1,10 @@
 //! What a worker says in phase R of the jobs in its hands, and what it is told.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
+use super::{Outcome, ReleaseMode};
 use crate::id::{DispatchId, JobKey, Token};
 use crate::record::Begun;
 
@@ -39,9 +42,25 @@ pub enum Attest {
         payload: Option<Bytes>,
     },
     /// It has ended here, or was stopped.
-    Ended,
-    /// It was handed on from here: it wants another worker.
-    HandedOn,
+    Ended {
+        /// What the dispatch came to, when its id is a caller's own; else empty.
+        outcome: Outcome,
+    },
+    /// It was given up to be run again: it wants a worker, or is parked.
+    HandedOn(HandedOn),
+}
+
+/// How a job was given up that is to be run again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandedOn {
+    /// As what it was released; any mode but [`ReleaseMode::Delete`].
+    pub mode: ReleaseMode,
+    /// The attempts that it was left with. With as many as are allowed it is parked.
+    pub attempts: u32,
+    /// How long it is to wait still.
+    pub delay: Duration,
+    /// Why it was parked, if it was.
+    pub error: String,
 }
 
 /// attest's answer for one job.
@@ -59,8 +78,10 @@ pub enum AttestReply {
     Outranked,
     /// `E`: that it has ended is known.
     Ended,
-    /// `Q`: it is queued.
+    /// `Q`: it is queued, or parked.
     Requeued,
+    /// `G`: it was handed on, and has no record: it is lost, unless another worker says that it has it, or had it.
+    Gone,
     /// `-`: nothing was to be done.
     Nothing,
     /// `X`: its record does not parse. Nothing was done.

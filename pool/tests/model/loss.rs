@@ -1,9 +1,11 @@
 //! Losses of data, and what workers say in phase R.
 
+use std::time::Duration;
+
 use futures::FutureExt;
 use tenure_pool::id::Token;
 use tenure_pool::member::Member;
-use tenure_pool::store::{Attest, AttestItem, AttestReply, ReleaseMode, Result, Seen, Store};
+use tenure_pool::store::{Attest, AttestItem, AttestReply, HandedOn, ReleaseMode, Result, Seen, Store};
 
 use super::scope::Lapse;
 use super::world::{Hand, Held, NOW, Pool, Said, Then, World, on};
@@ -64,7 +66,7 @@ impl Pool {
         for (key, of, token, ended) in
             journal.into_iter().filter(|_| !self.scope.lapses(Lapse::JournalNotSent))
         {
-            items.push(item(key, of, token, if ended { Attest::Ended } else { Attest::HandedOn }));
+            items.push(item(key, of, token, said(ended)));
         }
         let entry = format!("U|{worker}|10000|n{worker}|n|");
         let member = Member::parse(entry.as_bytes()).unwrap();
@@ -89,6 +91,14 @@ impl Pool {
             }
         }
         Ok(())
+    }
+}
+
+fn said(ended: bool) -> Attest {
+    let (mode, attempts, delay) = (ReleaseMode::HandOff, 0, Duration::ZERO);
+    match ended {
+        true => Attest::Ended { outcome: String::new() },
+        false => Attest::HandedOn(HandedOn { mode, attempts, delay, error: String::new() }),
     }
 }
 

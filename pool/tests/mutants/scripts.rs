@@ -216,8 +216,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_runner_under_a_lower_token_is_outranked";
     "what was handed on outranks": "attest", "or p.owner == '' or tonumber(p.token) > token then return '-' end"
         => "or p.owner == '' then return '-' end", by "only_the_owners_word_hands_on";
-    "what has ended is not remembered": "attest", "else call('ZADD', TB, t + late_ms, id) end"
-        => "end", by "what_ended_is_gone_and_never_accepted_again";
+    "what has ended is not remembered": "attest", "call('ZADD', TB, t + late_ms, id)"
+        => "", by "what_ended_is_gone_and_never_accepted_again";
     "a queued record outranks its runner": "attest", "if p and p.owner ~= '' and tonumber(p.token) > token then return 'O' end"
         => "if p and tonumber(p.token) > token then return 'O' end", by "what_nobody_owns_outranks_nobody";
     "what has ended runs on when attested": "attest", "local stops = ended or p.state == 'S'"

@@ -6,12 +6,12 @@ use tenure_pool::member::Member;
 use tenure_pool::record::{Begun, JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Attest, AttestItem, AttestReply, DispatchReply, NotifyReply, Refusal, ReleaseMode, ReleaseReply,
-    StopItem, StopReply, UnparkReply,
+    Attest, AttestItem, AttestReply, DispatchReply, HandedOn, NotifyReply, Refusal, ReleaseMode,
+    ReleaseReply, StopItem, StopReply, UnparkReply,
 };
 
 use super::backend::START;
-use super::lab::{Kind, Lab, id, key, stop};
+use super::lab::{Kind, Lab, id, key, ms, stop};
 
 scenarios! {
     a_running_job_is_kept,
@@ -36,7 +36,8 @@ scenarios! {
     what_ended_under_a_callers_id_has_an_outcome,
     an_end_is_no_end_for_another_owner_or_dispatch,
     what_was_handed_on_is_queued,
-    what_was_handed_on_without_a_begin_keeps_its_attempts,
+    what_was_handed_on_comes_back_as_it_was_left,
+    what_was_handed_on_and_has_no_record_is_gone_unless_it_has_ended,
     what_was_handed_on_and_stopped_is_gone,
     only_the_owners_word_hands_on,
     records_that_do_not_parse_are_left,
@@ -59,6 +60,21 @@ pub(super) fn item(name: &str, token: Token, id_: &str, what: Attest) -> AttestI
 pub(super) fn runs() -> Attest {
     let (plan, payload) = (String::new(), None);
     Attest::Runs { begun: Begun::Begun, attempts: 1, created: START, plan, payload }
+}
+
+/// It has ended; nobody's own id is to hear of it.
+pub(super) fn ended() -> Attest {
+    Attest::Ended { outcome: String::new() }
+}
+
+/// It was handed on, at once.
+pub(super) fn handed_on() -> Attest {
+    left(ReleaseMode::HandOff, 0, 0)
+}
+
+/// It was given up like this, with so many attempts, and is to wait for so many ms.
+fn left(mode: ReleaseMode, attempts: u32, delay: u64) -> Attest {
+    Attest::HandedOn(HandedOn { mode, attempts, delay: ms(delay), error: "boom".into() })
 }
 
 /// It runs, and its payload is said.
@@ -199,7 +215,7 @@ async fn a_runner_takes_back_a_job_that_rolled_back_to_the_owner_before(kind: Ki
     lab.backend.roll_back(&saved).await;
     for handed_on_first in [false, true] {
         lab.recover().await;
-        let handed_on = || item("a", old, "node1.a", Attest::HandedOn);
+        let said = || item("a", old, "node1.a", handed_on());
         if handed_on_first {
             lab.backend.roll_back(&saved).await;
             lab.inc = match lab.store().pool_state().await.unwrap() {
@@ -207,10 +223,10 @@ async fn a_runner_takes_back_a_job_that_rolled_back_to_the_owner_before(kind: Ki
                 other => panic!("{other:?}"),
             };
             lab.recover().await;
-            assert_eq!(lab.attest(first, handed_on()).await, AttestReply::Requeued);
+            assert_eq!(lab.attest(first, said()).await, AttestReply::Requeued);
         }
         assert_eq!(lab.attest(second, item("a", token, "node1.a", runs())).await, AttestReply::Kept);
-        assert_eq!(lab.idle(first, handed_on()).await, AttestReply::Nothing);
+        assert_eq!(lab.idle(first, said()).await, AttestReply::Nothing);
         let record = lab.owns(second, "a", token, JobState::Running).await;
         assert_eq!(record.since, lab.backend.now(), "it has not run here since then");
     }
@@ -398,19 +414,16 @@ async fn an_id_of_a_caller_is_the_same_from_every_node(kind: Kind) {
     assert_eq!(lab.attest(worker, item("a", token, "node1.!a", runs())).await, AttestReply::Kept);
     let record = lab.owns(worker, "a", token, JobState::Running).await;
     assert_eq!(record.id, id("node2.!a"), "as it was accepted");
-    assert_eq!(lab.attest(worker, item("b", token, "node1.!b", Attest::Ended)).await, AttestReply::Ended);
+    assert_eq!(lab.attest(worker, item("b", token, "node1.!b", ended())).await, AttestReply::Ended);
     assert_eq!(lab.record("b").await, None);
     assert_eq!(lab.lookup("b", "node1.!b").await.outcome.as_deref(), Some("ended"));
-    assert_eq!(
-        lab.attest(worker, item("a", token, "node1.!a", Attest::HandedOn)).await,
-        AttestReply::Requeued
-    );
+    assert_eq!(lab.attest(worker, item("a", token, "node1.!a", handed_on())).await, AttestReply::Requeued);
 }
 
 async fn attested_tokens_are_never_minted_again(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let worker = lab.worker().await;
-    for (count, what) in [Attest::Ended, Attest::HandedOn, runs()].into_iter().enumerate() {
+    for (count, what) in [ended(), handed_on(), runs()].into_iter().enumerate() {
         lab.recover().await;
         let seen = Token(worker.0 + 1_000_000_000 * (count as u64 + 1));
         lab.attest(worker, item("a", seen, "node1.a", what)).await;
@@ -465,7 +478,7 @@ async fn what_ended_is_gone_and_never_accepted_again(kind: Kind) {
     let token = lab.token("others").await;
     let names = ["queued", "assigned", "running", "stopping", "parked", "others", "absent"];
     for name in names {
-        let said = item(name, token, &format!("node1.{name}"), Attest::Ended);
+        let said = item(name, token, &format!("node1.{name}"), ended());
         assert_eq!(lab.attest(first, said.clone()).await, AttestReply::Ended);
         assert_eq!(lab.record(name).await, None);
         assert_eq!(lab.attest(first, said).await, AttestReply::Ended);
@@ -484,7 +497,7 @@ async fn what_ended_is_gone_and_never_accepted_again(kind: Kind) {
     lab.run_again("later", first).await;
     lab.release("later", first, ReleaseMode::HandOff).await;
     lab.recover().await;
-    let said = item("later", Token(1), "node1.later", Attest::Ended);
+    let said = item("later", Token(1), "node1.later", ended());
     assert_eq!(lab.attest(second, said).await, AttestReply::Ended);
     assert_eq!(lab.record("later").await, None);
 }
@@ -496,14 +509,21 @@ async fn what_ended_under_a_callers_id_has_an_outcome(kind: Kind) {
     lab.run("ok", "node1.!ok", worker).await;
     lab.started("ok", worker).await;
     lab.recover().await;
-    for name in ["a", "ok", "absent"] {
-        let said = item(name, Token(token.0 + 9), &format!("node1.!{name}"), Attest::Ended);
+    for (name, outcome) in [("a", ""), ("ok", ""), ("absent", ""), ("failed", "e:no"), ("started", "ok")] {
+        let what = Attest::Ended { outcome: outcome.into() };
+        let said = item(name, Token(token.0 + 9), &format!("node1.!{name}"), what);
         assert_eq!(lab.attest(worker, said).await, AttestReply::Ended);
     }
+    // Late, or doubled.
+    let late = item("started", token, "node1.!started", all_of_it(Begun::Started, 1, ""));
+    assert_eq!(lab.attest(worker, late).await, AttestReply::MustStop);
+    lab.release("started", worker, ReleaseMode::Delete).await;
     lab.open(&[worker]).await;
-    for (name, outcome) in [("a", "ended"), ("ok", "ok"), ("absent", "ended")] {
+    let outcomes = [("a", "ended"), ("ok", "ok"), ("absent", "ended"), ("failed", "e:no"), ("started", "ok")];
+    for (name, outcome) in outcomes {
         let mut again = lab.item(name, &format!("node2.!{name}"));
-        again.hash = if name == "absent" { "digest".into() } else { String::new() };
+        again.hash =
+            if ["absent", "failed", "started"].contains(&name) { "digest".into() } else { String::new() };
         assert_eq!(lab.dispatch_all(&[again]).await, [DispatchReply::Outcome(outcome.into())]);
         let until = lab.backend.now() + 600_000;
         assert_eq!(lab.score("tb", &format!("!{name}")).await, Some(until));
@@ -518,9 +538,9 @@ async fn an_end_is_no_end_for_another_owner_or_dispatch(kind: Kind) {
     let token = lab.run_again("a", second).await;
     lab.run("b", "node1.b", second).await;
     lab.recover().await;
-    assert_eq!(lab.idle(first, item("a", old, "node1.a", Attest::Ended)).await, AttestReply::Nothing);
+    assert_eq!(lab.idle(first, item("a", old, "node1.a", ended())).await, AttestReply::Nothing);
     let before = lab.record("b").await;
-    let other = item("b", token, "node1.before", Attest::Ended);
+    let other = item("b", token, "node1.before", ended());
     assert_eq!(lab.attest(first, other).await, AttestReply::Ended);
     assert_eq!(lab.record("b").await, before);
     assert!(lab.lookup("b", "node1.before").await.ended);
@@ -542,7 +562,7 @@ async fn what_was_handed_on_is_queued(kind: Kind) {
     let token = lab.token("assigned").await;
     let mut items = Vec::new();
     for name in ["assigned", "running", "others"] {
-        items.push(item(name, token, &format!("node1.{name}"), Attest::HandedOn));
+        items.push(item(name, token, &format!("node1.{name}"), handed_on()));
     }
     let said = lab.store().attest(lab.inc, first, &member(MEMBER), &items).await.unwrap();
     assert_eq!(said, [AttestReply::Requeued; 3]);
@@ -559,16 +579,53 @@ async fn what_was_handed_on_is_queued(kind: Kind) {
     assert_eq!(lab.queued().await, 1, "one was never begun");
 }
 
-async fn what_was_handed_on_without_a_begin_keeps_its_attempts(kind: Kind) {
+async fn what_was_handed_on_comes_back_as_it_was_left(kind: Kind) {
+    let settings = Settings { max_attempts: 3, ..Settings::default() };
+    let mut lab = Lab::with(kind, settings).await;
+    let worker = lab.worker().await;
+    let given_up = [
+        ("moved", ReleaseMode::HandOff, 0, 0, 2_000, 0),
+        ("back", ReleaseMode::GiveBack, 1, 0, 2_000, 0),
+        ("refused", ReleaseMode::Refuse, 1, 400, 400, 2),
+        ("failed", ReleaseMode::Fail, 2, 900_000, 240_000, 1),
+    ];
+    for (name, ..) in given_up {
+        lab.run(name, &format!("node1.{name}"), worker).await;
+        lab.release(name, worker, ReleaseMode::Refuse).await;
+        lab.run_again(name, worker).await;
+    }
+    let token = lab.run("parked", "node1.parked", worker).await;
+    lab.recover().await;
+    lab.starts().await;
+    for (name, mode, attempts, wait, due, mix) in given_up {
+        let said = item(name, Token(token.0 + 9), &format!("node1.{name}"), left(mode, attempts, wait));
+        assert_eq!(lab.attest(worker, said).await, AttestReply::Requeued);
+        let record = lab.record(name).await.unwrap();
+        assert_eq!((record.state, record.attempts, record.mix), (JobState::Queued, attempts, mix), "{name}");
+        assert_eq!(lab.score("q", name).await, Some(lab.backend.now() + due), "{name}");
+    }
+    let starts: Vec<_> = lab.starts().await.into_iter().map(|(_, jobs)| jobs).collect();
+    assert_eq!(starts, [vec![(key("moved"), 0)], vec![(key("back"), 0)]], "the others wait");
+    let said = item("parked", token, "node1.parked", left(ReleaseMode::Fail, 3, 900));
+    assert_eq!(lab.attest(worker, said).await, AttestReply::Requeued);
+    let record = lab.record("parked").await.unwrap();
+    assert_eq!((record.state, record.attempts), (JobState::Parked, 3));
+    assert_eq!(lab.field("je", "parked").await.as_deref(), Some("boom"));
+    assert_eq!(
+        (lab.score("q", "parked").await, lab.score("bw", &format!("{worker}:parked")).await),
+        (None, None)
+    );
+    assert!(lab.score("pk", "parked").await.is_some());
+}
+
+async fn what_was_handed_on_and_has_no_record_is_gone_unless_it_has_ended(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let worker = lab.worker().await;
-    lab.run("a", "node1.a", worker).await;
-    lab.release("a", worker, ReleaseMode::Fail).await;
-    lab.route("a", worker).await;
     lab.recover().await;
-    let said = item("a", lab.token("a").await, "node1.a", Attest::HandedOn);
-    assert_eq!(lab.attest(worker, said).await, AttestReply::Requeued);
-    assert_eq!(lab.record("a").await.unwrap().attempts, 1);
+    let said = || item("a", Token(worker.0), "node1.a", handed_on());
+    assert_eq!(lab.idle(worker, said()).await, AttestReply::Gone);
+    lab.attest(worker, item("a", Token(worker.0), "node1.a", ended())).await;
+    assert_eq!(lab.idle(worker, said()).await, AttestReply::Nothing);
 }
 
 async fn what_was_handed_on_and_stopped_is_gone(kind: Kind) {
@@ -577,7 +634,7 @@ async fn what_was_handed_on_and_stopped_is_gone(kind: Kind) {
     let token = lab.run("a", "node1.!a", worker).await;
     lab.stop("a", "node1.!a", Some(worker)).await;
     lab.recover().await;
-    let said = item("a", token, "node1.!a", Attest::HandedOn);
+    let said = item("a", token, "node1.!a", handed_on());
     assert_eq!(lab.attest(worker, said).await, AttestReply::Ended);
     assert_eq!(lab.record("a").await, None);
     assert_eq!(lab.lookup("a", "node1.!a").await.outcome.as_deref(), Some("stopped"));
@@ -593,9 +650,8 @@ async fn only_the_owners_word_hands_on(kind: Kind) {
         ("a", Token(token.0 - 1), "node1.a"),
         ("a", token, "node1.before"),
         ("queued", token, "node1.queued"),
-        ("absent", token, "node1.absent"),
     ] {
-        let said = item(name, token, id, Attest::HandedOn);
+        let said = item(name, token, id, handed_on());
         assert_eq!(lab.idle(worker, said).await, AttestReply::Nothing);
     }
 }
@@ -607,7 +663,7 @@ async fn records_that_do_not_parse_are_left(kind: Kind) {
     for record in [&b"rubbish"[..], b"2|R|1|1|1|1|1|node1.a|1||0|"] {
         lab.backend.write_record(&key("a"), record).await;
         lab.recover().await;
-        for what in [all_of_it(Begun::Begun, 1, ""), Attest::Ended, Attest::HandedOn] {
+        for what in [all_of_it(Begun::Begun, 1, ""), ended(), handed_on()] {
             assert_eq!(lab.idle(worker, item("a", token, "node1.a", what)).await, AttestReply::Unreadable);
         }
     }
@@ -620,7 +676,7 @@ async fn items_of_one_call_see_each_other(kind: Kind) {
     lab.recover().await;
     let token = Token(old.0 + 1);
     let next = || item("a", token, "node1.b", all_of_it(Begun::Begun, 1, ""));
-    let items = [item("a", old, "node1.a", Attest::Ended), next(), next()];
+    let items = [item("a", old, "node1.a", ended()), next(), next()];
     let said = lab.store().attest(lab.inc, worker, &member(MEMBER), &items).await.unwrap();
     assert_eq!(said, [AttestReply::Ended, AttestReply::Kept, AttestReply::Kept]);
     assert_eq!(lab.owns(worker, "a", token, JobState::Running).await.id, id("node1.b"));

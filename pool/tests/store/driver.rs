@@ -10,9 +10,9 @@ use tenure_pool::member::Member;
 use tenure_pool::record::{Begun, JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Attest, AttestItem, Content, DispatchItem, JoinRequest, NotifyItem, PoolEvent, PoolState, ReleaseItem,
-    ReleaseMode, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind, SettingChange, ShutdownMode,
-    StartedItem, StopItem, Store, TakeItem, TermItem, Text, Turn,
+    Attest, AttestItem, Content, DispatchItem, HandedOn, JoinRequest, NotifyItem, PoolEvent, PoolState,
+    ReleaseItem, ReleaseMode, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind, SettingChange,
+    ShutdownMode, StartedItem, StopItem, Store, TakeItem, TermItem, Text, Turn,
 };
 
 use JobState::{Assigned, Parked, Queued, Running, Stopping};
@@ -258,8 +258,14 @@ impl<'a> Driver<'a> {
         let id = if said.right_id { record.id } else { dispatch_id(said.key) };
         let plan = if record.plan.is_empty() && said.key == 9 { "a".to_owned() } else { record.plan };
         let what = match said.what {
-            0 => Attest::Ended,
-            1 | 2 => Attest::HandedOn,
+            0 => Attest::Ended { outcome: ["", "ok", "e:no"][said.key % 3].to_owned() },
+            what @ (1 | 2) => {
+                let (at, error) = (said.key % 4, "boom".to_owned());
+                let mode =
+                    [ReleaseMode::HandOff, ReleaseMode::GiveBack, ReleaseMode::Refuse, ReleaseMode::Fail][at];
+                let (attempts, delay) = (said.key as u32 * 3, Duration::from_millis((what as u64 - 1) * 700));
+                Attest::HandedOn(HandedOn { mode, attempts, delay, error })
+            }
             _ => Attest::Runs {
                 begun: record.begun.max(if said.what == 3 { Begun::Started } else { Begun::Never }),
                 attempts: record.attempts,

@@ -10,9 +10,9 @@ use crate::policy::RestartPolicy;
 use crate::record::Begun;
 use crate::settings::ShutdownFlag;
 use crate::store::AttestReply::{
-    Ended, Kept, MustStop, Nothing, Outranked, Requeued, SendPayload, Unreadable,
+    Ended, Gone, Kept, MustStop, Nothing, Outranked, Requeued, SendPayload, Unreadable,
 };
-use crate::store::{Attest, BeginReply, OwnedPage, Refusal, ReleaseReply, StoreError};
+use crate::store::{Attest, BeginReply, HandedOn, OwnedPage, Refusal, ReleaseMode, ReleaseReply, StoreError};
 
 /// Lets a recovering pool be observed for so long.
 fn observe(bench: &mut Bench, incarnation: u64, seconds: u64) {
@@ -741,4 +741,116 @@ fn a_worker_that_is_answered_does_not_give_up_before_ten_times_to_live() {
     }
     observe(&mut bench, 2, 5);
     assert_eq!(bench.of(&["fence"]), ["fence 1"]);
+}
+
+/// How each job was left, as it is said.
+fn said_of_the_past(bench: &Bench) -> Vec<Attest> {
+    let call = bench.in_flight_call("attest");
+    let Call::Attest { items, .. } = call else { panic!("{call:?}") };
+    items.iter().map(|item| item.what.clone()).filter(|what| !matches!(what, Attest::Runs { .. })).collect()
+}
+
+#[test]
+fn what_was_handed_on_is_said_with_its_attempts_and_the_rest_of_its_pause() {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 3, 3, &["k"]);
+    bench.begun_as(&sealed(RestartPolicy::Always), false, |record| record.attempts = 4);
+    bench.handler(1, "k", 3, HandlerEvent::Started);
+    bench.started_noted();
+    bench.handler(1, "k", 3, HandlerEvent::Failed("the server is gone".into()));
+    bench.released();
+    bench.advance(secs(3));
+    bench.lost(2);
+    let said = said_of_the_past(&bench);
+    let [Attest::HandedOn(HandedOn { mode: ReleaseMode::Fail, attempts: 4, delay, error })] = &said[..]
+    else {
+        panic!("{said:?}")
+    };
+    assert!((secs(4)..secs(7)).contains(delay) && error.is_empty(), "{delay:?} of 8 s, {error}");
+}
+
+#[test]
+fn what_was_parked_is_said_with_its_error() {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 3, 3, &["k"]);
+    bench.begun_as(&sealed(RestartPolicy::Always), false, |record| record.attempts = 20);
+    bench.handler(1, "k", 3, HandlerEvent::Failed("boom".into()));
+    bench.answer("release", |call| match call {
+        Call::Release { worker, finished, items } => {
+            Done::Release { worker, finished, items, answer: Ok(vec![ReleaseReply::Parked]) }
+        }
+        call => panic!("{call:?}"),
+    });
+    bench.lost(2);
+    let said = said_of_the_past(&bench);
+    let [Attest::HandedOn(HandedOn { attempts: 20, error, .. })] = &said[..] else { panic!("{said:?}") };
+    assert_eq!(error, "boom");
+}
+
+#[test]
+fn what_ended_under_a_callers_own_id_is_said_with_its_outcome() {
+    let outcome = |started: bool, event: HandlerEvent, own: bool| {
+        let mut bench = Bench::with_worker();
+        bench.assign(1, 3, 3, &["k"]);
+        bench.begun_with(false, |record| {
+            record.id = super::bench::id(if own { "n.!k" } else { "n.k" });
+        });
+        if started {
+            bench.handler(1, "k", 3, HandlerEvent::Started);
+            bench.started_noted();
+        }
+        bench.handler(1, "k", 3, event);
+        bench.released();
+        bench.lost(2);
+        let said = said_of_the_past(&bench);
+        let [Attest::Ended { outcome }] = &said[..] else { panic!("{said:?}") };
+        outcome.clone()
+    };
+    assert_eq!(outcome(true, HandlerEvent::Ended(Ok(())), true), "ok");
+    assert_eq!(outcome(false, HandlerEvent::Failed("boom".into()), true), "e:boom");
+    assert_eq!(outcome(false, HandlerEvent::Failed("boom".into()), false), "", "nobody asks for it");
+}
+
+#[test]
+fn a_stopped_job_of_a_callers_own_id_has_been_stopped() {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 5, 7, &["k"]);
+    bench.stop_event(1, 6, None, &[("k", 7)]);
+    bench.begun_with(false, |record| record.id = super::bench::id("n.!k"));
+    bench.released();
+    bench.lost(2);
+    assert_eq!(said_of_the_past(&bench), [Attest::Ended { outcome: "stopped".into() }]);
+}
+
+#[test]
+fn a_long_journal_is_said_in_pages_and_nothing_of_it_is_forgotten_meanwhile() {
+    let mut bench = Bench::with_worker();
+    let names: Vec<_> = (0..150).map(|i| format!("k{i:03}")).collect();
+    for (token, names) in [(3, &names[..100]), (4, &names[100..])] {
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        bench.running(token, &names);
+        for name in names {
+            bench.handler(1, name, token, HandlerEvent::Ended(Ok(())));
+            bench.released();
+        }
+    }
+    bench.lost(2);
+    assert_eq!(said_of_the_past(&bench).len(), 128);
+    observe(&mut bench, 2, 25);
+    bench.attested(&[Ended; 128]);
+    assert_eq!(said_of_the_past(&bench).len(), 22);
+    bench.attested(&[Ended; 22]);
+    bench.attended(None);
+    assert_eq!(bench.of(&["!"]).last().unwrap(), "! attested 1 0 0 0 ended=150");
+}
+
+#[test]
+fn all_that_was_said_is_counted() {
+    let mut bench = lost_with(&["a", "b"]);
+    bench.handler(1, "b", 3, HandlerEvent::Refused { backoff: None });
+    bench.released();
+    bench.attested(&[Kept, Unreadable]);
+    bench.attested(&[Gone]);
+    bench.attended(None);
+    assert_eq!(bench.of(&["!"]).last().unwrap(), "! attested 1 1 0 0 unreadable=1 gone=1");
 }

@@ -263,6 +263,12 @@ impl Bench {
         self.calls.remove(at).1
     }
 
+    /// The call of this kind in flight, which stays there.
+    pub(super) fn in_flight_call(&self, wanted: &str) -> Call {
+        let call = self.calls.iter().map(|(_, call)| call).find(|call| kind(&render::call(call)) == wanted);
+        call.unwrap_or_else(|| panic!("no {wanted} among {:#?}", self.in_flight())).clone()
+    }
+
     pub(super) fn done(&mut self, done: Done) {
         self.step([Input::Done(Box::new(done))]);
     }

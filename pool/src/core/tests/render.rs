@@ -90,8 +90,8 @@ pub(super) fn call(call: &Call) -> String {
                         let how = if *begun == Begun::Started { "started" } else { "begun" };
                         format!("{how}{}", if payload.is_some() { "+payload" } else { "" })
                     }
-                    Attest::Ended => "ended".into(),
-                    Attest::HandedOn => "handed-on".into(),
+                    Attest::Ended { outcome } => format!("ended{}", quoted(outcome)),
+                    Attest::HandedOn(_) => "handed-on".into(),
                 };
                 format!("{}@{} {what}", i.key, i.token)
             };
@@ -205,6 +205,10 @@ fn answer(answer: &Answer) -> String {
     }
 }
 
+fn quoted(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(" '{text}'") }
+}
+
 fn notice(notice: &Notice) -> String {
     match notice {
         Notice::Recovering { incarnation, wait } => format!("recovering {incarnation} for {}", pause(*wait)),
@@ -212,8 +216,15 @@ fn notice(notice: &Notice) -> String {
         Notice::Trouble(_) => "trouble".into(),
         Notice::Expired { worker } => format!("expired {worker}"),
         Notice::Fenced { worker, jobs } => format!("fenced {worker} with {jobs}"),
-        Notice::Attested { worker, kept, stopped, outranked } => {
-            format!("attested {worker} {kept} {stopped} {outranked}")
+        Notice::Attested { worker, count: c } => {
+            let past = [
+                ("unreadable", c.unreadable),
+                ("ended", c.ended),
+                ("requeued", c.requeued),
+                ("gone", c.gone),
+            ];
+            let past = past.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!(" {name}={n}"));
+            format!("attested {worker} {} {} {}{}", c.kept, c.stopped, c.outranked, past.collect::<String>())
         }
         Notice::Outranked { key, token } => format!("outranked {key}@{token}"),
         Notice::NotTakenBack { error } => format!("not-taken-back '{error}'"),

@@ -3,10 +3,11 @@
 -- gets a record that names it, unless another worker owns the key under a higher token. A worker that the data do not
 -- know is a member again, under its old id, in its old slot when that is free.
 -- KEYS: m w hb dw cf jo jp bw q pk je jn ps tb od pi ch
--- ARGV: inc, wid, its entry in w, then (kind r runs|e ended|h handed on, key, token, id, begun, attempts, created,
---       plan or '', 1 if the payload follows else 0, payload or '')*
--- Returns: OK, then per job K kept | P send its payload | S must stop | O outranked | E ended | Q queued | - nothing
---          done | X bad record. NORMAL | FENCED | BADARG
+-- ARGV: inc, wid, its entry in w, then (kind r runs|e ended|h handed on, key, token, id, begun, attempts (h: that it was
+--       left with), created (h: ms that it is to wait), plan or '' (h: mode of its release h|b|r|q), 1 if the payload
+--       follows else 0, payload or '' (e: outcome or ''; h: why it was parked or ''))*
+-- Returns: OK, then per job K kept | P send its payload | S must stop | O outranked | E ended | Q queued or parked |
+--          G handed on and gone | - nothing done | X bad record. NORMAL | FENCED | BADARG
 -- Publishes: w, one entry and, when the ring grows, its size
 --@base
 --@guard
@@ -15,6 +16,7 @@
 --@records
 --@outcome
 --@delete
+--@requeue
 --@ring
 --@change
 local head, refusal = guard(true)
@@ -29,13 +31,14 @@ for i = 1, n do
   local at = 10 * i - 6
   local numbers = table.concat({ argv[at + 2], argv[at + 4], argv[at + 5], argv[at + 6] }, '|')
   if not match(numbers, '^%d+|[012]|%d+|%d+$') or not match(argv[at + 3], '^' .. ID .. '$')
-    or argv[at + 7] ~= '' and not is_name(argv[at + 7]) then
+    or argv[at + 7] ~= '' and not is_name(argv[at + 7]) or argv[at] == 'h' and not match(argv[at + 7], '^[hbrq]$') then
     return { 'BADARG' }
   end
 end
-local _, late_ms, od_ms, stop_ms, route_ms = settings('late_ms', 'od_ms', 'stop_ms', 'route_ms')
+local _, late_ms, od_ms, stop_ms, route_ms, max_attempts =
+  settings('late_ms', 'od_ms', 'stop_ms', 'route_ms', 'max_attempts')
 local t = now()
-local ts, starts = num(t), {}
+local ts = num(t)
 
 -- A caller's id that was forgotten is known again; what it stood for is not.
 local function know(key, id)
@@ -90,33 +93,33 @@ local function runs(key, p, token, id, begun, attempts, created, plan, sent, pay
   return stops and 'S' or 'K'
 end
 
-local function ended(key, p, token, id)
+local function ended(key, p, token, id, outcome)
   if p and not same(p.id, id) then p = nil end
   if p and p.owner ~= '' and tonumber(p.token) > token then return '-' end
   if p then id = p.id end
   know(key, id)
+  if outcome == '' then outcome = 'ended' end
   if p then
-    delete(key, p, t, 'ended', late_ms, od_ms)
+    delete(key, p, t, outcome, late_ms, od_ms)
     write_deletions()
   end
-  if find(id, '.!', 1, true) then settle(id, 'ended', t, od_ms) else call('ZADD', TB, t + late_ms, id) end
+  settle(id, outcome, t, od_ms)
+  call('ZADD', TB, t + late_ms, id)
   return 'E'
 end
 
-local function handed_on(key, p, token, id)
-  if not p or not same(p.id, id) or p.owner == '' or tonumber(p.token) > token then return '-' end
+local function handed_on(key, p, token, id, attempts, delay, mode, reason)
+  if not p then return has_ended(key, id) and '-' or 'G' end
+  if not same(p.id, id) or p.owner == '' or tonumber(p.token) > token then return '-' end
   if p.state == 'S' then
     delete(key, p, t, 'stopped', late_ms, od_ms)
     write_deletions()
     return 'E'
   end
-  call('ZREM', BW, p.owner .. ':' .. key)
-  if p.state == 'R' then p.attempts = '0' end -- one that was not begun here has shown nothing
-  p.state, p.owner, p.since, p.mix = 'Q', '', ts, '0'
-  call('HSET', JO, key, pack(p))
-  call('ZADD', Q, t + route_ms, key)
-  starts[#starts + 1] = 's'
-  starts[#starts + 1] = key
+  p.attempts = attempts
+  if mode == 'r' then p.mix = num(p.mix + 1) elseif mode ~= 'q' then p.mix = '0' end
+  requeue(key, p, t, math.min(tonumber(delay), 240000), route_ms, max_attempts, reason)
+  write_requeued()
   return 'Q'
 end
 
@@ -145,11 +148,11 @@ for i = 1, n do
   elseif kind == 'r' then
     out[i + 1] = runs(key, p, token, id, unpack(argv, at + 4, at + 9))
   elseif kind == 'e' then
-    out[i + 1] = ended(key, p, token, id)
+    out[i + 1] = ended(key, p, token, id, argv[at + 9])
   else
-    out[i + 1] = handed_on(key, p, token, id)
+    out[i + 1] = handed_on(key, p, token, id, argv[at + 5], argv[at + 6], argv[at + 7], argv[at + 9])
   end
 end
 if top > counter then call('HSET', M, 'tok', num(top)) end
-for i = 1, #starts, 256 do call('XADD', PS, '*', unpack(starts, i, math.min(i + 255, #starts))) end
+write_requeues()
 return out

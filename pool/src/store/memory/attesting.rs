@@ -1,13 +1,14 @@
 //! Recovery: what the living workers say of the jobs in their hands, and the end of phase R.
 
 use super::membership::is_meta;
+use super::ownership::delay_ms;
 use super::state::{Ended, Remembered, State, Stored};
 use super::streams::Starts;
 use crate::breakage::Breakage;
 use crate::id::{DispatchId, Incarnation, JobKey, ScheduleName, Token, WorkerId};
 use crate::member::{Member, MemberState, SLOTS};
 use crate::record::{Begun, JobState, Record};
-use crate::store::{Attest, AttestItem, AttestReply, Refusal};
+use crate::store::{Attest, AttestItem, AttestReply, HandedOn, Refusal, ReleaseMode};
 
 /// Why a job is queued that its owner does not have.
 const LOST: &str = "its owner did not have it after a loss of data";
@@ -32,7 +33,11 @@ impl State {
             Attest::Runs { plan, .. } if !plan.is_empty() => Some(plan),
             _ => None,
         });
-        if !is_meta(&member.meta) || plans.into_iter().any(|plan| ScheduleName::new(plan).is_err()) {
+        let deletes = |on: &HandedOn| on.mode == ReleaseMode::Delete;
+        if !is_meta(&member.meta)
+            || plans.into_iter().any(|plan| ScheduleName::new(plan).is_err())
+            || items.iter().any(|item| matches!(&item.what, Attest::HandedOn(on) if deletes(on)))
+        {
             return Err(Refusal::BadArgument);
         }
         if !self.members.contains_key(&worker) {
@@ -76,8 +81,8 @@ impl State {
         }
         match &item.what {
             Attest::Runs { .. } => self.attest_running(now, inc, worker, item),
-            Attest::Ended => self.attest_ended(now, item),
-            Attest::HandedOn => self.attest_handed_on(now, item, starts),
+            Attest::Ended { outcome } => self.attest_ended(now, item, outcome),
+            Attest::HandedOn(on) => self.attest_handed_on(now, item, on, starts),
         }
     }
 
@@ -150,27 +155,34 @@ impl State {
         if stops { AttestReply::MustStop } else { AttestReply::Kept }
     }
 
-    fn attest_ended(&mut self, now: u64, item: &AttestItem) -> AttestReply {
+    fn attest_ended(&mut self, now: u64, item: &AttestItem, outcome: &str) -> AttestReply {
         let AttestItem { key, token, id, .. } = item;
         let record = self.record(key).filter(|record| record.id.is_same(id)).cloned();
         if record.as_ref().is_some_and(|r| r.owner.is_some() && r.token > *token) {
             return AttestReply::Nothing;
         }
         let id = record.as_ref().map_or(id, |record| &record.id);
+        let outcome = if outcome.is_empty() { "ended" } else { outcome };
         self.know(key, id);
         if let Some(record) = &record {
-            self.drop_job(key, record, now, "ended");
+            self.drop_job(key, record, now, outcome);
         }
-        if id.caller_id().is_some() {
-            self.settle_outcome(id, "ended", now);
-        } else {
-            self.ended.put(Ended::Dispatch(id.clone()), now + self.limit("late_ms"));
-        }
+        self.settle_outcome(id, outcome, now);
+        self.ended.put(Ended::Dispatch(id.clone()), now + self.limit("late_ms"));
         AttestReply::Ended
     }
 
-    fn attest_handed_on(&mut self, now: u64, item: &AttestItem, starts: &mut Starts) -> AttestReply {
+    fn attest_handed_on(
+        &mut self,
+        now: u64,
+        item: &AttestItem,
+        on: &HandedOn,
+        starts: &mut Starts,
+    ) -> AttestReply {
         let AttestItem { key, token, id, .. } = item;
+        if self.record(key).is_none() {
+            return if self.has_ended(key, id) { AttestReply::Nothing } else { AttestReply::Gone };
+        }
         let record = self.record(key).filter(|record| record.id.is_same(id));
         let Some(mut record) = record.filter(|r| r.owner.is_some() && r.token <= *token).cloned() else {
             return AttestReply::Nothing;
@@ -179,21 +191,16 @@ impl State {
             self.drop_job(key, &record, now, "stopped");
             return AttestReply::Ended;
         }
-        if record.state == JobState::Running {
-            record.attempts = 0;
+        record.attempts = on.attempts;
+        match on.mode {
+            ReleaseMode::HandOff | ReleaseMode::GiveBack => record.mix = 0,
+            ReleaseMode::Refuse => record.mix += 1,
+            ReleaseMode::Fail | ReleaseMode::Delete => {}
         }
-        if let Some(owner) = record.owner.take() {
-            self.disown(owner, key);
-        }
-        record.state = JobState::Queued;
-        record.since = now;
-        record.mix = 0;
         if self.broken.has(Breakage::HandedOnMints) {
             record.token = Token(self.mint());
         }
-        self.write(key, record);
-        self.queue.put(key.clone(), now + self.limit("route_ms"));
-        starts.push((key.clone(), 0));
+        self.requeue(key, record, now, delay_ms(on.delay), &on.error, starts);
         AttestReply::Requeued
     }
 

@@ -1,6 +1,7 @@
 //! The owner's steps: begin, started, release, and the list of what it owns.
 
 use std::ops::Bound::{Excluded, Unbounded};
+use std::time::Duration;
 
 use tenure_streaming::EntryId;
 
@@ -15,6 +16,11 @@ use crate::store::{
 
 /// The longest back-off of a release, ms.
 const DELAY_MAX: u128 = 240_000;
+
+/// A back-off as it is kept, ms.
+pub(super) fn delay_ms(delay: Duration) -> u64 {
+    delay.as_millis().min(DELAY_MAX) as u64
+}
 
 type Told = Vec<(NodeName, DispatchId, Outcome)>;
 
@@ -185,7 +191,7 @@ impl State {
         if self.broken.has(Breakage::ReleaseMints) {
             record.token = Token(self.mint());
         }
-        let delay = item.delay.as_millis().min(DELAY_MAX) as u64;
+        let delay = delay_ms(item.delay);
         if self.requeue(key, record, now, delay, &item.result, starts) == JobState::Parked {
             told.extend(item.tell.clone().map(|node| (node, id, "parked".to_owned())));
             return ReleaseReply::Parked;

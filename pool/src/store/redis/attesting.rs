@@ -1,10 +1,11 @@
 //! Recovery: what the living workers say of the jobs in their hands.
 
+use super::ownership::{millis, mode_letter};
 use super::steps::Steps;
 use crate::id::{Incarnation, JobKey, WorkerId};
 use crate::member::Member;
 use crate::record::Begun;
-use crate::store::{Attest, AttestItem, AttestReply, Result};
+use crate::store::{Attest, AttestItem, AttestReply, HandedOn, Result};
 
 pub(super) async fn attest(
     steps: &Steps,
@@ -18,8 +19,8 @@ pub(super) async fn attest(
     for AttestItem { key, token, id, what } in items {
         let kind = match what {
             Attest::Runs { .. } => "r",
-            Attest::Ended => "e",
-            Attest::HandedOn => "h",
+            Attest::Ended { .. } => "e",
+            Attest::HandedOn(_) => "h",
         };
         call.arg(kind).arg(key.as_bytes()).arg(token.0).arg(id.as_str());
         match what {
@@ -31,8 +32,11 @@ pub(super) async fn attest(
                 call.arg(begun).arg(*attempts).arg(*created).arg(plan);
                 call.arg(u8::from(payload.is_some())).arg(payload.as_deref().unwrap_or_default());
             }
-            Attest::Ended | Attest::HandedOn => {
-                call.arg(0).arg(0).arg(0).arg("").arg(0).arg("");
+            Attest::Ended { outcome } => {
+                call.arg(0).arg(0).arg(0).arg("").arg(0).arg(outcome);
+            }
+            Attest::HandedOn(HandedOn { mode, attempts, delay, error }) => {
+                call.arg(0).arg(*attempts).arg(millis(*delay)).arg(mode_letter(*mode)).arg(0).arg(error);
             }
         }
     }
@@ -48,6 +52,7 @@ pub(super) async fn attest(
                     "O" => AttestReply::Outranked,
                     "E" => AttestReply::Ended,
                     "Q" => AttestReply::Requeued,
+                    "G" => AttestReply::Gone,
                     "-" => AttestReply::Nothing,
                     "X" => AttestReply::Unreadable,
                     _ => return None,

@@ -1,5 +1,7 @@
 //! Jobs in the hands of a worker: begin, started, release, owned.
 
+use std::time::Duration;
+
 use redis::Value;
 use tenure_connection::Call;
 use tenure_streaming::EntryId;
@@ -94,8 +96,8 @@ pub(super) async fn release(
     let mut call = steps.scripts.release.call(&streams);
     owner(&mut call, inc, worker, finished);
     for (item, (dispatcher, stopper)) in items.iter().zip(numbers) {
-        let delay = u64::try_from(item.delay.as_millis()).unwrap_or(u64::MAX);
-        call.arg(item.key.as_bytes()).arg(item.token.0).arg(mode(item.mode)).arg(delay);
+        let (mode, delay) = (mode_letter(item.mode), millis(item.delay));
+        call.arg(item.key.as_bytes()).arg(item.token.0).arg(mode).arg(delay);
         call.arg(dispatcher).arg(stopper).arg(&item.result);
     }
     let mut values = steps.run("release", call).await?.items(items.len())?;
@@ -116,7 +118,11 @@ pub(super) async fn release(
         .collect()
 }
 
-fn mode(mode: ReleaseMode) -> &'static str {
+pub(super) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn mode_letter(mode: ReleaseMode) -> &'static str {
     match mode {
         ReleaseMode::Delete => "d",
         ReleaseMode::HandOff => "h",

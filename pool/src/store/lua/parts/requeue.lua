@@ -1,5 +1,5 @@
--- Queues jobs that were owned or parked; collected by announce() and requeue(), written by write_requeues(). Tokens
--- stay.
+-- Queues jobs that were owned or parked; collected by announce() and requeue(), written by write_requeues(); what later
+-- items of the same call are to see, by write_requeued() before. Tokens stay.
 local records, scores, released, starts = {}, {}, {}, {}
 local parked, errors, unscored = {}, {}, {}
 
@@ -44,7 +44,7 @@ local function requeue(key, p, t, delay, route_ms, max_attempts, reason)
   return 'Q'
 end
 
-local function write_requeues()
+local function write_requeued()
   if #records > 0 then call('HSET', JO, unpack(records)) end
   if #released > 0 then call('ZREM', BW, unpack(released)) end
   if #unscored > 0 then
@@ -53,5 +53,10 @@ local function write_requeues()
     call('HSET', JE, unpack(errors))
   end
   if #scores > 0 then call('ZADD', Q, unpack(scores)) end
+  records, scores, released, parked, errors, unscored = {}, {}, {}, {}, {}, {}
+end
+
+local function write_requeues()
+  write_requeued()
   for i = 1, #starts, 256 do call('XADD', PS, '*', unpack(starts, i, math.min(i + 255, #starts))) end
 end
