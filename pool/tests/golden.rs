@@ -235,7 +235,7 @@ async fn the_life_of_a_job() {
     let stopped = pool.store.stop(pool.inc, false, Some(&node("n1")), &[stop]).await.unwrap();
     assert_eq!(stopped, [StopReply::Stopping]);
     assert_eq!(pool.record("k"), format!("1|S|{worker}|{token}|1|2|T|n1.!order|T||0|"));
-    assert_eq!(pool.stream(&streams)[2], ["w", "n1", "x", "k", "t", &token.to_string()]);
+    assert_eq!(pool.stream(&streams)[2], ["w", "n1", "x", "k", "t", &token.to_string(), "i", "n1.!order"]);
     assert_eq!(pool.release("k", token, ReleaseMode::Delete).await, ReleaseReply::Deleted);
     assert_eq!(pool.stream("ns:n1")[2], ["n1.!order", "stopped"]);
 }

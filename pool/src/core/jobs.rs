@@ -22,7 +22,7 @@ use super::journal::Journal;
 use super::lane::Lane;
 use super::time::Time;
 use crate::breakage::Breakage;
-use crate::id::{JobKey, NodeName, Token, WorkerId};
+use crate::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::record::{Begun, Record};
 use crate::stop::StopReason;
 use crate::store::{BeginReply, ReleaseItem, ReleaseReply, StartedItem, TakeItem, Taken, WorkerEvent};
@@ -34,6 +34,8 @@ use crate::wire::{self, Opened};
 pub(super) struct Early {
     /// A stop: who waits, and the entries that said so.
     stop: Option<(Option<NodeName>, Vec<EntryId>)>,
+    /// The dispatch that is to stop.
+    of: Option<DispatchId>,
     /// Notifications wait.
     notified: bool,
 }
@@ -148,8 +150,8 @@ impl Jobs {
             }
             WorkerEvent::Stop { waiting, jobs } => {
                 if self.intake.admit(entry, jobs.len()) {
-                    for (key, token) in jobs {
-                        self.stop_asked(ctx, entry, waiting.clone(), key, token);
+                    for (key, token, id) in jobs {
+                        self.stop_asked(ctx, entry, waiting.clone(), (key, token), id);
                     }
                 }
             }
@@ -195,22 +197,22 @@ impl Jobs {
         ctx: &mut Ctx,
         entry: EntryId,
         tell: Option<NodeName>,
-        key: JobKey,
-        token: Token,
+        id: (JobKey, Token),
+        of: Option<DispatchId>,
     ) {
-        if self.held.get(&key).is_some_and(|h| h.token == token) {
-            self.order(ctx, &key, Order { why: StopReason::Stopped, tell, entries: vec![entry] });
+        if self.is_here(&id.0, id.1) {
+            self.order(ctx, &id.0, Order { why: StopReason::Stopped, tell, entries: vec![entry] });
             return;
         }
-        let id = (key, token);
         if let Some(early) = self.beginning.get_mut(&id) {
+            early.of = of.or(early.of.take());
             let (present, entries) = early.stop.get_or_insert_default();
             *present = tell.or(present.take());
             entries.push(entry);
         } else if self.releasing.contains_key(&id) {
             self.intake.answered(entry);
         } else {
-            self.release_for_stopper(id.0, token, None, tell, vec![entry]);
+            self.release_for_stopper(id.0, id.1, of, tell, vec![entry]);
         }
     }
 
@@ -252,7 +254,7 @@ impl Jobs {
                 }
                 BeginReply::Refused | BeginReply::Full => {
                     if let Some((tell, entries)) = early.stop {
-                        self.release_for_stopper(key, token, None, tell, entries);
+                        self.release_for_stopper(key, token, early.of, tell, entries);
                     }
                 }
             }
@@ -306,8 +308,8 @@ impl Jobs {
         self.intake.not_deleted(finished);
         for (key, token, _) in jobs {
             match self.beginning.remove(&(key.clone(), token)) {
-                Some(Early { stop: Some((tell, entries)), .. }) => {
-                    self.release_for_stopper(key, token, None, tell, entries);
+                Some(Early { stop: Some((tell, entries)), of, .. }) => {
+                    self.release_for_stopper(key, token, of, tell, entries);
                 }
                 Some(_) => self.hand_back(key, token, None, None, vec![]),
                 None => {}

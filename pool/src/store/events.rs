@@ -19,8 +19,8 @@ pub enum WorkerEvent {
     Stop {
         /// The node that waits for it.
         waiting: Option<NodeName>,
-        /// Keys and tokens.
-        jobs: Vec<(JobKey, Token)>,
+        /// Keys, tokens, and the dispatches that are to end, where the entry names them.
+        jobs: Vec<(JobKey, Token, Option<DispatchId>)>,
     },
     /// `n`: notifications wait.
     Notify {

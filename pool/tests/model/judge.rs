@@ -83,7 +83,7 @@ impl Pool {
                     }
                 }
                 WorkerEvent::Stop { jobs, .. } => {
-                    for (key, token) in &jobs {
+                    for (key, token, _) in &jobs {
                         world.mail.insert((worker, Mail::Stop(self.key_of(key), *token)));
                     }
                 }

@@ -7,7 +7,7 @@ use tenure_pool::store::{
     BeginReply, Cursors, DispatchReply, NotifyReply, ReleaseMode, ReleaseReply, StopReply, WorkerEvent,
 };
 
-use super::lab::{Kind, Lab, key, ms, node, stop};
+use super::lab::{Kind, Lab, id, key, ms, node, stop};
 
 scenarios! {
     what_nobody_runs_is_deleted_at_once,
@@ -64,7 +64,10 @@ async fn a_running_jobs_owner_is_told(kind: Kind) {
     assert_eq!(replies, [StopReply::Stopping]);
     assert_eq!(lab.record("k").await.unwrap().state, JobState::Stopping);
     assert_eq!(lab.score("q", "k").await, Some(lab.backend.now() + 2_000));
-    let told = WorkerEvent::Stop { waiting: Some(node("node9")), jobs: vec![(key("k"), token)] };
+    let told = WorkerEvent::Stop {
+        waiting: Some(node("node9")),
+        jobs: vec![(key("k"), token, Some(id("node1.g")))],
+    };
     assert_eq!(stops(&lab, worker).await, [told]);
     assert_eq!(lab.notify("k", Some(worker), "body").await, NotifyReply::Absent);
     assert_eq!(lab.dispatch("k", "node1.h").await, DispatchReply::Exists);
@@ -142,7 +145,8 @@ async fn a_batch_tells_each_owner_once(kind: Kind) {
     let expected = [stopping, stopping, stopping, stopping, absent, StopReply::Deleted, StopReply::Ended];
     assert_eq!(replies, expected);
     let told = stops(&lab, worker).await;
-    let jobs = vec![(key("a"), lab.token("a").await), (key("c"), lab.token("c").await)];
+    let stopped = async |name: &str, of: &str| (key(name), lab.token(name).await, Some(id(of)));
+    let jobs = vec![stopped("a", "node1.a").await, stopped("c", "node1.c").await];
     assert_eq!(told, [WorkerEvent::Stop { waiting: None, jobs }]);
     assert_eq!(stops(&lab, other).await.len(), 1);
 }

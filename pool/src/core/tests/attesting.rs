@@ -854,3 +854,16 @@ fn all_that_was_said_is_counted() {
     bench.attended(None);
     assert_eq!(bench.of(&["!"]).last().unwrap(), "! attested 1 1 0 0 unreadable=1 gone=1");
 }
+
+#[test]
+fn a_stop_of_what_does_not_run_here_is_said_to_have_ended_it() {
+    let mut bench = Bench::with_worker();
+    bench.stop_event(1, 6, None, &[("gone", 7)]);
+    bench.released();
+    bench.assign(1, 8, 8, &["refused"]);
+    bench.stop_event(1, 9, None, &[("refused", 8)]);
+    bench.begin_answered(vec![BeginReply::Refused]);
+    bench.released();
+    bench.lost(2);
+    assert_eq!(bench.of(&["attest"]), ["attest 1: gone@7 ended, refused@8 ended"]);
+}

@@ -384,7 +384,8 @@ impl Bench {
         waiting: Option<&str>,
         jobs: &[(&str, u64)],
     ) {
-        let jobs = jobs.iter().map(|(name, token)| (key(name), Token(*token))).collect();
+        let named = |name: &str| Some(id(&format!("n.{name}")));
+        let jobs = jobs.iter().map(|(name, token)| (key(name), Token(*token), named(name))).collect();
         self.event(worker, number, WorkerEvent::Stop { waiting: waiting.map(node), jobs });
     }
 

@@ -34,6 +34,7 @@ local function tell_owner(x, key, p)
   events[x] = event
   local j = #event
   event[j + 1], event[j + 2], event[j + 3], event[j + 4] = 'x', key, 't', p.token
+  event[j + 5], event[j + 6] = 'i', p.id
 end
 
 -- No job of this dispatch is there: it has ended, or was never accepted, and from now on is not if that is wanted.

@@ -135,9 +135,12 @@ fn worker_entry(event: &WorkerEvent) -> Vec<Text> {
         }
         WorkerEvent::Stop { waiting, jobs } => {
             pair("w", waiting.as_ref().map_or("", |node| node.as_str()).as_bytes());
-            for (key, token) in jobs {
+            for (key, token, id) in jobs {
                 pair("x", key.as_bytes());
                 pair("t", token.to_string().as_bytes());
+                if let Some(id) = id {
+                    pair("i", id.as_str().as_bytes());
+                }
             }
         }
         WorkerEvent::Notify { jobs } => {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::state::{Ended, Remembered, State};
 use crate::breakage::Breakage;
-use crate::id::{Incarnation, JobKey, NodeName, Token, WorkerId};
+use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Token, WorkerId};
 use crate::record::{JobState, Record};
 use crate::store::{Refusal, StopItem, StopReply, Turn, WorkerEvent};
 
@@ -22,14 +22,18 @@ impl State {
         self.guard(inc)?;
         self.check_turn(inc, turn)?;
         let mut told: BTreeSet<&JobKey> = BTreeSet::new();
-        let mut events: BTreeMap<WorkerId, Vec<(JobKey, Token)>> = BTreeMap::new();
+        let mut events: BTreeMap<WorkerId, Vec<(JobKey, Token, Option<DispatchId>)>> = BTreeMap::new();
         let mut replies = Vec::with_capacity(items.len());
         for item in items {
             let reply = self.stop_one(now, turn, item);
             if let (StopReply::Stopping, Some(record)) = (reply, self.record(&item.key).cloned()) {
                 let news = record.state == JobState::Running || repeat;
                 if let Some(owner) = record.owner.filter(|_| news && told.insert(&item.key)) {
-                    events.entry(owner).or_default().push((item.key.clone(), record.token));
+                    events.entry(owner).or_default().push((
+                        item.key.clone(),
+                        record.token,
+                        Some(record.id.clone()),
+                    ));
                     self.queue.put(item.key.clone(), now + self.limit("stop_ms"));
                     self.write(&item.key, Record { state: JobState::Stopping, ..record });
                 }

@@ -173,11 +173,29 @@ fn decoded(mut fields: IntoIter<(Bytes, Bytes)>) -> Option<WorkerEvent> {
                 "" => None,
                 name => Some(NodeName::new(name).ok()?),
             };
-            Some(WorkerEvent::Stop { waiting, jobs: keys_and_tokens(fields, b"x")? })
+            Some(WorkerEvent::Stop { waiting, jobs: stops(fields)? })
         }
         b"n" => Some(WorkerEvent::Notify { jobs: keys_and_tokens(fields, b"n")? }),
         _ => None,
     }
+}
+
+/// Jobs to stop: `x key t token`, and `i id` after it, unless the entry is an older one.
+fn stops(fields: IntoIter<(Bytes, Bytes)>) -> Option<Vec<(JobKey, Token, Option<DispatchId>)>> {
+    let mut jobs = Vec::with_capacity(fields.len() / 3);
+    let mut fields = fields.peekable();
+    while let Some((x, key)) = fields.next() {
+        let (t, number) = fields.next()?;
+        if &*x != b"x" || &*t != b"t" {
+            return None;
+        }
+        let id = match fields.next_if(|(field, _)| &**field == b"i") {
+            Some((_, id)) => Some(std::str::from_utf8(&id).ok()?.parse().ok()?),
+            None => None,
+        };
+        jobs.push((JobKey::new(key).ok()?, token(&number)?, id));
+    }
+    Some(jobs)
 }
 
 fn keys_and_tokens(mut fields: IntoIter<(Bytes, Bytes)>, kind: &[u8]) -> Option<Vec<(JobKey, Token)>> {

@@ -41,17 +41,31 @@ fn worker_events_have_one_kind() {
     );
     assert_eq!(
         worker_event(fields(&["w", "n1", "x", "a", "t", "9"])).unwrap(),
-        WorkerEvent::Stop { waiting: Some(NodeName::new("n1").unwrap()), jobs: vec![(key("a"), Token(9))] }
+        WorkerEvent::Stop {
+            waiting: Some(NodeName::new("n1").unwrap()),
+            jobs: vec![(key("a"), Token(9), None)]
+        },
+        "an older one"
+    );
+    let (id, own) = ("n1.01ABC".parse().ok(), "n1.!b".parse().ok());
+    assert_eq!(
+        worker_event(fields(&[
+            "w", "", "x", "a", "t", "9", "i", "n1.01ABC", "x", "b", "t", "8", "i", "n1.!b"
+        ]))
+        .unwrap(),
+        WorkerEvent::Stop { waiting: None, jobs: vec![(key("a"), Token(9), id), (key("b"), Token(8), own)] }
     );
     assert_eq!(
         worker_event(fields(&["w", "", "x", "a", "t", "9"])).unwrap(),
-        WorkerEvent::Stop { waiting: None, jobs: vec![(key("a"), Token(9))] }
+        WorkerEvent::Stop { waiting: None, jobs: vec![(key("a"), Token(9), None)] }
     );
     assert_eq!(
         worker_event(fields(&["n", "a", "t", "9", "n", "b", "t", "8"])).unwrap(),
         WorkerEvent::Notify { jobs: vec![(key("a"), Token(9)), (key("b"), Token(8))] }
     );
-    let strange: [&[&str]; 6] = [
+    let strange: [&[&str]; 8] = [
+        &["w", "", "x", "a", "t", "9", "i", "none"],
+        &["w", "", "x", "a", "t", "9", "y", "n1.a"],
         &["q", "1"],
         &["t", "x", "s", "a"],
         &["t", "9", "z", "a"],
