@@ -243,7 +243,7 @@ impl Jobs {
         }
         let out = self.releasing.remove(&id);
         if reply == AttestReply::Nothing {
-            self.has_left(ctx, out.unwrap_or_default(), &item, ReleaseReply::Queued);
+            self.has_left(ctx, &out.unwrap_or_default(), &item, ReleaseReply::Queued);
         }
         self.released.push(id.0);
         true

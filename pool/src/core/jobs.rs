@@ -331,7 +331,7 @@ impl Jobs {
                 continue;
             }
             let out = self.releasing.remove(&(item.key.clone(), item.token));
-            self.has_left(ctx, out.unwrap_or_default(), &item, *reply);
+            self.has_left(ctx, &out.unwrap_or_default(), &item, *reply);
             match reply {
                 ReleaseReply::Parked => {
                     ctx.report(Notice::Parked { key: item.key.clone(), error: item.result });

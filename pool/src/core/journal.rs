@@ -109,7 +109,7 @@ impl Journal {
 
 impl Jobs {
     /// A release was answered: that is remembered for a while, and said at once where the data were lost meanwhile.
-    pub(super) fn has_left(&mut self, ctx: &Ctx, out: Out, item: &ReleaseItem, reply: ReleaseReply) {
+    pub(super) fn has_left(&mut self, ctx: &Ctx, out: &Out, item: &ReleaseItem, reply: ReleaseReply) {
         let Some(id) = out.id.clone() else { return };
         let ended = match reply {
             ReleaseReply::Deleted => true,
@@ -120,11 +120,11 @@ impl Jobs {
         };
         let left = if ended {
             let own = id.caller_id().is_some();
-            Left::Ended(if own { self.outcome(&out, item) } else { Outcome::new() })
+            Left::Ended(if own { self.outcome(out, item) } else { Outcome::new() })
         } else {
             let error = if reply == ReleaseReply::Parked { item.result.clone() } else { String::new() };
             let (mode, due) = (item.mode, ctx.now + item.delay);
-            Left::HandedOn { mode, attempts: attempts_after(ctx, &out, mode), due, error }
+            Left::HandedOn { mode, attempts: attempts_after(ctx, out, mode), due, error }
         };
         let past = Past { key: item.key.clone(), token: item.token, id, left };
         if let Some(attesting) = &mut self.attesting {

@@ -244,17 +244,13 @@ impl Requests {
     pub(crate) fn on_unparked(&mut self, ctx: &mut Ctx, replies: &[UnparkReply]) {
         self.unparks.answered();
         for (to, reply) in std::mem::take(&mut self.in_flight.unparks).into_iter().zip(replies) {
-            let result = match reply {
-                UnparkReply::Recovering => {
-                    self.wait_until(to, Some(ctx.now + RETRY));
-                    continue;
-                }
+            match reply {
                 // It was parked before, so that one that lives has been un-parked since, perhaps by this very call.
-                UnparkReply::Queued | UnparkReply::Lives => Ok(()),
-                UnparkReply::Absent => Err(Refused::JobNotFound),
-                UnparkReply::Bad => Err(Refused::BadRecord),
-            };
-            self.finish(ctx, to, result);
+                UnparkReply::Queued | UnparkReply::Lives => self.finish(ctx, to, Ok(())),
+                UnparkReply::Absent => self.finish(ctx, to, Err(Refused::JobNotFound)),
+                UnparkReply::Bad => self.finish(ctx, to, Err(Refused::BadRecord)),
+                UnparkReply::Recovering => self.wait_until(to, Some(ctx.now + RETRY)),
+            }
         }
     }
 

@@ -96,10 +96,10 @@ impl Pool {
 
 fn said(ended: bool) -> Attest {
     let (mode, attempts, delay) = (ReleaseMode::HandOff, 0, Duration::ZERO);
-    match ended {
-        true => Attest::Ended { outcome: String::new() },
-        false => Attest::HandedOn(HandedOn { mode, attempts, delay, error: String::new() }),
+    if ended {
+        return Attest::Ended { outcome: String::new() };
     }
+    Attest::HandedOn(HandedOn { mode, attempts, delay, error: String::new() })
 }
 
 fn runs(held: Held) -> Attest {
