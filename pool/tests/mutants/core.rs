@@ -10,8 +10,8 @@ use tenure_pool::sim::{Options, run};
 /// Who notices that a line is left out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum By {
-    /// The simulator.
-    Simulator,
+    /// The simulator, by a violation that begins with this.
+    Simulator(&'static str),
     /// This scenario of the conformance suite, on the store in memory.
     Scenario(&'static str),
     /// Rules of the core, each by a test that runs a whole core and a broken one: a part of `cargo test mutants`.
@@ -28,20 +28,20 @@ use By::{Core, Failure, Model, Scenario, Simulator};
 impl By {
     /// Whether it is run for the table; else its test runs by itself.
     pub(crate) fn runs_here(self) -> bool {
-        matches!(self, Simulator | Scenario(_))
+        matches!(self, Simulator(_) | Scenario(_))
     }
 }
 
 /// Each variant of [`Breakage`], and who notices.
 pub(crate) const MUTANTS: &[(Breakage, By)] = &[
-    (NoSelfFence, Simulator),
-    (BeginUnchecked, Simulator),
+    (NoSelfFence, Simulator("S1")),
+    (BeginUnchecked, Simulator("S2")),
     (ReleaseMints, Model("mutants_of_steps_violate_a_property")),
     // Together with `UnownedOutranks`: either alone costs no runner its job.
     (AttendMints, Model("mutants_in_pairs_violate_a_property")),
     (HandedOnMints, Model("mutants_in_pairs_violate_a_property")),
     (UnownedOutranks, Scenario("what_nobody_owns_outranks_nobody")),
-    (RouteUnchecked, Simulator),
+    (RouteUnchecked, Simulator("S9")),
     (StartsInTurn, Failure("handlers", "a23_a_start_that_hangs_holds_up_nothing_else")),
     (GoneCallersEndNode, Failure("handlers", "a24_an_answer_for_a_caller_that_has_gone_does_no_harm")),
     (EarlyAnswersUnheard, Failure("handlers", "a25_an_answer_that_overtakes_the_acceptance_is_heard")),
@@ -51,11 +51,11 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     // Together with copies that do not catch up, either of which finds the flag.
     (FlagNotPolled, Failure("life", "a36_a_node_that_missed_the_shutdown_ends_all_the_same")),
     (LeavingStopsDraining, Failure("life", "a38_a_node_that_closes_with_events_in_hand_ends")),
-    (GroupStaysLost, Simulator),
+    (GroupStaysLost, Simulator("liveness: the pool's stream")),
     (PackedRing, Failure("life", "a42_a_worker_that_goes_moves_only_its_own_keys")),
     // Together with `NoSelfFence`: else the lease thread has aborted the handlers by then.
     (FencedForgets, Failure("duplicates", "a03_a_worker_that_was_given_up_ends_its_jobs_for_good")),
-    (HandOffBeforeStop, Simulator),
+    (HandOffBeforeStop, Simulator("S2")),
     (RedeliveredStartRefused, Core("a_start_for_what_runs_here_is_ignored")),
     // Together with a `route` that assigns anything: else no second start comes to the worker.
     (StartsWhatItHolds, Failure("duplicates", "a01_a_start_event_that_comes_again_starts_nothing")),
@@ -63,7 +63,7 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (PanicEndsReading, Failure("losses", "a22_a_worker_whose_handlers_panic_goes_on")),
     (FencedAttests, Core("a_fenced_worker_attests_nothing")),
     (JournalNotSent, Core("the_journal_is_sent")),
-    (AttendBeforeAttested, Simulator),
+    (AttendBeforeAttested, Simulator("S2")),
     (NoRecheckAfterBegin, Core("the_lease_is_looked_at_again_after_begin")),
     (BeginGivenUp, Core("a_begin_is_sent_until_it_is_answered")),
     (StopUnnamed, Model("mutants_of_steps_violate_a_property")),
@@ -77,7 +77,7 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (ResetOnReconnect, Core("an_observer_that_gets_no_answer_watches_on")),
     (FirstSeenBeforeReply, Core("an_observer_counts_from_after_the_reply")),
     (RenewalFromReply, Core("a_lease_counts_from_the_sending_of_its_renewal")),
-    (ExpireBeforeJoined, Simulator),
+    (ExpireBeforeJoined, Simulator("S1")),
     (OtherTtlJoins, Scenario("other_settings_are_refused_before_anything_is_written")),
 ];
 
@@ -87,7 +87,7 @@ const SEEDS: u64 = 25;
 /// What shows that the line is noticed; `None` if nothing does.
 pub(crate) fn noticed(breakage: Breakage, by: By) -> Option<String> {
     match by {
-        Simulator => simulated(breakage),
+        Simulator(property) => simulated(breakage, property),
         Scenario(name) => {
             let scenario = crate::scenario(name)?;
             crate::notices_in_memory(scenario, breakage).then(|| name.to_owned())
@@ -98,22 +98,35 @@ pub(crate) fn noticed(breakage: Breakage, by: By) -> Option<String> {
     }
 }
 
-/// The first seed that violates something when the line is left out, and nothing otherwise.
-fn simulated(breakage: Breakage) -> Option<String> {
+/// The first seed that violates this property when the line is left out, and nothing otherwise.
+fn simulated(breakage: Breakage, property: &str) -> Option<String> {
     let whole = Options { steps: 400, ..Options::default() };
     let broken = Options { broken: Breakages::of([breakage]), ..whole.clone() };
     (1..=SEEDS).find_map(|seed| {
-        let violation = run(seed, &broken).violations.into_iter().next()?;
+        let mut violations = run(seed, &broken).violations.into_iter();
+        let violation = violations.find(|violation| violation.starts_with(property))?;
         let violated = format!("seed {seed}: {}", violation.chars().take(60).collect::<String>());
         run(seed, &whole).violations.is_empty().then_some(violated)
     })
 }
 
-/// The test is there, and its file leaves the line out.
+/// The test is there, and leaves the line out: itself, or by a constant of its file that it names.
 fn named(file: &str, breakage: Breakage, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).ok()?;
-    let there = text.contains(&format!("fn {name}()")) || text.contains(&format!("    {name}:"));
-    (there && text.contains(&format!("{breakage:?}"))).then(|| format!("{file} {name}"))
+    let from = |start: &str, end: &str| {
+        let rest = &text[text.find(start)?..];
+        Some(rest[..rest.find(end)?].to_owned())
+    };
+    let registered = from(&format!("    {name}:"), "\",").or_else(|| from(&format!("    {name}:"), "\";"));
+    let test = registered.or_else(|| from(&format!("fn {name}()"), "\n}\n"))?;
+    let words = test.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let constants = words.filter_map(|word| {
+        from(&format!("const {word}:"), ";\n").or_else(|| from(&format!("const fn {word}("), "\n}\n"))
+    });
+    let whole = constants.fold(test.clone(), |whole, constant| whole + &constant);
+    let asked = format!("{breakage:?}");
+    let has = whole.split(|c: char| !c.is_alphanumeric()).any(|word| word == asked);
+    has.then(|| format!("{file} {name}"))
 }
 
 /// The names of all breakages, as their file has them.
