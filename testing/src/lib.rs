@@ -7,6 +7,7 @@
 //! - [`Proxy`] stands before a server and cuts, stalls, loses or refuses what passes.
 //! - [`eventually`] waits for a condition, and says what it waited for when the time is up.
 //! - [`history`] records who ran which key when, and [`history::check`] says which promises were broken.
+//! - [`plot`] draws what was measured.
 
 mod address;
 mod binary;
@@ -17,6 +18,7 @@ mod error;
 mod guard;
 pub mod history;
 mod inspect;
+pub mod plot;
 mod port;
 pub mod proxy;
 pub mod sentinels;
