@@ -1,155 +1,85 @@
-//! Jobs dispatched until started: one node that dispatches, two nodes with two workers each.
+//! Jobs dispatched until started, while the pool holds others or none.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use crate::Error;
+use crate::arena::{Arena, PAYLOAD, key};
+use crate::figures::short;
+use crate::load::{self, Run, suffix};
+use crate::options::Options;
+use crate::report::Report;
+use crate::staged;
 
-use serde_json::json;
-use tenure_pool::{Client, Job, JobHandler, Node, Start};
-use tenure_testing::RedisServer;
+/// Callers, and the jobs that they dispatch in one repetition.
+type Loads = &'static [(u64, u64)];
 
-use crate::figures::{median, percentile_ms};
-use crate::floor::{self, Floor};
+const LOADS: Loads = &[(1, 1_500), (16, 8_000), (256, 40_000), (1_000, 60_000)];
+/// Where jobs are held.
+const LOADS_HELD: Loads = &[(1, 1_500), (16, 8_000), (1_000, 60_000)];
+const HELD: &[u64] = &[0, 10_000, 50_000, 200_000];
 
-type Error = Box<dyn std::error::Error>;
+const QUICK: Loads = &[(1, 20), (16, 64), (256, 512), (1_000, 1_000)];
+const QUICK_HELD: Loads = &[(1, 20), (16, 64), (1_000, 1_000)];
+const HELD_QUICK: &[u64] = &[0, 300];
 
-/// A handler that does nothing, at once.
-struct Idle;
-
-impl JobHandler for Idle {
-    async fn start(&self, _: Job) -> Start {
-        Start::Started
+pub(crate) async fn run(options: Options) -> Result<Report, Error> {
+    let mut report = Report::new("dispatch");
+    let mut arena = Arena::open(&options).await?;
+    let mut held = 0;
+    for &level in options.sized(HELD, HELD_QUICK) {
+        arena.fill(level - held).await?;
+        held = level;
+        let loads = match held {
+            0 => options.sized(LOADS, QUICK),
+            _ => options.sized(LOADS_HELD, QUICK_HELD),
+        };
+        for &(callers, jobs) in loads {
+            let with = if held == 0 { String::new() } else { format!("_held_{}", short(held)) };
+            let suffix = suffix(callers) + &with;
+            let runs = measure(&mut arena, callers, jobs, options.runs()).await?;
+            load::report(&mut report, "jobs", "job", &suffix, &runs);
+        }
     }
+    drop(arena);
+    staged::report(&mut report, &options).await?;
+    if !options.aof {
+        append_only(&mut report, options).await?;
+    }
+    Ok(report)
 }
 
-/// One load, measured.
-struct Figure {
-    callers: u64,
-    jobs_per_s: f64,
-    p50_ms: f64,
-    p99_ms: f64,
-    redis_us_per_job: f64,
-    commands_per_job: f64,
-}
-
-pub(crate) async fn run(as_json: bool, runs: u32) -> Result<(), Error> {
-    let server = RedisServer::start()?;
-    let client = Client::open(&server.url())?;
-    let mut redis = floor::connect(&server.url()).await?;
-    let node = |name: &str| {
-        let builder =
-            Node::builder("bench", client.clone()).name(name).max_queued(1_000_000).assume_fresh(true);
-        builder.join_settle(Duration::from_millis(10)).join()
+/// Repetitions, after one that warms up; each one's jobs are gone before the next.
+async fn measure(arena: &mut Arena, callers: u64, jobs: u64, runs: usize) -> Result<Vec<Run>, Error> {
+    let producer = arena.producer.clone();
+    let dispatch = move |number| {
+        let dispatch = producer.dispatch(key(number), PAYLOAD.as_slice());
+        async move { dispatch.await.map_err(Error::from) }
     };
-    let producer = node("producer").await?;
-    let mut fleet = Vec::new();
-    for name in ["first", "second"] {
-        let node = node(name).await?;
-        for _ in 0..2 {
-            node.add_worker(Idle).await?;
+    let mut measured = Vec::new();
+    for run in 0..=runs {
+        let numbers = arena.fresh(if run == 0 { jobs.div_ceil(4) } else { jobs });
+        let repetition = load::measure(arena, callers, numbers.clone(), dispatch.clone()).await?;
+        if run > 0 {
+            measured.push(repetition);
         }
-        fleet.push(node);
+        arena.clear(numbers).await?;
     }
-    while producer.workers().iter().filter(|w| w.slot.is_some()).count() < 4 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+    Ok(measured)
+}
+
+/// The largest load once more, with and without an append-only file in turns, so that both have the same minute.
+async fn append_only(report: &mut Report, options: Options) -> Result<(), Error> {
+    let Some(&(callers, jobs)) = options.sized(LOADS, QUICK).last() else { return Ok(()) };
+    let mut plain = Arena::open(&options).await?;
+    let mut durable = Arena::open(&options.durable()).await?;
+    let (mut with, mut ratios) = (Vec::new(), Vec::new());
+    for _ in 0..options.runs() {
+        let [without, run] = [
+            measure(&mut plain, callers, jobs, 1).await?[0].per_s,
+            measure(&mut durable, callers, jobs, 1).await?[0].per_s,
+        ];
+        with.push(run);
+        ratios.push(run / without);
     }
-    let floor = floor::measure(&mut redis).await?;
-    let keys = Arc::new(AtomicU64::new(0));
-    let mut figures = Vec::new();
-    for (callers, jobs) in [(1, 1_500), (16, 8_000), (256, 40_000), (1_000, 60_000)] {
-        measure(&producer, &mut redis, &keys, callers, jobs / 4).await?;
-        let mut repeated = Vec::new();
-        for _ in 0..runs {
-            repeated.push(measure(&producer, &mut redis, &keys, callers, jobs).await?);
-        }
-        figures.push(middle(&repeated));
-    }
-    report(as_json, &floor, &figures);
-    producer.shutdown().await?;
+    report.figure("jobs_per_s_aof", with);
+    report.figure("aof_ratio", ratios);
     Ok(())
-}
-
-async fn measure(
-    producer: &Node,
-    redis: &mut redis::aio::MultiplexedConnection,
-    keys: &Arc<AtomicU64>,
-    callers: u64,
-    jobs: u64,
-) -> Result<Figure, Error> {
-    let payload = bytes_of(100);
-    let (cpu, commands) = floor::server_use(redis).await?;
-    let began = Instant::now();
-    let tasks = (0..callers).map(|_| {
-        let (producer, keys, payload) = (producer.clone(), keys.clone(), payload.clone());
-        tokio::spawn(async move {
-            let mut times = Vec::new();
-            for _ in 0..jobs.div_ceil(callers) {
-                let key = format!("job:{:015}", keys.fetch_add(1, Ordering::Relaxed));
-                let began = Instant::now();
-                producer.dispatch(key, payload.clone()).await?;
-                times.push(began.elapsed());
-            }
-            Ok::<_, tenure_pool::DispatchError>(times)
-        })
-    });
-    let mut times = Vec::new();
-    for task in futures::future::join_all(tasks).await {
-        times.extend(task??);
-    }
-    let elapsed = began.elapsed().as_secs_f64();
-    let (cpu_after, commands_after) = floor::server_use(redis).await?;
-    times.sort_unstable();
-    let count = times.len() as f64;
-    Ok(Figure {
-        callers,
-        jobs_per_s: count / elapsed,
-        p50_ms: percentile_ms(&times, 0.5),
-        p99_ms: percentile_ms(&times, 0.99),
-        redis_us_per_job: (cpu_after - cpu) * 1e6 / count,
-        commands_per_job: (commands_after - commands) / count,
-    })
-}
-
-fn bytes_of(len: usize) -> Vec<u8> {
-    vec![b'x'; len]
-}
-
-fn middle(runs: &[Figure]) -> Figure {
-    let of = |field: fn(&Figure) -> f64| median(runs.iter().map(field).collect());
-    Figure {
-        callers: runs.first().map_or(0, |f| f.callers),
-        jobs_per_s: of(|f| f.jobs_per_s),
-        p50_ms: of(|f| f.p50_ms),
-        p99_ms: of(|f| f.p99_ms),
-        redis_us_per_job: of(|f| f.redis_us_per_job),
-        commands_per_job: of(|f| f.commands_per_job),
-    }
-}
-
-fn report(as_json: bool, floor: &Floor, figures: &[Figure]) {
-    if as_json {
-        let rows: Vec<_> = figures
-            .iter()
-            .map(|f| {
-                json!({"callers": f.callers, "jobs_per_s": f.jobs_per_s.round(), "p50_ms": f.p50_ms, "p99_ms": f.p99_ms,
-                    "redis_us_per_job": f.redis_us_per_job, "commands_per_job": f.commands_per_job,
-                    "floor_ratio": f.jobs_per_s / floor.xadd_per_s})
-            })
-            .collect();
-        println!(
-            "{}",
-            json!({"ping_p50_ms": floor.ping_ms, "xadd_per_s": floor.xadd_per_s.round(), "dispatch": rows})
-        );
-        return;
-    }
-    println!("floor: PING p50 {:.3} ms, XADD pipelined by 100 {:.0}/s", floor.ping_ms, floor.xadd_per_s);
-    println!("callers    jobs/s   p50 ms   p99 ms   Redis us/job   commands/job   of XADD");
-    for f in figures {
-        let ratio = f.jobs_per_s / floor.xadd_per_s;
-        let Figure { callers, jobs_per_s, p50_ms, p99_ms, redis_us_per_job: us, commands_per_job: commands } =
-            f;
-        println!(
-            "{callers:7} {jobs_per_s:9.0} {p50_ms:8.3} {p99_ms:8.3} {us:14.1} {commands:14.2} {ratio:9.3}"
-        );
-    }
 }

@@ -1,60 +1,53 @@
-//! Numbers of repeated runs, and how they are shown.
+//! Numbers of repeated runs.
 
 use std::time::Duration;
 
-use serde_json::{Map, Value};
-
 /// The middle of the values; 0 of none.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// The value below which this share of the durations lies, in ms.
-pub(crate) fn percentile_ms(sorted: &[Duration], share: f64) -> f64 {
+/// The value below which this share of the values lies; 0 of none.
+pub(crate) fn percentile<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
     let at = (sorted.len() as f64 * share) as usize;
-    sorted.get(at.min(sorted.len().saturating_sub(1))).map_or(0.0, |d| d.as_secs_f64() * 1e3)
+    sorted.get(at.min(sorted.len().saturating_sub(1))).copied()
 }
 
-/// What was measured, in order, each with its floor: the same work with bare pipelined commands.
-#[derive(Default)]
-pub(crate) struct Report(Vec<(&'static str, f64, Option<f64>)>);
+/// The duration below which this share of them lies, in ms.
+pub(crate) fn percentile_ms(sorted: &[Duration], share: f64) -> f64 {
+    percentile(sorted, share).map_or(0.0, |time| time.as_secs_f64() * 1e3)
+}
 
-impl Report {
-    /// A figure beside its floor.
-    pub(crate) fn figure(&mut self, name: &'static str, value: f64, floor: f64) {
-        self.0.push((name, value, Some(floor)));
-    }
-
-    /// A figure about the load itself.
-    pub(crate) fn load(&mut self, name: &'static str, value: f64) {
-        self.0.push((name, value, None));
-    }
-
-    /// One JSON line, the floor of `x` under `x_floor`, or a table.
-    pub(crate) fn print(&self, as_json: bool) {
-        if as_json {
-            let mut line = Map::new();
-            for (name, value, floor) in &self.0 {
-                line.insert((*name).to_owned(), Value::from(rounded(*value)));
-                if let Some(floor) = floor {
-                    line.insert(format!("{name}_floor"), Value::from(rounded(*floor)));
-                }
-            }
-            println!("{}", Value::Object(line));
-            return;
-        }
-        println!("{:24} {:>12} {:>12} {:>8}", "", "measured", "floor", "ratio");
-        for (name, value, floor) in &self.0 {
-            match floor {
-                Some(floor) => println!("{name:24} {value:12.3} {floor:12.3} {:8.2}", value / floor),
-                None => println!("{name:24} {value:12.3}"),
-            }
-        }
+/// A number that is part of a figure's name: `200k` for 200,000.
+pub(crate) fn short(number: u64) -> String {
+    if number >= 1_000 && number.is_multiple_of(1_000) {
+        format!("{}k", number / 1_000)
+    } else {
+        number.to_string()
     }
 }
 
 /// Three digits behind the point are more than these figures are worth.
-fn rounded(value: f64) -> f64 {
+pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_and_the_shares() {
+        assert_eq!((median(&[3.0, 1.0, 2.0]), median(&[])), (2.0, 0.0));
+        let hundred: Vec<_> = (0..100).collect();
+        assert_eq!([0.5, 0.99, 1.0].map(|share| percentile(&hundred, share)), [Some(50), Some(99), Some(99)]);
+        assert_eq!(percentile::<u64>(&[], 0.5), None);
+    }
+
+    #[test]
+    fn numbers_in_names_are_short() {
+        assert_eq!([0, 1, 256, 1_000, 200_000, 1_500].map(short), ["0", "1", "256", "1k", "200k", "1500"]);
+    }
 }

@@ -3,40 +3,53 @@
 use std::time::Instant;
 
 use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tenure_connection::Client;
 use tenure_streaming::{NewEntry, Reader, Sink, Start, Stream};
-use tenure_testing::RedisServer;
 
-use crate::figures::{Report, median, percentile_ms};
-use crate::floor;
-
-type Error = Box<dyn std::error::Error>;
+use crate::figures::percentile_ms;
+use crate::options::Options;
+use crate::report::Report;
+use crate::{Error, floor};
 
 const NAME: &str = "entries";
-const ENTRIES: u64 = 100_000;
-const CALLERS: usize = 1_000;
 const PIPELINED: u64 = 100;
-const WAKE_UPS: usize = 2_000;
 const BODY: [u8; 100] = [b'x'; 100];
 
-pub(crate) async fn run(as_json: bool, runs: u32) -> Result<(), Error> {
-    let server = RedisServer::start()?;
+/// How much is done in one repetition.
+#[derive(Clone, Copy)]
+struct Sizes {
+    entries: u64,
+    /// By one caller, one after the other.
+    single: u64,
+    wake_ups: usize,
+}
+
+const SIZES: Sizes = Sizes { entries: 100_000, single: 5_000, wake_ups: 1_000 };
+const QUICK: Sizes = Sizes { entries: 1_000, single: 50, wake_ups: 20 };
+
+pub(crate) async fn run(options: Options) -> Result<Report, Error> {
+    let sizes = options.sized(SIZES, QUICK);
+    let server = options.server()?;
     let client = Client::open(&server.url())?;
     let mut redis = floor::connect(&server.url()).await?;
-    let mut figures: [Vec<f64>; 7] = Default::default();
-    for _ in 0..runs {
+    let mut figures: [Vec<f64>; 10] = Default::default();
+    for _ in 0..options.runs() {
         let stream = Stream::new(&client, NAME)?;
         let measured = [
-            add_one_by_one(&stream).await?,
-            add_in_batches(&stream).await?,
-            add_floor(&mut redis).await?,
-            // Both ways of adding have filled the stream: one half of it is drained.
-            drain(&client).await?,
-            drain_floor(&mut redis).await?,
-            wake_up(&client).await?,
-            wake_up_floor(&server.url(), &mut redis).await?,
+            add_one_by_one(&stream, sizes.single, 1).await?,
+            add_one_by_one(&stream, sizes.entries, 64).await?,
+            add_one_by_one(&stream, sizes.entries, 1_000).await?,
+            add_in_batches(&stream, sizes.entries).await?,
+            add_floor(&mut redis, sizes.entries).await?,
+            // All ways of adding have filled the stream: there is enough for every way of taking.
+            drain(&client, sizes.entries).await?,
+            drain_one_by_one(&client, sizes.entries, 64).await?,
+            drain_floor(&mut redis, sizes.entries).await?,
+            wake_up(&client, sizes.wake_ups).await?,
+            wake_up_floor(&server.url(), &mut redis, sizes.wake_ups).await?,
         ];
         for (figures, measured) in figures.iter_mut().zip(measured) {
             figures.push(measured);
@@ -44,71 +57,97 @@ pub(crate) async fn run(as_json: bool, runs: u32) -> Result<(), Error> {
         stream.destroy().await?;
         redis::cmd("FLUSHALL").query_async::<()>(&mut redis).await?;
     }
-    let [add, batches, add_floor, drain, drain_floor, wake_up, wake_up_floor] = figures.map(median);
-    let mut report = Report::default();
-    report.figure("add_per_s", add, add_floor);
-    report.figure("add_many_per_s", batches, add_floor);
-    report.figure("sink_events_per_s", drain, drain_floor);
-    report.figure("wakeup_ms_p50", wake_up, wake_up_floor);
-    report.print(as_json);
-    Ok(())
+    let [add_1, add_64, add, batches, add_floor, drain, drain_64, drain_floor, wake_up, wake_up_floor] =
+        figures;
+    let mut report = Report::new("streaming");
+    report.beside("add_per_s_1_caller", add_1, add_floor.clone());
+    report.beside("add_per_s_64_callers", add_64, add_floor.clone());
+    report.beside("add_per_s", add, add_floor.clone());
+    report.beside("add_many_per_s", batches, add_floor);
+    report.beside("sink_events_per_s", drain, drain_floor.clone());
+    report.beside("sink_events_per_s_64_ackers", drain_64, drain_floor);
+    report.beside("wakeup_ms_p50", wake_up, wake_up_floor);
+    Ok(report)
 }
 
 /// Many callers add one entry each.
-async fn add_one_by_one(stream: &Stream) -> Result<f64, Error> {
+async fn add_one_by_one(stream: &Stream, entries: u64, callers: usize) -> Result<f64, Error> {
     let began = Instant::now();
-    let mut adds = futures::stream::iter(0..ENTRIES)
+    let mut adds = futures::stream::iter(0..entries)
         .map(|_| async { stream.add(&[("d", &BODY[..])]).await })
-        .buffer_unordered(CALLERS);
+        .buffer_unordered(callers);
     while let Some(added) = adds.next().await {
         added?;
     }
-    Ok(per_s(began))
+    Ok(per_s(entries, began))
 }
 
 /// One caller adds in batches, each one atomic step.
-async fn add_in_batches(stream: &Stream) -> Result<f64, Error> {
+async fn add_in_batches(stream: &Stream, entries: u64) -> Result<f64, Error> {
     let batch: Vec<_> = (0..PIPELINED).map(|_| NewEntry::new().field("d", &BODY[..])).collect();
     let began = Instant::now();
-    for _ in 0..ENTRIES / PIPELINED {
+    for _ in 0..entries / PIPELINED {
         stream.add_many(&batch).await?;
     }
-    Ok(per_s(began))
+    Ok(per_s(entries, began))
 }
 
-async fn add_floor(redis: &mut MultiplexedConnection) -> Result<f64, Error> {
+async fn add_floor(redis: &mut MultiplexedConnection, entries: u64) -> Result<f64, Error> {
     let began = Instant::now();
-    for _ in 0..ENTRIES / PIPELINED {
+    for _ in 0..entries / PIPELINED {
         let mut pipe = redis::pipe();
         for _ in 0..PIPELINED {
             pipe.cmd("XADD").arg("floor").arg("*").arg("d").arg(&BODY[..]).ignore();
         }
         pipe.query_async::<()>(redis).await?;
     }
-    Ok(per_s(began))
+    Ok(per_s(entries, began))
 }
 
 /// One consumer takes and acknowledges all entries; while a batch is acknowledged, the next one is read.
-async fn drain(client: &Client) -> Result<f64, Error> {
+async fn drain(client: &Client, entries: u64) -> Result<f64, Error> {
     let sink = Sink::builder(client, "group").stream(NAME).start(Start::Oldest).count(PIPELINED);
     let mut sink = sink.open().await?;
     let acks = sink.handle();
     let began = Instant::now();
     let (mut taken, mut batch) = (0, Vec::new());
-    while taken < ENTRIES {
+    while taken < entries {
         let (next, acked) = tokio::join!(sink.next_batch(PIPELINED as usize), acks.ack(&batch));
         acked?;
         batch = next?;
         taken += batch.len() as u64;
     }
     acks.ack(&batch).await?;
-    let per_s = per_s(began);
+    let per_s = per_s(entries, began);
+    sink.close().await?;
+    Ok(per_s)
+}
+
+/// As [`drain`], but each entry is acknowledged by itself, so many at once.
+async fn drain_one_by_one(client: &Client, entries: u64, ackers: usize) -> Result<f64, Error> {
+    let sink = Sink::builder(client, "ackers").stream(NAME).start(Start::Oldest).count(PIPELINED);
+    let mut sink = sink.open().await?;
+    let acks = sink.handle();
+    let began = Instant::now();
+    let (mut taken, mut acknowledging) = (0, FuturesUnordered::new());
+    while taken < entries || !acknowledging.is_empty() {
+        if taken < entries && acknowledging.len() < ackers {
+            let batch = sink.next_batch(ackers - acknowledging.len()).await?;
+            taken += batch.len() as u64;
+            let acknowledge = async |entry| acks.ack([&entry]).await;
+            acknowledging.extend(batch.into_iter().map(acknowledge));
+        } else if let Some(acknowledged) = acknowledging.next().await {
+            acknowledged?;
+        }
+    }
+    drop(acknowledging);
+    let per_s = per_s(entries, began);
     sink.close().await?;
     Ok(per_s)
 }
 
 /// The same with bare commands: while one batch is acknowledged, the next is read.
-async fn drain_floor(redis: &mut MultiplexedConnection) -> Result<f64, Error> {
+async fn drain_floor(redis: &mut MultiplexedConnection, entries: u64) -> Result<f64, Error> {
     redis::cmd("XGROUP").arg(&["CREATE", "floor", "group", "0"]).query_async::<()>(redis).await?;
     let began = Instant::now();
     let mut pending: Vec<Vec<u8>> = Vec::new();
@@ -123,7 +162,7 @@ async fn drain_floor(redis: &mut MultiplexedConnection) -> Result<f64, Error> {
         let reply: (Value,) = pipe.query_async(redis).await?;
         pending = ids(reply.0);
         if pending.is_empty() {
-            return Ok(per_s(began));
+            return Ok(per_s(entries, began));
         }
     }
 }
@@ -144,11 +183,11 @@ fn ids(reply: Value) -> Vec<Vec<u8>> {
 }
 
 /// From just before an entry is added until a reader that waits has it.
-async fn wake_up(client: &Client) -> Result<f64, Error> {
+async fn wake_up(client: &Client, wake_ups: usize) -> Result<f64, Error> {
     let stream = Stream::new(client, "wake")?;
     let mut reader = Reader::builder(client).stream("wake", Start::Newest).open().await?;
     let mut delays = Vec::new();
-    for _ in 0..WAKE_UPS {
+    for _ in 0..wake_ups {
         let (added, read) = tokio::join!(
             async {
                 waiting(client).await?;
@@ -168,11 +207,11 @@ async fn wake_up(client: &Client) -> Result<f64, Error> {
     Ok(percentile_ms(&delays, 0.5))
 }
 
-async fn wake_up_floor(url: &str, redis: &mut MultiplexedConnection) -> Result<f64, Error> {
+async fn wake_up_floor(url: &str, redis: &mut MultiplexedConnection, wake_ups: usize) -> Result<f64, Error> {
     let client = Client::open(url)?;
     let mut blocked = floor::connect(url).await?;
     let (mut delays, mut last) = (Vec::new(), "0".to_owned());
-    for _ in 0..WAKE_UPS {
+    for _ in 0..wake_ups {
         let mut read = redis::cmd("XREAD");
         read.arg(&["BLOCK", "5000", "STREAMS", "wake:floor"]).arg(&last);
         let (added, woken) = tokio::join!(
@@ -211,6 +250,6 @@ async fn waiting(client: &Client) -> Result<(), Error> {
     }
 }
 
-fn per_s(began: Instant) -> f64 {
-    ENTRIES as f64 / began.elapsed().as_secs_f64()
+fn per_s(entries: u64, began: Instant) -> f64 {
+    entries as f64 / began.elapsed().as_secs_f64()
 }

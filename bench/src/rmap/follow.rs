@@ -1,6 +1,5 @@
 //! The other process of the benchmark: it joins, follows, and says what it saw.
 
-use std::fs;
 use std::process::Stdio;
 
 use clap::Args;
@@ -8,8 +7,10 @@ use tenure_connection::{Client, Event};
 use tenure_rmap::RawMap;
 use tokio::process::Command;
 
-use super::Error;
-use super::propagation::{FLOOR, MAP, TICKS, now_us, ring_key};
+use super::propagation::{FLOOR, MAP, ring_key};
+use crate::Error;
+use crate::clock::now_us;
+use crate::usage::resident;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -21,6 +22,9 @@ pub(crate) struct Options {
     /// Join the big map some times and say what an entry takes instead.
     #[arg(long)]
     weigh: Option<u64>,
+    /// Writes with the time.
+    #[arg(long, default_value_t = 0)]
+    ticks: u64,
 }
 
 /// Copies whose memory is compared with that of the first, which holds what joining needed for a moment too.
@@ -36,7 +40,7 @@ pub(crate) async fn run(options: Options) -> Result<(), Error> {
             return Ok(());
         }
         None if options.bare => follow_bare(&client).await?,
-        None => follow_map(&client).await?,
+        None => follow_map(&client, options.ticks).await?,
     };
     for delay in delays {
         println!("{delay}");
@@ -54,33 +58,25 @@ pub(crate) async fn bytes_per_entry(url: &str, entries: u64) -> Result<f64, Erro
 
 async fn weigh(client: &Client, entries: u64) -> Result<f64, Error> {
     let mut copies = vec![RawMap::join(client, "big").await?];
-    let first = resident()?;
+    let first = resident(std::process::id())?;
     for _ in 0..COPIES {
         copies.push(RawMap::join(client, "big").await?);
     }
-    let added = resident()?.saturating_sub(first);
+    let added = resident(std::process::id())?.saturating_sub(first);
     drop(copies);
     Ok(added as f64 / (COPIES * entries) as f64)
 }
 
-/// Bytes of memory that the process has, as the kernel counts them.
-fn resident() -> Result<u64, Error> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
-    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
-    Ok(kib * 1024)
-}
-
-async fn follow_map(client: &Client) -> Result<Vec<u64>, Error> {
+async fn follow_map(client: &Client, ticks: u64) -> Result<Vec<u64>, Error> {
     let map = RawMap::join(client, MAP).await?;
     let mut watcher = map.watch();
     println!("ready");
-    let (mut seen, mut next, mut delays) = (vec![false; TICKS as usize], 0, Vec::new());
+    let (mut seen, mut next, mut delays) = (vec![false; ticks as usize], 0, Vec::new());
     while map.get("end").is_none() {
         watcher.changed().await?;
         let now = now_us();
         // They come nearly in order: the first one that was not seen, and some behind it.
-        for tick in next..TICKS.min(next + LOOKED_AT) {
+        for tick in next..ticks.min(next + LOOKED_AT) {
             let at = tick as usize;
             let Some(value) = map.get(ring_key(tick)) else { continue };
             let Some((written, sent)) = parse(&value) else { return Err("no probe".into()) };

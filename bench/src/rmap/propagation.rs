@@ -2,7 +2,7 @@
 //! sent, under one of a ring of keys, so that none is overwritten before it was seen.
 
 use std::process::Stdio;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use futures::future::join_all;
 use redis::aio::MultiplexedConnection;
@@ -12,12 +12,13 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::{Error, VALUE, key};
+use super::{VALUE, key};
+use crate::Error;
+use crate::clock::now_us;
 use crate::figures::percentile_ms;
 
 /// Every millisecond one write with the time, and nine others.
 const OTHERS: u64 = 9;
-pub(crate) const TICKS: u64 = 3_000;
 /// Keys of writes with the time: a follower may be this many milliseconds late before it misses one.
 const RING: u64 = 256;
 pub(crate) const MAP: &str = "seen";
@@ -36,19 +37,14 @@ pub(crate) fn ring_key(i: u64) -> String {
     format!("probe:{:03}", i % RING)
 }
 
-/// Microseconds since 1970: both processes are on one machine.
-pub(crate) fn now_us() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
-}
-
-pub(crate) async fn measure(url: &str, client: &Client) -> Result<Figure, Error> {
+pub(crate) async fn measure(url: &str, client: &Client, writes: u64) -> Result<Figure, Error> {
     let map = RawMap::join(client, MAP).await?;
-    let follower = Follower::start(url, false).await?;
+    let follower = Follower::start(url, false, writes).await?;
     let value = [b'x'; VALUE];
     let began = Instant::now();
     let mut ticks = every_millisecond();
     let mut running = tokio::task::JoinSet::new();
-    for tick in 0..TICKS {
+    for tick in 0..writes {
         ticks.tick().await;
         let map = map.clone();
         running.spawn(async move {
@@ -72,12 +68,16 @@ pub(crate) async fn measure(url: &str, client: &Client) -> Result<Figure, Error>
     figure
 }
 
-pub(crate) async fn measure_floor(url: &str, redis: &mut MultiplexedConnection) -> Result<Figure, Error> {
-    let follower = Follower::start(url, true).await?;
+pub(crate) async fn measure_floor(
+    url: &str,
+    redis: &mut MultiplexedConnection,
+    writes: u64,
+) -> Result<Figure, Error> {
+    let follower = Follower::start(url, true, writes).await?;
     let value = [b'x'; VALUE];
     let began = Instant::now();
     let mut ticks = every_millisecond();
-    for tick in 0..TICKS {
+    for tick in 0..writes {
         ticks.tick().await;
         let mut pipe = redis::pipe();
         pipe.cmd("SPUBLISH").arg(FLOOR).arg(now_us()).ignore();
@@ -103,12 +103,14 @@ fn every_millisecond() -> tokio::time::Interval {
 struct Follower {
     process: Child,
     output: BufReader<tokio::process::ChildStdout>,
+    /// Writes with the time that it is to see.
+    writes: u64,
 }
 
 impl Follower {
-    async fn start(url: &str, bare: bool) -> Result<Self, Error> {
+    async fn start(url: &str, bare: bool, writes: u64) -> Result<Self, Error> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("follow").arg("--url").arg(url);
+        command.arg("follow").arg("--url").arg(url).arg("--ticks").arg(writes.to_string());
         if bare {
             command.arg("--bare");
         }
@@ -120,7 +122,7 @@ impl Follower {
         if ready.trim() != "ready" {
             return Err(format!("the other process said {ready:?}").into());
         }
-        Ok(Self { process, output })
+        Ok(Self { process, output, writes })
     }
 
     /// The delays that it saw, one on each line, in microseconds.
@@ -139,8 +141,8 @@ impl Follower {
         Ok(Figure {
             p50_ms: percentile_ms(&delays, 0.5),
             p99_ms: percentile_ms(&delays, 0.99),
-            updates_per_s: (TICKS * (OTHERS + 1)) as f64 / elapsed.as_secs_f64(),
-            unseen: TICKS as f64 - delays.len() as f64,
+            updates_per_s: (self.writes * (OTHERS + 1)) as f64 / elapsed.as_secs_f64(),
+            unseen: self.writes as f64 - delays.len() as f64,
         })
     }
 }

@@ -1,0 +1,42 @@
+//! Every scenario, one after the other.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::report::Report;
+use crate::{
+    Error, deploy, dispatch, failover, held, idle, machine, options, rebalance, requests, results, rmap,
+    streaming,
+};
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    each: options::Options,
+    /// Where the results go.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/results"))]
+    folder: PathBuf,
+}
+
+pub(crate) async fn run(Options { each, folder }: Options) -> Result<(), Error> {
+    let machine = machine::describe(&each)?;
+    println!("{machine}\n");
+    let mut reports = Vec::new();
+    // What was measured so far is there if a later one fails.
+    let mut add = |report: Report| {
+        report.print(each.json);
+        reports.push(report);
+        results::write(&folder, &machine, &reports)
+    };
+    add(dispatch::run(each).await?)?;
+    add(requests::stop(each).await?)?;
+    add(requests::notify(each).await?)?;
+    add(failover::run(each).await?)?;
+    add(rebalance::run(each).await?)?;
+    add(deploy::run(each).await?)?;
+    add(idle::run(each).await?)?;
+    add(held::run(each).await?)?;
+    add(rmap::run(each).await?)?;
+    add(streaming::run(each).await?)
+}

@@ -1,0 +1,211 @@
+//! The pool that is measured: a private Redis, a producer in this process, and worker processes.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use futures::future::try_join_all;
+use redis::aio::MultiplexedConnection;
+use tenure_pool::{JobInfo, JobSpec, JobState, MemberState, Node};
+use tenure_testing::RedisServer;
+use tokio::time::{Instant, sleep};
+
+use crate::Error;
+use crate::clock::now_us;
+use crate::floor::{self, Floor};
+use crate::load;
+use crate::options::Options;
+use crate::process::WorkerProcess;
+use crate::tally::{Counts, Event};
+use crate::usage::Usage;
+use crate::worker::Pool;
+
+/// The payload of every job.
+pub(crate) const PAYLOAD: [u8; 100] = [b'x'; 100];
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+const POLL: Duration = Duration::from_millis(10);
+/// Longer than a move takes from its end to its start, and than nodes lie apart.
+const QUIET_MS: u64 = 500;
+/// Callers that stop what is in the way.
+const CLEANERS: u64 = 1_000;
+
+pub(crate) struct Arena {
+    // Dropped from above: the server last.
+    pub(crate) producer: Node,
+    pub(crate) workers: Vec<WorkerProcess>,
+    pub(crate) redis: MultiplexedConnection,
+    pool: Pool,
+    quick: bool,
+    /// Worker processes that were started.
+    processes: usize,
+    /// Keys that were used.
+    keys: u64,
+    pub(crate) server: RedisServer,
+}
+
+impl Arena {
+    /// Two processes with two workers each.
+    pub(crate) async fn open(options: &Options) -> Result<Self, Error> {
+        Self::with(options, |_| {}).await
+    }
+
+    /// The same, in a pool with settings of its own.
+    pub(crate) async fn with(options: &Options, settings: impl FnOnce(&mut Pool)) -> Result<Self, Error> {
+        let server = options.server()?;
+        let mut pool = Pool::new(server.url());
+        settings(&mut pool);
+        let redis = floor::connect(&server.url()).await?;
+        let producer = pool.node("producer")?.client_only().join().await?;
+        let quick = options.quick;
+        let mut arena =
+            Self { producer, workers: Vec::new(), redis, pool, quick, processes: 0, keys: 0, server };
+        arena.add_processes(2, 2).await?;
+        Ok(arena)
+    }
+
+    /// Starts processes with so many workers each; all of them are in the ring when this returns.
+    pub(crate) async fn add_processes(&mut self, processes: usize, workers: usize) -> Result<(), Error> {
+        let up = self.up();
+        let pool = &self.pool;
+        let names: Vec<_> =
+            (self.processes..self.processes + processes).map(|n| format!("node-{n}")).collect();
+        let started = names.iter().map(|name| WorkerProcess::start(pool, name, workers));
+        self.workers.extend(try_join_all(started).await?);
+        self.processes += processes;
+        self.until("the workers to be in the ring", async |arena| Ok(arena.up() == up + processes * workers))
+            .await
+    }
+
+    /// Starts one process; its workers are members of the pool when this returns, and perhaps not yet in the ring.
+    pub(crate) async fn add_process(&mut self, workers: usize) -> Result<(), Error> {
+        let name = format!("node-{}", self.processes);
+        self.workers.push(WorkerProcess::start(&self.pool, &name, workers).await?);
+        self.processes += 1;
+        Ok(())
+    }
+
+    /// Workers in the ring.
+    pub(crate) fn up(&self) -> usize {
+        self.producer.workers().iter().filter(|worker| worker.state == MemberState::Up).count()
+    }
+
+    /// The numbers of so many keys that nobody has used.
+    pub(crate) fn fresh(&mut self, count: u64) -> Range<u64> {
+        let first = self.keys;
+        self.keys += count;
+        first..self.keys
+    }
+
+    /// Dispatches jobs, and returns when all of them have started.
+    pub(crate) async fn fill(&mut self, jobs: u64) -> Result<Range<u64>, Error> {
+        let numbers = self.fresh(jobs);
+        let specs = numbers.clone().map(|number| JobSpec::new(key(number), PAYLOAD.as_slice()));
+        for started in self.producer.dispatch_many(specs).deadline(PATIENCE).await {
+            started?;
+        }
+        Ok(numbers)
+    }
+
+    /// Stops these jobs, and returns when all are gone.
+    pub(crate) async fn clear(&self, numbers: Range<u64>) -> Result<(), Error> {
+        let producer = self.producer.clone();
+        let stop = move |number| {
+            let stop = producer.stop_job(key(number)).until_stopped().deadline(PATIENCE);
+            async move { stop.await.map_err(Error::from) }
+        };
+        load::call(CLEANERS, numbers, stop).await.map(drop)
+    }
+
+    /// What was used so far.
+    pub(crate) async fn usage(&mut self) -> Result<Usage, Error> {
+        let pids = self.pids();
+        Usage::now(&mut self.redis, &pids).await
+    }
+
+    /// What the same Redis does at best, now.
+    pub(crate) async fn floor(&mut self) -> Result<Floor, Error> {
+        Floor::measure(&mut self.redis, self.quick).await
+    }
+
+    /// The worker processes.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        self.workers.iter().map(|worker| worker.pid).collect()
+    }
+
+    /// What the handlers of all processes have seen.
+    pub(crate) async fn counts(&mut self) -> Result<Counts, Error> {
+        let mut all = Counts::default();
+        for worker in &mut self.workers {
+            let Counts { started, stopped, notified, last_us } = worker.counts().await?;
+            all.started += started;
+            all.stopped += stopped;
+            all.notified += notified;
+            all.last_us = all.last_us.max(last_us);
+        }
+        Ok(all)
+    }
+
+    /// Waits until the handlers have seen so much, and says when they had.
+    pub(crate) async fn seen(&mut self, what: fn(&Counts) -> u64, count: u64) -> Result<u64, Error> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let counts = self.counts().await?;
+            if what(&counts) >= count {
+                return Ok(counts.last_us);
+            }
+            if Instant::now() > end {
+                return Err(format!("handlers have seen {} of {count}", what(&counts)).into());
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    /// What all processes have written down since the last time.
+    pub(crate) async fn events(&mut self) -> Result<Vec<Event>, Error> {
+        let mut events = Vec::new();
+        for worker in &mut self.workers {
+            events.extend(worker.events().await?);
+        }
+        Ok(events)
+    }
+
+    /// Waits until every job runs where it belongs: nothing has moved for a while, and nothing is to.
+    pub(crate) async fn at_rest(&mut self) -> Result<(), Error> {
+        let (began, quiet_us) = (now_us(), 1_000 * (self.pool.stable_after_ms + QUIET_MS));
+        self.until("jobs to be where they belong", async |arena| {
+            let last_us = arena.counts().await?.last_us.max(began);
+            Ok(now_us().saturating_sub(last_us) > quiet_us)
+        })
+        .await?;
+        self.until("all jobs to run", async |arena| {
+            Ok(arena.jobs().await?.iter().all(|job| job.state == JobState::Running))
+        })
+        .await
+    }
+
+    /// All jobs.
+    pub(crate) async fn jobs(&self) -> Result<Vec<JobInfo>, Error> {
+        Ok(self.producer.jobs().await?)
+    }
+
+    /// Waits for a condition.
+    pub(crate) async fn until(
+        &mut self,
+        what: &str,
+        mut holds: impl AsyncFnMut(&mut Self) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        let end = Instant::now() + PATIENCE;
+        while !holds(self).await? {
+            if Instant::now() > end {
+                return Err(format!("waited in vain for {what}").into());
+            }
+            sleep(POLL).await;
+        }
+        Ok(())
+    }
+}
+
+/// The key of a job.
+pub(crate) fn key(number: u64) -> String {
+    format!("job:{number:012}")
+}

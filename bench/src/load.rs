@@ -1,0 +1,122 @@
+//! Calls of many callers at once, each of which makes its next call when the last one was answered.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use crate::Error;
+use crate::arena::Arena;
+use crate::figures::percentile_ms;
+use crate::floor::Floor;
+use crate::report::Report;
+use crate::usage::Usage;
+
+/// What calls have taken.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    /// Each one, the quickest first.
+    times: Vec<Duration>,
+    /// All of them.
+    pub(crate) elapsed: Duration,
+}
+
+/// Makes one call for each number.
+pub(crate) async fn call<F, Fut>(callers: u64, numbers: Range<u64>, call: F) -> Result<Calls, Error>
+where
+    F: Fn(u64) -> Fut + Clone + Send + 'static,
+    Fut: Future<Output = Result<(), Error>> + Send,
+{
+    let next = Arc::new(AtomicU64::new(numbers.start));
+    let began = Instant::now();
+    let mut running = JoinSet::new();
+    for _ in 0..callers {
+        let (next, call, end) = (next.clone(), call.clone(), numbers.end);
+        running.spawn(async move {
+            let mut times = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= end {
+                    return Ok::<_, Error>(times);
+                }
+                let began = Instant::now();
+                call(number).await?;
+                times.push(began.elapsed());
+            }
+        });
+    }
+    let mut times = Vec::new();
+    while let Some(ended) = running.join_next().await {
+        times.extend(ended??);
+    }
+    let elapsed = began.elapsed();
+    times.sort_unstable();
+    Ok(Calls { times, elapsed })
+}
+
+/// One repetition: calls, what each of them cost, and what the same Redis did at best just before.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) per_s: f64,
+    pub(crate) p50_ms: f64,
+    pub(crate) p99_ms: f64,
+    pub(crate) each: Usage,
+    pub(crate) floor: Floor,
+}
+
+impl Run {
+    /// Of calls that were all done after so long.
+    pub(crate) fn new(calls: &Calls, elapsed: Duration, each: Usage, floor: Floor) -> Self {
+        Self {
+            per_s: calls.times.len() as f64 / elapsed.as_secs_f64(),
+            p50_ms: percentile_ms(&calls.times, 0.5),
+            p99_ms: percentile_ms(&calls.times, 0.99),
+            each,
+            floor,
+        }
+    }
+}
+
+/// Calls, and what they cost.
+pub(crate) async fn measure<F, Fut>(
+    arena: &mut Arena,
+    callers: u64,
+    numbers: Range<u64>,
+    made: F,
+) -> Result<Run, Error>
+where
+    F: Fn(u64) -> Fut + Clone + Send + 'static,
+    Fut: Future<Output = Result<(), Error>> + Send,
+{
+    let count = numbers.end - numbers.start;
+    let floor = arena.floor().await?;
+    let before = arena.usage().await?;
+    let calls = call(callers, numbers, made).await?;
+    let each = arena.usage().await?.each(&before, count);
+    Ok(Run::new(&calls, calls.elapsed, each, floor))
+}
+
+/// Writes repetitions down, with this at the end of each name.
+pub(crate) fn report(report: &mut Report, what: &str, one: &str, suffix: &str, runs: &[Run]) {
+    let of = |field: fn(&Run) -> f64| runs.iter().map(field).collect::<Vec<_>>();
+    report.beside(format!("{what}_per_s{suffix}"), of(|run| run.per_s), of(|run| run.floor.xadd_per_s));
+    report.beside(format!("p50_ms{suffix}"), of(|run| run.p50_ms), of(|run| run.floor.ping_ms));
+    report.figure(format!("p99_ms{suffix}"), of(|run| run.p99_ms));
+    report.figure(format!("redis_us_per_{one}{suffix}"), of(|run| run.each.redis_us));
+    report.figure(format!("commands_per_{one}{suffix}"), of(|run| run.each.commands));
+    report.figure(format!("bytes_per_{one}{suffix}"), of(|run| run.each.bytes));
+    report.figure(format!("producer_us_per_{one}{suffix}"), of(|run| run.each.producer_us));
+    report.figure(format!("workers_us_per_{one}{suffix}"), of(|run| run.each.workers_us));
+    report.figure(format!("floor_ratio{suffix}"), of(|run| run.per_s / run.floor.xadd_per_s));
+}
+
+/// The end of a figure's name that says how many callers there were; nothing for the most that there are.
+pub(crate) fn suffix(callers: u64) -> String {
+    match callers {
+        1_000.. => String::new(),
+        1 => "_1_caller".to_owned(),
+        callers => format!("_{callers}_callers"),
+    }
+}

@@ -1,0 +1,65 @@
+//! What the steps of a dispatch write, without anything that they look at or decide.
+
+use redis::aio::MultiplexedConnection;
+use tenure_pool::store::BATCH_MAX;
+
+use crate::Error;
+use crate::arena::{PAYLOAD, key};
+use crate::usage::redis_us;
+
+/// The writes that a dispatch, its route, its begin and its start make at least, each once for a whole batch, as bare
+/// commands. µs of Redis's CPU for each job.
+pub(super) async fn writes(
+    redis: &mut MultiplexedConnection,
+    batches: usize,
+    workers: usize,
+) -> Result<f64, Error> {
+    let record = "1|R|1|12345678|1|1|1760000000000|node.00000000000000000000000001|1760000000000||0|";
+    let names: Vec<_> = (0..BATCH_MAX as u64).map(key).collect();
+    let before = redis_us(redis).await?;
+    for batch in 0..batches {
+        let names: Vec<_> = names.iter().map(|name| format!("{batch}{name}")).collect();
+        let mut pipe = redis::pipe();
+        write_each(&mut pipe, "HSET", "bare:jo", &names, |name| vec![name.into(), record.into()]);
+        write_each(&mut pipe, "HSET", "bare:jp", &names, |name| vec![name.into(), PAYLOAD.to_vec()]);
+        write_each(&mut pipe, "ZADD", "bare:q", &names, |name| vec!["1760000000000".into(), name.into()]);
+        add(&mut pipe, "bare:ps", &names);
+        write_each(&mut pipe, "HSET", "bare:jo", &names, |name| vec![name.into(), record.into()]);
+        write_each(&mut pipe, "ZADD", "bare:bw", &names, |name| vec!["0".into(), name.into()]);
+        write_each(&mut pipe, "ZADD", "bare:q", &names, |name| vec!["1760000005000".into(), name.into()]);
+        for part in names.chunks(BATCH_MAX / workers) {
+            add(&mut pipe, "bare:ws", part);
+        }
+        write_each(&mut pipe, "HSET", "bare:jo", &names, |name| vec![name.into(), record.into()]);
+        write_each(&mut pipe, "ZREM", "bare:q", &names, |name| vec![name.into()]);
+        write_each(&mut pipe, "HSET", "bare:jo", &names, |name| vec![name.into(), record.into()]);
+        add(&mut pipe, "bare:ns", &names);
+        pipe.query_async::<()>(redis).await?;
+    }
+    let used = redis_us(redis).await? - before;
+    let keys = ["bare:jo", "bare:jp", "bare:q", "bare:bw", "bare:ps", "bare:ws", "bare:ns"];
+    redis::cmd("DEL").arg(&keys).query_async::<()>(redis).await?;
+    Ok(used / (batches * BATCH_MAX) as f64)
+}
+
+fn write_each(
+    pipe: &mut redis::Pipeline,
+    command: &str,
+    key: &str,
+    names: &[String],
+    words: impl Fn(&str) -> Vec<Vec<u8>>,
+) {
+    pipe.cmd(command).arg(key);
+    for name in names {
+        pipe.arg(words(name));
+    }
+    pipe.ignore();
+}
+
+fn add(pipe: &mut redis::Pipeline, stream: &str, names: &[String]) {
+    pipe.cmd("XADD").arg(stream).arg("*");
+    for name in names {
+        pipe.arg("s").arg(name);
+    }
+    pipe.ignore();
+}

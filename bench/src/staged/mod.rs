@@ -1,0 +1,314 @@
+//! What the steps of a dispatch cost by themselves: the same atomic steps in batches of 128, stage by stage, over one
+//! connection without anybody who waits; and below them the bare writes that they make.
+
+mod bare;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+use redis::aio::MultiplexedConnection;
+use tenure_pool::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, PoolName, Token, WorkerId};
+use tenure_pool::store::{
+    BATCH_MAX, BeginReply, Cursors, DispatchItem, DispatchReply, EntryId, JoinRequest, PoolState, RedisStore,
+    ReleaseItem, ReleaseMode, RouteReply, Seen, StartedItem, Store, WorkerEvent,
+};
+use tenure_pool::{Client, Settings};
+
+use crate::Error;
+use crate::arena::{PAYLOAD, key};
+use crate::floor;
+use crate::options::Options;
+use crate::report::Report;
+use crate::usage::redis_us;
+
+/// Batches on their way at once.
+const PIPELINED: usize = 8;
+/// Entries that are read at once.
+const READ: usize = 8;
+const WORKERS: usize = 4;
+const STAGES: [&str; 4] = ["dispatch", "route", "begin", "started"];
+
+/// The steps of one repetition.
+struct Run {
+    /// µs of Redis's CPU for each job, as in [`STAGES`].
+    stages: [f64; 4],
+    /// The same of the reads between them.
+    reads: f64,
+    /// Of the stages, by the clock.
+    jobs_per_s: f64,
+    /// The same writes as bare commands, µs of Redis's CPU for each job.
+    bare: f64,
+}
+
+/// Adds what the steps cost, and how far the whole pool is from it.
+pub(crate) async fn report(report: &mut Report, options: &Options) -> Result<(), Error> {
+    let server = options.server()?;
+    let mut redis = floor::connect(&server.url()).await?;
+    let batches = options.sized(60, 4);
+    let mut lab = Lab::open(&server.url()).await?;
+    let mut runs = Vec::new();
+    for run in 0..=options.runs() {
+        let measured = lab.run(&mut redis, batches).await?;
+        if run > 0 {
+            runs.push(measured);
+        }
+    }
+    lab.store.close().await;
+    let of = |field: fn(&Run) -> f64| runs.iter().map(field).collect::<Vec<_>>();
+    for (stage, name) in STAGES.iter().enumerate() {
+        report.figure(format!("staged_{name}_us"), runs.iter().map(|run| run.stages[stage]).collect());
+    }
+    let total = of(|run| run.stages.iter().sum());
+    report.beside("staged_us_per_job", total.clone(), of(|run| run.bare));
+    report.figure("staged_reads_us_per_job", of(|run| run.reads));
+    report.figure("staged_jobs_per_s", of(|run| run.jobs_per_s));
+    if let Some(whole) = report.median("redis_us_per_job") {
+        report.figure("staged_ratio", total.iter().map(|staged| whole / staged).collect());
+    }
+    Ok(())
+}
+
+/// A pool with four workers that nobody runs.
+struct Lab {
+    store: RedisStore,
+    incarnation: Incarnation,
+    node: NodeName,
+    workers: Vec<WorkerId>,
+    cursors: Cursors,
+    /// Keys that were used.
+    keys: u64,
+}
+
+impl Lab {
+    async fn open(url: &str) -> Result<Self, Error> {
+        let settings = Settings { max_queued: 1_000_000, ..Settings::default() };
+        let store = RedisStore::open(&Client::open(url)?, &PoolName::new("staged")?);
+        let server = store.server_identity().await?.run_id;
+        let incarnation = store.bootstrap(Seen::default(), &server, &settings).await?.incarnation;
+        store.bless(&server);
+        store.open_normal(incarnation).await?;
+        let node = NodeName::new("node")?;
+        let mut workers = Vec::new();
+        for number in 0..WORKERS {
+            let request = JoinRequest {
+                nonce: Nonce::new(format!("worker-{number}"))?,
+                node: node.clone(),
+                meta: String::new(),
+                preferred: None,
+                settings: settings.clone(),
+            };
+            let worker = store.join(incarnation, &request).await?.worker;
+            workers.push(store.settle(incarnation, worker).await?.worker);
+        }
+        // Makes the stream that outcomes are told on.
+        store.renew(incarnation, Token(0), Some(&node), &workers).await?;
+        let cursors = Cursors {
+            workers: workers.iter().map(|&worker| (worker, EntryId::default())).collect(),
+            node: EntryId::default(),
+        };
+        Ok(Self { store, incarnation, node, workers, cursors, keys: 0 })
+    }
+
+    async fn run(&mut self, redis: &mut MultiplexedConnection, batches: usize) -> Result<Run, Error> {
+        let jobs = (batches * BATCH_MAX) as f64;
+        let mut watch = Watch::default();
+        let items = self.items(batches).await?;
+
+        watch.start(redis).await?;
+        self.dispatch(&items).await?;
+        let dispatch = watch.stop(redis).await?;
+        watch.read(redis).await?;
+        let events = self.start_events(batches * BATCH_MAX).await?;
+        let mut reads = watch.stop_read(redis).await?;
+
+        watch.start(redis).await?;
+        self.route(&events).await?;
+        let route = watch.stop(redis).await?;
+        watch.read(redis).await?;
+        let assigned = self.assignments(batches * BATCH_MAX).await?;
+        reads += watch.stop_read(redis).await?;
+
+        watch.start(redis).await?;
+        self.begin(&assigned).await?;
+        let begin = watch.stop(redis).await?;
+
+        watch.start(redis).await?;
+        self.started(&assigned).await?;
+        let started = watch.stop(redis).await?;
+
+        let elapsed = watch.elapsed.as_secs_f64();
+        self.release(&assigned).await?;
+        let bare = bare::writes(redis, batches, WORKERS).await?;
+        let stages = [dispatch, route, begin, started].map(|us| us / jobs);
+        Ok(Run { stages, reads: reads / jobs, jobs_per_s: jobs / elapsed, bare })
+    }
+
+    /// Jobs that nobody has dispatched, in batches.
+    async fn items(&mut self, batches: usize) -> Result<Vec<Vec<DispatchItem>>, Error> {
+        let not_after = self.store.server_time().await? + 20_000;
+        let mut all = Vec::with_capacity(batches);
+        for _ in 0..batches {
+            let mut batch = Vec::with_capacity(BATCH_MAX);
+            for _ in 0..BATCH_MAX {
+                self.keys += 1;
+                batch.push(DispatchItem {
+                    key: JobKey::new(key(self.keys))?,
+                    id: DispatchId::of_node(&self.node, &format!("{:026}", self.keys))?,
+                    not_after,
+                    hash: String::new(),
+                    payload: Bytes::from_static(&PAYLOAD),
+                });
+            }
+            all.push(batch);
+        }
+        Ok(all)
+    }
+
+    async fn dispatch(&self, batches: &[Vec<DispatchItem>]) -> Result<(), Error> {
+        let calls = stream::iter(batches).map(|items| self.store.dispatch(self.incarnation, items));
+        let replies: Vec<_> = calls.buffered(PIPELINED).try_collect().await?;
+        all(replies, &DispatchReply::Accepted)
+    }
+
+    async fn start_events(&self, jobs: usize) -> Result<Vec<(EntryId, Vec<JobKey>)>, Error> {
+        let (mut events, mut found) = (Vec::new(), 0);
+        while found < jobs {
+            let read = self.store.pool_events(&self.node, READ, Duration::from_secs(1)).await?;
+            for event in read.filter(|events| !events.is_empty()).ok_or("no start events")? {
+                found += event.jobs.len();
+                events.push((event.entry, event.jobs.into_iter().map(|(key, _)| key).collect()));
+            }
+        }
+        Ok(events)
+    }
+
+    async fn route(&self, events: &[(EntryId, Vec<JobKey>)]) -> Result<(), Error> {
+        // The maps are behind: the ring's version is in the pool's state.
+        let ring = match self.store.pool_state().await? {
+            PoolState::Present { members, .. } => members,
+            other => return Err(format!("the pool is {other:?}").into()),
+        };
+        let calls = stream::iter(events).map(|(entry, keys)| async move {
+            let workers = self.workers.iter().cycle();
+            let jobs: Vec<_> = keys.iter().cloned().zip(workers.map(|&worker| Some(worker))).collect();
+            self.store.route(self.incarnation, ring, &[*entry], &jobs).await
+        });
+        let replies: Vec<_> = calls.buffered(PIPELINED).try_collect().await?;
+        all(replies, &RouteReply::Routed)
+    }
+
+    async fn assignments(&mut self, jobs: usize) -> Result<Vec<Assigned>, Error> {
+        let mut found = 0;
+        // Entries are small, shared by jobs of one worker each: they are put together to batches.
+        let mut open: BTreeMap<WorkerId, Assigned> = BTreeMap::new();
+        let mut assigned = Vec::new();
+        while found < jobs {
+            let read =
+                self.store.node_events(&self.node, &self.cursors, READ, Duration::from_secs(1)).await?;
+            if read.workers.is_empty() {
+                return Err("no assignments".into());
+            }
+            for (worker, entry, event) in read.workers {
+                self.cursors.workers.insert(worker, entry);
+                let WorkerEvent::Start { token, keys } = event else { continue };
+                found += keys.len();
+                let empty = || Assigned { worker, entries: Vec::new(), jobs: Vec::new() };
+                let batch = open.entry(worker).or_insert_with(empty);
+                batch.entries.push(entry);
+                batch.jobs.extend(keys.into_iter().map(|key| (key, token)));
+                if batch.jobs.len() + BATCH_MAX / WORKERS > BATCH_MAX {
+                    assigned.extend(open.remove(&worker));
+                }
+            }
+        }
+        assigned.extend(open.into_values());
+        Ok(assigned)
+    }
+
+    async fn begin(&self, assigned: &[Assigned]) -> Result<(), Error> {
+        let calls = stream::iter(assigned).map(|Assigned { worker, entries, jobs }| {
+            self.store.begin(self.incarnation, *worker, entries, jobs)
+        });
+        let replies: Vec<_> = calls.buffered(PIPELINED).try_collect().await?;
+        let begun = |reply: &_| matches!(reply, BeginReply::Begun { .. });
+        if replies.iter().flatten().all(begun) { Ok(()) } else { Err("a job was not begun".into()) }
+    }
+
+    async fn started(&self, assigned: &[Assigned]) -> Result<(), Error> {
+        let calls = stream::iter(assigned).map(|Assigned { worker, jobs, .. }| async move {
+            let item = |(key, token): &(JobKey, Token)| StartedItem {
+                key: key.clone(),
+                token: *token,
+                tell: Some(self.node.clone()),
+            };
+            let items: Vec<_> = jobs.iter().map(item).collect();
+            self.store.started(self.incarnation, *worker, &items).await
+        });
+        let replies: Vec<_> = calls.buffered(PIPELINED).try_collect().await?;
+        all(replies, &true)
+    }
+
+    /// Makes room for the next repetition; not measured.
+    async fn release(&self, assigned: &[Assigned]) -> Result<(), Error> {
+        for Assigned { worker, jobs, .. } in assigned {
+            let item = |(key, token): &(JobKey, Token)| ReleaseItem {
+                key: key.clone(),
+                token: *token,
+                mode: ReleaseMode::Delete,
+                delay: Duration::ZERO,
+                tell: None,
+                tell_stopper: None,
+                result: String::new(),
+            };
+            let items: Vec<_> = jobs.iter().map(item).collect();
+            self.store.release(self.incarnation, *worker, &[], &items).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Jobs of one worker, at most a batch.
+struct Assigned {
+    worker: WorkerId,
+    entries: Vec<EntryId>,
+    jobs: Vec<(JobKey, Token)>,
+}
+
+fn all<T: PartialEq + std::fmt::Debug>(replies: Vec<Vec<T>>, wanted: &T) -> Result<(), Error> {
+    match replies.into_iter().flatten().find(|reply| reply != wanted) {
+        Some(reply) => Err(format!("a step was answered {reply:?}").into()),
+        None => Ok(()),
+    }
+}
+
+/// CPU of Redis in a stage, and the time of all stages.
+#[derive(Default)]
+struct Watch {
+    cpu: f64,
+    began: Option<Instant>,
+    elapsed: Duration,
+}
+
+impl Watch {
+    async fn start(&mut self, redis: &mut MultiplexedConnection) -> Result<(), Error> {
+        self.read(redis).await?;
+        self.began = Some(Instant::now());
+        Ok(())
+    }
+
+    async fn stop(&mut self, redis: &mut MultiplexedConnection) -> Result<f64, Error> {
+        self.elapsed += self.began.take().map(|began| began.elapsed()).unwrap_or_default();
+        self.stop_read(redis).await
+    }
+
+    async fn read(&mut self, redis: &mut MultiplexedConnection) -> Result<(), Error> {
+        self.cpu = redis_us(redis).await?;
+        Ok(())
+    }
+
+    async fn stop_read(&self, redis: &mut MultiplexedConnection) -> Result<f64, Error> {
+        Ok(redis_us(redis).await? - self.cpu)
+    }
+}

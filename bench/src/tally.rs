@@ -1,0 +1,96 @@
+//! What handlers have seen, in a worker's process, and how its parent hears of it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use tenure_pool::{BoxError, Job, JobHandler, Start, StopReason};
+
+use crate::clock::now_us;
+
+/// What all handlers of a process have seen.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    started: AtomicU64,
+    stopped: AtomicU64,
+    notified: AtomicU64,
+    last_us: AtomicU64,
+    /// Each start and stop, if somebody asks for them.
+    log: Option<Mutex<Vec<Event>>>,
+}
+
+/// How much of it there was.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Counts {
+    pub(crate) started: u64,
+    pub(crate) stopped: u64,
+    pub(crate) notified: u64,
+    /// When something was last counted.
+    pub(crate) last_us: u64,
+}
+
+/// A handler was started or stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Event {
+    pub(crate) key: String,
+    /// True: started.
+    pub(crate) up: bool,
+    pub(crate) at_us: u64,
+    pub(crate) worker: u64,
+}
+
+impl Tally {
+    pub(crate) fn new(logs: bool) -> Arc<Self> {
+        Arc::new(Self { log: logs.then(Mutex::default), ..Self::default() })
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        let read = |count: &AtomicU64| count.load(Ordering::Acquire);
+        let (started, stopped, notified) = (read(&self.started), read(&self.stopped), read(&self.notified));
+        Counts { started, stopped, notified, last_us: read(&self.last_us) }
+    }
+
+    /// What was logged since the last time.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        let log = self
+            .log
+            .as_ref()
+            .map(|log| std::mem::take(&mut *log.lock().unwrap_or_else(PoisonError::into_inner)));
+        log.unwrap_or_default()
+    }
+
+    fn moved(&self, job: &Job, up: bool) {
+        let at_us = now_us();
+        if let Some(log) = &self.log {
+            let event = Event { key: job.key().to_string(), up, at_us, worker: job.worker().0 };
+            log.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+        }
+        self.count(if up { &self.started } else { &self.stopped }, at_us);
+    }
+
+    fn count(&self, what: &AtomicU64, at_us: u64) {
+        self.last_us.fetch_max(at_us, Ordering::AcqRel);
+        what.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// A handler that does nothing but count.
+pub(crate) struct Counter(pub(crate) Arc<Tally>);
+
+impl JobHandler for Counter {
+    async fn start(&self, job: Job) -> Start {
+        self.0.moved(&job, true);
+        Start::Started
+    }
+
+    async fn stop(&self, job: &Job, _: StopReason) -> Result<(), BoxError> {
+        self.0.moved(job, false);
+        Ok(())
+    }
+
+    async fn notify(&self, _: &Job, _: Bytes) -> Result<(), BoxError> {
+        self.0.count(&self.0.notified, now_us());
+        Ok(())
+    }
+}

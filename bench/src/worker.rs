@@ -1,0 +1,128 @@
+//! A worker's process: it joins, and then does what its parent writes to its standard input, one word a line; each is
+//! answered with one line. It ends at once when the input closes.
+
+use std::io::{self, BufRead, Write};
+use std::process::exit;
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tenure_pool::{Client, Node, NodeBuilder};
+use tokio::sync::mpsc;
+
+use crate::Error;
+use crate::tally::{Counter, Tally};
+
+/// How long a worker or a node may take to leave.
+const LEAVE: Duration = Duration::from_secs(120);
+/// How many accepted jobs that were never begun the pool holds: more than any benchmark hands in.
+const QUEUED: u64 = 1_000_000;
+/// The exit status of a process whose parent is gone.
+const ORPHANED: i32 = 3;
+/// What it says first.
+pub(crate) const READY: &str = "ready";
+
+/// A pool, as all of its nodes must know it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Pool {
+    pub(crate) url: String,
+    /// How long a silent worker keeps its jobs.
+    pub(crate) ttl_ms: u64,
+    /// How long a new worker waits for the slot of one that leaves.
+    pub(crate) join_settle_ms: u64,
+    /// How long a changed ring stays as it is before jobs are moved.
+    pub(crate) stable_after_ms: u64,
+    /// Whether every start and stop is written down.
+    pub(crate) logs: bool,
+}
+
+impl Pool {
+    /// With workers that run at once, and everything else as it is by default.
+    pub(crate) fn new(url: String) -> Self {
+        Self { url, ttl_ms: 10_000, join_settle_ms: 10, stable_after_ms: 5_000, logs: false }
+    }
+
+    pub(crate) fn node(&self, name: &str) -> Result<NodeBuilder, Error> {
+        let builder = Node::builder("bench", Client::open(&self.url)?).name(name).max_queued(QUEUED);
+        // The server has just been started.
+        let builder = builder.assume_fresh(true).worker_ttl(Duration::from_millis(self.ttl_ms));
+        let builder = builder.join_settle(Duration::from_millis(self.join_settle_ms));
+        Ok(builder.stable_after(Duration::from_millis(self.stable_after_ms)))
+    }
+}
+
+/// What a parent can ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Request {
+    /// How much the handlers have seen.
+    Counts,
+    /// What they have seen since the last time.
+    Events,
+    /// The first worker hands its jobs on and leaves; answered with the events.
+    Drain,
+    /// The whole node does; answered with the events.
+    Leave,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    #[arg(long)]
+    name: String,
+    #[arg(long)]
+    pool: String,
+    #[arg(long)]
+    workers: usize,
+}
+
+pub(crate) async fn run(Options { name, pool, workers }: Options) -> Result<(), Error> {
+    let mut requests = requests();
+    let pool: Pool = serde_json::from_str(&pool)?;
+    let node = pool.node(&name)?.join().await?;
+    let tally = Tally::new(pool.logs);
+    let mut joined = Vec::new();
+    for _ in 0..workers {
+        joined.push(node.add_worker(Counter(tally.clone())).await?);
+    }
+    say(READY)?;
+    while let Some(request) = requests.recv().await {
+        match serde_json::from_str(&request)? {
+            Request::Counts => say(&serde_json::to_string(&tally.counts())?)?,
+            Request::Events => say(&serde_json::to_string(&tally.events())?)?,
+            Request::Drain => {
+                joined.first().ok_or("no worker")?.drain_within(LEAVE).await?;
+                say(&serde_json::to_string(&tally.events())?)?;
+            }
+            Request::Leave => {
+                let left = node.close_within(LEAVE).await?;
+                if !left.complete {
+                    return Err(format!("{name} still holds {} jobs", left.left.len()).into());
+                }
+                say(&serde_json::to_string(&tally.events())?)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the parent writes. On a thread of its own: the process must also end when its runtime hangs.
+fn requests() -> mpsc::UnboundedReceiver<String> {
+    let (requests, received) = mpsc::unbounded_channel();
+    thread::spawn(move || {
+        for line in io::stdin().lock().lines() {
+            let Ok(line) = line else { break };
+            if requests.send(line).is_err() {
+                return;
+            }
+        }
+        exit(ORPHANED);
+    });
+    received
+}
+
+fn say(line: &str) -> Result<(), Error> {
+    let mut output = io::stdout().lock();
+    writeln!(output, "{line}")?;
+    Ok(output.flush()?)
+}
