@@ -35,7 +35,7 @@ pub(crate) async fn run(Options { each, folder }: Options) -> Result<(), Error> 
     add(failover::run(each).await?)?;
     add(rebalance::run(each).await?)?;
     add(deploy::run(each).await?)?;
-    add(idle::run(each).await?)?;
+    add(Box::pin(idle::run(each)).await?)?;
     add(held::run(each).await?)?;
     add(rmap::run(each).await?)?;
     add(streaming::run(each).await?)

@@ -46,7 +46,8 @@ pub(crate) struct Arena {
 impl Arena {
     /// Two processes with two workers each.
     pub(crate) async fn open(options: &Options) -> Result<Self, Error> {
-        Self::with(options, |_| {}).await
+        // Scenarios open several at once.
+        Box::pin(Self::with(options, |_| {})).await
     }
 
     /// The same, in a pool with settings of its own.

@@ -89,7 +89,7 @@ fn main() -> Result<(), Error> {
             Scenario::Failover(options) => (failover::run(options).await?, options),
             Scenario::Rebalance(options) => (rebalance::run(options).await?, options),
             Scenario::Deploy(options) => (deploy::run(options).await?, options),
-            Scenario::Idle(options) => (idle::run(options).await?, options),
+            Scenario::Idle(options) => (Box::pin(idle::run(options)).await?, options),
             Scenario::Held(options) => (held::run(options).await?, options),
             Scenario::Rmap(options) => (rmap::run(options).await?, options),
             Scenario::Streaming(options) => (streaming::run(options).await?, options),
