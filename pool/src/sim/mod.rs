@@ -4,7 +4,8 @@
 //! fails again. What is real: the engine of every node, the leases (`core::tenancy`) and
 //! the store. What stands for the shell: calls that take time, are lost, doubled or answered to nobody (`calls`); replicas
 //! of the maps that lag (`node`); handlers that are small state machines (`actor`); users (`users`) and faults (`nemesis`).
-//! After every event the `judge` compares what is with what may be.
+//! After every event the `judge` compares what is with what may be: `records`, `handlers`, `notes`, the answers to `users`,
+//! what `losses` excuse, and at the end the pool at `rest`.
 //!
 //! ```
 //! use tenure_pool::sim::{Options, run};
@@ -16,11 +17,15 @@
 mod actor;
 mod calls;
 mod clock;
+mod handlers;
 mod judge;
+mod losses;
 mod nemesis;
 mod node;
+mod notes;
 mod planner;
 mod records;
+mod rest;
 mod rng;
 mod users;
 mod world;

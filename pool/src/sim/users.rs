@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::FutureExt;
 
 use super::world::{Event, World};
 use crate::core::input::{Answer, Command, Input, LocalWorker, Refused, ReplyTo, Until};
@@ -12,7 +11,7 @@ use crate::core::time::Time;
 use crate::error::DispatchError;
 use crate::id::{DispatchId, JobKey, NodeName};
 use crate::policy::RestartPolicy;
-use crate::store::{DispatchItem, ShutdownMode, Store};
+use crate::store::{DispatchItem, ShutdownMode};
 use crate::ticket::Ticket;
 use crate::wire::Envelope;
 
@@ -249,24 +248,6 @@ impl World {
         let deadline = self.local(at) + Duration::from_secs(60);
         self.ask(at, Ask::Shutdown, Some(deadline), |reply| Command::Shutdown { reply, mode, deadline });
         true
-    }
-
-    /// What is left of a pool that is shut down.
-    pub(super) fn remains(&self) -> Vec<String> {
-        let mut left: Vec<String> = self
-            .nodes
-            .iter()
-            .filter(|node| node.alive)
-            .map(|node| format!("{} is there", node.config.node))
-            .collect();
-        // The stream of a node that has crashed goes by its own time, as soon as anybody looks.
-        let _ = self.store.pool_state().now_or_never();
-        let dump = self.store.dump();
-        left.extend(dump.names().filter(|name| *name != "m").map(|name| format!("the key {name} is left")));
-        if !self.store.facts().closed {
-            left.push("the pool has no tombstone".to_owned());
-        }
-        left
     }
 
     pub(super) fn overdue(&mut self, at: usize, reply: ReplyTo) {

@@ -1,0 +1,69 @@
+//! Rest: what a healed pool comes to, and what is left of one that was shut down.
+
+use futures::FutureExt;
+
+use super::world::World;
+use crate::record::JobState;
+use crate::store::Store;
+
+impl World {
+    /// What keeps a healed pool from being at rest.
+    pub(super) fn unrest(&self) -> Vec<String> {
+        let mut unrest = self.store.leftovers();
+        for (key, record) in &self.judge.records {
+            let Some(record) = record else { continue };
+            let runs = self.actors.values().any(|actor| {
+                actor.key == *key
+                    && record.owner == Some(actor.worker)
+                    && record.token == actor.token
+                    && actor.is_settled()
+            });
+            let rests = match record.state {
+                JobState::Running => runs,
+                JobState::Parked => true,
+                _ => false,
+            };
+            if !rests {
+                unrest.push(format!("{key} is {record}"));
+            }
+            let left = self.judge.undelivered(&record.id);
+            if runs && left > 0 {
+                unrest.push(format!("{left} notifications of {key} are not delivered"));
+            }
+        }
+        for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.alive) {
+            unrest
+                .extend(node.asked.values().map(|asked| format!("n{at} has not answered {:?}", asked.what)));
+        }
+        let (members, _) = self.store.maps();
+        for (worker, member) in &members.entries {
+            let there = self.nodes.iter().any(|node| {
+                node.alive
+                    && node.config.node == member.node
+                    && node.locals.values().any(|w| *w == Some(*worker))
+            });
+            if !there {
+                unrest.push(format!("{worker} of {} is a member and gone", member.node));
+            }
+        }
+        unrest
+    }
+
+    /// What is left of a pool that is shut down.
+    pub(super) fn remains(&self) -> Vec<String> {
+        let mut left: Vec<String> = self
+            .nodes
+            .iter()
+            .filter(|node| node.alive)
+            .map(|node| format!("{} is there", node.config.node))
+            .collect();
+        // The stream of a node that has crashed goes by its own time, as soon as anybody looks.
+        let _ = self.store.pool_state().now_or_never();
+        let dump = self.store.dump();
+        left.extend(dump.names().filter(|name| *name != "m").map(|name| format!("the key {name} is left")));
+        if !self.store.facts().closed {
+            left.push("the pool has no tombstone".to_owned());
+        }
+        left
+    }
+}
