@@ -22,6 +22,8 @@ impl Engine {
         if self.end != End::No {
             return;
         }
+        let theirs = self.settings.incarnation;
+        self.pool.elsewhere = theirs.is_some() && theirs != self.pool.incarnation;
         self.pool.flush(&mut self.ctx);
         self.attach();
         let door = self.door();

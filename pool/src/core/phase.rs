@@ -60,6 +60,8 @@ pub(crate) struct PoolPhase {
     wait: Duration,
     /// The pool's settings are not known to be this node's: nothing is to be written.
     pub(crate) held_back: bool,
+    /// The settings that it is told are those of another incarnation.
+    pub(crate) elsewhere: bool,
     /// A tombstone is the end of the pool only for who has known it alive.
     may_create: bool,
     /// It was opened without a worker of this node that lives, in this incarnation.
@@ -78,6 +80,7 @@ impl PoolPhase {
             members: Revision(0),
             wait: Duration::ZERO,
             held_back: true,
+            elsewhere: false,
             may_create: true,
             opened_without: None,
             busy: false,
@@ -318,14 +321,16 @@ impl PoolPhase {
             Phase::Recovering { since, wait } if ctx.now.since(since) >= wait && !self.held_back => {
                 ctx.call(Call::OpenNormal);
             }
-            Phase::Unknown | Phase::Recovering { .. } => ctx.call(Call::Survey),
-            Phase::Normal | Phase::Closed => self.busy = false,
+            Phase::Closed => self.busy = false,
+            _ => ctx.call(Call::Survey),
         }
     }
 
     fn next(&self) -> Option<Time> {
         match self.phase {
             Phase::Unknown | Phase::Recovering { .. } => Some(self.retry_at),
+            // It sends nothing yet whose refusal would tell it so: what it was told of the pool may be too old.
+            Phase::Normal if self.held_back && self.elsewhere => Some(self.retry_at),
             Phase::Normal | Phase::Closed => None,
         }
     }

@@ -246,6 +246,19 @@ fn a_node_takes_part_from_the_moment_that_the_settings_are_known_to_be_its_own()
 }
 
 #[test]
+fn a_node_whose_settings_come_from_another_incarnation_than_it_was_told_of_looks_again() {
+    let mut bench = Bench::new(config());
+    bench.command(|reply| Command::Attach { reply });
+    bench.maps(2);
+    bench.survey(present(1, false, "a"));
+    bench.all();
+    bench.advance(millis(100));
+    assert_eq!(bench.seen(), ["survey"], "the answer was on its way when the pool's data were lost");
+    bench.survey(present(2, false, "a"));
+    assert_eq!(bench.of(&["renew"]), ["renew 2"]);
+}
+
+#[test]
 fn a_node_that_comes_to_a_pool_that_shuts_down_waits_until_it_knows_whether_anybody_lives() {
     let mut bench = Bench::new(config());
     bench.command(|reply| Command::Attach { reply });
