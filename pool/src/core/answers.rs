@@ -71,7 +71,8 @@ impl Engine {
             Done::Dispatch { items, answer } => match answer {
                 Ok(replies) => {
                     self.dispatching.sent();
-                    if self.dispatching.on_sent(&mut self.ctx, &items, replies) {
+                    let settled = self.is_normal();
+                    if self.dispatching.on_sent(&mut self.ctx, settled, &items, replies) {
                         self.clock.next = now;
                     }
                 }

@@ -141,10 +141,11 @@ impl Dispatching {
         }
     }
 
-    /// Returns whether the server's clock should be read again.
+    /// `settled`: phase N, where nothing runs that has no record. Returns whether the server's clock should be read again.
     pub(crate) fn on_sent(
         &mut self,
         ctx: &mut Ctx,
+        settled: bool,
         items: &[DispatchItem],
         replies: Vec<DispatchReply>,
     ) -> bool {
@@ -163,6 +164,9 @@ impl Dispatching {
                 DispatchReply::Outcome(outcome) => self.on_outcome(ctx, &item.id, &outcome),
                 DispatchReply::ShuttingDown => self.settle(ctx, &item.id, &Err(DispatchError::ShuttingDown)),
                 DispatchReply::Bad => self.settle(ctx, &item.id, &Err(DispatchError::BadRecord)),
+                DispatchReply::Late if !settled && self.was_accepted(&item.id) => {
+                    self.send_later(ctx, &item.id);
+                }
                 DispatchReply::Late => {
                     late = true;
                     self.on_late(ctx, &item.id);
@@ -219,6 +223,10 @@ impl Dispatching {
             reply(ctx, waiter.to, Err(error.clone()));
         }
         self.look_for_others(id);
+    }
+
+    fn was_accepted(&self, id: &DispatchId) -> bool {
+        self.open.get(id).is_some_and(|open| open.was_accepted)
     }
 
     /// Past the time that its first sending named. One that was accepted before then, or may have been, may have ended

@@ -391,6 +391,22 @@ fn what_was_accepted_once_is_not_accepted_again_after_the_store_has_forgotten_it
 }
 
 #[test]
+fn what_was_accepted_once_has_not_ended_while_a_pool_recovers_that_has_forgotten_it() {
+    let mut bench = accepted();
+    bench.advance(secs(1));
+    found(&mut bench, Lookup::default());
+    bench.fail_with("dispatch", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2))));
+    bench.advance(millis(20));
+    bench.survey(present(2, true, "a"));
+    replied(&mut bench, vec![DispatchReply::Late]);
+    assert_eq!(bench.of(&["reply"]), [""; 0], "it may run, and its worker has not said so yet");
+    bench.advance(millis(200));
+    bench.survey(present(2, false, "a"));
+    replied(&mut bench, vec![DispatchReply::Late]);
+    assert_eq!(bench.of(&["reply"]), ["reply 1 submitted Ended"]);
+}
+
+#[test]
 fn what_was_never_accepted_is_sent_with_a_time_by_the_clock_as_it_is_read_anew() {
     let mut bench = Bench::attached();
     bench.submit("k", "n.1", true, secs(10));
