@@ -4,22 +4,22 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::options::Options;
 use crate::report::Report;
 use crate::{
-    Error, deploy, dispatch, failover, held, idle, machine, options, rebalance, requests, results, rmap,
-    streaming,
+    Error, deploy, dispatch, failover, held, idle, machine, rebalance, requests, results, rmap, streaming,
 };
 
 #[derive(Args, Debug)]
-pub(crate) struct Options {
+pub(crate) struct Everything {
     #[command(flatten)]
-    each: options::Options,
+    each: Options,
     /// Where the results go.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/results"))]
     folder: PathBuf,
 }
 
-pub(crate) async fn run(Options { each, folder }: Options) -> Result<(), Error> {
+pub(crate) async fn run(Everything { each, folder }: Everything) -> Result<(), Error> {
     let machine = machine::describe(&each)?;
     println!("{machine}\n");
     let mut reports = Vec::new();

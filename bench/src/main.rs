@@ -69,13 +69,13 @@ enum Scenario {
     /// Streams: adding, a sink, how soon a reader wakes up.
     Streaming(Options),
     /// All of them, written to a folder as a table and plots.
-    All(all::Options),
+    All(all::Everything),
     /// A process with workers.
     #[command(hide = true)]
-    Worker(worker::Options),
+    Worker(worker::Life),
     /// The other process of `rmap`.
     #[command(hide = true)]
-    Follow(rmap::follow::Options),
+    Follow(rmap::follow::Following),
 }
 
 fn main() -> Result<(), Error> {

@@ -67,7 +67,7 @@ pub(crate) enum Request {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct Options {
+pub(crate) struct Life {
     #[arg(long)]
     name: String,
     #[arg(long)]
@@ -76,7 +76,7 @@ pub(crate) struct Options {
     workers: usize,
 }
 
-pub(crate) async fn run(Options { name, pool, workers }: Options) -> Result<(), Error> {
+pub(crate) async fn run(Life { name, pool, workers }: Life) -> Result<(), Error> {
     let mut requests = requests();
     let pool: Pool = serde_json::from_str(&pool)?;
     let node = pool.node(&name)?.join().await?;

@@ -52,6 +52,26 @@ fn dispatch_counts_jobs_beside_the_floor_with_jobs_held_and_without() {
     assert!(least <= most && figures["jobs_per_s"].as_f64().unwrap() >= least);
 }
 
+/// With what the other tests leave out: one that runs everything in turn, and what it writes.
+#[test]
+fn all_scenarios_are_written_to_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    bench(&["all", "--quick", "--folder", folder.path().to_str().unwrap()]);
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let results: Value = serde_json::from_str(&read("results.json")).unwrap();
+    for scenario in
+        ["dispatch", "stop", "notify", "failover", "rebalance", "deploy", "idle", "held", "rmap", "streaming"]
+    {
+        assert_eq!(results[scenario]["scenario"], scenario);
+        assert!(read("results.md").contains(&format!("| {scenario} | median |")));
+    }
+    let machine = results["machine"].as_str().unwrap();
+    assert!(machine.contains("cores of") && machine.contains(", Redis "), "{machine}");
+    for plot in ["throughput.svg", "latency.svg"] {
+        assert!(read(plot).matches("<polyline").count() >= 3, "{plot}");
+    }
+}
+
 #[test]
 fn requests_count_what_the_handlers_have_heard_of() {
     for (scenario, what, one) in [("stop", "stops", "stop"), ("notify", "notifications", "notification")] {

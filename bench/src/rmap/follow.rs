@@ -13,7 +13,7 @@ use crate::clock::now_us;
 use crate::usage::resident;
 
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct Following {
     #[arg(long)]
     url: String,
     /// Follow bare messages instead of a map.
@@ -32,7 +32,7 @@ const COPIES: u64 = 5;
 /// Writes with the time that are looked for at each change.
 const LOOKED_AT: u64 = 16;
 
-pub(crate) async fn run(options: Options) -> Result<(), Error> {
+pub(crate) async fn run(options: Following) -> Result<(), Error> {
     let client = Client::open(&options.url)?;
     let delays = match options.weigh {
         Some(entries) => {
