@@ -122,6 +122,6 @@ impl JobSpec {
             None => (DispatchId::of_node(node, &ulid::Ulid::generate().to_string())?, String::new()),
         };
         let ticket = Ticket { key: key.clone(), id: id.clone() };
-        Ok((ticket, DispatchItem { key, id, not_after: 0, hash, payload: sealed }))
+        Ok((ticket, DispatchItem { key, id, not_after: 0, hash, payload: sealed, worker: None }))
     }
 }

@@ -9,7 +9,9 @@ use bytes::Bytes;
 use redis::{Connection, FromRedisValue, cmd};
 use serde::Deserialize;
 use tenure_connection::Client;
-use tenure_pool::id::{Incarnation, JobKey, NodeName, Nonce, PoolName, ScheduleName, Token, WorkerId};
+use tenure_pool::id::{
+    Incarnation, JobKey, NodeName, Nonce, PoolName, Revision, ScheduleName, Token, WorkerId,
+};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     BeginReply, DispatchItem, DispatchReply, JoinRequest, NotifyItem, NotifyReply, RedisStore, ReleaseItem,
@@ -115,8 +117,9 @@ impl Pool {
             not_after: self.store.server_time().await.unwrap() + 10_000,
             hash: "digest".into(),
             payload: Bytes::from_static(ENVELOPE),
+            worker: None,
         };
-        self.store.dispatch(self.inc, &[item]).await.unwrap().remove(0)
+        self.store.dispatch(self.inc, Revision(0), &[item]).await.unwrap().remove(0)
     }
 
     async fn route(&self, name: &str) {
@@ -309,6 +312,7 @@ async fn a_schedule_and_its_jobs() {
         not_after: pool.store.server_time().await.unwrap() + 10_000,
         hash: String::new(),
         payload: Bytes::from_static(ENVELOPE),
+        worker: None,
     };
     assert_eq!(pool.store.dispatch_planned(inc, &turn, &[item]).await.unwrap(), [DispatchReply::Accepted]);
     let planned: Vec<String> = pool.ask("ZRANGE", "pi", &["0", "-1"]);

@@ -74,8 +74,9 @@ async fn dispatch(store: &dyn Store, inc: Incarnation, name: &str) -> DispatchId
         not_after: store.server_time().await.unwrap() + 10_000,
         hash: String::new(),
         payload: Bytes::from_static(b"\x00payload"),
+        worker: None,
     };
-    assert_eq!(store.dispatch(inc, &[item]).await.unwrap(), [DispatchReply::Accepted]);
+    assert_eq!(store.dispatch(inc, Revision(0), &[item]).await.unwrap(), [DispatchReply::Accepted]);
     id
 }
 
@@ -311,8 +312,9 @@ async fn a_full_server_refuses_new_work_and_lets_work_end() {
         not_after: store.server_time().await.unwrap() + 10_000,
         hash: String::new(),
         payload: Bytes::new(),
+        worker: None,
     };
-    let full = store.dispatch(inc, &[item]).await;
+    let full = store.dispatch(inc, Revision(0), &[item]).await;
     assert!(matches!(full, Err(StoreError::NotExecuted(_))), "{full:?}");
     store.renew(inc, Token(0), None, &[worker]).await.unwrap();
     let stop = StopItem { key: key("a"), id, guess: None, forbid: false };
@@ -378,8 +380,9 @@ async fn the_dump_shows_every_key() {
         not_after: 1_750_000_000_001,
         hash: "h".into(),
         payload: Bytes::new(),
+        worker: None,
     };
-    store.dispatch(inc, &[item]).await.unwrap();
+    store.dispatch(inc, Revision(0), &[item]).await.unwrap();
     store.pool_events(&node("n1"), 1, LONG).await.unwrap();
     let dump = store.dump().await.unwrap();
     assert_eq!(dump.names().collect::<Vec<_>>(), ["cf", "jo", "jp", "m", "od", "ps", "ps.r", "q"]);

@@ -56,7 +56,11 @@ pub(crate) enum Call {
     Reap {
         worker: WorkerId,
     },
-    Dispatch(Vec<DispatchItem>),
+    /// `ring`: the revision that the items' workers were picked from.
+    Dispatch {
+        ring: Revision,
+        items: Vec<DispatchItem>,
+    },
     Route {
         ring: Revision,
         events: Vec<PoolEvent>,
@@ -179,7 +183,7 @@ impl Call {
             Self::Drain { worker } => Done::Drain { worker, answer: Err(error) },
             Self::Expire { worker, seq } => Done::Expire { worker, seq, answer: Err(error) },
             Self::Reap { worker } => Done::Reap { worker, answer: Err(error) },
-            Self::Dispatch(items) => Done::Dispatch { items, answer: Err(error) },
+            Self::Dispatch { items, .. } => Done::Dispatch { items, answer: Err(error) },
             Self::Route { events, .. } => Done::Route { events, answer: Err(error) },
             Self::Attest { incarnation, worker, items, .. } => {
                 Done::Attest { incarnation, worker, items, answer: Err(error) }

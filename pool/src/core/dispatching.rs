@@ -13,6 +13,7 @@ use super::ctx::{Ctx, RETRY};
 use super::input::ReplyTo;
 use super::lane::Lane;
 use super::open::{Open, Waiter, is_known, reply};
+use super::ring::Ring;
 use super::time::Time;
 use crate::breakage::Breakage;
 use crate::error::DispatchError;
@@ -396,8 +397,15 @@ impl Dispatching {
         }
     }
 
-    /// Sends and looks. `may_send`: the pool's phase and incarnation are known.
-    pub(crate) fn flush(&mut self, ctx: &mut Ctx, not_after: impl Fn(Time) -> u64, may_send: bool) {
+    /// Sends and looks. `may_send`: the pool's phase and incarnation are known. What is sent names its worker, so that it
+    /// needs no router while the ring stays as it is.
+    pub(crate) fn flush(
+        &mut self,
+        ctx: &mut Ctx,
+        ring: &Ring,
+        not_after: impl Fn(Time) -> u64,
+        may_send: bool,
+    ) {
         while let Some((at, id)) = self.timers.first().cloned() {
             if at > ctx.now {
                 break;
@@ -421,8 +429,9 @@ impl Dispatching {
                     }
                     item.not_after = sent.not_after;
                 }
+                item.worker = ring.pick(item.key.as_bytes(), 0);
             }
-            ctx.call(Call::Dispatch(items));
+            ctx.call(Call::Dispatch { ring: ring.revision(), items });
         }
         if let Some(tickets) = self.polls.batch(ctx.now, |t| t.key.as_bytes().len()) {
             ctx.call(Call::LookUp(tickets));

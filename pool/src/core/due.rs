@@ -129,7 +129,7 @@ impl Engine {
         let longest = self.ctx.config.settings.max_dispatch_deadline.saturating_sub(CLOCK_MARGIN);
         let not_after = |deadline: Time| now_ms + deadline.since(now).min(longest).as_millis() as u64;
         let clock_known = self.clock.read.is_some();
-        self.dispatching.flush(&mut self.ctx, not_after, known && clock_known);
+        self.dispatching.flush(&mut self.ctx, &self.ring, not_after, known && clock_known);
         self.requests.flush(&mut self.ctx, known);
         let (workers, members) = (&self.workers, &self.members);
         let held = || workers.values().flat_map(|w| w.jobs.held.keys().cloned()).collect();

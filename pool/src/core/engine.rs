@@ -229,11 +229,12 @@ impl Engine {
     }
 
     fn on_members(&mut self, members: Arc<Members>) {
-        if members.incarnation.is_none() || members.incarnation != self.pool.incarnation {
-            self.members = members;
+        self.members = members;
+        if self.members.incarnation.is_none() || self.members.incarnation != self.pool.incarnation {
+            // The revisions of one incarnation say nothing in another.
+            self.ring = Ring::new(&Members::default(), &self.ctx.config.settings);
             return;
         }
-        self.members = members;
         self.closing.wake(self.ctx.now);
         let mut ring = Ring::new(&self.members, &self.ctx.config.settings);
         if self.ctx.config.broken.has(Breakage::PackedRing) {

@@ -278,7 +278,7 @@ pub(crate) fn step(call: &Call) -> Option<&'static str> {
         Call::Drain { .. } => "drain",
         Call::Expire { .. } => "expire",
         Call::Reap { .. } => "reap",
-        Call::Dispatch(_) => "dispatch",
+        Call::Dispatch { .. } => "dispatch",
         Call::Route { .. } => "route",
         Call::Attest { .. } => "attest",
         Call::Attend { .. } => "attend",

@@ -42,8 +42,8 @@ pub(crate) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
             Done::Expire { worker, seq, answer }
         }
         Call::Reap { worker } => Done::Reap { worker, answer: store.reap(inc, worker, PAGE).await },
-        Call::Dispatch(items) => {
-            let answer = store.dispatch(inc, &items).await;
+        Call::Dispatch { ring, items } => {
+            let answer = store.dispatch(inc, ring, &items).await;
             Done::Dispatch { items, answer }
         }
         Call::Route { ring, events, entries, jobs } => {

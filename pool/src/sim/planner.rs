@@ -104,7 +104,14 @@ impl World {
                 let Ok(payload) = Envelope::new(b"planned").seal() else { continue };
                 self.judge.submitted(&key, &id, RestartPolicy::Never);
                 self.judge.may_be_stopped(&id);
-                wanted.start.push(DispatchItem { key, id, not_after: 0, hash: String::new(), payload });
+                wanted.start.push(DispatchItem {
+                    key,
+                    id,
+                    not_after: 0,
+                    hash: String::new(),
+                    payload,
+                    worker: None,
+                });
             } else if !wanted.exactly && self.rng.chance(3_000) {
                 wanted.stop.push(key);
             }

@@ -165,8 +165,14 @@ impl World {
         let started = self.rng.chance(6_000);
         let deadline = self.patience(at);
         self.judge.submitted(&key, &id, policy);
-        let item =
-            DispatchItem { key: key.clone(), id: id.clone(), not_after: 0, hash: String::new(), payload };
+        let item = DispatchItem {
+            key: key.clone(),
+            id: id.clone(),
+            not_after: 0,
+            hash: String::new(),
+            payload,
+            worker: None,
+        };
         self.ask(at, Ask::Submit { key, id, started }, Some(deadline), |reply| Command::Submit {
             reply,
             item,

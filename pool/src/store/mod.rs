@@ -126,9 +126,15 @@ pub trait Store: Send + Sync + 'static {
     /// Frees jobs of an expired worker.
     async fn reap(&self, inc: Incarnation, worker: WorkerId, limit: usize) -> Result<Reaped>;
 
-    /// Accepts jobs.
-    async fn dispatch(&self, inc: Incarnation, items: &[DispatchItem]) -> Result<Vec<DispatchReply>>;
-    /// Assigns jobs; the only step that mints tokens. Whole entries only.
+    /// Accepts jobs. Those that name their worker are assigned to it at once, if the ring is still at `ring`, the
+    /// revision that the workers were picked from; else they wait for a router, as all others do.
+    async fn dispatch(
+        &self,
+        inc: Incarnation,
+        ring: Revision,
+        items: &[DispatchItem],
+    ) -> Result<Vec<DispatchReply>>;
+    /// Assigns jobs to workers picked from the ring at this revision. Whole entries only.
     async fn route(
         &self,
         inc: Incarnation,
@@ -200,7 +206,7 @@ pub trait Store: Send + Sync + 'static {
         turn: (ScheduleId, Term),
         number: u64,
     ) -> Result<TickReply>;
-    /// Accepts jobs of a plan, while the caller's turn lasts.
+    /// Accepts jobs of a plan, while the caller's turn lasts; they wait for a router.
     async fn dispatch_planned(
         &self,
         inc: Incarnation,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{EntryId, Outcome};
-use crate::id::{DispatchId, JobKey, NodeName, Token};
+use crate::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::record::Record;
 
 /// One job to accept.
@@ -21,6 +21,8 @@ pub struct DispatchItem {
     pub hash: String,
     /// The payload's envelope.
     pub payload: Bytes,
+    /// Where the ring places it; `None`: a router finds its worker.
+    pub worker: Option<WorkerId>,
 }
 
 /// dispatch's answer for one job.

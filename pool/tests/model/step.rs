@@ -1,7 +1,7 @@
 //! One transition: a role acts, a step of the store is executed, the judge looks.
 
 use futures::FutureExt;
-use tenure_pool::id::{Token, WorkerId};
+use tenure_pool::id::{Revision, Token, WorkerId};
 use tenure_pool::store::{
     BeginReply, DispatchItem, DispatchReply, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, Result,
     StartedItem, StopItem, StopReply, Store, StoreError,
@@ -26,8 +26,9 @@ impl Pool {
                     not_after: NOW,
                     hash: String::new(),
                     payload: bytes::Bytes::new(),
+                    worker: None,
                 };
-                let replies = on!(world.store, dispatch(world.inc, &[item]));
+                let replies = on!(world.store, dispatch(world.inc, Revision(0), &[item]));
                 if replies.is_ok_and(|replies| replies[0] == DispatchReply::Accepted) {
                     world.fates[dispatch].accepted = true;
                 }

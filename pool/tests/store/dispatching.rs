@@ -1,16 +1,22 @@
 //! Acceptance of jobs.
 
 use bytes::Bytes;
-use tenure_pool::id::{JobKey, Token};
+use tenure_pool::id::{JobKey, Token, WorkerId};
 use tenure_pool::record::{Begun, JobState};
 use tenure_pool::settings::Settings;
-use tenure_pool::store::{DispatchItem, DispatchReply, ReleaseMode, ReleaseReply, ShutdownMode, StopReply};
+use tenure_pool::store::{
+    Cursors, DispatchItem, DispatchReply, ReleaseMode, ReleaseReply, ShutdownMode, StopReply, WorkerEvent,
+};
 
 use super::lab::{Kind, Lab, id, key, ms, node};
 
 scenarios! {
     an_accepted_job_is_queued_with_one_event,
     a_batch_makes_one_event,
+    a_job_that_names_its_worker_is_assigned_at_once,
+    a_placed_job_sent_again_is_assigned_once,
+    a_ring_that_has_changed_places_nothing,
+    a_batch_may_be_placed_in_part,
     the_same_dispatch_is_accepted_again,
     a_key_has_one_job,
     items_of_a_batch_see_each_other,
@@ -47,6 +53,77 @@ async fn a_batch_makes_one_event(kind: Kind) {
     lab.dispatch_all(&items).await;
     let starts: Vec<_> = lab.starts().await.into_iter().map(|(_, jobs)| jobs).collect();
     assert_eq!(starts, [[(key("a"), 0), (key("b"), 0)]]);
+}
+
+async fn told(lab: &Lab, workers: &[WorkerId]) -> Vec<(WorkerId, WorkerEvent)> {
+    let cursors = Cursors {
+        workers: workers.iter().map(|worker| (*worker, Cursors::default().node)).collect(),
+        ..Cursors::default()
+    };
+    let events = lab.store().node_events(&node("node1"), &cursors, 100, ms(0)).await.unwrap();
+    events.workers.into_iter().map(|(to, _, event)| (to, event)).collect()
+}
+
+fn placed(lab: &Lab, name: &str, worker: WorkerId) -> DispatchItem {
+    DispatchItem { worker: Some(worker), ..lab.item(name, &format!("node1.{name}")) }
+}
+
+async fn a_job_that_names_its_worker_is_assigned_at_once(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (first, second) = (lab.worker().await, lab.worker().await);
+    let items = [placed(&lab, "a", first), placed(&lab, "b", second), placed(&lab, "c", first)];
+    let replies = lab.store().dispatch(lab.inc, lab.revision().await, &items).await.unwrap();
+    assert_eq!(replies, vec![DispatchReply::Accepted; 3]);
+    let (record, now) = (lab.record("a").await.unwrap(), lab.backend.now());
+    assert_eq!((record.state, record.owner), (JobState::Assigned, Some(first)));
+    assert_eq!((record.attempts, record.begun, record.mix), (0, Begun::Never, 0));
+    assert_eq!((record.since, record.created, record.id), (now, now, id("node1.a")));
+    assert_eq!(lab.score("q", "a").await, Some(now + 5_000), "as long as an assignment may take");
+    assert_eq!(lab.queued().await, 3, "none has begun");
+    assert!(lab.starts().await.is_empty(), "no router is asked");
+    let token = lab.token("a").await;
+    assert!(token > Token(second.0), "it is newer than all that came before");
+    assert_eq!((lab.token("b").await, lab.token("c").await), (token, token));
+    let start =
+        |names: &[&str]| WorkerEvent::Start { token, keys: names.iter().map(|name| key(name)).collect() };
+    assert_eq!(told(&lab, &[first, second]).await, [(first, start(&["a", "c"])), (second, start(&["b"]))]);
+    let owned = lab.store().owned(lab.inc, first, None, 10).await.unwrap().jobs;
+    assert_eq!(owned.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [key("a"), key("c")]);
+}
+
+async fn a_placed_job_sent_again_is_assigned_once(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (first, second) = (lab.worker().await, lab.worker().await);
+    let ring = lab.revision().await;
+    lab.store().dispatch(lab.inc, ring, &[placed(&lab, "k", first)]).await.unwrap();
+    let before = lab.backend.dump().await;
+    let again = lab.store().dispatch(lab.inc, ring, &[placed(&lab, "k", second)]).await.unwrap();
+    assert_eq!(again, [DispatchReply::Accepted]);
+    assert_eq!(lab.backend.dump().await, before, "no token and no event are spent on it");
+}
+
+async fn a_ring_that_has_changed_places_nothing(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let before = lab.revision().await;
+    lab.worker().await;
+    let replies = lab.store().dispatch(lab.inc, before, &[placed(&lab, "k", worker)]).await.unwrap();
+    assert_eq!(replies, [DispatchReply::Accepted]);
+    assert_eq!(lab.record("k").await.unwrap().state, JobState::Queued);
+    assert_eq!(lab.score("q", "k").await, Some(lab.backend.now() + 2_000));
+    assert_eq!(lab.starts().await.len(), 1, "a router finds its worker");
+    assert!(told(&lab, &[worker]).await.is_empty());
+}
+
+async fn a_batch_may_be_placed_in_part(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let items = [placed(&lab, "a", worker), lab.item("b", "node1.b")];
+    lab.store().dispatch(lab.inc, lab.revision().await, &items).await.unwrap();
+    let states = [lab.record("a").await.unwrap().state, lab.record("b").await.unwrap().state];
+    assert_eq!(states, [JobState::Assigned, JobState::Queued]);
+    let starts: Vec<_> = lab.starts().await.into_iter().map(|(_, jobs)| jobs).collect();
+    assert_eq!(starts, [[(key("b"), 0)]]);
 }
 
 async fn the_same_dispatch_is_accepted_again(kind: Kind) {

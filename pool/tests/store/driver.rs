@@ -350,7 +350,17 @@ impl<'a> Driver<'a> {
                 let workers = workers.iter().map(|worker| self.worker(*worker)).collect();
                 Step::Renew(Token(high_water), name.map(node), workers)
             }
-            Op::Dispatch { jobs } => Step::Dispatch(jobs.iter().map(|job| self.dispatched(job)).collect()),
+            Op::Dispatch { jobs, placed } => {
+                let mut items: Vec<_> = jobs.iter().map(|job| self.dispatched(job)).collect();
+                let (revision, up) = self.ring().await;
+                let Some((first, aim)) = *placed else { return Some(Step::Dispatch(Revision(0), items)) };
+                for (at, item) in items.iter_mut().enumerate() {
+                    // Every fourth is left to the routers.
+                    let worker = up.get((first + at) % up.len().max(1)).copied();
+                    item.worker = worker.filter(|_| (first + at) % 4 != 3);
+                }
+                Step::Dispatch(Revision(revision.0.saturating_sub(u64::from(!aim))), items)
+            }
             Op::Begin { jobs, finish } => {
                 let (worker, keys) =
                     self.held(jobs.iter().map(|job| job.0), &[Assigned, Assigned, Running]).await;
@@ -622,6 +632,7 @@ impl<'a> Driver<'a> {
             not_after: self.sides[0].now().saturating_add_signed(job_.deadline),
             hash: if job_.hash == 0 { String::new() } else { "digest".to_owned() },
             payload: body(job_.size),
+            worker: None,
         }
     }
 

@@ -115,11 +115,12 @@ impl Lab {
             not_after: self.backend.now() + 1_000,
             hash: String::new(),
             payload: Bytes::from_static(b"payload"),
+            worker: None,
         }
     }
 
     pub(crate) async fn dispatch_all(&self, items: &[DispatchItem]) -> Vec<DispatchReply> {
-        self.store().dispatch(self.inc, items).await.unwrap()
+        self.store().dispatch(self.inc, Revision(0), items).await.unwrap()
     }
 
     pub(crate) async fn dispatch(&self, key: &str, id: &str) -> DispatchReply {

@@ -42,8 +42,10 @@ pub(crate) enum Op {
         node: Option<usize>,
         ahead: u64,
     },
+    /// `placed`: with a worker for each job, picked from the ring as it is, or was.
     Dispatch {
         jobs: Vec<Dispatched>,
+        placed: Option<(usize, Aim)>,
     },
     /// A queued job is routed and begun at once.
     Run {
@@ -325,7 +327,8 @@ fn op() -> impl Strategy<Value = Op> {
     let worker = || 0_usize..8;
     let node = || 0_usize..3;
     let jobs = prop_oneof![
-        9 => vec(dispatched(), 1..5).prop_map(|jobs| Op::Dispatch { jobs }),
+        9 => (vec(dispatched(), 1..5), prop::option::of((worker(), aim())))
+            .prop_map(|(jobs, placed)| Op::Dispatch { jobs, placed }),
         24 => key().prop_map(|key| Op::Run { key }),
         16 => (1_usize..6, vec(key(), 0..3), 1_usize..3, aim())
             .prop_map(|(read, extra, spread, aim)| Op::Route { read, extra, spread, aim }),

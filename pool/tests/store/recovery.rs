@@ -89,7 +89,7 @@ async fn every_step(lab: &Lab, inc: Incarnation) -> Vec<Refusal> {
         refusal(store.drain(inc, worker).await),
         refusal(store.expire(inc, worker, None).await),
         refusal(store.reap(inc, worker, 10).await),
-        refusal(store.dispatch(inc, &[lab.item("k", "node1.k")]).await),
+        refusal(store.dispatch(inc, Revision(0), &[lab.item("k", "node1.k")]).await),
         refusal(store.route(inc, revision, &[], &[(key("k"), None)]).await),
         refusal(store.begin(inc, worker, &[], &[(key("k"), Token(1))]).await),
         refusal(store.started(inc, worker, &[started("k", Token(1))]).await),

@@ -29,7 +29,7 @@ pub(crate) enum Step {
     Expire(WorkerId, Option<u64>),
     Reap(WorkerId, usize),
     Renew(Token, Option<NodeName>, Vec<WorkerId>),
-    Dispatch(Vec<DispatchItem>),
+    Dispatch(Revision, Vec<DispatchItem>),
     Route(Revision, Vec<EntryPair>, Vec<(JobKey, Option<WorkerId>)>),
     Begin(WorkerId, Vec<EntryPair>, Vec<(JobKey, Token)>),
     Started(WorkerId, Vec<StartedItem>),
@@ -104,7 +104,7 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
             }
             text(&renewal)
         }
-        Step::Dispatch(items) => text(&store.dispatch(inc, &items).await),
+        Step::Dispatch(ring, items) => text(&store.dispatch(inc, ring, &items).await),
         Step::Route(ring, pairs, jobs) => text(&store.route(inc, ring, &entries(&pairs), &jobs).await),
         Step::Begin(worker, pairs, jobs) => text(&store.begin(inc, worker, &entries(&pairs), &jobs).await),
         Step::Started(worker, items) => text(&store.started(inc, worker, &items).await),

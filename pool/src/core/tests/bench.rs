@@ -234,6 +234,7 @@ impl Bench {
             not_after: 0,
             hash: String::new(),
             payload: Bytes::new(),
+            worker: None,
         };
         self.command(|reply| Command::Submit { reply, item, started, deadline });
     }

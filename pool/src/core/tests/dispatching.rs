@@ -1,6 +1,6 @@
 //! Dispatches: sent in the batches that arise by themselves, and settled once.
 
-use super::bench::{Bench, entry, id, key, millis, present, record, secs};
+use super::bench::{Bench, entry, id, key, millis, present, record, secs, up};
 use crate::core::call::{Call, Done};
 use crate::core::input::{Command, Input, ReplyTo};
 use crate::id::{Incarnation, WorkerId};
@@ -10,7 +10,7 @@ use crate::ticket::Ticket;
 
 fn replied(bench: &mut Bench, replies: Vec<DispatchReply>) {
     bench.answer("dispatch", |call| match call {
-        Call::Dispatch(items) => Done::Dispatch { items, answer: Ok(replies) },
+        Call::Dispatch { items, .. } => Done::Dispatch { items, answer: Ok(replies) },
         call => panic!("{call:?}"),
     });
 }
@@ -45,6 +45,43 @@ fn what_arrives_during_a_call_is_the_next_batch() {
     assert_eq!(bench.seen(), ["dispatch a/n.1<1005000"]);
     replied(&mut bench, vec![DispatchReply::Accepted]);
     assert_eq!(bench.seen(), ["reply 1 submitted ok", "dispatch b/n.2<1005000 c/n.3<1005000"]);
+}
+
+#[test]
+fn what_is_sent_names_its_worker_by_the_ring_as_this_node_knows_it() {
+    let mut bench = Bench::attached();
+    bench.change_members(|members| {
+        members.insert(WorkerId(9), up(0));
+    });
+    bench.all();
+    bench.submit("a", "n.1", false, secs(5));
+    assert_eq!(bench.seen(), ["dispatch a/n.1<1005000>9 at 1"]);
+    bench.change_members(|members| {
+        members.remove(&WorkerId(9));
+        members.insert(WorkerId(10), up(0));
+    });
+    bench.all();
+    bench.fail("dispatch");
+    bench.advance(millis(20));
+    assert_eq!(
+        bench.seen(),
+        ["! trouble", "dispatch a/n.1<1005000>10 at 2"],
+        "picked anew when it is sent again"
+    );
+}
+
+#[test]
+fn the_ring_of_another_incarnation_places_nothing() {
+    let mut bench = Bench::attached();
+    bench.change_members(|members| {
+        members.insert(WorkerId(9), up(0));
+    });
+    bench.all();
+    bench.lost(2);
+    bench.reopened(2);
+    bench.all();
+    bench.submit("a", "n.1", false, secs(5));
+    assert_eq!(bench.seen(), ["dispatch a/n.1<1005200"], "the maps of the new one have not come");
 }
 
 #[test]

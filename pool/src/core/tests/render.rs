@@ -73,8 +73,12 @@ pub(super) fn call(call: &Call) -> String {
         Call::Drain { worker } => format!("drain {worker}"),
         Call::Expire { worker, seq } => format!("expire {worker}{}", some("seq", *seq)),
         Call::Reap { worker } => format!("reap {worker}"),
-        Call::Dispatch(items) => {
-            format!("dispatch {}", join(items, |i| format!("{}/{}<{}", i.key, i.id, i.not_after)))
+        Call::Dispatch { ring, items } => {
+            let item = |i: &DispatchItem| {
+                let placed = i.worker.map(|worker| format!(">{worker} at {ring}")).unwrap_or_default();
+                format!("{}/{}<{}{placed}", i.key, i.id, i.not_after)
+            };
+            format!("dispatch {}", join(items, item))
         }
         Call::Route { ring, entries, jobs, .. } => {
             let job = |(key, worker): &(_, Option<_>)| match worker {

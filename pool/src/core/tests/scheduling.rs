@@ -102,7 +102,14 @@ fn planned(bench: &mut Bench, run: u64, planned: Planned) {
 
 fn item(name: &str) -> DispatchItem {
     let id = id(&format!("n.{name}"));
-    DispatchItem { key: key(name), id, not_after: 0, hash: String::new(), payload: Bytes::new() }
+    DispatchItem {
+        key: key(name),
+        id,
+        not_after: 0,
+        hash: String::new(),
+        payload: Bytes::new(),
+        worker: None,
+    }
 }
 
 fn wanted(names: &[&str]) -> Wanted {

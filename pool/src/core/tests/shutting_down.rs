@@ -178,7 +178,7 @@ fn whoever_waits_for_a_dispatch_gets_shutting_down() {
     let mut bench = Bench::attached();
     bench.submit("a", "n.1", true, secs(60));
     bench.answer("dispatch", |call| match call {
-        Call::Dispatch(items) => Done::Dispatch { items, answer: Ok(vec![DispatchReply::Accepted]) },
+        Call::Dispatch { items, .. } => Done::Dispatch { items, answer: Ok(vec![DispatchReply::Accepted]) },
         call => panic!("{call:?}"),
     });
     hear_of_stopping(&mut bench);

@@ -1,6 +1,6 @@
 #!lua
--- Moves start events to workers; the only script that mints tokens, one for all jobs of a call. Whole entries only: the
--- entries named are acknowledged and deleted.
+-- Moves start events to workers; mints one token for all jobs of a call. Whole entries only: the entries named are
+-- acknowledged and deleted.
 -- KEYS: m cf jo q bw ps, then the ws of each worker named
 -- ARGV: inc, mv, count of entries, count of workers, entry*, wid*, then (key, index of its worker; 0: none lives)*
 -- Returns: OK, then per job R routed | D wants no worker any more | W no live worker | X bad record. STALERING mv | SHUTDOWN

@@ -16,19 +16,30 @@ use crate::store::{
 /// How long a job waits for a first live worker before its event is repeated, ms.
 pub(super) const NO_WORKER_RETRY: u64 = 30_000;
 
+/// The jobs that one call assigns.
+#[derive(Default)]
+struct Assignment {
+    token: Option<Token>,
+    starts: BTreeMap<WorkerId, Vec<JobKey>>,
+}
+
 impl State {
-    /// Accepts jobs.
+    /// Accepts jobs, and assigns those whose worker was picked from the ring as it is.
     pub(super) fn dispatch(
         &mut self,
         now: u64,
         inc: Incarnation,
         turn: Option<&Turn>,
+        ring: Option<Revision>,
         items: &[DispatchItem],
     ) -> Result<Vec<DispatchReply>, Refusal> {
         self.guard(inc)?;
         self.check_turn(inc, turn)?;
         let plan = turn.map_or("", |turn| turn.plan.as_str());
         let due = now + self.limit("route_ms");
+        let places =
+            ring.is_some_and(|ring| ring == self.meta.members || self.broken.has(Breakage::RouteUnchecked));
+        let mut assignment = Assignment::default();
         let mut accepted = Vec::new();
         let mut replies = Vec::with_capacity(items.len());
         for item in items {
@@ -45,17 +56,21 @@ impl State {
                     let remembered = Remembered { key, hash, id, outcome: None };
                     self.remembered.insert(caller.to_owned(), remembered);
                 }
-                accepted.push((key.clone(), 0));
+                match item.worker.filter(|_| places) {
+                    Some(worker) => self.assign(now, &mut assignment, key, worker),
+                    None => accepted.push((key.clone(), 0)),
+                }
             }
             replies.push(reply.unwrap_or(DispatchReply::Accepted));
         }
         self.emit(now, &accepted);
+        self.send_starts(now, assignment);
         Ok(replies)
     }
 
     /// The answer to a job that is not new; `None`: it is to be accepted now.
     fn refuse_dispatch(&self, now: u64, item: &DispatchItem) -> Option<DispatchReply> {
-        let DispatchItem { key, id, not_after, hash, payload } = item;
+        let DispatchItem { key, id, not_after, hash, payload, worker: _ } = item;
         if payload.len() as u64 > self.limit("payload_max") {
             return Some(DispatchReply::Bad);
         }
@@ -87,7 +102,7 @@ impl State {
         }
     }
 
-    /// Assigns jobs; the only step that mints tokens.
+    /// Assigns jobs.
     pub(super) fn route(
         &mut self,
         now: u64,
@@ -103,37 +118,46 @@ impl State {
         if self.stopping() {
             return Err(Refusal::ShuttingDown);
         }
-        let due = now + self.limit("assign_ms");
-        let mut token = self.broken.has(Breakage::TokenAssignedAgain).then_some(Token(self.meta.token));
-        let mut starts: BTreeMap<WorkerId, Vec<JobKey>> = BTreeMap::new();
+        let mut assignment = Assignment::default();
         let mut replies = Vec::with_capacity(jobs.len());
         for (key, worker) in jobs {
-            let queued = self.record(key).filter(|record| record.state == JobState::Queued).cloned();
-            replies.push(match (queued, *worker) {
-                (None, _) if self.is_damaged(key) => RouteReply::Bad,
-                (None, _) => RouteReply::Done,
-                (Some(_), None) => {
+            let queued = self.record(key).is_some_and(|record| record.state == JobState::Queued);
+            replies.push(match *worker {
+                _ if self.is_damaged(key) => RouteReply::Bad,
+                _ if !queued => RouteReply::Done,
+                None => {
                     self.queue.put(key.clone(), now + NO_WORKER_RETRY);
                     RouteReply::Waiting
                 }
-                (Some(record), Some(worker)) => {
-                    let token = *token.get_or_insert_with(|| Token(self.mint()));
-                    let owner = Some(worker);
-                    self.write(key, Record { state: JobState::Assigned, owner, token, ..record });
-                    self.own(worker, key.clone());
-                    self.queue.put(key.clone(), due);
-                    starts.entry(worker).or_default().push(key.clone());
+                Some(worker) => {
+                    self.assign(now, &mut assignment, key, worker);
                     RouteReply::Routed
                 }
             });
         }
-        if let Some(token) = token {
-            for (worker, keys) in starts {
-                self.send(now, worker, WorkerEvent::Start { token, keys });
-            }
-        }
+        self.send_starts(now, assignment);
         self.acknowledge(entries);
         Ok(replies)
+    }
+
+    /// Gives a queued job to the worker, under the token that all jobs of the call share.
+    fn assign(&mut self, now: u64, assignment: &mut Assignment, key: &JobKey, worker: WorkerId) {
+        let Some(record) = self.record(key).cloned() else { return };
+        let again = self.broken.has(Breakage::TokenAssignedAgain);
+        let mint = || Token(if again { self.meta.token } else { self.mint() });
+        let token = *assignment.token.get_or_insert_with(mint);
+        self.write(key, Record { state: JobState::Assigned, owner: Some(worker), token, ..record });
+        self.own(worker, key.clone());
+        self.queue.put(key.clone(), now + self.limit("assign_ms"));
+        assignment.starts.entry(worker).or_default().push(key.clone());
+    }
+
+    /// Tells the workers of what they were given.
+    fn send_starts(&mut self, now: u64, assignment: Assignment) {
+        let Some(token) = assignment.token else { return };
+        for (worker, keys) in assignment.starts {
+            self.send(now, worker, WorkerEvent::Start { token, keys });
+        }
     }
 
     /// Records and outcomes of open dispatches.

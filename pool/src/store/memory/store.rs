@@ -113,8 +113,13 @@ impl Store for MemoryStore {
         self.step(|state, now| state.reap(now, inc, worker, limit)).await
     }
 
-    async fn dispatch(&self, inc: Incarnation, items: &[DispatchItem]) -> Result<Vec<DispatchReply>> {
-        self.step(|state, now| state.dispatch(now, inc, None, items)).await
+    async fn dispatch(
+        &self,
+        inc: Incarnation,
+        ring: Revision,
+        items: &[DispatchItem],
+    ) -> Result<Vec<DispatchReply>> {
+        self.step(|state, now| state.dispatch(now, inc, None, Some(ring), items)).await
     }
 
     async fn route(
@@ -218,7 +223,7 @@ impl Store for MemoryStore {
         turn: &Turn,
         items: &[DispatchItem],
     ) -> Result<Vec<DispatchReply>> {
-        self.step(|state, now| state.dispatch(now, inc, Some(turn), items)).await
+        self.step(|state, now| state.dispatch(now, inc, Some(turn), None, items)).await
     }
 
     async fn stop_planned(

@@ -15,17 +15,24 @@ pub(super) async fn dispatch(
     steps: &Steps,
     inc: Incarnation,
     turn: Option<&Turn>,
+    ring: Option<Revision>,
     items: &[DispatchItem],
 ) -> Result<Vec<DispatchReply>> {
     if items.is_empty() {
         return Ok(Vec::new());
     }
-    let mut call = steps.scripts.dispatch.call(&[]);
+    let mut targets = Targets::new();
+    let numbers: Vec<_> = items.iter().map(|item| targets.number(ring.and(item.worker))).collect();
+    let mut call = steps.scripts.dispatch.call(&targets.keys(|worker| steps.keys.worker(*worker)));
     call.arg(inc.0);
     schedules::turn(&mut call, turn);
-    for item in items {
+    call.arg(ring.map_or(0, |ring| ring.0)).arg(targets.iter().len());
+    for worker in targets.iter() {
+        call.arg(worker.0);
+    }
+    for (item, number) in items.iter().zip(numbers) {
         call.arg(item.key.as_bytes()).arg(item.id.as_str()).arg(item.not_after).arg(&item.hash);
-        call.arg(&*item.payload);
+        call.arg(&*item.payload).arg(number);
     }
     let mut values = steps.run("dispatch", call).await?.items(items.len())?;
     items.iter().map(|_| values.parsed("a dispatch's answer", dispatch_reply)).collect()

@@ -86,7 +86,7 @@ scripts! {
     bootstrap = "bootstrap-4",
     change_settings = "change_settings-3",
     cleanup = "cleanup-18",
-    dispatch = "dispatch-10",
+    dispatch = "dispatch-11+",
     drain = "drain-3",
     expire = "expire-5",
     join = "join-6",

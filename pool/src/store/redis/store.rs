@@ -117,8 +117,13 @@ impl Store for RedisStore {
         membership::reap(&self.steps, inc, worker, limit).await
     }
 
-    async fn dispatch(&self, inc: Incarnation, items: &[DispatchItem]) -> Result<Vec<DispatchReply>> {
-        jobs::dispatch(&self.steps, inc, None, items).await
+    async fn dispatch(
+        &self,
+        inc: Incarnation,
+        ring: Revision,
+        items: &[DispatchItem],
+    ) -> Result<Vec<DispatchReply>> {
+        jobs::dispatch(&self.steps, inc, None, Some(ring), items).await
     }
 
     async fn route(
@@ -222,7 +227,7 @@ impl Store for RedisStore {
         turn: &Turn,
         items: &[DispatchItem],
     ) -> Result<Vec<DispatchReply>> {
-        jobs::dispatch(&self.steps, inc, Some(turn), items).await
+        jobs::dispatch(&self.steps, inc, Some(turn), None, items).await
     }
 
     async fn stop_planned(

@@ -1,8 +1,10 @@
 #!lua
--- Accepts jobs: record, payload and one start event for all of them. An id sent again gets its first answer.
--- KEYS: m cf jo jp q ps tb od sc pi
--- ARGV: inc, plan, its schedule's id and the caller's term, or three times '',
---       then (key, id, not_after, hash or '', payload)*
+-- Accepts jobs: record, payload and one start event for all of them. An id sent again gets its first answer. A job
+-- that comes with its worker is assigned at once, as by a route that follows, if the ring is at the revision that the
+-- worker was picked from; this script mints the token then, one for all jobs of a call.
+-- KEYS: m cf jo jp q ps tb od sc pi bw, then the ws of each worker named
+-- ARGV: inc, plan, its schedule's id and the caller's term, or three times '', the ring's mv, count of workers, wid*,
+--       then (key, id, not_after, hash or '', payload, index of its worker; 0: the router's to find)*
 -- Returns: OK, then per job A accepted | E exists | B full | T ended | C conflict | O<outcome> | L late | R recovering |
 --          Z shutting down | X bad argument, record or entry of the id. STALETERM
 --@base
@@ -16,21 +18,33 @@ local head, refusal = guard(true)
 if not head then return refusal end
 local plan = argv[2]
 if plan ~= '' and not is_turn('s:' .. plan, argv[3], argv[4]) then return { 'STALETERM' } end
-local flag, max_queued, route_ms, late_ms, payload_max = settings('max_queued', 'route_ms', 'late_ms', 'payload_max')
-local n = (#argv - 4) / 5
+local flag, max_queued, route_ms, assign_ms, late_ms, payload_max =
+  settings('max_queued', 'route_ms', 'assign_ms', 'late_ms', 'payload_max')
+local base = 6 + tonumber(argv[6])
+local n = (#argv - base) / 6
 local keys, ids = {}, {}
-for i = 1, n do keys[i], ids[i] = argv[5 * i], argv[5 * i + 1] end
+for i = 1, n do keys[i], ids[i] = argv[base + 6 * i - 5], argv[base + 6 * i - 4] end
 local stored, ended = call('HMGET', JO, unpack(keys)), call('ZMSCORE', TB, unpack(ids))
 local queued, t = tonumber(call('HGET', M, 'nq')), now()
-local due, latest = t + route_ms, t + late_ms
-local ts = num(t)
+local due, due_begun, latest = t + route_ms, t + assign_ms, t + late_ms
+local ts, places = num(t), head[3] == argv[5]
 local front, back = '1|Q||0|0|0|' .. ts .. '|', '|' .. ts .. '||0|' .. plan
 local out, records, payloads, scores, starts = { 'OK' }, {}, {}, {}, {}
-local entries, outcomes, accepted, planned, k = {}, {}, {}, {}, 0
+local entries, outcomes, accepted, planned, owned, events, k = {}, {}, {}, {}, {}, {}, 0
+local token = nil
+
+-- What the jobs of a worker share: its start event, and the beginnings of their records and of their names in bw.
+local function assignment(x)
+  token = token or num(call('HINCRBY', M, 'tok', 1))
+  local wid = argv[6 + x]
+  local event = { 't', token, n = 2, front = '1|A|' .. wid .. '|' .. token .. '|0|0|' .. ts .. '|', member = wid .. ':' }
+  events[x] = event
+  return event
+end
 
 local function answer(i)
-  local at = 5 * i
-  local key, id, not_after, hash, payload = keys[i], ids[i], tonumber(argv[at + 2]), argv[at + 3], argv[at + 4]
+  local at = base + 6 * i - 3
+  local key, id, not_after, hash, payload = keys[i], ids[i], tonumber(argv[at]), argv[at + 1], argv[at + 2]
   local node, name = match(id, '^([%w_:-]+)%.!?([%w_:.-]+)$')
   if not node or #node > 64 or #name > 64 or not not_after or #key == 0 or #key > 512 or #payload > payload_max then
     return 'X'
@@ -56,15 +70,27 @@ local function answer(i)
   if not_after < t or not_after > latest then return 'L' end
   if head[2] == 'R' then return 'R' end
   if queued >= max_queued then return 'B' end
-  r = front .. id .. back
-  accepted[key] = r
-  queued = queued + 1
   local a, b = k + 1, k + 2
   k = b
+  local x = places and tonumber(argv[at + 3]) or 0
+  if x > 0 then
+    local event = events[x] or assignment(x)
+    r = event.front .. id .. back
+    scores[a], scores[b] = due_begun, key
+    owned[#owned + 1] = 0
+    owned[#owned + 1] = event.member .. key
+    event[event.n + 1], event[event.n + 2] = 's', key
+    event.n = event.n + 2
+  else
+    r = front .. id .. back
+    scores[a], scores[b] = due, key
+    starts[#starts + 1] = 's'
+    starts[#starts + 1] = key
+  end
+  accepted[key] = r
+  queued = queued + 1
   records[a], records[b] = key, r
   payloads[a], payloads[b] = key, payload
-  scores[a], scores[b] = due, key
-  starts[a], starts[b] = 's', key
   if plan ~= '' then planned[a], planned[b] = 0, plan .. '|' .. key end
   if own then
     local entry = { key = key, hash = hash, gen = id, v = OWN_VERSION }
@@ -83,6 +109,10 @@ if k > 0 then
   call('HINCRBY', M, 'nq', k / 2)
   if plan ~= '' then call('ZADD', PI, unpack(planned)) end
   if #outcomes > 0 then call('HSET', OD, unpack(outcomes)) end
-  call('XADD', PS, '*', unpack(starts))
+  if #starts > 0 then call('XADD', PS, '*', unpack(starts)) end
+  if token then
+    call('ZADD', BW, unpack(owned))
+    for x, event in pairs(events) do call('XADD', KEYS[11 + x], '*', unpack(event, 1, event.n)) end
+  end
 end
 return out
