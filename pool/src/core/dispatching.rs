@@ -422,6 +422,7 @@ impl Dispatching {
         }
         if let Some(mut items) = self.sends.batch(ctx.now, |i| i.payload.len() + i.key.as_bytes().len()) {
             for item in &mut items {
+                item.worker = ring.pick(item.key.as_bytes(), 0);
                 let Some(open) = self.open.get_mut(&item.id) else { continue };
                 if let Some(sent) = &mut open.item {
                     if sent.not_after == 0 {
@@ -429,7 +430,6 @@ impl Dispatching {
                     }
                     item.not_after = sent.not_after;
                 }
-                item.worker = ring.pick(item.key.as_bytes(), 0);
             }
             ctx.call(Call::Dispatch { ring: ring.revision(), items });
         }

@@ -134,14 +134,14 @@ impl Judge {
         let right = attested
             || match (before.map(|before| before.state), record.state) {
                 (None, Queued) => step == if record.plan.is_empty() { "dispatch" } else { "plan" },
-                (Some(Queued), Assigned) => {
+                (None | Some(Queued), Assigned) => {
                     if record.token <= top || before.is_some_and(|before| record.token <= before.token) {
                         violations.push(wrong("S3"));
                     }
                     if !change.is_member {
                         violations.push(wrong("S9"));
                     }
-                    step == "route"
+                    step == if before.is_some() { "route" } else { "dispatch" }
                 }
                 (Some(Assigned), Running) => {
                     if !same {

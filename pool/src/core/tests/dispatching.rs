@@ -71,6 +71,26 @@ fn what_is_sent_names_its_worker_by_the_ring_as_this_node_knows_it() {
 }
 
 #[test]
+fn what_nobody_waits_for_any_more_is_placed_anew_like_all_that_is_sent_again() {
+    let mut bench = Bench::attached();
+    bench.change_members(|members| {
+        members.insert(WorkerId(9), up(0));
+    });
+    bench.all();
+    bench.submit("a", "n.1", false, millis(10));
+    bench.advance(millis(10));
+    bench.all();
+    bench.change_members(|members| {
+        members.remove(&WorkerId(9));
+        members.insert(WorkerId(10), up(0));
+    });
+    bench.all();
+    bench.fail("dispatch");
+    bench.advance(millis(20));
+    assert_eq!(bench.seen(), ["! trouble", "dispatch a/n.1<1000010>10 at 2"]);
+}
+
+#[test]
 fn the_ring_of_another_incarnation_places_nothing() {
     let mut bench = Bench::attached();
     bench.change_members(|members| {
