@@ -3,8 +3,8 @@
 -- answer. Entries of its stream that are finished are deleted.
 -- KEYS: m w cf jo jp q jn ws
 -- ARGV: inc, wid, count of entries, entry*, then (key, token)*
--- Returns: OK, then per job {record, notifications wait 0|1, payload} | L the answer is full, untouched | nil refused.
---          FENCED | SHUTDOWN
+-- Returns: OK, then per job three values, its record, 0|1 (notifications wait) and its payload | one value, L (the answer
+--          is full; untouched) or nil (refused). FENCED | SHUTDOWN
 --@base
 --@guard
 --@clock
@@ -23,8 +23,8 @@ if n > 0 then
   local keys = {}
   for i = 1, n do keys[i] = argv[base + 2 * i - 1] end
   local stored, any_notes, ts = call('HMGET', JO, unpack(keys)), call('EXISTS', JN) == 1, num(now())
-  local pattern = '^(%d+)|([012])|%d+(|' .. ID .. '|%d+|%d*|%d+|.*)$'
-  local records, unqueued, seen, k, never_begun, bytes = {}, {}, {}, 0, 0, 0
+  local pattern = '^%d+()|[012]|%d+()|' .. ID .. '|%d+|%d*|%d+|'
+  local records, unqueued, seen, k, never_begun, bytes, at = {}, {}, {}, 0, 0, 0, 1
   local last, assigned, running, length
   local page, payloads = nil, nil -- payloads are read 16 at a time, and only as far as the answer may go
 
@@ -37,13 +37,15 @@ if n > 0 then
     end
     local start = sub(r, 1, length)
     if start ~= assigned and start ~= running then return nil end
-    local attempts, begun, rest = match(r, pattern, length + 1)
-    if not attempts or start == running then return attempts and r end
-    if begun == '0' then
+    -- Behind the attempts, and behind the time since when: the flag of its begin is between the two.
+    local behind, rest = match(r, pattern, length + 1)
+    if not behind or start == running then return behind and r end
+    local attempts, begun = sub(r, length + 1, behind - 1), sub(r, behind, behind + 2)
+    if begun == '|0|' then
       never_begun = never_begun + 1
-      begun = '1'
+      begun = '|1|'
     end
-    r = running .. fmt('%d', attempts + 1) .. '|' .. begun .. '|' .. ts .. rest
+    r = running .. (attempts == '0' and '1' or num(attempts + 1)) .. begun .. ts .. sub(r, rest)
     seen[key] = r
     k = k + 1
     records[2 * k - 1], records[2 * k] = key, r
@@ -53,6 +55,7 @@ if n > 0 then
 
   for i = 1, n do
     local key, reply = keys[i], false
+    at = at + 1
     local r = seen[key] or stored[i]
     if r then
       if bytes > 1048576 then
@@ -68,11 +71,13 @@ if n > 0 then
           end
           local payload = payloads[i - page + 1] or ''
           bytes = bytes + #payload
-          reply = { r, any_notes and call('HEXISTS', JN, 'h:' .. key) or 0, payload }
+          reply = r
+          out[at + 1], out[at + 2] = any_notes and call('HEXISTS', JN, 'h:' .. key) or 0, payload
         end
       end
     end
-    out[i + 1] = reply
+    out[at] = reply
+    if reply and reply ~= 'L' then at = at + 2 end
   end
   if k > 0 then
     call('HSET', JO, unpack(records))

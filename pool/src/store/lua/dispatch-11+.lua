@@ -45,11 +45,11 @@ end
 local function answer(i)
   local at = base + 6 * i - 3
   local key, id, not_after, hash, payload = keys[i], ids[i], tonumber(argv[at]), argv[at + 1], argv[at + 2]
-  local node, name = match(id, '^([%w_:-]+)%.!?([%w_:.-]+)$')
-  if not node or #node > 64 or #name > 64 or not not_after or #key == 0 or #key > 512 or #payload > payload_max then
+  local dot, name = match(id, '^[%w_:-]+()%.!?()[%w_:.-]+$')
+  if not dot or dot > 65 or #id - name > 63 or not not_after or #key == 0 or #key > 512 or #payload > payload_max then
     return 'X'
   end
-  local own = find(id, '.!', 1, true) and name
+  local own = name - dot == 2 and sub(id, name)
   if own then
     local entry = entries[own]
     if entry == nil then entry = known(own) end

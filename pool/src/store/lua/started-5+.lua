@@ -18,27 +18,47 @@ local keys = {}
 for i = 1, n do keys[i] = argv[3 * i] end
 local stored, t = call('HMGET', JO, unpack(keys)), now()
 local out, records, changed, events, k = { 'OK' }, {}, {}, {}, 0
-for i = 1, n do
-  local key, r = keys[i], stored[i]
-  local p, reply = r and parse(r), 'S'
-  if p and p.owner == wid and p.token == argv[3 * i + 1] and (p.state == 'R' or p.state == 'S') then
-    reply = 'K'
-    if p.begun ~= '2' and not changed[key] then
-      changed[key] = true
-      p.begun, p.mix = '2', num(p.mix - p.mix % strikes)
-      k = k + 1
-      records[2 * k - 1], records[2 * k] = key, pack(p)
-      settle(p.id, 'ok', t, od_ms)
-    end
-    local x = tonumber(argv[3 * i + 2])
-    if x > 0 then
-      local event = events[x] or {}
-      events[x] = event
-      event[#event + 1] = p.id
-      event[#event + 1] = 'ok'
-    end
+local last, running, stopping, length
+
+-- The event for a node.
+local function news(x)
+  local event = { n = 0 }
+  events[x] = event
+  return event
+end
+
+-- Notes one, if the record is this worker's under this token.
+local function note(r, key, token, x)
+  if token ~= last then
+    last = token
+    running, stopping = '1|R|' .. wid .. '|' .. token .. '|', '1|S|' .. wid .. '|' .. token .. '|'
+    length = #running
   end
-  out[i + 1] = reply
+  local start = sub(r, 1, length)
+  if start ~= running and start ~= stopping then return 'S' end
+  -- Where the flag of its begin stands, where its id does, and where its strikes do.
+  local flag, first, beyond, mix, rest = match(r, '^%d+|()[012]|%d+|()' .. ID .. '()|%d+|%d*|()%d+()|', length + 1)
+  if not flag then return 'S' end
+  local id = sub(r, first, beyond - 1)
+  if byte(r, flag) ~= 50 and not changed[key] then
+    changed[key] = true
+    local tail, had = sub(r, flag + 1), sub(r, mix, rest - 1)
+    if had ~= '0' then tail = sub(r, flag + 1, mix - 1) .. num(had - had % strikes) .. sub(r, rest) end
+    k = k + 1
+    records[2 * k - 1], records[2 * k] = key, sub(r, 1, flag - 1) .. '2' .. tail
+    settle(id, 'ok', t, od_ms)
+  end
+  if x ~= '0' then
+    local event = events[x] or news(x)
+    local n = event.n
+    event[n + 1], event[n + 2], event.n = id, 'ok', n + 2
+  end
+  return 'K'
+end
+
+for i = 1, n do
+  local r = stored[i]
+  out[i + 1] = r and note(r, keys[i], argv[3 * i + 1], argv[3 * i + 2]) or 'S'
 end
 if k > 0 then call('HSET', JO, unpack(records)) end
 tell_nodes(5, events)

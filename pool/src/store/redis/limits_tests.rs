@@ -34,9 +34,9 @@ impl Pool {
         let mut call = cmd("EVAL");
         call.arg(spliced(source, &self.keys, Clock::Server)).arg(names.len());
         call.arg(names.iter().map(|name| self.keys.named(name)).collect::<Vec<_>>());
-        call.arg(&["7", "", "", ""]);
+        call.arg(&["7", "", "", "", "0", "0"]);
         for (key, id, payload) in jobs {
-            call.arg(*key).arg(*id).arg(time[0] * 1_000 + 10_000).arg("").arg(*payload);
+            call.arg(*key).arg(*id).arg(time[0] * 1_000 + 10_000).arg("").arg(*payload).arg(0);
         }
         call.query(&mut self.redis).unwrap()
     }

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use redis::Value;
 use tenure_connection::Call;
 use tenure_streaming::EntryId;
 
-use super::reply::{Values, unexpected};
+use super::reply::Values;
 use super::steps::{Steps, Targets};
 use crate::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::record::Record;
@@ -32,21 +31,19 @@ pub(super) async fn begin(
     for (key, token) in jobs {
         call.arg(key.as_bytes()).arg(token.0);
     }
-    let mut values = steps.run("begin", call).await?.items(jobs.len())?;
-    jobs.iter().map(|_| begun(values.value()?)).collect()
+    let mut values = steps.run("begin", call).await?.ok()?;
+    jobs.iter().map(|_| begun(&mut values)).collect()
 }
 
-fn begun(value: Value) -> Result<BeginReply> {
-    match value {
-        Value::Nil => Ok(BeginReply::Refused),
-        Value::BulkString(code) if code == b"L" => Ok(BeginReply::Full),
-        Value::Array(_) => {
-            let mut values = Values::of("begin", value)?;
-            let stored = values.bytes()?;
+fn begun(values: &mut Values) -> Result<BeginReply> {
+    match values.bytes_or_nil()? {
+        None => Ok(BeginReply::Refused),
+        Some(code) if *code == *b"L" => Ok(BeginReply::Full),
+        Some(stored) => {
+            let (waiting, payload) = (values.number()? == 1, values.bytes()?);
             let Some(record) = Record::parse(&stored) else { return Ok(BeginReply::Refused) };
-            Ok(BeginReply::Begun { record, waiting: values.number()? == 1, payload: values.bytes()? })
+            Ok(BeginReply::Begun { record, waiting, payload })
         }
-        other => Err(unexpected("begin", "a job, `L` or nothing", &other)),
     }
 }
 

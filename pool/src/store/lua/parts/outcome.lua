@@ -27,7 +27,8 @@ local function stands_for(entry, key, hash) return entry.key == key and (entry.h
 
 -- Writes the outcome of a dispatch whose id the caller gave: once; it is kept for od_ms.
 local function settle(id, outcome, t, od_ms)
-  local own = match(id, '%.!(.+)$')
+  local dot = find(id, '.!', 1, true)
+  local own = dot and sub(id, dot + 2)
   local entry = own and known(own)
   if entry and not entry.outcome and entry.gen == id then
     entry.outcome = outcome
