@@ -16,6 +16,8 @@ pub enum Breakage {
     BeginUnchecked,
     /// `release` gives the job that it queues another token.
     ReleaseMints,
+    /// A dispatch names no worker, so that each of its jobs goes by a router: allowed, and what proofs of routers need.
+    NothingPlaced,
     /// `attend` gives the jobs that it queues another token.
     AttendMints,
     /// `attest` gives a job that was handed on another token.
@@ -103,6 +105,13 @@ impl Breakages {
     #[cfg(feature = "sim")]
     pub fn of(breakages: impl IntoIterator<Item = Breakage>) -> Self {
         Self(breakages.into_iter().collect())
+    }
+
+    /// These and that one.
+    #[cfg(feature = "sim")]
+    pub(crate) fn and(mut self, breakage: Breakage) -> Self {
+        self.0.insert(breakage);
+        self
     }
 
     /// Whether the line is left out.

@@ -398,7 +398,7 @@ impl Dispatching {
     }
 
     /// Sends and looks. `may_send`: the pool's phase and incarnation are known. What is sent names its worker, so that it
-    /// needs no router while the ring stays as it is.
+    /// needs no router if the ring is still that one.
     pub(crate) fn flush(
         &mut self,
         ctx: &mut Ctx,
@@ -421,8 +421,9 @@ impl Dispatching {
             return;
         }
         if let Some(mut items) = self.sends.batch(ctx.now, |i| i.payload.len() + i.key.as_bytes().len()) {
+            let places = !ctx.config.broken.has(Breakage::NothingPlaced);
             for item in &mut items {
-                item.worker = ring.pick(item.key.as_bytes(), 0);
+                item.worker = ring.pick(item.key.as_bytes(), 0).filter(|_| places);
                 let Some(open) = self.open.get_mut(&item.id) else { continue };
                 if let Some(sent) = &mut open.item {
                     if sent.not_after == 0 {

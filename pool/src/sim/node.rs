@@ -78,6 +78,9 @@ impl World {
             return;
         }
         let nonce = self.rng.next();
+        // Every other one leaves its jobs to the routers, which would see few of them otherwise.
+        let places = nonce % 2 == 0;
+        let broken = self.options.broken.clone();
         let timing = Timing::of(self.settings.worker_ttl);
         let config = Config {
             node: name.clone(),
@@ -93,7 +96,7 @@ impl World {
             start_permits: 4,
             client_only,
             assume_fresh: false,
-            broken: self.options.broken.clone(),
+            broken: if places { broken } else { broken.and(Breakage::NothingPlaced) },
         };
         let ppb = if self.rates.of(Fault::Skew) > 0 {
             i64::try_from(self.rng.below(2 * RHO_PPB as u64)).unwrap_or(0) - RHO_PPB
