@@ -19,6 +19,12 @@ pub(crate) enum Act {
         aim: bool,
         repeat: bool,
     },
+    /// The same by a node that names a worker by its view of the ring.
+    Place {
+        router: usize,
+        dispatch: usize,
+        worker: WorkerId,
+    },
     /// A router reads the members.
     Refresh(usize),
     Route {
@@ -108,7 +114,10 @@ impl Pool {
             |dispatch: &usize| world.left.losses < self.scope.left.losses && world.fates[*dispatch].over;
         let closing = world.store.flag().is_some();
         let settled = |dispatch: &usize| closing || settled(dispatch);
-        acts.extend((0..self.ids.len().min(sent + 1)).filter(|id| !settled(id)).map(Act::Dispatch));
+        for dispatch in (0..self.ids.len().min(sent + 1)).filter(|id| !settled(id)) {
+            acts.push(Act::Dispatch(dispatch));
+            self.acts_of_placing(world, dispatch, acts);
+        }
         self.acts_of_losses(world, acts);
         for (dispatch, fate) in world
             .fates
@@ -166,6 +175,14 @@ impl Pool {
         let mut living = world.workers.iter().filter(|worker| worker.lives());
         if self.scope.lapses(Lapse::OpenUnobserved) || living.all(|worker| worker.said == Said::LastWord) {
             acts.push(Act::Open);
+        }
+    }
+
+    fn acts_of_placing(&self, world: &World, dispatch: usize, acts: &mut Vec<Act>) {
+        if world.left.mints > 0 {
+            for (router, view) in world.views.iter().enumerate() {
+                acts.extend(view.up.iter().map(|&worker| Act::Place { router, dispatch, worker }));
+            }
         }
     }
 

@@ -44,7 +44,11 @@ impl Pool {
                 (Cause::Stale, _) => Some("S10"),
                 (Cause::Stop { dispatch }, Some(old)) if self.dispatch_of(old) != dispatch => Some("S6"),
                 (Cause::Close | Cause::Reap, Some(_)) if new.is_none() && Self::is_stopped(before) => None,
-                (_, old) => old.and_then(|old| violation(old, new.as_ref(), cause)),
+                (_, Some(old)) => violation(old, new.as_ref(), cause),
+                (_, None) => {
+                    let assigned = new.as_ref().is_some_and(|new| new.state == JobState::Assigned);
+                    (assigned && cause != Cause::Route { fresh: true }).then_some("S9")
+                }
             };
             // With a property of one kind asked for, a walk does not end at the violation of another.
             let asked = |name: &&str| self.only.as_ref().is_none_or(|only| name == &only.trim_end());

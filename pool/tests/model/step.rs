@@ -18,20 +18,16 @@ impl Pool {
         let mut world = before.clone();
         let mut cause = Cause::Other;
         match act {
-            Act::Dispatch(dispatch) => {
-                let key = self.scope.dispatches[dispatch];
-                let item = DispatchItem {
-                    key: self.keys[key].clone(),
-                    id: self.ids[dispatch].clone(),
-                    not_after: NOW,
-                    hash: String::new(),
-                    payload: bytes::Bytes::new(),
-                    worker: None,
-                };
-                let replies = on!(world.store, dispatch(world.inc, Revision(0), &[item]));
-                if replies.is_ok_and(|replies| replies[0] == DispatchReply::Accepted) {
-                    world.fates[dispatch].accepted = true;
+            Act::Dispatch(dispatch) => self.dispatch(&mut world, dispatch, Revision(0), None),
+            Act::Place { router, dispatch, worker } => {
+                let View { revision, .. } = world.views[router];
+                let fresh = revision == world.store.member_revision();
+                let token = world.store.last_token();
+                self.dispatch(&mut world, dispatch, revision, Some(worker));
+                if world.store.last_token() > token {
+                    world.left.mints -= 1;
                 }
+                cause = Cause::Route { fresh };
             }
             Act::Stop { dispatch, aim, repeat } => {
                 drop(self.stop(&mut world, dispatch, aim, repeat));
@@ -190,6 +186,21 @@ impl Pool {
         self.judge(before, &mut world, cause);
         // Walks come to an end.
         (!self.scope.settles || world != *before).then_some(world)
+    }
+
+    fn dispatch(&self, world: &mut World, dispatch: usize, ring: Revision, worker: Option<WorkerId>) {
+        let item = DispatchItem {
+            key: self.keys[self.scope.dispatches[dispatch]].clone(),
+            id: self.ids[dispatch].clone(),
+            not_after: NOW,
+            hash: String::new(),
+            payload: bytes::Bytes::new(),
+            worker,
+        };
+        let replies = on!(world.store, dispatch(world.inc, ring, &[item]));
+        if replies.is_ok_and(|replies| replies[0] == DispatchReply::Accepted) {
+            world.fates[dispatch].accepted = true;
+        }
     }
 
     fn stop(&self, world: &mut World, dispatch: usize, aim: bool, repeat: bool) -> Result<StopReply> {
