@@ -237,6 +237,11 @@ async fn a_restart_without_data_ends_nothing() {
 
 /// Something of the server goes, and nothing that runs notices.
 async fn nothing_moves_after(loss: impl Fn(&mut Connection)) {
+    nothing_moves_until(loss, |_| true).await;
+}
+
+/// The same, and each time it comes back.
+async fn nothing_moves_until(loss: impl Fn(&mut Connection), is_back: impl Fn(&mut Connection) -> bool) {
     let world = World::on_redis();
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
     let mut keys = world.dispatch(&a, 20).await;
@@ -248,6 +253,7 @@ async fn nothing_moves_after(loss: impl Fn(&mut Connection)) {
         b.notify(key.as_str(), "hello").await.unwrap();
         eventually(PATIENCE, "the notification", async || world.recorder.notes(&key) == ["hello"]).await;
         keys.push(key);
+        eventually(PATIENCE, "what was lost", async || is_back(&mut world.client())).await;
     }
     let after = world.placed(&a, &keys).await;
     assert!(before.iter().all(|(key, held)| after[key] == *held));
@@ -274,12 +280,16 @@ async fn killed_connections_are_made_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_destroyed_group_is_made_again() {
-    nothing_moves_after(|connection| {
-        let stream = format!("tenure:{{{POOL}}}:ps");
-        let destroyed: u64 = connection.xgroup_destroy(stream, "r").unwrap();
+    let stream = format!("tenure:{{{POOL}}}:ps");
+    let destroy = |connection: &mut Connection| {
+        let destroyed: u64 = connection.xgroup_destroy(&stream, "r").unwrap();
         assert_eq!(destroyed, 1);
-    })
-    .await;
+    };
+    let is_there = |connection: &mut Connection| {
+        let groups: redis::streams::StreamInfoGroupsReply = connection.xinfo_groups(&stream).unwrap();
+        groups.groups.iter().any(|group| group.name == "r")
+    };
+    nothing_moves_until(destroy, is_there).await;
 }
 
 static SERVER_IS_GONE: AtomicBool = AtomicBool::new(false);

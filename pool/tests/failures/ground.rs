@@ -139,6 +139,7 @@ pub(crate) struct Ground {
     /// How long what must happen may take.
     pub(crate) patience: Duration,
     sound: bool,
+    routed: bool,
     broken: Broken,
     settings: Settings,
 }
@@ -161,12 +162,18 @@ impl Ground {
         // Where nothing waits for the time to live it is long, so that a busy machine costs no lease.
         let settings =
             Settings { worker_ttl: Duration::from_secs(10), join_settle: SHORT, ..Settings::default() };
-        Self { server, recorder, patience, sound: true, broken, settings }
+        Self { server, recorder, patience, sound: true, routed: false, broken, settings }
     }
 
     /// Other pool-wide settings; to be set before the first node joins.
     pub(crate) fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(&mut self.settings);
+        self
+    }
+
+    /// Dispatches that place nothing: every job goes by a router.
+    pub(crate) fn routed(mut self) -> Self {
+        self.routed = true;
         self
     }
 
@@ -234,12 +241,13 @@ impl Ground {
 
     /// A node of another pool.
     pub(crate) fn builder_of(&self, pool: &str, name: &str, store: Arc<dyn Store>) -> NodeBuilder {
+        let unplaced = self.routed.then_some(Breakage::NothingPlaced);
         Node::builder(pool, store)
             .name(name)
             .settings(self.settings.clone())
             .stable_after(SHORT)
             .assume_fresh(true)
-            .broken(Breakages::of(self.broken.lines.iter().copied()))
+            .broken(Breakages::of(self.broken.lines.iter().copied().chain(unplaced)))
     }
 
     pub(crate) fn builder(&self, name: &str) -> NodeBuilder {

@@ -24,8 +24,11 @@ const TELLS_EVERYTHING: ScriptPatch = patch(
 const KEEPS_EVENTS: ScriptPatch = patch("route", "  call('XDEL', PS, unpack(argv, 5, 4 + entries))\n", "");
 const REMEMBERS_ROUTERS: ScriptPatch =
     patch("prune_consumers", "call('XGROUP', 'DELCONSUMER', PS, 'r', consumer.name)", "");
-const TOUCHES_ANOTHER_SLOT: ScriptPatch =
-    patch("dispatch", "local n = (#argv - 4) / 5", "call('GET', 'elsewhere')\nlocal n = (#argv - 4) / 5");
+const TOUCHES_ANOTHER_SLOT: ScriptPatch = patch(
+    "dispatch",
+    "local n = (#argv - base) / 6",
+    "call('GET', 'elsewhere')\nlocal n = (#argv - base) / 6",
+);
 /// Nobody looks whether the message was missed.
 const NOBODY_POLLS: Broken =
     Broken { maps: &[tenure_rmap::Breakage::NoResync], ..lines(&[Breakage::FlagNotPolled]) };
@@ -180,6 +183,7 @@ mod cases {
 
     /// The group is destroyed, and then the whole stream is.
     pub(super) async fn a39_a_lost_group_is_made_again(ground: Ground) {
+        let ground = ground.routed();
         let node = ground.node_with("a", 1).await;
         let mut redis = ground.redis();
         let before = calls(&mut redis, "xreadgroup");
@@ -201,8 +205,8 @@ mod cases {
 
     /// In each of many pools a start event is lost, and each repairs that by itself.
     pub(super) async fn a40_pools_on_one_server_share_nothing(ground: Ground) {
-        const LOSES_EVENTS: ScriptPatch = patch("dispatch", "  call('XADD', PS, '*', unpack(starts))\n", "");
-        let ground = ground.with(|settings| settings.route_timeout = Duration::from_millis(200));
+        const LOSES_EVENTS: ScriptPatch = patch("dispatch", "call('XADD', PS, '*', unpack(starts))", "");
+        let ground = ground.routed().with(|settings| settings.route_timeout = Duration::from_millis(200));
         let pools: Vec<_> = (0..5).map(|i| format!("pool-{i}")).collect();
         let url = ground.server.url();
         let mut nodes = Vec::new();
@@ -342,6 +346,7 @@ mod cases {
 
     /// Nodes, workers, callers and jobs come and go.
     pub(super) async fn a43_nothing_piles_up(ground: Ground) {
+        let ground = ground.routed();
         let a = ground.node_with("a", 1).await;
         ground.dispatch_one(&a, "stays").await;
         let before = inventory(&ground.server);

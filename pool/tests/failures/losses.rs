@@ -53,7 +53,7 @@ const RELEASES_THE_FIRST: ScriptPatch = patch(
 /// Nothing is looked for at a worker that has left.
 const REAPS_NOTHING: ScriptPatch = patch("reap", "'LIMIT', 0, limit)", "'LIMIT', 0, 0)");
 /// The list of a worker's jobs is written by somebody else, later.
-const ASSIGNS_WITHOUT_LIST: ScriptPatch = patch("route", "call('ZADD', BW, unpack(owned))", "");
+const ASSIGNS_WITHOUT_LIST: ScriptPatch = patch("", "call('ZADD', BW, unpack(owned))", "");
 
 cases! {
     a12_a_burst_beyond_every_bound_drops_nothing_that_was_accepted:
@@ -151,6 +151,7 @@ mod cases {
 
     /// A router that nobody knows yet is given events; peers clear away what they do not know; it dies.
     pub(super) async fn a15_a_router_that_has_just_come_keeps_what_it_was_given(ground: Ground) {
+        let ground = ground.routed();
         let client = ground.builder("client").client_only().join().await.unwrap();
         let proxy = Proxy::start(&ground.server).await.unwrap();
         let fresh = ground.builder_on("fresh", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
@@ -205,7 +206,7 @@ mod cases {
 
     /// The stream in which the router told the worker is gone before the worker has read it.
     pub(super) async fn a17_an_assignment_that_never_arrives_is_taken_back(ground: Ground) {
-        let ground = ground.with(|settings| settings.assign_timeout = Duration::from_secs(1));
+        let ground = ground.routed().with(|settings| settings.assign_timeout = Duration::from_secs(1));
         let client = ground.builder("client").client_only().join().await.unwrap();
         let proxy = Proxy::start(&ground.server).await.unwrap();
         let a = ground.builder_on("a", ground.store_by(&proxy.url(), &[])).join().await.unwrap();

@@ -74,6 +74,16 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_planner_whose_turn_is_over_changes_nothing";
     "a plan stops others' jobs": "stop", "if plan ~= '' and p.plan ~= plan then return 'N' end"
         => "", by "a_plan_stops_only_its_own_jobs";
+    "dispatch places by a stale ring": "dispatch", "head[3] == argv[5]"
+        => "true", by "a_ring_that_has_changed_places_nothing";
+    "a placement without its event": "dispatch", "call('XADD', KEYS[11 + x], '*', unpack(event, 1, event.n))"
+        => "", by "a_job_that_names_its_worker_is_assigned_at_once";
+    "a placement its worker does not own": "dispatch", "call('ZADD', BW, unpack(owned))"
+        => "", by "a_job_that_names_its_worker_is_assigned_at_once";
+    "a placement with an old token": "dispatch", "token or num(call('HINCRBY', M, 'tok', 1))"
+        => "token or call('HGET', M, 'tok')", by "a_job_that_names_its_worker_is_assigned_at_once";
+    "a placement sent again is made again": "dispatch", "return same(p.id, id) and 'A' or 'E'"
+        => "if not same(p.id, id) then return 'E' end", by "a_placed_job_sent_again_is_assigned_once";
     "route by a stale ring": "route", "if head[3] ~= argv[2] then return { 'STALERING', head[3] } end"
         => "", by "a_stale_ring_assigns_nothing";
     "route of what is not queued": "route", "'^1|Q||%d+()'"
