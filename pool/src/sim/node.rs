@@ -79,7 +79,7 @@ impl World {
         }
         let nonce = self.rng.next();
         // Every other one leaves its jobs to the routers, which would see few of them otherwise.
-        let places = nonce % 2 == 0;
+        let places = nonce.is_multiple_of(2);
         let broken = self.options.broken.clone();
         let timing = Timing::of(self.settings.worker_ttl);
         let config = Config {
