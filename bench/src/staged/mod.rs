@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use redis::aio::MultiplexedConnection;
-use tenure_pool::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, PoolName, Token, WorkerId};
+use tenure_pool::id::{
+    DispatchId, Incarnation, JobKey, NodeName, Nonce, PoolName, Revision, Token, WorkerId,
+};
 use tenure_pool::store::{
     BATCH_MAX, BeginReply, Cursors, DispatchItem, DispatchReply, EntryId, JoinRequest, PoolState, RedisStore,
     ReleaseItem, ReleaseMode, RouteReply, Seen, StartedItem, Store, WorkerEvent,
@@ -159,6 +161,7 @@ impl Lab {
                     not_after,
                     hash: String::new(),
                     payload: Bytes::from_static(&PAYLOAD),
+                    worker: None,
                 });
             }
             all.push(batch);
@@ -167,7 +170,8 @@ impl Lab {
     }
 
     async fn dispatch(&self, batches: &[Vec<DispatchItem>]) -> Result<(), Error> {
-        let calls = stream::iter(batches).map(|items| self.store.dispatch(self.incarnation, items));
+        let calls =
+            stream::iter(batches).map(|items| self.store.dispatch(self.incarnation, Revision(0), items));
         let replies: Vec<_> = calls.buffered(PIPELINED).try_collect().await?;
         all(replies, &DispatchReply::Accepted)
     }

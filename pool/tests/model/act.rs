@@ -116,7 +116,7 @@ impl Pool {
         let settled = |dispatch: &usize| closing || settled(dispatch);
         for dispatch in (0..self.ids.len().min(sent + 1)).filter(|id| !settled(id)) {
             acts.push(Act::Dispatch(dispatch));
-            self.acts_of_placing(world, dispatch, acts);
+            acts_of_placing(world, dispatch, acts);
         }
         self.acts_of_losses(world, acts);
         for (dispatch, fate) in world
@@ -175,14 +175,6 @@ impl Pool {
         let mut living = world.workers.iter().filter(|worker| worker.lives());
         if self.scope.lapses(Lapse::OpenUnobserved) || living.all(|worker| worker.said == Said::LastWord) {
             acts.push(Act::Open);
-        }
-    }
-
-    fn acts_of_placing(&self, world: &World, dispatch: usize, acts: &mut Vec<Act>) {
-        if world.left.mints > 0 {
-            for (router, view) in world.views.iter().enumerate() {
-                acts.extend(view.up.iter().map(|&worker| Act::Place { router, dispatch, worker }));
-            }
         }
     }
 
@@ -317,5 +309,13 @@ impl Pool {
 
     pub(crate) fn is_stopping(&self, world: &World, key: usize) -> bool {
         world.store.record(&self.keys[key]).is_some_and(|record| record.state == JobState::Stopping)
+    }
+}
+
+fn acts_of_placing(world: &World, dispatch: usize, acts: &mut Vec<Act>) {
+    if world.left.mints > 0 {
+        for (router, view) in world.views.iter().enumerate() {
+            acts.extend(view.up.iter().map(|&worker| Act::Place { router, dispatch, worker }));
+        }
     }
 }
