@@ -77,3 +77,13 @@ fn a_worker_that_does_not_say_after_a_loss_what_it_has_ended_is_caught() {
 fn a_last_word_before_all_jobs_are_attested_is_caught() {
     assert!(caught(Breakage::AttendBeforeAttested, &["S2"]).is_some(), "no seed has seen it");
 }
+
+#[test]
+fn a_fenced_worker_that_says_what_it_runs_is_caught() {
+    assert!(caught(Breakage::FencedAttests, &["S9"]).is_some(), "no seed has seen it");
+}
+
+#[test]
+fn an_observer_that_counts_from_before_the_reply_is_caught() {
+    assert!(caught(Breakage::FirstSeenBeforeReply, &["S1", "S2"]).is_some(), "no seed has seen it");
+}

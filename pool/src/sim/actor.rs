@@ -11,7 +11,6 @@ use crate::breakage::Breakage;
 use crate::core::effect::NewJob;
 use crate::core::input::{HandlerEvent, Input};
 use crate::id::{DispatchId, JobKey, Token, WorkerId};
-use crate::stop::StopReason;
 
 /// How a handler behaves; `None` for a time is for ever.
 #[derive(Clone, Debug)]
@@ -269,10 +268,7 @@ impl World {
         }
     }
 
-    pub(super) fn order_stop(&mut self, id: u64, why: StopReason) {
-        if why == StopReason::Stopped {
-            self.told_to_stop(id);
-        }
+    pub(super) fn order_stop(&mut self, id: u64) {
         if let Some(actor) = self.actors.get_mut(&id) {
             actor.orders.push_back(Order::Stop);
             self.nudge(id);

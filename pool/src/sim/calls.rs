@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use super::Fault;
+use super::losses::Said;
 use super::node::nanos;
 use super::world::{Event, MS, World};
 use crate::core::call::{Call, Done, READ_BLOCK, READ_ENTRIES};
@@ -49,6 +50,8 @@ pub(super) struct Flight {
     /// Its caller still waits.
     pub(super) open: bool,
     arrivals: u32,
+    /// Who is cut off when it arrives.
+    cuts: Option<usize>,
     lose_reply: bool,
     reply: Option<Reply>,
 }
@@ -64,6 +67,7 @@ fn now<T>(call: impl Future<Output = T>) -> Option<T> {
 
 impl World {
     pub(super) fn call(&mut self, at: usize, incarnation: Incarnation, call: Call) {
+        self.says(at, &call);
         let role = match &call {
             Call::ReadNode { .. } => Role::NodeRead,
             Call::ReadPool => Role::PoolRead,
@@ -101,6 +105,8 @@ impl World {
         let doubled = self.hits(Fault::Doubled);
         let late = self.hits(Fault::Delayed);
         let ttl = nanos(self.settings.worker_ttl);
+        let looks = matches!(&request, Request::Call(_, call) if matches!(**call, Call::Heartbeats(_)));
+        let cuts = if looks && self.hits(Fault::LateLook) { self.another(at) } else { None };
         let Some(node) = self.nodes.get_mut(at) else { return };
         let patience = match role {
             Role::Renewal => node.config.timing.renew_every,
@@ -119,6 +125,7 @@ impl World {
             process: self.process,
             open: true,
             arrivals: 0,
+            cuts,
             lose_reply,
             reply: None,
         };
@@ -126,7 +133,11 @@ impl World {
             let copies = 1 + u32::from(doubled);
             for copy in 0..copies {
                 let far = late || copy > 0 && self.rng.chance(3_000);
-                let delay = if far { self.rng.between(MS, 3 * ttl) } else { self.trip() };
+                let delay = match cuts {
+                    Some(_) => self.rng.between(ttl * 2 / 5, ttl * 9 / 20),
+                    None if far => self.rng.between(MS, 3 * ttl),
+                    None => self.trip(),
+                };
                 flight.arrivals += 1;
                 self.after(delay, Event::Arrive(id));
             }
@@ -144,6 +155,7 @@ impl World {
         let Some(flight) = self.flights.get_mut(&id) else { return };
         flight.arrivals -= 1;
         let cut = self.nodes.get(flight.node).is_some_and(|node| node.cut.calls);
+        let cuts = flight.cuts.take().filter(|_| !self.healed);
         if flight.process == self.process && !cut {
             let block = match &flight.request {
                 Request::Call(_, call) => match **call {
@@ -155,6 +167,9 @@ impl World {
             self.execute(id, block);
         } else if flight.process != self.process {
             self.reset(id);
+        }
+        if let Some(other) = cuts {
+            self.cut_off(other);
         }
         if self.flights.get(&id).is_some_and(|flight| !flight.open && flight.arrivals == 0) {
             self.flights.remove(&id);
@@ -218,14 +233,14 @@ impl World {
         self.saw(at, step, &request, &reply);
         let after = self.store.facts();
         if before != after || step != "read" {
-            self.changed(step);
+            self.changed(step, Said::of(&request));
         }
         if (before.incarnation, before.members, before.settings)
             != (after.incarnation, after.members, after.settings)
         {
             self.publish();
         }
-        self.send_back(id, reply);
+        self.send_back(id, step, reply);
         if before.appended != after.appended || before.incarnation != after.incarnation {
             self.wake_reads();
         }
@@ -261,14 +276,16 @@ impl World {
         self.after(MS, Event::Answer(id));
     }
 
-    fn send_back(&mut self, id: u64, reply: Reply) {
+    fn send_back(&mut self, id: u64, step: &str, reply: Reply) {
         let trip = self.trip();
         let Some(flight) = self.flights.get_mut(&id) else { return };
         self.parked.remove(&id);
         let cut = self.nodes.get(flight.node).is_some_and(|node| node.cut.answers);
         if flight.open && flight.reply.is_none() && !flight.lose_reply && !cut {
+            let at = flight.node;
             flight.reply = Some(reply);
             self.after(trip, Event::Answer(id));
+            self.executed(at, step);
         }
     }
 

@@ -2,9 +2,10 @@
 
 use super::world::World;
 use crate::core::input::HandlerEvent;
-use crate::id::WorkerId;
+use crate::id::{DispatchId, WorkerId};
 use crate::policy::RestartPolicy;
 use crate::record::JobState;
+use crate::stop::StopReason;
 
 impl World {
     /// A start handler is called.
@@ -13,7 +14,7 @@ impl World {
         let (id, key, token, dispatch) = (actor.id, actor.key.clone(), actor.token, actor.dispatch.clone());
         self.judge.starts += 1;
         self.note(|| format!("handler {id} of {key} starts, token {token}"));
-        if !self.judge.begun.contains(&(key.clone(), token)) {
+        if !self.judge.begun.contains_key(&(key.clone(), token)) {
             self.judge
                 .violations
                 .push(format!("S2: {key} starts under token {token}, which did not begin it"));
@@ -32,6 +33,11 @@ impl World {
         self.exclusive(id);
     }
 
+    /// A handler of the dispatch runs under a lease that holds.
+    pub(super) fn is_active(&self, id: &DispatchId) -> bool {
+        self.actors.values().any(|actor| actor.dispatch == *id && actor.is_settled() && self.holds(actor.id))
+    }
+
     /// A worker's lease holds, by the clock of its node, which acts.
     pub(super) fn lives_on(&self, worker: WorkerId) -> bool {
         self.nodes.iter().any(|node| {
@@ -42,15 +48,18 @@ impl World {
         })
     }
 
-    /// A handler is told to stop for good: somebody has asked for that, also when the store has lost the data since.
-    pub(super) fn told_to_stop(&mut self, actor: u64) {
-        let Some(actor) = self.actors.get(&actor) else { return };
-        let wanted = self.judge.was_to_stop(&actor.dispatch) || self.judge.is_stop_open(&actor.key);
-        if !wanted {
-            let what =
-                format!("S4: {} of {} is told to stop, and nobody asked for that", actor.dispatch, actor.key);
-            self.judge.violations.push(what);
-        }
+    /// A handler is told to end: for good only when somebody has asked for that, also when the store has lost data
+    /// since; because of its lease only when that is over.
+    pub(super) fn told_to_end(&mut self, id: u64, why: StopReason) {
+        let Some(actor) = self.actors.get(&id) else { return };
+        let wanted = || self.judge.was_to_stop(&actor.dispatch) || self.judge.is_stop_open(&actor.key);
+        let wrong = match why {
+            StopReason::Stopped if !wanted() => "nobody asked for that",
+            StopReason::LeaseLost if self.holds(id) => "its lease holds",
+            _ => return,
+        };
+        let what = format!("S4: {} of {} is told to end, and {wrong}", actor.dispatch, actor.key);
+        self.judge.violations.push(what);
     }
 
     /// No other handler of the key is active. Those of a node that stands still are not.
@@ -96,7 +105,7 @@ impl World {
     }
 
     /// The lease of an actor's worker holds, by the clock of its node.
-    fn holds(&self, id: u64) -> bool {
+    pub(super) fn holds(&self, id: u64) -> bool {
         let Some(actor) = self.actors.get(&id) else { return false };
         let Some(node) = self.nodes.get(actor.node) else { return false };
         node.alive && !node.paused && node.clock.read(self.now) < node.leases.holds_until(actor.worker)

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
-
+use super::notes::Notes;
 use super::rng::Rng;
 use crate::id::{DispatchId, Incarnation, JobKey, ScheduleId, Term, Token, WorkerId};
 use crate::policy::RestartPolicy;
@@ -20,19 +19,26 @@ pub(super) struct Life {
     pub(super) started: bool,
     pub(super) failed: bool,
     pub(super) parked: bool,
-    /// The store has lost data since it was made: much may have become of it.
+    /// The store has lost data since, and either that is not repaired yet, or this is what was lost.
     pub(super) tainted: bool,
+    /// It had ended or was lost, and a loss of data has brought back its record: a later job of its key ends it.
+    pub(super) returned: bool,
     /// Somebody has asked for its end.
     pub(super) to_stop: bool,
     /// Its end is its handler's own doing.
     pub(super) may_end: bool,
-    /// Notifications that were kept, in their order, and how many of them were delivered.
-    pub(super) kept: Vec<Bytes>,
-    pub(super) delivered: usize,
+    pub(super) notes: Notes,
     /// When its worker ended it last, and which that was.
     pub(super) ended: Option<(u64, WorkerId)>,
     /// Data were lost when it had been ended within the journal's reach by a worker that still lives.
     pub(super) in_journal: Option<WorkerId>,
+}
+
+impl Life {
+    /// Its record may be gone: it has come to its end, or is to.
+    pub(super) fn may_go(&self) -> bool {
+        self.to_stop || self.may_end || self.returned
+    }
 }
 
 /// All that the judge knows.
@@ -41,8 +47,8 @@ pub(super) struct Judge {
     pub(super) lives: BTreeMap<DispatchId, Life>,
     /// The records as they were after the last step; `None`: it does not parse.
     pub(super) records: BTreeMap<JobKey, Option<Record>>,
-    /// Begun under these tokens, and the highest of each key.
-    pub(super) begun: BTreeSet<(JobKey, Token)>,
+    /// Begun under these tokens, by whom and for which dispatch; and the highest of each key.
+    pub(super) begun: BTreeMap<(JobKey, Token), (WorkerId, DispatchId)>,
     pub(super) top: BTreeMap<JobKey, Token>,
     /// Stops of keys that are not answered yet.
     stops: BTreeMap<JobKey, u64>,
@@ -73,10 +79,10 @@ impl Judge {
             failed: false,
             parked: false,
             tainted: false,
+            returned: false,
             to_stop: false,
             may_end: false,
-            kept: Vec::new(),
-            delivered: 0,
+            notes: Notes::default(),
             ended: None,
             in_journal: None,
         };

@@ -1,17 +1,45 @@
-//! Losses of data: what they excuse, and until when.
+//! Losses of data, and what they do not excuse (docs/guarantees.md): what runs under a lease that holds runs on under its
+//! token, what its living worker has ended or stopped lately does not come back, only who has a lease says what it has,
+//! and it says what is true. Jobs that nobody runs may be gone, and may have ended once already.
 
 use std::time::Duration;
 
+use super::calls::Request;
 use super::judge::{Judge, Life};
+use super::node::nanos;
 use super::world::World;
-use crate::id::{DispatchId, Incarnation, WorkerId};
+use crate::core::call::{Call, Done};
+use crate::id::{DispatchId, Incarnation, JobKey, WorkerId};
+use crate::record::{JobState, Record};
+use crate::store::{Attest, AttestItem, AttestReply};
 
 /// How far back a worker's journal reaches, at least.
 const REACH: Duration = Duration::from_secs(20);
 
+/// What a worker says it has.
+#[derive(Clone, Copy)]
+pub(super) struct Said<'a> {
+    pub(super) worker: WorkerId,
+    pub(super) items: &'a [AttestItem],
+}
+
+impl<'a> Said<'a> {
+    pub(super) fn of(request: &'a Request) -> Option<Self> {
+        let Request::Call(_, call) = request else { return None };
+        match &**call {
+            Call::Attest { worker, items, .. } => Some(Self { worker: *worker, items }),
+            _ => None,
+        }
+    }
+
+    fn runs(self) -> impl Iterator<Item = &'a AttestItem> {
+        self.items.iter().filter(|item| matches!(item.what, Attest::Runs { .. }))
+    }
+}
+
 impl Judge {
     /// The store has lost data: the records are others.
-    pub(super) fn lost(&mut self, now: u64) {
+    fn forget(&mut self, now: u64) {
         self.lost_at = Some(now);
         self.stale = self.incarnations.clone();
         self.records.clear();
@@ -25,24 +53,54 @@ impl Judge {
         !self.stale.is_empty()
     }
 
-    /// The pool is in this incarnation, and open.
-    pub(super) fn is_open_in(&mut self, incarnation: Incarnation) {
+    /// The pool is in this incarnation, and open. True if what was lost is repaired by that.
+    pub(super) fn is_open_in(&mut self, incarnation: Incarnation) -> bool {
         self.incarnations.insert(incarnation);
-        if !self.stale.contains(&incarnation) {
+        let repaired = self.is_lossy() && !self.stale.contains(&incarnation);
+        if repaired {
             self.stale.clear();
         }
+        repaired
     }
 
-    pub(super) fn is_tainted(&self, id: &DispatchId) -> bool {
-        self.life(id).is_some_and(|life| life.tainted)
+    /// Whether a worker's word allows what has become of a record. `before` is of the same dispatch.
+    pub(super) fn is_attested(
+        &self,
+        key: &JobKey,
+        before: Option<&Record>,
+        record: &Record,
+        said: Said<'_>,
+    ) -> bool {
+        let begun = self.begun.get(&(key.clone(), record.token));
+        let runs = |item: &AttestItem| {
+            let its_own = begun.is_some_and(|(by, id)| *by == said.worker && id.is_same(&record.id));
+            let stops = self.lives.get(&record.id).is_none_or(|life| life.to_stop || life.to.is_some());
+            item.token == record.token
+                && record.owner == Some(said.worker)
+                && its_own
+                && (record.state == JobState::Running || record.state == JobState::Stopping && stops)
+        };
+        let handed_on = |item: &AttestItem| {
+            before.is_some_and(|before| before.owner.is_some() && before.token == record.token)
+                && record.token <= item.token
+                && record.owner.is_none()
+                && record.state == JobState::Queued
+        };
+        said.items.iter().filter(|item| item.key == *key && item.id.is_same(&record.id)).any(
+            |item| match item.what {
+                Attest::Runs { .. } => runs(item),
+                Attest::HandedOn => handed_on(item),
+                Attest::Ended => false,
+            },
+        )
     }
 }
 
 impl World {
     /// The store has lost data, without a word to anybody.
     pub(super) fn lost(&mut self) {
-        self.judge.lost(self.now);
-        let reach = u64::try_from(REACH.as_nanos()).unwrap_or(u64::MAX);
+        self.judge.forget(self.now);
+        let reach = nanos(REACH);
         let ended = |life: &Life| life.ended.filter(|(at, _)| self.now < at.saturating_add(reach));
         let known: Vec<(DispatchId, Option<WorkerId>)> = self
             .judge
@@ -53,6 +111,7 @@ impl World {
         for (id, by) in known {
             if let Some(life) = self.judge.lives.get_mut(&id) {
                 life.in_journal = by;
+                life.notes.lost(Vec::new());
             }
         }
         let (judge, now) = (&mut self.judge, self.now);
@@ -61,8 +120,91 @@ impl World {
             // What had ended may be there again.
             if let Some(life) = record.and_then(|record| judge.lives.get_mut(&record.id)) {
                 life.from.get_or_insert(now);
-                life.to = None;
+                life.returned |= life.to.take().is_some();
             }
         });
+        for (key, record) in &self.judge.records {
+            if let Some(life) = record.as_ref().and_then(|record| self.judge.lives.get_mut(&record.id)) {
+                life.notes.lost(self.store.mail(key));
+            }
+        }
+    }
+
+    /// The pool is open again: whoever has a job has said so, and what is not there is lost.
+    pub(super) fn repaired(&mut self) {
+        let ids: Vec<DispatchId> = self.judge.lives.keys().cloned().collect();
+        for id in ids {
+            let Some(life) = self.judge.lives.get(&id).filter(|life| life.tainted && life.from.is_some())
+            else {
+                continue;
+            };
+            let by = life.in_journal.filter(|by| self.lives_on(*by));
+            let record = self.judge.records.get(&life.key).and_then(Option::as_ref);
+            let state = record.filter(|record| record.id == id).map(|record| record.state);
+            let key = life.key.clone();
+            if let (Some(by), Some(state)) = (by, state.filter(|state| *state != JobState::Stopping)) {
+                let what =
+                    format!("S5: {id} of {key} is {state:?} after a loss, and {by} has ended it and lives");
+                self.judge.violations.push(what);
+            }
+            let Some(life) = self.judge.lives.get_mut(&id) else { continue };
+            if state.is_some() {
+                (life.tainted, life.returned, life.to) = (false, false, None);
+            } else {
+                life.to.get_or_insert(self.now);
+                life.tainted = by.is_none();
+            }
+        }
+    }
+
+    /// A worker says what it has: only one that may still act does.
+    pub(super) fn says(&mut self, at: usize, call: &Call) {
+        let worker = match call {
+            Call::Attest { worker, items, .. } if Said { worker: *worker, items }.runs().next().is_some() => {
+                *worker
+            }
+            Call::Attend { worker, .. } => *worker,
+            _ => return,
+        };
+        let Some(node) = self.nodes.get(at) else { return };
+        if node.clock.read(self.now) >= node.leases.holds_until(worker) {
+            self.judge.violations.push(format!("S9: {worker} says what it has, and its lease is over"));
+        }
+    }
+
+    /// What a worker has said was answered. What runs under a lease that holds is nobody else's.
+    pub(super) fn answers(&mut self, said: Said<'_>, done: &Done) {
+        let Done::Attest { answer: Ok(replies), .. } = done else { return };
+        for (item, reply) in said.items.iter().zip(replies) {
+            if *reply != AttestReply::Outranked || !matches!(item.what, Attest::Runs { .. }) {
+                continue;
+            }
+            let its = |actor: &&super::actor::Actor| {
+                actor.worker == said.worker && actor.key == item.key && actor.token == item.token
+            };
+            let runs = self.actors.values().find(its).filter(|actor| actor.runs()).map(|actor| actor.id);
+            if runs.is_some_and(|id| self.holds(id)) {
+                let record = self.judge.records.get(&item.key).and_then(Option::as_ref);
+                let what = format!(
+                    "S4: {} runs {} under {}, its lease holds, and it is outranked: {record:?}",
+                    said.worker, item.key, item.token
+                );
+                self.judge.violations.push(what);
+            }
+        }
+    }
+
+    /// A node gives up a worker: not one that has its lease and its place.
+    pub(super) fn given_up(&mut self, at: usize, worker: WorkerId) {
+        let Some(node) = self.nodes.get(at) else { return };
+        let holds = node.clock.read(self.now) < node.leases.holds_until(worker);
+        let lossy = self.judge.is_lossy();
+        // One that could not say all that it has in time gives up, so that the others can go on.
+        let patience = nanos(self.settings.worker_ttl) * 3;
+        let soon = self.judge.lost_at.is_some_and(|lost| self.now < lost + patience);
+        let known = if lossy { soon && !self.store.is_dead(worker) } else { self.store.is_member(worker) };
+        if holds && known && !self.ending {
+            self.judge.violations.push(format!("S4: {worker} is given up, and its lease holds"));
+        }
     }
 }

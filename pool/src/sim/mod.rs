@@ -56,6 +56,10 @@ pub enum Fault {
     Doubled,
     /// A call arrives long after its caller has given up.
     Delayed,
+    /// A node stands still from the moment a `begin` or a renewal of it was executed, and hears of it when it goes on.
+    LateAnswer,
+    /// An observer's look at the counters arrives late, and a worker is cut off right after.
+    LateLook,
     /// A message about the maps gets lost.
     LostMessage,
     /// Clocks of nodes run up to 1 % too fast or too slow, and change their rate.
@@ -76,7 +80,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Crash,
         Self::Pause,
         Self::LongPause,
@@ -85,6 +89,8 @@ impl Fault {
         Self::LostReply,
         Self::Doubled,
         Self::Delayed,
+        Self::LateAnswer,
+        Self::LateLook,
         Self::LostMessage,
         Self::Skew,
         Self::ClockStep,

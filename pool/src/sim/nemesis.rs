@@ -23,7 +23,8 @@ fn usual(fault: Fault) -> u64 {
         Fault::LostGroup | Fault::Restart => 20,
         Fault::Unavailable => 25,
         Fault::ClockStep => 40,
-        Fault::LongPause => 50,
+        Fault::LateAnswer => 30,
+        Fault::LongPause | Fault::LateLook => 50,
         Fault::Crash | Fault::Delayed => 60,
         Fault::Partition => 80,
         Fault::Pause | Fault::LostCall | Fault::Skew => 100,
@@ -114,9 +115,7 @@ impl World {
                 }
                 let long = fault == Fault::LongPause;
                 let time = if long { self.rng.between(ttl, 3 * ttl) } else { self.rng.below(ttl) };
-                self.nodes[at].paused = true;
-                self.note(|| format!("n{at} stands still for {} ms", time / MS));
-                self.after(time, Event::Resume(at));
+                self.stand_still(at, time);
             }
             Fault::Partition => {
                 let cut = match self.rng.below(3) {
@@ -177,6 +176,64 @@ impl World {
         true
     }
 
+    fn stand_still(&mut self, at: usize, time: u64) {
+        let Some(node) = self.nodes.get_mut(at) else { return };
+        node.paused = true;
+        self.note(|| format!("n{at} stands still for {} ms", time / MS));
+        self.after(time, Event::Resume(at));
+    }
+
+    /// Nothing that the node sends gets to the server for twice the time to live.
+    pub(super) fn cut_off(&mut self, at: usize) {
+        let Some(node) = self.nodes.get_mut(at) else { return };
+        node.cut.calls = true;
+        self.note(|| format!("n{at} is cut off: it is not heard"));
+        self.after(2 * nanos(self.settings.worker_ttl), Event::Heal(at));
+    }
+
+    /// A step of the node was executed, and it will hear of it. Maybe it stands still until long after: after a `begin` so
+    /// long that others have its job, after a renewal as long as it has its lease, and then nobody hears from it.
+    pub(super) fn executed(&mut self, at: usize, step: &str) {
+        let ttl = nanos(self.settings.worker_ttl);
+        let stands =
+            self.nodes.get(at).is_none_or(|node| node.paused || !node.alive || node.cut != Cut::default());
+        if stands {
+            return;
+        }
+        // There are about ten renewals for one job that is begun.
+        let strikes = match step {
+            "begin" => (0..10).any(|_| self.hits(Fault::LateAnswer)),
+            "renew" => self.hits(Fault::LateAnswer),
+            _ => false,
+        };
+        if !strikes {
+            return;
+        }
+        if step == "renew" {
+            let time = self.rng.between(ttl * 30 / 100, ttl * 39 / 100);
+            self.stand_still(at, time);
+            self.cut_off(at);
+        } else {
+            let time = self.rng.between(ttl * 11 / 10, 2 * ttl);
+            self.stand_still(at, time);
+        }
+    }
+
+    /// Another node than this one, with workers, which stands and is heard.
+    pub(super) fn another(&mut self, than: usize) -> Option<usize> {
+        let others: Vec<usize> = (0..self.nodes.len())
+            .filter(|&at| {
+                let node = &self.nodes[at];
+                at != than
+                    && node.alive
+                    && !node.paused
+                    && node.cut == Cut::default()
+                    && !node.locals.is_empty()
+            })
+            .collect();
+        self.rng.pick(&others)
+    }
+
     /// Another server process: whoever was connected to the one before is so no more.
     fn new_process(&mut self) {
         self.process += 1;
@@ -208,7 +265,7 @@ impl World {
     }
 
     pub(super) fn heal(&mut self, at: usize) {
-        if let Some(node) = self.nodes.get_mut(at) {
+        if let Some(node) = self.nodes.get_mut(at).filter(|node| node.cut != Cut::default()) {
             node.cut = Cut::default();
             self.note(|| format!("n{at} is cut off no more"));
             self.after(MS, Event::Reread(at));
@@ -216,7 +273,9 @@ impl World {
     }
 
     pub(super) fn server_up(&mut self) {
-        self.available = true;
+        if std::mem::replace(&mut self.available, true) {
+            return;
+        }
         self.store.set_available(true);
         for at in 0..self.nodes.len() {
             self.after(MS, Event::Reread(at));
@@ -232,6 +291,8 @@ impl World {
             self.heal(at);
             self.resume(at);
         }
-        self.staff();
+        if !self.ending {
+            self.staff();
+        }
     }
 }

@@ -212,6 +212,8 @@ impl World {
             }
             Effect::Drop { worker } => node.leases.remove(worker),
             Effect::Fence { worker } => {
+                self.given_up(at, worker);
+                let Some(node) = self.nodes.get_mut(at) else { return };
                 node.leases.give_up(worker);
                 self.cancel_all(at, worker);
                 self.after(0, Event::Lease(at));
@@ -219,8 +221,9 @@ impl World {
             Effect::Start { worker, job, .. } => self.start(at, worker, *job),
             Effect::Stop { worker, key, token, why } => {
                 if let Some(actor) = self.running(at, worker, key, token) {
+                    self.told_to_end(actor, why);
                     self.cancel(actor);
-                    self.order_stop(actor, why);
+                    self.order_stop(actor);
                 }
             }
             Effect::Cancel { worker, key, token } => {

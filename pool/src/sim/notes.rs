@@ -1,9 +1,30 @@
-//! Notifications: in their order, and none lost while its job lives (S11).
+//! Notifications: in their order, and none lost while its job lives (S11). A loss of data takes what waited, and brings
+//! back what was delivered.
+
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
 use super::judge::Judge;
 use crate::id::{DispatchId, JobKey};
+
+/// The notifications of one dispatch.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    /// Those that were kept, in their order, and how many of them were delivered.
+    kept: Vec<Bytes>,
+    delivered: usize,
+    /// Those that were kept before data were lost: a handler may have them in hand.
+    earlier: BTreeSet<Bytes>,
+}
+
+impl Notes {
+    /// Data were lost: these wait now, in this order.
+    pub(super) fn lost(&mut self, waiting: Vec<Bytes>) {
+        self.earlier.extend(std::mem::replace(&mut self.kept, waiting));
+        self.delivered = 0;
+    }
+}
 
 impl Judge {
     pub(super) fn kept(&mut self, key: &JobKey, body: &Bytes) {
@@ -11,19 +32,17 @@ impl Judge {
             return;
         };
         if let Some(life) = self.lives.get_mut(&id) {
-            life.kept.push(body.clone());
+            life.notes.kept.push(body.clone());
         }
     }
 
     /// A handler is called with a notification: the next one, or one that was delivered before.
     pub(super) fn taking(&mut self, id: &DispatchId, body: &Bytes) {
-        let Some(life) = self.lives.get(id).filter(|life| !life.tainted) else { return };
-        let upto = (life.delivered + 1).min(life.kept.len());
-        if !life.kept.iter().take(upto).any(|kept| kept == body) {
-            let what = format!(
-                "S11: {id} gets {body:?} out of turn, {} delivered of {:?}",
-                life.delivered, life.kept
-            );
+        let Some(Notes { kept, delivered, earlier }) = self.lives.get(id).map(|life| &life.notes) else {
+            return;
+        };
+        if !earlier.contains(body) && !kept.iter().take(delivered + 1).any(|known| known == body) {
+            let what = format!("S11: {id} gets {body:?} out of turn, {delivered} delivered of {kept:?}");
             self.violations.push(what);
         }
     }
@@ -31,17 +50,17 @@ impl Judge {
     /// It has taken it.
     pub(super) fn delivered(&mut self, id: &DispatchId, body: &Bytes) {
         if let Some(life) = self.lives.get_mut(id)
-            && life.kept.get(life.delivered) == Some(body)
+            && life.notes.kept.get(life.notes.delivered) == Some(body)
         {
-            life.delivered += 1;
+            life.notes.delivered += 1;
         }
     }
 
     /// Of a job's notifications so many wait: the others were delivered.
     pub(super) fn notes_wait(&mut self, id: &DispatchId, waiting: usize) {
-        let Some(life) = self.lives.get(id).filter(|life| !life.tainted) else { return };
-        if life.delivered + waiting < life.kept.len() {
-            let (kept, delivered) = (life.kept.len(), life.delivered);
+        let Some(Notes { kept, delivered, .. }) = self.lives.get(id).map(|life| &life.notes) else { return };
+        if delivered + waiting < kept.len() {
+            let kept = kept.len();
             let what =
                 format!("S11: of {id}'s {kept} notifications {delivered} were delivered and {waiting} wait");
             self.violations.push(what);
@@ -50,6 +69,6 @@ impl Judge {
 
     /// Notifications of a job that were not delivered.
     pub(super) fn undelivered(&self, id: &DispatchId) -> usize {
-        self.life(id).filter(|life| !life.tainted).map_or(0, |life| life.kept.len() - life.delivered)
+        self.life(id).map_or(0, |life| life.notes.kept.len() - life.notes.delivered)
     }
 }

@@ -1,7 +1,8 @@
 //! What steps do to records: each change must be one that the protocol has.
 
 use super::calls::{Reply, Request};
-use super::judge::Judge;
+use super::judge::{Judge, Life};
+use super::losses::Said;
 use super::world::World;
 use crate::core::call::{Call, Done};
 use crate::id::{JobKey, Token};
@@ -15,6 +16,8 @@ struct Change<'a> {
     step: &'a str,
     now: u64,
     is_member: bool,
+    /// What a worker has said, if that is the step.
+    said: Option<Said<'a>>,
 }
 
 impl World {
@@ -22,6 +25,9 @@ impl World {
     pub(super) fn saw(&mut self, _: usize, _: &str, request: &Request, reply: &Reply) {
         if let (Request::Call(_, call), Reply::Done(done)) = (request, reply) {
             self.saw_turn(call, done);
+            if let Some(said) = Said::of(request) {
+                self.answers(said, done);
+            }
         }
         if let (Request::Call(_, call), Reply::Done(done)) = (request, reply)
             && let (Call::Notify(items), Done::Notify(Ok(replies))) = (&**call, &**done)
@@ -35,13 +41,15 @@ impl World {
     }
 
     /// Compares the records with what they were before the step.
-    pub(super) fn changed(&mut self, step: &str) {
+    pub(super) fn changed(&mut self, step: &str, said: Option<Said<'_>>) {
         let facts = self.store.facts();
         if u64::try_from(facts.queued).is_ok_and(|queued| queued >= self.settings.max_queued) {
             self.judge.full_at = Some(self.now);
         }
-        if let (Some(incarnation), false) = (facts.incarnation, facts.recovering) {
-            self.judge.is_open_in(incarnation);
+        if let (Some(incarnation), false) = (facts.incarnation, facts.recovering)
+            && self.judge.is_open_in(incarnation)
+        {
+            self.repaired();
         }
         let mut found: Vec<(JobKey, Option<Record>)> = Vec::new();
         let mut seen = 0;
@@ -69,7 +77,7 @@ impl World {
             let before = self.judge.records.insert(key.clone(), record.clone()).flatten();
             let Some(record) = record else { continue };
             let is_member = record.owner.is_none_or(|owner| self.store.is_member(owner));
-            let change = Change { step, now: self.now, is_member };
+            let change = Change { step, now: self.now, is_member, said };
             self.judge.became(&key, before.as_ref(), &record, &change);
         }
         let waiting: Vec<_> = self
@@ -96,7 +104,7 @@ impl Judge {
         if let ("release", Some(worker)) = (step, before.owner) {
             life.ended = Some((now, worker));
         }
-        if !life.to_stop && !life.may_end && !life.tainted {
+        if !life.may_go() {
             self.violations.push(format!("S4: {step} loses {key}, which was {before}"));
         }
     }
@@ -108,31 +116,36 @@ impl Judge {
             format!("{what}: {step} makes {key} {record} of {before}")
         };
         let mut violations = Vec::new();
-        // After a loss of data a runner's word is the truth, whatever the record says.
-        let attested = step == "attest";
+        // After a loss of data a runner's word is the truth: what the record says has ended.
+        let attested = change.said.is_some();
         let before = before.filter(|before| {
+            let over = self.lives.get(&before.id).is_none_or(Life::may_go);
             before.id == record.id || {
-                violations.extend((!attested).then(|| wrong("S4")));
+                violations.extend((!attested || !over).then(|| wrong("S4")));
                 false
             }
         });
-        let open = self.is_stop_open(key);
+        let (open, lossy) = (self.is_stop_open(key), self.is_lossy());
         if before.is_none()
             && let Some(life) = self.lives.get_mut(&record.id)
         {
-            if life.to.is_some() && !life.tainted && !attested {
+            // A word that comes late finds its job ended, with all that belonged to it: what comes of it is to stop.
+            if life.to.is_some() && !life.tainted && !(attested && record.state == Stopping) {
                 violations.push(wrong("S5"));
             }
-            // One that comes late finds its job ended, with all that belonged to it: what comes of it is to stop.
-            life.tainted |= attested && life.to.is_some();
-            life.from.get_or_insert(now);
+            if life.to.is_some() || life.from.is_none() {
+                life.from = Some(now);
+                life.tainted &= lossy;
+                life.notes.lost(Vec::new());
+            }
             life.to = None;
             life.to_stop |= open;
         }
         let top = self.top.get(key).copied().unwrap_or_default();
         let same = before.is_some_and(|before| before.owner == record.owner && before.token == record.token);
-        let right = attested
-            || match (before.map(|before| before.state), record.state) {
+        let right = match change.said {
+            Some(said) => self.is_attested(key, before, record, said),
+            None => match (before.map(|before| before.state), record.state) {
                 (None, Queued) => step == if record.plan.is_empty() { "dispatch" } else { "plan" },
                 (None | Some(Queued), Assigned) => {
                     if record.token <= top || before.is_some_and(|before| record.token <= before.token) {
@@ -162,14 +175,17 @@ impl Judge {
                 (Some(Parked), Queued) => step == "unpark",
                 (Some(from), to) if from == to => same,
                 _ => false,
-            };
-        if !right && !self.is_tainted(&record.id) {
+            },
+        };
+        if !right {
             let what = if before.is_some_and(|before| before.state == Stopping) { "S6" } else { "S10" };
             violations.push(wrong(what));
         }
         if record.state == Running && before.is_none_or(|before| before.state != Running) {
             let token: Token = record.token;
-            if !self.begun.insert((key.clone(), token)) && !attested {
+            if let Some(owner) = record.owner.filter(|_| !attested)
+                && self.begun.insert((key.clone(), token), (owner, record.id.clone())).is_some()
+            {
                 violations.push(wrong("S7"));
             }
             self.top.insert(key.clone(), top.max(token));

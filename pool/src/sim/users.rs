@@ -286,9 +286,7 @@ impl World {
             (Ask::Submit { key, id, started }, Answer::Submitted(answer)) => {
                 self.fits(at, &key, &id, started, asked.since, &answer.map(drop));
             }
-            (Ask::Wait { id }, Answer::Submitted(Ok(_)))
-                if !self.judge.was_started(&id) && !self.judge.is_tainted(&id) =>
-            {
+            (Ask::Wait { id }, Answer::Submitted(Ok(_))) if !self.judge.was_started(&id) => {
                 self.judge.violations.push(format!("L8: wait says that {id} was started, and it was not"));
             }
             (Ask::Stop { key, until }, Answer::Stopped(Ok(()))) => {
@@ -354,10 +352,15 @@ impl World {
             Err(DispatchError::Deadline { .. } | DispatchError::NodeClosed | DispatchError::ShuttingDown) => {
                 None
             }
-            Err(DispatchError::Ended | DispatchError::Unknown) => judge.lives(id).then_some("it lives"),
+            // What it was told while data were lost may be what was true before.
+            Err(DispatchError::Ended | DispatchError::Unknown) => {
+                let lost = judge.lost_at.is_some_and(|at| at >= since);
+                let wrong = if lost { self.is_active(id) } else { judge.lives(id) };
+                wrong.then_some("it lives")
+            }
             Err(_) => Some("there is no reason for that"),
         };
-        if let Some(wrong) = wrong.filter(|_| !judge.is_tainted(id)) {
+        if let Some(wrong) = wrong {
             self.judge.violations.push(format!("L8: n{at} says of {id} of {key} {answer:?}, and {wrong}"));
         }
     }

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::MemoryStore;
 use super::state::{State, Stored};
 use crate::id::{Incarnation, JobKey, NodeName, Revision, WorkerId};
@@ -62,6 +64,17 @@ impl MemoryStore {
     /// How many notifications wait for the key's owner.
     pub(crate) fn waiting(&self, key: &JobKey) -> usize {
         self.shared.lock().state.mailboxes.get(key).map_or(0, |mailbox| mailbox.bodies.len())
+    }
+
+    /// The notifications that wait for the key's owner, in their order.
+    pub(crate) fn mail(&self, key: &JobKey) -> Vec<Bytes> {
+        let state = &self.shared.lock().state;
+        state.mailboxes.get(key).map(|mailbox| mailbox.bodies.iter().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Whether the worker is fenced by the pool, and not reaped.
+    pub(crate) fn is_dead(&self, worker: WorkerId) -> bool {
+        self.shared.lock().state.dead.contains_key(&worker)
     }
 
     pub(crate) fn is_member(&self, worker: WorkerId) -> bool {
