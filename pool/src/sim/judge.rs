@@ -51,8 +51,10 @@ pub(super) struct Judge {
     pub(super) begun: BTreeMap<(JobKey, Token), (WorkerId, DispatchId)>,
     pub(super) top: BTreeMap<JobKey, Token>,
     /// Stops of keys that are not answered yet.
-    stops: BTreeMap<JobKey, u64>,
+    pub(super) stops: BTreeMap<JobKey, u64>,
     pub(super) full_at: Option<u64>,
+    /// With so many attempts a job is parked.
+    pub(super) max_attempts: u32,
     /// When the store lost data last.
     pub(super) lost_at: Option<u64>,
     /// The incarnations that there were.

@@ -9,9 +9,9 @@ use super::judge::{Judge, Life};
 use super::node::nanos;
 use super::world::World;
 use crate::core::call::{Call, Done};
-use crate::id::{DispatchId, Incarnation, JobKey, WorkerId};
+use crate::id::{DispatchId, Incarnation, JobKey, Token, WorkerId};
 use crate::record::{JobState, Record};
-use crate::store::{Attest, AttestItem, AttestReply};
+use crate::store::{Attest, AttestItem, AttestReply, HandedOn};
 
 /// How far back a worker's journal reaches, at least.
 const REACH: Duration = Duration::from_secs(20);
@@ -80,19 +80,22 @@ impl Judge {
                 && its_own
                 && (record.state == JobState::Running || record.state == JobState::Stopping && stops)
         };
-        let handed_on = |item: &AttestItem| {
-            before.is_some_and(|before| before.owner.is_some() && before.token == record.token)
-                && record.token <= item.token
+        let handed_on = |token: Token, on: &HandedOn| {
+            let owned = |before: &&Record| before.owner.is_some() && before.token == record.token;
+            before.filter(owned).is_some_and(|before| before.state != JobState::Stopping)
+                && record.token <= token
                 && record.owner.is_none()
-                && record.state == JobState::Queued
+                && record.attempts == on.attempts
+                && (record.state == JobState::Queued
+                    || record.state == JobState::Parked && on.attempts >= self.max_attempts)
         };
-        said.items.iter().filter(|item| item.key == *key && item.id.is_same(&record.id)).any(
-            |item| match item.what {
+        said.items.iter().filter(|item| item.key == *key && item.id.is_same(&record.id)).any(|item| {
+            match &item.what {
                 Attest::Runs { .. } => runs(item),
-                Attest::HandedOn => handed_on(item),
-                Attest::Ended => false,
-            },
-        )
+                Attest::HandedOn(on) => handed_on(item.token, on),
+                Attest::Ended { .. } => false,
+            }
+        })
     }
 }
 

@@ -124,6 +124,7 @@ impl World {
         let mut world = Self {
             now: 1_000 * MS,
             options: options.clone(),
+            judge: Judge { max_attempts: settings.max_attempts, ..Judge::default() },
             settings,
             rng,
             rates,
@@ -140,7 +141,6 @@ impl World {
             parked: BTreeSet::new(),
             actors: BTreeMap::new(),
             ids: 0,
-            judge: Judge::default(),
             ending: false,
             healed: false,
             report: Report { seed, ..Report::default() },
