@@ -225,7 +225,7 @@ impl Jobs {
         let (id, Some(attesting)) = ((item.key.clone(), item.token), &mut self.attesting) else {
             return false;
         };
-        let is_kept = self.releasing.get(&id).is_some_and(|out| out.held.is_some());
+        let is_kept = self.releasing.get(&id).is_some_and(|out| out.held.is_some() && !out.stopped);
         if is_kept {
             attesting.words.push(Word::Runs { key: id.0.clone(), token: id.1, with_payload: true });
             self.retaken.insert(id, item.clone());
@@ -253,7 +253,9 @@ impl Jobs {
     fn must_stop(&mut self, ctx: &mut Ctx, key: JobKey, token: Token, id: DispatchId) {
         if self.held.get(&key).is_some_and(|held| held.token == token) {
             self.order(ctx, &key, Order { why: StopReason::Stopped, tell: None, entries: vec![] });
-        } else if !self.releasing.contains_key(&(key.clone(), token)) {
+        } else if self.releasing.contains_key(&(key.clone(), token)) {
+            self.stop_leaving(&(key, token));
+        } else {
             self.release_for_stopper(key, token, Some(id), None, vec![]);
         }
     }

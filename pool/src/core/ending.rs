@@ -286,6 +286,24 @@ impl Jobs {
         self.hand_back(key, record.token, Some(record), None, Vec::new());
     }
 
+    /// A job on its way out is to stop. Its release ends it anyway where the store knows of the stop; where the data go
+    /// back meanwhile, only this worker does.
+    pub(super) fn stop_leaving(&mut self, id: &(JobKey, Token)) {
+        let Some(out) = self.releasing.get_mut(id) else { return };
+        out.stopped = true;
+        let noted = self.after_note.values_mut().chain(self.releases.waiting()).map(|(item, _)| item);
+        let its = |item: &&mut ReleaseItem| (&item.key, item.token) == (&id.0, id.1);
+        noted.chain(self.retaken.values_mut()).filter(its).for_each(end_for_good);
+    }
+
+    /// The release again, for good if the job is to stop by now.
+    pub(super) fn as_stopped(&self, mut item: ReleaseItem) -> ReleaseItem {
+        if self.releasing.get(&(item.key.clone(), item.token)).is_some_and(|out| out.stopped) {
+            end_for_good(&mut item);
+        }
+        item
+    }
+
     pub(super) fn push_release(&mut self, item: ReleaseItem, out: Out, entries: Vec<EntryId>) {
         self.releasing.insert((item.key.clone(), item.token), out);
         self.releases.push((item, entries));
@@ -362,6 +380,14 @@ impl Jobs {
             let finished = self.intake.take_handled();
             ctx.call(Call::Begin { worker, finished, jobs });
         }
+    }
+}
+
+/// The job does not go on elsewhere.
+fn end_for_good(item: &mut ReleaseItem) {
+    if item.mode != ReleaseMode::Delete {
+        let (mode, result) = release_of(StopReason::Stopped);
+        (item.mode, item.delay, item.result) = (mode, Duration::ZERO, result.into());
     }
 }
 

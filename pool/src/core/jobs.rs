@@ -211,6 +211,7 @@ impl Jobs {
             entries.push(entry);
         } else if self.releasing.contains_key(&id) {
             self.intake.answered(entry);
+            self.stop_leaving(&id);
         } else {
             self.release_for_stopper(id.0, id.1, of, tell, vec![entry]);
         }
@@ -383,7 +384,7 @@ impl Jobs {
 
     pub(crate) fn release_again(&mut self, now: Time, finished: Vec<EntryId>, items: Vec<ToRelease>) {
         self.intake.not_deleted(finished);
-        let items = items.into_iter().map(|(item, _)| (item, Vec::new())).collect();
+        let items = items.into_iter().map(|(item, _)| (self.as_stopped(item), Vec::new())).collect();
         self.releases.put_back(now, items);
         self.audit_due = true;
     }

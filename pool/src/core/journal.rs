@@ -113,9 +113,12 @@ impl Jobs {
         let Some(id) = out.id.clone() else { return };
         let ended = match reply {
             ReleaseReply::Deleted => true,
-            ReleaseReply::Queued | ReleaseReply::Parked => false,
+            // The data went back behind the stop of which this worker knows.
+            ReleaseReply::Queued | ReleaseReply::Parked => out.stopped,
             // Where the data went back, the store may not know the job as this worker's any more.
-            ReleaseReply::Stale if self.attesting.is_some() => item.mode == ReleaseMode::Delete,
+            ReleaseReply::Stale if self.attesting.is_some() => {
+                item.mode == ReleaseMode::Delete || out.stopped
+            }
             ReleaseReply::Stale | ReleaseReply::Bad => return,
         };
         let left = if ended {

@@ -6,7 +6,6 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use super::Fault;
-use super::losses::Said;
 use super::node::nanos;
 use super::world::{Event, MS, World};
 use crate::core::call::{Call, Done, READ_BLOCK, READ_ENTRIES};
@@ -233,7 +232,7 @@ impl World {
         self.saw(at, step, &request, &reply);
         let after = self.store.facts();
         if before != after || step != "read" {
-            self.changed(step, Said::of(&request));
+            self.changed(step, &request);
         }
         if (before.incarnation, before.members, before.settings)
             != (after.incarnation, after.members, after.settings)
@@ -323,7 +322,10 @@ impl World {
             (Request::Renew { incarnation, workers, sent, .. }, Reply::Renewed(answer)) => {
                 self.renewed(at, sent, (incarnation, workers, answer));
             }
-            (_, Reply::Done(done)) => self.step(at, Input::Done(done)),
+            (_, Reply::Done(done)) => {
+                self.judge.hears(&done);
+                self.step(at, Input::Done(done));
+            }
             (Request::Call(..), Reply::Renewed(_)) => {}
         }
     }

@@ -28,8 +28,10 @@ pub(super) struct Life {
     /// Its end is its handler's own doing.
     pub(super) may_end: bool,
     pub(super) notes: Notes,
-    /// When its worker ended it last, and which that was.
+    /// When its worker ended it last, and which that was, if that worker knows.
     pub(super) ended: Option<(u64, WorkerId)>,
+    /// Workers that have heard that it is to stop.
+    pub(super) told: BTreeSet<WorkerId>,
     /// Data were lost when it had been ended within the journal's reach by a worker that still lives.
     pub(super) in_journal: Option<WorkerId>,
 }
@@ -37,7 +39,7 @@ pub(super) struct Life {
 impl Life {
     /// Its record may be gone: it has come to its end, or is to.
     pub(super) fn may_go(&self) -> bool {
-        self.to_stop || self.may_end || self.returned
+        self.to_stop || self.may_end
     }
 }
 
@@ -86,6 +88,7 @@ impl Judge {
             may_end: false,
             notes: Notes::default(),
             ended: None,
+            told: BTreeSet::new(),
             in_journal: None,
         };
         self.lives.insert(id.clone(), life);
@@ -180,11 +183,11 @@ impl Judge {
         self.lived_since(key, since).any(|(other, _)| other != id)
     }
 
-    /// One job has had the key all the time, and nobody wants its end.
+    /// One job has had the key all the time, and is not to end.
     pub(super) fn lived_throughout(&self, key: &JobKey, since: u64) -> bool {
         let throughout =
             |life: &Life| !life.tainted && life.from.is_some_and(|from| from < since) && life.to.is_none();
-        self.lived_since(key, since).any(|(_, life)| throughout(life) && !life.to_stop)
+        self.lived_since(key, since).any(|(_, life)| throughout(life) && !life.may_go())
     }
 
     /// A stop that was asked for at `since` is acknowledged. Returns what is wrong with that.

@@ -11,7 +11,7 @@ use super::world::World;
 use crate::core::call::{Call, Done};
 use crate::id::{DispatchId, Incarnation, JobKey, Token, WorkerId};
 use crate::record::{JobState, Record};
-use crate::store::{Attest, AttestItem, AttestReply, HandedOn};
+use crate::store::{Attest, AttestItem, AttestReply, HandedOn, WorkerEvent};
 
 /// How far back a worker's journal reaches, at least.
 const REACH: Duration = Duration::from_secs(20);
@@ -63,18 +63,43 @@ impl Judge {
         repaired
     }
 
-    /// Whether a worker's word allows what has become of a record. `before` is of the same dispatch.
+    /// Workers hear of stops.
+    pub(super) fn hears(&mut self, done: &Done) {
+        match done {
+            Done::ReadNode { answer: Ok(events), .. } => {
+                for (worker, _, event) in &events.workers {
+                    let WorkerEvent::Stop { jobs, .. } = event else { continue };
+                    jobs.iter().filter_map(|(_, _, id)| id.as_ref()).for_each(|id| self.tell(id, *worker));
+                }
+            }
+            Done::Attest { worker, items, answer: Ok(replies), .. } => {
+                let stop = |(_, reply): &(_, &AttestReply)| **reply == AttestReply::MustStop;
+                items.iter().zip(replies).filter(stop).for_each(|(item, _)| self.tell(&item.id, *worker));
+            }
+            _ => {}
+        }
+    }
+
+    fn tell(&mut self, id: &DispatchId, worker: WorkerId) {
+        if let Some(life) = self.lives.get_mut(id) {
+            life.told.insert(worker);
+        }
+    }
+
+    /// Whether a worker's word allows what has become of a record. `before` is of the same dispatch; `ended`: that had
+    /// ended before.
     pub(super) fn is_attested(
         &self,
         key: &JobKey,
         before: Option<&Record>,
         record: &Record,
         said: Said<'_>,
+        ended: bool,
     ) -> bool {
         let begun = self.begun.get(&(key.clone(), record.token));
         let runs = |item: &AttestItem| {
             let its_own = begun.is_some_and(|(by, id)| *by == said.worker && id.is_same(&record.id));
-            let stops = self.lives.get(&record.id).is_none_or(|life| life.to_stop || life.to.is_some());
+            let stops = ended || self.lives.get(&record.id).is_none_or(|life| life.to_stop);
             item.token == record.token
                 && record.owner == Some(said.worker)
                 && its_own
@@ -118,12 +143,14 @@ impl World {
             }
         }
         let (judge, now) = (&mut self.judge, self.now);
+        let stops = judge.stops.clone();
         self.store.each_record(|key, record| {
             judge.records.insert(key.clone(), record.cloned());
             // What had ended may be there again.
             if let Some(life) = record.and_then(|record| judge.lives.get_mut(&record.id)) {
                 life.from.get_or_insert(now);
                 life.returned |= life.to.take().is_some();
+                life.to_stop |= stops.get(key).is_some_and(|&open| open > 0);
             }
         });
         for (key, record) in &self.judge.records {

@@ -1,23 +1,31 @@
 //! What steps do to records: each change must be one that the protocol has.
 
 use super::calls::{Reply, Request};
-use super::judge::{Judge, Life};
+use super::judge::Judge;
 use super::losses::Said;
 use super::world::World;
 use crate::core::call::{Call, Done};
 use crate::id::{JobKey, Token};
 use crate::record::{JobState, Record};
-use crate::store::NotifyReply;
+use crate::store::{NotifyReply, ReleaseItem, ReleaseMode};
 
 use JobState::{Assigned, Parked, Queued, Running, Stopping};
 
-/// What a step has changed, and who is a member while it did.
+/// A step that changes records.
 struct Change<'a> {
     step: &'a str,
     now: u64,
-    is_member: bool,
-    /// What a worker has said, if that is the step.
-    said: Option<Said<'a>>,
+    request: &'a Request,
+}
+
+impl Change<'_> {
+    /// Its worker releases the job for good.
+    fn ends(&self, key: &JobKey, token: Token) -> bool {
+        let Request::Call(_, call) = self.request else { return false };
+        let Call::Release { items, .. } = &**call else { return false };
+        let delete = |item: &ReleaseItem| item.mode == ReleaseMode::Delete;
+        items.iter().any(|(item, _)| item.key == *key && item.token == token && delete(item))
+    }
 }
 
 impl World {
@@ -41,7 +49,8 @@ impl World {
     }
 
     /// Compares the records with what they were before the step.
-    pub(super) fn changed(&mut self, step: &str, said: Option<Said<'_>>) {
+    pub(super) fn changed(&mut self, step: &str, request: &Request) {
+        let change = Change { step, now: self.now, request };
         let facts = self.store.facts();
         if u64::try_from(facts.queued).is_ok_and(|queued| queued >= self.settings.max_queued) {
             self.judge.full_at = Some(self.now);
@@ -69,7 +78,7 @@ impl World {
             for key in gone {
                 let before = self.judge.records.remove(&key).flatten();
                 if let Some(before) = before {
-                    self.judge.vanished(&key, &before, step, self.now);
+                    self.judge.vanished(&key, &before, &change);
                 }
             }
         }
@@ -77,8 +86,7 @@ impl World {
             let before = self.judge.records.insert(key.clone(), record.clone()).flatten();
             let Some(record) = record else { continue };
             let is_member = record.owner.is_none_or(|owner| self.store.is_member(owner));
-            let change = Change { step, now: self.now, is_member, said };
-            self.judge.became(&key, before.as_ref(), &record, &change);
+            self.judge.became(&key, before.as_ref(), &record, is_member, &change);
         }
         let waiting: Vec<_> = self
             .judge
@@ -98,34 +106,45 @@ impl World {
 
 impl Judge {
     /// A record is no more: its job has ended, or somebody has asked for that.
-    fn vanished(&mut self, key: &JobKey, before: &Record, step: &str, now: u64) {
+    fn vanished(&mut self, key: &JobKey, before: &Record, change: &Change<'_>) {
         let Some(life) = self.lives.get_mut(&before.id) else { return };
-        life.to = Some(now);
-        if let ("release", Some(worker)) = (step, before.owner) {
-            life.ended = Some((now, worker));
+        life.to = Some(change.now);
+        // A worker that hands a job on does not know that it was stopped meanwhile.
+        if let ("release", Some(worker)) = (change.step, before.owner)
+            && (change.ends(key, before.token) || life.told.contains(&worker))
+        {
+            life.ended = Some((change.now, worker));
         }
         if !life.may_go() {
-            self.violations.push(format!("S4: {step} loses {key}, which was {before}"));
+            self.violations.push(format!("S4: {} loses {key}, which was {before}", change.step));
         }
     }
 
-    fn became(&mut self, key: &JobKey, before: Option<&Record>, record: &Record, change: &Change<'_>) {
-        let (step, now) = (change.step, change.now);
+    fn became(
+        &mut self,
+        key: &JobKey,
+        before: Option<&Record>,
+        record: &Record,
+        is_member: bool,
+        change: &Change<'_>,
+    ) {
+        let (step, now, said) = (change.step, change.now, Said::of(change.request));
         let wrong = |what: &str| {
             let before = before.map_or("nothing".to_owned(), ToString::to_string);
             format!("{what}: {step} makes {key} {record} of {before}")
         };
         let mut violations = Vec::new();
         // After a loss of data a runner's word is the truth: what the record says has ended.
-        let attested = change.said.is_some();
+        let attested = said.is_some();
         let before = before.filter(|before| {
-            let over = self.lives.get(&before.id).is_none_or(Life::may_go);
+            let over = self.lives.get(&before.id).is_none_or(|life| life.may_go() || life.returned);
             before.id == record.id || {
                 violations.extend((!attested || !over).then(|| wrong("S4")));
                 false
             }
         });
         let (open, lossy) = (self.is_stop_open(key), self.is_lossy());
+        let ended = self.lives.get(&record.id).is_none_or(|life| life.to.is_some());
         if before.is_none()
             && let Some(life) = self.lives.get_mut(&record.id)
         {
@@ -143,15 +162,15 @@ impl Judge {
         }
         let top = self.top.get(key).copied().unwrap_or_default();
         let same = before.is_some_and(|before| before.owner == record.owner && before.token == record.token);
-        let right = match change.said {
-            Some(said) => self.is_attested(key, before, record, said),
+        let right = match said {
+            Some(said) => self.is_attested(key, before, record, said, ended),
             None => match (before.map(|before| before.state), record.state) {
                 (None, Queued) => step == if record.plan.is_empty() { "dispatch" } else { "plan" },
                 (None | Some(Queued), Assigned) => {
                     if record.token <= top || before.is_some_and(|before| record.token <= before.token) {
                         violations.push(wrong("S3"));
                     }
-                    if !change.is_member {
+                    if !is_member {
                         violations.push(wrong("S9"));
                     }
                     step == if before.is_some() { "route" } else { "dispatch" }
@@ -160,7 +179,7 @@ impl Judge {
                     if !same {
                         violations.push(wrong("S2"));
                     }
-                    if !change.is_member {
+                    if !is_member {
                         violations.push(wrong("S9"));
                     }
                     step == "begin"

@@ -644,6 +644,52 @@ fn a_job_that_a_draining_worker_hands_on_is_taken_back_into_lost_data() {
 }
 
 #[test]
+fn a_stop_of_a_job_on_its_way_out_sticks_when_the_data_go_back_behind_it() {
+    for (reply, again) in [(None, "release 1: k@3 d"), (Some(ReleaseReply::Queued), "")] {
+        let mut bench = Bench::with_worker();
+        runs_always(&mut bench);
+        bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
+        bench.stop_event(1, 4, None, &[("k", 3)]);
+        bench.lost(2);
+        bench.all();
+        match reply {
+            // The record may be that of a running job again.
+            None => {
+                bench.fail("release");
+                observe(&mut bench, 2, 1);
+                assert_eq!(bench.of(&["release"]), [again]);
+                bench.attested(&[]);
+                released_in_vain(&mut bench);
+            }
+            Some(reply) => {
+                bench.attested(&[]);
+                bench.answer("release", |call| match call {
+                    Call::Release { worker, finished, items } => {
+                        Done::Release { worker, finished, items, answer: Ok(vec![reply]) }
+                    }
+                    call => panic!("{call:?}"),
+                });
+            }
+        }
+        assert_eq!(bench.of(&["attest"]).last().unwrap(), "attest 1: k@3 ended", "{reply:?}");
+    }
+}
+
+#[test]
+fn a_stop_of_a_job_that_is_taken_back_sticks() {
+    let mut bench = Bench::with_worker();
+    runs_always(&mut bench);
+    bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
+    bench.lost(2);
+    bench.attested(&[]);
+    released_in_vain(&mut bench);
+    bench.stop_event(1, 4, None, &[("k", 3)]);
+    bench.all();
+    bench.attested(&[Kept]);
+    assert_eq!(bench.of(&["release"]), ["release 1: k@3 d; done 4"]);
+}
+
+#[test]
 fn what_others_have_or_was_given_up_already_is_not_released_again() {
     for (reply, then) in [(Outranked, "attend 1"), (Nothing, "attest 1: k@3 handed-on")] {
         let mut bench = Bench::with_worker();
