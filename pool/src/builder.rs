@@ -254,6 +254,7 @@ impl NodeBuilder {
 
     /// How long [`join`](Self::join) may take; it has to wait for the worker TTL where a store may have lost
     /// its data, and where a pool was shut down halfway. 60 s, or twice the worker TTL and 10 s where that is longer.
+    /// That nothing listens at the server's address is told at once.
     pub fn join_timeout(mut self, timeout: Duration) -> Self {
         self.join_timeout = Some(timeout);
         self

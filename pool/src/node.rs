@@ -295,7 +295,8 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Looks whether a pool can live on this server, until it answers or the time is up.
+/// Looks whether a pool can live on this server, until it answers or the time is up. That nothing listens at its address
+/// is an answer: more often than not the address is wrong.
 async fn check_server(store: &dyn Store, deadline: Instant) -> Result<(), StoreError> {
     let late = std::io::Error::new(std::io::ErrorKind::TimedOut, "the server checks took too long");
     let mut last = StoreError::NotExecuted(Arc::new(late));
@@ -303,9 +304,19 @@ async fn check_server(store: &dyn Store, deadline: Instant) -> Result<(), StoreE
         let left = deadline.saturating_duration_since(Instant::now());
         match tokio::time::timeout(left, store.server_checks()).await {
             Err(_) => return Err(last),
+            Ok(Err(StoreError::NotExecuted(error))) if nobody_listens(&error) => {
+                return Err(StoreError::NotExecuted(error));
+            }
             Ok(Err(error @ (StoreError::NotExecuted(_) | StoreError::Unanswered(_)))) => last = error,
             Ok(checked) => return checked,
         }
         tokio::time::sleep(RETRY.min(deadline.saturating_duration_since(Instant::now()))).await;
+    }
+}
+
+fn nobody_listens(error: &Arc<dyn std::error::Error + Send + Sync>) -> bool {
+    match error.downcast_ref() {
+        Some(tenure_connection::Error::Unreachable(error)) => error.is_connection_refusal(),
+        _ => false,
     }
 }

@@ -110,8 +110,12 @@ async fn a_url_that_is_none_is_refused() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_named_so() {
-    let refused = refusal("redis+unix:///nowhere/redis.sock").await;
-    assert!(matches!(refused, Error::Store(StoreError::NotExecuted(_))), "{refused:?}");
+    // Nobody listens at port 1. It is said at once, and not when the time to join is up.
+    for url in ["redis+unix:///nowhere/redis.sock", "redis://127.0.0.1:1"] {
+        let builder = Node::builder(POOL, Client::open(url).unwrap()).join_timeout(10 * PATIENCE);
+        let refused = tokio::time::timeout(PATIENCE, builder.join()).await.expect("an answer").unwrap_err();
+        assert!(matches!(refused, Error::Store(StoreError::NotExecuted(_))), "{refused:?}");
+    }
 }
 
 #[tokio::test]
