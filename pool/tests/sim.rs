@@ -54,7 +54,7 @@ fn caught(breakage: Breakage, properties: &[&str]) -> Option<Report> {
     let shows = |report: &Report| {
         report.violations.iter().any(|found| properties.iter().any(|property| found.starts_with(property)))
     };
-    (1..=60).map(|seed| run(seed, &options)).find(shows)
+    (1..=200).map(|seed| run(seed, &options)).find(shows)
 }
 
 #[test]

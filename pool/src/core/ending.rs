@@ -238,6 +238,7 @@ impl Jobs {
             attempts,
             started,
             stopped,
+            unsure: false,
             held: goes_on.then(|| Box::new(held)),
         };
         self.releasing.insert(id.clone(), out);
@@ -296,10 +297,13 @@ impl Jobs {
         noted.chain(self.retaken.values_mut()).filter(its).for_each(end_for_good);
     }
 
-    /// The release again, for good if the job is to stop by now.
-    pub(super) fn as_stopped(&self, mut item: ReleaseItem) -> ReleaseItem {
-        if self.releasing.get(&(item.key.clone(), item.token)).is_some_and(|out| out.stopped) {
-            end_for_good(&mut item);
+    /// The release again, which may have been carried out; for good if the job is to stop by now.
+    pub(super) fn once_more(&mut self, mut item: ReleaseItem) -> ReleaseItem {
+        if let Some(out) = self.releasing.get_mut(&(item.key.clone(), item.token)) {
+            out.unsure = true;
+            if out.stopped {
+                end_for_good(&mut item);
+            }
         }
         item
     }

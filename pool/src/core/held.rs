@@ -146,6 +146,8 @@ pub(crate) struct Out {
     pub(crate) started: bool,
     /// It was to stop.
     pub(crate) stopped: bool,
+    /// Its release may have been carried out: one had no answer.
+    pub(crate) unsure: bool,
     /// What it was here. It is kept for a job that goes on elsewhere: until the release is answered, this worker may be
     /// the only one that has its payload.
     pub(crate) held: Option<Box<Held>>,

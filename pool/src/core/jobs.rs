@@ -384,7 +384,7 @@ impl Jobs {
 
     pub(crate) fn release_again(&mut self, now: Time, finished: Vec<EntryId>, items: Vec<ToRelease>) {
         self.intake.not_deleted(finished);
-        let items = items.into_iter().map(|(item, _)| (self.as_stopped(item), Vec::new())).collect();
+        let items = items.into_iter().map(|(item, _)| (self.once_more(item), Vec::new())).collect();
         self.releases.put_back(now, items);
         self.audit_due = true;
     }

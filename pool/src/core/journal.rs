@@ -115,8 +115,9 @@ impl Jobs {
             ReleaseReply::Deleted => true,
             // The data went back behind the stop of which this worker knows.
             ReleaseReply::Queued | ReleaseReply::Parked => out.stopped,
-            // Where the data went back, the store may not know the job as this worker's any more.
-            ReleaseReply::Stale if self.attesting.is_some() => {
+            // Carried out before, and the answer lost. Or the data went back, and the store does not know the job as this
+            // worker's any more.
+            ReleaseReply::Stale if out.unsure || self.attesting.is_some() => {
                 item.mode == ReleaseMode::Delete || out.stopped
             }
             ReleaseReply::Stale | ReleaseReply::Bad => return,

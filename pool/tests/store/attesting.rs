@@ -24,6 +24,7 @@ scenarios! {
     only_a_higher_token_outranks,
     what_nobody_owns_outranks_nobody,
     a_stop_sticks,
+    a_stop_of_what_was_given_up_long_after_its_dispatch_sticks,
     a_runner_whose_dispatch_has_ended_must_stop,
     a_runner_whose_own_id_has_ended_must_stop,
     a_success_is_no_end,
@@ -312,6 +313,20 @@ async fn a_stop_sticks(kind: Kind) {
     assert_eq!(lab.attest(second, item("a", later, "node1.a", runs())).await, AttestReply::MustStop);
     lab.owns(second, "a", later, JobState::Stopping).await;
     assert_eq!(lab.release("a", second, ReleaseMode::HandOff).await, ReleaseReply::Deleted);
+}
+
+async fn a_stop_of_what_was_given_up_long_after_its_dispatch_sticks(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("k", "node1.k", worker).await;
+    lab.backend.advance(60_000).await;
+    // The answer is lost, so the worker knows of neither.
+    assert_eq!(lab.release("k", worker, ReleaseMode::HandOff).await, ReleaseReply::Queued);
+    assert_eq!(lab.stop("k", "node1.k", None).await, StopReply::Deleted);
+    lab.recover().await;
+    let said = item("k", token, "node1.k", all_of_it(Begun::Begun, 1, ""));
+    assert_eq!(lab.attest(worker, said).await, AttestReply::MustStop);
+    lab.owns(worker, "k", token, JobState::Stopping).await;
 }
 
 async fn a_runner_whose_dispatch_has_ended_must_stop(kind: Kind) {

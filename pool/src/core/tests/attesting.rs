@@ -120,6 +120,23 @@ fn what_has_ended_or_was_handed_on_lately_is_said_again() {
 }
 
 #[test]
+fn what_was_given_up_without_an_answer_is_said_again() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["ended", "stale"]);
+    for (name, answered) in [("ended", false), ("stale", true)] {
+        bench.handler(1, name, 3, HandlerEvent::Ended(Ok(())));
+        if !answered {
+            bench.fail("release");
+            bench.advance(secs(1));
+        }
+        released_in_vain(&mut bench);
+    }
+    bench.lost(2);
+    let said = bench.of(&["attest"]);
+    assert_eq!(said.last().unwrap(), "attest 1: ended@3 ended", "the other was never carried out");
+}
+
+#[test]
 fn what_was_given_up_long_ago_is_not_said_again() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["old", "new"]);

@@ -262,7 +262,9 @@ impl State {
         if record.id.caller_id().is_some() {
             self.settle_outcome(&record.id, outcome, now);
         } else {
-            let again = self.attested_now(record);
+            // Given up by a worker that may not have heard that: after a loss of data it may say that it has the job.
+            let owned = matches!(record.state, JobState::Running | JobState::Stopping);
+            let again = self.attested_now(record) || record.begun != Begun::Never && !owned;
             let until = if again { now } else { record.created } + self.limit("late_ms");
             if until > now {
                 self.ended.put(Ended::Dispatch(record.id.clone()), until);

@@ -26,8 +26,10 @@ local function delete(key, p, t, outcome, late_ms, od_ms)
     settle(p.id, outcome, t, od_ms)
     return
   end
-  -- Attested in this incarnation: an attestation that is late or doubled may still come.
-  local till = (p.ainc == argv[1] and t or p.created) + late_ms
+  -- Attested in this incarnation: an attestation that is late or doubled may still come. Given up by a worker that may not
+  -- have heard that: after a loss of data it may say that it has the job.
+  local given_up = p.begun ~= '0' and p.state ~= 'R' and p.state ~= 'S'
+  local till = ((given_up or p.ainc == argv[1]) and t or p.created) + late_ms
   if till > t then
     remembered[#remembered + 1] = till
     remembered[#remembered + 1] = p.id
