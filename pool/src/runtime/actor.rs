@@ -117,6 +117,8 @@ fn span_of_end(why: StopReason) -> Span {
 }
 
 /// The job from its start to its end, which is returned.
+///
+/// Most jobs held are idle: what a handler's call needs is boxed and goes with it, so that the rest of the task is small.
 async fn live(
     job: &Job,
     handler: &dyn AnyHandler,
@@ -126,7 +128,7 @@ async fn live(
     grace: Duration,
 ) -> HandlerEvent {
     let start = caught(|| handler.start(job.clone())).instrument(tracing::info_span!("start"));
-    let mut body = match start.await {
+    let mut body = match Box::pin(start).await {
         Ok(Start::Started) => None,
         Ok(Start::Running(future)) => Some(guarded(future)),
         Ok(Start::Refused { backoff }) => return HandlerEvent::Refused { backoff },
@@ -140,33 +142,13 @@ async fn live(
         tokio::task::yield_now().await;
         let order = tokio::select! {
             biased;
-            ended = ended(&mut body) => return end(job, handler, mailbox, cancel, ended).await,
+            ended = ended(&mut body) => return Box::pin(end(job, handler, mailbox, cancel, ended)).await,
             order = mailbox.next() => order,
         };
         match order {
             Order::Deliver(bodies) => {
-                for note in bodies {
-                    if cancel.is_cancelled() {
-                        break;
-                    }
-                    let delivery =
-                        caught(|| handler.notify(job, note)).instrument(tracing::debug_span!("notify"));
-                    let (ended, taken) = beside(&mut body, delivery, cancel, grace).await;
-                    match taken {
-                        Some(Ok(Ok(()))) => {}
-                        Some(Ok(Err(error))) => {
-                            tracing::warn!(key = %job.key(), error = %chain(&*error), "a notification was refused");
-                        }
-                        Some(Err(panic)) => {
-                            tracing::error!(key = %job.key(), error = %panicked(&*panic), "a notification's handler failed");
-                        }
-                        None => {
-                            tracing::warn!(key = %job.key(), "a notification's handler did not end with its job, it was dropped");
-                        }
-                    }
-                    if let Some(ended) = ended {
-                        return end(job, handler, mailbox, cancel, ended).await;
-                    }
+                if let Some(ended) = Box::pin(deliver(job, handler, bodies, &mut body, cancel, grace)).await {
+                    return Box::pin(end(job, handler, mailbox, cancel, ended)).await;
                 }
                 // A job that is to end may not have taken all of them: its next owner gets them again.
                 if !cancel.is_cancelled() {
@@ -178,10 +160,44 @@ async fn live(
                     Some(future) => future.await,
                     None => Ok(()),
                 };
-                return HandlerEvent::Stopped(own.and(stop(job, handler, why).await));
+                return HandlerEvent::Stopped(own.and(Box::pin(stop(job, handler, why)).await));
             }
         }
     }
+}
+
+/// Hands notifications over, one after the other, while the body goes on. Returns how that ended, if it did.
+async fn deliver(
+    job: &Job,
+    handler: &dyn AnyHandler,
+    bodies: Vec<Bytes>,
+    body: &mut Option<Body>,
+    cancel: &CancellationToken,
+    grace: Duration,
+) -> Option<Outcome> {
+    for note in bodies {
+        if cancel.is_cancelled() {
+            break;
+        }
+        let delivery = caught(|| handler.notify(job, note)).instrument(tracing::debug_span!("notify"));
+        let (ended, taken) = beside(body, delivery, cancel, grace).await;
+        match taken {
+            Some(Ok(Ok(()))) => {}
+            Some(Ok(Err(error))) => {
+                tracing::warn!(key = %job.key(), error = %chain(&*error), "a notification was refused");
+            }
+            Some(Err(panic)) => {
+                tracing::error!(key = %job.key(), error = %panicked(&*panic), "a notification's handler failed");
+            }
+            None => {
+                tracing::warn!(key = %job.key(), "a notification's handler did not end with its job, it was dropped");
+            }
+        }
+        if ended.is_some() {
+            return ended;
+        }
+    }
+    None
 }
 
 /// What the end of the body means. One whose cancellation has fired was asked to end: the order that says why is
