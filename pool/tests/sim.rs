@@ -87,3 +87,8 @@ fn a_fenced_worker_that_says_what_it_runs_is_caught() {
 fn an_observer_that_counts_from_before_the_reply_is_caught() {
     assert!(caught(Breakage::FirstSeenBeforeReply, &["S1", "S2"]).is_some(), "no seed has seen it");
 }
+
+#[test]
+fn a_node_that_misses_the_end_of_the_pool_is_caught() {
+    assert!(caught(Breakage::FlagNotPolled, &["L5", "liveness"]).is_some(), "no seed has seen it");
+}

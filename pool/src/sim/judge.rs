@@ -66,6 +66,8 @@ pub(super) struct Judge {
     /// The latest turn of each schedule, and to which turn each tick was given.
     pub(super) turns: BTreeMap<ScheduleId, Term>,
     pub(super) ticks: BTreeMap<(ScheduleId, u64), Term>,
+    /// The pool is to end.
+    pub(super) ends: bool,
     pub(super) starts: u64,
     pub(super) violations: Vec<String>,
 }
@@ -84,7 +86,7 @@ impl Judge {
             parked: false,
             tainted: false,
             returned: false,
-            to_stop: false,
+            to_stop: self.ends,
             may_end: false,
             notes: Notes::default(),
             ended: None,
@@ -120,6 +122,7 @@ impl Judge {
 
     /// The pool is to end, and all jobs with it.
     pub(super) fn all_may_end(&mut self) {
+        self.ends = true;
         self.lives.values_mut().for_each(|life| life.to_stop = true);
     }
 

@@ -233,7 +233,7 @@ impl World {
         let patience = nanos(self.settings.worker_ttl) * 3;
         let soon = self.judge.lost_at.is_some_and(|lost| self.now < lost + patience);
         let known = if lossy { soon && !self.store.is_dead(worker) } else { self.store.is_member(worker) };
-        if holds && known && !self.ending {
+        if holds && known && !self.ending && !self.closing {
             self.judge.violations.push(format!("S4: {worker} is given up, and its lease holds"));
         }
     }

@@ -156,6 +156,8 @@ impl World {
                 self.wake_reads();
             }
             Fault::Restart => self.new_process(),
+            // What nobody is there to repair stays lost.
+            Fault::Rollback | Fault::Wipe if self.closing => return false,
             Fault::Rollback => {
                 let Some(backup) = self.backup.take() else { return false };
                 self.store.restore(backup);
@@ -286,6 +288,8 @@ impl World {
     pub(super) fn heal_all(&mut self) {
         self.note(|| "all is healed".to_owned());
         self.healed = true;
+        self.ends_early = self.closing && self.is_ending();
+        self.ending |= self.ends_early;
         self.server_up();
         for at in 0..self.nodes.len() {
             self.heal(at);

@@ -49,6 +49,11 @@ impl World {
         unrest
     }
 
+    /// The pool has its flag, or its tombstone.
+    pub(super) fn is_ending(&self) -> bool {
+        self.store.facts().closed || self.store.maps().1.fields.contains_key("sd")
+    }
+
     /// What is left of a pool that is shut down.
     pub(super) fn remains(&self) -> Vec<String> {
         let mut left: Vec<String> = self

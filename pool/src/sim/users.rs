@@ -235,6 +235,29 @@ impl World {
         self.ask(at, Ask::Close, Some(deadline), |reply| Command::Close { reply, deadline });
     }
 
+    /// Somebody asks for the end of the pool while faults happen.
+    pub(super) fn shut_down(&mut self) {
+        let usable = |at: &usize| {
+            let node = &self.nodes[*at];
+            node.alive && !node.paused && node.attached && !node.closing
+        };
+        let usable: Vec<usize> = (0..self.nodes.len()).filter(usable).collect();
+        let Some(at) = self.rng.pick(&usable) else { return };
+        self.closing = true;
+        self.ask_for_the_end(at);
+    }
+
+    fn ask_for_the_end(&mut self, at: usize) {
+        self.judge.all_may_end();
+        let mode = match self.rng.below(2) {
+            0 => ShutdownMode::DropQueued,
+            _ => ShutdownMode::Closing(Duration::from_millis(self.rng.below(5_000))),
+        };
+        self.note(|| format!("n{at} shuts the pool down: {mode:?}"));
+        let deadline = self.local(at) + Duration::from_secs(60);
+        self.ask(at, Ask::Shutdown, Some(deadline), |reply| Command::Shutdown { reply, mode, deadline });
+    }
+
     /// Some runs end with the end of the pool. True if that has begun.
     pub(super) fn end_pool(&mut self) -> bool {
         let full = |at: &usize| {
@@ -246,13 +269,7 @@ impl World {
             return false;
         }
         self.ending = true;
-        self.judge.all_may_end();
-        let mode = match self.rng.below(2) {
-            0 => ShutdownMode::DropQueued,
-            _ => ShutdownMode::Closing(Duration::from_millis(self.rng.below(5_000))),
-        };
-        let deadline = self.local(at) + Duration::from_secs(60);
-        self.ask(at, Ask::Shutdown, Some(deadline), |reply| Command::Shutdown { reply, mode, deadline });
+        self.ask_for_the_end(at);
         true
     }
 
@@ -306,7 +323,8 @@ impl World {
                     part.made = true;
                 }
             }
-            (Ask::Shutdown, Answer::ShutDown { complete, left, .. }) if !complete => {
+            (Ask::Attach, Answer::Attached(Err(_))) if self.closing => self.kill(at),
+            (Ask::Shutdown, Answer::ShutDown { complete, left, .. }) if !complete && !self.closing => {
                 self.judge.violations.push(format!("L5: the pool is not shut down after a minute: {left:?}"));
             }
             (Ask::Close, Answer::Closed { complete: true, .. }) => {

@@ -90,12 +90,24 @@ pub(super) struct World {
     pub(super) actors: BTreeMap<u64, Actor>,
     pub(super) ids: u64,
     pub(super) judge: Judge,
-    /// The pool is being shut down.
+    /// At which step users ask for the end of the pool, if they do while faults happen.
+    ends_at: Option<u64>,
+    /// Somebody has asked for that.
+    pub(super) closing: bool,
+    /// It was ending when all was healed.
+    pub(super) ends_early: bool,
+    /// The pool is being shut down, and nothing else happens.
     pub(super) ending: bool,
     /// All is healed: nothing new is done, no fault happens.
     pub(super) healed: bool,
     pub(super) report: Report,
     tracing: bool,
+}
+
+/// One run in four is one whose pool is shut down while faults happen. This draws from a source of its own.
+fn ends_at(seed: u64, steps: u64) -> Option<u64> {
+    let mut rng = Rng::new(!seed);
+    rng.chance(2_500).then(|| rng.between(steps / 4, steps))
 }
 
 impl World {
@@ -141,6 +153,9 @@ impl World {
             parked: BTreeSet::new(),
             actors: BTreeMap::new(),
             ids: 0,
+            ends_at: ends_at(seed, options.steps),
+            closing: false,
+            ends_early: false,
             ending: false,
             healed: false,
             report: Report { seed, ..Report::default() },
@@ -211,10 +226,15 @@ impl World {
             if !self.judge.violations.is_empty() {
                 break;
             }
-            if self.report.steps >= self.options.steps && !self.healed {
+            let over = self.closing && self.store.facts().closed;
+            if (over || self.report.steps >= self.options.steps) && !self.healed {
                 self.heal_all();
                 rest_by = self.now + REST;
             } else if self.healed && self.report.events.is_multiple_of(64) {
+                if self.ends_early && !self.is_ending() {
+                    // Whoever came after all others had crashed has made the pool anew.
+                    (self.ending, self.ends_early) = (false, false);
+                }
                 let unrest = if self.ending { self.remains() } else { self.unrest() };
                 if unrest.is_empty() {
                     if self.ending || !self.end_pool() {
@@ -254,19 +274,22 @@ impl World {
             Event::Resume(node) => self.resume(node),
             Event::Heal(node) => self.heal(node),
             // A node that comes after the end makes a new pool.
-            Event::Join(..) if self.ending => {}
+            Event::Join(..) if self.ending || self.closing && self.store.facts().closed => {}
             Event::Join(name, client) => self.join(&name, client),
             Event::ServerUp => self.server_up(),
             Event::Overdue(node, reply) => self.overdue(node, reply),
             Event::Move => {
                 if self.healed {
-                    if !self.ending {
+                    let left = !self.store.facts().closed && !self.nodes.iter().any(|node| node.alive);
+                    if !self.ending || self.ends_early && left {
                         self.man();
                     }
                     self.after(1_000 * MS, Event::Move);
                 } else {
                     self.report.steps += 1;
-                    if !self.strike() {
+                    if self.ends_at.is_some_and(|at| self.report.steps >= at) && !self.closing {
+                        self.shut_down();
+                    } else if !self.strike() {
                         self.use_pool();
                     }
                     let gap = self.rng.below(GAP);
