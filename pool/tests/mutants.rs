@@ -68,10 +68,14 @@ mod stopping;
 #[path = "store/streams.rs"]
 mod streams;
 
+use std::io::Write;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use tenure_pool::Client;
 use tenure_pool::breakage::{Breakage, ScriptPatch};
+use tenure_pool::id::PoolName;
+use tenure_pool::store::RedisStore;
 
 use self::backend::{BROKEN, PATCHES};
 use self::lab::Kind;
@@ -159,6 +163,25 @@ fn fails(scenario: Scenario, kind: Kind, patches: &'static [ScriptPatch], broken
     std::thread::Builder::new().name("mutant".into()).spawn(run).unwrap().join().is_err()
 }
 
+/// Each broken line must stand in its script: where it does not, opening the store panics, as a scenario does that
+/// notices something.
+fn every_line_stands_in_its_script() {
+    let client = Client::open("redis://127.0.0.1:1").unwrap();
+    let pool = PoolName::new("mutants").unwrap();
+    // A store begins to follow its pool's maps when it is opened.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _inside = runtime.enter();
+    for mutant in MUTANTS {
+        drop(RedisStore::open_patched(&client, &pool, true, mutant.patches));
+    }
+}
+
+/// A line of the table: past the harness, which keeps what a passing test prints.
+fn say(line: &str) {
+    let mut table = std::io::stdout();
+    writeln!(table, "{line}").unwrap();
+}
+
 /// Panics of scenarios are what is looked for: they need no report.
 fn hush() {
     let report = std::panic::take_hook();
@@ -171,6 +194,7 @@ fn hush() {
 
 #[test]
 fn mutants_of_scripts_are_caught() {
+    every_line_stands_in_its_script();
     hush();
     let began = Instant::now();
     let wanted = std::env::var("MUTANT").ok();
@@ -196,7 +220,7 @@ fn mutants_of_scripts_are_caught() {
                         }
                     });
                     let names: Vec<_> = noticed.iter().map(|(name, _)| *name).collect();
-                    println!("{:<50} {}", mutant.what, names.join(" "));
+                    say(&format!("{:<50} {}", mutant.what, names.join(" ")));
                     if names.is_empty() {
                         survivors.lock().unwrap().push(mutant.what);
                     }
@@ -206,7 +230,7 @@ fn mutants_of_scripts_are_caught() {
     });
     let survivors = survivors.into_inner().unwrap();
     let caught = tried.len() - survivors.len();
-    println!("caught {caught} of {} in {:.0} s", tried.len(), began.elapsed().as_secs_f32());
+    say(&format!("caught {caught} of {} in {:.0} s", tried.len(), began.elapsed().as_secs_f32()));
     assert!(survivors.is_empty(), "these survive: {survivors:?}");
 }
 
@@ -222,7 +246,7 @@ fn mutants_of_the_core_are_caught() {
             continue;
         }
         let noticed = core::noticed(breakage, by);
-        println!("{name:<25} {}", noticed.as_deref().unwrap_or("SURVIVES"));
+        say(&format!("{name:<25} {}", noticed.as_deref().unwrap_or("SURVIVES")));
         match noticed {
             Some(_) if by.runs_here() => caught += 1,
             Some(_) => named += 1,
@@ -230,7 +254,9 @@ fn mutants_of_the_core_are_caught() {
         }
     }
     let (of, seconds) = (caught + named + survivors.len(), began.elapsed().as_secs_f32());
-    println!("caught {caught} of {of} in {seconds:.0} s, and {named} by tests of their own, which are there");
+    say(&format!(
+        "caught {caught} of {of} in {seconds:.0} s, and {named} by tests of their own, which are there"
+    ));
     assert!(survivors.is_empty(), "these survive: {survivors:?}");
 }
 

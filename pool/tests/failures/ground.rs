@@ -71,7 +71,7 @@ macro_rules! cases {
         async fn $name() {
             cases::$name($crate::ground::Ground::sound()).await;
         })*
-        mod broken {
+        mod mutants {
             #[allow(unused_imports)]
             use super::*;
 

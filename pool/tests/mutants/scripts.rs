@@ -28,14 +28,14 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "token = match(r, '^1|%u|%d*|(%d+)|') or token\n    if token ~= last then", by "begin_needs_the_worker_the_token_and_the_state";
     "begin by a fenced worker": "begin", "if call('HEXISTS', W, wid) == 0 then return { 'FENCED' } end"
         => "", by "a_fenced_worker_begins_nothing";
-    "every begin counts as the first": "begin", "if begun == '0' then"
+    "every begin counts as the first": "begin", "if begun == '|0|' then"
         => "if true then", by "a_success_is_noted_once";
     "a begun job stays queued": "begin", "call('ZREM', Q, unpack(unqueued))"
         => "", by "a_begun_job_is_the_workers";
     "begin while stopping": "begin", "if is_stopping((settings())) then return { 'SHUTDOWN' } end"
         => "", by "a_stopping_pool_begins_nothing";
-    "begin counts again when it is sent again": "begin", "if not attempts or start == running then"
-        => "if not attempts then", by "begin_may_be_repeated";
+    "begin counts again when it is sent again": "begin", "if not behind or start == running then return behind and r end"
+        => "if not behind then return nil end", by "begin_may_be_repeated";
     "release under any token": "release", "p.token == argv[at + 1]"
         => "true", by "only_the_owner_releases";
     "release by anybody": "release", "p.owner == wid and"
@@ -46,8 +46,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if mode == 'd' or p.state == 'S' then", by "a_stopping_pool_keeps_nothing";
     "a failed start costs no attempt": "release", "elseif running and t - p.since >= stable_ms then"
         => "else", by "a_job_given_back_after_its_begin_loses_that_attempt_only";
-    "started under any token": "started", "p.token == argv[3 * i + 1]"
-        => "true", by "only_the_owner_reports_success";
+    "started under any token": "started", "if start ~= running and start ~= stopping then return 'S' end"
+        => "local past = match(r, '^1|[RS]|' .. wid .. '|%d+|()') if not past then return 'S' end length = past - 1", by "only_the_owner_reports_success";
     "dispatch in phase R": "dispatch", "if head[2] == 'R' then return 'R' end"
         => "", by "phase_r_asks_to_retry_what_may_run_unseen";
     "dispatch of what has ended": "dispatch", "if ended[i] then return 'T' end"
@@ -244,6 +244,6 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if false then", by "what_is_not_attested_and_was_to_end_is_gone";
     "attend mints": "attend", "if p.state == 'R' and t - p.since"
         => "p.token = num(call('HINCRBY', M, 'tok', 1))\n      if p.state == 'R' and t - p.since", by "what_is_not_attested_is_queued";
-    "an adopted worker takes a slot in use": "attest", "or ring()[slot] then"
-        => "then", by "a_worker_is_adopted_in_its_old_slot";
+    "an adopted worker takes a slot in use": "attest", "or ring()[slot]) then"
+        => ") then", by "a_worker_is_adopted_in_its_old_slot";
 };
