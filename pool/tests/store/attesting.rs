@@ -316,17 +316,22 @@ async fn a_stop_sticks(kind: Kind) {
 }
 
 async fn a_stop_of_what_was_given_up_long_after_its_dispatch_sticks(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    let token = lab.run("k", "node1.k", worker).await;
-    lab.backend.advance(60_000).await;
-    // The answer is lost, so the worker knows of neither.
-    assert_eq!(lab.release("k", worker, ReleaseMode::HandOff).await, ReleaseReply::Queued);
-    assert_eq!(lab.stop("k", "node1.k", None).await, StopReply::Deleted);
-    lab.recover().await;
-    let said = item("k", token, "node1.k", all_of_it(Begun::Begun, 1, ""));
-    assert_eq!(lab.attest(worker, said).await, AttestReply::MustStop);
-    lab.owns(worker, "k", token, JobState::Stopping).await;
+    for (name, id, has_started) in [("k", "node1.k", false), ("own", "node1.!own", true)] {
+        let mut lab = Lab::new(kind).await;
+        let worker = lab.worker().await;
+        let token = lab.run(name, id, worker).await;
+        if has_started {
+            lab.started(name, worker).await;
+        }
+        lab.backend.advance(60_000).await;
+        // The answer is lost, so the worker knows of neither.
+        assert_eq!(lab.release(name, worker, ReleaseMode::HandOff).await, ReleaseReply::Queued);
+        assert_eq!(lab.stop(name, id, None).await, StopReply::Deleted);
+        lab.recover().await;
+        let said = item(name, token, id, all_of_it(Begun::Begun, 1, ""));
+        assert_eq!(lab.attest(worker, said).await, AttestReply::MustStop, "{id}");
+        lab.owns(worker, name, token, JobState::Stopping).await;
+    }
 }
 
 async fn a_runner_whose_dispatch_has_ended_must_stop(kind: Kind) {
@@ -453,24 +458,29 @@ async fn attested_tokens_are_never_minted_again(kind: Kind) {
 async fn what_was_said_late_or_twice_changes_nothing(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let worker = lab.worker().await;
-    let tokens = [lab.run("on", "node1.on", worker).await, lab.run("off", "node1.off", worker).await];
-    // Both were accepted so long ago that no dispatch of theirs is remembered any more.
+    let jobs = [("on", "node1.on"), ("off", "node1.off"), ("own", "node1.!own")];
+    let mut tokens = Vec::new();
+    for (name, id) in jobs {
+        tokens.push(lab.run(name, id, worker).await);
+    }
+    lab.started("own", worker).await;
+    // All were accepted so long ago that no dispatch of theirs is remembered any more.
     lab.backend.advance(60_000).await;
     lab.recover().await;
-    let said = |at: usize| {
-        let what = all_of_it(Begun::Begun, 1, "");
-        item(["on", "off"][at], tokens[at], ["node1.on", "node1.off"][at], what)
-    };
-    for at in [0, 1] {
+    let said = |at: usize| item(jobs[at].0, tokens[at], jobs[at].1, all_of_it(Begun::Begun, 1, ""));
+    for at in 0..3 {
         assert_eq!(lab.attest(worker, said(at)).await, AttestReply::Kept);
     }
     assert_eq!(lab.release("on", worker, ReleaseMode::HandOff).await, ReleaseReply::Queued);
-    assert_eq!(lab.release("off", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
     assert_eq!(lab.idle(worker, said(0)).await, AttestReply::Nothing);
-    assert_eq!(lab.attest(worker, said(1)).await, AttestReply::MustStop);
-    let (token, state) = (tokens[1], JobState::Stopping);
-    lab.owns(worker, "off", token, state).await;
-    assert_eq!(lab.release("off", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
+    for at in [1, 2] {
+        let (name, id) = jobs[at];
+        assert_eq!(lab.release(name, worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
+        assert_eq!(lab.attest(worker, said(at)).await, AttestReply::MustStop, "{id}");
+        lab.owns(worker, name, tokens[at], JobState::Stopping).await;
+        assert_eq!(lab.release(name, worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
+    }
+    assert_eq!(lab.lookup("own", "node1.!own").await.outcome.as_deref(), Some("ok"));
     lab.recover().await;
     assert_eq!(lab.attest(worker, said(0)).await, AttestReply::Kept, "in another recovery it is news");
 }

@@ -259,16 +259,15 @@ impl State {
             self.meta.queued -= 1;
         }
         self.mailboxes.remove(key);
-        if record.id.caller_id().is_some() {
-            self.settle_outcome(&record.id, outcome, now);
-        } else {
-            // Given up by a worker that may not have heard that: after a loss of data it may say that it has the job.
-            let owned = matches!(record.state, JobState::Running | JobState::Stopping);
-            let again = self.attested_now(record) || record.begun != Begun::Never && !owned;
-            let until = if again { now } else { record.created } + self.limit("late_ms");
-            if until > now {
-                self.ended.put(Ended::Dispatch(record.id.clone()), until);
-            }
+        self.settle_outcome(&record.id, outcome, now);
+        // Given up by a worker that may not have heard that: after a loss of data it may say that it has the job. An
+        // outcome does not say that the run has ended.
+        let owned = matches!(record.state, JobState::Running | JobState::Stopping);
+        let again = self.attested_now(record) || record.begun != Begun::Never && !owned;
+        let accepted = record.id.caller_id().is_none().then_some(record.created);
+        let since = if again { Some(now) } else { accepted };
+        if let Some(until) = since.map(|since| since + self.limit("late_ms")).filter(|until| *until > now) {
+            self.ended.put(Ended::Dispatch(record.id.clone()), until);
         }
     }
 

@@ -22,16 +22,14 @@ local function delete(key, p, t, outcome, late_ms, od_ms)
   if p.plan ~= '' then unplanned[#unplanned + 1] = p.plan .. '|' .. key end
   if p.begun == '0' then never_begun = never_begun + 1 end
   delete_notes(key)
-  if find(p.id, '.!', 1, true) then
-    settle(p.id, outcome, t, od_ms)
-    return
-  end
+  local own = find(p.id, '.!', 1, true)
+  if own then settle(p.id, outcome, t, od_ms) end
   -- Attested in this incarnation: an attestation that is late or doubled may still come. Given up by a worker that may not
-  -- have heard that: after a loss of data it may say that it has the job.
+  -- have heard that: after a loss of data it may say that it has the job. An outcome does not say that the run has ended.
   local given_up = p.begun ~= '0' and p.state ~= 'R' and p.state ~= 'S'
-  local till = ((given_up or p.ainc == argv[1]) and t or p.created) + late_ms
-  if till > t then
-    remembered[#remembered + 1] = till
+  local since = (given_up or p.ainc == argv[1]) and t or not own and p.created
+  if since and since + late_ms > t then
+    remembered[#remembered + 1] = since + late_ms
     remembered[#remembered + 1] = p.id
   end
 end
