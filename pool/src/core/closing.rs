@@ -31,6 +31,8 @@ pub(crate) struct Closing {
     to_ask: Option<ShutdownMode>,
     askers: Vec<(ReplyTo, Time)>,
     busy: bool,
+    /// The call under way was made in an incarnation before this one: its answer says nothing of this pool's flag.
+    is_of_before: bool,
     next: Time,
     pause: Duration,
     purged: bool,
@@ -59,6 +61,7 @@ impl Closing {
     pub(crate) fn reset(&mut self, again: bool, now_ms: Option<u64>) {
         let flag = self.flag.take().filter(|_| again);
         self.purged = false;
+        self.is_of_before = self.busy;
         let mode = flag.and_then(|flag| match flag {
             ShutdownFlag::Stopping { .. } => Some(ShutdownMode::DropQueued),
             ShutdownFlag::Closing { deadline_ms, .. } => {
@@ -87,7 +90,13 @@ impl Closing {
         if ctx.config.broken.has(Breakage::ShutdownAskedOnce) {
             self.to_ask = None;
         }
-        self.saw_flag(answer?);
+        let is_of_before = std::mem::take(&mut self.is_of_before);
+        let flag = answer?;
+        if is_of_before {
+            self.wake(ctx.now);
+            return Ok(());
+        }
+        self.saw_flag(flag);
         if self.to_ask == Some(mode) {
             self.to_ask = None;
         }
@@ -100,8 +109,9 @@ impl Closing {
         answer: Result<Vec<(DispatchId, Outcome)>>,
     ) -> Result<Vec<(DispatchId, Outcome)>> {
         self.busy = false;
+        let is_of_before = std::mem::take(&mut self.is_of_before);
         let outcomes = answer.inspect_err(|_| self.rest(ctx.now))?;
-        self.purged = outcomes.is_empty();
+        self.purged = outcomes.is_empty() && !is_of_before;
         self.dropped += outcomes.len() as u64;
         Ok(outcomes)
     }
@@ -120,6 +130,7 @@ impl Closing {
     /// True when the pool is gone.
     pub(crate) fn on_cleaned(&mut self, ctx: &Ctx, answer: Result<u64>) -> Result<bool> {
         self.busy = false;
+        self.is_of_before = false;
         self.purged = false;
         self.rest(ctx.now);
         match answer {

@@ -1,6 +1,6 @@
 //! The end of a pool: closing, stopping, and the last one cleans up.
 
-use super::bench::{Bench, config, id, key, millis, secs};
+use super::bench::{Bench, config, id, key, millis, present, secs, server};
 use super::fencing::gone;
 use super::leaving::drained;
 use crate::core::call::{Call, Done};
@@ -9,7 +9,9 @@ use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
 use crate::id::{DispatchId, Incarnation, WorkerId};
 use crate::record::Begun;
 use crate::settings::ShutdownFlag;
-use crate::store::{DispatchReply, Lookup, Outcome, Reaped, Refusal, ShutdownMode, StoreError};
+use crate::store::{
+    Bootstrapped, DispatchReply, Lookup, Outcome, PoolState, Reaped, Refusal, ShutdownMode, StoreError,
+};
 use crate::ticket::Ticket;
 
 fn closing() -> ShutdownFlag {
@@ -244,4 +246,33 @@ fn a_node_that_finds_the_pool_cleaned_up_ends_when_its_handlers_have() {
     assert_eq!(bench.seen(), [""; 0], "k runs");
     bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
     assert_eq!(bench.seen(), ["drop 1", "seated 1", "forget-node"]);
+}
+
+#[test]
+fn a_flag_of_the_pool_before_is_not_that_of_the_pool_that_a_joining_node_makes() {
+    let mut bench = Bench::new(config());
+    bench.command(|reply| Command::Attach { reply });
+    bench.survey(present(1, false, "a"));
+    bench.stored.fields.insert("sd".into(), "C|9|m".into());
+    bench.maps(1);
+    assert!(bench.is_calling("shutdown"));
+    bench.fail_with("time", StoreError::Refused(Refusal::Closed));
+    bench.survey_of(PoolState::Closed, server("a"));
+    let answer = Ok(Bootstrapped { incarnation: Incarnation(2), created: true });
+    bench.answer("bootstrap", |_| Done::Bootstrap { run_id: "a".into(), answer });
+    bench.all();
+    flagged(&mut bench, stopping());
+    bench.advance(secs(1));
+    assert_eq!(bench.of(&["shutdown", "purge"]), [""; 0]);
+}
+
+#[test]
+fn a_flag_set_in_the_incarnation_before_is_set_in_this_one() {
+    let mut bench = Bench::attached();
+    shut_down(&mut bench, ShutdownMode::DropQueued, 60);
+    bench.all();
+    bench.lost(2);
+    flagged(&mut bench, stopping());
+    bench.advance(secs(1));
+    assert_eq!(bench.of(&["shutdown", "purge"]), ["shutdown DropQueued"]);
 }
