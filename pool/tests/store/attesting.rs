@@ -25,6 +25,7 @@ scenarios! {
     what_nobody_owns_outranks_nobody,
     a_stop_sticks,
     a_stop_of_what_was_given_up_long_after_its_dispatch_sticks,
+    a_stop_sticks_of_which_a_worker_that_gives_up_has_not_heard,
     a_runner_whose_dispatch_has_ended_must_stop,
     a_runner_whose_own_id_has_ended_must_stop,
     a_success_is_no_end,
@@ -331,6 +332,31 @@ async fn a_stop_of_what_was_given_up_long_after_its_dispatch_sticks(kind: Kind) 
         let said = item(name, token, id, all_of_it(Begun::Begun, 1, ""));
         assert_eq!(lab.attest(worker, said).await, AttestReply::MustStop, "{id}");
         lab.owns(worker, name, token, JobState::Stopping).await;
+    }
+}
+
+async fn a_stop_sticks_of_which_a_worker_that_gives_up_has_not_heard(kind: Kind) {
+    let modes = [ReleaseMode::HandOff, ReleaseMode::GiveBack, ReleaseMode::Refuse, ReleaseMode::Fail];
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let mut said = Vec::new();
+    for (at, mode) in modes.into_iter().enumerate() {
+        for id in [format!("node1.{at}"), format!("node1.!own{at}")] {
+            let token = lab.run(&id, &id, worker).await;
+            lab.started(&id, worker).await;
+            said.push((mode, id, token));
+        }
+    }
+    lab.backend.advance(60_000).await;
+    for (mode, id, _) in &said {
+        assert_eq!(lab.stop(id, id, Some(worker)).await, StopReply::Stopping);
+        // The answer is lost.
+        assert_eq!(lab.release(id, worker, *mode).await, ReleaseReply::Deleted);
+    }
+    lab.recover().await;
+    for (_, id, token) in said {
+        let runs = item(&id, token, &id, all_of_it(Begun::Started, 1, ""));
+        assert_eq!(lab.attest(worker, runs).await, AttestReply::MustStop, "{id}");
     }
 }
 

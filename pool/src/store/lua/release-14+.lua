@@ -43,6 +43,10 @@ local function give_up(key, p, at)
       outcome = p.state == 'S' and 'stopped' or 'ended'
     end
     delete(key, p, t, outcome, late_ms, od_ms)
+    if mode ~= 'd' then -- who may not hear that it has ended may say after a loss of data that it has it
+      remembered[#remembered + 1] = t + late_ms
+      remembered[#remembered + 1] = p.id
+    end
     tell(argv[at + 4], p.id, outcome)
     tell(argv[at + 5], p.id, outcome)
     return 'D'

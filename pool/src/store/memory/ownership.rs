@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tenure_streaming::EntryId;
 
-use super::state::State;
+use super::state::{Ended, State};
 use super::streams::Starts;
 use crate::breakage::Breakage;
 use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Token, WorkerId};
@@ -162,6 +162,10 @@ impl State {
                 result => result,
             };
             self.drop_job(key, &record, now, outcome);
+            if item.mode != ReleaseMode::Delete {
+                // Who may not hear that it has ended may say after a loss of data that it has it.
+                self.ended.put(Ended::Dispatch(id.clone()), now + self.limit("late_ms"));
+            }
             let nodes = item.tell.iter().chain(&item.tell_stopper);
             told.extend(nodes.map(|node| (node.clone(), id.clone(), outcome.to_owned())));
             return ReleaseReply::Deleted;
