@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use super::arena::{Arena, Ground, NODES, USERS};
 use super::fault::{self, Scene};
 use super::nemesis::Nemesis;
-use super::users::Users;
+use super::users::{Told, Users};
 use super::verdict::Outcome;
 use crate::broken::Broken;
 use crate::node::PoolPlan;
@@ -158,9 +158,11 @@ impl Act {
         let running_at_end = self.broken.is_none();
         let expect = Expect {
             lease,
+            grace: self.scene.ttl() / 5,
             running_at_end,
             endless: true,
             running_survives_loss: RUNNING_SURVIVES,
+            outage: self.scene.ttl() * 3 / 10,
             ..Expect::default()
         };
         Ok((history.entries(), check(&history, &expect)))
@@ -171,7 +173,7 @@ impl Act {
         end: u64,
         running: &BTreeMap<String, u64>,
         mut strange: Vec<String>,
-        told: Vec<(u64, String)>,
+        told: Vec<Told>,
         nemesis: Nemesis,
         resource: &Resource,
     ) -> Result<Outcome> {
@@ -183,8 +185,7 @@ impl Act {
                 _ => None,
             })
             .collect();
-        let excused = |at: u64| losses.iter().any(|&lost| lost <= at && at <= lost + AFTERMATH_NS);
-        strange.extend(told.into_iter().filter(|(at, _)| !excused(*at)).map(|(_, what)| what));
+        strange.extend(told.into_iter().filter(|told| !is_excused(told, &losses)).map(|told| told.what));
         if self.broken.is_none() {
             strange.extend(without_handler(&entries, running));
         }
@@ -201,6 +202,11 @@ impl Act {
 
 /// A job that runs through a loss of data must outlive it.
 const RUNNING_SURVIVES: bool = true;
+
+/// A wrong answer soon after a loss of data is excused, and a missing one is not.
+fn is_excused(told: &Told, losses: &[u64]) -> bool {
+    !told.silent && losses.iter().any(|&lost| lost <= told.at && told.at <= lost + AFTERMATH_NS)
+}
 
 fn has_overlap(report: &Report) -> bool {
     report.faults.iter().any(|fault| matches!(fault, Fault::Overlap { .. }))
@@ -307,4 +313,22 @@ fn without_handler(entries: &[Entry], running: &BTreeMap<String, u64>) -> Vec<St
     lonely
         .map(|(key, token)| format!("{key}: said to run under token {token}, and no handler does"))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_of_data_excuses_a_wrong_answer_and_no_missing_one() {
+        let told = |at, silent| Told { at, what: String::new(), silent };
+        let losses = [10, 2 * AFTERMATH_NS];
+        for at in [10, 10 + AFTERMATH_NS, 3 * AFTERMATH_NS] {
+            assert!(is_excused(&told(at, false), &losses), "{at}");
+            assert!(!is_excused(&told(at, true), &losses), "{at}");
+        }
+        for at in [9, 11 + AFTERMATH_NS] {
+            assert!(!is_excused(&told(at, false), &losses), "{at}");
+        }
+    }
 }

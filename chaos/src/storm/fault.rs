@@ -154,9 +154,22 @@ impl Scene {
         Duration::from_millis(if self == Self::LateStarts { 300 } else { 1_000 })
     }
 
+    /// Whether this fault can happen in it.
+    pub(super) fn knows(self, fault: Fault) -> bool {
+        self.weighted().iter().any(|&(known, _)| known == fault)
+    }
+
     /// The next fault.
     pub(super) fn choose(self, random: &mut StdRng) -> Fault {
-        let weighted: &[(Fault, u32)] = match self {
+        // The weights are not all 0.
+        self.weighted()
+            .choose_weighted(random, |(_, weight)| *weight)
+            .map_or(Fault::Kill, |(fault, _)| *fault)
+    }
+
+    /// Its faults, and how often each of them happens.
+    fn weighted(self) -> &'static [(Fault, u32)] {
+        match self {
             Self::Everything => &[
                 (Fault::Kill, 6),
                 (Fault::KillTwo, 2),
@@ -193,9 +206,7 @@ impl Scene {
             Self::Partitions => &[(Fault::Partition, 1)],
             Self::LateStarts => &[(Fault::RepliesHeld, 1)],
             Self::Deploys => &[(Fault::Deploy, 1)],
-        };
-        // The weights are not all 0.
-        weighted.choose_weighted(random, |(_, weight)| *weight).map_or(Fault::Kill, |(fault, _)| *fault)
+        }
     }
 
     /// How long a disturbance of the network lasts.

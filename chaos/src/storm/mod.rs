@@ -44,23 +44,14 @@ pub struct StormPlan {
 /// last line that is said is the verdict as JSON.
 ///
 /// # Errors
-/// A run cannot be carried out.
+/// A run cannot be carried out, or no act has all the faults that are asked for.
 ///
 /// # Cancel safety
 /// All processes end when the future is dropped.
 pub async fn run(plan: &StormPlan, say: fn(&str)) -> Result<Vec<String>> {
+    let scenes = scenes(plan)?;
     let dir = tempfile::Builder::new().prefix("tenure-chaos.").tempdir()?.keep();
     say(&format!("seed {}; histories and logs: {}", plan.seed, dir.display()));
-    let whole = plan.only.is_empty();
-    let mut scenes = Vec::new();
-    if whole {
-        scenes.push((Scene::Crashes, (plan.time / 8).max(CRASHES.min(plan.time))));
-    }
-    if whole && plan.time >= SENTINELS_FROM {
-        scenes.push((Scene::Sentinels, plan.time / 5));
-    }
-    let rest = plan.time.saturating_sub(scenes.iter().map(|(_, time)| *time).sum());
-    scenes.insert(0, (Scene::Everything, rest));
     let mut verdict = Verdict::default();
     for (number, (scene, time)) in scenes.into_iter().enumerate() {
         let act = Act {
@@ -85,6 +76,26 @@ pub async fn run(plan: &StormPlan, say: fn(&str)) -> Result<Vec<String>> {
     Ok(found)
 }
 
+/// The acts, and how long each of them is.
+fn scenes(plan: &StormPlan) -> Result<Vec<(Scene, Duration)>> {
+    let possible = |scene: Scene| plan.only.iter().all(|&fault| scene.knows(fault));
+    if !plan.only.is_empty() {
+        let scene = [Scene::Everything, Scene::Sentinels].into_iter().find(|&scene| possible(scene));
+        let scene = scene.ok_or(
+            "fail-over, master-lost and master-lost-ahead need sentinels, and the other faults asked for cannot \
+             happen there: run them one after the other",
+        )?;
+        return Ok(vec![(scene, plan.time)]);
+    }
+    let mut scenes = vec![(Scene::Crashes, (plan.time / 8).max(CRASHES.min(plan.time)))];
+    if plan.time >= SENTINELS_FROM {
+        scenes.push((Scene::Sentinels, plan.time / 5));
+    }
+    let rest = plan.time.saturating_sub(scenes.iter().map(|(_, time)| *time).sum());
+    scenes.insert(0, (Scene::Everything, rest));
+    Ok(scenes)
+}
+
 /// Runs a pool whose nodes are broken so, and gives what the judges find: it must be something.
 ///
 /// # Errors
@@ -101,4 +112,23 @@ pub async fn control(broken: Broken, time: Duration, seed: u64, say: fn(&str)) -
     };
     let dir: PathBuf = dir.path().join(scene.name());
     Act { scene, time, keys: 120, seed, only: Vec::new(), dir, broken: Some(broken) }.play(say).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_faults_asked_for_choose_an_act_in_which_they_can_happen() {
+        let acts = |only: &[Fault]| {
+            let time = Duration::from_secs(60);
+            scenes(&StormPlan { time, seed: 1, keys: 1, only: only.to_vec() }).ok()
+        };
+        let whole = |scene| Some(vec![(scene, Duration::from_secs(60))]);
+        assert_eq!(acts(&[Fault::Kill, Fault::FlushAll]), whole(Scene::Everything));
+        assert_eq!(acts(&[Fault::FailOver]), whole(Scene::Sentinels));
+        assert_eq!(acts(&[Fault::MasterLost, Fault::MasterLostAhead, Fault::Kill]), whole(Scene::Sentinels));
+        assert_eq!(acts(&[Fault::FailOver, Fault::FlushAll]), None);
+        assert_eq!(acts(&[]).map(|acts| acts.len()), Some(2));
+    }
 }

@@ -138,7 +138,7 @@ impl Nemesis {
             Fault::FlushAll => {
                 let (lost, keys) = (boottime_ns(), server.query::<u64>(&cmd("DBSIZE"))?);
                 server.query::<()>(&cmd("FLUSHALL"))?;
-                record_loss(arena, lost, Duration::ZERO, true).await;
+                record_loss(arena, lost, Duration::ZERO, lost, true).await;
                 return Ok(keys > 0);
             }
             Fault::RedisKill | Fault::RedisWipe => {
@@ -147,7 +147,7 @@ impl Nemesis {
                 server.kill()?;
                 sleep(down).await;
                 server.restart(if wiped { Data::Wipe } else { Data::Keep })?;
-                record_loss(arena, lost, UNWRITTEN, wiped).await;
+                record_loss(arena, lost, UNWRITTEN, boottime_ns(), wiped).await;
             }
             _ => return Ok(false),
         }
@@ -155,11 +155,12 @@ impl Nemesis {
     }
 }
 
-/// Writes down that data was lost then, and that what was acknowledged so long before may be forgotten.
-async fn record_loss(arena: &Arena, lost: u64, before: Duration, wiped: bool) {
+/// Writes down that data was lost then, that what was acknowledged so long before may be forgotten, and when Redis was
+/// back.
+async fn record_loss(arena: &Arena, lost: u64, before: Duration, back: u64, wiped: bool) {
     sleep(RECORDED).await;
     let since = lost.saturating_sub(before.as_nanos() as u64);
-    arena.history.record(Event::DataLost { lost, since, wiped });
+    arena.history.record(Event::DataLost { lost, since, back, wiped });
 }
 
 fn limit_memory(server: &RedisServer, bytes: u64) -> Result<()> {
@@ -269,7 +270,8 @@ async fn fail_over(fault: Fault, arena: &Arena) -> Result<bool> {
         sentinels.fail_over().await?;
         // The old master takes writes until it is told, and loses them.
         sentinels.await_replica().await?;
-        arena.history.record(Event::DataLost { lost, since: lost, wiped: false });
+        let back = boottime_ns();
+        arena.history.record(Event::DataLost { lost, since: lost, back, wiped: false });
         return Ok(true);
     }
     let behind = fault == Fault::MasterLostAhead;
@@ -282,10 +284,11 @@ async fn fail_over(fault: Fault, arena: &Arena) -> Result<bool> {
     let lost = boottime_ns();
     let old = sentinels.kill_master().await?;
     sentinels.await_new_master(old).await?;
+    let back = boottime_ns();
     old.restart(Data::Wipe)?;
     sentinels.let_replica_follow()?;
     sleep(RECORDED).await;
-    arena.history.record(Event::DataLost { lost, since, wiped: false });
+    arena.history.record(Event::DataLost { lost, since, back, wiped: false });
     sentinels.await_replica().await?;
     Ok(true)
 }

@@ -29,12 +29,21 @@ enum Known {
     Unknown,
 }
 
+/// An answer that must not be, or one that did not come.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    /// When: nanoseconds of `CLOCK_BOOTTIME`.
+    pub(super) at: u64,
+    pub(super) what: String,
+    /// Nothing was answered, which no loss of data excuses.
+    pub(super) silent: bool,
+}
+
 /// What all users write down.
 #[derive(Debug)]
 struct Books {
     history: History,
-    /// Answers that must not be: when, and what.
-    strange: Mutex<Vec<(u64, String)>>,
+    strange: Mutex<Vec<Told>>,
     /// While somebody holds it alone, nobody calls.
     calling: Arc<RwLock<()>>,
 }
@@ -78,8 +87,8 @@ impl Users {
         Arc::clone(&self.books.calling).write_owned().await
     }
 
-    /// The answers that must not be.
-    pub(super) fn strange(&self) -> Vec<(u64, String)> {
+    /// The answers that must not be, and those that did not come.
+    pub(super) fn strange(&self) -> Vec<Told> {
         self.books.strange.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -206,7 +215,7 @@ impl Key {
             Ok(Err(Error::JobNotFound)) => self.known = self.was_not_found(asked, books),
             Ok(Err(Error::Deadline(_) | Error::Store(_) | Error::NotifyFull)) => {}
             Ok(Err(other)) => books.strange(format!("{key}: a notification was answered: {other}")),
-            Err(_) => books.strange(format!("{key}: a notification was not answered")),
+            Err(_) => books.silent(format!("{key}: a notification was not answered")),
         }
     }
 
@@ -222,12 +231,20 @@ impl Books {
         let asked = Instant::now();
         let answer = timeout(DEADLINE + LATE, call).await.ok();
         if answer.is_none() {
-            self.strange(format!("{key}: {what} was not answered within {} s", asked.elapsed().as_secs()));
+            self.silent(format!("{key}: {what} was not answered within {} s", asked.elapsed().as_secs()));
         }
         answer
     }
 
     fn strange(&self, what: String) {
-        self.strange.lock().unwrap_or_else(PoisonError::into_inner).push((boottime_ns(), what));
+        self.tell(Told { at: boottime_ns(), what, silent: false });
+    }
+
+    fn silent(&self, what: String) {
+        self.tell(Told { at: boottime_ns(), what, silent: true });
+    }
+
+    fn tell(&self, told: Told) {
+        self.strange.lock().unwrap_or_else(PoisonError::into_inner).push(told);
     }
 }

@@ -204,7 +204,7 @@ impl Arena {
         // A pause cuts a lease short by what had passed of it: up to one renewal interval.
         let lease = Some(TIMINGS.ttl() * 4 / 5);
         let history = History::load(self.history_path()).unwrap();
-        let report = check(&history, &Expect { lease, ..Expect::default() });
+        let report = check(&history, &Expect { lease, grace: TIMINGS.ttl() / 5, ..Expect::default() });
         assert_eq!(report.keys, TENANTS, "every tenant stands in the history");
         Verdict { report, stats, late_messages: self.late_messages }
     }

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Entry, Event, runs::Run};
+use super::{
+    Entry, Event,
+    runs::{Outlasts, Run},
+};
 
 /// A loss of data in the store.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +16,8 @@ pub(super) struct Loss {
     since: u64,
     /// … until here, as the answer may have been recorded late.
     until: u64,
+    /// When the store answered again.
+    back: u64,
     wiped: bool,
 }
 
@@ -20,7 +25,9 @@ impl Loss {
     /// All of them, in the order of time.
     pub(super) fn all(entries: &[Entry]) -> Vec<Self> {
         let loss = |entry: &Entry| match entry.event {
-            Event::DataLost { lost, since, wiped } => Some(Self { lost, since, until: entry.at, wiped }),
+            Event::DataLost { lost, since, back, wiped } => {
+                Some(Self { lost, since, until: entry.at, back, wiped })
+            }
             _ => None,
         };
         entries.iter().filter_map(loss).collect()
@@ -50,6 +57,8 @@ pub(super) struct Calls<'a> {
     pub(super) losses: &'a [Loss],
     /// Whether a job that runs at the moment of a loss outlives it.
     pub(super) survives: bool,
+    /// A store that is away for so long, in ns, excuses a handler that ends.
+    pub(super) outage: u64,
     pub(super) made: Made,
 }
 
@@ -169,9 +178,15 @@ impl Calls<'_> {
             .any(|loss| (from..=to).contains(&loss.lost) && any_within(&self.made.submitted, loss.lost, to))
     }
 
-    /// Whether one run outlasts the loss: who lost its lease at it has nothing to bring back.
+    /// Whether one run was there at the loss, and should have outlasted it: who lost its lease at it, as the store was
+    /// away for long, has nothing to bring back.
     fn runs_through(&self, loss: &Loss) -> bool {
-        self.runs.iter().any(|run| run.is_active_at(loss.lost) && run.is_active_at(loss.until))
+        let away = loss.back.saturating_sub(loss.lost) >= self.outage;
+        self.runs.iter().any(|run| match run.outlasts(loss.lost, loss.until) {
+            Outlasts::All => true,
+            Outlasts::UntilItStopped => !away,
+            Outlasts::Nothing => false,
+        })
     }
 
     fn runs_at(&self, at: u64) -> bool {

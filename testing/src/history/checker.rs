@@ -8,7 +8,7 @@ use super::{
     Event, Fault, Gap, History, Report,
     calls::{Calls, Loss, Made},
     runs,
-    runs::Run,
+    runs::{Fence, Run},
 };
 
 /// What a history is measured against.
@@ -18,6 +18,9 @@ pub struct Expect {
     /// woke: by then the lease is over, and what it tries is for the outside world to refuse by its token. Choose
     /// the lease's length less one renewal interval. Without it only the paused time itself counts as stopped.
     pub lease: Option<Duration>,
+    /// What such a pause ends has to be over so soon after the waking; from then on it counts as running again, until
+    /// it ends.
+    pub grace: Duration,
     /// The longest time that a key may be without a handler; unbounded by default.
     pub longest_gap: Option<Duration>,
     /// Whether the history ends with the pool at rest and running, as if [`Event::Settled`] came last. `false` for
@@ -25,18 +28,24 @@ pub struct Expect {
     pub running_at_end: bool,
     /// No job ends by itself: an accepted one is there until a stop is asked for, and no other one of its key is accepted.
     pub endless: bool,
-    /// A job that runs at the moment of a loss of data, and when that is over, outlives it.
+    /// A job that runs at the moment of a loss of data outlives it, unless its worker dies or is paused before the
+    /// loss is over.
     pub running_survives_loss: bool,
+    /// A store that is away for so long at a loss excuses a handler that ends before the loss is over, as its lease
+    /// may run out. Nothing excuses it by default.
+    pub outage: Duration,
 }
 
 impl Default for Expect {
     fn default() -> Self {
         Self {
             lease: None,
+            grace: Duration::ZERO,
             longest_gap: None,
             running_at_end: true,
             endless: false,
             running_survives_loss: true,
+            outage: Duration::MAX,
         }
     }
 }
@@ -44,7 +53,9 @@ impl Default for Expect {
 /// Judges a history that is in memory.
 pub fn check(history: &History, expect: &Expect) -> Report {
     let entries = history.entries();
-    let (mut by_key, mut faults) = runs::runs(&entries, expect.lease);
+    let fence = expect.lease.map(|lease| Fence { lease, grace: expect.grace });
+    let outage = u64::try_from(expect.outage.as_nanos()).unwrap_or(u64::MAX);
+    let (mut by_key, mut faults) = runs::runs(&entries, fence);
     let (made, losses) = (Made::by_key(&entries), Loss::all(&entries));
     let mut at_rest: Vec<u64> =
         entries.iter().filter(|entry| entry.event == Event::Settled).map(|entry| entry.at).collect();
@@ -55,7 +66,8 @@ pub fn check(history: &History, expect: &Expect) -> Report {
     let mut gaps = Vec::new();
     for (key, made) in made {
         let runs = by_key.remove(key).unwrap_or_default();
-        let calls = Calls { runs: &runs, losses: &losses, survives: expect.running_survives_loss, made };
+        let calls =
+            Calls { runs: &runs, losses: &losses, survives: expect.running_survives_loss, outage, made };
         overlaps(&runs, &mut faults);
         token_order(&runs, &mut faults);
         resurrections(&calls, &mut faults);

@@ -106,6 +106,8 @@ pub enum Event {
         lost: u64,
         /// What was acknowledged from here on may be forgotten.
         since: u64,
+        /// When the store answered again.
+        back: u64,
         /// Nothing is left, of whatever age.
         wiped: bool,
     },

@@ -2,7 +2,7 @@
 //!
 //! A [`Run`] is one start of one key. It ends with its stop or its worker's death. While its process is paused it
 //! cannot act, so the pause is cut out of it; a pause that outlasts the lease ends it, as whatever it tries after
-//! waking is for the outside world to refuse by its token.
+//! waking is for the outside world to refuse by its token; but only for a moment, and what goes on after that acts.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -18,6 +18,26 @@ pub(super) struct Run {
     pub(super) start: u64,
     /// The half-open intervals in which it could act, in order; `u64::MAX` for one that has not ended.
     pub(super) active: Vec<(u64, u64)>,
+    /// When its handler ended, if it did so before its worker's death.
+    stopped: Option<u64>,
+}
+
+/// How much of a time a run was there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outlasts {
+    /// At its end as well.
+    All,
+    /// Until its handler ended, in the midst of it.
+    UntilItStopped,
+    /// It was not there at its beginning, or its worker died or was paused.
+    Nothing,
+}
+
+/// When a pause ends what was paused, and how soon after its waking it has to be over.
+#[derive(Clone, Copy)]
+pub(super) struct Fence {
+    pub(super) lease: Duration,
+    pub(super) grace: Duration,
 }
 
 impl Run {
@@ -30,10 +50,21 @@ impl Run {
         self.active.last().map_or(self.start, |&(_, to)| to)
     }
 
-    fn cut(&mut self, (from, to): (u64, u64), lease: Option<u64>) {
-        let fenced =
-            lease.is_some_and(|lease| to - from >= lease) && (self.start..self.end()).contains(&from);
-        let to = if fenced { u64::MAX } else { to };
+    /// How much of this time it was there.
+    pub(super) fn outlasts(&self, from: u64, until: u64) -> Outlasts {
+        let piece = self.active.iter().find(|&&(start, end)| (start..end).contains(&from));
+        match piece {
+            Some(&(_, end)) if end > until => Outlasts::All,
+            Some(&(_, end)) if self.stopped == Some(end) => Outlasts::UntilItStopped,
+            _ => Outlasts::Nothing,
+        }
+    }
+
+    fn cut(&mut self, (from, to): (u64, u64), fence: Option<Fence>) {
+        let fence = fence.filter(|fence| {
+            u128::from(to - from) >= fence.lease.as_nanos() && (self.start..self.end()).contains(&from)
+        });
+        let to = fence.map_or(to, |fence| to.saturating_add(nanos(fence.grace)));
         self.active = self
             .active
             .iter()
@@ -43,8 +74,12 @@ impl Run {
     }
 }
 
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// The runs of every key, in the order of their starts, and the stops that fit no start.
-pub(super) fn runs(entries: &[Entry], lease: Option<Duration>) -> (BTreeMap<String, Vec<Run>>, Vec<Fault>) {
+pub(super) fn runs(entries: &[Entry], fence: Option<Fence>) -> (BTreeMap<String, Vec<Run>>, Vec<Fault>) {
     let mut runs: Vec<Run> = Vec::new();
     let mut open: Vec<usize> = Vec::new();
     let mut begun: BTreeMap<(&str, u64), u64> = BTreeMap::new();
@@ -60,14 +95,17 @@ pub(super) fn runs(entries: &[Entry], lease: Option<Duration>) -> (BTreeMap<Stri
                 let holder = Holder { worker: worker.clone(), token: *token };
                 let begun = begun.get(&(&**key, *token)).copied();
                 let active = vec![(*at, u64::MAX)];
-                runs.push(Run { key: key.clone(), holder, begun, start: *at, active });
+                runs.push(Run { key: key.clone(), holder, begun, start: *at, active, stopped: None });
             }
             Event::Stopped { key, token, worker } => {
                 let holder = Holder { worker: worker.clone(), token: *token };
                 let found =
                     open.iter().position(|&index| runs[index].key == *key && runs[index].holder == holder);
                 match found {
-                    Some(found) => runs[open.swap_remove(found)].active[0].1 = *at,
+                    Some(found) => {
+                        let run = &mut runs[open.swap_remove(found)];
+                        (run.active[0].1, run.stopped) = (*at, Some(*at));
+                    }
                     None => faults.push(Fault::StopWithoutStart { key: key.clone(), holder, at: *at }),
                 }
             }
@@ -86,11 +124,10 @@ pub(super) fn runs(entries: &[Entry], lease: Option<Duration>) -> (BTreeMap<Stri
             _ => {}
         }
     }
-    let lease = lease.map(|lease| u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX));
     let mut by_key: BTreeMap<String, Vec<Run>> = BTreeMap::new();
     for mut run in runs {
         for &pause in pauses.of(&run.holder.worker) {
-            run.cut(pause, lease);
+            run.cut(pause, fence);
         }
         by_key.entry(run.key.clone()).or_default().push(run);
     }

@@ -37,7 +37,9 @@ fn history(text: &str) -> History {
             "notified" => Event::Notified { key: key(), number: token() },
             "rolled-back" | "wiped" => {
                 let moment = |index: usize| words[index].parse().unwrap();
-                Event::DataLost { lost: moment(2), since: moment(3), wiped: words[1] == "wiped" }
+                let (lost, since) = (moment(2), moment(3));
+                let back = words.get(4).map_or(lost, |back| back.parse().unwrap());
+                Event::DataLost { lost, since, back, wiped: words[1] == "wiped" }
             }
             "settled" => Event::Settled,
             other => panic!("{other}"),
@@ -53,6 +55,11 @@ fn report(text: &str) -> Report {
 
 fn with_lease(text: &str, nanos: u64) -> Report {
     check(&history(text), &Expect { lease: Some(Duration::from_nanos(nanos)), ..Expect::default() })
+}
+
+fn with_grace(text: &str, lease: u64, grace: u64) -> Report {
+    let (lease, grace) = (Some(Duration::from_nanos(lease)), Duration::from_nanos(grace));
+    check(&history(text), &Expect { lease, grace, ..Expect::default() })
 }
 
 fn holder(worker: &str, token: u64) -> Holder {
@@ -305,18 +312,32 @@ fn a_paused_worker_counts_as_stopped_while_it_is_paused() {
 #[test]
 fn a_pause_that_outlasts_the_lease_ends_what_the_worker_ran() {
     let history = "1 start a 1 w1 \n 5 paused w1 \n 9 resumed w1 \n 9 start a 2 w2 \n 10 stop a 1 w1";
-    with_lease(history, 4).assert_clean();
+    with_grace(history, 4, 1).assert_clean();
     assert!(matches!(with_lease(history, 5).faults[..], [Fault::Overlap { from: 9, to: 10, .. }]));
     assert_eq!(
-        with_lease(history, 4).gaps.iter().map(|gap| (gap.from, gap.to)).collect::<Vec<_>>(),
+        with_grace(history, 4, 1).gaps.iter().map(|gap| (gap.from, gap.to)).collect::<Vec<_>>(),
         [(5, 9)]
     );
 }
 
 #[test]
+fn what_goes_on_for_long_after_a_pause_that_outlasted_the_lease_acts_again() {
+    let paused = "1 start a 1 w1 \n 5 paused w1 \n 8 start a 2 w2 \n 9 resumed w1";
+    // Never ended, or too late; ended by a stop or by death in time.
+    for (end, until) in [("", u64::MAX), ("12 stop a 1 w1", 12), ("20 dead w1", 20)] {
+        let report = with_grace(&format!("{paused} \n {end}"), 4, 2);
+        let [Fault::Overlap { from: 11, to, .. }] = report.faults[..] else { panic!("{end}: {report}") };
+        assert_eq!(to, until, "{end}");
+    }
+    for end in ["11 stop a 1 w1", "10 dead w1"] {
+        with_grace(&format!("{paused} \n {end}"), 4, 2).assert_clean();
+    }
+}
+
+#[test]
 fn what_a_worker_starts_after_a_pause_is_not_ended_by_it() {
     let history = "1 start a 1 w1 \n 5 paused w1 \n 9 resumed w1 \n 10 stop a 1 w1 \n 11 start a 2 w1 \n 12 start a 3 w2";
-    assert!(matches!(with_lease(history, 4).faults[..], [Fault::Overlap { from: 12, .. }]));
+    assert!(matches!(with_grace(history, 4, 1).faults[..], [Fault::Overlap { from: 12, .. }]));
 }
 
 #[test]
@@ -442,6 +463,21 @@ fn an_acknowledged_job_may_be_lost_with_the_data_unless_it_runs() {
         [Fault::Lost { key: "a".into(), accepted: 1, at: 50 }]
     );
     check(&running, &Expect { running_survives_loss: false, ..Expect::default() }).assert_clean();
+}
+
+#[test]
+fn a_job_that_ended_because_of_a_loss_is_owed_unless_the_store_was_away_for_long() {
+    let judged = |end: &str, back: u64| {
+        let text = format!("1 accepted a \n 5 start a 1 w1 \n {end} \n 30 wiped 20 20 {back} \n 50 settled");
+        check(&history(&text), &Expect { outage: Duration::from_nanos(6), ..Expect::default() })
+    };
+    let lost = [Fault::Lost { key: "a".into(), accepted: 1, at: 50 }];
+    assert_eq!(judged("22 stop a 1 w1", 25).faults, lost);
+    assert_eq!(judged("35 stop a 1 w1", 29).faults, lost, "it has outlasted the loss");
+    judged("22 stop a 1 w1", 26).assert_clean();
+    for excuse in ["19 stop a 1 w1", "22 dead w1", "22 paused w1"] {
+        judged(excuse, 20).assert_clean();
+    }
 }
 
 #[test]
