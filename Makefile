@@ -4,7 +4,7 @@
 #   make deploy-drill  a rolling deploy of ten nodes under 2,000 running jobs, which fails on its own bounds
 #   make test          every test, documentation included
 #   make model         every interleaving of the protocol's steps at a small scope; says how many states it saw
-#   make sim           simulated runs of the pool under faults   SEEDS=1000 START=1 STEPS=2000   TRACE=1 with one seed
+#   make sim           simulated runs of the pool under faults   SEEDS=1000 START=1 STEPS=2000 FAULTS=Crash,Wipe   TRACE=1 with one seed
 #   make bench         how fast the pool, a map and a stream are, beside the floor of the same minute, and what moves when
 #                      workers come and go; written to bench/results/, 12 minutes   OPTIONS="--aof --unix --runs 3 --quick"
 #   make chaos         faults on real processes, judged by histories and a world outside   MINUTES= SEED= KEYS= ONLY="drain kill"

@@ -1,7 +1,8 @@
 //! Runs the simulator over many seeds: `tenure-sim SEEDS START STEPS [FAULTS]`.
 //!
 //! One line per seed that fails, with the command that replays it; with one seed and `TRACE=1` in the environment, all
-//! that happened. The last line is the sum, as JSON. Exit status 1 if anything was violated.
+//! that happened. The last line is the sum, as JSON. Exit status 1 if anything was violated, and 2 for arguments that
+//! mean nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -12,14 +13,15 @@ use tenure_pool::sim::{Fault, Options, Report, run};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number =
-        |at: usize, otherwise: u64| arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(otherwise);
-    let (seeds, start, steps) = (number(0, 1_000), number(1, 1), number(2, 2_000));
-    let mut options = Options { steps, ..Options::default() };
-    if let Some(wanted) = arguments.get(3) {
-        let chosen = |fault: &Fault| wanted.split(',').any(|name| name == format!("{fault:?}"));
-        options.faults = Fault::ALL.into_iter().filter(chosen).collect::<BTreeSet<_>>();
-    }
+    let Wanted { seeds, start, mut options } = match Wanted::of(&arguments) {
+        Ok(wanted) => wanted,
+        Err(wrong) => {
+            let faults: Vec<String> = Fault::ALL.iter().map(|fault| format!("{fault:?}")).collect();
+            eprintln!("tenure-sim: {wrong}");
+            eprintln!("usage: tenure-sim [SEEDS [START [STEPS [FAULTS]]]], FAULTS of {}", faults.join(","));
+            return ExitCode::from(2);
+        }
+    };
     options.trace = seeds == 1 && std::env::var_os("TRACE").is_some();
     let sum = simulate(seeds, start, &options);
     let faults: u64 = sum.faults.values().sum();
@@ -34,6 +36,42 @@ fn main() -> ExitCode {
         kinds.join(",")
     );
     if sum.violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What the arguments ask for.
+struct Wanted {
+    seeds: u64,
+    start: u64,
+    options: Options,
+}
+
+impl Wanted {
+    /// Says what is wrong with them, if they mean nothing.
+    fn of(arguments: &[String]) -> Result<Self, String> {
+        let number = |at: usize, name: &str, otherwise: u64| match arguments.get(at) {
+            Some(text) => text.parse().map_err(|_| format!("{name} is a number, and not {text:?}")),
+            None => Ok(otherwise),
+        };
+        let (seeds, start, steps) =
+            (number(0, "SEEDS", 1_000)?, number(1, "START", 1)?, number(2, "STEPS", 2_000)?);
+        if seeds == 0 {
+            return Err("0 seeds show nothing".to_owned());
+        }
+        if start.checked_add(seeds).is_none() {
+            return Err("there are no seeds beyond START + SEEDS".to_owned());
+        }
+        let mut options = Options { steps, ..Options::default() };
+        if let Some(wanted) = arguments.get(3) {
+            let known = |name: &str| Fault::ALL.into_iter().find(|fault| format!("{fault:?}") == name);
+            let chosen =
+                wanted.split(',').map(|name| known(name).ok_or(format!("there is no fault {name:?}")));
+            options.faults = chosen.collect::<Result<BTreeSet<_>, _>>()?;
+        }
+        match arguments.get(4) {
+            Some(more) => Err(format!("{more:?} is too much")),
+            None => Ok(Self { seeds, start, options }),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -59,11 +97,23 @@ impl Sum {
         if let Some(violation) = report.violations.first() {
             self.violations += 1;
             println!(
-                "seed {} fails: {violation}   TRACE=1 make sim SEEDS=1 START={} STEPS={}",
-                report.seed, report.seed, options.steps
+                "seed {} fails: {violation}   TRACE=1 make sim SEEDS=1 START={} STEPS={}{}",
+                report.seed,
+                report.seed,
+                options.steps,
+                faults_given(options)
             );
         }
     }
+}
+
+/// How a command asks for these faults, if they are not all.
+fn faults_given(options: &Options) -> String {
+    if options.faults == Options::default().faults {
+        return String::new();
+    }
+    let names: Vec<String> = options.faults.iter().map(|fault| format!("{fault:?}")).collect();
+    format!(" FAULTS={}", names.join(","))
 }
 
 /// Runs the seeds on all cores.
