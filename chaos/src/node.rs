@@ -4,13 +4,15 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tenure_connection::Client;
 use tenure_examples::child::end_with_parent;
-use tenure_pool::{CloseReport, Job, JobHandler, Node, NodeBuilder, Settings, Start};
+use tenure_pool::store::StoreError;
+use tenure_pool::{CloseReport, Error, Job, JobHandler, Node, NodeBuilder, Settings, Start};
 use tenure_testing::history::History;
+use tokio::time::sleep;
 
 use crate::Result;
 use crate::broken::Broken;
@@ -22,6 +24,8 @@ use crate::resource::Access;
 const BUDGET: Duration = Duration::from_secs(60);
 /// How long a node may take to join: faults may last for a while.
 const JOIN: Duration = Duration::from_secs(120);
+/// From one try to join to the next.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// The pool, as all of its nodes must know it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -115,7 +119,7 @@ impl NodePlan {
 /// Not safe: a node that has joined goes on.
 pub async fn run(plan: NodePlan) -> Result<CloseReport> {
     end_with_parent();
-    let node = plan.pool.node(&plan.url, &plan.name)?.join().await?;
+    let node = join(&plan).await?;
     let told_to_end = node.close_on_signal(BUDGET);
     match &plan.watched {
         None => {
@@ -142,6 +146,17 @@ pub async fn run(plan: NodePlan) -> Result<CloseReport> {
     }
     writeln!(io::stdout(), "{READY}")?;
     Ok(told_to_end.await?)
+}
+
+/// Joins the pool, also while nothing listens for a moment where its Redis is, as that is a fault here.
+async fn join(plan: &NodePlan) -> Result<Node> {
+    let end = Instant::now() + JOIN;
+    loop {
+        match plan.pool.node(&plan.url, &plan.name)?.join().await {
+            Err(Error::Store(StoreError::NotExecuted(_))) if Instant::now() < end => sleep(AGAIN).await,
+            joined => return Ok(joined?),
+        }
+    }
 }
 
 /// Holds its jobs, and does nothing.

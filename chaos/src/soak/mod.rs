@@ -120,10 +120,15 @@ pub async fn run(plan: SoakPlan, say: fn(&str)) -> Result<Vec<String>> {
     }
     let grown: Vec<_> = changes.iter().filter(|change| change.grows()).map(Change::to_string).collect();
     say(&serde_json::json!({
-        "flat": grown.is_empty(), "judged": !changes.is_empty(), "minutes": plan.time.as_secs() / 60, "jobs": plan.jobs,
+        "flat": grown.is_empty(), "judged": !changes.is_empty() && nearly_all(samples.len(), plan.time), "minutes": plan.time.as_secs() / 60, "jobs": plan.jobs,
         "samples": samples.len(), "calls": done, "calls_refused": failed, "faults": faults, "seed": plan.seed,
     }).to_string());
     Ok(grown)
+}
+
+/// Whether at most 5 % of the samples that there should be are missing.
+fn nearly_all(samples: usize, time: Duration) -> bool {
+    samples as f64 >= 0.95 * (time.as_secs_f64() / EVERY.as_secs_f64()).floor()
 }
 
 async fn await_all_running(node: &Node, jobs: usize) -> Result<()> {
@@ -145,4 +150,16 @@ fn write(plan: &SoakPlan, samples: &[Sample]) -> Result<()> {
         std::fs::write(path, svg(&title, samples))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_without_more_than_a_twentieth_of_its_samples_is_not_judged() {
+        let hour = Duration::from_secs(3_600);
+        assert!(nearly_all(361, hour) && nearly_all(342, hour));
+        assert!(!nearly_all(341, hour) && !nearly_all(264, hour));
+    }
 }

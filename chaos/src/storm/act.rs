@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use redis::cmd;
+use tenure_examples::feeds::cli::describe;
 use tenure_pool::{BoxError, JobInfo, JobState, MemberState, Node, Plan, Tick};
 use tenure_testing::history::{Entry, Event, Expect, Fault, History, Report, boottime_ns, check};
 use tokio::sync::OwnedRwLockWriteGuard;
@@ -100,7 +101,7 @@ impl Act {
         ));
         let (began, mut rested) = (Instant::now(), Instant::now());
         if scene == Scene::Crashes {
-            rest(&mut arena, &users, &watcher, &resource).await?;
+            rest(&mut arena, &mut users, &watcher, &resource).await?;
         }
         while began.elapsed() < self.time {
             nemesis.strike(&mut arena, &watcher).await?;
@@ -109,13 +110,13 @@ impl Act {
                 break;
             }
             if self.broken.is_none() && (rested.elapsed() > REST_EVERY || scene == Scene::Crashes) {
-                rest(&mut arena, &users, &watcher, &resource).await?;
+                rest(&mut arena, &mut users, &watcher, &resource).await?;
                 rested = Instant::now();
             }
         }
         let mut strange = Vec::new();
         let (silence, end, running) = if self.broken.is_none() {
-            let Rest { silence, at, running } = rest(&mut arena, &users, &watcher, &resource).await?;
+            let Rest { silence, at, running } = rest(&mut arena, &mut users, &watcher, &resource).await?;
             strange.extend(shut_down(&mut arena, &nodes[0]).await?);
             (silence, at, running)
         } else {
@@ -163,7 +164,8 @@ impl Act {
             endless: true,
             running_survives_loss: RUNNING_SURVIVES,
             outage: self.scene.ttl() * 3 / 10,
-            ..Expect::default()
+            // How long a broken pool leaves a key alone is of no concern.
+            longest_gap: running_at_end.then(|| self.scene.longest_gap()),
         };
         Ok((history.entries(), check(&history, &expect)))
     }
@@ -230,46 +232,74 @@ struct Rest {
     running: BTreeMap<String, u64>,
 }
 
-/// Lets all calls be answered and all jobs run, and writes that down.
-async fn rest(arena: &mut Arena, users: &Users, watcher: &Node, resource: &Resource) -> Result<Rest> {
+/// Lets all calls be answered and all jobs run, and writes that down. What never comes to rest is strange.
+async fn rest(arena: &mut Arena, users: &mut Users, watcher: &Node, resource: &Resource) -> Result<Rest> {
     let silence = users.silence().await;
     arena.look_for_the_dead();
     all_ready(arena).await?;
-    let (at, running) = at_rest(watcher, arena, resource).await;
+    let (at, running) = match at_rest(watcher, arena, resource).await {
+        Ok(rest) => rest,
+        Err(unrest) => {
+            arena.strange.push(unrest);
+            (boottime_ns(), BTreeMap::new())
+        }
+    };
     arena.history.record_at(at, Event::Settled);
+    arena.strange.append(&mut users.try_all().await);
     Ok(Rest { silence, at, running })
 }
 
-/// Waits until every job is run by a worker that lives, and no notification waits; not for ever: what is lost is for the
-/// judges to say. Each job is seen to act before the moment and after it, so that none was just being moved.
-async fn at_rest(watcher: &Node, arena: &Arena, resource: &Resource) -> (u64, BTreeMap<String, u64>) {
+/// Waits until every job is run by a worker that lives, and no notification waits; says what does not come to rest, if
+/// that takes too long. Each job is seen to act before the moment and after it, so that none was just being moved.
+async fn at_rest(
+    watcher: &Node,
+    arena: &Arena,
+    resource: &Resource,
+) -> std::result::Result<(u64, BTreeMap<String, u64>), String> {
     let end = Instant::now() + PATIENCE;
-    while Instant::now() < end {
-        if let Some(running) = running(watcher, arena).await {
-            // All have acted since they began.
-            sleep(ACTED).await;
-            let at = boottime_ns();
-            sleep(ACTED).await;
-            if resource.wrote_around(running.iter(), at) {
-                return (at, running);
+    loop {
+        let unrest = match running(watcher, arena).await {
+            Ok(running) => {
+                // All have acted since they began.
+                sleep(ACTED).await;
+                let at = boottime_ns();
+                sleep(ACTED).await;
+                match running.iter().find(|&job| !resource.wrote_around([job].into_iter(), at)) {
+                    None => return Ok((at, running)),
+                    Some((key, token)) => {
+                        format!("{key} is said to run under token {token}, and does not act")
+                    }
+                }
             }
+            Err(unrest) => unrest,
+        };
+        if Instant::now() >= end {
+            return Err(format!("not at rest after {} s: {unrest}", PATIENCE.as_secs()));
         }
         sleep(LOOK).await;
     }
-    (boottime_ns(), BTreeMap::new())
 }
 
-/// All jobs and their tokens, if each is run by a worker that lives, and no notification waits.
-async fn running(watcher: &Node, arena: &Arena) -> Option<BTreeMap<String, u64>> {
+/// All jobs and their tokens, if each is run by a worker that lives, and no notification waits; else what is not so.
+async fn running(watcher: &Node, arena: &Arena) -> std::result::Result<BTreeMap<String, u64>, String> {
     let workers = watcher.workers().into_iter().filter(|worker| worker.state == MemberState::Up);
     let up: BTreeSet<_> = workers.map(|worker| worker.id).collect();
-    let jobs = watcher.jobs().await.ok()?;
+    let jobs =
+        watcher.jobs().await.map_err(|error| format!("the jobs cannot be read: {}", describe(&error)))?;
     let runs =
         |job: &JobInfo| job.state == JobState::Running && job.owner.is_some_and(|owner| up.contains(&owner));
     let waiting = format!("tenure:{{{POOL}}}:jn");
-    let waits: u64 = arena.ground.server().await.ok()?.query(cmd("EXISTS").arg(&waiting)).ok()?;
-    (waits == 0 && jobs.iter().all(runs))
-        .then(|| jobs.iter().map(|job| (job.key.to_string(), job.token.0)).collect())
+    let server = arena.ground.server().await.map_err(|error| describe(&*error))?;
+    let waits: u64 = server.query(cmd("EXISTS").arg(&waiting)).map_err(|error| describe(&error))?;
+    let idle: Vec<&JobInfo> = jobs.iter().filter(|job| !runs(job)).collect();
+    if let Some(first) = idle.first() {
+        let (key, state, count) = (&first.key, first.state, idle.len());
+        return Err(format!("{key} is {state:?}, owned by {:?}, and {count} jobs do not run", first.owner));
+    }
+    if waits != 0 {
+        return Err("notifications wait".to_owned());
+    }
+    Ok(jobs.iter().map(|job| (job.key.to_string(), job.token.0)).collect())
 }
 
 /// Shuts the pool down. Says what is left that must not be.

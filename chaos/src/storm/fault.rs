@@ -154,6 +154,12 @@ impl Scene {
         Duration::from_millis(if self == Self::LateStarts { 300 } else { 1_000 })
     }
 
+    /// A key that is without a handler for longer is left alone: a crash and what may follow it, on a machine that is
+    /// busy, and a change of roles among sentinels.
+    pub(super) fn longest_gap(self) -> Duration {
+        self.ttl() * 3 + Duration::from_secs(if self == Self::Sentinels { 30 } else { 10 })
+    }
+
     /// Whether this fault can happen in it.
     pub(super) fn knows(self, fault: Fault) -> bool {
         self.weighted().iter().any(|&(known, _)| known == fault)

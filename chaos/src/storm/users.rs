@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tenure_pool::{DispatchError, Error, Node};
@@ -52,6 +53,8 @@ struct Books {
 pub(super) struct Users {
     books: Arc<Books>,
     tasks: JoinSet<()>,
+    /// What each of them tries when all is at rest, with a key of its own.
+    trials: Vec<(Node, Key)>,
 }
 
 impl Users {
@@ -64,27 +67,32 @@ impl Users {
         random: &mut StdRng,
     ) -> Self {
         let books = Arc::new(Books { history, strange: Mutex::default(), calling: Arc::default() });
-        let mut tasks = JoinSet::new();
+        let (mut tasks, mut trials) = (JoinSet::new(), Vec::new());
         for number in 0..users {
-            let keys = (number..keys).step_by(users).map(|key| Key {
-                name: format!("key-{key}"),
-                known: Known::Gone,
-                notified: 0,
-            });
+            let keys = (number..keys).step_by(users).map(|key| Key::new(format!("key-{key}")));
+            let node = &nodes[number % nodes.len()];
+            trials.push((node.clone(), Key::new(format!("trial-{number}"))));
             let user = User {
-                node: nodes[number % nodes.len()].clone(),
+                node: node.clone(),
                 keys: keys.collect(),
                 random: StdRng::from_rng(random),
                 books: Arc::clone(&books),
             };
             tasks.spawn(user.go_on());
         }
-        Self { books, tasks }
+        Self { books, tasks, trials }
     }
 
     /// Waits until every call is answered; nobody calls while the guard lives.
     pub(super) async fn silence(&self) -> OwnedRwLockWriteGuard<()> {
         Arc::clone(&self.books.calling).write_owned().await
+    }
+
+    /// Dispatches, notifies and stops one job as each user, which must succeed at rest; says which of it did not.
+    pub(super) async fn try_all(&mut self) -> Vec<String> {
+        let books = &self.books;
+        let trials = self.trials.iter_mut().map(|(node, key)| key.try_all(node, books));
+        join_all(trials).await.into_iter().flatten().collect()
     }
 
     /// The answers that must not be, and those that did not come.
@@ -137,12 +145,31 @@ impl User {
             (Known::Gone, _) | (Known::Lives, 0..5) => key.dispatch(node, books).await,
             (Known::Unknown, _) | (Known::Lives, 5..13) => key.stop(node, books, true).await,
             (Known::Lives, 13..20) => key.stop(node, books, false).await,
-            (Known::Lives, _) => key.notify(node, books).await,
+            (Known::Lives, _) => drop(key.notify(node, books).await),
         }
     }
 }
 
 impl Key {
+    fn new(name: String) -> Self {
+        Self { name, known: Known::Gone, notified: 0 }
+    }
+
+    /// Says what did not succeed, if anything did not.
+    async fn try_all(&mut self, node: &Node, books: &Books) -> Option<String> {
+        self.dispatch(node, books).await;
+        let dispatched = self.known == Known::Lives;
+        let notified = dispatched && self.notify(node, books).await;
+        self.stop(node, books, true).await;
+        let failed = match (dispatched, notified, self.known) {
+            (true, true, Known::Gone) => return None,
+            (false, ..) => "dispatch",
+            (true, false, _) => "notify",
+            _ => "stop",
+        };
+        Some(format!("{}: a {failed} did not succeed while all was at rest", self.name))
+    }
+
     async fn submit(&mut self, node: &Node, books: &Books) {
         let asked = self.about_to_submit(books);
         let answer = node.submit(&*self.name, &b"payload"[..]).deadline(DEADLINE);
@@ -206,17 +233,22 @@ impl Key {
         };
     }
 
-    async fn notify(&mut self, node: &Node, books: &Books) {
+    /// Says whether it was accepted.
+    async fn notify(&mut self, node: &Node, books: &Books) -> bool {
         let asked = boottime_ns();
         self.notified += 1;
         let (key, number) = (self.name.clone(), self.notified);
         match timeout(DEADLINE * 3, node.notify(&*key, number.to_string())).await {
-            Ok(Ok(())) => books.history.record(Event::NotifyAccepted { key, number, asked }),
+            Ok(Ok(())) => {
+                books.history.record(Event::NotifyAccepted { key, number, asked });
+                return true;
+            }
             Ok(Err(Error::JobNotFound)) => self.known = self.was_not_found(asked, books),
             Ok(Err(Error::Deadline(_) | Error::Store(_) | Error::NotifyFull)) => {}
             Ok(Err(other)) => books.strange(format!("{key}: a notification was answered: {other}")),
             Err(_) => books.silent(format!("{key}: a notification was not answered")),
         }
+        false
     }
 
     fn was_not_found(&self, asked: u64, books: &Books) -> Known {

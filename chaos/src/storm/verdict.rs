@@ -80,7 +80,17 @@ impl Verdict {
             found.append(&mut violations);
             found.extend((more > 0).then(|| format!("and {more} more")));
         }
+        found.extend(self.shows_nothing());
         found
+    }
+
+    /// What did not happen at all, so that nothing can be said.
+    fn shows_nothing(&self) -> Vec<String> {
+        let faults = self.sum(|outcome| outcome.occurrences.len() as u64);
+        let idle = self.outcomes.iter().any(|outcome| outcome.report.starts == 0);
+        let faultless = (faults == 0).then(|| "no fault has happened, so nothing is shown".to_owned());
+        let idle = idle.then(|| "in an act no job was started, so nothing is shown".to_owned());
+        faultless.into_iter().chain(idle).collect()
     }
 
     /// Faults by kind, and the worst time that a key was without a handler after each.
@@ -141,7 +151,10 @@ impl Verdict {
             field("faults", self.sum(|outcome| outcome.occurrences.len() as u64)),
             field("starts", self.sum(|outcome| outcome.report.starts as u64)),
             field("worst_crash_gap_ms", gaps.max().unwrap_or_default().as_millis() as u64),
-            field("violations", self.sum(|outcome| outcome.violations().len() as u64)),
+            field(
+                "violations",
+                self.sum(|outcome| outcome.violations().len() as u64) + self.shows_nothing().len() as u64,
+            ),
             field("stale_writes_refused", self.sum(|outcome| outcome.outside.refused)),
             field(
                 "scripts_unanswered",
@@ -246,5 +259,15 @@ mod tests {
         let verdict = Verdict { outcomes: vec![Outcome { outside: stale, strange, ..crash() }] };
         let expected = ["a node ended by itself", "1 stale writes were accepted outside"];
         assert_eq!(verdict.violations(), expected);
+    }
+
+    #[test]
+    fn a_run_without_faults_or_starts_shows_nothing() {
+        let faultless = Verdict { outcomes: vec![Outcome { occurrences: Vec::new(), ..crash() }] };
+        assert_eq!(faultless.violations(), ["no fault has happened, so nothing is shown"]);
+        let report = check(&History::new(), &Expect::default());
+        let idle = Verdict { outcomes: vec![crash(), Outcome { report, ..crash() }] };
+        assert_eq!(idle.violations(), ["in an act no job was started, so nothing is shown"]);
+        assert!(idle.json().contains("\"violations\":1,"), "{}", idle.json());
     }
 }
