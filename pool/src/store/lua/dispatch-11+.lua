@@ -20,14 +20,15 @@ local plan = argv[2]
 if plan ~= '' and not is_turn('s:' .. plan, argv[3], argv[4]) then return { 'STALETERM' } end
 local flag, max_queued, route_ms, assign_ms, late_ms, payload_max =
   settings('max_queued', 'route_ms', 'assign_ms', 'late_ms', 'payload_max')
-local base = 6 + tonumber(argv[6])
+local workers = tonumber(argv[6])
+local base = 6 + workers
 local n = (#argv - base) / 6
 local keys, ids = {}, {}
 for i = 1, n do keys[i], ids[i] = argv[base + 6 * i - 5], argv[base + 6 * i - 4] end
 local stored, ended = call('HMGET', JO, unpack(keys)), call('ZMSCORE', TB, unpack(ids))
 local queued, t = tonumber(call('HGET', M, 'nq')), now()
 local due, due_begun, latest = t + route_ms, t + assign_ms, t + late_ms
-local ts, places = num(t), head[3] == argv[5]
+local ts, places = num(t), plan == '' and head[3] == argv[5]
 local front, back = '1|Q||0|0|0|' .. ts .. '|', '|' .. ts .. '||0|' .. plan
 local out, records, payloads, scores, starts = { 'OK' }, {}, {}, {}, {}
 local entries, outcomes, accepted, planned, owned, events, k = {}, {}, {}, {}, {}, {}, 0
@@ -73,7 +74,7 @@ local function answer(i)
   local a, b = k + 1, k + 2
   k = b
   local x = places and tonumber(argv[at + 3]) or 0
-  if x > 0 then
+  if x > 0 and x <= workers then
     local event = events[x] or assignment(x)
     r = event.front .. id .. back
     scores[a], scores[b] = due_begun, key

@@ -5,7 +5,7 @@ use redis::{Connection, Value, cmd};
 use tenure_testing::RedisServer;
 
 use super::*;
-use crate::id::PoolName;
+use crate::id::{PoolName, WorkerId};
 use crate::settings::Settings;
 
 struct Pool {
@@ -41,6 +41,22 @@ impl Pool {
         call.query(&mut self.redis).unwrap()
     }
 
+    /// Dispatches this job, in this turn or none, to the worker with this index; one is named. What its record begins with.
+    fn place(&mut self, key: &str, turn: [&str; 3], index: &str) -> String {
+        let (_, _, source) = FILES.iter().find(|(name, ..)| *name == "dispatch").unwrap();
+        let mut names: Vec<_> = declared_keys(source).iter().map(|name| self.keys.named(name)).collect();
+        names.push(self.keys.worker(WorkerId(5)));
+        let time: Vec<u64> = cmd("TIME").query(&mut self.redis).unwrap();
+        let mut call = cmd("EVAL");
+        call.arg(spliced(source, &self.keys, Clock::Server)).arg(names.len()).arg(names);
+        call.arg("7").arg(&turn).arg("1").arg("1").arg("5");
+        call.arg(key).arg("n.i").arg(time[0] * 1_000 + 10_000).arg("").arg("").arg(index);
+        let said: Vec<String> = call.query(&mut self.redis).unwrap();
+        assert_eq!(said, ["OK", "A"], "{key}");
+        let record: String = cmd("HGET").arg(self.keys.named("jo")).arg(key).query(&mut self.redis).unwrap();
+        record[..4].to_owned()
+    }
+
     fn written(&mut self) -> Vec<String> {
         let mut keys: Vec<String> = cmd("KEYS").arg("*").query(&mut self.redis).unwrap();
         keys.sort();
@@ -63,4 +79,18 @@ fn keys_ids_and_payloads_out_of_bounds_are_refused_before_anything_is_written() 
     assert_eq!(mixed, ["OK", "X", "A"], "one that is refused hinders no other");
     let stored: Vec<Value> = cmd("HVALS").arg(pool.keys.named("jp")).query(&mut pool.redis).unwrap();
     assert_eq!(stored, [Value::BulkString(vec![0; 100])]);
+}
+
+#[test]
+fn a_job_is_placed_only_outside_a_plan_and_with_a_worker_that_is_named() {
+    let mut pool = Pool::new();
+    let none = ["", "", ""];
+    assert_eq!(pool.place("placed", none, "1"), "1|A|");
+    for index in ["0", "2", "-1", "x"] {
+        assert_eq!(pool.place(&format!("index {index}"), none, index), "1|Q|");
+    }
+    let schedule = "1|4|0|1000|0|0|7|3|0|n|1";
+    let () =
+        cmd("HSET").arg(pool.keys.named("sc")).arg("s:plan").arg(schedule).query(&mut pool.redis).unwrap();
+    assert_eq!(pool.place("planned", ["plan", "4", "3"], "1"), "1|Q|");
 }
