@@ -23,6 +23,7 @@ scenarios! {
     dispatch_answers_it,
     route_answers_it,
     begin_started_and_take_refuse_it,
+    begin_and_started_read_a_record_to_its_end,
     release_answers_it,
     stop_and_notify_answer_it,
     sweep_reports_it_and_puts_it_off,
@@ -116,6 +117,57 @@ async fn begin_started_and_take_refuse_it(kind: Kind) {
     let replies = lab.store().begin(lab.inc, WorkerId(5), &[], &[(key("cut"), Token(9))]).await;
     assert!(replies.is_err(), "the worker that it seems to name is no member");
     assert_eq!(records(&lab).await, before);
+}
+
+/// What may follow the token of a record; only the last one is sound.
+const TAILS: [(&str, &str); 9] = [
+    ("no attempts", "|1|17|node1.g|17||4|"),
+    ("no flag", "1|3|17|node1.g|17||4|"),
+    ("no node in its id", "1|1|17|node1|17||4|"),
+    ("a space in its id", "1|1|17|node1.a b|17||4|"),
+    ("no time of its acceptance", "1|1|17|node1.g|||4|"),
+    ("no strikes", "1|1|17|node1.g|17||x|"),
+    ("no plan", "1|1|17|node1.g|17||4"),
+    ("cut", "1|1|17"),
+    ("sound", "1|1|17|node1.!own|17||4|"),
+];
+
+async fn begin_and_started_read_a_record_to_its_end(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = Token(worker.0 + 9);
+    let write = async |state: char| {
+        for (name, tail) in TAILS {
+            let record = format!("1|{state}|{worker}|{token}|{tail}");
+            lab.backend.write_record(&key(name), record.as_bytes()).await;
+        }
+    };
+    let is_left = async |state: char, step: &str| {
+        for (name, tail) in &TAILS[..TAILS.len() - 1] {
+            let record = lab.field("jo", name).await.unwrap();
+            assert_eq!(record, format!("1|{state}|{worker}|{token}|{tail}"), "{step} of {name}");
+        }
+    };
+    let answers = TAILS.map(|(name, _)| name == "sound");
+    for state in ['A', 'R'] {
+        write(state).await;
+        let jobs = TAILS.map(|(name, _)| (key(name), token));
+        let replies = lab.store().begin(lab.inc, worker, &[], &jobs).await.unwrap();
+        let begun: Vec<_> = replies.iter().map(|reply| matches!(reply, BeginReply::Begun { .. })).collect();
+        assert_eq!(begun, answers, "begin in {state}");
+        is_left(state, "begin").await;
+    }
+    for state in ['R', 'S'] {
+        write(state).await;
+        let items = TAILS.map(|(name, _)| StartedItem { key: key(name), token, tell: None });
+        assert_eq!(
+            lab.store().started(lab.inc, worker, &items).await.unwrap(),
+            answers,
+            "started in {state}"
+        );
+        is_left(state, "started").await;
+        assert_eq!(lab.record("sound").await.unwrap().mix, 3, "whole strikes stay");
+    }
 }
 
 async fn release_answers_it(kind: Kind) {
