@@ -36,6 +36,22 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_stopping_pool_begins_nothing";
     "begin counts again when it is sent again": "begin", "if not behind or start == running then return behind and r end"
         => "if not behind then return nil end", by "begin_may_be_repeated";
+    "begin reads the beginning of a record only": "begin", "|%d+()|' .. ID .. '|%d+|%d*|%d+|'"
+        => "|%d+()|'", by "begin_and_started_read_a_record_to_its_end";
+    "started takes anything for an id": "started", "|%d+|()' .. ID .. '()|"
+        => "|%d+|()[^|]*()|", by "begin_and_started_read_a_record_to_its_end";
+    "started takes nothing for a time": "started", "()|%d+|%d*|()%d+()|"
+        => "()|%d*|%d*|()%d+()|", by "begin_and_started_read_a_record_to_its_end";
+    "started takes what is cut short": "started", "|()%d+()|', length"
+        => "|()%d+()', length", by "begin_and_started_read_a_record_to_its_end";
+    "the start of what was handed on is forgotten": "attest", "  p.begun = higher(higher(p.begun, begun), '1')"
+        => "", by "what_was_handed_on_had_started";
+    "a start that is said with a hand-off settles nothing": "attest", "  if p.begun == '2' then settle(p.id, 'ok', t, od_ms) end\n  if p.state == 'S' then"
+        => "  if p.state == 'S' then", by "what_was_handed_on_had_started";
+    "strikes may be nothing": "change_settings", "if name == 'strikes' and tonumber(to) == 0 then"
+        => "if false then", by "what_a_pool_keeps_for_its_life_is_refused";
+    "an own id that has ended lives again": "", "local given_up = p.begun ~= '0' and"
+        => "local given_up = not own and p.begun ~= '0' and", by "a_stop_of_what_was_given_up_long_after_its_dispatch_sticks";
     "release under any token": "release", "p.token == argv[at + 1]"
         => "true", by "only_the_owner_releases";
     "release by anybody": "release", "p.owner == wid and"
@@ -154,7 +170,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if false then", by "a_job_given_back_after_its_begin_loses_that_attempt_only";
     "a deleted job leaves its notifications": "", "\n  delete_notes(key)\n"
         => "\n", by "they_end_with_their_job";
-    "an ended dispatch is not remembered": "", "if till > t then"
+    "an ended dispatch is not remembered": "", "if since and since + late_ms > t then"
         => "if false then", by "an_ended_dispatch_is_remembered_until_its_deadline";
     "the last outcome stays": "", "if entry and not entry.outcome and entry.gen == id then"
         => "if entry and entry.gen == id then", by "the_first_outcome_stays";
