@@ -20,7 +20,7 @@ use super::call::{Call, Done};
 use super::ctx::Ctx;
 use super::effect::{Attested, Effect, Notice};
 use super::engine::Engine;
-use super::held::{Order, Phase};
+use super::held::{Order, Out, Phase};
 use super::intake::Intake;
 use super::jobs::Jobs;
 use super::journal::{Left, Past};
@@ -254,9 +254,9 @@ impl Jobs {
         if self.held.get(&key).is_some_and(|held| held.token == token) {
             self.order(ctx, &key, Order { why: StopReason::Stopped, tell: None, entries: vec![] });
         } else if self.releasing.contains_key(&(key.clone(), token)) {
-            self.stop_leaving(&(key, token));
+            self.stop_leaving(&(key, token), None);
         } else {
-            self.release_for_stopper(key, token, Some(id), None, vec![]);
+            self.release_for_stopper(key, token, Out::to_stop(Some(id)), None, vec![]);
         }
     }
 

@@ -12,7 +12,7 @@ use super::held::{Order, Out, Phase, release_of};
 use super::jobs::Jobs;
 use super::time::{Time, earliest};
 use crate::breakage::Breakage;
-use crate::id::{DispatchId, JobKey, NodeName, Token};
+use crate::id::{JobKey, NodeName, Token};
 use crate::record::Record;
 use crate::stop::StopReason;
 use crate::store::{ReleaseItem, ReleaseMode, StartedItem, TakeItem};
@@ -238,6 +238,7 @@ impl Jobs {
             attempts,
             started,
             stopped,
+            stopper: None,
             unsure: false,
             held: goes_on.then(|| Box::new(held)),
         };
@@ -259,13 +260,13 @@ impl Jobs {
         &mut self,
         key: JobKey,
         token: Token,
-        record: Option<&Record>,
+        out: Out,
         tell: Option<NodeName>,
         entries: Vec<EntryId>,
     ) {
         let (mode, delay, result) = (ReleaseMode::GiveBack, Duration::ZERO, String::new());
         let item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
-        self.push_release(item, record.map(Out::of).unwrap_or_default(), entries);
+        self.push_release(item, out, entries);
     }
 
     /// Ends a job that is to stop and does not run here.
@@ -273,28 +274,29 @@ impl Jobs {
         &mut self,
         key: JobKey,
         token: Token,
-        id: Option<DispatchId>,
+        out: Out,
         tell_stopper: Option<NodeName>,
         entries: Vec<EntryId>,
     ) {
         let (mode, delay, result) = (ReleaseMode::Delete, Duration::ZERO, String::new());
         let item = ReleaseItem { key, token, mode, delay, tell: None, tell_stopper, result };
-        self.push_release(item, Out::to_stop(id), entries);
+        self.push_release(item, out, entries);
     }
 
     /// Gives back a job that the store says is this worker's and that does not run here.
     pub(crate) fn disown(&mut self, key: JobKey, record: &Record) {
-        self.hand_back(key, record.token, Some(record), None, Vec::new());
+        self.hand_back(key, record.token, Out::of(record), None, Vec::new());
     }
 
     /// A job on its way out is to stop. Its release ends it anyway where the store knows of the stop; where the data go
-    /// back meanwhile, only this worker does.
-    pub(super) fn stop_leaving(&mut self, id: &(JobKey, Token)) {
+    /// back meanwhile, only this worker does. `tell` waits for that.
+    pub(super) fn stop_leaving(&mut self, id: &(JobKey, Token), tell: Option<NodeName>) {
         let Some(out) = self.releasing.get_mut(id) else { return };
         out.stopped = true;
+        out.stopper = tell.or(out.stopper.take());
         let noted = self.after_note.values_mut().chain(self.releases.waiting()).map(|(item, _)| item);
         let its = |item: &&mut ReleaseItem| (&item.key, item.token) == (&id.0, id.1);
-        noted.chain(self.retaken.values_mut()).filter(its).for_each(end_for_good);
+        noted.chain(self.retaken.values_mut()).filter(its).for_each(|item| end_for_good(item, out));
     }
 
     /// The release again, which may have been carried out; for good if the job is to stop by now.
@@ -302,7 +304,7 @@ impl Jobs {
         if let Some(out) = self.releasing.get_mut(&(item.key.clone(), item.token)) {
             out.unsure = true;
             if out.stopped {
-                end_for_good(&mut item);
+                end_for_good(&mut item, out);
             }
         }
         item
@@ -387,8 +389,11 @@ impl Jobs {
     }
 }
 
-/// The job does not go on elsewhere.
-fn end_for_good(item: &mut ReleaseItem) {
+/// The job does not go on elsewhere, and who waits for its stop is told.
+fn end_for_good(item: &mut ReleaseItem, out: &Out) {
+    if out.stopper.is_some() {
+        item.tell_stopper.clone_from(&out.stopper);
+    }
     if item.mode != ReleaseMode::Delete {
         let (mode, result) = release_of(StopReason::Stopped);
         (item.mode, item.delay, item.result) = (mode, Duration::ZERO, result.into());

@@ -75,6 +75,16 @@ pub(crate) struct Held {
 impl Held {
     pub(crate) fn new(record: &Record, job: NewJob, envelope: Bytes, waiting: bool, now: Time) -> Self {
         Self {
+            policy: job.payload.policy,
+            phase: Phase::Waiting(Box::new(job)),
+            notes: Notes { wanted: waiting, ..Notes::default() },
+            ..Self::in_passing(record, envelope, now)
+        }
+    }
+
+    /// A job that was begun here and is given back without a handler.
+    pub(crate) fn in_passing(record: &Record, envelope: Bytes, now: Time) -> Self {
+        Self {
             token: record.token,
             id: record.id.clone(),
             mix: record.mix,
@@ -84,12 +94,12 @@ impl Held {
             envelope,
             begun_at: now,
             started_before: record.begun == Begun::Started,
-            policy: job.payload.policy,
+            policy: RestartPolicy::default(),
             has_permit: false,
-            phase: Phase::Waiting(Box::new(job)),
+            phase: Phase::Stopping,
             overdue_at: None,
             order: None,
-            notes: Notes { wanted: waiting, ..Notes::default() },
+            notes: Notes::default(),
         }
     }
 
@@ -146,6 +156,8 @@ pub(crate) struct Out {
     pub(crate) started: bool,
     /// It was to stop.
     pub(crate) stopped: bool,
+    /// The node that waits for a stop that came meanwhile.
+    pub(crate) stopper: Option<NodeName>,
     /// Its release may have been carried out: one had no answer.
     pub(crate) unsure: bool,
     /// What it was here. It is kept for a job that goes on elsewhere: until the release is answered, this worker may be
@@ -158,6 +170,16 @@ impl Out {
     pub(crate) fn of(record: &Record) -> Self {
         let (id, started) = (Some(record.id.clone()), record.begun == Begun::Started);
         Self { id, attempts: record.attempts, started, ..Self::default() }
+    }
+
+    /// A job that was begun here and is to go on elsewhere, with its payload.
+    pub(crate) fn in_passing(record: &Record, envelope: Bytes, now: Time) -> Self {
+        Self { held: Some(Box::new(Held::in_passing(record, envelope, now))), ..Self::of(record) }
+    }
+
+    /// A job that was begun here and is to stop.
+    pub(crate) fn begun_to_stop(record: &Record) -> Self {
+        Self { stopped: true, ..Self::of(record) }
     }
 
     /// A job of this dispatch, if it is known, that is to stop.

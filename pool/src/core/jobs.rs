@@ -171,11 +171,11 @@ impl Jobs {
     fn assigned(&mut self, ctx: &Ctx, entry: EntryId, key: JobKey, token: Token) {
         if self.knows(&key, token) {
             if ctx.config.broken.has(Breakage::RedeliveredStartRefused) {
-                return self.release_for_stopper(key, token, None, None, vec![entry]);
+                return self.release_for_stopper(key, token, Out::to_stop(None), None, vec![entry]);
             }
             self.intake.answered(entry);
         } else if self.leaving.is_some() {
-            self.hand_back(key, token, None, None, vec![entry]);
+            self.hand_back(key, token, Out::default(), None, vec![entry]);
         } else {
             self.beginning.insert((key.clone(), token), Early::default());
             self.begins.push((key, token, Some(entry)));
@@ -211,9 +211,9 @@ impl Jobs {
             entries.push(entry);
         } else if self.releasing.contains_key(&id) {
             self.intake.answered(entry);
-            self.stop_leaving(&id);
+            self.stop_leaving(&id, tell);
         } else {
-            self.release_for_stopper(id.0, id.1, of, tell, vec![entry]);
+            self.release_for_stopper(id.0, id.1, Out::to_stop(of), tell, vec![entry]);
         }
     }
 
@@ -235,27 +235,29 @@ impl Jobs {
             match reply {
                 BeginReply::Begun { record, waiting, payload } => {
                     if let Some((tell, entries)) = early.stop {
-                        self.release_for_stopper(key, token, Some(record.id), tell, entries);
+                        let out = Out::begun_to_stop(&record);
+                        self.release_for_stopper(key, token, out, tell, entries);
                     } else if self.held.contains_key(&key)
                         && !ctx.config.broken.has(Breakage::StartsWhatItHolds)
                     {
-                        self.refuse_while_held(key, token, &record);
+                        self.refuse_while_held(ctx.now, key, token, &record, payload);
                     } else if !self.takes_up(&record) || !self.may_start(ctx) {
                         let tell = NodeName::new(record.id.node()).ok();
-                        self.hand_back(key, token, Some(&record), tell, vec![]);
+                        let out = Out::in_passing(&record, payload, ctx.now);
+                        self.hand_back(key, token, out, tell, vec![]);
                     } else {
                         match wire::open(&payload) {
                             Ok(opened) => {
                                 let waiting = waiting || early.notified;
                                 self.hold(ctx, &key, &record, opened, payload, waiting);
                             }
-                            Err(error) => self.unreadable(ctx, key, token, &record, &error),
+                            Err(error) => self.unreadable(ctx, key, token, &record, (&error, payload)),
                         }
                     }
                 }
                 BeginReply::Refused | BeginReply::Full => {
                     if let Some((tell, entries)) = early.stop {
-                        self.release_for_stopper(key, token, early.of, tell, entries);
+                        self.release_for_stopper(key, token, Out::to_stop(early.of), tell, entries);
                     }
                 }
             }
@@ -310,9 +312,9 @@ impl Jobs {
         for (key, token, _) in jobs {
             match self.beginning.remove(&(key.clone(), token)) {
                 Some(Early { stop: Some((tell, entries)), of, .. }) => {
-                    self.release_for_stopper(key, token, of, tell, entries);
+                    self.release_for_stopper(key, token, Out::to_stop(of), tell, entries);
                 }
-                Some(_) => self.hand_back(key, token, None, None, vec![]),
+                Some(_) => self.hand_back(key, token, Out::default(), None, vec![]),
                 None => {}
             }
         }

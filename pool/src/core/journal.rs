@@ -10,6 +10,7 @@ use super::held::Out;
 use super::jobs::Jobs;
 use super::time::Time;
 use crate::id::{DispatchId, JobKey, Token};
+use crate::record::Begun;
 use crate::stop::StopReason;
 use crate::store::{Attest, AttestItem, HandedOn, Outcome, ReleaseItem, ReleaseMode, ReleaseReply};
 
@@ -33,7 +34,7 @@ pub(crate) enum Left {
     /// It has ended. What it came to is kept for a caller's own id; else it is empty.
     Ended(Outcome),
     /// It goes on elsewhere, from `due` on, or is parked with this error.
-    HandedOn { mode: ReleaseMode, attempts: u32, due: Time, error: String },
+    HandedOn { begun: Begun, mode: ReleaseMode, attempts: u32, due: Time, error: String },
 }
 
 impl Past {
@@ -41,8 +42,8 @@ impl Past {
     pub(crate) fn attested(&self, now: Time) -> AttestItem {
         let what = match self.left.clone() {
             Left::Ended(outcome) => Attest::Ended { outcome },
-            Left::HandedOn { mode, attempts, due, error } => {
-                Attest::HandedOn(HandedOn { mode, attempts, delay: due.since(now), error })
+            Left::HandedOn { begun, mode, attempts, due, error } => {
+                Attest::HandedOn(HandedOn { begun, mode, attempts, delay: due.since(now), error })
             }
         };
         AttestItem { key: self.key.clone(), token: self.token, id: self.id.clone(), what }
@@ -57,8 +58,8 @@ impl Past {
 
 impl Left {
     pub(crate) fn handed_on(now: Time, on: HandedOn) -> Self {
-        let HandedOn { mode, attempts, delay, error } = on;
-        Self::HandedOn { mode, attempts, due: now + delay, error }
+        let HandedOn { begun, mode, attempts, delay, error } = on;
+        Self::HandedOn { begun, mode, attempts, due: now + delay, error }
     }
 }
 
@@ -128,7 +129,8 @@ impl Jobs {
         } else {
             let error = if reply == ReleaseReply::Parked { item.result.clone() } else { String::new() };
             let (mode, due) = (item.mode, ctx.now + item.delay);
-            Left::HandedOn { mode, attempts: attempts_after(ctx, out, mode), due, error }
+            let begun = if out.started { Begun::Started } else { Begun::Begun };
+            Left::HandedOn { begun, mode, attempts: attempts_after(ctx, out, mode), due, error }
         };
         let past = Past { key: item.key.clone(), token: item.token, id, left };
         if let Some(attesting) = &mut self.attesting {

@@ -11,10 +11,13 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::ctx::Ctx;
 use super::effect::Notice;
 use super::held::{Out, Phase};
 use super::jobs::Jobs;
+use super::time::Time;
 use crate::id::{JobKey, NodeName, Token};
 use crate::policy::RestartPolicy;
 use crate::record::{Begun, Record};
@@ -90,11 +93,18 @@ impl Jobs {
 
     /// The job has come back under another token before its former run here has ended, as it may when that was
     /// outranked: it is tried again after a pause, perhaps elsewhere.
-    pub(super) fn refuse_while_held(&mut self, key: JobKey, token: Token, record: &Record) {
+    pub(super) fn refuse_while_held(
+        &mut self,
+        now: Time,
+        key: JobKey,
+        token: Token,
+        record: &Record,
+        envelope: Bytes,
+    ) {
         let tell = NodeName::new(record.id.node()).ok().filter(|_| record.begun != Begun::Started);
         let (mode, delay, result) = (ReleaseMode::Refuse, back_off(1), "its former run has not ended".into());
         let item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
-        self.push_release(item, Out::of(record), Vec::new());
+        self.push_release(item, Out::in_passing(record, envelope, now), Vec::new());
     }
 
     /// A job was begun whose payload this node cannot open. A newer node can read what is newer: it is refused here,
@@ -105,7 +115,7 @@ impl Jobs {
         key: JobKey,
         token: Token,
         record: &Record,
-        error: &EnvelopeError,
+        (error, envelope): (&EnvelopeError, Bytes),
     ) {
         ctx.report(Notice::Unreadable { key: key.clone(), error: error.to_string() });
         let tell = NodeName::new(record.id.node()).ok().filter(|_| record.begun != Begun::Started);
@@ -122,8 +132,12 @@ impl Jobs {
             ReleaseMode::Delete => (Duration::ZERO, format!("e:{error}")),
             _ => (ctx.jitter.stretch(back_off(tries)), error.to_string()),
         };
+        let out = match mode {
+            ReleaseMode::Delete => Out::of(record),
+            _ => Out::in_passing(record, envelope, ctx.now),
+        };
         let item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
-        self.push_release(item, Out::of(record), Vec::new());
+        self.push_release(item, out, Vec::new());
     }
 }
 

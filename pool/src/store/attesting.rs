@@ -53,6 +53,8 @@ pub enum Attest {
 /// How a job was given up that is to be run again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandedOn {
+    /// How far it had come; it was begun at least.
+    pub begun: Begun,
     /// As what it was released; any mode but [`ReleaseMode::Delete`].
     pub mode: ReleaseMode,
     /// The attempts that it was left with. With as many as are allowed it is parked.
@@ -84,6 +86,6 @@ pub enum AttestReply {
     Gone,
     /// `-`: nothing was to be done.
     Nothing,
-    /// `X`: its record does not parse. Nothing was done.
+    /// `X`: its record does not parse, or what was said of it cannot be right. Nothing was done.
     Unreadable,
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use tenure_pool::id::Token;
 use tenure_pool::member::Member;
+use tenure_pool::record::Begun;
 use tenure_pool::store::{Attest, AttestItem, AttestReply, HandedOn, ReleaseMode, Result, Seen, Store};
 
 use super::scope::Lapse;
@@ -99,7 +100,7 @@ fn said(ended: bool) -> Attest {
     if ended {
         return Attest::Ended { outcome: String::new() };
     }
-    Attest::HandedOn(HandedOn { mode, attempts, delay, error: String::new() })
+    Attest::HandedOn(HandedOn { begun: Begun::Begun, mode, attempts, delay, error: String::new() })
 }
 
 fn runs(held: Held) -> Attest {

@@ -39,6 +39,7 @@ scenarios! {
     an_end_is_no_end_for_another_owner_or_dispatch,
     what_was_handed_on_is_queued,
     what_was_handed_on_comes_back_as_it_was_left,
+    what_was_handed_on_had_started,
     what_was_handed_on_and_has_no_record_is_gone_unless_it_has_ended,
     what_was_handed_on_and_stopped_is_gone,
     only_the_owners_word_hands_on,
@@ -46,6 +47,7 @@ scenarios! {
     items_of_one_call_see_each_other,
     a_worker_is_adopted_in_its_old_slot,
     bad_arguments_change_nothing,
+    a_bad_item_hurts_no_other,
 }
 
 const MEMBER: &str = "U|0|10000|nonce0|node1|";
@@ -76,7 +78,7 @@ pub(super) fn handed_on() -> Attest {
 
 /// It was given up like this, with so many attempts, and is to wait for so many ms.
 fn left(mode: ReleaseMode, attempts: u32, delay: u64) -> Attest {
-    Attest::HandedOn(HandedOn { mode, attempts, delay: ms(delay), error: "boom".into() })
+    Attest::HandedOn(HandedOn { begun: Begun::Begun, mode, attempts, delay: ms(delay), error: "boom".into() })
 }
 
 /// It runs, and its payload is said.
@@ -627,7 +629,7 @@ async fn what_was_handed_on_is_queued(kind: Kind) {
         assert_eq!(lab.score("q", name).await, Some(due));
     }
     assert_eq!(lab.backend.dump().await.get("bw"), None);
-    assert_eq!(lab.queued().await, 1, "one was never begun");
+    assert_eq!(lab.queued().await, 0, "each was begun here");
 }
 
 async fn what_was_handed_on_comes_back_as_it_was_left(kind: Kind) {
@@ -667,6 +669,36 @@ async fn what_was_handed_on_comes_back_as_it_was_left(kind: Kind) {
         (None, None)
     );
     assert!(lab.score("pk", "parked").await.is_some());
+}
+
+async fn what_was_handed_on_had_started(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.dispatch("assigned", "node1.!assigned").await;
+    lab.route("assigned", worker).await;
+    lab.run("stopping", "node1.!stopping", worker).await;
+    assert_eq!(lab.stop("stopping", "node1.!stopping", Some(worker)).await, StopReply::Stopping);
+    lab.run("known", "node1.known", worker).await;
+    lab.started("known", worker).await;
+    lab.recover().await;
+    let token = lab.token("known").await;
+    for (name, id, begun, reply) in [
+        ("assigned", "node1.!assigned", Begun::Started, AttestReply::Requeued),
+        ("stopping", "node1.!stopping", Begun::Started, AttestReply::Ended),
+        ("known", "node1.known", Begun::Begun, AttestReply::Requeued),
+    ] {
+        let Attest::HandedOn(on) = handed_on() else { panic!("it was not handed on") };
+        let said = item(name, token, id, Attest::HandedOn(HandedOn { begun, ..on }));
+        assert_eq!(lab.attest(worker, said).await, reply, "{name}");
+    }
+    for name in ["assigned", "known"] {
+        assert_eq!(lab.record(name).await.unwrap().begun, Begun::Started, "{name}");
+    }
+    assert_eq!(lab.queued().await, 0);
+    for name in ["assigned", "stopping"] {
+        let found = lab.lookup(name, &format!("node1.!{name}")).await;
+        assert_eq!(found.outcome.as_deref(), Some("ok"), "{name}");
+    }
 }
 
 async fn what_was_handed_on_and_has_no_record_is_gone_unless_it_has_ended(kind: Kind) {
@@ -766,10 +798,23 @@ async fn bad_arguments_change_nothing(kind: Kind) {
     let worker = lab.worker().await;
     lab.recover().await;
     let (store, inc, unknown) = (lab.store(), lab.inc, WorkerId(worker.0 + 1));
-    let said = [item("a", Token(1), "node1.a", all_of_it(Begun::Begun, 1, "no|name"))];
-    assert_eq!(lab.refused(store.attest(inc, unknown, &member(MEMBER), &said)).await, Refusal::BadArgument);
     for meta in ["no|name".to_owned(), "m".repeat(65)] {
         let member = Member { meta, ..member(MEMBER) };
         assert_eq!(lab.refused(store.attest(inc, unknown, &member, &[])).await, Refusal::BadArgument);
+    }
+}
+
+async fn a_bad_item_hurts_no_other(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("a", "node1.a", worker).await;
+    lab.recover().await;
+    let high = Token(token.0 + 1_000_000_000_000);
+    for bad in [all_of_it(Begun::Begun, 1, "no|name"), left(ReleaseMode::Delete, 1, 0)] {
+        let bad = item("bad", high, "node1.bad", bad);
+        assert_eq!(lab.idle(worker, bad.clone()).await, AttestReply::Unreadable);
+        let items = [bad, item("a", token, "node1.a", runs())];
+        let said = lab.store().attest(lab.inc, worker, &member(MEMBER), &items).await.unwrap();
+        assert_eq!(said, [AttestReply::Unreadable, AttestReply::Kept]);
     }
 }

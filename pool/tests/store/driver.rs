@@ -264,7 +264,8 @@ impl<'a> Driver<'a> {
                 let mode =
                     [ReleaseMode::HandOff, ReleaseMode::GiveBack, ReleaseMode::Refuse, ReleaseMode::Fail][at];
                 let (attempts, delay) = (said.key as u32 * 3, Duration::from_millis((what as u64 - 1) * 700));
-                Attest::HandedOn(HandedOn { mode, attempts, delay, error })
+                let begun = [Begun::Begun, Begun::Started][said.key % 2];
+                Attest::HandedOn(HandedOn { begun, mode, attempts, delay, error })
             }
             _ => Attest::Runs {
                 begun: record.begun.max(if said.what == 3 { Begun::Started } else { Begun::Never }),

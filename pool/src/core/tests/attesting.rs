@@ -660,6 +660,69 @@ fn a_job_that_a_draining_worker_hands_on_is_taken_back_into_lost_data() {
     assert_eq!(bench.of(&["release", "attend"]), ["release 1: k@3 h"]);
 }
 
+/// What was begun here and given back at once is said to run, with its payload, when the data know nothing of it.
+fn is_taken_back(bench: &mut Bench, again: &str) {
+    bench.lost(2);
+    bench.attested(&[]);
+    released_in_vain(bench);
+    assert_eq!(bench.of(&["attest"]).last().unwrap(), "attest 1: k@7 begun+payload");
+    bench.all();
+    bench.attested(&[Kept]);
+    assert_eq!(bench.of(&["release"]), [again]);
+    bench.released();
+    assert_eq!(bench.of(&["attest"]), ["attest 1: k@7 handed-on"]);
+}
+
+#[test]
+fn a_job_whose_begin_a_draining_worker_has_given_back_is_taken_back_into_lost_data() {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 5, 7, &["k"]);
+    bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
+    bench.answer("drain", |_| Done::Drain { worker: WorkerId(1), answer: Ok(super::bench::up(0)) });
+    bench.begun();
+    is_taken_back(&mut bench, "release 1: k@7 b tell=n");
+}
+
+#[test]
+fn a_job_that_cannot_be_read_here_is_taken_back_into_lost_data() {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 5, 7, &["k"]);
+    let mut newer = sealed(RestartPolicy::Never).to_vec();
+    let version = newer.iter().position(|byte| *byte == b'v').unwrap() + 1;
+    newer[version] += 1;
+    bench.begun_as(&newer.into(), false, |_| {});
+    let release = bench.of(&["release"]);
+    is_taken_back(&mut bench, &release[0]);
+}
+
+#[test]
+fn a_job_that_comes_back_while_its_former_run_ends_is_taken_back_into_lost_data() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    bench.assign(1, 5, 7, &["k"]);
+    bench.begun();
+    let release = bench.of(&["release"]);
+    bench.lost(2);
+    bench.attested(&[Outranked]);
+    released_in_vain(&mut bench);
+    assert_eq!(bench.of(&["attest"]).last().unwrap(), "attest 1: k@7 begun+payload");
+    bench.all();
+    bench.attested(&[Kept]);
+    assert_eq!(bench.of(&["release"]), release);
+}
+
+#[test]
+fn a_stop_of_a_job_on_its_way_out_is_answered_by_its_release() {
+    let mut bench = Bench::with_worker();
+    runs_always(&mut bench);
+    bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
+    bench.stop_event(1, 4, Some("m"), &[("k", 3)]);
+    bench.all();
+    bench.fail("release");
+    bench.advance(secs(1));
+    assert_eq!(bench.of(&["release"]), ["release 1: k@3 d stopper=m"]);
+}
+
 #[test]
 fn a_stop_of_a_job_on_its_way_out_sticks_when_the_data_go_back_behind_it() {
     for (reply, again) in [(None, "release 1: k@3 d"), (Some(ReleaseReply::Queued), "")] {
@@ -825,10 +888,12 @@ fn what_was_handed_on_is_said_with_its_attempts_and_the_rest_of_its_pause() {
     bench.advance(secs(3));
     bench.lost(2);
     let said = said_of_the_past(&bench);
-    let [Attest::HandedOn(HandedOn { mode: ReleaseMode::Fail, attempts: 4, delay, error })] = &said[..]
+    let [Attest::HandedOn(HandedOn { begun, mode: ReleaseMode::Fail, attempts: 4, delay, error })] =
+        &said[..]
     else {
         panic!("{said:?}")
     };
+    assert_eq!(*begun, Begun::Started);
     assert!((secs(4)..secs(7)).contains(delay) && error.is_empty(), "{delay:?} of 8 s, {error}");
 }
 
@@ -846,8 +911,10 @@ fn what_was_parked_is_said_with_its_error() {
     });
     bench.lost(2);
     let said = said_of_the_past(&bench);
-    let [Attest::HandedOn(HandedOn { attempts: 20, error, .. })] = &said[..] else { panic!("{said:?}") };
-    assert_eq!(error, "boom");
+    let [Attest::HandedOn(HandedOn { begun, attempts: 20, error, .. })] = &said[..] else {
+        panic!("{said:?}")
+    };
+    assert_eq!((*begun, error.as_str()), (Begun::Begun, "boom"));
 }
 
 #[test]
@@ -883,6 +950,19 @@ fn a_stopped_job_of_a_callers_own_id_has_been_stopped() {
     bench.released();
     bench.lost(2);
     assert_eq!(said_of_the_past(&bench), [Attest::Ended { outcome: "stopped".into() }]);
+}
+
+#[test]
+fn a_stop_that_overtakes_the_begin_of_what_has_started_elsewhere_keeps_its_outcome() {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 5, 7, &["k"]);
+    bench.stop_event(1, 6, None, &[("k", 7)]);
+    bench.begun_with(false, |record| {
+        (record.id, record.begun) = (super::bench::id("n.!k"), Begun::Started);
+    });
+    bench.released();
+    bench.lost(2);
+    assert_eq!(said_of_the_past(&bench), [Attest::Ended { outcome: "ok".into() }]);
 }
 
 #[test]

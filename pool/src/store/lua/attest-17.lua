@@ -7,7 +7,7 @@
 --       left with), created (h: ms that it is to wait), plan or '' (h: mode of its release h|b|r|q), 1 if the payload
 --       follows else 0, payload or '' (e: outcome or ''; h: why it was parked or ''))*
 -- Returns: OK, then per job K kept | P send its payload | S must stop | O outranked | E ended | Q queued or parked |
---          G handed on and gone | - nothing done | X bad record. NORMAL | FENCED | BADARG
+--          G handed on and gone | - nothing done | X bad record or item. NORMAL | FENCED | BADARG
 -- Publishes: w, one entry and, when the ring grows, its size
 --@base
 --@guard
@@ -27,13 +27,13 @@ if call('HEXISTS', DW, wid) == 1 then return { 'FENCED' } end
 local member, wanted, rest, meta = match(argv[3], '^([UPG])|([%d-]+)(|%d+|[%w_:.-]+|[%w_:-]+|([%w_:.-]*))$')
 if not member or #meta > 64 then return { 'BADARG' } end
 local n = (#argv - 3) / 10
-for i = 1, n do
-  local at = 10 * i - 6
+
+-- Whether what is said from here on is something that a record may say.
+local function is_sound(at)
   local numbers = table.concat({ argv[at + 2], argv[at + 4], argv[at + 5], argv[at + 6] }, '|')
-  if not match(numbers, '^%d+|[012]|%d+|%d+$') or not match(argv[at + 3], '^' .. ID .. '$')
-    or argv[at + 7] ~= '' and not is_name(argv[at + 7]) or argv[at] == 'h' and not match(argv[at + 7], '^[hbrq]$') then
-    return { 'BADARG' }
-  end
+  local name = argv[at + 7]
+  return match(numbers, '^%d+|[012]|%d+|%d+$') and match(argv[at + 3], '^' .. ID .. '$') and (name == '' or is_name(name))
+    and (argv[at] ~= 'h' or match(name, '^[hbrq]$'))
 end
 local _, late_ms, od_ms, stop_ms, route_ms, max_attempts =
   settings('late_ms', 'od_ms', 'stop_ms', 'route_ms', 'max_attempts')
@@ -108,9 +108,12 @@ local function ended(key, p, token, id, outcome)
   return 'E'
 end
 
-local function handed_on(key, p, token, id, attempts, delay, mode, reason)
+local function handed_on(key, p, token, id, begun, attempts, delay, mode, reason)
   if not p then return has_ended(key, id) and '-' or 'G' end
   if not same(p.id, id) or p.owner == '' or tonumber(p.token) > token then return '-' end
+  if p.begun == '0' then call('HINCRBY', M, 'nq', -1) end
+  p.begun = higher(higher(p.begun, begun), '1')
+  if p.begun == '2' then settle(p.id, 'ok', t, od_ms) end
   if p.state == 'S' then
     delete(key, p, t, 'stopped', late_ms, od_ms)
     write_deletions()
@@ -140,17 +143,18 @@ local top = counter
 for i = 1, n do
   local at = 10 * i - 6
   local kind, key, token, id = argv[at], argv[at + 1], tonumber(argv[at + 2]), argv[at + 3]
-  local r = call('HGET', JO, key)
+  local sound = is_sound(at)
+  local r = sound and call('HGET', JO, key)
   local p = r and parse(r) or nil
-  top = math.max(top, token)
-  if r and not p then
+  if sound then top = math.max(top, token) end
+  if not sound or r and not p then
     out[i + 1] = 'X'
   elseif kind == 'r' then
     out[i + 1] = runs(key, p, token, id, unpack(argv, at + 4, at + 9))
   elseif kind == 'e' then
     out[i + 1] = ended(key, p, token, id, argv[at + 9])
   else
-    out[i + 1] = handed_on(key, p, token, id, argv[at + 5], argv[at + 6], argv[at + 7], argv[at + 9])
+    out[i + 1] = handed_on(key, p, token, id, argv[at + 4], argv[at + 5], argv[at + 6], argv[at + 7], argv[at + 9])
   end
 end
 if top > counter then call('HSET', M, 'tok', num(top)) end

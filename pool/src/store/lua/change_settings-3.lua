@@ -16,6 +16,7 @@ local changes, wanted = {}, {}
 for i = 2, #argv, 3 do
   local name, from, to = argv[i], argv[i + 1], argv[i + 2]
   if fixed[name] or wanted[name] or not is_name(name) or #to > 20 or not match(to, '^%d+$') then return { 'BADARG' } end
+  if name == 'strikes' and tonumber(to) == 0 then return { 'BADARG' } end -- they divide
   wanted[name] = to
   local theirs = call('HGET', CF, name) or ''
   if theirs ~= to then

@@ -29,15 +29,7 @@ impl State {
         if self.dead.contains_key(&worker) {
             return Err(Refusal::Fenced);
         }
-        let plans = items.iter().filter_map(|item| match &item.what {
-            Attest::Runs { plan, .. } if !plan.is_empty() => Some(plan),
-            _ => None,
-        });
-        let deletes = |on: &HandedOn| on.mode == ReleaseMode::Delete;
-        if !is_meta(&member.meta)
-            || plans.into_iter().any(|plan| ScheduleName::new(plan).is_err())
-            || items.iter().any(|item| matches!(&item.what, Attest::HandedOn(on) if deletes(on)))
-        {
+        if !is_meta(&member.meta) {
             return Err(Refusal::BadArgument);
         }
         if !self.members.contains_key(&worker) {
@@ -46,6 +38,10 @@ impl State {
         let mut starts = Starts::new();
         let mut replies = Vec::with_capacity(items.len());
         for item in items {
+            if !is_sound(&item.what) {
+                replies.push(AttestReply::Unreadable);
+                continue;
+            }
             self.meta.token = self.meta.token.max(item.token.0);
             replies.push(self.attest_one(now, inc, worker, item, &mut starts));
         }
@@ -187,6 +183,13 @@ impl State {
         let Some(mut record) = record.filter(|r| r.owner.is_some() && r.token <= *token).cloned() else {
             return AttestReply::Nothing;
         };
+        if record.begun == Begun::Never {
+            self.meta.queued -= 1;
+        }
+        record.begun = record.begun.max(on.begun).max(Begun::Begun);
+        if record.begun == Begun::Started {
+            self.settle_outcome(&record.id, "ok", now);
+        }
         if record.state == JobState::Stopping {
             self.drop_job(key, &record, now, "stopped");
             return AttestReply::Ended;
@@ -282,6 +285,15 @@ impl State {
             self.meta.attested.clear();
         }
         Ok(None)
+    }
+}
+
+/// Whether this is something that a record may say.
+fn is_sound(what: &Attest) -> bool {
+    match what {
+        Attest::Runs { plan, .. } => plan.is_empty() || ScheduleName::new(plan).is_ok(),
+        Attest::Ended { .. } => true,
+        Attest::HandedOn(on) => on.mode != ReleaseMode::Delete,
     }
 }
 

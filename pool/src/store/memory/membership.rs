@@ -101,7 +101,10 @@ impl State {
         for SettingChange { name, from, to } in changes {
             let number = (1..=20).contains(&to.len()) && to.bytes().all(|b| b.is_ascii_digit());
             let named = !name.is_empty() && is_meta(name);
-            if is_fixed(name)
+            // They divide.
+            let divides = name == "strikes" && to.bytes().all(|b| b == b'0');
+            if divides
+                || is_fixed(name)
                 || name == "sd"
                 || !named
                 || !number

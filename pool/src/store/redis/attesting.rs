@@ -25,18 +25,15 @@ pub(super) async fn attest(
         call.arg(kind).arg(key.as_bytes()).arg(token.0).arg(id.as_str());
         match what {
             Attest::Runs { begun, attempts, created, plan, payload } => {
-                let begun = match begun {
-                    Begun::Never | Begun::Begun => 1_u8,
-                    Begun::Started => 2,
-                };
-                call.arg(begun).arg(*attempts).arg(*created).arg(plan);
+                call.arg(flag(*begun)).arg(*attempts).arg(*created).arg(plan);
                 call.arg(u8::from(payload.is_some())).arg(payload.as_deref().unwrap_or_default());
             }
             Attest::Ended { outcome } => {
                 call.arg(0).arg(0).arg(0).arg("").arg(0).arg(outcome);
             }
-            Attest::HandedOn(HandedOn { mode, attempts, delay, error }) => {
-                call.arg(0).arg(*attempts).arg(millis(*delay)).arg(mode_letter(*mode)).arg(0).arg(error);
+            Attest::HandedOn(HandedOn { begun, mode, attempts, delay, error }) => {
+                call.arg(flag(*begun)).arg(*attempts).arg(millis(*delay)).arg(mode_letter(*mode));
+                call.arg(0).arg(error);
             }
         }
     }
@@ -60,6 +57,14 @@ pub(super) async fn attest(
             })
         })
         .collect()
+}
+
+/// How far a job has come that was begun at least.
+fn flag(begun: Begun) -> u8 {
+    match begun {
+        Begun::Never | Begun::Begun => 1,
+        Begun::Started => 2,
+    }
 }
 
 pub(super) async fn attend(
