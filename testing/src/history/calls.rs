@@ -59,6 +59,8 @@ pub(super) struct Calls<'a> {
     pub(super) survives: bool,
     /// A store that is away for so long, in ns, excuses a handler that ends.
     pub(super) outage: u64,
+    /// Where that is so, it may end until so long after the loss, in ns.
+    pub(super) lease: u64,
     pub(super) made: Made,
 }
 
@@ -182,7 +184,8 @@ impl Calls<'_> {
     /// away for long, has nothing to bring back.
     fn runs_through(&self, loss: &Loss) -> bool {
         let away = loss.back.saturating_sub(loss.lost) >= self.outage;
-        self.runs.iter().any(|run| match run.outlasts(loss.lost, loss.until) {
+        let until = if away { loss.until.max(loss.lost.saturating_add(self.lease)) } else { loss.until };
+        self.runs.iter().any(|run| match run.outlasts(loss.lost, until) {
             Outlasts::All => true,
             Outlasts::UntilItStopped => !away,
             Outlasts::Nothing => false,

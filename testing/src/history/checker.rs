@@ -31,8 +31,8 @@ pub struct Expect {
     /// A job that runs at the moment of a loss of data outlives it, unless its worker dies or is paused before the
     /// loss is over.
     pub running_survives_loss: bool,
-    /// A store that is away for so long at a loss excuses a handler that ends before the loss is over, as its lease
-    /// may run out. Nothing excuses it by default.
+    /// A store that is away for so long at a loss excuses a handler that ends before the loss is over, or within
+    /// `lease` and `grace` of it, as its lease may run out. Nothing excuses it by default.
     pub outage: Duration,
 }
 
@@ -54,6 +54,8 @@ impl Default for Expect {
 pub fn check(history: &History, expect: &Expect) -> Report {
     let entries = history.entries();
     let fence = expect.lease.map(|lease| Fence { lease, grace: expect.grace });
+    let lease = expect.lease.map_or(Duration::ZERO, |lease| lease.saturating_add(expect.grace));
+    let lease = u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX);
     let outage = u64::try_from(expect.outage.as_nanos()).unwrap_or(u64::MAX);
     let (mut by_key, mut faults) = runs::runs(&entries, fence);
     let (made, losses) = (Made::by_key(&entries), Loss::all(&entries));
@@ -66,8 +68,14 @@ pub fn check(history: &History, expect: &Expect) -> Report {
     let mut gaps = Vec::new();
     for (key, made) in made {
         let runs = by_key.remove(key).unwrap_or_default();
-        let calls =
-            Calls { runs: &runs, losses: &losses, survives: expect.running_survives_loss, outage, made };
+        let calls = Calls {
+            runs: &runs,
+            losses: &losses,
+            survives: expect.running_survives_loss,
+            outage,
+            lease,
+            made,
+        };
         overlaps(&runs, &mut faults);
         token_order(&runs, &mut faults);
         resurrections(&calls, &mut faults);

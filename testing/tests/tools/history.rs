@@ -469,12 +469,15 @@ fn an_acknowledged_job_may_be_lost_with_the_data_unless_it_runs() {
 fn a_job_that_ended_because_of_a_loss_is_owed_unless_the_store_was_away_for_long() {
     let judged = |end: &str, back: u64| {
         let text = format!("1 accepted a \n 5 start a 1 w1 \n {end} \n 30 wiped 20 20 {back} \n 50 settled");
-        check(&history(&text), &Expect { outage: Duration::from_nanos(6), ..Expect::default() })
+        let (outage, lease) = (Duration::from_nanos(6), Some(Duration::from_nanos(14)));
+        check(&history(&text), &Expect { outage, lease, ..Expect::default() })
     };
     let lost = [Fault::Lost { key: "a".into(), accepted: 1, at: 50 }];
     assert_eq!(judged("22 stop a 1 w1", 25).faults, lost);
     assert_eq!(judged("35 stop a 1 w1", 29).faults, lost, "it has outlasted the loss");
+    assert_eq!(judged("35 stop a 1 w1", 26).faults, lost, "its lease would have been over by then");
     judged("22 stop a 1 w1", 26).assert_clean();
+    judged("33 stop a 1 w1", 26).assert_clean();
     for excuse in ["19 stop a 1 w1", "22 dead w1", "22 paused w1"] {
         judged(excuse, 20).assert_clean();
     }
