@@ -64,6 +64,8 @@ pub enum Breakage {
     JournalNotSent,
     /// A worker says its last word after a loss of data before it has named all its jobs.
     AttendBeforeAttested,
+    /// A pool that has lost data is not opened again.
+    RecoveryStays,
     /// The lease is not looked at again between the answer to `begin` and the call of the handler.
     NoRecheckAfterBegin,
     /// A `begin` that has no answer is not sent again.

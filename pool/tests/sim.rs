@@ -79,6 +79,12 @@ fn a_last_word_before_all_jobs_are_attested_is_caught() {
 }
 
 #[test]
+fn a_recovery_that_does_not_end_is_caught() {
+    let stuck = ["liveness: the pool is in phase R"];
+    assert!(caught(Breakage::RecoveryStays, &stuck).is_some(), "no seed has seen it");
+}
+
+#[test]
 fn a_fenced_worker_that_says_what_it_runs_is_caught() {
     assert!(caught(Breakage::FencedAttests, &["S9"]).is_some(), "no seed has seen it");
 }

@@ -16,6 +16,7 @@ use super::call::Call;
 use super::ctx::{Ctx, RETRY};
 use super::effect::{Effect, Notice};
 use super::time::Time;
+use crate::breakage::Breakage;
 use crate::id::{Incarnation, Revision, Token, WorkerId};
 use crate::store::{Bootstrapped, PoolState, Refusal, Result, Seen, ServerIdentity, StoreError};
 
@@ -317,8 +318,10 @@ impl PoolPhase {
             return;
         }
         self.busy = true;
+        let stays = ctx.config.broken.has(Breakage::RecoveryStays);
+        let opens = |wait: Duration| !self.held_back && (wait.is_zero() || !stays);
         match self.phase {
-            Phase::Recovering { since, wait } if ctx.now.since(since) >= wait && !self.held_back => {
+            Phase::Recovering { since, wait } if ctx.now.since(since) >= wait && opens(wait) => {
                 ctx.call(Call::OpenNormal);
             }
             Phase::Closed => self.busy = false,

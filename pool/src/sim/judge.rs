@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
+
 use super::notes::Notes;
 use super::rng::Rng;
 use crate::id::{DispatchId, Incarnation, JobKey, ScheduleId, Term, Token, WorkerId};
@@ -54,6 +56,8 @@ pub(super) struct Judge {
     pub(super) top: BTreeMap<JobKey, Token>,
     /// Stops of keys that are not answered yet.
     pub(super) stops: BTreeMap<JobKey, u64>,
+    /// Every notification that the store has kept.
+    pub(super) kept: BTreeSet<Bytes>,
     pub(super) full_at: Option<u64>,
     /// With so many attempts a job is parked.
     pub(super) max_attempts: u32,

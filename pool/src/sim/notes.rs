@@ -28,12 +28,18 @@ impl Notes {
 
 impl Judge {
     pub(super) fn kept(&mut self, key: &JobKey, body: &Bytes) {
+        self.kept.insert(body.clone());
         let Some(id) = self.records.get(key).and_then(Option::as_ref).map(|record| record.id.clone()) else {
             return;
         };
         if let Some(life) = self.lives.get_mut(&id) {
             life.notes.kept.push(body.clone());
         }
+    }
+
+    /// The store has kept it at some time, for whatever dispatch had its key then.
+    pub(super) fn was_kept(&self, body: &Bytes) -> bool {
+        self.kept.contains(body)
     }
 
     /// A handler is called with a notification: the next one, or one that was delivered before.

@@ -9,7 +9,8 @@ use crate::store::Store;
 impl World {
     /// What keeps a healed pool from being at rest.
     pub(super) fn unrest(&self) -> Vec<String> {
-        let mut unrest = self.store.leftovers();
+        let recovers = self.store.facts().recovering.then(|| "the pool is in phase R".to_owned());
+        let mut unrest: Vec<String> = recovers.into_iter().chain(self.store.leftovers()).collect();
         for (key, record) in &self.judge.records {
             let Some(record) = record else { continue };
             let runs = self.actors.values().any(|actor| {

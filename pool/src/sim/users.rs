@@ -33,7 +33,7 @@ pub(super) enum Ask {
     Submit { key: JobKey, id: DispatchId, started: bool },
     Wait { id: DispatchId },
     Stop { key: JobKey, until: Until },
-    Notify { key: JobKey },
+    Notify { key: JobKey, body: Bytes },
     Unpark,
     Drain,
     Schedule { local: LocalSchedule },
@@ -209,12 +209,8 @@ impl World {
         let Some(key) = self.some_key() else { return };
         let deadline = self.patience(at);
         let body = Bytes::from(self.id().to_string());
-        self.ask(at, Ask::Notify { key: key.clone() }, Some(deadline), |reply| Command::Notify {
-            reply,
-            key,
-            body,
-            deadline,
-        });
+        let what = Ask::Notify { key: key.clone(), body: body.clone() };
+        self.ask(at, what, Some(deadline), |reply| Command::Notify { reply, key, body, deadline });
     }
 
     fn unpark(&mut self, at: usize) {
@@ -313,10 +309,15 @@ impl World {
                 }
             }
             (
-                Ask::Stop { key, .. } | Ask::Notify { key },
+                Ask::Stop { key, .. } | Ask::Notify { key, .. },
                 Answer::Stopped(Err(Refused::JobNotFound)) | Answer::Notified(Err(Refused::JobNotFound)),
             ) if self.judge.lived_throughout(&key, asked.since) => {
                 self.judge.violations.push(format!("L8: {key} is said not to exist, and has all the time"));
+            }
+            (Ask::Notify { key, body }, Answer::Notified(Ok(()))) if !self.judge.was_kept(&body) => {
+                self.judge
+                    .violations
+                    .push(format!("S11: n{at} says {key} has {body:?}, which was never kept"));
             }
             (Ask::Schedule { local }, Answer::Scheduled(Ok(()))) => {
                 if let Some(part) = self.nodes[at].schedules.get_mut(&local) {
