@@ -50,6 +50,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "  if p.state == 'S' then", by "what_was_handed_on_had_started";
     "strikes may be nothing": "change_settings", "if name == 'strikes' and tonumber(to) == 0 then"
         => "if false then", by "what_a_pool_keeps_for_its_life_is_refused";
+    "an own id that was attested and has ended lives again": "", "(given_up or p.ainc == argv[1]) and t"
+        => "(given_up or not own and p.ainc == argv[1]) and t", by "what_was_said_late_or_twice_changes_nothing";
     "an own id that has ended lives again": "", "local given_up = p.begun ~= '0' and"
         => "local given_up = not own and p.begun ~= '0' and", by "a_stop_of_what_was_given_up_long_after_its_dispatch_sticks";
     "release under any token": "release", "p.token == argv[at + 1]"
