@@ -163,7 +163,7 @@ impl Act {
             running_at_end,
             endless: true,
             running_survives_loss: RUNNING_SURVIVES,
-            outage: self.scene.ttl() * 3 / 10,
+            outage: self.scene.ttl() / 5,
             // How long a broken pool leaves a key alone is of no concern.
             longest_gap: running_at_end.then(|| self.scene.longest_gap()),
         };
