@@ -166,8 +166,12 @@ impl PoolPhase {
         self.retry_at = ctx.now + RETRY;
         let Ok((state, server)) = answer else { return Change::Nothing };
         let run_id = server.run_id.clone();
-        if let PoolState::Present { incarnation, .. } = &state {
-            self.seen.incarnation = self.seen.incarnation.max(*incarnation);
+        if let &PoolState::Present { incarnation, members, settings, .. } = &state {
+            self.seen.incarnation = self.seen.incarnation.max(incarnation);
+            if self.held_back && self.incarnation == Some(incarnation) {
+                // No renewal says yet that it has missed news of the maps.
+                ctx.out.push(Effect::Expect { incarnation, members, settings });
+            }
         }
         match state {
             PoolState::Closed if !self.may_create => self.closed(),

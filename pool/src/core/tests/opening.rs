@@ -318,3 +318,14 @@ fn a_node_that_is_given_up_before_it_knows_the_settings_ends() {
     bench.close(secs(10));
     assert_eq!(bench.seen(), ["forget-node"]);
 }
+
+#[test]
+fn a_node_that_has_missed_the_settings_is_made_to_read_them() {
+    let mut bench = Bench::new(config());
+    bench.survey_of(PoolState::Closed, settled());
+    created(&mut bench, 1, true);
+    bench.all();
+    bench.advance(millis(100));
+    bench.survey(present(1, true, "a"));
+    assert_eq!(bench.of(&["expect"]).len(), 1);
+}
