@@ -128,7 +128,8 @@ async fn a_closed_node_changes_nothing_and_says_so(world: World) {
 
 async fn a_stored_value_that_this_version_cannot_use_can_be_replaced(world: World) {
     let node = world.node("a").await;
-    let change = SettingChange { name: "strikes".into(), from: "3".into(), to: "0".into() };
+    let from = Settings::default().max_attempts.to_string();
+    let change = SettingChange { name: "max_attempts".into(), from, to: "0".into() };
     let change_in = async |store: &dyn Store| {
         let identity = store.server_identity().await.unwrap();
         store.bless(&identity.run_id);
@@ -143,8 +144,8 @@ async fn a_stored_value_that_this_version_cannot_use_can_be_replaced(world: Worl
             change_in(&RedisStore::open(&client, &PoolName::new(POOL).unwrap())).await;
         }
     }
-    let settings = node.change_settings(|settings| settings.strikes = 5).await.unwrap();
-    assert_eq!((settings.strikes, node.settings().strikes), (5, 5));
+    let settings = node.change_settings(|settings| settings.max_attempts = 7).await.unwrap();
+    assert_eq!((settings.max_attempts, node.settings().max_attempts), (7, 7));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
