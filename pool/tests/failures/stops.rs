@@ -23,8 +23,8 @@ const NOTIFIES_ONLY_RUNNING: ScriptPatch = patch(
 /// That `job-0` has ended is reported, and its data are left for a later step.
 const DELETES_LATER: ScriptPatch = patch(
     "release",
-    "delete(key, p, t, outcome, late_ms, od_ms)\n    tell(",
-    "if key ~= 'job-0' then delete(key, p, t, outcome, late_ms, od_ms) end\n    tell(",
+    "delete(key, p, t, outcome, late_ms, od_ms)\n    if",
+    "if key ~= 'job-0' then delete(key, p, t, outcome, late_ms, od_ms) end\n    if",
 );
 
 cases! {
