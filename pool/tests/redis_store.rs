@@ -161,7 +161,7 @@ async fn a_job_lives_from_dispatch_to_the_tombstone() {
     store.forget_node(&node("n1")).await.unwrap();
     assert_eq!(store.cleanup(inc, Duration::from_secs(60)).await.unwrap(), 0);
     assert_eq!(keys(&client).await, ["tenure:{p}:m"]);
-    assert_eq!(store.pool_state().await.unwrap(), PoolState::Closed);
+    assert_eq!(store.pool_state().await.unwrap(), PoolState::Closed { incarnation: inc });
     members.wait_for(|members| members.incarnation.is_none()).await.unwrap();
     store.close().await;
 }

@@ -166,16 +166,19 @@ impl PoolPhase {
         self.retry_at = ctx.now + RETRY;
         let Ok((state, server)) = answer else { return Change::Nothing };
         let run_id = server.run_id.clone();
-        if let &PoolState::Present { incarnation, members, settings, .. } = &state {
+        if let &(PoolState::Present { incarnation, .. } | PoolState::Closed { incarnation }) = &state {
             self.seen.incarnation = self.seen.incarnation.max(incarnation);
-            if self.held_back && self.incarnation == Some(incarnation) {
-                // No renewal says yet that it has missed news of the maps.
-                ctx.out.push(Effect::Expect { incarnation, members, settings });
-            }
+        }
+        if let &PoolState::Present { incarnation, members, settings, .. } = &state
+            && self.held_back
+            && self.incarnation == Some(incarnation)
+        {
+            // No renewal says yet that it has missed news of the maps.
+            ctx.out.push(Effect::Expect { incarnation, members, settings });
         }
         match state {
-            PoolState::Closed if !self.may_create => self.closed(),
-            PoolState::Closed => {
+            PoolState::Closed { .. } if !self.may_create => self.closed(),
+            PoolState::Closed { .. } => {
                 self.bootstrap(ctx, Duration::ZERO, run_id);
                 Change::Nothing
             }

@@ -13,7 +13,10 @@ pub enum PoolState {
     /// Nothing is there.
     Absent,
     /// The tombstone of a shutdown is there.
-    Closed,
+    Closed {
+        /// The last incarnation of the pool that it stands for.
+        incarnation: Incarnation,
+    },
     /// A pool is there.
     Present {
         /// Its incarnation.

@@ -204,7 +204,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "purge_needs_a_stopping_pool";
     "cleanup under living members": "cleanup", "if members > 0 then return { 'MEMBERS', members } end"
         => "", by "cleanup_waits_for_the_last_member";
-    "bootstrap over a pool": "bootstrap", "if present then return { 'EXISTS', present } end"
+    "bootstrap over a pool": "bootstrap", "if known[1] then return { 'EXISTS', known[1] } end"
         => "", by "a_pool_is_created_once";
     "no token floor after a loss": "bootstrap", "math.max((t - 1735689600000) * 4096, tonumber(argv[1]))"
         => "tonumber(argv[1])", by "tokens_begin_above_all_that_was_seen";
@@ -228,6 +228,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "attestations_belong_to_phase_r";
     "the pool opens without waiting": "open_normal", "if lowest then return { 'WAIT', lowest } end"
         => "", by "the_pool_waits_for_members_until_they_have_attested";
+    "a late bootstrap makes the pool again": "bootstrap", "if known[2] and tonumber(known[2]) > tonumber(argv[2]) then return { 'CLOSED' } end"
+        => "", by "a_bootstrap_from_before_the_pool_leaves_its_tombstone";
     "release mints": "release", "local reply = requeue(key, p, t, delay"
         => "p.token = num(call('HINCRBY', M, 'tok', 1))\n  local reply = requeue(key, p, t, delay", by "phase_r_lets_work_end";
     "dispatch mints": "dispatch", "'1|Q||0|0|0|' .. ts"

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tenure_pool::id::Token;
+use tenure_pool::id::{Incarnation, Token};
 use tenure_pool::settings::{Settings, ShutdownFlag};
-use tenure_pool::store::{PoolState, Refusal, ReleaseMode, ReleaseReply, ShutdownMode, StopReply};
+use tenure_pool::store::{PoolState, Refusal, ReleaseMode, ReleaseReply, Seen, ShutdownMode, StopReply};
 use tenure_testing::eventually;
 
 use super::lab::{Kind, Lab, id, ms, node};
@@ -20,6 +20,7 @@ scenarios! {
     cleanup_waits_for_the_last_member,
     only_the_tombstone_is_left,
     a_tombstone_is_replaced_by_a_new_pool,
+    a_bootstrap_from_before_the_pool_leaves_its_tombstone,
     a_tombstone_expires,
 }
 
@@ -166,7 +167,7 @@ async fn only_the_tombstone_is_left(kind: Kind) {
     lab.store().forget_node(&node("node1")).await.unwrap();
     let dump = lab.backend.dump().await;
     assert_eq!(dump.lines(), [format!("m closed = {}", lab.inc)]);
-    assert_eq!(lab.store().pool_state().await.unwrap(), PoolState::Closed);
+    assert_eq!(lab.store().pool_state().await.unwrap(), PoolState::Closed { incarnation: lab.inc });
     assert_eq!(lab.refused(lab.store().join(lab.inc, &lab.request())).await, Refusal::Closed);
     assert_eq!(lab.refused(lab.store().cleanup(lab.inc, ms(1_000))).await, Refusal::Closed);
     let events = lab.store().pool_events(&node("router"), 10, ms(0)).await.unwrap();
@@ -182,6 +183,12 @@ async fn a_tombstone_is_replaced_by_a_new_pool(kind: Kind) {
     lab.store().open_normal(lab.inc).await.unwrap();
     let worker = lab.worker().await;
     lab.run("running", "node1.r", worker).await;
+}
+
+async fn a_bootstrap_from_before_the_pool_leaves_its_tombstone(kind: Kind) {
+    let lab = closed(kind, Duration::from_secs(3_600)).await;
+    let late = Seen { incarnation: Incarnation(lab.inc.0 - 1), ..Seen::default() };
+    assert_eq!(lab.refused(lab.store().bootstrap(late, "server", &lab.settings)).await, Refusal::Closed);
 }
 
 async fn a_tombstone_expires(kind: Kind) {

@@ -68,8 +68,8 @@ impl Lab {
     /// Creates the pool in phase R.
     pub(crate) async fn bootstrap(&mut self) {
         let run_id = self.store().server_identity().await.unwrap().run_id;
-        self.inc =
-            self.store().bootstrap(Seen::default(), &run_id, &self.settings).await.unwrap().incarnation;
+        let seen = Seen { incarnation: self.inc, ..Seen::default() };
+        self.inc = self.store().bootstrap(seen, &run_id, &self.settings).await.unwrap().incarnation;
     }
 
     /// Starts another incarnation, in phase R.

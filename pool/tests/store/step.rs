@@ -126,7 +126,8 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
         Step::Purge(limit) => text(&store.purge(inc, limit).await),
         Step::Cleanup => text(&store.cleanup(inc, Duration::from_secs(3_600)).await),
         Step::Bootstrap(settings) => {
-            let made = store.bootstrap(Seen::default(), "process", &settings).await;
+            let seen = Seen { incarnation: inc, ..Seen::default() };
+            let made = store.bootstrap(seen, "process", &settings).await;
             let incarnation = made.as_ref().ok().map(|made| made.incarnation);
             Answer { incarnation, ..text(&made) }
         }

@@ -191,7 +191,7 @@ fn a_pool_that_is_gone_is_made_anew_and_observed() {
 #[test]
 fn a_tombstone_is_the_end_for_who_knew_the_pool_alive_and_nothing_for_others() {
     let mut bench = Bench::new(config());
-    bench.survey(PoolState::Closed);
+    bench.survey(PoolState::Closed { incarnation: Incarnation(1) });
     assert_eq!(bench.seen(), ["survey", "bootstrap a above 0"]);
     created(&mut bench, 1, true);
     assert!(bench.seen().contains(&"! recovering 1 for 0ms".to_owned()));
@@ -322,7 +322,7 @@ fn a_node_that_is_given_up_before_it_knows_the_settings_ends() {
 #[test]
 fn a_node_that_has_missed_the_settings_is_made_to_read_them() {
     let mut bench = Bench::new(config());
-    bench.survey_of(PoolState::Closed, settled());
+    bench.survey_of(PoolState::Closed { incarnation: Incarnation(1) }, settled());
     created(&mut bench, 1, true);
     bench.all();
     bench.advance(millis(100));

@@ -257,7 +257,7 @@ fn a_flag_of_the_pool_before_is_not_that_of_the_pool_that_a_joining_node_makes()
     bench.maps(1);
     assert!(bench.is_calling("shutdown"));
     bench.fail_with("time", StoreError::Refused(Refusal::Closed));
-    bench.survey_of(PoolState::Closed, server("a"));
+    bench.survey_of(PoolState::Closed { incarnation: Incarnation(1) }, server("a"));
     let answer = Ok(Bootstrapped { incarnation: Incarnation(2), created: true });
     bench.answer("bootstrap", |_| Done::Bootstrap { run_id: "a".into(), answer });
     bench.all();

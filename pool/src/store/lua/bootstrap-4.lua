@@ -1,14 +1,16 @@
 #!lua
--- Creates the pool in phase R. A tombstone is replaced. The caller has seen that nothing is there, and is either an
--- explicit join or a node with a living, unfenced worker.
+-- Creates the pool in phase R. A tombstone is replaced by who has seen it: a call from before that pool, which comes late,
+-- makes none. The caller has seen that nothing is there, and is either an explicit join or a node with a living, unfenced
+-- worker.
 -- KEYS: m cf ps ch
 -- ARGV: highest token and highest incarnation seen by the caller, run id, then (setting, value)*
--- Returns: CREATED inc | EXISTS inc
+-- Returns: CREATED inc | EXISTS inc | CLOSED
 -- Publishes: all maps, new incarnation
 --@base
 --@clock
-local present = call('HGET', M, 'inc')
-if present then return { 'EXISTS', present } end
+local known = call('HMGET', M, 'inc', 'closed')
+if known[1] then return { 'EXISTS', known[1] } end
+if known[2] and tonumber(known[2]) > tonumber(argv[2]) then return { 'CLOSED' } end
 local t = now()
 local inc = num(math.max(tonumber(argv[2]) + 1, t))
 local token = math.max((t - 1735689600000) * 4096, tonumber(argv[1]))

@@ -34,8 +34,10 @@ impl State {
                 settings: self.meta.settings,
                 run_id: self.meta.run_id.clone(),
             },
-            None if self.tombstone.is_some() => PoolState::Closed,
-            None => PoolState::Absent,
+            None => match &self.tombstone {
+                Some(tombstone) => PoolState::Closed { incarnation: tombstone.incarnation },
+                None => PoolState::Absent,
+            },
         }
     }
 
@@ -45,16 +47,19 @@ impl State {
         if self.broken.has(Breakage::TokensBelowSeen) { by_clock } else { by_clock.max(seen.token.0) }
     }
 
-    /// Creates the pool in phase R, if there is none.
+    /// Creates the pool in phase R, if there is none; over a tombstone only for who has seen it.
     pub(super) fn bootstrap(
         &mut self,
         now: u64,
         seen: Seen,
         run_id: &str,
         settings: &Settings,
-    ) -> Bootstrapped {
+    ) -> Result<Bootstrapped, Refusal> {
         if let Some(incarnation) = self.meta.incarnation {
-            return Bootstrapped { incarnation, created: false };
+            return Ok(Bootstrapped { incarnation, created: false });
+        }
+        if self.tombstone.as_ref().is_some_and(|tombstone| tombstone.incarnation > seen.incarnation) {
+            return Err(Refusal::Closed);
         }
         let incarnation = Incarnation(now.max(seen.incarnation.0.saturating_add(1)));
         self.tombstone = None;
@@ -66,7 +71,7 @@ impl State {
         run_id.clone_into(&mut self.meta.run_id);
         self.settings = settings.fields().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         self.pool_stream.group.get_or_insert_default();
-        Bootstrapped { incarnation, created: true }
+        Ok(Bootstrapped { incarnation, created: true })
     }
 
     /// Starts another incarnation in phase R.

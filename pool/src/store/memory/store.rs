@@ -46,7 +46,7 @@ impl Store for MemoryStore {
     }
 
     async fn bootstrap(&self, seen: Seen, run_id: &str, settings: &Settings) -> Result<Bootstrapped> {
-        self.execute(&mut *self.reach()?, |state, now| Ok(state.bootstrap(now, seen, run_id, settings)))
+        self.execute(&mut *self.reach()?, |state, now| state.bootstrap(now, seen, run_id, settings))
     }
 
     async fn recover(&self, inc: Incarnation, seen: Seen, run_id: &str) -> Result<Incarnation> {

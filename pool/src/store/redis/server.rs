@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use redis::Value;
 use tenure_connection::Version;
 
 use super::membership::phase;
@@ -43,9 +44,14 @@ pub(super) async fn pool_state(steps: &Steps) -> Result<PoolState> {
         return Err(unexpected("HMGET", "six values", &value));
     }
     if values.bytes_or_nil()?.is_none() {
-        let closed =
-            (0..4).try_for_each(|_| values.value().map(|_| ())).and_then(|()| values.bytes_or_nil())?;
-        return Ok(if closed.is_some() { PoolState::Closed } else { PoolState::Absent });
+        (0..4).try_for_each(|_| values.value().map(|_| ()))?;
+        return Ok(match values.value()? {
+            Value::Nil => PoolState::Absent,
+            closed => {
+                let mut closed = Values::of("HMGET", Value::Array(vec![closed]))?;
+                PoolState::Closed { incarnation: Incarnation(closed.number()?) }
+            }
+        });
     }
     let mut values = Values::of("HMGET", value)?;
     Ok(PoolState::Present {
