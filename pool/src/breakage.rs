@@ -62,6 +62,8 @@ pub enum Breakage {
     FencedAttests,
     /// After a loss of data a worker does not say what it has given up.
     JournalNotSent,
+    /// A worker that has not said after a loss of data what it has given up says it after the next one.
+    SilentKeepsJournal,
     /// A worker says its last word after a loss of data before it has named all its jobs.
     AttendBeforeAttested,
     /// A pool that has lost data is not opened again.

@@ -340,7 +340,9 @@ impl Jobs {
         self.beginning.clear();
         self.releasing.clear();
         self.retaken.clear();
-        self.attesting = None;
+        if self.attesting.take().is_some() {
+            self.fall_silent(ctx);
+        }
     }
 
     /// Sends what is ready: one call per lane. `open`: the pool is in phase N; else only what frees jobs is sent.

@@ -9,6 +9,7 @@ use super::ctx::Ctx;
 use super::held::Out;
 use super::jobs::Jobs;
 use super::time::Time;
+use crate::breakage::Breakage;
 use crate::id::{DispatchId, JobKey, Token};
 use crate::record::Begun;
 use crate::stop::StopReason;
@@ -109,6 +110,14 @@ impl Journal {
 }
 
 impl Jobs {
+    /// The data were lost, and this worker does not say to its end what it has given up. So what it had ended may be there
+    /// again, and whoever has it then is right: a later loss of data does not make that untrue.
+    pub(super) fn fall_silent(&mut self, ctx: &Ctx) {
+        if !ctx.config.broken.has(Breakage::SilentKeepsJournal) {
+            self.journal = Journal::default();
+        }
+    }
+
     /// A release was answered: that is remembered for a while, and said at once where the data were lost meanwhile.
     pub(super) fn has_left(&mut self, ctx: &Ctx, out: &Out, item: &ReleaseItem, reply: ReleaseReply) {
         let Some(id) = out.id.clone() else { return };

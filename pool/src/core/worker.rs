@@ -167,6 +167,7 @@ impl Worker {
         let broken = ctx.config.broken.has(Breakage::FencedAttests) && matches!(self.stage, Stage::Fenced);
         let holds = self.member_id().is_some() && ctx.lease_holds(self.jobs.worker);
         if !holds && !broken {
+            self.jobs.fall_silent(ctx);
             return self.fence(ctx);
         }
         if let Stage::Draining { told, .. } = &mut self.stage {

@@ -64,6 +64,7 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (PanicEndsReading, Failure("losses", "a22_a_worker_whose_handlers_panic_goes_on")),
     (FencedAttests, Core("a_fenced_worker_attests_nothing")),
     (JournalNotSent, Core("the_journal_is_sent")),
+    (SilentKeepsJournal, Core("a_journal_that_was_not_said_is_forgotten")),
     (AttendBeforeAttested, Simulator("S2")),
     (NoRecheckAfterBegin, Core("the_lease_is_looked_at_again_after_begin")),
     (BeginGivenUp, Core("a_begin_is_sent_until_it_is_answered")),

@@ -517,6 +517,31 @@ fn a_worker_that_joined_anew_still_says_what_its_former_self_gave_up() {
 }
 
 #[test]
+fn a_worker_that_was_silent_after_a_loss_does_not_end_what_came_back_by_it() {
+    let said = [false, true].map(|attests| {
+        let mut bench = Bench::with_worker();
+        bench.running(3, &["k"]);
+        bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
+        bench.released();
+        if attests {
+            bench.lost(2);
+        }
+        bench.step([Input::LeaseLost(WorkerId(1))]);
+        if !attests {
+            bench.lost(2);
+        }
+        gone(&mut bench);
+        bench.reopened(2);
+        bench.seat(5, 0);
+        bench.assign(5, 7, 9, &["k"]);
+        bench.begun();
+        bench.lost(3);
+        bench.of(&["attest"])
+    });
+    assert_eq!(said.concat(), ["attest 5: k@9 begun", "attest 5: k@9 begun"]);
+}
+
+#[test]
 fn a_worker_without_its_slot_asks_for_one() {
     let mut bench = lost_with(&[]);
     bench.members.entries.clear();

@@ -1,6 +1,7 @@
 //! Each line that can be left out on purpose matters: what a whole core does, a broken one does not.
 
 use super::bench::{Bench, config, key, millis, secs, up};
+use super::fencing::gone;
 use super::observing::{beat, until_expired};
 use crate::breakage::{Breakage, Breakages};
 use crate::core::ctx::Config;
@@ -42,6 +43,23 @@ fn the_journal_is_sent() {
         bench.of(&["attest"])
     });
     assert_eq!(said.concat(), ["attest 1: k@3 ended", "attest 1: "]);
+}
+
+#[test]
+fn a_journal_that_was_not_said_is_forgotten() {
+    let said = whole_and_broken(Breakage::SilentKeepsJournal).map(|mut bench| {
+        bench.running(3, &["k"]);
+        bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
+        bench.released();
+        bench.step([Input::LeaseLost(WorkerId(1))]);
+        bench.lost(2);
+        gone(&mut bench);
+        bench.reopened(2);
+        bench.seat(5, 0);
+        bench.lost(3);
+        bench.of(&["attest"])
+    });
+    assert_eq!(said.concat(), ["attest 5: ", "attest 5: k@3 ended"]);
 }
 
 #[test]
