@@ -66,6 +66,8 @@ pub enum Breakage {
     SilentKeepsJournal,
     /// A worker says its last word after a loss of data before it has named all its jobs.
     AttendBeforeAttested,
+    /// A node of a pool that was shut down takes the pool that was made since for its own after a loss of data.
+    NewPoolJoined,
     /// A pool that has lost data is not opened again.
     RecoveryStays,
     /// The lease is not looked at again between the answer to `begin` and the call of the handler.

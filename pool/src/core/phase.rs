@@ -166,8 +166,12 @@ impl PoolPhase {
         self.retry_at = ctx.now + RETRY;
         let Ok((state, server)) = answer else { return Change::Nothing };
         let run_id = server.run_id.clone();
+        let merges = ctx.config.broken.has(Breakage::NewPoolJoined);
         if let &(PoolState::Present { incarnation, .. } | PoolState::Closed { incarnation }) = &state {
             self.seen.incarnation = self.seen.incarnation.max(incarnation);
+        }
+        if let &(PoolState::Present { closed, .. } | PoolState::Closed { incarnation: closed }) = &state {
+            self.seen.closed = self.seen.closed.max(closed);
         }
         if let &PoolState::Present { incarnation, members, settings, .. } = &state
             && self.held_back
@@ -178,6 +182,12 @@ impl PoolPhase {
         }
         match state {
             PoolState::Closed { .. } if !self.may_create => self.closed(),
+            // Another pool, which a joining node has made since: what was to become of this one does not concern it.
+            PoolState::Present { closed, .. }
+                if !self.may_create && self.incarnation.is_some_and(|known| known <= closed) && !merges =>
+            {
+                self.closed()
+            }
             PoolState::Closed { .. } => {
                 self.bootstrap(ctx, Duration::ZERO, run_id);
                 Change::Nothing

@@ -29,6 +29,8 @@ pub enum PoolState {
         settings: Revision,
         /// The server process last blessed, as [`ServerIdentity`] names it.
         run_id: String,
+        /// The last incarnation of the pool that was shut down before this one was made, as far as that is known; else 0.
+        closed: Incarnation,
     },
 }
 
@@ -46,13 +48,15 @@ pub struct ServerIdentity {
 }
 
 /// The highest token and the highest incarnation that a caller has seen: what it makes is above both, also when the
-/// store has forgotten them.
+/// store has forgotten them. And the last incarnation that it knows to have been shut down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// The highest token.
     pub token: Token,
     /// The highest incarnation.
     pub incarnation: Incarnation,
+    /// The last one of a pool that was shut down, else 0.
+    pub closed: Incarnation,
 }
 
 /// bootstrap's answer.

@@ -52,6 +52,7 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (FlagNotPolled, Failure("life", "a36_a_node_that_missed_the_shutdown_ends_all_the_same")),
     (LeavingStopsDraining, Failure("life", "a38_a_node_that_closes_with_events_in_hand_ends")),
     (GroupStaysLost, Simulator("liveness: the pool's stream")),
+    (NewPoolJoined, Core("a_pool_that_was_made_after_the_end_is_another_one")),
     (RecoveryStays, Simulator("liveness: the pool is in phase R")),
     (PackedRing, Failure("life", "a42_a_worker_that_goes_moves_only_its_own_keys")),
     // Together with `NoSelfFence`: else the lease thread has aborted the handlers by then.

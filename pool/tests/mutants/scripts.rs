@@ -230,6 +230,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "the_pool_waits_for_members_until_they_have_attested";
     "a late bootstrap makes the pool again": "bootstrap", "if known[2] and tonumber(known[2]) > tonumber(argv[2]) then return { 'CLOSED' } end"
         => "", by "a_bootstrap_from_before_the_pool_leaves_its_tombstone";
+    "a new pool forgets the one that has ended": "bootstrap", "tonumber(known[2]) or 0)"
+        => "0)", by "a_pool_says_which_one_has_ended_before_it";
+    "a pool made anew forgets the one that has ended": "bootstrap", "math.max(tonumber(argv[4]), tonumber(known[2])"
+        => "math.max(0, tonumber(known[2])", by "a_pool_says_which_one_has_ended_before_it";
     "release mints": "release", "local reply = requeue(key, p, t, delay"
         => "p.token = num(call('HINCRBY', M, 'tok', 1))\n  local reply = requeue(key, p, t, delay", by "phase_r_lets_work_end";
     "dispatch mints": "dispatch", "'1|Q||0|0|0|' .. ts"

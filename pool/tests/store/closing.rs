@@ -21,6 +21,7 @@ scenarios! {
     only_the_tombstone_is_left,
     a_tombstone_is_replaced_by_a_new_pool,
     a_bootstrap_from_before_the_pool_leaves_its_tombstone,
+    a_pool_says_which_one_has_ended_before_it,
     a_tombstone_expires,
 }
 
@@ -189,6 +190,26 @@ async fn a_bootstrap_from_before_the_pool_leaves_its_tombstone(kind: Kind) {
     let lab = closed(kind, Duration::from_secs(3_600)).await;
     let late = Seen { incarnation: Incarnation(lab.inc.0 - 1), ..Seen::default() };
     assert_eq!(lab.refused(lab.store().bootstrap(late, "server", &lab.settings)).await, Refusal::Closed);
+}
+
+async fn a_pool_says_which_one_has_ended_before_it(kind: Kind) {
+    let before = async |lab: &Lab| match lab.store().pool_state().await.unwrap() {
+        PoolState::Present { closed, .. } => closed,
+        state => panic!("{state:?}"),
+    };
+    let mut lab = closed(kind, Duration::from_secs(3_600)).await;
+    let ended = lab.inc;
+    lab.backend.advance(1_000).await;
+    lab.bootstrap().await;
+    assert_eq!(before(&lab).await, ended);
+    lab.recover().await;
+    assert_eq!(before(&lab).await, ended);
+    for seen in [Incarnation(0), Incarnation(7)] {
+        let mut lab = Lab::blank(kind).await;
+        let seen = Seen { closed: seen, ..Seen::default() };
+        lab.inc = lab.store().bootstrap(seen, "server", &lab.settings).await.unwrap().incarnation;
+        assert_eq!(before(&lab).await, seen.closed);
+    }
 }
 
 async fn a_tombstone_expires(kind: Kind) {

@@ -36,6 +36,7 @@ async fn a_pool_is_created_once(kind: Kind) {
         members: Revision(1),
         settings: Revision(1),
         run_id: run_id.clone(),
+        closed: Incarnation(0),
     };
     assert_eq!(lab.store().pool_state().await.unwrap(), present);
     let before = lab.backend.dump().await;

@@ -547,6 +547,7 @@ pub(super) fn present(incarnation: u64, recovering: bool, run_id: &str) -> PoolS
         members: Revision(0),
         settings: Revision(0),
         run_id: run_id.into(),
+        closed: Incarnation(0),
     }
 }
 

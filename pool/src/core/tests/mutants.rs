@@ -63,6 +63,16 @@ fn a_journal_that_was_not_said_is_forgotten() {
 }
 
 #[test]
+fn a_pool_that_was_made_after_the_end_is_another_one() {
+    let asks = [Breakages::default(), Breakages::of([Breakage::NewPoolJoined])].map(|broken| {
+        let said =
+            super::shutting_down::meets_another(Bench::attached_with(Config { broken, ..config() }), 1);
+        said.iter().any(|line| line.starts_with("shutdown"))
+    });
+    assert_eq!(asks, [false, true]);
+}
+
+#[test]
 fn the_last_word_comes_after_everything_else() {
     let names: Vec<_> = (0..200).map(|i| format!("k{i}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();

@@ -266,6 +266,36 @@ fn a_flag_of_the_pool_before_is_not_that_of_the_pool_that_a_joining_node_makes()
     assert_eq!(bench.of(&["shutdown", "purge"]), [""; 0]);
 }
 
+/// What a node of incarnation 1 does that has seen the flag, when it meets incarnation 3. `closed`: the last one of a pool
+/// that was shut down before.
+pub(super) fn meets_another(mut bench: Bench, closed: u64) -> Vec<String> {
+    bench.command(|reply| Command::Attach { reply });
+    bench.step([Input::Woke]);
+    shut_down(&mut bench, ShutdownMode::DropQueued, 60);
+    flagged(&mut bench, stopping());
+    bench.all();
+    bench.fail_with("purge", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(3))));
+    let PoolState::Present { incarnation, recovering, members, settings, run_id, .. } =
+        present(3, false, "a")
+    else {
+        panic!()
+    };
+    let closed = Incarnation(closed);
+    bench.survey(PoolState::Present { incarnation, recovering, members, settings, run_id, closed });
+    bench.advance(secs(1));
+    bench.of(&["ANSWER", "shutdown", "forget-node"])
+}
+
+#[test]
+fn a_flag_of_a_pool_that_has_ended_never_gets_to_the_next_one() {
+    let said = meets_another(Bench::attached(), 1);
+    assert!(!said.iter().any(|line| line.starts_with("shutdown")), "{said:?}");
+    let said = meets_another(Bench::attached(), 2);
+    assert!(!said.iter().any(|line| line.starts_with("shutdown")), "{said:?}");
+    let said = meets_another(Bench::attached(), 0);
+    assert!(said.contains(&"shutdown DropQueued".to_owned()), "a loss of data: {said:?}");
+}
+
 #[test]
 fn a_flag_set_in_the_incarnation_before_is_set_in_this_one() {
     let mut bench = Bench::attached();

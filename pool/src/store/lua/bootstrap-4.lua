@@ -3,7 +3,8 @@
 -- makes none. The caller has seen that nothing is there, and is either an explicit join or a node with a living, unfenced
 -- worker.
 -- KEYS: m cf ps ch
--- ARGV: highest token and highest incarnation seen by the caller, run id, then (setting, value)*
+-- ARGV: highest token and highest incarnation seen by the caller, run id, last incarnation that it knows to have been shut
+--       down or 0, then (setting, value)*
 -- Returns: CREATED inc | EXISTS inc | CLOSED
 -- Publishes: all maps, new incarnation
 --@base
@@ -16,7 +17,9 @@ local inc = num(math.max(tonumber(argv[2]) + 1, t))
 local token = math.max((t - 1735689600000) * 4096, tonumber(argv[1]))
 call('DEL', M, CF)
 call('HSET', M, 'rid', argv[3], 'inc', inc, 'ph', 'R', 'tok', num(token), 'mv', 1, 'cv', 1, 'nq', 0, 'nt', 0)
-call('HSET', CF, unpack(argv, 4))
+local closed = math.max(tonumber(argv[4]), tonumber(known[2]) or 0)
+if closed > 0 then call('HSET', M, 'closed', num(closed)) end
+call('HSET', CF, unpack(argv, 5))
 pcall(call, 'XGROUP', 'CREATE', PS, 'r', '0', 'MKSTREAM')
 call('SPUBLISH', CH, cmsgpack.pack({ '*', inc }))
 return { 'CREATED', inc }

@@ -33,6 +33,7 @@ impl State {
                 members: self.meta.members,
                 settings: self.meta.settings,
                 run_id: self.meta.run_id.clone(),
+                closed: self.meta.closed,
             },
             None => match &self.tombstone {
                 Some(tombstone) => PoolState::Closed { incarnation: tombstone.incarnation },
@@ -62,7 +63,8 @@ impl State {
             return Err(Refusal::Closed);
         }
         let incarnation = Incarnation(now.max(seen.incarnation.0.saturating_add(1)));
-        self.tombstone = None;
+        let closed = self.tombstone.take().map_or(Incarnation(0), |tombstone| tombstone.incarnation);
+        self.meta.closed = closed.max(seen.closed);
         self.meta.incarnation = Some(incarnation);
         self.meta.recovering = true;
         self.meta.token = self.token_floor(now, seen);

@@ -30,7 +30,8 @@ impl State {
             ];
             let marks = meta.attested.iter().map(|(worker, inc)| (format!("a:{worker}"), inc.to_string()));
             let numbers = numbers.into_iter().map(|(name, number)| (name.to_owned(), number));
-            dump.hash("m", numbers.chain(marks));
+            let closed = (meta.closed.0 > 0).then(|| ("closed".to_owned(), meta.closed.to_string()));
+            dump.hash("m", numbers.chain(marks).chain(closed));
         } else if let Some(tombstone) = &self.tombstone {
             dump.hash("m", [("closed", tombstone.incarnation.to_string())]);
         }

@@ -33,6 +33,8 @@ pub(super) struct Meta {
     /// Notifications stored so far.
     pub(super) notified: u64,
     pub(super) run_id: String,
+    /// The last incarnation of a pool that was shut down before, else 0.
+    pub(super) closed: Incarnation,
     /// In which incarnation each worker has attested all that it has.
     pub(super) attested: BTreeMap<WorkerId, Incarnation>,
 }

@@ -14,7 +14,7 @@ pub(super) async fn bootstrap(
     settings: &Settings,
 ) -> Result<Bootstrapped> {
     let mut call = steps.scripts.bootstrap.call(&[]);
-    call.arg(seen.token.0).arg(seen.incarnation.0).arg(run_id);
+    call.arg(seen.token.0).arg(seen.incarnation.0).arg(run_id).arg(seen.closed.0);
     for (name, value) in settings.fields() {
         call.arg(name).arg(value);
     }

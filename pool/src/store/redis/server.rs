@@ -39,27 +39,25 @@ pub(super) async fn pool_state(steps: &Steps) -> Result<PoolState> {
     command.arg(steps.keys.named("m"));
     command.arg(&["inc", "ph", "mv", "cv", "rid", "closed"]);
     let value = steps.command(&command).await?;
-    let mut values = Values::of("HMGET", value.clone())?;
-    if values.len() != 6 {
-        return Err(unexpected("HMGET", "six values", &value));
+    let Value::Array(mut fields) = value else { return Err(unexpected("HMGET", "six values", &value)) };
+    let closed = match fields.pop() {
+        Some(closed) if fields.len() == 5 => match closed {
+            Value::Nil => None,
+            closed => Some(Incarnation(Values::of("HMGET", Value::Array(vec![closed]))?.number()?)),
+        },
+        _ => return Err(unexpected("HMGET", "six values", &Value::Array(fields))),
+    };
+    if fields.first() == Some(&Value::Nil) {
+        return Ok(closed.map_or(PoolState::Absent, |incarnation| PoolState::Closed { incarnation }));
     }
-    if values.bytes_or_nil()?.is_none() {
-        (0..4).try_for_each(|_| values.value().map(|_| ()))?;
-        return Ok(match values.value()? {
-            Value::Nil => PoolState::Absent,
-            closed => {
-                let mut closed = Values::of("HMGET", Value::Array(vec![closed]))?;
-                PoolState::Closed { incarnation: Incarnation(closed.number()?) }
-            }
-        });
-    }
-    let mut values = Values::of("HMGET", value)?;
+    let mut values = Values::of("HMGET", Value::Array(fields))?;
     Ok(PoolState::Present {
         incarnation: Incarnation(values.number()?),
         recovering: values.parsed("a phase", phase)?,
         members: Revision(values.number()?),
         settings: Revision(values.number()?),
         run_id: String::from_utf8_lossy(&values.bytes_or_nil()?.unwrap_or_else(Bytes::new)).into_owned(),
+        closed: closed.unwrap_or_default(),
     })
 }
 
