@@ -16,7 +16,7 @@ impl Pool {
     /// it stands, and the highest token is given instead.
     pub(crate) fn lose(&self, world: &mut World) {
         world.left.losses -= 1;
-        let seen = Seen { token: Token(world.store.last_token()), incarnation: world.inc };
+        let seen = Seen { token: Token(world.store.last_token()), incarnation: world.inc, ..Seen::default() };
         let mut inc = world.inc;
         if let Some(saved) = world.saved.take() {
             world.store = *saved;
