@@ -29,7 +29,7 @@ pub(crate) async fn run(Everything { each, folder }: Everything) -> Result<(), E
         reports.push(report);
         results::write(&folder, &machine, &reports)
     };
-    add(dispatch::run(each).await?)?;
+    add(dispatch::run(each, dispatch::Part::default()).await?)?;
     add(requests::stop(each).await?)?;
     add(requests::notify(each).await?)?;
     add(failover::run(each).await?)?;

@@ -1,5 +1,7 @@
 //! Jobs dispatched until started, while the pool holds others or none.
 
+use clap::Args;
+
 use crate::Error;
 use crate::arena::{Arena, PAYLOAD, key};
 use crate::figures::short;
@@ -20,11 +22,52 @@ const QUICK: Loads = &[(1, 20), (16, 64), (256, 512), (1_000, 1_000)];
 const QUICK_HELD: Loads = &[(1, 20), (16, 64), (1_000, 1_000)];
 const HELD_QUICK: &[u64] = &[0, 300];
 
-pub(crate) async fn run(options: Options) -> Result<Report, Error> {
+/// What is measured, of all that could be.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct Part {
+    /// Only with so many callers, of 1, 16, 256 and 1000: something to look at with a profiler.
+    #[arg(long)]
+    callers: Option<u64>,
+    /// Only while so many jobs are held, of 0, 10000, 50000 and 200000.
+    #[arg(long)]
+    held: Option<u64>,
+}
+
+impl Part {
+    fn is_whole(&self) -> bool {
+        self.callers.is_none() && self.held.is_none()
+    }
+
+    fn has_callers(&self, callers: u64) -> bool {
+        self.callers.is_none_or(|only| only == callers)
+    }
+
+    fn has_held(&self, held: u64) -> bool {
+        self.held.is_none_or(|only| only == held)
+    }
+
+    /// # Errors
+    /// Nothing like this is ever measured.
+    fn check(&self, options: &Options) -> Result<(), Error> {
+        if !options.sized(LOADS, QUICK).iter().any(|&(callers, _)| self.has_callers(callers)) {
+            return Err("there is no load with so many callers".into());
+        }
+        if !options.sized(HELD, HELD_QUICK).iter().any(|&held| self.has_held(held)) {
+            return Err("there is no load while so many jobs are held".into());
+        }
+        Ok(())
+    }
+}
+
+pub(crate) async fn run(options: Options, part: Part) -> Result<Report, Error> {
+    part.check(&options)?;
     let mut report = Report::new("dispatch");
     let mut arena = Arena::open(&options).await?;
     let mut held = 0;
     for &level in options.sized(HELD, HELD_QUICK) {
+        if !part.has_held(level) {
+            continue;
+        }
         arena.fill(level - held).await?;
         held = level;
         let loads = match held {
@@ -32,6 +75,9 @@ pub(crate) async fn run(options: Options) -> Result<Report, Error> {
             _ => options.sized(LOADS_HELD, QUICK_HELD),
         };
         for &(callers, jobs) in loads {
+            if !part.has_callers(callers) {
+                continue;
+            }
             let with = if held == 0 { String::new() } else { format!("_held_{}", short(held)) };
             let suffix = suffix(callers) + &with;
             let runs = measure(&mut arena, callers, jobs, options.runs()).await?;
@@ -39,6 +85,9 @@ pub(crate) async fn run(options: Options) -> Result<Report, Error> {
         }
     }
     drop(arena);
+    if !part.is_whole() {
+        return Ok(report);
+    }
     staged::report(&mut report, &options).await?;
     if !options.aof {
         append_only(&mut report, options).await?;

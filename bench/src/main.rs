@@ -49,7 +49,12 @@ struct CommandLine {
 #[derive(Subcommand)]
 enum Scenario {
     /// Jobs dispatched until started, by 1, 16, 256 and 1000 callers, with up to 200,000 jobs held.
-    Dispatch(Options),
+    Dispatch {
+        #[command(flatten)]
+        options: Options,
+        #[command(flatten)]
+        part: dispatch::Part,
+    },
     /// Jobs stopped until their handlers have ended.
     Stop(Options),
     /// Jobs notified until their handlers have heard of it.
@@ -83,7 +88,7 @@ fn main() -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let (report, options) = match scenario {
-            Scenario::Dispatch(options) => (dispatch::run(options).await?, options),
+            Scenario::Dispatch { options, part } => (dispatch::run(options, part).await?, options),
             Scenario::Stop(options) => (requests::stop(options).await?, options),
             Scenario::Notify(options) => (requests::notify(options).await?, options),
             Scenario::Failover(options) => (failover::run(options).await?, options),

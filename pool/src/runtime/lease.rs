@@ -288,10 +288,13 @@ impl Leases {
         }
         let State { tenancies, tenants, .. } = &mut *state;
         for (&worker, tenant) in tenants {
-            let running = tenant.running();
             let dead_at = tenancies.lease(worker).map(|lease| lease.hard_at() + self.timing.kill);
-            let overdue = running > 0 && dead_at.is_some_and(|at| now >= at);
-            if overdue && !tenant.overdue {
+            // Counting looks at every job: only what is over is counted.
+            if tenant.overdue || dead_at.is_none_or(|at| now < at) {
+                continue;
+            }
+            let running = tenant.running();
+            if running > 0 {
                 tenant.overdue = true;
                 tracing::error!(
                     node = %self.node,
