@@ -36,6 +36,10 @@ use clap::{Parser, Subcommand};
 
 use options::Options;
 
+/// How many threads each process' runtime has, where somebody has set it. One otherwise: four processes and a Redis share
+/// the machine, and more threads than cores wake each other instead of working.
+const THREADS: &str = "TOKIO_WORKER_THREADS";
+
 /// Whatever went wrong: nothing was measured then.
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -85,7 +89,11 @@ enum Scenario {
 
 fn main() -> Result<(), Error> {
     let CommandLine { scenario } = CommandLine::parse();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if std::env::var_os(THREADS).is_none() {
+        runtime.worker_threads(1);
+    }
+    let runtime = runtime.enable_all().build()?;
     runtime.block_on(async {
         let (report, options) = match scenario {
             Scenario::Dispatch { options, part } => (dispatch::run(options, part).await?, options),
