@@ -1,7 +1,7 @@
 //! A job as its handler sees it.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::policy::RestartPolicy;
+use crate::runtime::guard::LeaseGuard;
 use crate::runtime::handover::Handover;
-use crate::runtime::lease::LeaseGuard;
 use crate::trace::TraceContext;
 use crate::typed::{self, DecodeError, Payload};
 use crate::wire::Opened;
@@ -30,9 +30,15 @@ struct Shared {
     attempts: u32,
     created_ms: u64,
     begun_ms: u64,
-    cancel: CancellationToken,
-    cancellation: CancellationToken,
     lease: LeaseGuard,
+    /// The pool's own: fires only when the pool ends the job. Made when somebody first asks, as most jobs held are idle.
+    cancel: OnceLock<CancellationToken>,
+    hearing: OnceLock<Box<Hearing>>,
+}
+
+/// What a handler hears by, if it asks.
+struct Hearing {
+    cancellation: CancellationToken,
     notes: Handover,
 }
 
@@ -46,16 +52,13 @@ pub(crate) struct Parts {
     pub(crate) attempts: u32,
     pub(crate) created_ms: u64,
     pub(crate) begun_ms: u64,
-    /// The pool's own: fires only when the pool ends the job.
-    pub(crate) cancel: CancellationToken,
     pub(crate) lease: LeaseGuard,
 }
 
 impl Job {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { key, payload, token, id, worker, attempts, created_ms, begun_ms, cancel, lease } = parts;
-        // A handler may cancel its own token: that asks for nothing here.
-        let (cancellation, notes) = (cancel.child_token(), Handover::default());
+        let Parts { key, payload, token, id, worker, attempts, created_ms, begun_ms, lease } = parts;
+        let (cancel, hearing) = (OnceLock::new(), OnceLock::new());
         let shared = Shared {
             key,
             payload,
@@ -65,10 +68,9 @@ impl Job {
             attempts,
             created_ms,
             begun_ms,
-            cancel,
-            cancellation,
             lease,
-            notes,
+            cancel,
+            hearing,
         };
         Self { shared: Arc::new(shared) }
     }
@@ -141,7 +143,7 @@ impl Job {
 
     /// Fires when the job is to end: it was stopped, belongs to another worker, or the lease was lost.
     pub fn cancellation(&self) -> &CancellationToken {
-        &self.shared.cancellation
+        &self.hearing().cancellation
     }
 
     /// Waits until the job is to end.
@@ -149,7 +151,7 @@ impl Job {
     /// # Cancel safety
     /// Yes.
     pub async fn cancelled(&self) {
-        self.shared.cancellation.cancelled().await;
+        self.cancellation().cancelled().await;
     }
 
     /// The lease that the job runs under: check it before an outside effect that cannot check the token.
@@ -163,15 +165,46 @@ impl Job {
     /// # Cancel safety
     /// Yes: a notification is taken only when it is returned.
     pub async fn notified(&self) -> Bytes {
-        self.shared.notes.take().await
+        self.hearing().notes.take().await
+    }
+
+    fn hearing(&self) -> &Hearing {
+        self.shared.hearing.get_or_init(|| {
+            // A handler may cancel its own token: that asks for nothing here.
+            let (cancellation, notes) = (self.cancel_token().child_token(), Handover::default());
+            Box::new(Hearing { cancellation, notes })
+        })
+    }
+
+    fn cancel_token(&self) -> &CancellationToken {
+        self.shared.cancel.get_or_init(|| self.shared.lease.cancellation())
+    }
+
+    /// The pool ends the job: its cancellation fires.
+    pub(crate) fn cancel(&self) {
+        self.cancel_token().cancel();
+    }
+
+    /// Whether the pool ends the job, or all of its worker's.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.shared
+            .cancel
+            .get()
+            .map_or_else(|| self.shared.lease.is_ending(), CancellationToken::is_cancelled)
+    }
+
+    /// Waits until [`is_ending`](Self::is_ending), whatever a handler does with its own cancellation.
+    pub(crate) async fn ending(&self) {
+        self.cancel_token().cancelled().await;
     }
 
     /// Hands a notification to [`notified`](Self::notified), and waits until it is taken or the job is at its end.
     pub(crate) async fn hand_over(&self, body: Bytes) {
+        let notes = &self.hearing().notes;
         tokio::select! {
             biased;
-            () = self.shared.cancel.cancelled() => self.shared.notes.close(),
-            () = self.shared.notes.give(body) => {}
+            () = self.ending() => notes.close(),
+            () = notes.give(body) => {}
         }
     }
 
@@ -186,7 +219,7 @@ pub(crate) struct Listening(Job);
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.0.shared.notes.close();
+        self.0.hearing().notes.close();
     }
 }
 

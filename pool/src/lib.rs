@@ -44,7 +44,7 @@ pub use parked::ParkedJob;
 pub use plan::{Plan, Planner, Tick};
 pub use policy::RestartPolicy;
 pub use record::JobState;
-pub use runtime::lease::LeaseGuard;
+pub use runtime::guard::LeaseGuard;
 pub use schedule::{Schedule, Ticker};
 pub use settings::Settings;
 pub use spec::JobSpec;

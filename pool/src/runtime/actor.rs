@@ -1,10 +1,10 @@
-//! One running job: its handler's calls, one after the other, in a task of its own.
+//! What one job's tasks do: its handler's calls, one after the other.
 
 use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +12,6 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Sleep, sleep};
-use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
 use crate::builder::JobSpanHook;
@@ -30,7 +29,7 @@ pub(crate) enum Order {
     Stop(StopReason),
 }
 
-/// An actor's inbox: much smaller than a channel, since there is one for every job held.
+/// A task's inbox: much smaller than a channel, since every job that runs as a future has one.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     orders: Mutex<Vec<Order>>,
@@ -38,16 +37,24 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
+    fn orders(&self) -> MutexGuard<'_, Vec<Order>> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn put(&self, order: Order) {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner).push(order);
+        self.orders().push(order);
         self.wake.notify_one();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.orders().is_empty()
     }
 
     async fn next(&self) -> Order {
         loop {
             let woken = self.wake.notified();
             {
-                let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut orders = self.orders();
                 if !orders.is_empty() {
                     return orders.remove(0);
                 }
@@ -63,37 +70,76 @@ const TEXT_MAX: usize = 1024;
 type Outcome = Result<(), String>;
 type Body = BoxFuture<'static, Outcome>;
 
-/// What one running job has of its own.
+/// What a task works with.
 pub(crate) struct Own {
+    pub(crate) job: Job,
+    pub(crate) handler: Arc<dyn AnyHandler>,
     pub(crate) mailbox: Arc<Mailbox>,
-    pub(crate) cancel: CancellationToken,
     pub(crate) inputs: mpsc::UnboundedSender<Input>,
-    /// The lease is looked at just before the handler is called.
-    pub(crate) recheck: bool,
     /// How long a notification that is being taken when the job comes to its end has to be finished.
     pub(crate) grace: Duration,
-    /// Gets the job's span before it is entered.
-    pub(crate) on_span: Option<JobSpanHook>,
 }
 
-/// Runs the job to its end, and says so as its last act: by then nothing of its future is left.
-pub(crate) async fn run(job: Job, handler: Arc<dyn AnyHandler>, own: Own) {
-    let Own { mailbox, cancel, inputs, recheck, grace, on_span } = own;
-    let say = |event| {
-        let (worker, key, token) = (job.worker(), job.key().clone(), job.token());
+/// What a task has come to. It is told when nothing is left of the task's future.
+#[derive(Debug)]
+pub(crate) enum Came {
+    /// The job goes on, has no future of its own, and nothing to do; with what is to be said of it, and its span.
+    Idle(Option<HandlerEvent>, Span),
+    /// The job has ended.
+    Ended(HandlerEvent),
+}
+
+impl Own {
+    /// What the next task needs as well.
+    pub(crate) fn parts(&self) -> (Job, Arc<dyn AnyHandler>, Arc<Mailbox>) {
+        (self.job.clone(), self.handler.clone(), self.mailbox.clone())
+    }
+
+    /// Says what a task does not end with.
+    fn say(&self, event: HandlerEvent) {
+        let (worker, key, token) = (self.job.worker(), self.job.key().clone(), self.job.token());
         // The driver is gone only when nobody wants to know any more.
-        let _ = inputs.send(Input::Handler { worker, key, token, event });
-    };
-    let span = span_of(&job, on_span);
+        let _ = self.inputs.send(Input::Handler { worker, key, token, event });
+    }
+}
+
+/// Starts the job. One that runs as a future is run to its end. `recheck`: the lease is looked at just before the handler
+/// is called. `on_span` gets the job's span before it is entered.
+pub(crate) async fn start(own: Own, recheck: bool, on_span: Option<JobSpanHook>) -> Came {
+    let span = span_of(&own.job, on_span);
     let live = async {
-        if recheck && !job.lease().check() {
-            return HandlerEvent::NotRun;
+        if recheck && !own.job.lease().check() {
+            return Some(HandlerEvent::NotRun);
         }
-        live(&job, &*handler, &mailbox, &cancel, &say, grace).await
+        live(&own).await
     };
-    let live = AssertUnwindSafe(live.instrument(span)).catch_unwind();
-    // What is caught here is the panic of a drop: handlers' own have been.
-    say(live.await.unwrap_or_else(|panic| HandlerEvent::Failed(panicked(&*panic))));
+    match live.instrument(span.clone()).await {
+        Some(event) => Came::Ended(event),
+        None => Came::Idle(Some(HandlerEvent::Started), span),
+    }
+}
+
+/// Does the next of what lies in the mailbox of a job that has no future of its own.
+pub(crate) async fn attend(own: Own, span: Span) -> Came {
+    let attended = async {
+        match own.mailbox.next().await {
+            Order::Deliver(bodies) => {
+                deliver(&own, bodies, &mut None).await;
+                Ok(())
+            }
+            Order::Stop(why) => Err(HandlerEvent::Stopped(stop(&own, why).await)),
+        }
+    };
+    match attended.instrument(span.clone()).await {
+        Ok(()) => Came::Idle(delivered(&own.job), span),
+        Err(event) => Came::Ended(event),
+    }
+}
+
+/// What is said of notifications that were handed over. A job that is to end may not have taken all of them: its next
+/// owner gets them again.
+fn delivered(job: &Job) -> Option<HandlerEvent> {
+    (!job.is_ending()).then_some(HandlerEvent::Delivered)
 }
 
 /// What everything that a job does runs in. It names the dispatcher's trace, which the pool carries and does not join:
@@ -116,71 +162,61 @@ fn span_of_end(why: StopReason) -> Span {
     }
 }
 
-/// The job from its start to its end, which is returned.
+/// The job from its start to its end, which is returned; nothing, once a job without a future has started.
 ///
-/// Most jobs held are idle: what a handler's call needs is boxed and goes with it, so that the rest of the task is small.
-async fn live(
-    job: &Job,
-    handler: &dyn AnyHandler,
-    mailbox: &Mailbox,
-    cancel: &CancellationToken,
-    say: &(impl Fn(HandlerEvent) + Sync),
-    grace: Duration,
-) -> HandlerEvent {
-    let start = caught(|| handler.start(job.clone())).instrument(tracing::info_span!("start"));
-    let mut body = match Box::pin(start).await {
-        Ok(Start::Started) => None,
-        Ok(Start::Running(future)) => Some(guarded(future)),
-        Ok(Start::Refused { backoff }) => return HandlerEvent::Refused { backoff },
-        Ok(Start::Failed(error)) => return HandlerEvent::Failed(chain(&*error)),
-        Err(panic) => return HandlerEvent::Failed(panicked(&*panic)),
+/// A future may run for long: what a handler's call needs is boxed and goes with it, so that the rest of the task is
+/// small.
+async fn live(own: &Own) -> Option<HandlerEvent> {
+    let start = caught(|| own.handler.start(own.job.clone())).instrument(tracing::info_span!("start"));
+    let body = match Box::pin(start).await {
+        Ok(Start::Started) => return None,
+        Ok(Start::Running(future)) => guarded(future),
+        Ok(Start::Refused { backoff }) => return Some(HandlerEvent::Refused { backoff }),
+        Ok(Start::Failed(error)) => return Some(HandlerEvent::Failed(chain(&*error))),
+        Err(panic) => return Some(HandlerEvent::Failed(panicked(&*panic))),
     };
-    say(HandlerEvent::Started);
+    own.say(HandlerEvent::Started);
+    Some(run(own, body).await)
+}
+
+/// The job's future and what comes for it meanwhile, to its end.
+async fn run(own: &Own, body: Body) -> HandlerEvent {
+    let mut body = Some(body);
     loop {
         // What was said has woken the driver, perhaps to run next on this thread, where nobody can take it over:
         // a handler that blocks its thread must not keep the driver with it.
         tokio::task::yield_now().await;
         let order = tokio::select! {
             biased;
-            ended = ended(&mut body) => return Box::pin(end(job, handler, mailbox, cancel, ended)).await,
-            order = mailbox.next() => order,
+            ended = ended(&mut body) => return Box::pin(end(own, ended)).await,
+            order = own.mailbox.next() => order,
         };
         match order {
             Order::Deliver(bodies) => {
-                if let Some(ended) = Box::pin(deliver(job, handler, bodies, &mut body, cancel, grace)).await {
-                    return Box::pin(end(job, handler, mailbox, cancel, ended)).await;
+                if let Some(ended) = Box::pin(deliver(own, bodies, &mut body)).await {
+                    return Box::pin(end(own, ended)).await;
                 }
-                // A job that is to end may not have taken all of them: its next owner gets them again.
-                if !cancel.is_cancelled() {
-                    say(HandlerEvent::Delivered);
+                if let Some(event) = delivered(&own.job) {
+                    own.say(event);
                 }
             }
             Order::Stop(why) => {
-                let own = match &mut body {
-                    Some(future) => future.await,
-                    None => Ok(()),
-                };
-                return HandlerEvent::Stopped(own.and(Box::pin(stop(job, handler, why)).await));
+                let ended = ended(&mut body).await;
+                return HandlerEvent::Stopped(ended.and(Box::pin(stop(own, why)).await));
             }
         }
     }
 }
 
 /// Hands notifications over, one after the other, while the body goes on. Returns how that ended, if it did.
-async fn deliver(
-    job: &Job,
-    handler: &dyn AnyHandler,
-    bodies: Vec<Bytes>,
-    body: &mut Option<Body>,
-    cancel: &CancellationToken,
-    grace: Duration,
-) -> Option<Outcome> {
+async fn deliver(own: &Own, bodies: Vec<Bytes>, body: &mut Option<Body>) -> Option<Outcome> {
+    let Own { job, handler, grace, .. } = own;
     for note in bodies {
-        if cancel.is_cancelled() {
+        if job.is_ending() {
             break;
         }
         let delivery = caught(|| handler.notify(job, note)).instrument(tracing::debug_span!("notify"));
-        let (ended, taken) = beside(body, delivery, cancel, grace).await;
+        let (ended, taken) = beside(body, delivery, job, *grace).await;
         match taken {
             Some(Ok(Ok(()))) => {}
             Some(Ok(Err(error))) => {
@@ -202,25 +238,19 @@ async fn deliver(
 
 /// What the end of the body means. One whose cancellation has fired was asked to end: the order that says why is
 /// on its way, and the job is not at its own end.
-async fn end(
-    job: &Job,
-    handler: &dyn AnyHandler,
-    mailbox: &Mailbox,
-    cancel: &CancellationToken,
-    ended: Outcome,
-) -> HandlerEvent {
-    if !cancel.is_cancelled() {
+async fn end(own: &Own, ended: Outcome) -> HandlerEvent {
+    if !own.job.is_ending() {
         return HandlerEvent::Ended(ended);
     }
     loop {
-        if let Order::Stop(why) = mailbox.next().await {
-            return HandlerEvent::Stopped(ended.and(stop(job, handler, why).await));
+        if let Order::Stop(why) = own.mailbox.next().await {
+            return HandlerEvent::Stopped(ended.and(stop(own, why).await));
         }
     }
 }
 
-async fn stop(job: &Job, handler: &dyn AnyHandler, why: StopReason) -> Outcome {
-    match caught(|| handler.stop(job, why)).instrument(span_of_end(why)).await {
+async fn stop(own: &Own, why: StopReason) -> Outcome {
+    match caught(|| own.handler.stop(&own.job, why)).instrument(span_of_end(why)).await {
         Ok(result) => result.map_err(|error| chain(&*error)),
         Err(panic) => Err(panicked(&*panic)),
     }
@@ -244,7 +274,7 @@ async fn ended(body: &mut Option<Body>) -> Outcome {
 async fn beside<T>(
     body: &mut Option<Body>,
     work: impl Future<Output = T>,
-    cancel: &CancellationToken,
+    job: &Job,
     grace: Duration,
 ) -> (Option<Outcome>, Option<T>) {
     let mut work = pin!(work);
@@ -255,7 +285,7 @@ async fn beside<T>(
             biased;
             outcome = ended(body), if end.is_none() => end = Some(outcome),
             done = &mut work => return (end, Some(done)),
-            () = cancel.cancelled(), if limit.is_none() => {}
+            () = job.ending(), if limit.is_none() => {}
             () = over(&mut limit) => return (end, None),
         }
         limit.get_or_insert_with(|| Box::pin(sleep(grace)));
@@ -309,16 +339,7 @@ pub(super) fn panicked(panic: &(dyn Any + Send)) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-    use std::task::Poll;
-
     use super::*;
-    use crate::core::lease::Timing;
-    use crate::id::{Incarnation, JobKey, NodeName, Token, WorkerId};
-    use crate::job::Parts;
-    use crate::runtime::clock;
-    use crate::runtime::lease::Leases;
-    use crate::wire::{self, Envelope};
 
     #[test]
     fn a_long_error_text_is_cut_between_two_characters() {
@@ -328,95 +349,5 @@ mod tests {
         assert!(text.ends_with('ä'));
         assert_eq!(panicked(&"y".repeat(2 * TEXT_MAX)).len(), TEXT_MAX);
         assert_eq!(panicked(&"short"), "panicked: short");
-    }
-
-    /// A future that is over at once; when it is dropped it writes down what has been said by then.
-    struct Witness {
-        inputs: Arc<Mutex<mpsc::UnboundedReceiver<Input>>>,
-        said: Arc<Mutex<Vec<String>>>,
-        panics: bool,
-    }
-
-    impl Future for Witness {
-        type Output = Result<(), BoxError>;
-
-        fn poll(self: std::pin::Pin<&mut Self>, _: &mut std::task::Context<'_>) -> Poll<Self::Output> {
-            Poll::Ready(Ok(()))
-        }
-    }
-
-    impl Drop for Witness {
-        fn drop(&mut self) {
-            self.said.lock().unwrap().extend(events(&mut self.inputs.lock().unwrap()));
-            assert!(!self.panics, "in drop");
-        }
-    }
-
-    fn events(inputs: &mut mpsc::UnboundedReceiver<Input>) -> Vec<String> {
-        let next = || match inputs.try_recv().ok()? {
-            Input::Handler { event, .. } => Some(format!("{event:?}")),
-            input => Some(format!("{input:?}")),
-        };
-        std::iter::from_fn(next).collect()
-    }
-
-    struct Runs(Mutex<Option<Witness>>);
-
-    impl crate::handler::JobHandler for Runs {
-        async fn start(&self, _: Job) -> Start {
-            let witness = self.0.lock().unwrap().take();
-            witness.map_or(Start::Started, |witness| Start::Running(Box::pin(witness)))
-        }
-    }
-
-    /// A job under a lease that holds.
-    fn job() -> (Job, CancellationToken) {
-        let worker = WorkerId(1);
-        let leases = Leases::new(
-            NodeName::new("n").unwrap(),
-            Timing::of(Duration::from_secs(600)),
-            crate::breakage::Breakages::default(),
-        );
-        leases.hold(Incarnation(1), worker, clock::now());
-        let (lease, cancel) = leases.admit(worker);
-        let parts = Parts {
-            key: JobKey::new("key").unwrap(),
-            payload: wire::open(&Envelope::new(b"").seal().unwrap()).unwrap(),
-            token: Token(1),
-            id: "node.id".parse().unwrap(),
-            worker,
-            attempts: 1,
-            created_ms: 0,
-            begun_ms: 0,
-            cancel: cancel.clone(),
-            lease,
-        };
-        (Job::new(parts), cancel)
-    }
-
-    /// What is said until the job's future has been dropped, and afterwards.
-    async fn said_around_the_drop(panics: bool) -> (Vec<String>, Vec<String>) {
-        let (send, receive) = mpsc::unbounded_channel();
-        let (inputs, said) = (Arc::new(Mutex::new(receive)), Arc::default());
-        let witness = Witness { inputs: Arc::clone(&inputs), said: Arc::clone(&said), panics };
-        let handler = Arc::new(Runs(Mutex::new(Some(witness))));
-        let (job, cancel) = job();
-        let (mailbox, grace) = (Arc::default(), Duration::ZERO);
-        run(job, handler, Own { mailbox, cancel, inputs: send, recheck: true, grace, on_span: None }).await;
-        let before = said.lock().unwrap().clone();
-        let after = events(&mut inputs.lock().unwrap());
-        (before, after)
-    }
-
-    #[tokio::test]
-    async fn the_end_of_a_job_is_told_when_nothing_of_its_future_is_left() {
-        let (before, after) = said_around_the_drop(false).await;
-        assert_eq!((before, after), (vec!["Started".to_owned()], vec!["Ended(Ok(()))".to_owned()]));
-    }
-
-    #[tokio::test]
-    async fn a_future_that_panics_when_it_is_dropped_has_failed() {
-        let (_, after) = said_around_the_drop(true).await;
-        assert_eq!(after, ["Failed(\"panicked: in drop\")"]);
     }
 }

@@ -8,11 +8,9 @@ use std::time::{Duration, Instant};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::{AbortHandle, Id, JoinSet};
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::actor::{self, Mailbox, Order};
+use super::actors::{Actors, End};
 use super::clock;
 use super::lease::Leases;
 use super::meters::{self, Meters};
@@ -23,19 +21,16 @@ use crate::breakage::Breakage;
 use crate::builder::JobSpanHook;
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
-use crate::core::effect::{Effect, NewJob, Notice};
+use crate::core::effect::{Effect, Notice};
 use crate::core::engine::Engine;
 use crate::core::input::{Answer, Command, HandlerEvent, Input, LocalWorker, ReplyTo};
 use crate::core::time::Time;
 use crate::handler::AnyHandler;
-use crate::id::{DispatchId, Incarnation, JobKey, Revision, Token, WorkerId};
-use crate::job::{Job, Parts};
+use crate::id::{DispatchId, Incarnation, Revision, WorkerId};
 use crate::runtime::notice;
 use crate::settings::Settings;
 use crate::store::Store;
 
-/// The longest time that a notification which is being taken has left when its job comes to its end.
-const NOTIFY_GRACE: Duration = Duration::from_secs(1);
 /// The most inputs that one step takes, so that effects are never far behind.
 const STEP_INPUTS: usize = 1024;
 /// The engine is not woken more often than this by its own deadline.
@@ -71,14 +66,6 @@ struct Local {
     id: watch::Sender<Option<WorkerId>>,
 }
 
-struct Running {
-    token: Token,
-    task: Id,
-    mailbox: Arc<Mailbox>,
-    cancel: CancellationToken,
-    abort: AbortHandle,
-}
-
 pub(crate) struct Driver {
     engine: Engine,
     config: Arc<Config>,
@@ -90,9 +77,7 @@ pub(crate) struct Driver {
     node_read: Option<BoxFuture<'static, Done>>,
     pool_read: Option<BoxFuture<'static, Done>>,
     handlers: HashMap<LocalWorker, Local>,
-    running: HashMap<(WorkerId, JobKey), Running>,
-    tasks: JoinSet<()>,
-    task_owners: HashMap<Id, (WorkerId, JobKey, Token)>,
+    actors: Actors,
     planners: Planners,
     replies: HashMap<ReplyTo, oneshot::Sender<Answer>>,
     ended: bool,
@@ -109,6 +94,7 @@ impl Driver {
         watched: Watched,
     ) -> Self {
         let planners = Planners::new(config.node.clone());
+        let actors = Actors::new(&config, leases.clone(), inputs.clone(), watched.on_job_span.clone());
         Self {
             engine: Engine::new(config.clone(), seed),
             config: Arc::new(config),
@@ -119,9 +105,7 @@ impl Driver {
             node_read: None,
             pool_read: None,
             handlers: HashMap::new(),
-            running: HashMap::new(),
-            tasks: JoinSet::new(),
-            task_owners: HashMap::new(),
+            actors,
             planners,
             replies: HashMap::new(),
             ended: false,
@@ -141,7 +125,10 @@ impl Driver {
         let mut batch = vec![Input::Woke];
         let mut has_users = true;
         while !self.ended {
-            self.step(&mut batch);
+            // A task's end may be nothing to the engine.
+            if !batch.is_empty() {
+                self.step(&mut batch);
+            }
             let sleep = self.engine.deadline().map(|at| at.since(clock::now()).max(SHORTEST_SLEEP));
             tokio::select! {
                 biased;
@@ -149,7 +136,7 @@ impl Driver {
                 Some(done) = self.calls.next(), if !self.calls.is_empty() => batch.push(Input::Done(Box::new(done))),
                 done = pending_read(&mut self.node_read) => batch.push(Input::Done(Box::new(done))),
                 done = pending_read(&mut self.pool_read) => batch.push(Input::Done(Box::new(done))),
-                Some(end) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => self.on_task_end(end, &mut batch),
+                end = self.actors.next() => self.on_task_end(end, &mut events, &mut batch),
                 input = self.planners.next() => batch.push(input),
                 Ok(()) = members.changed() => batch.push(Input::Members(members.borrow_and_update().clone())),
                 Ok(()) = settings.changed() => batch.push(Input::Settings(settings.borrow_and_update().clone())),
@@ -161,7 +148,7 @@ impl Driver {
             }
             self.gather(&mut events, &mut messages, &mut batch);
         }
-        self.tasks.shutdown().await;
+        self.actors.shut_down().await;
         self.planners.shut_down().await;
         self.leases.end();
         self.store.close().await;
@@ -177,6 +164,8 @@ impl Driver {
         while batch.len() < STEP_INPUTS {
             if let Ok(input) = events.try_recv() {
                 batch.push(input);
+            } else if let Some(end) = self.actors.try_next() {
+                self.on_task_end(end, events, batch);
             } else if let Some(Some(done)) = self.calls.next().now_or_never() {
                 batch.push(Input::Done(Box::new(done)));
             } else if let Ok(message) = messages.try_recv() {
@@ -208,21 +197,10 @@ impl Driver {
         }
     }
 
-    fn on_task_end(&mut self, end: Result<(Id, ()), tokio::task::JoinError>, batch: &mut Vec<Input>) {
-        let (id, event) = match end {
-            Ok((id, ())) => (id, None),
-            Err(error) if error.is_cancelled() => (error.id(), Some(HandlerEvent::Aborted)),
-            Err(error) => (error.id(), Some(HandlerEvent::Failed(error.to_string()))),
-        };
-        let Some((worker, key, token)) = self.task_owners.remove(&id) else { return };
-        self.leases.leave(worker, id);
-        let place = (worker, key);
-        if self.running.get(&place).is_some_and(|r| r.task == id) {
-            self.running.remove(&place);
-        }
-        if let Some(event) = event {
-            batch.push(Input::Handler { worker, key: place.1, token, event });
-        }
+    /// What a task has said before its end comes before it.
+    fn on_task_end(&mut self, end: End, events: &mut mpsc::UnboundedReceiver<Input>, batch: &mut Vec<Input>) {
+        batch.extend(std::iter::from_fn(|| events.try_recv().ok()));
+        batch.extend(self.actors.ended(end));
     }
 
     fn step(&mut self, batch: &mut Vec<Input>) {
@@ -257,28 +235,21 @@ impl Driver {
             Effect::Keep { incarnation, worker } => self.leases.keep(incarnation, worker),
             Effect::Drop { worker } => self.leases.drop_worker(worker),
             Effect::Fence { worker } => self.leases.fence(worker),
-            Effect::Start { local, worker, job } => self.start(local, worker, *job),
-            Effect::Stop { worker, key, token, why } => {
-                if let Some(running) = self.running(worker, key, token) {
-                    running.cancel.cancel();
-                    running.mailbox.put(Order::Stop(why));
-                }
+            Effect::Start { local, worker, job } => {
+                let Some(Local { handler, .. }) = self.handlers.get(&local) else {
+                    // A worker is never added without its handler.
+                    let (key, token, event) = (job.key, job.token, HandlerEvent::NotRun);
+                    let _ = self.inputs.send(Input::Handler { worker, key, token, event });
+                    return;
+                };
+                self.actors.start(handler.clone(), worker, *job);
             }
-            Effect::Cancel { worker, key, token } => {
-                if let Some(running) = self.running(worker, key, token) {
-                    running.cancel.cancel();
-                }
-            }
+            Effect::Stop { worker, key, token, why } => self.actors.stop(&(worker, key), token, why),
+            Effect::Cancel { worker, key, token } => self.actors.cancel(&(worker, key), token),
             Effect::Deliver { worker, key, token, bodies } => {
-                if let Some(running) = self.running(worker, key, token) {
-                    running.mailbox.put(Order::Deliver(bodies));
-                }
+                self.actors.deliver(&(worker, key), token, bodies);
             }
-            Effect::Abort { worker, key, token } => {
-                if let Some(running) = self.running(worker, key, token) {
-                    running.abort.abort();
-                }
-            }
+            Effect::Abort { worker, key, token } => self.actors.abort(&(worker, key), token),
             Effect::Seated { local, worker } => {
                 if let Some(Local { id, .. }) = self.handlers.get(&local) {
                     id.send_replace(worker);
@@ -353,46 +324,6 @@ impl Driver {
             _ => self.calls.push(future),
         }
     }
-
-    fn running(&self, worker: WorkerId, key: JobKey, token: Token) -> Option<&Running> {
-        self.running.get(&(worker, key)).filter(|r| r.token == token)
-    }
-
-    fn start(&mut self, local: LocalWorker, worker: WorkerId, job: NewJob) {
-        let NewJob { key, token, id, payload, attempts, created_ms, begun_ms } = job;
-        let Some(Local { handler, .. }) = self.handlers.get(&local) else {
-            // A worker is never added without its handler.
-            let _ = self.inputs.send(Input::Handler { worker, key, token, event: HandlerEvent::NotRun });
-            return;
-        };
-        let (lease, cancel) = self.leases.admit(worker);
-        let own = cancel.clone();
-        let parts = Parts {
-            key: key.clone(),
-            payload,
-            token,
-            id,
-            worker,
-            attempts,
-            created_ms,
-            begun_ms,
-            cancel: own,
-            lease,
-        };
-        let mailbox = Arc::new(Mailbox::default());
-        let (handler, inputs) = (handler.clone(), self.inputs.clone());
-        let job = Job::new(parts);
-        let (grace, on_span) = (notify_grace(&self.config), self.watched.on_job_span.clone());
-        let recheck = !self.config.broken.has(Breakage::NoRecheckAfterBegin);
-        let own =
-            actor::Own { mailbox: mailbox.clone(), cancel: cancel.clone(), inputs, recheck, grace, on_span };
-        let actor = actor::run(job, handler, own);
-        let abort = self.tasks.spawn(actor);
-        let task = abort.id();
-        self.leases.enter(worker, abort.clone());
-        self.task_owners.insert(task, (worker, key.clone(), token));
-        self.running.insert((worker, key), Running { token, task, mailbox, cancel, abort });
-    }
 }
 
 impl Drop for Driver {
@@ -412,13 +343,6 @@ async fn pending_read(read: &mut Option<BoxFuture<'static, Done>>) -> Done {
     };
     *read = None;
     done
-}
-
-/// How long a notification that is being taken may hold up the end of its job: not for so long that nothing is left for
-/// the stop handler, be it of its own time or of the lease.
-fn notify_grace(config: &Config) -> Duration {
-    let of_the_lease = config.timing.hard.saturating_sub(config.timing.soft) / 2;
-    NOTIFY_GRACE.min(config.stop_timeout / 2).min(of_the_lease)
 }
 
 async fn sleep_for(sleep: Option<Duration>) {

@@ -12,10 +12,10 @@ use std::time::Duration;
 use metrics::{Gauge, Histogram};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id};
-use tokio_util::sync::CancellationToken;
 
 use super::actor::panicked;
 use super::clock;
+use super::guard::LeaseGuard;
 use crate::breakage::Breakages;
 use crate::builder::FencePolicy;
 use crate::core::input::Input;
@@ -26,30 +26,13 @@ use crate::health::longest_read;
 use crate::id::{Incarnation, NodeName, Token, WorkerId};
 use crate::store::{Renewal, Store, StoreError};
 
-/// Whether a job's worker still holds its lease. Two loads and a clock read: check it before each outside effect.
-#[derive(Clone, Debug)]
-pub struct LeaseGuard {
-    soft_at: Arc<AtomicU64>,
-}
-
-impl LeaseGuard {
-    /// True while no other worker can have begun the job.
-    pub fn check(&self) -> bool {
-        clock::now().0 < self.soft_at.load(Ordering::Acquire)
-    }
-
-    /// How long the lease holds if it is not renewed.
-    pub fn remaining(&self) -> Duration {
-        Time(self.soft_at.load(Ordering::Acquire)).since(clock::now())
-    }
-}
-
 /// Everything that runs under one worker's lease.
 #[derive(Debug)]
 struct Tenant {
-    soft_at: Arc<AtomicU64>,
-    cancel: CancellationToken,
+    guard: LeaseGuard,
     tasks: HashMap<Id, AbortHandle>,
+    /// Its tasks were aborted.
+    aborted: bool,
     overdue: bool,
 }
 
@@ -127,12 +110,8 @@ impl Leases {
     pub(crate) fn hold(&self, incarnation: Incarnation, worker: WorkerId, from: Time) {
         let mut state = self.state();
         let lease = state.tenancies.hold(incarnation, worker, from);
-        let tenant = Tenant {
-            soft_at: Arc::new(AtomicU64::new(lease.soft_at().0)),
-            cancel: CancellationToken::new(),
-            tasks: HashMap::new(),
-            overdue: false,
-        };
+        let guard = LeaseGuard::until(lease.soft_at());
+        let tenant = Tenant { guard, tasks: HashMap::new(), aborted: false, overdue: false };
         state.tenants.insert(worker, tenant);
         drop(state);
         self.wake.notify_one();
@@ -149,7 +128,7 @@ impl Leases {
         let mut state = self.state();
         state.tenancies.give_up(worker);
         if let Some(tenant) = state.tenants.get(&worker) {
-            tenant.ask_to_end();
+            tenant.guard.give_up();
         }
     }
 
@@ -160,11 +139,11 @@ impl Leases {
         state.tenants.remove(&worker);
     }
 
-    /// What a new job of the worker runs under: its guard, and a cancellation of its own.
-    pub(crate) fn admit(&self, worker: WorkerId) -> (LeaseGuard, CancellationToken) {
+    /// What a new job of the worker runs under.
+    pub(crate) fn admit(&self, worker: WorkerId) -> LeaseGuard {
         match self.state().tenants.get(&worker) {
-            Some(t) => (LeaseGuard { soft_at: t.soft_at.clone() }, t.cancel.child_token()),
-            None => (LeaseGuard { soft_at: Arc::default() }, CancellationToken::new()),
+            Some(tenant) => tenant.guard.clone(),
+            None => LeaseGuard::until(Time::default()),
         }
     }
 
@@ -173,6 +152,20 @@ impl Leases {
         if let Some(tenant) = self.state().tenants.get_mut(&worker) {
             tenant.tasks.insert(task.id(), task);
         }
+    }
+
+    /// Spawns another task under the worker's lease, unless all of them were aborted: then nothing may run any more.
+    pub(crate) fn resume(
+        &self,
+        worker: WorkerId,
+        spawn: impl FnOnce() -> AbortHandle,
+    ) -> Option<AbortHandle> {
+        // Under the lock: the lease thread aborts what runs, and would not see this one.
+        let mut state = self.state();
+        let tenant = state.tenants.get_mut(&worker).filter(|tenant| !tenant.aborted)?;
+        let task = spawn();
+        tenant.tasks.insert(task.id(), task.clone());
+        Some(task)
     }
 
     /// It has ended.
@@ -226,7 +219,7 @@ impl Leases {
             let lease = state.tenancies.lease(*worker)?;
             let standing = LeaseStanding {
                 age: now.since(lease.from()),
-                left: Time(tenant.soft_at.load(Ordering::Acquire)).since(now),
+                left: tenant.guard.soft_at().since(now),
                 overdue: if tenant.overdue { tenant.running() } else { 0 },
             };
             Some((*worker, standing))
@@ -262,7 +255,7 @@ impl Leases {
         let mut state = self.state();
         for (worker, lease) in state.tenancies.renewed(sent, now, workers, &renewal.states) {
             if let Some(tenant) = state.tenants.get(&worker) {
-                tenant.soft_at.store(lease.soft_at().0, Ordering::Release);
+                tenant.guard.renewed(lease.soft_at());
             }
         }
     }
@@ -277,10 +270,10 @@ impl Leases {
         let mut lost = Vec::new();
         let mut state = self.state();
         for (worker, expiry) in state.tenancies.expire(now) {
-            let Some(tenant) = state.tenants.get(&worker) else { continue };
+            let Some(tenant) = state.tenants.get_mut(&worker) else { continue };
             match expiry {
                 Expiry::AskToEnd => {
-                    tenant.ask_to_end();
+                    tenant.guard.give_up();
                     lost.push(worker);
                 }
                 Expiry::Abort => tenant.abort(),
@@ -311,11 +304,11 @@ impl Leases {
     }
 
     /// Nobody has watched: ends everything that runs, and returns the workers that lose their lease by it.
-    fn give_up_all(&self) -> Vec<WorkerId> {
+    pub(super) fn give_up_all(&self) -> Vec<WorkerId> {
         let mut state = self.state();
         let lost = state.tenancies.give_up_all();
-        for tenant in state.tenants.values() {
-            tenant.ask_to_end();
+        for tenant in state.tenants.values_mut() {
+            tenant.guard.give_up();
             tenant.abort();
         }
         drop(state);
@@ -337,12 +330,8 @@ impl Tenant {
         self.tasks.values().filter(|task| !task.is_finished()).count()
     }
 
-    fn ask_to_end(&self) {
-        self.soft_at.store(0, Ordering::Release);
-        self.cancel.cancel();
-    }
-
-    fn abort(&self) {
+    fn abort(&mut self) {
+        self.aborted = true;
         for task in self.tasks.values() {
             task.abort();
         }

@@ -31,7 +31,9 @@ async fn a_panic_of_the_thread_ends_all_that_it_watched() {
     for worker in workers {
         leases.hold(Incarnation(1), worker, clock::now() + Duration::from_secs(60));
         leases.enter(worker, running.spawn(std::future::pending::<()>()));
-        admitted.push(leases.admit(worker));
+        let guard = leases.admit(worker);
+        let cancel = guard.cancellation();
+        admitted.push((guard, cancel));
     }
     leases.renew(Incarnation(1));
     leases.due(clock::now()).expect("a renewal that is under way");

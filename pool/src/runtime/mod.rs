@@ -3,15 +3,17 @@
 //! | loop | where | ends when |
 //! |---|---|---|
 //! | the driver: inputs to the engine, effects from it | `driver`, a task | the engine ends, or the node is abandoned |
-//! | one actor per running job | `actor`, a task each | its job ends, or it is aborted |
+//! | one actor per job that does something | `actor`, a task each; `actors` has them all | nothing is left to do, or it is aborted |
 //! | one plan per schedule that is planned here | `planners`, a task each | it has come to something, or it is aborted |
 //! | the lease: renewals and the watchdog | `lease`, an OS thread with a connection of its own | the driver ends |
 //!
 //! The driver ends first, and with it the actors; the lease thread goes on until nothing of a worker runs.
 
 pub(crate) mod actor;
+mod actors;
 pub(crate) mod clock;
 pub(crate) mod driver;
+pub(crate) mod guard;
 pub(crate) mod handover;
 pub(crate) mod lease;
 pub(crate) mod meters;

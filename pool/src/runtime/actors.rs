@@ -1,0 +1,279 @@
+//! The jobs in the hands of a node's handlers.
+//!
+//! A job has a task while something is done for it: its start, its future, a delivery, its stop. One whose handler
+//! returned [`Start::Started`](crate::Start::Started) and that has nothing to do is idle: that is most of the jobs that
+//! a node holds, and nothing is kept for them but the [`Job`].
+
+use std::borrow::Borrow;
+use std::collections::{HashMap, HashSet};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
+use tracing::Span;
+
+use super::actor::{self, Came, Mailbox, Order, Own, panicked};
+use super::lease::Leases;
+use crate::breakage::Breakage;
+use crate::builder::JobSpanHook;
+use crate::core::ctx::Config;
+use crate::core::effect::NewJob;
+use crate::core::input::{HandlerEvent, Input};
+use crate::handler::AnyHandler;
+use crate::id::{JobKey, Token, WorkerId};
+use crate::job::{Job, Parts};
+use crate::stop::StopReason;
+
+/// The longest time that a notification which is being taken has left when its job comes to its end.
+const NOTIFY_GRACE: Duration = Duration::from_secs(1);
+
+/// A worker's job.
+type Place = (WorkerId, JobKey);
+
+/// How a task has ended.
+pub(super) type End = Result<(Id, Came), JoinError>;
+
+pub(super) struct Actors {
+    leases: Arc<Leases>,
+    inputs: mpsc::UnboundedSender<Input>,
+    on_span: Option<JobSpanHook>,
+    recheck: bool,
+    grace: Duration,
+    tasks: JoinSet<Came>,
+    busy: HashMap<Id, Busy>,
+    /// The task of each job that has one.
+    places: HashMap<Place, Id>,
+    idle: HashMap<WorkerId, IdleJobs>,
+}
+
+/// A job that a task works for.
+struct Busy {
+    job: Job,
+    handler: Arc<dyn AnyHandler>,
+    mailbox: Arc<Mailbox>,
+    abort: AbortHandle,
+}
+
+/// The idle jobs of a worker.
+struct IdleJobs {
+    handler: Arc<dyn AnyHandler>,
+    jobs: HashSet<IdleJob>,
+}
+
+/// A job with nothing to do, known by its key.
+struct IdleJob {
+    job: Job,
+    /// Its span, if anybody collects it.
+    span: Option<Box<Span>>,
+}
+
+impl Actors {
+    pub(super) fn new(
+        config: &Config,
+        leases: Arc<Leases>,
+        inputs: mpsc::UnboundedSender<Input>,
+        on_span: Option<JobSpanHook>,
+    ) -> Self {
+        Self {
+            leases,
+            inputs,
+            on_span,
+            recheck: !config.broken.has(Breakage::NoRecheckAfterBegin),
+            grace: notify_grace(config),
+            tasks: JoinSet::new(),
+            busy: HashMap::new(),
+            places: HashMap::new(),
+            idle: HashMap::new(),
+        }
+    }
+
+    pub(super) fn start(&mut self, handler: Arc<dyn AnyHandler>, worker: WorkerId, job: NewJob) {
+        let NewJob { key, token, id, payload, attempts, created_ms, begun_ms } = job;
+        let lease = self.leases.admit(worker);
+        let parts = Parts { key, payload, token, id, worker, attempts, created_ms, begun_ms, lease };
+        let own = self.own(Job::new(parts), handler, Arc::default());
+        let (job, handler, mailbox) = own.parts();
+        let abort = self.tasks.spawn(actor::start(own, self.recheck, self.on_span.clone()));
+        self.leases.enter(worker, abort.clone());
+        self.works(Busy { job, handler, mailbox, abort });
+    }
+
+    /// Fires the job's cancellation, then has the stop handler run, after whatever handler runs now.
+    pub(super) fn stop(&mut self, place: &Place, token: Token, why: StopReason) {
+        self.cancel(place, token);
+        self.order(place, token, Order::Stop(why));
+    }
+
+    /// Fires the job's cancellation.
+    pub(super) fn cancel(&self, place: &Place, token: Token) {
+        let idle = || self.idle.get(&place.0)?.jobs.get(&place.1).map(|idle| &idle.job);
+        let busy = self.busy(place, token).map(|busy| &busy.job);
+        if let Some(job) = busy.or_else(|| idle().filter(|job| job.token() == token)) {
+            job.cancel();
+        }
+    }
+
+    pub(super) fn deliver(&mut self, place: &Place, token: Token, bodies: Vec<Bytes>) {
+        self.order(place, token, Order::Deliver(bodies));
+    }
+
+    /// Aborts whatever handler of the job runs.
+    pub(super) fn abort(&mut self, place: &Place, token: Token) {
+        if let Some(busy) = self.busy(place, token) {
+            busy.abort.abort();
+        } else if let Some((IdleJob { job, .. }, _)) = self.rouse(place, token) {
+            self.say(&job, HandlerEvent::Aborted);
+        }
+    }
+
+    /// The next task that ends; for ever, while there is none.
+    ///
+    /// # Cancel safety
+    /// Yes.
+    pub(super) async fn next(&mut self) -> End {
+        match self.tasks.join_next_with_id().await {
+            Some(end) => end,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// A task that has ended.
+    pub(super) fn try_next(&mut self) -> Option<End> {
+        self.tasks.try_join_next_with_id()
+    }
+
+    /// What the engine is to hear of a task's end.
+    pub(super) fn ended(&mut self, end: End) -> Option<Input> {
+        let (id, came) = match end {
+            Ok((id, came)) => (id, came),
+            Err(error) => (error.id(), Came::Ended(told(error))),
+        };
+        let busy = self.busy.remove(&id)?;
+        let worker = busy.job.worker();
+        self.leases.leave(worker, id);
+        let place = (worker, busy.job.key().clone());
+        if self.places.get(&place) == Some(&id) {
+            self.places.remove(&place);
+        }
+        let token = busy.job.token();
+        let event = match came {
+            Came::Ended(event) => Some(event),
+            Came::Idle(event, span) => {
+                self.rest(busy, span);
+                event
+            }
+        };
+        event.map(|event| Input::Handler { worker, key: place.1, token, event })
+    }
+
+    /// Aborts everything, and waits until nothing runs any more.
+    pub(super) async fn shut_down(&mut self) {
+        self.tasks.shutdown().await;
+    }
+
+    /// The job does what has come for it meanwhile, or is idle.
+    fn rest(&mut self, busy: Busy, span: Span) {
+        let Busy { job, handler, mailbox, .. } = busy;
+        if !mailbox.is_empty() {
+            return self.attend(job, span, handler, mailbox);
+        }
+        let idle = self.idle.entry(job.worker()).or_insert(IdleJobs { handler, jobs: HashSet::new() });
+        let span = (!span.is_disabled()).then(|| Box::new(span));
+        idle.jobs.replace(IdleJob { job, span });
+    }
+
+    /// The job is idle no more.
+    fn rouse(&mut self, place: &Place, token: Token) -> Option<(IdleJob, Arc<dyn AnyHandler>)> {
+        let idle = self.idle.get_mut(&place.0)?;
+        if idle.jobs.get(&place.1)?.job.token() != token {
+            return None;
+        }
+        let roused = (idle.jobs.take(&place.1)?, idle.handler.clone());
+        if idle.jobs.is_empty() {
+            self.idle.remove(&place.0);
+        }
+        Some(roused)
+    }
+
+    fn order(&mut self, place: &Place, token: Token, order: Order) {
+        if let Some(busy) = self.busy(place, token) {
+            busy.mailbox.put(order);
+        } else if let Some((IdleJob { job, span }, handler)) = self.rouse(place, token) {
+            let mailbox = Arc::new(Mailbox::default());
+            mailbox.put(order);
+            self.attend(job, span.map_or_else(Span::none, |span| *span), handler, mailbox);
+        }
+    }
+
+    /// Has a task do the next of what lies in the mailbox.
+    fn attend(&mut self, job: Job, span: Span, handler: Arc<dyn AnyHandler>, mailbox: Arc<Mailbox>) {
+        let own = self.own(job, handler, mailbox);
+        let (job, handler, mailbox) = own.parts();
+        match self.leases.resume(job.worker(), || self.tasks.spawn(actor::attend(own, span))) {
+            Some(abort) => self.works(Busy { job, handler, mailbox, abort }),
+            None => self.say(&job, HandlerEvent::Aborted),
+        }
+    }
+
+    fn own(&self, job: Job, handler: Arc<dyn AnyHandler>, mailbox: Arc<Mailbox>) -> Own {
+        Own { job, handler, mailbox, inputs: self.inputs.clone(), grace: self.grace }
+    }
+
+    fn works(&mut self, busy: Busy) {
+        let id = busy.abort.id();
+        self.places.insert((busy.job.worker(), busy.job.key().clone()), id);
+        self.busy.insert(id, busy);
+    }
+
+    fn busy(&self, place: &Place, token: Token) -> Option<&Busy> {
+        self.busy.get(self.places.get(place)?).filter(|busy| busy.job.token() == token)
+    }
+
+    fn say(&self, job: &Job, event: HandlerEvent) {
+        let (worker, key, token) = (job.worker(), job.key().clone(), job.token());
+        // The driver itself holds the other end.
+        let _ = self.inputs.send(Input::Handler { worker, key, token, event });
+    }
+}
+
+impl Borrow<JobKey> for IdleJob {
+    fn borrow(&self) -> &JobKey {
+        self.job.key()
+    }
+}
+
+impl Hash for IdleJob {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.job.key().hash(state);
+    }
+}
+
+impl PartialEq for IdleJob {
+    fn eq(&self, other: &Self) -> bool {
+        self.job.key() == other.job.key()
+    }
+}
+
+impl Eq for IdleJob {}
+
+/// What the end of a task means that has not said so itself: it was aborted, or something panicked when it was dropped.
+fn told(error: JoinError) -> HandlerEvent {
+    match error.try_into_panic() {
+        Ok(panic) => HandlerEvent::Failed(panicked(&*panic)),
+        Err(_) => HandlerEvent::Aborted,
+    }
+}
+
+/// How long a notification that is being taken may hold up the end of its job: not for so long that nothing is left for
+/// the stop handler, be it of its own time or of the lease.
+fn notify_grace(config: &Config) -> Duration {
+    let of_the_lease = config.timing.hard.saturating_sub(config.timing.soft) / 2;
+    NOTIFY_GRACE.min(config.stop_timeout / 2).min(of_the_lease)
+}
+
+#[cfg(test)]
+#[path = "actors_tests.rs"]
+mod tests;

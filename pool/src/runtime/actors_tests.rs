@@ -1,0 +1,332 @@
+//! What the tasks of jobs promise, and that a job which does nothing has none.
+#![allow(clippy::unwrap_used)]
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::task::{Context, Poll};
+
+use tokio::sync::Semaphore;
+
+use super::*;
+use crate::breakage::Breakages;
+use crate::core::lease::Timing;
+use crate::error::BoxError;
+use crate::handler::{JobHandler, Start};
+use crate::id::{Incarnation, NodeName};
+use crate::runtime::clock;
+use crate::settings::Settings;
+use crate::wire::{self, Envelope};
+
+const WORKER: WorkerId = WorkerId(1);
+
+/// What happened, in order.
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// The driver, as far as jobs see it.
+struct Bench {
+    actors: Actors,
+    leases: Arc<Leases>,
+    events: mpsc::UnboundedReceiver<Input>,
+}
+
+impl Bench {
+    /// A worker whose lease holds.
+    fn new() -> Self {
+        let settings = Settings::default();
+        let config = Config {
+            node: NodeName::new("n").unwrap(),
+            nonce: 0,
+            timing: Timing::of(Duration::from_secs(600)),
+            settings,
+            stable_after: Duration::ZERO,
+            handoff_parallel: 1,
+            start_timeout: Duration::from_secs(600),
+            stop_timeout: Duration::from_secs(600),
+            plan_timeout: Duration::from_secs(600),
+            abort_grace: Duration::from_secs(600),
+            start_permits: 1,
+            client_only: false,
+            assume_fresh: false,
+            broken: Breakages::default(),
+        };
+        let leases = Arc::new(Leases::new(config.node.clone(), config.timing, Breakages::default()));
+        leases.hold(Incarnation(1), WORKER, clock::now());
+        let (inputs, events) = mpsc::unbounded_channel();
+        Self { actors: Actors::new(&config, leases.clone(), inputs, None), leases, events }
+    }
+
+    fn start(&mut self, handler: impl JobHandler, token: u64) {
+        let job = NewJob {
+            key: key(),
+            payload: wire::open(&Envelope::new(b"").seal().unwrap()).unwrap(),
+            token: Token(token),
+            id: "node.id".parse().unwrap(),
+            attempts: 1,
+            created_ms: 0,
+            begun_ms: 0,
+        };
+        self.actors.start(Arc::new(handler), WORKER, job);
+    }
+
+    fn deliver(&mut self, token: u64, body: &'static str) {
+        self.actors.deliver(&place(), Token(token), vec![body.into()]);
+    }
+
+    fn stop(&mut self, token: u64) {
+        self.actors.stop(&place(), Token(token), StopReason::Stopped);
+    }
+
+    /// What has been said without the end of a task.
+    fn said(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.events.try_recv().ok()).map(name).collect()
+    }
+
+    /// What is said until a task ends, and by its end.
+    async fn next(&mut self) -> Vec<String> {
+        let end = self.actors.next().await;
+        let mut said = self.said();
+        said.extend(self.actors.ended(end).map(name));
+        said
+    }
+
+    /// Jobs that have a task, and jobs that have none.
+    fn counts(&self) -> (usize, usize) {
+        let idle = self.actors.idle.values().map(|idle| idle.jobs.len()).sum();
+        assert_eq!(self.actors.busy.len(), self.actors.tasks.len());
+        (self.actors.busy.len(), idle)
+    }
+}
+
+fn key() -> JobKey {
+    JobKey::try_from("key").unwrap()
+}
+
+fn place() -> Place {
+    (WORKER, key())
+}
+
+fn name(input: Input) -> String {
+    match input {
+        Input::Handler { token, event, .. } => format!("{token} {event:?}"),
+        input => format!("{input:?}"),
+    }
+}
+
+/// A handler that writes down each of its calls, and lets go of a notification when it is told to.
+#[derive(Clone)]
+struct Writes {
+    log: Log,
+    go: Arc<Semaphore>,
+}
+
+impl Writes {
+    fn new(permits: usize) -> Self {
+        Self { log: Log::default(), go: Arc::new(Semaphore::new(permits)) }
+    }
+
+    fn write(&self, what: impl Into<String>) {
+        self.log.lock().unwrap().push(what.into());
+    }
+
+    fn log(&self) -> Vec<String> {
+        std::mem::take(&mut self.log.lock().unwrap())
+    }
+}
+
+impl JobHandler for Writes {
+    async fn start(&self, job: Job) -> Start {
+        self.write(format!("start {}", job.token()));
+        Start::Started
+    }
+
+    async fn notify(&self, _: &Job, body: Bytes) -> Result<(), BoxError> {
+        self.write(format!("takes {body:?}"));
+        self.go.acquire().await.unwrap().forget();
+        self.write(format!("has {body:?}"));
+        Ok(())
+    }
+
+    async fn stop(&self, job: &Job, why: StopReason) -> Result<(), BoxError> {
+        self.write(format!("stop {} {why:?} {}", job.token(), job.cancellation().is_cancelled()));
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_has_started_and_does_nothing_has_no_task() {
+    let (mut bench, writes) = (Bench::new(), Writes::new(1));
+    bench.start(writes.clone(), 1);
+    assert_eq!((bench.counts(), bench.next().await), ((1, 0), vec!["1 Started".to_owned()]));
+    assert_eq!(bench.counts(), (0, 1));
+    bench.deliver(1, "a");
+    assert_eq!((bench.counts(), bench.next().await), ((1, 0), vec!["1 Delivered".to_owned()]));
+    assert_eq!(bench.counts(), (0, 1));
+    bench.stop(1);
+    assert_eq!((bench.counts(), bench.next().await), ((1, 0), vec!["1 Stopped(Ok(()))".to_owned()]));
+    assert_eq!((bench.counts(), bench.actors.idle.len(), bench.actors.places.len()), ((0, 0), 0, 0));
+    assert_eq!(writes.log(), ["start 1", "takes b\"a\"", "has b\"a\"", "stop 1 Stopped true"]);
+}
+
+#[tokio::test]
+async fn orders_that_come_while_a_task_works_are_done_after_it_in_their_order() {
+    let (mut bench, writes) = (Bench::new(), Writes::new(0));
+    bench.start(writes.clone(), 1);
+    bench.deliver(1, "a");
+    bench.deliver(1, "b");
+    assert_eq!(bench.next().await, ["1 Started"]);
+    writes.go.add_permits(1);
+    assert_eq!(bench.next().await, ["1 Delivered"]);
+    tenure_testing::eventually(Duration::from_secs(60), "b to be taken", async || {
+        tokio::task::yield_now().await;
+        writes.log.lock().unwrap().iter().any(|line| line == "takes b\"b\"")
+    })
+    .await;
+    bench.stop(1);
+    writes.go.add_permits(1);
+    assert_eq!(bench.next().await, Vec::<String>::new(), "what is taken at the end goes to the next owner");
+    assert_eq!(bench.next().await, ["1 Stopped(Ok(()))"]);
+    let calls =
+        ["start 1", "takes b\"a\"", "has b\"a\"", "takes b\"b\"", "has b\"b\"", "stop 1 Stopped true"];
+    assert_eq!(writes.log(), calls);
+}
+
+#[tokio::test]
+async fn nothing_is_called_for_an_idle_job_when_its_worker_s_handlers_were_aborted() {
+    let (mut bench, writes) = (Bench::new(), Writes::new(1));
+    bench.start(writes.clone(), 1);
+    bench.next().await;
+    bench.leases.give_up_all();
+    bench.stop(1);
+    assert_eq!((bench.counts(), bench.said()), ((0, 0), vec!["1 Aborted".to_owned()]));
+    assert_eq!(writes.log(), ["start 1"]);
+}
+
+#[tokio::test]
+async fn an_idle_job_that_is_aborted_is_over() {
+    let (mut bench, writes) = (Bench::new(), Writes::new(1));
+    bench.start(writes.clone(), 1);
+    bench.next().await;
+    bench.actors.abort(&place(), Token(2));
+    assert_eq!((bench.counts(), bench.said().len()), ((0, 1), 0), "another run of the job");
+    bench.actors.abort(&place(), Token(1));
+    assert_eq!((bench.counts(), bench.said()), ((0, 0), vec!["1 Aborted".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_task_that_is_aborted_says_so() {
+    let (mut bench, writes) = (Bench::new(), Writes::new(0));
+    bench.start(writes.clone(), 1);
+    bench.next().await;
+    bench.deliver(1, "a");
+    bench.actors.abort(&place(), Token(1));
+    assert_eq!((bench.next().await, bench.counts()), (vec!["1 Aborted".to_owned()], (0, 0)));
+}
+
+#[tokio::test]
+async fn an_order_for_another_run_of_the_job_is_for_nobody() {
+    let (mut bench, writes) = (Bench::new(), Writes::new(1));
+    bench.start(writes.clone(), 1);
+    bench.deliver(2, "early");
+    bench.next().await;
+    bench.deliver(2, "late");
+    bench.stop(2);
+    assert_eq!((bench.counts(), bench.said().len()), ((0, 1), 0));
+    bench.stop(1);
+    bench.next().await;
+    assert_eq!(writes.log(), ["start 1", "stop 1 Stopped true"]);
+}
+
+#[tokio::test]
+async fn a_cancellation_fires_with_the_job_s_and_with_its_lease_and_a_handler_s_own_is_its_own() {
+    struct Shows(Arc<Mutex<Option<Job>>>);
+    impl JobHandler for Shows {
+        async fn start(&self, job: Job) -> Start {
+            *self.0.lock().unwrap() = Some(job);
+            Start::Started
+        }
+    }
+    for fence in [true, false] {
+        let mut bench = Bench::new();
+        let shown = Arc::default();
+        bench.start(Shows(Arc::clone(&shown)), 1);
+        bench.next().await;
+        let job = shown.lock().unwrap().take().unwrap();
+        assert!(!job.is_ending() && job.lease().check());
+        let cancellation = job.cancellation().clone();
+        cancellation.cancel();
+        assert!(!job.is_ending(), "a handler may cancel its own");
+        if fence {
+            bench.leases.fence(WORKER);
+        } else {
+            bench.actors.cancel(&place(), Token(1));
+        }
+        assert!(job.is_ending() && job.lease().check() != fence);
+
+        // One that is asked for only then has fired.
+        bench.start(Shows(Arc::clone(&shown)), 2);
+        let said = if fence { "2 NotRun" } else { "2 Started" };
+        assert_eq!(bench.next().await, [said]);
+        let Some(job) = shown.lock().unwrap().take() else { continue };
+        bench.leases.fence(WORKER);
+        assert!(job.is_ending() && job.cancellation().is_cancelled());
+    }
+}
+
+/// A future that is over at once; when it is dropped it writes down what has been said by then.
+struct Witness {
+    inputs: Arc<Mutex<mpsc::UnboundedReceiver<Input>>>,
+    said: Log,
+    panics: bool,
+}
+
+impl Future for Witness {
+    type Output = Result<(), BoxError>;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        let mut inputs = self.inputs.lock().unwrap();
+        self.said.lock().unwrap().extend(std::iter::from_fn(|| inputs.try_recv().ok()).map(name));
+        drop(inputs);
+        assert!(!self.panics, "in drop");
+    }
+}
+
+struct Runs(Mutex<Option<Witness>>);
+
+impl JobHandler for Runs {
+    async fn start(&self, _: Job) -> Start {
+        let witness = self.0.lock().unwrap().take();
+        witness.map_or(Start::Started, |witness| Start::Running(Box::pin(witness)))
+    }
+}
+
+/// What is said until the job's future has been dropped, and afterwards.
+async fn said_around_the_drop(panics: bool) -> (Vec<String>, Vec<String>) {
+    let mut bench = Bench::new();
+    let events = std::mem::replace(&mut bench.events, mpsc::unbounded_channel().1);
+    let (inputs, said) = (Arc::new(Mutex::new(events)), Log::default());
+    let witness = Witness { inputs: Arc::clone(&inputs), said: Arc::clone(&said), panics };
+    bench.start(Runs(Mutex::new(Some(witness))), 1);
+    let after = bench.next().await;
+    assert!(inputs.lock().unwrap().try_recv().is_err());
+    let before = said.lock().unwrap().clone();
+    (before, after)
+}
+
+#[tokio::test]
+async fn the_end_of_a_job_is_told_when_nothing_of_its_future_is_left() {
+    let (before, after) = said_around_the_drop(false).await;
+    assert_eq!((before, after), (vec!["1 Started".to_owned()], vec!["1 Ended(Ok(()))".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_future_that_panics_when_it_is_dropped_has_failed() {
+    let (_, after) = said_around_the_drop(true).await;
+    assert_eq!(after, ["1 Failed(\"panicked: in drop\")"]);
+}

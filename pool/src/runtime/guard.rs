@@ -1,0 +1,66 @@
+//! What the jobs of one worker share of its lease: until when it holds, and the word to end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::clock;
+use crate::core::time::Time;
+
+/// Whether a job's worker still holds its lease. Two loads and a clock read: check it before each outside effect.
+#[derive(Clone, Debug)]
+pub struct LeaseGuard {
+    terms: Arc<Terms>,
+}
+
+#[derive(Debug)]
+struct Terms {
+    soft_at: AtomicU64,
+    /// Fires when all that runs under the lease is to end.
+    cancel: CancellationToken,
+}
+
+impl LeaseGuard {
+    /// That of a lease which holds until then.
+    pub(super) fn until(soft_at: Time) -> Self {
+        let terms = Terms { soft_at: AtomicU64::new(soft_at.0), cancel: CancellationToken::new() };
+        Self { terms: Arc::new(terms) }
+    }
+
+    /// True while no other worker can have begun the job.
+    pub fn check(&self) -> bool {
+        clock::now() < self.soft_at()
+    }
+
+    /// How long the lease holds if it is not renewed.
+    pub fn remaining(&self) -> Duration {
+        self.soft_at().since(clock::now())
+    }
+
+    /// A cancellation for one job, which fires at the latest when all that runs under the lease is to end.
+    pub(crate) fn cancellation(&self) -> CancellationToken {
+        self.terms.cancel.child_token()
+    }
+
+    /// Whether all that runs under the lease is to end.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.terms.cancel.is_cancelled()
+    }
+
+    pub(super) fn soft_at(&self) -> Time {
+        Time(self.terms.soft_at.load(Ordering::Acquire))
+    }
+
+    /// It was renewed: it holds until then.
+    pub(super) fn renewed(&self, soft_at: Time) {
+        self.terms.soft_at.store(soft_at.0, Ordering::Release);
+    }
+
+    /// It holds no more: all that runs under it is to end.
+    pub(super) fn give_up(&self) {
+        self.terms.soft_at.store(0, Ordering::Release);
+        self.terms.cancel.cancel();
+    }
+}
