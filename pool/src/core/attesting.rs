@@ -158,7 +158,11 @@ impl Jobs {
             self.retaken.contains_key(&id).then(|| self.releasing.get(&id)?.held.as_deref()).flatten()
         };
         let held = |key: &JobKey, token| {
-            self.held.get(key).filter(|held| held.token == token).or_else(|| going(key, token))
+            self.held
+                .get(key)
+                .map(Box::as_ref)
+                .filter(|held| held.token == token)
+                .or_else(|| going(key, token))
         };
         let size = |word: &Word| match word {
             Word::Runs { key, token, with_payload } => {

@@ -240,7 +240,7 @@ impl Jobs {
             stopped,
             stopper: None,
             unsure: false,
-            held: goes_on.then(|| Box::new(held)),
+            held: goes_on.then_some(held),
         };
         self.releasing.insert(id.clone(), out);
         if unnoted && goes_on {

@@ -49,7 +49,7 @@ pub(crate) struct Notes {
     pub(crate) ack: u64,
 }
 
-/// One job in a worker's hands.
+/// One job in a worker's hands. There are many, for long: what most of them do not have is a pointer.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) token: Token,
@@ -57,7 +57,7 @@ pub(crate) struct Held {
     pub(crate) mix: u32,
     pub(crate) attempts: u32,
     created_ms: u64,
-    plan: String,
+    plan: Box<str>,
     /// Its payload as it stands in the store.
     pub(crate) envelope: Bytes,
     pub(crate) begun_at: Time,
@@ -68,7 +68,7 @@ pub(crate) struct Held {
     pub(crate) phase: Phase,
     /// When the handler that runs has taken too long.
     pub(crate) overdue_at: Option<Time>,
-    pub(crate) order: Option<Order>,
+    pub(crate) order: Option<Box<Order>>,
     pub(crate) notes: Notes,
 }
 
@@ -90,7 +90,7 @@ impl Held {
             mix: record.mix,
             attempts: record.attempts,
             created_ms: record.created,
-            plan: record.plan.clone(),
+            plan: record.plan.as_str().into(),
             envelope,
             begun_at: now,
             started_before: record.begun == Begun::Started,
@@ -114,7 +114,7 @@ impl Held {
             begun: if self.started_before { Begun::Started } else { Begun::Begun },
             attempts: self.attempts,
             created: self.created_ms,
-            plan: self.plan.clone(),
+            plan: self.plan.to_string(),
             payload: with_payload.then(|| self.envelope.clone()),
         };
         AttestItem { key: key.clone(), token: self.token, id: self.id.clone(), what }
@@ -134,7 +134,7 @@ impl Held {
     /// Adds an order to the one there is. The more urgent reason counts.
     pub(crate) fn add_order(&mut self, order: Order) {
         let Some(present) = &mut self.order else {
-            self.order = Some(order);
+            self.order = Some(Box::new(order));
             return;
         };
         if urgency(order.why) > urgency(present.why) {

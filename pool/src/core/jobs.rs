@@ -46,7 +46,8 @@ pub(crate) struct Jobs {
     pub(crate) worker: WorkerId,
     pub(super) local: LocalWorker,
     pub(crate) intake: Intake,
-    pub(crate) held: BTreeMap<JobKey, Held>,
+    /// Boxed: a B-tree leaves nearly half of its places empty.
+    pub(crate) held: BTreeMap<JobKey, Box<Held>>,
     pub(super) beginning: BTreeMap<(JobKey, Token), Early>,
     /// Jobs on their way out, with what is known of them.
     pub(super) releasing: BTreeMap<(JobKey, Token), Out>,
@@ -283,7 +284,8 @@ impl Jobs {
             created_ms: record.created,
             begun_ms: record.since,
         };
-        self.held.insert(key.clone(), Held::new(record, job, envelope, waiting, ctx.now));
+        let held = Held::new(record, job, envelope, waiting, ctx.now);
+        self.held.insert(key.clone(), Box::new(held));
         self.to_start.push_back((key.clone(), record.token));
         if let Some(why) = self.leaving {
             self.order(ctx, key, Order { why, tell: None, entries: vec![] });
