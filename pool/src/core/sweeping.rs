@@ -21,6 +21,8 @@ pub(crate) struct Sweeping {
 
 /// How often consumers of the pool's stream that are gone are forgotten, in sweeps.
 const PRUNE_EVERY: u64 = 120;
+/// How often what routers have left is looked for, in sweeps: what lies there for long is announced again by a sweep.
+const CLAIM_EVERY: u64 = 4;
 
 impl Sweeping {
     /// The pool has its first worker, or has been opened: jobs that wait for one are woken.
@@ -62,7 +64,7 @@ impl Sweeping {
         if self.rounds.is_multiple_of(PRUNE_EVERY) {
             ctx.call(Call::PruneConsumers);
         }
-        self.rounds.is_multiple_of(2)
+        self.rounds.is_multiple_of(CLAIM_EVERY)
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
