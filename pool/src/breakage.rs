@@ -100,6 +100,10 @@ pub enum Breakage {
     ExpireBeforeJoined,
     /// A worker joins with another time to live than the pool's.
     OtherTtlJoins,
+    /// A node joins a shard of a pool that has another number of them.
+    OtherShardsJoin,
+    /// The first shard of a pool is cleaned up while others still end their jobs.
+    FirstShardEndsAlone,
 }
 
 /// The breakages in force.

@@ -173,6 +173,13 @@ name!(
     ScheduleName, "schedule name", true
 );
 
+impl PoolName {
+    /// The name of one shard of the pool: none that a pool by itself can have, since `#` is not in the alphabet.
+    pub(crate) fn of_shard(&self, index: u32) -> Self {
+        Self(format!("{self}#{index}").into())
+    }
+}
+
 /// The key of a job: any 1 to 512 bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobKey(Bytes);

@@ -1,6 +1,7 @@
 //! The pool-wide settings, stored with the pool in the replicated map `cf` and equal on every node.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use crate::id::{Incarnation, Revision};
@@ -43,6 +44,37 @@ pub struct Settings {
     pub payload_max: u64,
     /// Keys of the placement hash.
     pub hash_keys: (u64, u64),
+    /// Which shard of a [`ShardedPool`](crate::ShardedPool) the pool is; `None` for a pool by itself. Whoever joins says
+    /// it: what stands here is not looked at.
+    pub shard: Option<Shard>,
+}
+
+/// One of the pools that make up a [`ShardedPool`](crate::ShardedPool). As text, and in the store, `index/count`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shard {
+    /// Which one, from 0.
+    pub index: u32,
+    /// How many there are.
+    pub count: u32,
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.count)
+    }
+}
+
+impl Shard {
+    /// The setting's name in the store.
+    pub(crate) const SETTING: &'static str = "shard";
+    /// The most shards that a pool has.
+    pub(crate) const MOST: u32 = 1_024;
+
+    /// Reads it as it stands in the store.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (index, count) = text.split_once('/')?;
+        Some(Self { index: index.parse().ok()?, count: count.parse().ok()? })
+    }
 }
 
 impl Default for Settings {
@@ -63,6 +95,7 @@ impl Default for Settings {
             join_settle: Duration::from_secs(5),
             payload_max: 512 << 10,
             hash_keys: (0x7465_6e75_7265_0001, 0x6a75_6d70_6368_6e02),
+            shard: None,
         }
     }
 }
@@ -134,13 +167,16 @@ impl Settings {
         if self.payload_max == 0 || self.payload_max > 512 << 10 {
             return bad("payload_max", &self.payload_max, "must be from 1 byte to 512 KiB");
         }
+        if self.shard.is_some_and(|shard| shard.index >= shard.count || shard.count > Shard::MOST) {
+            return bad("shards", &self.shard.map_or(0, |shard| shard.count), "must be from 1 to 1,024");
+        }
         Ok(())
     }
 
     /// The fields as they stand in the store, in a fixed order.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
         let ms = |d: Duration| d.as_millis().to_string();
-        vec![
+        let mut fields = vec![
             ("proto", PROTOCOL.to_string()),
             ("ttl", ms(self.worker_ttl)),
             ("max_queued", self.max_queued.to_string()),
@@ -158,13 +194,15 @@ impl Settings {
             ("payload_max", self.payload_max.to_string()),
             ("k1", self.hash_keys.0.to_string()),
             ("k2", self.hash_keys.1.to_string()),
-        ]
+        ];
+        fields.extend(self.shard.map(|shard| (Shard::SETTING, shard.to_string())));
+        fields
     }
 }
 
 /// The settings that a pool keeps for its life: its leases and its placement rest on them.
 pub(crate) fn is_fixed(name: &str) -> bool {
-    matches!(name, "proto" | "ttl" | "k1" | "k2")
+    matches!(name, "proto" | "ttl" | "k1" | "k2" | Shard::SETTING)
 }
 
 impl Settings {
@@ -209,6 +247,9 @@ impl Settings {
     /// # Errors
     /// The name of one that cannot change.
     pub(crate) fn changes_to(&self, other: &Self) -> Result<Vec<SettingChange>, &'static str> {
+        if self.shard != other.shard {
+            return Err(Shard::SETTING);
+        }
         let pairs = self.fields().into_iter().zip(other.fields());
         let differing = pairs.filter(|((_, from), (_, to))| from != to);
         let change = |((name, from), (_, to)): ((&'static str, _), (_, _))| {
@@ -319,6 +360,21 @@ mod tests {
         assert_eq!(ours.adopting(&stored), theirs);
         let other = Settings { worker_ttl: Duration::from_secs(1), ..Settings::default() };
         assert_eq!(ours.changes_to(&other), Err("ttl"));
+        let other = Settings { shard: Some(Shard { index: 0, count: 1 }), ..Settings::default() };
+        assert_eq!(ours.changes_to(&other), Err("shard"));
+    }
+
+    #[test]
+    fn a_shard_is_one_of_so_many() {
+        let of = |index, count| {
+            Settings { shard: Some(Shard { index, count }), ..Settings::default() }
+                .validate()
+                .map_err(|e| e.name)
+        };
+        assert_eq!([of(0, 1), of(1_023, 1_024)], [Ok(()), Ok(())]);
+        assert_eq!([of(0, 0), of(2, 2), of(0, 1_025)], [Err("shards"); 3]);
+        assert_eq!(Shard::parse("3/8"), Some(Shard { index: 3, count: 8 }));
+        assert_eq!([Shard::parse(""), Shard::parse("3"), Shard::parse("3/8/1")], [None; 3]);
     }
 
     #[test]

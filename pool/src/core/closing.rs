@@ -38,6 +38,8 @@ pub(crate) struct Closing {
     purged: bool,
     /// Nothing to do until the last worker has left.
     resting: bool,
+    /// It is not to clean up before it is told that the other shards of the pool have ended.
+    awaits_others: bool,
     dropped: u64,
 }
 
@@ -50,6 +52,19 @@ impl Closing {
     pub(crate) fn shut_down(&mut self, to: ReplyTo, mode: ShutdownMode, deadline: Time) {
         self.askers.push((to, deadline));
         self.to_ask = Some(mode);
+    }
+
+    /// The node is part of this shard, or of a pool by itself. The first shard of a pool ends last: it says how many there
+    /// are, and nobody makes another pool in their place while one of them still ends its jobs.
+    pub(crate) fn attached(&mut self, ctx: &Ctx) {
+        let first = ctx.config.settings.shard.is_some_and(|shard| shard.index == 0 && shard.count > 1);
+        self.awaits_others = first && !ctx.config.broken.has(Breakage::FirstShardEndsAlone);
+    }
+
+    /// The other shards of the pool have ended.
+    pub(crate) fn others_ended(&mut self, ctx: &Ctx) {
+        self.awaits_others = false;
+        self.wake(ctx.now);
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -174,7 +189,7 @@ impl Closing {
         self.resting = false;
         let call = match (&self.flag, self.to_ask) {
             (Some(ShutdownFlag::Stopping { .. }), _) if !self.purged => Call::Purge,
-            (Some(ShutdownFlag::Stopping { .. }), _) if idle => Call::Cleanup,
+            (Some(ShutdownFlag::Stopping { .. }), _) if idle && !self.awaits_others => Call::Cleanup,
             (Some(ShutdownFlag::Stopping { .. }), _) => {
                 self.resting = true;
                 return;

@@ -9,8 +9,10 @@ use super::input::{Answer, Refused};
 use super::phase::Phase;
 use super::time::Time;
 use super::worker::{Door, Worker};
+use crate::breakage::Breakage;
 use crate::error::DispatchError;
 use crate::health::longest_read;
+use crate::settings::Shard;
 
 /// How often the server's clock is read again.
 const CLOCK_EVERY: Duration = Duration::from_secs(60);
@@ -164,6 +166,7 @@ impl Engine {
             None if self.closing.flag.is_some() && self.liveness.saw_life => Err(Refused::ShuttingDown),
             None if self.closing.flag.is_none() && self.is_normal() && self.renewed => {
                 self.pool.attached();
+                self.closing.attached(&self.ctx);
                 Ok(())
             }
             None => return,
@@ -173,11 +176,32 @@ impl Engine {
         }
     }
 
+    /// The pool is not the shard that this node is to be part of: it has another place, or is one of so many others, or is
+    /// none; or it is one, and the node's pool is to be none.
+    fn other_shard(&self) -> Option<Refused> {
+        let ours = self.ctx.config.settings.shard.map(|shard| shard.to_string());
+        let theirs = self.settings.fields.get(Shard::SETTING);
+        let differs = ours.as_ref() != theirs && !self.ctx.config.broken.has(Breakage::OtherShardsJoin);
+        let none = || "none".to_owned();
+        differs.then(|| Refused::Setting {
+            name: Shard::SETTING.into(),
+            theirs: theirs.cloned().unwrap_or_else(none),
+            ours: ours.unwrap_or_else(none),
+        })
+    }
+
     /// The first of the pool's settings that is not this node's.
     fn other_setting(&self) -> Option<Refused> {
+        if let Some(refused) = self.other_shard() {
+            return Some(refused);
+        }
         let differs = |(name, ours): (&'static str, String)| {
             let theirs = self.settings.fields.get(name)?.clone();
-            (theirs != ours).then(|| Refused::Setting { name: name.into(), theirs, ours })
+            (theirs != ours && name != Shard::SETTING).then(|| Refused::Setting {
+                name: name.into(),
+                theirs,
+                ours,
+            })
         };
         self.ctx.config.settings.fields().into_iter().find_map(differs)
     }

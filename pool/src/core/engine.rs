@@ -203,6 +203,7 @@ impl Engine {
             Input::Unheard(local) => self.scheduling.leave(&mut self.ctx, None, local),
             Input::Command(command) => self.on_command(command),
             Input::Withdrawn { id, reply } => self.dispatching.withdraw(&id, reply),
+            Input::OthersEnded => self.closing.others_ended(&self.ctx),
         }
         Ok(())
     }

@@ -48,6 +48,8 @@ pub(crate) enum Input {
     Command(Command),
     /// Nobody waits any more for what was to be said of this dispatch.
     Withdrawn { id: DispatchId, reply: ReplyTo },
+    /// The other shards of the pool, of which this node's is the first, have ended.
+    OthersEnded,
 }
 
 /// What a job's handler did.

@@ -82,6 +82,8 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (RenewalFromReply, Core("a_lease_counts_from_the_sending_of_its_renewal")),
     (ExpireBeforeJoined, Simulator("S1")),
     (OtherTtlJoins, Scenario("other_settings_are_refused_before_anything_is_written")),
+    (OtherShardsJoin, Core("a_shard_of_another_number_is_not_joined")),
+    (FirstShardEndsAlone, Core("the_first_shard_is_cleaned_up_last")),
 ];
 
 /// Seeds that the simulator tries.

@@ -48,6 +48,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "what_was_handed_on_had_started";
     "a start that is said with a hand-off settles nothing": "attest", "  if p.begun == '2' then settle(p.id, 'ok', t, od_ms) end\n  if p.state == 'S' then"
         => "  if p.state == 'S' then", by "what_was_handed_on_had_started";
+    "the number of shards may change": "change_settings", "k2 = true, shard = true,"
+        => "k2 = true,", by "what_a_pool_keeps_for_its_life_is_refused";
     "strikes may be nothing": "change_settings", "if name == 'strikes' and tonumber(to) == 0 then"
         => "if false then", by "what_a_pool_keeps_for_its_life_is_refused";
     "an own id that was attested and has ended lives again": "", "(given_up or p.ainc == argv[1]) and t"

@@ -54,7 +54,7 @@ async fn a_change_from_another_value_than_the_stored_one_is_refused_whole(kind: 
 async fn what_a_pool_keeps_for_its_life_is_refused(kind: Kind) {
     let lab = Lab::new(kind).await;
     let no_number = ["many", "", "-1", "0", "00"].map(|to| change("strikes", "3", to));
-    let fixed = ["proto", "ttl", "k1", "k2", "sd", "no name", ""].map(|name| change(name, "", "1"));
+    let fixed = ["proto", "ttl", "k1", "k2", "shard", "sd", "no name", ""].map(|name| change(name, "", "1"));
     for change in fixed.into_iter().chain(no_number) {
         let refusal = lab.refused(lab.store().change_settings(lab.inc, std::slice::from_ref(&change))).await;
         assert_eq!(refusal, Refusal::BadArgument, "{change:?}");

@@ -1,16 +1,18 @@
 //! Each line that can be left out on purpose matters: what a whole core does, a broken one does not.
 
-use super::bench::{Bench, config, key, millis, secs, up};
+use super::bench::{Bench, config, key, millis, present, secs, up};
 use super::fencing::gone;
 use super::observing::{beat, until_expired};
+use super::shutting_down::{hear_of_stopping, purged};
 use crate::breakage::{Breakage, Breakages};
 use crate::core::ctx::Config;
-use crate::core::input::{HandlerEvent, Input};
+use crate::core::input::{Command, HandlerEvent, Input};
 use crate::core::lease::Timing;
 use crate::core::tenancy::Tenancies;
 use crate::core::time::Time;
 use crate::id::{Incarnation, WorkerId};
 use crate::member::MemberState;
+use crate::settings::{Settings, Shard};
 use crate::store::AttestReply::Kept;
 
 /// A whole bench, and one that is broken in this way.
@@ -199,4 +201,43 @@ fn a_lease_counts_from_the_sending_of_its_renewal() {
         leases.holds_until(WorkerId(1))
     });
     assert_eq!(until, [at(8), at(10)]);
+}
+
+/// The first of four shards, in a pool whose settings say that it is the shard `stored`.
+fn first_of_four(broken: Breakages, stored: &str) -> Bench {
+    let settings = Settings { shard: Some(Shard { index: 0, count: 4 }), ..Settings::default() };
+    let mut bench = Bench::new(Config { broken, settings, ..config() });
+    bench.stored.fields.insert("shard".into(), stored.into());
+    bench.command(|reply| Command::Attach { reply });
+    bench.survey(present(1, false, "a"));
+    bench.maps(1);
+    bench
+}
+
+#[test]
+fn a_shard_of_another_number_is_not_joined() {
+    let said = [Breakages::default(), Breakages::of([Breakage::OtherShardsJoin])].map(|broken| {
+        let mut bench = first_of_four(broken, "0/8");
+        bench.of(&["reply", "renew"])
+    });
+    let refused = said[0].join(" ");
+    assert!(refused.contains("shard") && refused.contains("0/8") && refused.contains("0/4"), "{said:?}");
+    assert!(!said[1].join(" ").contains("0/8"), "{said:?}");
+    assert!(!refused.contains("renew") && said[1].join(" ").contains("renew"), "{said:?}");
+}
+
+#[test]
+fn the_first_shard_is_cleaned_up_last() {
+    let done = [Breakages::default(), Breakages::of([Breakage::FirstShardEndsAlone])].map(|broken| {
+        let mut bench = first_of_four(broken, "0/4");
+        bench.renewed();
+        assert_eq!(bench.of(&["reply"]), ["reply 1 attached ok"]);
+        hear_of_stopping(&mut bench);
+        purged(&mut bench, vec![]);
+        bench.advance(secs(5));
+        let alone = bench.is_calling("cleanup");
+        bench.step([Input::OthersEnded]);
+        (alone, bench.is_calling("cleanup"))
+    });
+    assert_eq!(done, [(false, true), (true, true)]);
 }

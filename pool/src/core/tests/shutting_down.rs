@@ -34,12 +34,12 @@ fn flagged(bench: &mut Bench, flag: ShutdownFlag) {
     });
 }
 
-fn purged(bench: &mut Bench, outcomes: Vec<(DispatchId, Outcome)>) {
+pub(super) fn purged(bench: &mut Bench, outcomes: Vec<(DispatchId, Outcome)>) {
     bench.answer("purge", |_| Done::Purge(Ok(outcomes)));
 }
 
 /// A renewal says that the pool is stopping.
-fn hear_of_stopping(bench: &mut Bench) {
+pub(super) fn hear_of_stopping(bench: &mut Bench) {
     let mut renewal = bench.renewal();
     renewal.flag = Some(stopping());
     bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer: Ok(renewal) }]);

@@ -10,7 +10,7 @@
 local head, refusal = guard(true)
 if not head then return refusal end
 -- What the proofs rest on, and the shutdown flag.
-local fixed = { proto = true, ttl = true, k1 = true, k2 = true, sd = true }
+local fixed = { proto = true, ttl = true, k1 = true, k2 = true, shard = true, sd = true }
 if #argv < 4 or (#argv - 1) % 3 ~= 0 then return { 'BADARG' } end
 local changes, wanted = {}, {}
 for i = 2, #argv, 3 do
