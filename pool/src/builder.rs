@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::id::{NodeName, PoolName};
 use crate::node::Node;
 use crate::runtime::meters::Meters;
-use crate::settings::{InvalidSetting, Settings};
+use crate::settings::{InvalidSetting, Settings, Shard};
 use crate::store::{MemoryStore, RedisStore, Store};
 use crate::trace::TraceContext;
 
@@ -98,7 +98,7 @@ impl fmt::Debug for JobSpanHook {
 }
 
 /// Builds a [`Node`]. The pool-wide settings must be the same on every node of a pool.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[must_use = "a node joins only when `join` is awaited"]
 pub struct NodeBuilder {
     pool: String,
@@ -278,17 +278,30 @@ impl NodeBuilder {
     /// # Cancel safety
     /// A dropped call leaves nothing but, perhaps, an empty pool.
     pub async fn join(self) -> Result<Node, Error> {
+        self.join_as(None).await
+    }
+
+    /// As [`join`](Self::join), as a pool by itself or as this shard of one.
+    pub(crate) async fn join_as(mut self, shard: Option<Shard>) -> Result<Node, Error> {
         let pool = PoolName::new(&self.pool)?;
+        let pool = shard.map_or_else(|| pool.clone(), |shard| pool.of_shard(shard.index));
+        self.settings.shard = shard;
         let node = match &self.name {
             Some(name) => NodeName::new(name)?,
             None => NodeName::new(format!("node-{}", ulid::Ulid::generate()))?,
         };
         self.settings.validate()?;
         self.check_own()?;
-        let store: Arc<dyn Store> = match self.backend.0 {
-            Kind::Redis(client) => Arc::new(RedisStore::open(&client, &pool)),
-            Kind::Memory(store) => Arc::new(store),
-            Kind::Store(store) => store,
+        let store: Arc<dyn Store> = match (self.backend.0, shard) {
+            (Kind::Redis(client), _) => Arc::new(RedisStore::open(&client, &pool)),
+            (Kind::Memory(store), None) => Arc::new(store),
+            (Kind::Memory(store), Some(shard)) => Arc::new(store.shard(shard.index)),
+            (Kind::Store(store), None) => store,
+            (Kind::Store(_), Some(shard)) => {
+                let (name, value) = ("shards", shard.count.to_string());
+                let why = "must not be asked for on a store of one pool";
+                return Err(InvalidSetting { name, value, why }.into());
+            }
         };
         let timeout = self.join_timeout.unwrap_or_else(|| join_patience(self.settings.worker_ttl));
         let config = Config {
@@ -309,6 +322,12 @@ impl NodeBuilder {
         };
         let meters = Meters::new(&pool, &config.node);
         Node::start(config, store, self.fence_policy, self.on_job_span, timeout, meters).await
+    }
+
+    /// The node's name, given or made up.
+    pub(crate) fn named(self) -> Self {
+        let name = self.name.unwrap_or_else(|| format!("node-{}", ulid::Ulid::generate()));
+        Self { name: Some(name), ..self }
     }
 
     fn check_own(&self) -> Result<(), InvalidSetting> {

@@ -31,6 +31,14 @@ pub enum Error {
         /// This node's value.
         ours: String,
     },
+    /// The pool was made with another number of shards, which it keeps for its life. Nothing was written.
+    #[error("the pool has {theirs} shards, this node was given {ours}; nothing was written")]
+    OtherShards {
+        /// How many the pool has.
+        theirs: u32,
+        /// How many this node was given.
+        ours: u32,
+    },
     /// This setting cannot change while the pool lives: shut the pool down, and make it anew. Nothing was written.
     #[error("{name} cannot change while the pool lives; nothing was written")]
     FixedSetting {

@@ -20,6 +20,7 @@ mod runtime;
 mod schedule;
 mod service;
 pub mod settings;
+mod sharded;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod spec;
@@ -46,7 +47,11 @@ pub use policy::RestartPolicy;
 pub use record::JobState;
 pub use runtime::guard::LeaseGuard;
 pub use schedule::{Schedule, Ticker};
-pub use settings::Settings;
+pub use settings::{Settings, Shard};
+pub use sharded::{
+    ShardCursor, ShardWorkerInfo, ShardedHealth, ShardedPool, ShardedPoolBuilder, ShardedSchedule,
+    ShardedShutdown, ShardedWorker,
+};
 pub use spec::JobSpec;
 pub use stop::StopReason;
 pub use store::MemoryStore;

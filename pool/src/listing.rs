@@ -41,11 +41,11 @@ impl FromStr for Cursor {
 /// A part of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Page<T> {
+pub struct Page<T, C = Cursor> {
     /// What is in it; may be empty although more follows.
     pub items: Vec<T>,
     /// Where the next page begins; `None` after the last.
-    pub next: Option<Cursor>,
+    pub next: Option<C>,
 }
 
 impl<T> Page<T> {

@@ -6,6 +6,7 @@ mod dispatching;
 mod ends;
 mod health;
 mod listings;
+mod overseen;
 mod parking;
 mod schedules;
 mod settings;
@@ -16,6 +17,7 @@ pub use batch::DispatchMany;
 pub(crate) use calls::PATIENCE;
 pub use dispatching::Dispatch;
 pub use ends::{CloseReport, Shutdown, ShutdownReport};
+pub(crate) use overseen::Overseen;
 pub use stopping::StopJob;
 pub use waiting::Wait;
 
@@ -30,7 +32,7 @@ use crate::builder::{Backend, FencePolicy, JobSpanHook, NodeBuilder, join_patien
 use crate::core::ctx::{Config, RETRY};
 use crate::core::input::{Answer, Command, LocalWorker, ReplyTo};
 use crate::error::Error;
-use crate::handler::JobHandler;
+use crate::handler::{AnyHandler, JobHandler};
 use crate::id::{DispatchId, NodeName, Revision, WorkerId, check_meta};
 use crate::listing::WorkerInfo;
 use crate::runtime::driver::{Driver, Message, Watched};
@@ -196,6 +198,14 @@ impl Node {
     /// # Cancel safety
     /// As `add_worker`.
     pub async fn add_worker_as(&self, meta: &str, handler: impl JobHandler) -> Result<Worker, Error> {
+        self.add_any_worker(meta, Arc::new(handler)).await
+    }
+
+    pub(crate) async fn add_any_worker(
+        &self,
+        meta: &str,
+        handler: Arc<dyn AnyHandler>,
+    ) -> Result<Worker, Error> {
         self.check_full()?;
         check_meta(meta)?;
         let meta = meta.to_owned();
@@ -203,7 +213,7 @@ impl Node {
         let (publish, id) = watch::channel(None);
         let patience = join_patience(self.settings().worker_ttl);
         let added = async {
-            self.send(Message::Handler(local, Arc::new(handler), publish)).await.ok()?;
+            self.send(Message::Handler(local, handler, publish)).await.ok()?;
             self.ask(|reply| Command::AddWorker { reply, local, meta }).await
         };
         match tokio::time::timeout(patience, added).await {
@@ -249,6 +259,13 @@ impl Node {
     /// Has the engine do something. `None`: the node is closed.
     async fn ask(&self, command: impl FnOnce(ReplyTo) -> Command) -> Option<Answer> {
         self.post(|reply, answer| Message::Command(command(reply), answer)).await
+    }
+
+    /// Has the engine do something, and does not wait for its answer.
+    async fn tell(&self, command: impl FnOnce(ReplyTo) -> Command) -> Result<(), Error> {
+        let reply = ReplyTo(self.shared.replies.fetch_add(1, Ordering::Relaxed));
+        let (nobody, _) = oneshot::channel();
+        self.send(Message::Command(command(reply), nobody)).await
     }
 
     async fn post(

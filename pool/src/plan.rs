@@ -146,6 +146,13 @@ impl Plan {
         Self { end: true, ..self }
     }
 
+    /// What of the plan concerns these keys; `None` is asked for what has no valid one.
+    pub(crate) fn only(mut self, is_meant: impl Fn(Option<&JobKey>) -> bool) -> Self {
+        self.start.retain(|job| is_meant(job.key()));
+        self.stop.retain(|key| is_meant(key.as_ref().ok()));
+        self
+    }
+
     /// The plan as the core carries it out.
     pub(crate) fn ready(self, node: &NodeName, payload_max: usize) -> Planned {
         let mut wanted = Wanted { exactly: self.exactly, ends: self.end, ..Wanted::default() };

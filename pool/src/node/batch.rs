@@ -2,6 +2,7 @@
 
 use std::future::IntoFuture;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
@@ -10,10 +11,11 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use super::Node;
 use super::dispatching::{Dispatch, How, Result};
 use crate::error::DispatchError;
+use crate::sharded::node_of;
 use crate::spec::JobSpec;
 use crate::ticket::Ticket;
 
-/// How many jobs of a batch are under way at a time, at most.
+/// How many jobs of a batch are under way at a time in a shard, at most.
 const WINDOW: usize = 1_024;
 /// How many bytes of payloads they have, at most; one job always is.
 const WINDOW_BYTES: usize = 16 << 20;
@@ -43,7 +45,7 @@ impl Node {
         I: IntoIterator<Item = JobSpec>,
         I::IntoIter: Send + 'static,
     {
-        DispatchMany::new(self, jobs, true)
+        DispatchMany::new(Arc::new([self.clone()]), jobs, true)
     }
 
     /// As [`dispatch_many`](Self::dispatch_many), but each job is answered as soon as the pool has accepted it.
@@ -59,18 +61,19 @@ impl Node {
         I: IntoIterator<Item = JobSpec>,
         I::IntoIter: Send + 'static,
     {
-        DispatchMany::new(self, jobs, false)
+        DispatchMany::new(Arc::new([self.clone()]), jobs, false)
     }
 }
 
-/// Many dispatches, to be awaited: one result per job, in the order of the jobs. Made by [`Node::dispatch_many`] and
-/// [`Node::submit_many`].
+/// Many dispatches, to be awaited: one result per job, in the order of the jobs. Made by [`Node::dispatch_many`],
+/// [`Node::submit_many`] and their like of a [`ShardedPool`](crate::ShardedPool).
 ///
 /// # Cancel safety
 /// A dropped future leaves open which jobs were accepted.
 #[must_use = "nothing is dispatched until it is awaited"]
 pub struct DispatchMany<T = ()> {
-    node: Node,
+    /// One for each shard of the pool.
+    nodes: Arc<[Node]>,
     jobs: Box<dyn Iterator<Item = JobSpec> + Send>,
     how: How,
     answer: PhantomData<fn() -> T>,
@@ -83,13 +86,13 @@ impl<T> std::fmt::Debug for DispatchMany<T> {
 }
 
 impl<T> DispatchMany<T> {
-    fn new<I>(node: &Node, jobs: I, started: bool) -> Self
+    pub(crate) fn new<I>(nodes: Arc<[Node]>, jobs: I, started: bool) -> Self
     where
         I: IntoIterator<Item = JobSpec>,
         I::IntoIter: Send + 'static,
     {
         let how = How::new(started);
-        Self { node: node.clone(), jobs: Box::new(jobs.into_iter()), how, answer: PhantomData }
+        Self { nodes, jobs: Box::new(jobs.into_iter()), how, answer: PhantomData }
     }
 
     /// As [`Dispatch::deadline`], for each job, counted from when it is handed in.
@@ -102,19 +105,20 @@ impl<T> DispatchMany<T> {
         Self { how: How { cancel: true, ..self.how }, ..self }
     }
 
-    /// At most 1,024 jobs and 16 MiB are under way at a time; the iterator is asked for more as they are answered.
+    /// At most so many jobs and bytes are under way at a time; the iterator is asked for more as they are answered.
     async fn send(self) -> Vec<Result<Ticket>> {
-        let Self { node, jobs, how, .. } = self;
+        let Self { nodes, jobs, how, .. } = self;
+        let (most, most_bytes) = (WINDOW * nodes.len(), WINDOW_BYTES * nodes.len());
         let mut jobs = jobs.enumerate();
         let mut under_way = FuturesUnordered::new();
         let mut bytes = 0;
         let mut results = Vec::new();
         loop {
-            let room = under_way.is_empty() || (under_way.len() < WINDOW && bytes < WINDOW_BYTES);
+            let room = under_way.is_empty() || (under_way.len() < most && bytes < most_bytes);
             if room && let Some((at, job)) = jobs.next() {
                 let len = job.len();
                 bytes += len;
-                let dispatch = Dispatch::<Ticket>::new(&node, job, how);
+                let dispatch = Dispatch::<Ticket>::new(node_of(&nodes, job.key()), job, how);
                 under_way.push(async move { (at, len, dispatch.send().await) });
                 continue;
             }

@@ -45,7 +45,10 @@ impl Node {
         K: TryInto<JobKey>,
         K::Error: Into<IdError>,
     {
-        let key = key.try_into().map_err(Into::into);
+        self.stop_key(key.try_into().map_err(Into::into))
+    }
+
+    pub(crate) fn stop_key(&self, key: Result<JobKey, IdError>) -> StopJob {
         StopJob { node: self.clone(), key, until: Until::Recorded, patience: PATIENCE }
     }
 }

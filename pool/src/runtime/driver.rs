@@ -44,6 +44,8 @@ pub(crate) enum Message {
     Withdrawn(DispatchId, ReplyTo),
     /// A new worker's handler and where to publish its id; its command follows.
     Handler(LocalWorker, Arc<dyn AnyHandler>, watch::Sender<Option<WorkerId>>),
+    /// The other shards of the pool have ended.
+    OthersEnded,
     /// Have the node take part in a schedule or ticker, for as long as somebody cares.
     Schedule { part: Part, command: Command, answer: oneshot::Sender<Answer> },
 }
@@ -191,6 +193,7 @@ impl Driver {
                 self.replies.remove(&reply);
                 batch.push(Input::Withdrawn { id, reply });
             }
+            Message::OthersEnded => batch.push(Input::OthersEnded),
             Message::Handler(local, handler, id) => {
                 self.handlers.insert(local, Local { handler, id });
             }

@@ -29,7 +29,7 @@ mod streams;
 mod tests;
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -72,6 +72,12 @@ impl MemoryStore {
     /// A store without a pool, on a clock of the caller's.
     pub fn with_clock(clock: Clock) -> Self {
         Self { shared: Arc::new(Shared::new(clock)), blessed: Arc::default() }
+    }
+
+    /// The store of one shard of the pool, the same for all clients.
+    pub(crate) fn shard(&self, index: u32) -> Self {
+        let mut shards = self.shared.shards.lock().unwrap_or_else(PoisonError::into_inner);
+        shards.entry(index).or_insert_with(|| Self::with_clock(self.shared.clock.clone())).clone()
     }
 
     /// From now on the store leaves out these lines of the protocol, for all its clients: for proofs.

@@ -1,5 +1,6 @@
 //! What stands between the clients and the state: one lock, the clock, the process, and who is told of changes.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -54,6 +55,8 @@ pub(super) struct Shared {
     woken: watch::Sender<u64>,
     pub(super) members: watch::Sender<Arc<Members>>,
     pub(super) settings: watch::Sender<Arc<StoredSettings>>,
+    /// A store for each shard, where the pool has some.
+    pub(super) shards: Mutex<BTreeMap<u32, MemoryStore>>,
 }
 
 impl Shared {
@@ -66,6 +69,7 @@ impl Shared {
             woken: watch::Sender::default(),
             members: watch::Sender::default(),
             settings: watch::Sender::default(),
+            shards: Mutex::default(),
         }
     }
 

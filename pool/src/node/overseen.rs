@@ -1,0 +1,107 @@
+//! What is seen of a node without holding it: for whoever watches over several.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use super::{Node, PATIENCE, Shared};
+use crate::core::input::Command;
+use crate::health::PoolPhase;
+use crate::id::Revision;
+use crate::runtime::clock;
+use crate::runtime::driver::Message;
+use crate::runtime::lease::Leases;
+use crate::runtime::vitals::Vitals;
+use crate::settings::{Settings, ShutdownFlag, StoredSettings};
+use crate::store::ShutdownMode;
+
+/// One node, which is not kept from closing by itself.
+pub(crate) struct Overseen {
+    node: Weak<Shared>,
+    stored: watch::Receiver<Arc<StoredSettings>>,
+    /// Its sender goes with the node's driver.
+    living: watch::Receiver<(Revision, Arc<Settings>)>,
+    ended: bool,
+    driver: AbortHandle,
+    leases: Arc<Leases>,
+    vitals: Arc<Vitals>,
+}
+
+impl Node {
+    pub(crate) fn overseen(&self) -> Overseen {
+        let shared = &self.shared;
+        Overseen {
+            node: Arc::downgrade(shared),
+            stored: shared.store.0.settings(),
+            living: shared.settings.clone(),
+            ended: false,
+            driver: shared.driver.clone(),
+            leases: shared.leases.clone(),
+            vitals: shared.vitals.clone(),
+        }
+    }
+}
+
+impl Overseen {
+    /// Waits until something has changed; for ever, once the node has ended.
+    pub(crate) async fn changed(&mut self) {
+        if self.ended {
+            std::future::pending::<()>().await;
+        }
+        let (stored, living) = (&mut self.stored, &mut self.living);
+        let heard = async {
+            if stored.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            () = heard => {}
+            living = living.changed() => self.ended = living.is_err(),
+        }
+    }
+
+    /// What is stored of the pool's settings, while there is a pool.
+    pub(crate) fn stored(&self) -> Option<Arc<StoredSettings>> {
+        Some(self.stored.borrow().clone()).filter(|stored| stored.incarnation.is_some())
+    }
+
+    /// The flag of the pool's shutdown.
+    pub(crate) fn flag(&self) -> Option<ShutdownFlag> {
+        self.stored()?.flag()
+    }
+
+    /// The node has ended, for whatever reason.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// The node has ended because its pool was shut down.
+    pub(crate) fn saw_the_end(&self) -> bool {
+        self.ended && self.vitals.seen().picture.phase == PoolPhase::Closed
+    }
+
+    /// Has the pool shut down, whoever asked for that elsewhere; waits for nothing.
+    pub(crate) async fn shut_down(&self, mode: ShutdownMode) {
+        if let Some(shared) = self.node.upgrade() {
+            let deadline = clock::now() + Duration::from_secs(60);
+            let node = Node { shared };
+            let asked = node.tell(|reply| Command::Shutdown { reply, mode, deadline });
+            let _ = tokio::time::timeout(PATIENCE, asked).await;
+        }
+    }
+
+    /// The other shards of the pool have ended.
+    pub(crate) async fn others_ended(&self) {
+        if let Some(shared) = self.node.upgrade() {
+            let _ = Node { shared }.send(Message::OthersEnded).await;
+        }
+    }
+
+    /// As [`Node::abandon`].
+    pub(crate) fn abandon(&self) {
+        self.driver.abort();
+        self.leases.end();
+    }
+}

@@ -1,0 +1,85 @@
+//! Which shard a key belongs to.
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::id::JobKey;
+use crate::node::Node;
+
+/// The seed of the hash that picks the shard. It and the hash stand in `docs/protocol.md`: with others, keys that run in
+/// one shard would be started in another.
+const SEED: u64 = 0x7465_6e75_7265_7368;
+
+/// The shard of these bytes, of so many: XXH3 (64 bits) with a seed of its own, times the number of shards, the upper 64
+/// bits of the product. The hash that places a key within its shard is another one, or the workers there would get
+/// unequal shares.
+pub(crate) fn shard_of(bytes: &[u8], shards: usize) -> usize {
+    let product = u128::from(xxh3_64_with_seed(bytes, SEED)) * shards as u128;
+    (product >> 64) as usize
+}
+
+/// The node of the key's shard, of one node for each. What has no valid key is refused by any.
+pub(crate) fn node_of<'a>(nodes: &'a [Node], key: Option<&JobKey>) -> &'a Node {
+    &nodes[key.map_or(0, |key| shard_of(key.as_bytes(), nodes.len()))]
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
+    use super::*;
+    use crate::core::ring::Ring;
+    use crate::id::{NodeName, Nonce, WorkerId};
+    use crate::member::{Member, MemberState, Members};
+    use crate::settings::Settings;
+
+    #[test]
+    fn the_shard_of_a_key_never_changes() {
+        let keys = ["acme", "zenith", "tenant-1", "tenant-2", "\u{e9}", "a"];
+        assert_eq!(keys.map(|key| shard_of(key.as_bytes(), 1)), [0; 6]);
+        assert_eq!(keys.map(|key| shard_of(key.as_bytes(), 4)), [1, 3, 0, 2, 0, 1]);
+        assert_eq!(keys.map(|key| shard_of(key.as_bytes(), 1_000)), [440, 919, 132, 670, 219, 287]);
+        assert_eq!(shard_of(&[0xff; 512], 1_000), 864);
+    }
+
+    /// How far counts are from equal shares; about as much as their number where they are drawn at random.
+    fn chi_squared(counts: &[u32]) -> f64 {
+        let share = f64::from(counts.iter().sum::<u32>()) / counts.len() as f64;
+        counts.iter().map(|&count| (f64::from(count) - share).powi(2) / share).sum()
+    }
+
+    fn ring(workers: u32) -> Ring {
+        let member = |slot| Member {
+            state: MemberState::Up,
+            slot: Some(slot),
+            ttl: Duration::from_secs(10),
+            nonce: Nonce::new("x").unwrap(),
+            node: NodeName::new("n").unwrap(),
+            meta: String::new(),
+        };
+        let entries = (0..workers).map(|slot| (WorkerId(slot.into()), member(slot))).collect();
+        Ring::new(&Members { entries, ring_size: workers, ..Members::default() }, &Settings::default())
+    }
+
+    /// With the ring's own hash as that of the shards, most workers of a shard would get next to nothing.
+    #[test]
+    fn shards_and_the_workers_within_each_get_equal_shares() {
+        const SHARDS: usize = 8;
+        for workers in [4, 8, 15] {
+            let ring = ring(workers);
+            let mut shards = vec![0; SHARDS];
+            let mut within = vec![vec![0; workers as usize]; SHARDS];
+            for i in 0..80_000 {
+                let key = format!("tenant-{i}");
+                let shard = shard_of(key.as_bytes(), SHARDS);
+                shards[shard] += 1;
+                within[shard][ring.pick(key.as_bytes(), 0).unwrap().0 as usize] += 1;
+            }
+            // Beyond these lies less than one in 10,000 of what chance draws.
+            assert!(chi_squared(&shards) < 30.0, "{shards:?}");
+            for counts in &within {
+                assert!(chi_squared(counts) < 45.0, "{counts:?}");
+            }
+        }
+    }
+}

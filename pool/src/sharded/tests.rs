@@ -1,0 +1,132 @@
+//! What one shard does, or goes through, that its users cannot bring about: on stores in memory.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tenure_testing::eventually;
+
+use super::{ShardedPool, ShardedPoolBuilder};
+use crate::error::Error;
+use crate::handler::JobHandler;
+use crate::job::Job;
+use crate::node::Node;
+use crate::plan::{Plan, Tick};
+use crate::settings::{Settings, Shard};
+use crate::store::{MemoryStore, Seen, Store};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_millis(50);
+
+fn builder(store: &MemoryStore, shards: u32) -> ShardedPoolBuilder {
+    let builder = ShardedPool::builder("p", shards, store).name("a").assume_fresh(true);
+    builder.join_settle(SHORT).stable_after(SHORT)
+}
+
+/// Counts the jobs that run.
+fn counting(running: &Arc<AtomicUsize>) -> impl JobHandler + use<> {
+    let running = running.clone();
+    crate::handler::run(move |job: Job| {
+        let running = running.clone();
+        async move {
+            running.fetch_add(1, Ordering::SeqCst);
+            job.cancelled().await;
+            running.fetch_sub(1, Ordering::SeqCst);
+            Ok(())
+        }
+    })
+}
+
+async fn run_jobs(pool: &ShardedPool, running: &Arc<AtomicUsize>) {
+    pool.add_worker(counting(running)).await.unwrap();
+    for i in 0..20 {
+        pool.dispatch(format!("job-{i}"), "").await.unwrap();
+    }
+    eventually(PATIENCE, "all to run", async || running.load(Ordering::SeqCst) == 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_that_one_shard_has_heard_of_is_one_of_all() {
+    for heard in [0, 2] {
+        let (store, running) = (MemoryStore::new(), Arc::default());
+        let (a, b) =
+            (builder(&store, 3).join().await.unwrap(), builder(&store, 3).name("b").join().await.unwrap());
+        run_jobs(&a, &running).await;
+        assert!(a.nodes[heard].shutdown().within(PATIENCE).await.unwrap().complete);
+        for pool in [&a, &b] {
+            tokio::time::timeout(PATIENCE, pool.closed()).await.expect("all shards to end");
+        }
+        assert_eq!(running.load(Ordering::SeqCst), 0, "no handler is left");
+        for shard in 0..3 {
+            assert_eq!(store.shard(shard).dump().names().collect::<Vec<_>>(), ["m"], "{shard}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_pool_was_lost_and_made_anew_with_other_shards_drops_everything() {
+    let (store, running) = (MemoryStore::new(), Arc::default());
+    let pool = builder(&store, 3).join().await.unwrap();
+    run_jobs(&pool, &running).await;
+    let first = store.shard(0);
+    let run_id = first.server_identity().await.unwrap().run_id;
+    first.wipe();
+    let shard = Some(Shard { index: 0, count: 2 });
+    let made =
+        first.bootstrap(Seen::default(), &run_id, &Settings { shard, ..Settings::default() }).await.unwrap();
+    assert!(made.created, "nobody was quicker");
+    tokio::time::timeout(PATIENCE, pool.closed()).await.expect("all shards to be dropped");
+    assert!(pool.health().needs_restart());
+    assert!(matches!(pool.stop_job("job-1").await, Err(Error::NodeClosed)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_that_cannot_be_joined_has_the_others_left_again() {
+    let store = MemoryStore::new();
+    // A pool by itself lives where the third shard is to be.
+    let plain = Node::builder("p", store.shard(2)).assume_fresh(true).join().await.unwrap();
+    match builder(&store, 4).join().await.unwrap_err() {
+        Error::SettingMismatch { name, theirs, ours } => {
+            assert_eq!([&*name, &*theirs, &*ours], ["shard", "none", "2/4"]);
+        }
+        other => panic!("{other:?}"),
+    }
+    for shard in [0, 1, 3] {
+        let store = store.shard(shard);
+        eventually(PATIENCE, "the node to be gone", async || {
+            !store.dump().names().any(|name| name.starts_with("ns:"))
+        })
+        .await;
+    }
+    assert!(plain.health().is_healthy());
+    // Nor does a node of a pool by itself join a shard.
+    match Node::builder("p", store.shard(1)).join().await.unwrap_err() {
+        Error::SettingMismatch { name, theirs, ours } => {
+            assert_eq!([&*name, &*theirs, &*ours], ["shard", "1/4", "none"]);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_shard_refuses_is_taken_back_in_the_others() {
+    let (store, running) = (MemoryStore::new(), Arc::default());
+    let pool = builder(&store, 2).join().await.unwrap();
+    pool.nodes[1].close().await.unwrap();
+    let refused = pool.add_worker(counting(&running)).await;
+    assert!(matches!(refused, Err(Error::NodeClosed)), "{refused:?}");
+    assert_eq!(pool.workers(), []);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let planner = {
+        let asked = asked.clone();
+        move |_: Tick| {
+            asked.fetch_add(1, Ordering::SeqCst);
+            async { Ok(Plan::new()) }
+        }
+    };
+    let refused = pool.schedule("s", planner, Duration::from_millis(1)).await;
+    assert!(matches!(refused, Err(Error::NodeClosed)), "{refused:?}");
+    // Nobody holds the planner any more.
+    eventually(PATIENCE, "the planner to be dropped", async || Arc::strong_count(&asked) == 1).await;
+}

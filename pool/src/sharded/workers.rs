@@ -1,0 +1,110 @@
+//! Workers: each has a place in every shard.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+
+use super::{ShardWorkerInfo, ShardedPool};
+use crate::error::Error;
+use crate::handler::{AnyHandler, JobHandler};
+use crate::id::WorkerId;
+use crate::worker::Worker;
+
+/// A worker that this process runs in every shard of a pool. Dropping it changes nothing: a worker leaves with its node, or
+/// when it is drained.
+#[derive(Clone, Debug)]
+pub struct ShardedWorker {
+    pool: ShardedPool,
+    /// One in each shard.
+    workers: Arc<[Worker]>,
+}
+
+impl ShardedPool {
+    /// As [`Node::add_worker`]: a worker in every shard, all with this one handler. Returns when it is a member of all.
+    ///
+    /// # Errors
+    /// As `Node::add_worker`, for any shard; it is drained then in those that it is a member of.
+    ///
+    /// # Cancel safety
+    /// A dropped call leaves the worker in place; it leaves with the node.
+    pub async fn add_worker(&self, handler: impl JobHandler) -> Result<ShardedWorker, Error> {
+        self.add_worker_as("", handler).await
+    }
+
+    /// As [`Node::add_worker_as`]: see [`add_worker`](Self::add_worker).
+    ///
+    /// # Errors
+    /// As `add_worker`; and the text is not valid.
+    ///
+    /// # Cancel safety
+    /// As `add_worker`.
+    pub async fn add_worker_as(&self, meta: &str, handler: impl JobHandler) -> Result<ShardedWorker, Error> {
+        let handler: Arc<dyn AnyHandler> = Arc::new(handler);
+        let adding = self.nodes.iter().map(|node| node.add_any_worker(meta, handler.clone()));
+        let (mut workers, mut failed) = (Vec::with_capacity(self.nodes.len()), None);
+        for added in join_all(adding).await {
+            match added {
+                Ok(worker) => workers.push(worker),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        if let Some(error) = failed {
+            join_all(workers.iter().map(Worker::drain)).await;
+            return Err(error);
+        }
+        Ok(ShardedWorker { pool: self.clone(), workers: workers.into() })
+    }
+
+    /// Removes a worker of this node: what [`ShardedWorker::drain`] does.
+    ///
+    /// # Errors
+    /// [`Error::OtherNode`] for a worker of another node; otherwise as `ShardedWorker::drain`.
+    ///
+    /// # Cancel safety
+    /// As `ShardedWorker::drain`.
+    pub async fn remove_worker(&self, worker: &ShardedWorker) -> Result<(), Error> {
+        if !Arc::ptr_eq(&self.nodes, &worker.pool.nodes) {
+            return Err(Error::OtherNode);
+        }
+        worker.drain().await
+    }
+}
+
+impl ShardedWorker {
+    /// Its id in each shard, as [`Worker::id`].
+    pub fn ids(&self) -> Vec<Option<WorkerId>> {
+        self.workers.iter().map(Worker::id).collect()
+    }
+
+    /// Its entries among the shards' members, as this node knows them: at most one for each shard.
+    pub fn info(&self) -> Vec<ShardWorkerInfo> {
+        let workers = self.workers.iter().enumerate();
+        let of_one =
+            |(shard, worker): (usize, &Worker)| Some(ShardWorkerInfo { shard, worker: worker.info()? });
+        workers.filter_map(of_one).collect()
+    }
+
+    /// As [`Worker::drain`], in all shards at once.
+    ///
+    /// # Errors
+    /// As `Worker::drain`, for any shard. It goes on draining in all of them.
+    ///
+    /// # Cancel safety
+    /// A dropped call does not stop the draining, where it has begun.
+    pub async fn drain(&self) -> Result<(), Error> {
+        self.drain_within(Duration::from_secs(30)).await
+    }
+
+    /// Like [`drain`](Self::drain), with this much time.
+    ///
+    /// # Errors
+    /// As `drain`.
+    ///
+    /// # Cancel safety
+    /// As `drain`.
+    pub async fn drain_within(&self, budget: Duration) -> Result<(), Error> {
+        let drained = join_all(self.workers.iter().map(|worker| worker.drain_within(budget))).await;
+        drained.into_iter().collect()
+    }
+}

@@ -1,0 +1,77 @@
+//! Listings of all shards: whole, in pages and as a stream; parked jobs.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::StreamExt;
+use tenure_pool::{Error, JobState, RestartPolicy, Settings, ShardCursor};
+use tenure_testing::eventually;
+
+use crate::fleet::{Fleet, PATIENCE, SHARDS, SHORT, on_both_stores};
+use crate::recorder::Act;
+
+on_both_stores!(every_job_is_listed_once, parked_jobs_of_all_shards_are_listed_and_tried_again);
+
+async fn every_job_is_listed_once(fleet: Fleet) {
+    let (node, _) = fleet.node_with("a").await;
+    let keys = fleet.dispatch(&node, 60).await;
+    let listed: Vec<_> = node.jobs().await.unwrap().iter().map(|job| job.key.to_string()).collect();
+    assert_eq!(listed, keys, "in order");
+    let (mut paged, mut cursor, mut shards) = (Vec::new(), None::<ShardCursor>, BTreeSet::new());
+    loop {
+        let page = node.jobs_page(cursor, 5).await.unwrap();
+        let of: BTreeSet<_> = page.items.iter().map(|job| node.shard_of(&job.key).unwrap()).collect();
+        assert!(of.len() <= 1, "a page has jobs of one shard");
+        shards.extend(of);
+        paged.extend(page.items.iter().map(|job| job.key.to_string()));
+        // It survives being text.
+        let Some(next) = page.next else { break };
+        cursor = Some(next.to_string().parse().unwrap());
+    }
+    paged.sort();
+    assert_eq!((paged, shards.len()), (keys.clone(), 3));
+    let mut streamed: Vec<_> = node.job_stream().map(|job| job.unwrap().key.to_string()).collect().await;
+    streamed.sort();
+    assert_eq!(streamed, keys);
+    let refused = node.jobs_page(Some("3:".parse().unwrap()), 5).await;
+    assert!(matches!(refused, Err(Error::Name(_))), "{refused:?}");
+    node.abandon();
+}
+
+async fn parked_jobs_of_all_shards_are_listed_and_tried_again(fleet: Fleet) {
+    let settings = Settings { max_attempts: 1, join_settle: SHORT, ..Settings::default() };
+    let node = fleet.builder("a", SHARDS).settings(settings).join().await.unwrap();
+    let fails = Arc::new(AtomicBool::new(true));
+    let told = fails.clone();
+    let handler = fleet
+        .recorder
+        .acting(move |_| if told.load(Ordering::SeqCst) { Act::Fail("no route") } else { Act::Run });
+    node.add_worker(handler).await.unwrap();
+    let keys: Vec<_> = (0..12).map(|i| format!("job-{i:03}")).collect();
+    for key in &keys {
+        node.submit(key, "").restart(RestartPolicy::OnFailure).await.unwrap();
+    }
+    eventually(PATIENCE, "all to be parked", async || node.parked().await.unwrap().len() == 12).await;
+    let parked = node.parked().await.unwrap();
+    assert!(parked.is_sorted_by_key(|job| job.since));
+    assert!(parked.iter().all(|job| job.error.contains("no route")));
+    let (mut paged, mut cursor) = (BTreeSet::new(), None);
+    loop {
+        let page = node.parked_page(cursor, 2).await.unwrap();
+        paged.extend(page.items.into_iter().map(|job| job.key.to_string()));
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(paged.into_iter().collect::<Vec<_>>(), keys);
+    fails.store(false, Ordering::SeqCst);
+    for key in &keys {
+        node.unpark(key).await.unwrap();
+    }
+    eventually(PATIENCE, "all to run", async || {
+        node.jobs().await.unwrap().iter().filter(|job| job.state == JobState::Running).count() == 12
+    })
+    .await;
+}

@@ -1,0 +1,13 @@
+//! A pool of several shards through its public API, in memory and on Redis: what users see of it.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod counts;
+mod ends;
+mod fleet;
+mod jobs;
+mod listings;
+#[allow(dead_code, reason = "shared with the behaviour tests")]
+#[path = "../behaviour/recorder.rs"]
+mod recorder;
+mod schedules;
+mod workers;
