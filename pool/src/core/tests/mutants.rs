@@ -206,7 +206,7 @@ fn a_lease_counts_from_the_sending_of_its_renewal() {
 /// The first of four shards, in a pool whose settings say that it is the shard `stored`.
 fn first_of_four(broken: Breakages, stored: &str) -> Bench {
     let settings = Settings { shard: Some(Shard { index: 0, count: 4 }), ..Settings::default() };
-    let mut bench = Bench::new(Config { broken, settings, ..config() });
+    let mut bench = Bench::new(Config { settings, broken, ..config() });
     bench.stored.fields.insert("shard".into(), stored.into());
     bench.command(|reply| Command::Attach { reply });
     bench.survey(present(1, false, "a"));
