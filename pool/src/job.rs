@@ -234,3 +234,14 @@ impl fmt::Debug for Job {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// There is one for each job that a node holds.
+    #[test]
+    fn a_job_is_small() {
+        assert!(size_of::<Shared>() <= 192, "{}", size_of::<Shared>());
+    }
+}

@@ -208,3 +208,13 @@ pub(crate) fn release_of(why: StopReason) -> (ReleaseMode, &'static str) {
         StopReason::Shutdown => (ReleaseMode::Delete, "shutdown"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_held_job_is_small() {
+        assert!(size_of::<Held>() <= 160, "{}", size_of::<Held>());
+    }
+}

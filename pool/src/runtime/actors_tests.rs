@@ -84,7 +84,7 @@ impl Bench {
 
     /// What is said until a task ends, and by its end.
     async fn next(&mut self) -> Vec<String> {
-        let end = self.actors.next().await;
+        let end = tokio::time::timeout(Duration::from_secs(60), self.actors.next()).await.unwrap();
         let mut said = self.said();
         said.extend(self.actors.ended(end).map(name));
         said
