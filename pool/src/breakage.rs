@@ -86,6 +86,14 @@ pub enum Breakage {
     BegunStaysQueued,
     /// A job's notifications are numbered from 0 again once all have been taken.
     NotesNumberedAnew,
+    /// A dispatch under a caller's own id gets the first one's answer whatever its bytes.
+    OwnIdsUncompared,
+    /// A caller's own id is forgotten with its job.
+    OwnIdsForgotten,
+    /// A cancelled dispatch that the pool has not seen yet is accepted when it comes.
+    CancelsForgotten,
+    /// A job's notifications are refused when half as many wait as may.
+    NotesRefusedEarly,
     /// Steps are executed whichever incarnation their caller knows.
     IncarnationUnchecked,
     /// Steps are sent to whatever server process answers.

@@ -281,8 +281,8 @@ impl Engine {
     }
 
     /// The incarnation that steps are sent in.
-    #[cfg(test)]
-    pub(super) fn incarnation(&self) -> Incarnation {
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn incarnation(&self) -> Incarnation {
         self.ctx.incarnation
     }
 

@@ -8,7 +8,7 @@ use futures::FutureExt;
 use super::Fault;
 use super::node::nanos;
 use super::world::{Event, MS, World};
-use crate::core::call::{Call, Done, READ_BLOCK, READ_ENTRIES};
+use crate::core::call::{Call, Done, PlanCall, READ_BLOCK, READ_ENTRIES};
 use crate::core::ctx::Config;
 use crate::core::input::Input;
 use crate::core::time::Time;
@@ -57,6 +57,30 @@ pub(super) struct Flight {
 
 fn lost() -> StoreError {
     StoreError::Unanswered(Arc::new(std::io::Error::from(std::io::ErrorKind::TimedOut)))
+}
+
+/// The server's memory is full.
+#[derive(Debug, thiserror::Error)]
+#[error("the memory is full")]
+struct Full;
+
+/// What is refused while the memory is full: the steps that are not marked *oom* (docs/protocol.md, section 5).
+fn needs_memory(call: &Call) -> bool {
+    match call {
+        Call::Dispatch { .. }
+        | Call::Route { .. }
+        | Call::Begin { .. }
+        | Call::Notify(_)
+        | Call::Unpark(_)
+        | Call::Sweep { .. }
+        | Call::Join { .. }
+        | Call::Settle { .. }
+        | Call::Bootstrap { .. }
+        | Call::RestoreGroup
+        | Call::Tell(_) => true,
+        Call::Plan { step, .. } => matches!(step, PlanCall::Dispatch { .. }),
+        _ => false,
+    }
 }
 
 /// A call that never waits, made now. One that waits is a mistake of the store.
@@ -199,6 +223,9 @@ impl World {
                 Call::ReadNode { round, cursors, .. } => {
                     now(client.node_events(&config.node, &cursors, READ_ENTRIES, Duration::ZERO))
                         .map(|answer| Reply::Done(Box::new(Done::ReadNode { round, answer })))
+                }
+                call if self.full && needs_memory(&call) => {
+                    Some(Reply::Done(Box::new(call.failed(StoreError::NotExecuted(Arc::new(Full))))))
                 }
                 call => {
                     step = crate::runtime::meters::step(&call).unwrap_or("read");

@@ -35,7 +35,9 @@ impl World {
 
     /// A handler of the dispatch runs under a lease that holds.
     pub(super) fn is_active(&self, id: &DispatchId) -> bool {
-        self.actors.values().any(|actor| actor.dispatch == *id && actor.is_settled() && self.holds(actor.id))
+        self.actors
+            .values()
+            .any(|actor| actor.dispatch.is_same(id) && actor.is_settled() && self.holds(actor.id))
     }
 
     /// A worker's lease holds, by the clock of its node, which acts.

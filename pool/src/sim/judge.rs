@@ -4,51 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::notes::Notes;
+use super::lives::{Life, Lives};
 use super::rng::Rng;
 use crate::id::{DispatchId, Incarnation, JobKey, ScheduleId, Term, Token, WorkerId};
 use crate::policy::RestartPolicy;
 use crate::record::{JobState, Record};
 
-/// One dispatch, from the moment somebody made it.
-#[derive(Debug)]
-pub(super) struct Life {
-    pub(super) key: JobKey,
-    pub(super) policy: RestartPolicy,
-    /// When its record was first seen, and when it was seen no more.
-    pub(super) from: Option<u64>,
-    pub(super) to: Option<u64>,
-    pub(super) started: bool,
-    pub(super) failed: bool,
-    pub(super) parked: bool,
-    /// The store has lost data since, and either that is not repaired yet, or this is what was lost.
-    pub(super) tainted: bool,
-    /// It had ended or was lost, and a loss of data has brought back its record: a later job of its key ends it.
-    pub(super) returned: bool,
-    /// Somebody has asked for its end.
-    pub(super) to_stop: bool,
-    /// Its end is its handler's own doing.
-    pub(super) may_end: bool,
-    pub(super) notes: Notes,
-    /// When its worker ended it last, and which that was, if that worker knows.
-    pub(super) ended: Option<(u64, WorkerId)>,
-    /// Workers that have heard that it is to stop.
-    pub(super) told: BTreeSet<WorkerId>,
-    /// Data were lost when it had been ended within the journal's reach by a worker that still lives.
-    pub(super) in_journal: Option<WorkerId>,
-}
-
-impl Life {
-    /// Its record may be gone: it has come to its end, or is to.
-    pub(super) fn may_go(&self) -> bool {
-        self.to_stop || self.may_end
-    }
-}
-
 /// All that the judge knows.
 #[derive(Debug, Default)]
 pub(super) struct Judge {
-    pub(super) lives: BTreeMap<DispatchId, Life>,
+    pub(super) lives: Lives,
+    /// The dispatches, in the order in which they were made.
+    pub(super) recent: Vec<DispatchId>,
     /// The records as they were after the last step; `None`: it does not parse.
     pub(super) records: BTreeMap<JobKey, Option<Record>>,
     /// Begun under these tokens, by whom and for which dispatch; and the highest of each key.
@@ -59,6 +26,8 @@ pub(super) struct Judge {
     /// Every notification that the store has kept.
     pub(super) kept: BTreeSet<Bytes>,
     pub(super) full_at: Option<u64>,
+    /// When as many notifications waited for a key's job as may.
+    pub(super) crowded_at: BTreeMap<JobKey, u64>,
     /// With so many attempts a job is parked.
     pub(super) max_attempts: u32,
     /// When the store lost data last.
@@ -80,24 +49,8 @@ impl Judge {
     // ---- what users do
 
     pub(super) fn submitted(&mut self, key: &JobKey, id: &DispatchId, policy: RestartPolicy) {
-        let life = Life {
-            key: key.clone(),
-            policy,
-            from: None,
-            to: None,
-            started: false,
-            failed: false,
-            parked: false,
-            tainted: false,
-            returned: false,
-            to_stop: self.ends,
-            may_end: false,
-            notes: Notes::default(),
-            ended: None,
-            told: BTreeSet::new(),
-            in_journal: None,
-        };
-        self.lives.insert(id.clone(), life);
+        self.recent.push(id.clone());
+        self.lives.insert(id, Life { to_stop: self.ends, ..Life::new(key, id, policy) });
     }
 
     /// Somebody asks for the end of whatever job the key has, from now until that is answered.
@@ -131,9 +84,10 @@ impl Judge {
     }
 
     pub(super) fn some_life(&self, rng: &mut Rng) -> Option<(JobKey, DispatchId)> {
-        let recent = self.lives.iter().rev().filter(|(_, life)| life.from.is_some());
+        let accepted = |id: &DispatchId| self.life(id).filter(|life| life.from.is_some());
+        let recent = self.recent.iter().rev().filter_map(|id| Some((accepted(id)?.key.clone(), id.clone())));
         let at = rng.below(20) as usize;
-        recent.take(20).nth(at).map(|(id, life)| (life.key.clone(), id.clone()))
+        recent.take(20).nth(at)
     }
 
     pub(super) fn some_parked(&self, rng: &mut Rng) -> Option<JobKey> {
@@ -177,33 +131,33 @@ impl Judge {
         self.full_at.is_some_and(|at| at >= since)
     }
 
-    fn lived_since<'a>(
-        &'a self,
-        key: &'a JobKey,
-        since: u64,
-    ) -> impl Iterator<Item = (&'a DispatchId, &'a Life)> {
-        let lived = move |life: &Life| life.from.is_some() && life.to.is_none_or(|to| to >= since);
-        self.lives.iter().filter(move |(_, life)| life.key == *key && lived(life))
+    pub(super) fn was_crowded(&self, key: &JobKey, since: u64) -> bool {
+        self.crowded_at.get(key).is_some_and(|&at| at >= since)
+    }
+
+    fn lived_since<'a>(&'a self, key: &'a JobKey, since: u64) -> impl Iterator<Item = &'a Life> {
+        let lived = move |life: &&Life| life.from.is_some() && life.to.is_none_or(|to| to >= since);
+        self.lives.values().filter(move |life| life.key == *key).filter(lived)
     }
 
     pub(super) fn another_lived(&self, key: &JobKey, id: &DispatchId, since: u64) -> bool {
-        self.lived_since(key, since).any(|(other, _)| other != id)
+        self.lived_since(key, since).any(|life| !life.id.is_same(id))
     }
 
     /// One job has had the key all the time, and is not to end.
     pub(super) fn lived_throughout(&self, key: &JobKey, since: u64) -> bool {
         let throughout =
             |life: &Life| !life.tainted && life.from.is_some_and(|from| from < since) && life.to.is_none();
-        self.lived_since(key, since).any(|(_, life)| throughout(life) && !life.may_go())
+        self.lived_since(key, since).any(|life| throughout(life) && !life.may_go())
     }
 
     /// A stop that was asked for at `since` is acknowledged. Returns what is wrong with that.
     pub(super) fn stop_acknowledged(&self, key: &JobKey, gone: bool, since: u64) -> Option<&'static str> {
         let stopping = |id: &DispatchId| {
             let record = self.records.get(key).and_then(Option::as_ref);
-            record.is_some_and(|record| record.id == *id && record.state == JobState::Stopping)
+            record.is_some_and(|record| record.id.is_same(id) && record.state == JobState::Stopping)
         };
-        let ended = |(id, life): (&DispatchId, &Life)| life.to.is_some() || !gone && stopping(id);
+        let ended = |life: &Life| life.to.is_some() || !gone && stopping(&life.id);
         let lossy = self.is_lossy() || self.lost_at.is_some_and(|at| at >= since);
         if lossy || self.lived_since(key, since).any(ended) {
             None

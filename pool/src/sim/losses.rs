@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use super::calls::Request;
-use super::judge::{Judge, Life};
+use super::judge::Judge;
+use super::lives::Life;
 use super::node::nanos;
 use super::world::World;
 use crate::core::call::{Call, Done};
@@ -45,7 +46,7 @@ impl Judge {
         self.records.clear();
         self.turns.clear();
         self.ticks.clear();
-        self.lives.values_mut().for_each(|life| life.tainted = true);
+        self.lives.values_mut().for_each(|life| (life.tainted, life.any_hash) = (true, true));
     }
 
     /// Whether what was lost is not repaired yet.
@@ -133,8 +134,8 @@ impl World {
         let known: Vec<(DispatchId, Option<WorkerId>)> = self
             .judge
             .lives
-            .iter()
-            .map(|(id, life)| (id.clone(), ended(life).map(|(_, by)| by).filter(|by| self.lives_on(*by))))
+            .values()
+            .map(|life| (life.id.clone(), ended(life).map(|(_, by)| by).filter(|by| self.lives_on(*by))))
             .collect();
         for (id, by) in known {
             if let Some(life) = self.judge.lives.get_mut(&id) {
@@ -162,7 +163,7 @@ impl World {
 
     /// The pool is open again: whoever has a job has said so, and what is not there is lost.
     pub(super) fn repaired(&mut self) {
-        let ids: Vec<DispatchId> = self.judge.lives.keys().cloned().collect();
+        let ids: Vec<DispatchId> = self.judge.lives.ids();
         for id in ids {
             let Some(life) = self.judge.lives.get(&id).filter(|life| life.tainted && life.from.is_some())
             else {
@@ -170,7 +171,7 @@ impl World {
             };
             let by = life.in_journal.filter(|by| self.lives_on(*by));
             let record = self.judge.records.get(&life.key).and_then(Option::as_ref);
-            let state = record.filter(|record| record.id == id).map(|record| record.state);
+            let state = record.filter(|record| record.id.is_same(&id)).map(|record| record.state);
             let key = life.key.clone();
             if let (Some(by), Some(state)) = (by, state.filter(|state| *state != JobState::Stopping)) {
                 let what =

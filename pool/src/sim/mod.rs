@@ -15,10 +15,12 @@
 //! ```
 
 mod actor;
+mod callers;
 mod calls;
 mod clock;
 mod handlers;
 mod judge;
+mod lives;
 mod losses;
 mod nemesis;
 mod node;
@@ -68,6 +70,8 @@ pub enum Fault {
     ClockStep,
     /// The server answers nobody for a while.
     Unavailable,
+    /// The server's memory is full for a while: what needs more is refused.
+    Full,
     /// The consumer group is gone.
     LostGroup,
     /// Another server process takes over with all data.
@@ -80,7 +84,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Crash,
         Self::Pause,
         Self::LongPause,
@@ -95,6 +99,7 @@ impl Fault {
         Self::Skew,
         Self::ClockStep,
         Self::Unavailable,
+        Self::Full,
         Self::LostGroup,
         Self::Restart,
         Self::Rollback,

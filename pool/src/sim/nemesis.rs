@@ -21,7 +21,7 @@ fn usual(fault: Fault) -> u64 {
     match fault {
         Fault::Rollback | Fault::Wipe => 12,
         Fault::LostGroup | Fault::Restart => 20,
-        Fault::Unavailable => 25,
+        Fault::Unavailable | Fault::Full => 25,
         Fault::ClockStep => 40,
         Fault::LateAnswer => 30,
         Fault::LongPause | Fault::LateLook => 50,
@@ -65,7 +65,7 @@ impl World {
 
     /// Maybe a fault happens. True if one did.
     pub(super) fn strike(&mut self) -> bool {
-        const STRIKES: [Fault; 11] = [
+        const STRIKES: [Fault; 12] = [
             Fault::Crash,
             Fault::Pause,
             Fault::LongPause,
@@ -73,6 +73,7 @@ impl World {
             Fault::Skew,
             Fault::ClockStep,
             Fault::Unavailable,
+            Fault::Full,
             Fault::LostGroup,
             Fault::Restart,
             Fault::Rollback,
@@ -150,6 +151,13 @@ impl World {
                 self.reset_reads();
                 let time = self.rng.below(2 * ttl);
                 self.after(time, Event::ServerUp);
+            }
+            Fault::Full => {
+                if std::mem::replace(&mut self.full, true) {
+                    return false;
+                }
+                let time = self.rng.below(3 * ttl);
+                self.after(time, Event::Room);
             }
             Fault::LostGroup => {
                 self.store.destroy_group();
@@ -291,6 +299,7 @@ impl World {
         self.ends_early = self.closing && self.is_ending();
         self.ending |= self.ends_early;
         self.server_up();
+        self.full = false;
         for at in 0..self.nodes.len() {
             self.heal(at);
             self.resume(at);

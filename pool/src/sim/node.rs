@@ -77,6 +77,8 @@ impl World {
         if self.nodes.iter().any(|node| node.alive && node.config.node == *name) {
             return;
         }
+        // Whoever starts a node has its settings from where the pool's are.
+        self.settings = self.settings.adopting(&self.store.maps().1.fields);
         let nonce = self.rng.next();
         // Every other one leaves its jobs to the routers, which would see few of them otherwise.
         let places = nonce.is_multiple_of(2);
@@ -368,6 +370,7 @@ impl World {
     /// The maps have changed: every node is told, later or never.
     pub(super) fn publish(&mut self) {
         let (members, settings) = self.store.maps();
+        self.settings = self.settings.adopting(&settings.fields);
         for at in 0..self.nodes.len() {
             let Some(node) = self.nodes.get(at).filter(|node| node.alive) else { continue };
             if node.cut.answers || self.hits(Fault::LostMessage) {
@@ -424,7 +427,8 @@ impl World {
     fn ended(&mut self, at: usize) {
         let Some(node) = self.nodes.get_mut(at) else { return };
         node.alive = false;
-        let unanswered = node.asked.len();
+        // What is asked for in the moment of its end does not reach it.
+        let unanswered = node.asked.values().filter(|asked| asked.since < self.now).count();
         let name = node.config.node.clone();
         if unanswered > 0 {
             self.judge

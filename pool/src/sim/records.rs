@@ -2,11 +2,12 @@
 
 use super::calls::{Reply, Request};
 use super::judge::Judge;
+use super::lives::Life;
 use super::losses::Said;
 use super::world::World;
 use crate::core::call::{Call, Done};
 use crate::id::{JobKey, Token};
-use crate::record::{JobState, Record};
+use crate::record::{Begun, JobState, Record};
 use crate::store::{NotifyReply, ReleaseItem, ReleaseMode};
 
 use JobState::{Assigned, Parked, Queued, Running, Stopping};
@@ -33,6 +34,7 @@ impl World {
     pub(super) fn saw(&mut self, _: usize, _: &str, request: &Request, reply: &Reply) {
         if let (Request::Call(_, call), Reply::Done(done)) = (request, reply) {
             self.saw_turn(call, done);
+            self.judge.saw_dispatch(call, done);
             if let Some(said) = Said::of(request) {
                 self.answers(said, done);
             }
@@ -88,12 +90,15 @@ impl World {
             let is_member = record.owner.is_none_or(|owner| self.store.is_member(owner));
             self.judge.became(&key, before.as_ref(), &record, is_member, &change);
         }
-        let waiting: Vec<_> = self
-            .judge
-            .records
-            .iter()
-            .filter_map(|(key, record)| Some((record.as_ref()?.id.clone(), self.store.waiting(key))))
-            .collect();
+        let mut waiting = Vec::new();
+        for (key, record) in &self.judge.records {
+            let Some(record) = record else { continue };
+            let many = self.store.waiting(key);
+            if many >= self.settings.notify_cap as usize {
+                self.judge.crowded_at.insert(key.clone(), self.now);
+            }
+            waiting.push((record.id.clone(), many));
+        }
         for (id, waiting) in waiting {
             self.judge.notes_wait(&id, waiting);
         }
@@ -109,6 +114,7 @@ impl Judge {
     fn vanished(&mut self, key: &JobKey, before: &Record, change: &Change<'_>) {
         let Some(life) = self.lives.get_mut(&before.id) else { return };
         life.to = Some(change.now);
+        life.settled.get_or_insert(change.now);
         // A worker that hands a job on does not know that it was stopped meanwhile.
         if let ("release", Some(worker)) = (change.step, before.owner)
             && (change.ends(key, before.token) || life.told.contains(&worker))
@@ -138,18 +144,34 @@ impl Judge {
         let attested = said.is_some();
         let before = before.filter(|before| {
             let over = self.lives.get(&before.id).is_none_or(|life| life.may_go() || life.returned);
-            before.id == record.id || {
+            before.id.is_same(&record.id) || {
                 violations.extend((!attested || !over).then(|| wrong("S4")));
                 false
             }
         });
-        let (open, lossy) = (self.is_stop_open(key), self.is_lossy());
+        let (open, lossy, ends) = (self.is_stop_open(key), self.is_lossy(), self.ends);
         let ended = self.lives.get(&record.id).is_none_or(|life| life.to.is_some());
         if before.is_none()
             && let Some(life) = self.lives.get_mut(&record.id)
         {
+            let again = life.to.is_some() && now < life.again_until;
+            if again {
+                // A caller's own id that was forgotten.
+                *life = Life {
+                    started: life.started,
+                    failed: life.failed,
+                    parked: life.parked,
+                    hashes: std::mem::take(&mut life.hashes),
+                    hash: life.hash.take(),
+                    to_stop: ends,
+                    ..Life::new(key, &life.id, life.policy)
+                };
+            }
             // A word that comes late finds its job ended, with all that belonged to it: what comes of it is to stop.
-            if life.to.is_some() && !life.tainted && !(attested && record.state == Stopping) {
+            if (life.to.is_some() || life.cancelled)
+                && !life.tainted
+                && !(attested && record.state == Stopping)
+            {
                 violations.push(wrong("S5"));
             }
             if life.to.is_some() || life.from.is_none() {
@@ -208,6 +230,11 @@ impl Judge {
                 violations.push(wrong("S7"));
             }
             self.top.insert(key.clone(), top.max(token));
+        }
+        if record.begun == Begun::Started
+            && let Some(life) = self.lives.get_mut(&record.id)
+        {
+            life.settled.get_or_insert(now);
         }
         if record.state == Parked
             && let Some(life) = self.lives.get_mut(&record.id)

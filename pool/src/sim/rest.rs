@@ -3,6 +3,7 @@
 use futures::FutureExt;
 
 use super::world::World;
+use crate::core::ring::Ring;
 use crate::record::JobState;
 use crate::store::Store;
 
@@ -10,6 +11,8 @@ impl World {
     /// What keeps a healed pool from being at rest.
     pub(super) fn unrest(&self) -> Vec<String> {
         let recovers = self.store.facts().recovering.then(|| "the pool is in phase R".to_owned());
+        let (members, _) = self.store.maps();
+        let ring = Ring::new(&members, &self.settings);
         let mut unrest: Vec<String> = recovers.into_iter().chain(self.store.leftovers()).collect();
         for (key, record) in &self.judge.records {
             let Some(record) = record else { continue };
@@ -27,6 +30,10 @@ impl World {
             if !rests {
                 unrest.push(format!("{key} is {record}"));
             }
+            let place = ring.pick(key.as_bytes(), record.mix);
+            if runs && place != record.owner {
+                unrest.push(format!("L7: {key} is {record}, and its place is with {place:?}"));
+            }
             let left = self.judge.undelivered(&record.id);
             if runs && left > 0 {
                 unrest.push(format!("{left} notifications of {key} are not delivered"));
@@ -36,7 +43,6 @@ impl World {
             unrest
                 .extend(node.asked.values().map(|asked| format!("n{at} has not answered {:?}", asked.what)));
         }
-        let (members, _) = self.store.maps();
         for (worker, member) in &members.entries {
             let there = self.nodes.iter().any(|node| {
                 node.alive

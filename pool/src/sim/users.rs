@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt;
 
 use super::world::{Event, World};
 use crate::core::input::{Answer, Command, Input, LocalWorker, Refused, ReplyTo, Until};
@@ -10,10 +11,8 @@ use crate::core::scheduling::LocalSchedule;
 use crate::core::time::Time;
 use crate::error::DispatchError;
 use crate::id::{DispatchId, JobKey, NodeName};
-use crate::policy::RestartPolicy;
-use crate::store::{DispatchItem, ShutdownMode};
+use crate::store::{DispatchItem, SettingChange, ShutdownMode, Store};
 use crate::ticket::Ticket;
-use crate::wire::Envelope;
 
 /// What an answer that went astray is given on top of its deadline.
 const MARGIN: Duration = Duration::from_secs(2);
@@ -30,13 +29,35 @@ pub(super) struct Asked {
 pub(super) enum Ask {
     Attach,
     Add,
-    Submit { key: JobKey, id: DispatchId, started: bool },
-    Wait { id: DispatchId },
-    Stop { key: JobKey, until: Until },
-    Notify { key: JobKey, body: Bytes },
+    /// `ensures`: a job that has the key is fine.
+    Submit {
+        item: DispatchItem,
+        started: bool,
+        ensures: bool,
+    },
+    /// Of the job in its way, before it is handed in again.
+    End {
+        item: DispatchItem,
+    },
+    Wait {
+        id: DispatchId,
+    },
+    Cancel {
+        id: DispatchId,
+    },
+    Stop {
+        key: JobKey,
+        until: Until,
+    },
+    Notify {
+        key: JobKey,
+        body: Bytes,
+    },
     Unpark,
     Drain,
-    Schedule { local: LocalSchedule },
+    Schedule {
+        local: LocalSchedule,
+    },
     Close,
     Shutdown,
 }
@@ -52,6 +73,8 @@ impl World {
         let reply = ReplyTo(self.id());
         let since = self.now;
         let Some(node) = self.nodes.get_mut(at) else { return };
+        let now = node.clock.read(self.now);
+        let deadline = deadline.map(|deadline| deadline.max(now));
         node.asked.insert(reply, Asked { what, since, deadline });
         if let Some(deadline) = deadline {
             let late = node.clock.when(self.now, deadline + MARGIN);
@@ -75,12 +98,12 @@ impl World {
         self.ask(at, Ask::Add, None, |reply| Command::AddWorker { reply, local, meta: String::new() });
     }
 
-    fn some_key(&mut self) -> Option<JobKey> {
+    pub(super) fn some_key(&mut self) -> Option<JobKey> {
         let number = self.rng.below(self.options.keys);
         JobKey::new(format!("k{number}")).ok()
     }
 
-    fn patience(&mut self, at: usize) -> Time {
+    pub(super) fn patience(&mut self, at: usize) -> Time {
         let ms = if self.rng.chance(2_000) { self.rng.below(500) } else { self.rng.between(500, 5_000) };
         self.local(at) + Duration::from_millis(ms)
     }
@@ -99,14 +122,17 @@ impl World {
         };
         match self.rng.below(100) {
             0..34 => self.submit(at),
-            34..54 => self.stop(at),
-            54..74 => self.notify(at),
-            74..80 => self.wait(at),
+            34..52 => self.stop(at),
+            52..72 => self.notify(at),
+            72..77 => self.wait(at),
+            77..79 => self.cancel_dispatch(at),
+            79 => self.withdraw(at),
             80..84 => self.unpark(at),
             84..88 => self.add_worker(at),
             88..91 => self.drain(at),
             91..93 => self.close_node(at),
-            93..96 => self.use_schedules(at),
+            93..95 => self.use_schedules(at),
+            95 => self.change_settings(at),
             _ => self.staff(),
         }
     }
@@ -153,34 +179,6 @@ impl World {
         }
     }
 
-    fn submit(&mut self, at: usize) {
-        let Some(key) = self.some_key() else { return };
-        let number = self.id();
-        let node = self.nodes[at].config.node.clone();
-        let Ok(id) = DispatchId::of_node(&node, &format!("d{number}")) else { return };
-        let policies = [RestartPolicy::Never, RestartPolicy::OnFailure, RestartPolicy::Always];
-        let policy = self.rng.pick(&policies).unwrap_or(RestartPolicy::Never);
-        let body = number.to_be_bytes();
-        let Ok(payload) = (Envelope { policy, ..Envelope::new(&body) }).seal() else { return };
-        let started = self.rng.chance(6_000);
-        let deadline = self.patience(at);
-        self.judge.submitted(&key, &id, policy);
-        let item = DispatchItem {
-            key: key.clone(),
-            id: id.clone(),
-            not_after: 0,
-            hash: String::new(),
-            payload,
-            worker: None,
-        };
-        self.ask(at, Ask::Submit { key, id, started }, Some(deadline), |reply| Command::Submit {
-            reply,
-            item,
-            started,
-            deadline,
-        });
-    }
-
     fn wait(&mut self, at: usize) {
         let Some((key, id)) = self.judge.some_life(&mut self.rng) else { return };
         let deadline = self.patience(at);
@@ -217,6 +215,29 @@ impl World {
         let Some(key) = self.judge.some_parked(&mut self.rng) else { return };
         let deadline = self.patience(at);
         self.ask(at, Ask::Unpark, Some(deadline), |reply| Command::Unpark { reply, key, deadline });
+    }
+
+    /// Somebody changes the pool's limits and times.
+    fn change_settings(&mut self, at: usize) {
+        let (_, stored) = self.store.maps();
+        let (name, from, to) = match self.rng.below(4) {
+            0 => ("max_queued", 4, 40),
+            1 => ("assign_ms", 500, 1_500),
+            2 => ("route_ms", 300, 1_000),
+            _ => ("stop_ms", 300, 1_000),
+        };
+        let to = self.rng.between(from, to).to_string();
+        let (Some(incarnation), Some(from)) = (stored.incarnation, stored.fields.get(name)) else { return };
+        let change = SettingChange { name: name.to_owned(), from: from.clone(), to };
+        if self.full || self.nodes[at].cut.calls {
+            return;
+        }
+        let client = self.nodes[at].client.clone();
+        let answer = client.change_settings(incarnation, &[change]).now_or_never();
+        if matches!(answer, Some(Ok(_))) {
+            self.note(|| format!("n{at} changes {name}"));
+            self.publish();
+        }
     }
 
     fn drain(&mut self, at: usize) {
@@ -256,9 +277,11 @@ impl World {
 
     /// Some runs end with the end of the pool. True if that has begun.
     pub(super) fn end_pool(&mut self) -> bool {
+        let incarnation = self.store.facts().incarnation;
         let full = |at: &usize| {
             let node = &self.nodes[*at];
-            node.alive && node.attached && !node.closing && !node.config.client_only
+            let current = Some(node.engine.incarnation()) == incarnation;
+            node.alive && node.attached && !node.closing && !node.config.client_only && current
         };
         let Some(at) = (0..self.nodes.len()).find(full) else { return false };
         if self.rng.chance(5_000) {
@@ -296,9 +319,19 @@ impl World {
                     self.add_worker(at);
                 }
             }
-            (Ask::Submit { key, id, started }, Answer::Submitted(answer)) => {
-                self.fits(at, &key, &id, started, asked.since, &answer.map(drop));
+            (Ask::Submit { item, started, ensures }, Answer::Submitted(answer)) => {
+                let answer = answer.map(drop);
+                self.fits(at, &item, started, asked.since, &answer);
+                if let (true, Err(DispatchError::JobExists), Some(by)) = (ensures, answer, asked.deadline) {
+                    self.ensure(at, item, by);
+                }
             }
+            (Ask::End { item }, Answer::Stopped(_)) => {
+                if let Some(by) = asked.deadline {
+                    self.hand_in(at, item, true, true, by);
+                }
+            }
+            (Ask::Cancel { id }, Answer::Stopped(answer)) => self.cancelled(&id, asked.since, &answer),
             (Ask::Wait { id }, Answer::Submitted(Ok(_))) if !self.judge.was_started(&id) => {
                 self.judge.violations.push(format!("L8: wait says that {id} was started, and it was not"));
             }
@@ -314,6 +347,12 @@ impl World {
             ) if self.judge.lived_throughout(&key, asked.since) => {
                 self.judge.violations.push(format!("L8: {key} is said not to exist, and has all the time"));
             }
+            (Ask::Notify { key, .. }, Answer::Notified(Err(Refused::NotifyFull)))
+                if !self.judge.was_crowded(&key, asked.since) =>
+            {
+                let what = format!("S11: n{at} says {key} has too many notifications, and it has not");
+                self.judge.violations.push(what);
+            }
             (Ask::Notify { key, body }, Answer::Notified(Ok(()))) if !self.judge.was_kept(&body) => {
                 self.judge
                     .violations
@@ -324,6 +363,8 @@ impl World {
                     part.made = true;
                 }
             }
+            // Somebody has changed the pool's settings since it was started.
+            (Ask::Attach, Answer::Attached(Err(Refused::Setting { .. }))) => self.kill(at),
             (Ask::Attach, Answer::Attached(Err(_))) if self.closing => self.kill(at),
             (Ask::Shutdown, Answer::ShutDown { complete, left, .. }) if !complete && !self.closing => {
                 self.judge.violations.push(format!("L5: the pool is not shut down after a minute: {left:?}"));
@@ -339,48 +380,6 @@ impl World {
                 }
             }
             _ => {}
-        }
-    }
-
-    /// Whether the answer to a dispatch or submit fits what has happened.
-    fn fits(
-        &mut self,
-        at: usize,
-        key: &JobKey,
-        id: &DispatchId,
-        started: bool,
-        since: u64,
-        answer: &Result<(), DispatchError>,
-    ) {
-        let judge = &self.judge;
-        let wrong = match answer {
-            Ok(()) if started => (!judge.was_started(id)).then_some("it was not started"),
-            Ok(()) => (!judge.was_accepted(id)).then_some("it was not accepted"),
-            Err(DispatchError::JobExists) => {
-                (!judge.another_lived(key, id, since)).then_some("no other job lived under the key")
-            }
-            Err(DispatchError::PoolFull) => (!judge.was_full(since)).then_some("the pool was not full"),
-            Err(DispatchError::StartFailed(_)) => (!judge.has_failed(id)).then_some("it has not failed"),
-            Err(DispatchError::Stopped | DispatchError::Cancelled { .. }) => {
-                (!judge.was_to_stop(id)).then_some("nobody has stopped it")
-            }
-            Err(DispatchError::Parked) => (!judge.was_parked(id)).then_some("it was not parked"),
-            Err(DispatchError::Deadline { accepted: true, .. }) => {
-                (!judge.was_accepted(id)).then_some("it was not accepted")
-            }
-            Err(DispatchError::Deadline { .. } | DispatchError::NodeClosed | DispatchError::ShuttingDown) => {
-                None
-            }
-            // What it was told while data were lost may be what was true before.
-            Err(DispatchError::Ended | DispatchError::Unknown) => {
-                let lost = judge.lost_at.is_some_and(|at| at >= since);
-                let wrong = if lost { self.is_active(id) } else { judge.lives(id) };
-                wrong.then_some("it lives")
-            }
-            Err(_) => Some("there is no reason for that"),
-        };
-        if let Some(wrong) = wrong {
-            self.judge.violations.push(format!("L8: n{at} says of {id} of {key} {answer:?}, and {wrong}"));
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::actor::Actor;
+use super::callers::Own;
 use super::calls::Flight;
 use super::judge::Judge;
 use super::nemesis::Rates;
@@ -62,6 +63,8 @@ pub(super) enum Event {
     Join(NodeName, bool),
     /// The server is there again.
     ServerUp,
+    /// Its memory is not full any more.
+    Room,
     /// A command must have been answered.
     Overdue(usize, ReplyTo),
     /// The next thing that users or faults do.
@@ -84,11 +87,15 @@ pub(super) struct World {
     /// What a server that loses data comes back with.
     pub(super) backup: Option<Snapshot>,
     pub(super) available: bool,
+    /// The server's memory is full.
+    pub(super) full: bool,
     pub(super) nodes: Vec<SimNode>,
     pub(super) flights: BTreeMap<u64, Flight>,
     pub(super) parked: BTreeSet<u64>,
     pub(super) actors: BTreeMap<u64, Actor>,
     pub(super) ids: u64,
+    /// What users have dispatched lately under ids of their own.
+    pub(super) own: Vec<Own>,
     pub(super) judge: Judge,
     /// At which step users ask for the end of the pool, if they do while faults happen.
     ends_at: Option<u64>,
@@ -148,11 +155,13 @@ impl World {
             process: 0,
             backup: None,
             available: true,
+            full: false,
             nodes: Vec::new(),
             flights: BTreeMap::new(),
             parked: BTreeSet::new(),
             actors: BTreeMap::new(),
             ids: 0,
+            own: Vec::new(),
             ends_at: ends_at(seed, options.steps),
             closing: false,
             ends_early: false,
@@ -277,6 +286,7 @@ impl World {
             Event::Join(..) if self.ending || self.closing && self.store.facts().closed => {}
             Event::Join(name, client) => self.join(&name, client),
             Event::ServerUp => self.server_up(),
+            Event::Room => self.full = false,
             Event::Overdue(node, reply) => self.overdue(node, reply),
             Event::Move => {
                 if self.healed {

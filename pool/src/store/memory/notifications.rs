@@ -50,7 +50,8 @@ impl State {
         }
         let size = body.len() as u64;
         let (waiting, bytes) = self.mailboxes.get(key).map_or((0, 0), |m| (m.bodies.len(), m.bytes));
-        if waiting as u64 >= self.limit("nt_cap") || bytes + size > self.limit("nt_bytes") {
+        let early = if self.broken.has(Breakage::NotesRefusedEarly) { 2 } else { 1 };
+        if waiting as u64 >= self.limit("nt_cap") / early || bytes + size > self.limit("nt_bytes") {
             return NotifyReply::Full;
         }
         if waiting == 0 && record.state == JobState::Running {

@@ -280,7 +280,7 @@ impl State {
 
     /// Notes the outcome under a caller's own id: once, and only of the dispatch that holds the id.
     pub(super) fn settle_outcome(&mut self, id: &DispatchId, outcome: &str, now: u64) {
-        let keep = self.limit("od_ms");
+        let keep = if self.broken.has(Breakage::OwnIdsForgotten) { 1 } else { self.limit("od_ms") };
         let Some(caller) = id.caller_id() else { return };
         let Some(remembered) = self.remembered.get_mut(caller) else { return };
         if remembered.outcome.is_none() && remembered.id == *id {

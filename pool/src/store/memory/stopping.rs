@@ -89,6 +89,7 @@ impl State {
             return StopReply::Recovering;
         }
         match own.filter(|_| *forbid) {
+            _ if self.broken.has(Breakage::CancelsForgotten) => {}
             None if *forbid => self.ended.put(Ended::Dispatch(id.clone()), now + self.limit("late_ms")),
             Some(own) if known.is_none() => {
                 let outcome = Some("cancelled".to_owned());
