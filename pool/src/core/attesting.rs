@@ -14,6 +14,7 @@
 //! 5. Who gets no answer for three times to live, or does not come to the end of it in ten, gives up: the pool waits for
 //!    every member.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::call::{Call, Done};
@@ -57,6 +58,8 @@ pub(crate) struct Attesting {
     give_up_at: Time,
     /// However far it has come by then.
     ends_at: Time,
+    /// Jobs that have ended as the pool knows, and whose keys others may get as soon as it is open.
+    ending: BTreeSet<(JobKey, Token)>,
     /// Nothing can be said before something else happens.
     waits: bool,
     count: Attested,
@@ -97,8 +100,17 @@ impl Jobs {
         let (known, after, count) = (false, None, Attested::default());
         let ttl = ctx.config.timing.ttl;
         let (give_up_at, ends_at) = (ctx.now + ttl * 3, ctx.now + ttl * 10);
-        self.attesting =
-            Some(Attesting { words, journal, known, after, give_up_at, ends_at, waits: false, count });
+        self.attesting = Some(Attesting {
+            words,
+            journal,
+            known,
+            after,
+            give_up_at,
+            ends_at,
+            ending: BTreeSet::new(),
+            waits: false,
+            count,
+        });
     }
 
     /// Drops what belongs to the incarnation before. Its streams are read from their beginning, and notifications are
@@ -141,12 +153,14 @@ impl Jobs {
             attesting.words.push(Word::Past(past));
         }
         let holds = ctx.lease_holds(worker) || broken.has(Breakage::FencedAttests);
-        let under_way = attesting.known && attesting.words.is_empty() && !self.releasing.is_empty();
+        attesting.ending.retain(|(key, token)| self.held.get(key).is_some_and(|held| held.token == *token));
+        let at_rest = self.releasing.is_empty() && attesting.ending.is_empty();
+        let under_way = attesting.known && attesting.words.is_empty() && !at_rest;
         attesting.waits = !holds || under_way && !broken.has(Breakage::AttendBeforeAttested);
         if attesting.waits {
             return;
         }
-        let said = attesting.words.is_empty() && self.releasing.is_empty();
+        let said = attesting.words.is_empty() && at_rest;
         if attesting.known && (said || broken.has(Breakage::AttendBeforeAttested)) {
             if attesting.words.occupy(ctx.now) {
                 ctx.call(Call::Attend { incarnation, worker, after: attesting.after.clone() });
@@ -194,7 +208,7 @@ impl Jobs {
         if first {
             ctx.out.push(Effect::Keep { incarnation: ctx.incarnation, worker: self.worker });
         }
-        for (AttestItem { key, token, id, .. }, reply) in items.into_iter().zip(replies) {
+        for (AttestItem { key, token, id, what }, reply) in items.into_iter().zip(replies) {
             if *reply != AttestReply::SendPayload && self.was_retaken(ctx, &key, token, *reply) {
                 continue;
             }
@@ -213,6 +227,13 @@ impl Jobs {
                 AttestReply::Unreadable => {
                     count.unreadable += 1;
                     ctx.report(Notice::BadRecord { key });
+                }
+                AttestReply::Ended if matches!(what, Attest::Runs { .. }) => {
+                    count.stopped += 1;
+                    if let Some(attesting) = &mut self.attesting {
+                        attesting.ending.insert((key.clone(), token));
+                    }
+                    self.must_stop(ctx, key, token, id);
                 }
                 AttestReply::Ended => count.ended += 1,
                 AttestReply::Requeued => count.requeued += 1,

@@ -387,6 +387,8 @@ impl Engine {
                 self.dispatching.resubmit();
                 self.requests.resubmit();
                 self.see_flag();
+                // They may have come before this node knew of the incarnation.
+                self.adopt_settings();
                 self.on_members(self.members.clone());
             }
             Change::Normal { opened } => {

@@ -74,7 +74,10 @@ impl Judge {
                 }
             }
             Done::Attest { worker, items, answer: Ok(replies), .. } => {
-                let stop = |(_, reply): &(_, &AttestReply)| **reply == AttestReply::MustStop;
+                let stop = |(item, reply): &(&AttestItem, &AttestReply)| {
+                    let runs = matches!(item.what, Attest::Runs { .. });
+                    **reply == AttestReply::MustStop || runs && **reply == AttestReply::Ended
+                };
                 items.iter().zip(replies).filter(stop).for_each(|(item, _)| self.tell(&item.id, *worker));
             }
             _ => {}

@@ -154,7 +154,8 @@ impl Judge {
         if before.is_none()
             && let Some(life) = self.lives.get_mut(&record.id)
         {
-            let again = life.to.is_some() && now < life.again_until;
+            let over = life.to.is_some() || life.cancelled;
+            let again = over && now < life.again_until;
             if again {
                 // A caller's own id that was forgotten.
                 *life = Life {

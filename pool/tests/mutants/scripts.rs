@@ -232,6 +232,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "the_pool_waits_for_members_until_they_have_attested";
     "a late bootstrap makes the pool again": "bootstrap", "if known[2] and tonumber(known[2]) > tonumber(argv[2]) then return { 'CLOSED' } end"
         => "", by "a_bootstrap_from_before_the_pool_leaves_its_tombstone";
+    "what has ended pushes out what was accepted since": "attest", "if ended and p and not mine and p.owner == '' then return 'E' end"
+        => "", by "what_has_ended_pushes_out_nothing_that_was_accepted_since";
     "a new pool forgets the one that has ended": "bootstrap", "tonumber(known[2]) or 0)"
         => "0)", by "a_pool_says_which_one_has_ended_before_it";
     "a pool made anew forgets the one that has ended": "bootstrap", "math.max(tonumber(argv[4]), tonumber(known[2])"

@@ -29,6 +29,7 @@ scenarios! {
     a_runner_whose_dispatch_has_ended_must_stop,
     a_runner_whose_own_id_has_ended_must_stop,
     a_success_is_no_end,
+    what_has_ended_pushes_out_nothing_that_was_accepted_since,
     a_dispatch_in_the_runners_place_has_ended,
     an_id_that_was_forgotten_is_known_again,
     an_id_of_a_caller_is_the_same_from_every_node,
@@ -405,6 +406,23 @@ async fn a_success_is_no_end(kind: Kind) {
     lab.recover().await;
     assert_eq!(lab.attest(worker, item("a", token, "node1.!own", runs())).await, AttestReply::Kept);
     lab.owns(worker, "a", token, JobState::Running).await;
+}
+
+async fn what_has_ended_pushes_out_nothing_that_was_accepted_since(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let mut said = Vec::new();
+    for (name, of) in [("a", "node1.a"), ("b", "node1.!b")] {
+        let token = lab.run(name, of, worker).await;
+        // Its answer is lost.
+        assert_eq!(lab.release(name, worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
+        said.push(item(name, token, of, all_of_it(Begun::Begun, 1, "")));
+        assert_eq!(lab.dispatch(name, &format!("node1.{name}2")).await, DispatchReply::Accepted);
+    }
+    lab.recover().await;
+    for item in said {
+        assert_eq!(lab.idle(worker, item).await, AttestReply::Ended);
+    }
 }
 
 async fn a_dispatch_in_the_runners_place_has_ended(kind: Kind) {

@@ -213,6 +213,21 @@ fn a_job_that_is_to_stop_is_stopped_and_then_released() {
 }
 
 #[test]
+fn a_job_whose_key_went_to_another_dispatch_has_ended_before_the_last_word() {
+    let mut bench = lost_with(&["k"]);
+    bench.all();
+    bench.attested(&[Ended]);
+    assert_eq!(bench.of(&["STOP", "attend"]), ["STOP k@3 Stopped"]);
+    bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
+    assert_eq!(bench.of(&["release", "attend"]), ["release 1: k@3 d"]);
+    released_in_vain(&mut bench);
+    while bench.is_calling("attest") {
+        bench.attested(&[Ended]);
+    }
+    assert_eq!(bench.of(&["attend"]), ["attend 1"]);
+}
+
+#[test]
 fn a_job_that_is_to_stop_and_has_ended_meanwhile_is_released_once() {
     let mut bench = lost_with(&["k"]);
     bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));

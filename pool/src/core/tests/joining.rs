@@ -62,6 +62,16 @@ fn a_join_that_meets_a_setting_which_has_just_changed_is_made_again() {
 }
 
 #[test]
+fn settings_that_come_before_the_incarnation_is_known_are_adopted_with_it() {
+    let mut bench = Bench::with_worker();
+    bench.stored.fields.insert("max_queued".into(), "7".into());
+    bench.maps(2);
+    assert_ne!(bench.engine.ctx.config.settings.max_queued, 7, "those of another incarnation");
+    bench.lost(2);
+    assert_eq!(bench.engine.ctx.config.settings.max_queued, 7);
+}
+
+#[test]
 fn a_newcomer_is_refused_for_a_setting_that_this_node_cannot_have() {
     for (name, theirs) in [("ttl", "5000"), ("strikes", "0")] {
         let mut bench = newcomer();

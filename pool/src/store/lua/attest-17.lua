@@ -63,6 +63,8 @@ local function runs(key, p, token, id, begun, attempts, created, plan, sent, pay
   if p and p.owner ~= '' and tonumber(p.token) > token then return 'O' end
   -- Given up since it was attested: this came late, or twice.
   if mine and p.owner == '' and p.ainc == argv[1] and tonumber(p.token) >= token then return '-' end
+  -- Accepted since this one has ended: nobody has it yet.
+  if ended and p and not mine and p.owner == '' then return 'E' end
   if not mine and not ended and sent == '0' then return 'P' end
   if p and not mine then
     delete(key, p, t, 'ended', late_ms, od_ms)

@@ -103,6 +103,9 @@ impl State {
         if same.as_ref().is_some_and(|r| r.owner.is_none() && self.attested_now(r) && r.token >= *token) {
             return AttestReply::Nothing; // given up since: this came late, or twice
         }
+        if ended && same.is_none() && found.as_ref().is_some_and(|other| other.owner.is_none()) {
+            return AttestReply::Ended; // accepted since: nobody has it yet
+        }
         if same.is_none() && !ended && payload.is_none() {
             return AttestReply::SendPayload;
         }
