@@ -301,7 +301,10 @@ impl Dispatching {
         let stopping = pool == Pool::Stopping;
         for (ticket, found) in tickets.iter().zip(found) {
             let id = &ticket.id;
-            if self.open.get(id).is_none_or(|open| open.ticket != *ticket) {
+            // What an own id stands for may be another job than the one that is on its way under it now.
+            let is_compared =
+                |open: &Open| id.caller_id().is_none() || open.item.is_none() || open.was_accepted;
+            if self.open.get(id).is_none_or(|open| open.ticket != *ticket || !is_compared(open)) {
                 continue;
             }
             self.is_back(id);

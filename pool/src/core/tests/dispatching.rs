@@ -307,6 +307,22 @@ fn an_answer_to_an_earlier_job_under_an_id_is_not_taken_for_the_present_ones() {
 }
 
 #[test]
+fn an_earlier_look_says_nothing_of_a_job_that_is_not_compared_yet() {
+    let mut bench = Bench::attached();
+    bench.submit("k", "n.!x", true, millis(1_500));
+    replied(&mut bench, vec![DispatchReply::Accepted]);
+    bench.advance(secs(1));
+    bench.advance(millis(600));
+    bench.submit("k", "n.!x", true, secs(10));
+    let seen = bench.of(&["lookup", "reply", "dispatch"]);
+    assert_eq!((seen.len(), seen[2].as_str()), (4, "reply 1 submitted Deadline accepted=true"), "{seen:?}");
+    found(&mut bench, Lookup { outcome: Some("ok".into()), ..Lookup::default() });
+    assert_eq!(bench.of(&["reply"]), [""; 0], "that is the first one's");
+    replied(&mut bench, vec![DispatchReply::Conflict]);
+    assert_eq!(bench.of(&["reply"]), ["reply 2 submitted Conflict"]);
+}
+
+#[test]
 fn a_refusal_is_told_to_whoever_brought_the_job() {
     for (answer, told) in [(DispatchReply::Exists, "JobExists"), (DispatchReply::Full, "PoolFull")] {
         let mut bench = Bench::attached();
