@@ -1,5 +1,6 @@
 //! What the steps of a dispatch cost by themselves: the same atomic steps in batches of 128, stage by stage, over one
-//! connection without anybody who waits; and below them the bare writes that they make.
+//! connection without anybody who waits; and below them the bare writes that they make. Once by way of a router, and once
+//! with dispatches that name their workers, as most do.
 
 mod bare;
 
@@ -34,14 +35,28 @@ const STAGES: [&str; 4] = ["dispatch", "route", "begin", "started"];
 
 /// The steps of one repetition.
 struct Run {
+    /// By way of a router.
+    routed: Pass,
+    /// With dispatches that name their workers.
+    placed: Pass,
+    /// What the first one writes as bare commands, µs of Redis's CPU for each job.
+    bare: f64,
+}
+
+/// Jobs from their dispatch to their start.
+struct Pass {
     /// µs of Redis's CPU for each job, as in [`STAGES`].
     stages: [f64; 4],
     /// The same of the reads between them.
     reads: f64,
     /// Of the stages, by the clock.
     jobs_per_s: f64,
-    /// The same writes as bare commands, µs of Redis's CPU for each job.
-    bare: f64,
+}
+
+impl Pass {
+    fn total(&self) -> f64 {
+        self.stages.iter().sum()
+    }
 }
 
 /// Adds what the steps cost, and how far the whole pool is from it.
@@ -60,14 +75,16 @@ pub(crate) async fn report(report: &mut Report, options: &Options) -> Result<(),
     lab.store.close().await;
     let of = |field: fn(&Run) -> f64| runs.iter().map(field).collect::<Vec<_>>();
     for (stage, name) in STAGES.iter().enumerate() {
-        report.figure(format!("staged_{name}_us"), runs.iter().map(|run| run.stages[stage]).collect());
+        report.figure(format!("staged_{name}_us"), runs.iter().map(|run| run.routed.stages[stage]).collect());
     }
-    let total = of(|run| run.stages.iter().sum());
-    report.beside("staged_us_per_job", total.clone(), of(|run| run.bare));
-    report.figure("staged_reads_us_per_job", of(|run| run.reads));
-    report.figure("staged_jobs_per_s", of(|run| run.jobs_per_s));
+    report.beside("staged_us_per_job", of(|run| run.routed.total()), of(|run| run.bare));
+    report.figure("staged_reads_us_per_job", of(|run| run.routed.reads));
+    report.figure("staged_jobs_per_s", of(|run| run.routed.jobs_per_s));
+    report.figure("staged_placed_dispatch_us", of(|run| run.placed.stages[0]));
+    let placed = of(|run| run.placed.total());
+    report.figure("staged_placed_us_per_job", placed.clone());
     if let Some(whole) = report.median("redis_us_per_job") {
-        report.figure("staged_ratio", total.iter().map(|staged| whole / staged).collect());
+        report.figure("staged_ratio", placed.iter().map(|staged| whole / staged).collect());
     }
     Ok(())
 }
@@ -114,22 +131,39 @@ impl Lab {
     }
 
     async fn run(&mut self, redis: &mut MultiplexedConnection, batches: usize) -> Result<Run, Error> {
-        let jobs = (batches * BATCH_MAX) as f64;
+        let routed = self.pass(redis, batches, false).await?;
+        let placed = self.pass(redis, batches, true).await?;
+        let bare = bare::writes(redis, batches, WORKERS).await?;
+        Ok(Run { routed, placed, bare })
+    }
+
+    async fn pass(
+        &mut self,
+        redis: &mut MultiplexedConnection,
+        batches: usize,
+        placed: bool,
+    ) -> Result<Pass, Error> {
+        let count = batches * BATCH_MAX;
+        let ring = self.ring().await?;
         let mut watch = Watch::default();
-        let items = self.items(batches).await?;
+        let items = self.items(batches, placed).await?;
+        let (mut route, mut reads) = (0.0, 0.0);
 
         watch.start(redis).await?;
-        self.dispatch(&items).await?;
+        self.dispatch(ring, &items).await?;
         let dispatch = watch.stop(redis).await?;
-        watch.read(redis).await?;
-        let events = self.start_events(batches * BATCH_MAX).await?;
-        let mut reads = watch.stop_read(redis).await?;
 
-        watch.start(redis).await?;
-        self.route(&events).await?;
-        let route = watch.stop(redis).await?;
+        if !placed {
+            watch.read(redis).await?;
+            let events = self.start_events(count).await?;
+            reads += watch.stop_read(redis).await?;
+
+            watch.start(redis).await?;
+            self.route(ring, &events).await?;
+            route = watch.stop(redis).await?;
+        }
         watch.read(redis).await?;
-        let assigned = self.assignments(batches * BATCH_MAX).await?;
+        let assigned = self.assignments(count).await?;
         reads += watch.stop_read(redis).await?;
 
         watch.start(redis).await?;
@@ -142,14 +176,23 @@ impl Lab {
 
         let elapsed = watch.elapsed.as_secs_f64();
         self.release(&assigned).await?;
-        let bare = bare::writes(redis, batches, WORKERS).await?;
+        let jobs = count as f64;
         let stages = [dispatch, route, begin, started].map(|us| us / jobs);
-        Ok(Run { stages, reads: reads / jobs, jobs_per_s: jobs / elapsed, bare })
+        Ok(Pass { stages, reads: reads / jobs, jobs_per_s: jobs / elapsed })
+    }
+
+    /// The revision of the ring: the maps that follow it are behind, but the pool's state says it.
+    async fn ring(&self) -> Result<Revision, Error> {
+        match self.store.pool_state().await? {
+            PoolState::Present { members, .. } => Ok(members),
+            other => Err(format!("the pool is {other:?}").into()),
+        }
     }
 
     /// Jobs that nobody has dispatched, in batches.
-    async fn items(&mut self, batches: usize) -> Result<Vec<Vec<DispatchItem>>, Error> {
+    async fn items(&mut self, batches: usize, placed: bool) -> Result<Vec<Vec<DispatchItem>>, Error> {
         let not_after = self.store.server_time().await? + 20_000;
+        let mut workers = self.workers.clone().into_iter().cycle();
         let mut all = Vec::with_capacity(batches);
         for _ in 0..batches {
             let mut batch = Vec::with_capacity(BATCH_MAX);
@@ -161,7 +204,7 @@ impl Lab {
                     not_after,
                     hash: String::new(),
                     payload: Bytes::from_static(&PAYLOAD),
-                    worker: None,
+                    worker: if placed { workers.next() } else { None },
                 });
             }
             all.push(batch);
@@ -169,9 +212,8 @@ impl Lab {
         Ok(all)
     }
 
-    async fn dispatch(&self, batches: &[Vec<DispatchItem>]) -> Result<(), Error> {
-        let calls =
-            stream::iter(batches).map(|items| self.store.dispatch(self.incarnation, Revision(0), items));
+    async fn dispatch(&self, ring: Revision, batches: &[Vec<DispatchItem>]) -> Result<(), Error> {
+        let calls = stream::iter(batches).map(|items| self.store.dispatch(self.incarnation, ring, items));
         let replies: Vec<_> = calls.buffered(PIPELINED).try_collect().await?;
         all(replies, &DispatchReply::Accepted)
     }
@@ -188,12 +230,7 @@ impl Lab {
         Ok(events)
     }
 
-    async fn route(&self, events: &[(EntryId, Vec<JobKey>)]) -> Result<(), Error> {
-        // The maps are behind: the ring's version is in the pool's state.
-        let ring = match self.store.pool_state().await? {
-            PoolState::Present { members, .. } => members,
-            other => return Err(format!("the pool is {other:?}").into()),
-        };
+    async fn route(&self, ring: Revision, events: &[(EntryId, Vec<JobKey>)]) -> Result<(), Error> {
         let calls = stream::iter(events).map(|(entry, keys)| async move {
             let workers = self.workers.iter().cycle();
             let jobs: Vec<_> = keys.iter().cloned().zip(workers.map(|&worker| Some(worker))).collect();
