@@ -8,7 +8,9 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
-use tenure_pool::{Backend, Client, CloseReport, Error, Job, JobHandler, JobState, MemoryStore, Node};
+use tenure_pool::{
+    Backend, Client, CloseReport, Error, Job, JobHandler, JobState, MemoryStore, Node, ShardedPool,
+};
 use tenure_testing::{RedisServer, eventually};
 use tokio::sync::{Mutex, MutexGuard, Semaphore};
 
@@ -82,6 +84,33 @@ async fn a_signal_hands_every_job_on_and_the_report_is_a_success() {
         }
         stays.close().await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_hands_on_the_jobs_of_all_shards() {
+    let _signals = signals().await;
+    let store = MemoryStore::new();
+    let join = async |name: &str| {
+        let builder = ShardedPool::builder("service", 3, &store).name(name).assume_fresh(true);
+        builder.join_settle(SHORT).stable_after(SHORT).join().await.unwrap()
+    };
+    let (leaves, stays) = (join("leaves").await, join("stays").await);
+    let serving = tokio::spawn(leaves.close_on_signal(PATIENCE));
+    leaves.add_worker(obedient()).await.unwrap();
+    for number in 0..20 {
+        leaves.dispatch(format!("job-{number}"), "").await.unwrap();
+    }
+    stays.add_worker(obedient()).await.unwrap();
+    tell(Signal::TERM);
+    let report = serving.await.unwrap().unwrap();
+    assert!(report.complete && report.left.is_empty(), "{report:?}");
+    eventually(PATIENCE, "every job to move", async || {
+        let workers = stays.workers();
+        let jobs = stays.jobs().await.unwrap();
+        let running = jobs.iter().filter(|job| job.state == JobState::Running).count();
+        running == 20 && workers.len() == 3 && workers.iter().all(|w| w.worker.node == "stays")
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
