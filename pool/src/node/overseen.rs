@@ -42,6 +42,11 @@ impl Node {
             vitals: shared.vitals.clone(),
         }
     }
+
+    /// As far as this node knows its pool was shut down.
+    pub(crate) fn saw_the_end(&self) -> bool {
+        self.shared.vitals.seen().picture.phase == PoolPhase::Closed
+    }
 }
 
 impl Overseen {

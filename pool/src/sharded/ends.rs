@@ -83,7 +83,7 @@ impl ShardedPool {
     /// # }
     /// ```
     pub fn shutdown(&self) -> ShardedShutdown<'_> {
-        ShardedShutdown { shards: self.nodes.iter().map(Node::shutdown).collect() }
+        ShardedShutdown { nodes: &self.nodes, shards: self.nodes.iter().map(Node::shutdown).collect() }
     }
 }
 
@@ -106,7 +106,8 @@ impl Leave for ShardedPool {
 }
 
 /// A shutdown of a whole pool, asked for by [`ShardedPool::shutdown`]; it begins when this is awaited. Its report is of all
-/// shards together, in which a worker's id is unique within its shard alone.
+/// shards together, in which a worker's id is unique within its shard alone. A pool that has been shut down is reported as
+/// complete.
 ///
 /// # Errors
 /// As [`Shutdown`], for any shard.
@@ -116,6 +117,7 @@ impl Leave for ShardedPool {
 #[derive(Debug)]
 #[must_use = "a shutdown begins only when it is awaited"]
 pub struct ShardedShutdown<'a> {
+    nodes: &'a [Node],
     shards: Vec<Shutdown<'a>>,
 }
 
@@ -136,13 +138,18 @@ impl<'a> ShardedShutdown<'a> {
     }
 
     fn each(self, change: impl Fn(Shutdown<'a>) -> Shutdown<'a>) -> Self {
-        Self { shards: self.shards.into_iter().map(change).collect() }
+        Self { shards: self.shards.into_iter().map(change).collect(), ..self }
     }
 
     async fn run(self) -> Result<ShutdownReport, Error> {
+        let ended = join_all(self.shards.into_iter().map(IntoFuture::into_future)).await;
         let mut whole = ShutdownReport { complete: true, ..ShutdownReport::default() };
-        for report in join_all(self.shards.into_iter().map(IntoFuture::into_future)).await {
-            let ShutdownReport { complete, dropped_here, left } = report?;
+        for (node, report) in self.nodes.iter().zip(ended) {
+            let ShutdownReport { complete, dropped_here, left } = match report {
+                // Another shard was asked first, and this one has heard of it and ended before it was.
+                Err(Error::NodeClosed) if node.saw_the_end() => continue,
+                report => report?,
+            };
             whole.complete &= complete;
             whole.dropped_here += dropped_here;
             whole.left.extend(left);

@@ -44,7 +44,8 @@ async fn another_number_of_shards_is_refused_and_nothing_is_written(fleet: Fleet
 
 async fn of_two_numbers_that_come_at_once_one_holds(fleet: Fleet) {
     for round in 0..5 {
-        let joins = [2, 3, 2, 3].map(|count| fleet.builder(&format!("n{round}-{count}"), count).join());
+        let joins = [2, 3, 2, 3].into_iter().enumerate();
+        let joins = joins.map(|(at, count)| fleet.builder(&format!("n{round}-{at}"), count).join());
         let joined = futures::future::join_all(joins).await;
         let held: Vec<_> = joined.iter().filter_map(|joined| Some(joined.as_ref().ok()?.shards())).collect();
         assert!(!held.is_empty() && held.iter().all(|count| *count == held[0]), "{held:?}");

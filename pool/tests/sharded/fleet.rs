@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use tenure_pool::{Backend, Client, JobState, MemoryStore, ShardedPool, ShardedPoolBuilder, ShardedWorker};
+use tenure_pool::{
+    Backend, Client, JobState, MemberState, MemoryStore, ShardWorkerInfo, ShardedPool, ShardedPoolBuilder,
+    ShardedWorker,
+};
 use tenure_testing::history::{Expect, History, check};
 use tenure_testing::{RedisServer, eventually};
 
@@ -76,10 +79,15 @@ impl Fleet {
         self.builder(name, SHARDS).join().await.unwrap()
     }
 
-    /// A node with a worker.
+    /// A node with a worker that is up in every shard.
     pub(crate) async fn node_with(&self, name: &str) -> (ShardedPool, ShardedWorker) {
         let node = self.node(name).await;
         let worker = node.add_worker(self.recorder.clone()).await.unwrap();
+        eventually(PATIENCE, "the worker to be up", async || {
+            let up = |info: &&ShardWorkerInfo| info.worker.state == MemberState::Up;
+            worker.info().iter().filter(up).count() == node.shards()
+        })
+        .await;
         (node, worker)
     }
 
