@@ -21,6 +21,8 @@ pub(super) struct Judge {
     /// Begun under these tokens, by whom and for which dispatch; and the highest of each key.
     pub(super) begun: BTreeMap<(JobKey, Token), (WorkerId, DispatchId)>,
     pub(super) top: BTreeMap<JobKey, Token>,
+    /// The strikes with which each was placed, as its worker knows them: a loss of data takes them from the record.
+    pub(super) mixes: BTreeMap<(JobKey, Token), u32>,
     /// Stops of keys that are not answered yet.
     pub(super) stops: BTreeMap<JobKey, u64>,
     /// Every notification that the store has kept.
