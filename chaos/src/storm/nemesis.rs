@@ -138,7 +138,8 @@ impl Nemesis {
             Fault::FlushAll => {
                 let (lost, keys) = (boottime_ns(), server.query::<u64>(&cmd("DBSIZE"))?);
                 server.query::<()>(&cmd("FLUSHALL"))?;
-                record_loss(arena, lost, Duration::ZERO, lost, true).await;
+                let back = self.made_anew(server).await?;
+                record_loss(arena, lost, Duration::ZERO, back, true).await;
                 return Ok(keys > 0);
             }
             Fault::RedisKill | Fault::RedisWipe => {
@@ -147,16 +148,27 @@ impl Nemesis {
                 server.kill()?;
                 sleep(down).await;
                 server.restart(if wiped { Data::Wipe } else { Data::Keep })?;
-                record_loss(arena, lost, UNWRITTEN, boottime_ns(), wiped).await;
+                let back = if wiped { self.made_anew(server).await? } else { boottime_ns() };
+                record_loss(arena, lost, UNWRITTEN, back, wiped).await;
             }
             _ => return Ok(false),
         }
         Ok(true)
     }
+
+    /// When a pool that has lost everything is there again: no lease is renewed before.
+    async fn made_anew(&self, server: &RedisServer) -> Result<u64> {
+        let meta = format!("tenure:{{{}}}:m", self.pool);
+        within(PATIENCE, "the pool to be made anew", || async {
+            let there = server.query::<u64>(cmd("EXISTS").arg(&meta)).ok()?;
+            (there > 0).then(boottime_ns)
+        })
+        .await
+    }
 }
 
-/// Writes down that data was lost then, that what was acknowledged so long before may be forgotten, and when Redis was
-/// back.
+/// Writes down that data was lost then, that what was acknowledged so long before may be forgotten, and when leases could
+/// be renewed again.
 async fn record_loss(arena: &Arena, lost: u64, before: Duration, back: u64, wiped: bool) {
     sleep(RECORDED).await;
     let since = lost.saturating_sub(before.as_nanos() as u64);

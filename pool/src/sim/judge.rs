@@ -159,7 +159,9 @@ impl Judge {
             let record = self.records.get(key).and_then(Option::as_ref);
             record.is_some_and(|record| record.id.is_same(id) && record.state == JobState::Stopping)
         };
-        let ended = |life: &Life| life.to.is_some() || !gone && stopping(&life.id);
+        let ended = |life: &Life| {
+            life.to.or(life.earlier).is_some_and(|to| to >= since) || !gone && stopping(&life.id)
+        };
         let lossy = self.is_lossy() || self.lost_at.is_some_and(|at| at >= since);
         if lossy || self.lived_since(key, since).any(ended) {
             None

@@ -16,6 +16,8 @@ pub(super) struct Life {
     /// When its record was first seen, and when it was seen no more.
     pub(super) from: Option<u64>,
     pub(super) to: Option<u64>,
+    /// When the life before under the same id of a caller's own was seen no more.
+    pub(super) earlier: Option<u64>,
     pub(super) started: bool,
     pub(super) failed: bool,
     pub(super) parked: bool,
@@ -55,6 +57,7 @@ impl Life {
             policy,
             from: None,
             to: None,
+            earlier: None,
             started: false,
             failed: false,
             parked: false,

@@ -165,6 +165,7 @@ impl Judge {
                     hashes: std::mem::take(&mut life.hashes),
                     hash: life.hash.take(),
                     to_stop: ends,
+                    earlier: life.to,
                     ..Life::new(key, &life.id, life.policy)
                 };
             }

@@ -106,7 +106,7 @@ pub enum Event {
         lost: u64,
         /// What was acknowledged from here on may be forgotten.
         since: u64,
-        /// When the store answered again.
+        /// When the store answered again, and leases could be renewed.
         back: u64,
         /// Nothing is left, of whatever age.
         wiped: bool,
