@@ -48,6 +48,8 @@ pub enum Breakage {
     PackedRing,
     /// A fenced worker forgets its jobs: their handlers hear nothing of it.
     FencedForgets,
+    /// Handlers of a worker are called when all that ran of it were aborted.
+    AbortedStartsOn,
     /// A job that is handed on is given up before its handler has stopped.
     HandOffBeforeStop,
     /// A start that comes again for a job that runs is refused: the job is given up as one that failed.
@@ -64,6 +66,8 @@ pub enum Breakage {
     JournalNotSent,
     /// A worker that has not said after a loss of data what it has given up says it after the next one.
     SilentKeepsJournal,
+    /// A worker that loses its lease while it says after a loss of data what it has given up says it after the next one.
+    FencedKeepsJournal,
     /// A worker says its last word after a loss of data before it has named all its jobs.
     AttendBeforeAttested,
     /// A node of a pool that was shut down takes the pool that was made since for its own after a loss of data.

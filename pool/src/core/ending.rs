@@ -340,7 +340,7 @@ impl Jobs {
         self.beginning.clear();
         self.releasing.clear();
         self.retaken.clear();
-        if self.attesting.take().is_some() {
+        if self.attesting.take().is_some() && !ctx.config.broken.has(Breakage::FencedKeepsJournal) {
             self.fall_silent(ctx);
         }
     }

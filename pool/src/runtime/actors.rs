@@ -55,6 +55,8 @@ struct Busy {
     handler: Arc<dyn AnyHandler>,
     mailbox: Arc<Mailbox>,
     abort: AbortHandle,
+    /// It was told to end at once: the task itself may never hear of that, if it ends just then.
+    aborted: bool,
 }
 
 /// The idle jobs of a worker.
@@ -95,10 +97,9 @@ impl Actors {
         let lease = self.leases.admit(worker);
         let parts = Parts { key, payload, token, id, worker, attempts, created_ms, begun_ms, lease };
         let own = self.own(Job::new(parts), handler, Arc::default());
-        let (job, handler, mailbox) = own.parts();
-        let abort = self.tasks.spawn(actor::start(own, self.recheck, self.on_span.clone()));
-        self.leases.enter(worker, abort.clone());
-        self.works(Busy { job, handler, mailbox, abort });
+        let parts = own.parts();
+        let start = actor::start(own, self.recheck, self.on_span.clone());
+        self.work(parts, start, HandlerEvent::NotRun);
     }
 
     /// Fires the job's cancellation, then has the stop handler run, after whatever handler runs now.
@@ -122,7 +123,8 @@ impl Actors {
 
     /// Aborts whatever handler of the job runs.
     pub(super) fn abort(&mut self, place: &Place, token: Token) {
-        if let Some(busy) = self.busy(place, token) {
+        if let Some(busy) = self.busy_mut(place, token) {
+            busy.aborted = true;
             busy.abort.abort();
         } else if let Some((IdleJob { job, .. }, _)) = self.rouse(place, token) {
             self.say(&job, HandlerEvent::Aborted);
@@ -161,6 +163,10 @@ impl Actors {
         let token = busy.job.token();
         let event = match came {
             Came::Ended(event) => Some(event),
+            // What has started all the same is to be stopped: the engine sees to that.
+            Came::Idle(event, _) if busy.aborted && !matches!(event, Some(HandlerEvent::Started)) => {
+                Some(HandlerEvent::Aborted)
+            }
             Came::Idle(event, span) => {
                 self.rest(busy, span);
                 event
@@ -211,25 +217,35 @@ impl Actors {
     /// Has a task do the next of what lies in the mailbox.
     fn attend(&mut self, job: Job, span: Span, handler: Arc<dyn AnyHandler>, mailbox: Arc<Mailbox>) {
         let own = self.own(job, handler, mailbox);
-        let (job, handler, mailbox) = own.parts();
-        match self.leases.resume(job.worker(), || self.tasks.spawn(actor::attend(own, span))) {
-            Some(abort) => self.works(Busy { job, handler, mailbox, abort }),
-            None => self.say(&job, HandlerEvent::Aborted),
-        }
+        let parts = own.parts();
+        self.work(parts, actor::attend(own, span), HandlerEvent::Aborted);
+    }
+
+    /// Has a task work for the job; says that it is `over` if nothing of its worker may run any more.
+    fn work(
+        &mut self,
+        (job, handler, mailbox): (Job, Arc<dyn AnyHandler>, Arc<Mailbox>),
+        task: impl Future<Output = Came> + Send + 'static,
+        over: HandlerEvent,
+    ) {
+        let Some(abort) = self.leases.enter(job.worker(), || self.tasks.spawn(task)) else {
+            return self.say(&job, over);
+        };
+        let id = abort.id();
+        self.places.insert((job.worker(), job.key().clone()), id);
+        self.busy.insert(id, Busy { job, handler, mailbox, abort, aborted: false });
     }
 
     fn own(&self, job: Job, handler: Arc<dyn AnyHandler>, mailbox: Arc<Mailbox>) -> Own {
         Own { job, handler, mailbox, inputs: self.inputs.clone(), grace: self.grace }
     }
 
-    fn works(&mut self, busy: Busy) {
-        let id = busy.abort.id();
-        self.places.insert((busy.job.worker(), busy.job.key().clone()), id);
-        self.busy.insert(id, busy);
-    }
-
     fn busy(&self, place: &Place, token: Token) -> Option<&Busy> {
         self.busy.get(self.places.get(place)?).filter(|busy| busy.job.token() == token)
+    }
+
+    fn busy_mut(&mut self, place: &Place, token: Token) -> Option<&mut Busy> {
+        self.busy.get_mut(self.places.get(place)?).filter(|busy| busy.job.token() == token)
     }
 
     fn say(&self, job: &Job, event: HandlerEvent) {

@@ -33,6 +33,11 @@ struct Bench {
 impl Bench {
     /// A worker whose lease holds.
     fn new() -> Self {
+        Self::broken(Breakages::default())
+    }
+
+    /// The same, with a line left out.
+    fn broken(broken: Breakages) -> Self {
         let settings = Settings::default();
         let config = Config {
             node: NodeName::new("n").unwrap(),
@@ -50,7 +55,7 @@ impl Bench {
             assume_fresh: false,
             broken: Breakages::default(),
         };
-        let leases = Arc::new(Leases::new(config.node.clone(), config.timing, Breakages::default()));
+        let leases = Arc::new(Leases::new(config.node.clone(), config.timing, broken));
         leases.hold(Incarnation(1), WORKER, clock::now());
         let (inputs, events) = mpsc::unbounded_channel();
         Self { actors: Actors::new(&config, leases.clone(), inputs, None), leases, events }
@@ -69,12 +74,16 @@ impl Bench {
         self.actors.start(Arc::new(handler), WORKER, job);
     }
 
-    fn deliver(&mut self, token: u64, body: &'static str) {
-        self.actors.deliver(&place(), Token(token), vec![body.into()]);
+    fn deliver(&mut self, token: u64, bodies: &[&'static str]) {
+        self.actors.deliver(&place(), Token(token), bodies.iter().map(|body| Bytes::from(*body)).collect());
     }
 
     fn stop(&mut self, token: u64) {
         self.actors.stop(&place(), Token(token), StopReason::Stopped);
+    }
+
+    fn abort(&mut self, token: u64) {
+        self.actors.abort(&place(), Token(token));
     }
 
     /// What has been said without the end of a task.
@@ -159,7 +168,7 @@ async fn a_job_that_has_started_and_does_nothing_has_no_task() {
     bench.start(writes.clone(), 1);
     assert_eq!((bench.counts(), bench.next().await), ((1, 0), vec!["1 Started".to_owned()]));
     assert_eq!(bench.counts(), (0, 1));
-    bench.deliver(1, "a");
+    bench.deliver(1, &["a"]);
     assert_eq!((bench.counts(), bench.next().await), ((1, 0), vec!["1 Delivered".to_owned()]));
     assert_eq!(bench.counts(), (0, 1));
     bench.stop(1);
@@ -169,14 +178,11 @@ async fn a_job_that_has_started_and_does_nothing_has_no_task() {
 }
 
 #[tokio::test]
-async fn orders_that_come_while_a_task_works_are_done_after_it_in_their_order() {
-    let (mut bench, writes) = (Bench::new(), Writes::new(0));
+async fn a_stop_that_comes_while_a_notification_is_taken_is_done_after_it() {
+    let (mut bench, writes) = (Bench::new(), Writes::new(1));
     bench.start(writes.clone(), 1);
-    bench.deliver(1, "a");
-    bench.deliver(1, "b");
     assert_eq!(bench.next().await, ["1 Started"]);
-    writes.go.add_permits(1);
-    assert_eq!(bench.next().await, ["1 Delivered"]);
+    bench.deliver(1, &["a", "b", "c"]);
     tenure_testing::eventually(Duration::from_secs(60), "b to be taken", async || {
         tokio::task::yield_now().await;
         writes.log.lock().unwrap().iter().any(|line| line == "takes b\"b\"")
@@ -184,7 +190,7 @@ async fn orders_that_come_while_a_task_works_are_done_after_it_in_their_order() 
     .await;
     bench.stop(1);
     writes.go.add_permits(1);
-    assert_eq!(bench.next().await, Vec::<String>::new(), "what is taken at the end goes to the next owner");
+    assert_eq!(bench.next().await, Vec::<String>::new(), "not all was taken: it goes to the next owner");
     assert_eq!(bench.next().await, ["1 Stopped(Ok(()))"]);
     let calls =
         ["start 1", "takes b\"a\"", "has b\"a\"", "takes b\"b\"", "has b\"b\"", "stop 1 Stopped true"];
@@ -192,14 +198,105 @@ async fn orders_that_come_while_a_task_works_are_done_after_it_in_their_order() 
 }
 
 #[tokio::test]
-async fn nothing_is_called_for_an_idle_job_when_its_worker_s_handlers_were_aborted() {
+async fn no_task_is_made_for_a_worker_whose_tasks_were_aborted() {
     let (mut bench, writes) = (Bench::new(), Writes::new(1));
     bench.start(writes.clone(), 1);
     bench.next().await;
     bench.leases.give_up_all();
     bench.stop(1);
     assert_eq!((bench.counts(), bench.said()), ((0, 0), vec!["1 Aborted".to_owned()]));
+    bench.start(writes.clone(), 2);
+    assert_eq!((bench.counts(), bench.said()), ((0, 0), vec!["2 NotRun".to_owned()]));
     assert_eq!(writes.log(), ["start 1"]);
+}
+
+#[tokio::test]
+async fn mutants_call_handlers_of_a_worker_whose_tasks_were_aborted() {
+    let mut tasks = Vec::new();
+    for broken in [Breakages::default(), Breakages::of([Breakage::AbortedStartsOn])] {
+        let (mut bench, writes) = (Bench::broken(broken), Writes::new(1));
+        bench.start(writes.clone(), 1);
+        bench.next().await;
+        bench.leases.give_up_all();
+        bench.stop(1);
+        tasks.push(bench.counts().0);
+        while bench.counts().0 > 0 {
+            bench.next().await;
+        }
+        tasks.push(writes.log().len() - 1);
+    }
+    assert_eq!(tasks, [0, 0, 1, 1]);
+}
+
+/// A handler of which one call keeps its thread, and takes no notice of anything, until it is told to go on.
+struct Keeps {
+    call: &'static str,
+    kept: Arc<Semaphore>,
+    go: Mutex<std::sync::mpsc::Receiver<()>>,
+    writes: Writes,
+}
+
+impl Keeps {
+    fn new(call: &'static str) -> (Self, std::sync::mpsc::Sender<()>) {
+        let (go, told) = std::sync::mpsc::channel();
+        let keeps =
+            Self { call, kept: Arc::new(Semaphore::new(0)), go: Mutex::new(told), writes: Writes::new(9) };
+        (keeps, go)
+    }
+
+    fn keep(&self, call: &str) {
+        if call == self.call {
+            self.kept.add_permits(1);
+            // An error means that the test is over.
+            let _ = self.go.lock().unwrap().recv();
+        }
+    }
+}
+
+impl JobHandler for Keeps {
+    async fn start(&self, job: Job) -> Start {
+        self.keep("start");
+        JobHandler::start(&self.writes, job).await
+    }
+
+    async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
+        self.keep("notify");
+        JobHandler::notify(&self.writes, job, body).await
+    }
+
+    async fn stop(&self, job: &Job, why: StopReason) -> Result<(), BoxError> {
+        JobHandler::stop(&self.writes, job, why).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn an_abort_that_comes_while_a_notification_keeps_its_thread_ends_the_job() {
+    let (mut bench, (keeps, go)) = (Bench::new(), Keeps::new("notify"));
+    let (kept, writes) = (keeps.kept.clone(), keeps.writes.clone());
+    bench.start(keeps, 1);
+    assert_eq!(bench.next().await, ["1 Started"]);
+    bench.deliver(1, &["a"]);
+    kept.acquire().await.unwrap().forget();
+    bench.stop(1);
+    bench.abort(1);
+    go.send(()).unwrap();
+    assert_eq!(bench.next().await, ["1 Aborted"]);
+    assert_eq!((bench.counts(), bench.said().len()), ((0, 0), 0));
+    assert_eq!(writes.log(), ["start 1", "takes b\"a\"", "has b\"a\""], "no stop, which might hang for ever");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_job_that_has_started_in_spite_of_its_abort_can_be_stopped() {
+    let (mut bench, (keeps, go)) = (Bench::new(), Keeps::new("start"));
+    let (kept, writes) = (keeps.kept.clone(), keeps.writes.clone());
+    bench.start(keeps, 1);
+    kept.acquire().await.unwrap().forget();
+    bench.abort(1);
+    go.send(()).unwrap();
+    assert_eq!((bench.next().await, bench.counts()), (vec!["1 Started".to_owned()], (0, 1)));
+    bench.stop(1);
+    assert_eq!(bench.next().await, ["1 Stopped(Ok(()))"]);
+    assert_eq!(writes.log(), ["start 1", "stop 1 Stopped true"]);
 }
 
 #[tokio::test]
@@ -207,9 +304,9 @@ async fn an_idle_job_that_is_aborted_is_over() {
     let (mut bench, writes) = (Bench::new(), Writes::new(1));
     bench.start(writes.clone(), 1);
     bench.next().await;
-    bench.actors.abort(&place(), Token(2));
+    bench.abort(2);
     assert_eq!((bench.counts(), bench.said().len()), ((0, 1), 0), "another run of the job");
-    bench.actors.abort(&place(), Token(1));
+    bench.abort(1);
     assert_eq!((bench.counts(), bench.said()), ((0, 0), vec!["1 Aborted".to_owned()]));
 }
 
@@ -218,8 +315,8 @@ async fn a_task_that_is_aborted_says_so() {
     let (mut bench, writes) = (Bench::new(), Writes::new(0));
     bench.start(writes.clone(), 1);
     bench.next().await;
-    bench.deliver(1, "a");
-    bench.actors.abort(&place(), Token(1));
+    bench.deliver(1, &["a"]);
+    bench.abort(1);
     assert_eq!((bench.next().await, bench.counts()), (vec!["1 Aborted".to_owned()], (0, 0)));
 }
 
@@ -227,9 +324,9 @@ async fn a_task_that_is_aborted_says_so() {
 async fn an_order_for_another_run_of_the_job_is_for_nobody() {
     let (mut bench, writes) = (Bench::new(), Writes::new(1));
     bench.start(writes.clone(), 1);
-    bench.deliver(2, "early");
+    bench.deliver(2, &["early"]);
     bench.next().await;
-    bench.deliver(2, "late");
+    bench.deliver(2, &["late"]);
     bench.stop(2);
     assert_eq!((bench.counts(), bench.said().len()), ((0, 1), 0));
     bench.stop(1);

@@ -31,7 +31,8 @@ use crate::runtime::notice;
 use crate::settings::Settings;
 use crate::store::Store;
 
-/// The most inputs that one step takes, so that effects are never far behind.
+/// With so many inputs a step begins, so that effects are never far behind. When the last of them is a task's end, what has
+/// come until then goes before it, and into the same step.
 const STEP_INPUTS: usize = 1024;
 /// The engine is not woken more often than this by its own deadline.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);

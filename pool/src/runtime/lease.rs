@@ -16,7 +16,7 @@ use tokio::task::{AbortHandle, Id};
 use super::actor::panicked;
 use super::clock;
 use super::guard::LeaseGuard;
-use crate::breakage::Breakages;
+use crate::breakage::{Breakage, Breakages};
 use crate::builder::FencePolicy;
 use crate::core::input::Input;
 use crate::core::lease::Timing;
@@ -41,6 +41,7 @@ struct Tenant {
 pub(crate) struct Leases {
     node: NodeName,
     timing: Timing,
+    broken: Breakages,
     state: Mutex<State>,
     /// When the driver last did something.
     progress: AtomicU64,
@@ -78,7 +79,7 @@ impl Leases {
         let now = clock::now().0;
         let (progress, read, high_water) = (AtomicU64::new(now), AtomicU64::new(now), AtomicU64::new(0));
         let state = State {
-            tenancies: Tenancies::new(timing, broken),
+            tenancies: Tenancies::new(timing, broken.clone()),
             tenants: BTreeMap::new(),
             renewing: false,
             ended: false,
@@ -87,6 +88,7 @@ impl Leases {
         Self {
             node,
             timing,
+            broken,
             state: Mutex::new(state),
             progress,
             read,
@@ -147,22 +149,12 @@ impl Leases {
         }
     }
 
-    /// A task runs under the worker's lease.
-    pub(crate) fn enter(&self, worker: WorkerId, task: AbortHandle) {
-        if let Some(tenant) = self.state().tenants.get_mut(&worker) {
-            tenant.tasks.insert(task.id(), task);
-        }
-    }
-
-    /// Spawns another task under the worker's lease, unless all of them were aborted: then nothing may run any more.
-    pub(crate) fn resume(
-        &self,
-        worker: WorkerId,
-        spawn: impl FnOnce() -> AbortHandle,
-    ) -> Option<AbortHandle> {
+    /// Spawns a task under the worker's lease, unless all of them were aborted: then nothing may run any more.
+    pub(crate) fn enter(&self, worker: WorkerId, spawn: impl FnOnce() -> AbortHandle) -> Option<AbortHandle> {
+        let starts_on = self.broken.has(Breakage::AbortedStartsOn);
         // Under the lock: the lease thread aborts what runs, and would not see this one.
         let mut state = self.state();
-        let tenant = state.tenants.get_mut(&worker).filter(|tenant| !tenant.aborted)?;
+        let tenant = state.tenants.get_mut(&worker).filter(|tenant| !tenant.aborted || starts_on)?;
         let task = spawn();
         tenant.tasks.insert(task.id(), task.clone());
         Some(task)
@@ -200,9 +192,17 @@ impl Leases {
         }
     }
 
-    /// The node ends: the thread goes once nothing is left to watch.
+    /// The node ends: nobody renews for it any more, what still runs is to end, and the thread goes once nothing is left
+    /// to watch.
     pub(crate) fn end(&self) {
-        self.state().ended = true;
+        let mut state = self.state();
+        state.ended = true;
+        let State { tenancies, tenants, .. } = &mut *state;
+        for (&worker, tenant) in tenants.iter() {
+            tenancies.give_up(worker);
+            tenant.guard.give_up();
+        }
+        drop(state);
         self.wake.notify_one();
     }
 
@@ -279,13 +279,7 @@ impl Leases {
                 Expiry::Abort => tenant.abort(),
             }
         }
-        let State { tenancies, tenants, .. } = &mut *state;
-        for (&worker, tenant) in tenants {
-            let dead_at = tenancies.lease(worker).map(|lease| lease.hard_at() + self.timing.kill);
-            // Counting looks at every job: only what is over is counted.
-            if tenant.overdue || dead_at.is_none_or(|at| now < at) {
-                continue;
-            }
+        for (worker, tenant) in state.over(now, self.timing.kill) {
             let running = tenant.running();
             if running > 0 {
                 tenant.overdue = true;
@@ -321,6 +315,18 @@ impl Leases {
         state.ended
             && !state.renewing
             && state.tenants.values().all(|t| t.tasks.values().all(AbortHandle::is_finished))
+    }
+}
+
+impl State {
+    /// Those whose handlers must have ended by now, and of whom that was not said before. Counting looks at every job: only
+    /// theirs are counted.
+    fn over(&mut self, now: Time, kill: Duration) -> impl Iterator<Item = (WorkerId, &mut Tenant)> {
+        let Self { tenancies, tenants, .. } = self;
+        let is_dead =
+            move |worker| tenancies.lease(worker).is_some_and(|lease| now >= lease.hard_at() + kill);
+        let tenants = tenants.iter_mut().map(|(&worker, tenant)| (worker, tenant));
+        tenants.filter(move |(worker, tenant)| !tenant.overdue && is_dead(*worker))
     }
 }
 

@@ -6,6 +6,8 @@ use std::cell::Cell;
 use futures::FutureExt;
 
 use super::*;
+use crate::id::Revision;
+use crate::member::MemberState;
 use crate::store::MemoryStore;
 
 #[test]
@@ -30,7 +32,7 @@ async fn a_panic_of_the_thread_ends_all_that_it_watched() {
     let mut admitted = Vec::new();
     for worker in workers {
         leases.hold(Incarnation(1), worker, clock::now() + Duration::from_secs(60));
-        leases.enter(worker, running.spawn(std::future::pending::<()>()));
+        leases.enter(worker, || running.spawn(std::future::pending::<()>())).unwrap();
         let guard = leases.admit(worker);
         let cancel = guard.cancellation();
         admitted.push((guard, cancel));
@@ -60,6 +62,57 @@ async fn a_panic_of_the_thread_ends_all_that_it_watched() {
         assert!(!guard.check() && cancel.is_cancelled());
     }
     assert!(leases.rest().now_or_never().is_some(), "no renewal is under way any more");
+}
+
+#[test]
+fn the_end_of_a_node_ends_each_of_its_leases_for_good() {
+    let leases =
+        Leases::new(NodeName::new("n").unwrap(), Timing::of(Duration::from_secs(600)), Breakages::default());
+    let worker = WorkerId(1);
+    let from = clock::now();
+    leases.hold(Incarnation(1), worker, from);
+    leases.renew(Incarnation(1));
+    let (_, renewing) = leases.due(from).expect("a renewal that is under way");
+    let guard = leases.admit(worker);
+    let cancel = guard.cancellation();
+    assert!(guard.check() && !cancel.is_cancelled());
+    leases.end();
+    assert!(!guard.check() && cancel.is_cancelled());
+    let renewal = Renewal {
+        members: Revision(0),
+        settings: Revision(0),
+        flag: None,
+        recovering: false,
+        run_id: String::new(),
+        queued: 0,
+        states: vec![Some(MemberState::Up)],
+    };
+    leases.renewed(from, clock::now(), &renewing, &renewal);
+    assert!(!guard.check(), "an answer that comes late says nothing");
+}
+
+#[tokio::test]
+async fn handlers_are_counted_only_when_they_must_have_ended_and_are_overdue_from_then_on() {
+    let timing = Timing::of(Duration::from_secs(600));
+    let leases = Leases::new(NodeName::new("n").unwrap(), timing, Breakages::default());
+    let (worker, from) = (WorkerId(1), clock::now());
+    leases.hold(Incarnation(1), worker, from);
+    // Nothing is awaited: it cannot end.
+    let mut running = tokio::task::JoinSet::new();
+    leases.enter(worker, || running.spawn(std::future::pending::<()>())).unwrap();
+    let counted = |at| leases.state().over(from + at, timing.kill).count();
+    let overdue = |at| {
+        leases.watch(from + at, FencePolicy::Report);
+        leases.standings()[&worker].overdue
+    };
+    let dead = timing.hard + timing.kill;
+    for at in [Duration::ZERO, timing.soft, timing.hard, dead.saturating_sub(Duration::from_millis(1))] {
+        assert_eq!((counted(at), overdue(at)), (0, 0), "{at:?}");
+    }
+    assert_eq!((counted(dead), overdue(dead)), (1, 1));
+    assert_eq!((counted(dead), overdue(dead)), (0, 1), "it was said");
+    assert!(running.join_next().await.unwrap().unwrap_err().is_cancelled());
+    assert_eq!(overdue(dead), 0);
 }
 
 /// What would be renewed, `later` from now, by a node whose driver has last done something, and has last heard of its

@@ -16,6 +16,8 @@ pub(crate) enum By {
     Scenario(&'static str),
     /// Rules of the core, each by a test that runs a whole core and a broken one: a part of `cargo test mutants`.
     Core(&'static str),
+    /// What the runtime calls of handlers, by this test, which has it whole and broken: a part of `cargo test mutants`.
+    Runtime(&'static str),
     /// The model, by this test: a part of `cargo test mutants`.
     Model(&'static str),
     /// A known failure: its case in this file of `failures.rs` fails for the reason that it is about when the line is left
@@ -23,7 +25,7 @@ pub(crate) enum By {
     Failure(&'static str, &'static str),
 }
 
-use By::{Core, Failure, Model, Scenario, Simulator};
+use By::{Core, Failure, Model, Runtime, Scenario, Simulator};
 
 impl By {
     /// Whether it is run for the table; else its test runs by itself.
@@ -57,6 +59,7 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (PackedRing, Failure("life", "a42_a_worker_that_goes_moves_only_its_own_keys")),
     // Together with `NoSelfFence`: else the lease thread has aborted the handlers by then.
     (FencedForgets, Failure("duplicates", "a03_a_worker_that_was_given_up_ends_its_jobs_for_good")),
+    (AbortedStartsOn, Runtime("mutants_call_handlers_of_a_worker_whose_tasks_were_aborted")),
     (HandOffBeforeStop, Simulator("S2")),
     (RedeliveredStartRefused, Core("a_start_for_what_runs_here_is_ignored")),
     // Together with a `route` that assigns anything: else no second start comes to the worker.
@@ -66,6 +69,7 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (FencedAttests, Core("a_fenced_worker_attests_nothing")),
     (JournalNotSent, Core("the_journal_is_sent")),
     (SilentKeepsJournal, Core("a_journal_that_was_not_said_is_forgotten")),
+    (FencedKeepsJournal, Core("a_journal_that_was_being_said_is_forgotten")),
     (AttendBeforeAttested, Simulator("S2")),
     (NoRecheckAfterBegin, Core("the_lease_is_looked_at_again_after_begin")),
     (BeginGivenUp, Core("a_begin_is_sent_until_it_is_answered")),
@@ -102,6 +106,7 @@ pub(crate) fn noticed(breakage: Breakage, by: By) -> Option<String> {
             crate::notices_in_memory(scenario, breakage).then(|| name.to_owned())
         }
         Core(name) => named("src/core/tests/mutants.rs", breakage, name),
+        Runtime(name) => named("src/runtime/actors_tests.rs", breakage, name),
         Model(name) => named("tests/model.rs", breakage, name),
         Failure(file, name) => named(&format!("tests/failures/{file}.rs"), breakage, name),
     }

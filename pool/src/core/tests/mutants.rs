@@ -65,6 +65,24 @@ fn a_journal_that_was_not_said_is_forgotten() {
 }
 
 #[test]
+fn a_journal_that_was_being_said_is_forgotten() {
+    let said = whole_and_broken(Breakage::FencedKeepsJournal).map(|mut bench| {
+        bench.running(3, &["k"]);
+        bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
+        bench.released();
+        bench.lost(2);
+        bench.step([Input::LeaseLost(WorkerId(1))]);
+        gone(&mut bench);
+        bench.reopened(2);
+        bench.seat(5, 0);
+        bench.all();
+        bench.lost(3);
+        bench.of(&["attest"])
+    });
+    assert_eq!(said.concat(), ["attest 5: ", "attest 5: k@3 ended"]);
+}
+
+#[test]
 fn a_pool_that_was_made_after_the_end_is_another_one() {
     let asks = [Breakages::default(), Breakages::of([Breakage::NewPoolJoined])].map(|broken| {
         let said =

@@ -67,6 +67,18 @@ fn a_start_that_was_late_is_tried_again_however_it_ends() {
 }
 
 #[test]
+fn a_start_that_succeeds_in_spite_of_its_abort_is_stopped_in_a_time_of_its_own() {
+    let mut bench = starting(config(), &["k"]);
+    bench.advance(secs(30));
+    bench.advance(secs(5));
+    bench.all();
+    bench.handler(1, "k", 7, HandlerEvent::Started);
+    assert_eq!(bench.seen(), ["STOP k@7 StartTimeout"]);
+    bench.advance(secs(20));
+    assert_eq!(bench.seen(), ["ABORT k@7"]);
+}
+
+#[test]
 fn a_stop_that_hangs_is_aborted_reported_and_released_only_when_it_has_ended() {
     let mut bench = Bench::with_worker();
     bench.running(7, &["k"]);
