@@ -108,8 +108,8 @@ impl Node {
         self.shared.messages.closed().await;
     }
 
-    /// Drops everything at once, and tells the pool nothing: handlers are aborted where they stand, and the jobs
-    /// start elsewhere when the leases have run out. What a crash does, without ending the process.
+    /// Drops everything at once, and tells the pool nothing: handlers are aborted where they stand, the cancellations of
+    /// all jobs fire, and the jobs start elsewhere when the leases have run out. What a crash does, without ending the process.
     pub fn abandon(&self) {
         self.shared.driver.abort();
         self.shared.leases.end();

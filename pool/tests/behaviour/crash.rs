@@ -5,10 +5,12 @@ use std::time::Duration;
 use tenure_testing::eventually;
 use tenure_testing::history::{Event, boottime_ns};
 
+use crate::recorder::Act;
 use crate::world::{PATIENCE, World, held_by, moved, on_both_stores, workers_on};
 
 on_both_stores!(
     a_vanished_nodes_jobs_move_and_return_with_it,
+    an_abandoned_nodes_jobs_hear_of_their_end_where_no_task_runs_for_them,
     a_job_stopped_just_before_a_crash_stays_stopped
 );
 
@@ -62,6 +64,16 @@ async fn a_vanished_nodes_jobs_move_and_return_with_it(world: World) {
         );
     }
     world.assert_clean();
+}
+
+async fn an_abandoned_nodes_jobs_hear_of_their_end_where_no_task_runs_for_them(world: World) {
+    let node = world.node("a").await;
+    node.add_worker(world.recorder.acting(|_| Act::HoldApart)).await.unwrap();
+    world.dispatch(&node, 10).await;
+    assert_eq!(world.recorder.running().len(), 10);
+    let crash = boottime_ns();
+    node.abandon();
+    world.all_ended_in_time(crash).await;
 }
 
 async fn a_job_stopped_just_before_a_crash_stays_stopped(world: World) {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use tenure_pool::StopReason;
 use tenure_testing::eventually;
 use tenure_testing::history::{Event, boottime_ns};
 
@@ -13,6 +14,7 @@ on_both_stores!(
     a_short_outage_costs_no_lease,
     an_outage_of_a_third_of_the_lease_passes_unnoticed,
     a_long_outage_ends_every_handler_and_starts_it_again,
+    jobs_that_do_nothing_are_stopped_before_their_lease_is_over,
     handlers_that_ignore_their_cancellation_are_aborted,
 );
 
@@ -112,6 +114,20 @@ async fn a_long_outage_ends_every_handler_and_starts_it_again(world: World) {
     for (key, held) in after {
         assert!(held.token > before[&key].token, "{key}");
     }
+    world.assert_clean();
+}
+
+async fn jobs_that_do_nothing_are_stopped_before_their_lease_is_over(world: World) {
+    let world = world.with_ttl(Duration::from_secs(3));
+    let node = world.node("a").await;
+    node.add_worker(world.recorder.acting(|_| Act::Hold)).await.unwrap();
+    let keys = world.dispatch(&node, 10).await;
+    let cut_off = boottime_ns();
+    world.cut_off();
+    world.all_ended_in_time(cut_off).await;
+    assert!(keys.iter().all(|key| world.recorder.stops(key) == [StopReason::LeaseLost]));
+    world.reconnect();
+    eventually(PATIENCE, "all to run again", async || world.recorder.running().len() == keys.len()).await;
     world.assert_clean();
 }
 

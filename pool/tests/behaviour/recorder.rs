@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use tenure_pool::{BoxError, Job, JobHandler, Start, StopReason};
 use tenure_testing::history::{Event, History};
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
 /// What becomes of a start.
 #[derive(Clone)]
@@ -31,6 +32,8 @@ pub(crate) enum Act {
     EndWhenTold(Arc<SlowEnd>),
     /// It has no future of its own: it lasts until the stop handler has ended.
     Hold,
+    /// It has no future of its own: it runs in a task of its handler's, until it is cancelled.
+    HoldApart,
     /// It runs on when it is cancelled.
     HangStop,
     /// The start panics.
@@ -71,6 +74,7 @@ struct Log {
     stops: Mutex<Vec<(String, StopReason)>>,
     payloads: Mutex<BTreeMap<String, Vec<Bytes>>>,
     held: Mutex<BTreeMap<(String, u64), Run>>,
+    apart: Mutex<BTreeMap<(String, u64), JoinHandle<()>>>,
 }
 
 /// One run of a job: its end is recorded when the last of it is dropped, be it aborted or not.
@@ -97,8 +101,11 @@ impl Drop for Run {
 
 impl Recorder {
     pub(crate) fn new(history: Arc<History>) -> Self {
-        let (notes, stops, payloads, held) = Default::default();
-        Self { log: Arc::new(Log { history, notes, stops, payloads, held }), script: Arc::new(|_| Act::Run) }
+        let (notes, stops, payloads, held, apart) = Default::default();
+        Self {
+            log: Arc::new(Log { history, notes, stops, payloads, held, apart }),
+            script: Arc::new(|_| Act::Run),
+        }
     }
 
     /// The same records, another script.
@@ -177,6 +184,15 @@ impl JobHandler for Recorder {
                 self.log.held.lock().unwrap().insert((job.key().to_string(), job.token().0), run);
                 Start::Started
             }
+            Act::HoldApart => {
+                let id = (job.key().to_string(), job.token().0);
+                let task = tokio::spawn(async move {
+                    let _run = run;
+                    job.cancelled().await;
+                });
+                self.log.apart.lock().unwrap().insert(id, task);
+                Start::Started
+            }
             Act::EndAloneWhenTold(told) => Start::Running(Box::pin(async move {
                 let _run = run;
                 tokio::select! {
@@ -241,7 +257,12 @@ impl JobHandler for Recorder {
 
     async fn stop(&self, job: &Job, why: StopReason) -> Result<(), BoxError> {
         self.log.stops.lock().unwrap().push((job.key().to_string(), why));
-        self.log.held.lock().unwrap().remove(&(job.key().to_string(), job.token().0));
+        let id = (job.key().to_string(), job.token().0);
+        self.log.held.lock().unwrap().remove(&id);
+        let apart = self.log.apart.lock().unwrap().remove(&id);
+        if let Some(task) = apart {
+            task.await?;
+        }
         Ok(())
     }
 
