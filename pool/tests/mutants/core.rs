@@ -81,7 +81,7 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (NotesNumberedAnew, Model("mutants_of_notifications_violate_a_property")),
     (OwnIdsUncompared, Simulator("L8")),
     (OwnIdsForgotten, Simulator("S5")),
-    (CancelsForgotten, Simulator("S5")),
+    (CancelsForgotten, Scenario("a_dispatch_that_is_forbidden_is_never_accepted")),
     (NotesRefusedEarly, Simulator("S11")),
     (IncarnationUnchecked, Model("mutants_of_recovery_violate_a_property")),
     (ScriptBeforeIdentity, Scenario("an_unblessed_client_sends_nothing")),

@@ -14,47 +14,56 @@ local wid, entries = argv[2], tonumber(argv[3])
 local base = 3 + entries
 local n = (#argv - base) / 3
 local pattern = '^1|R|(%d+)|(%d+)' .. REST
-local out, seen, bytes = { 'OK' }, {}, 0
+local out, seen, gone = { 'OK' }, {}, {}
+
+-- Deletes what was collected; a job adds about 1,000 fields at most.
+local function delete()
+  if #gone > 0 then call('HDEL', JN, unpack(gone)) end
+  gone = {}
+end
 
 -- Drops what is acknowledged; returns the number of the first that is left.
 local function acknowledge(key, first, next_, size, ack)
   local keep = math.min(ack, next_)
   if keep <= first then return first end
-  local fields = {}
   for seq = first, keep - 1 do
-    fields[#fields + 1] = num(seq) .. ':' .. key
-    size = size - call('HSTRLEN', JN, fields[#fields])
+    local field = num(seq) .. ':' .. key
+    gone[#gone + 1] = field
+    if keep < next_ then size = size - call('HSTRLEN', JN, field) end
   end
-  if keep >= next_ then
-    fields[#fields + 1] = 'h:' .. key
-  else
+  if keep < next_ then
     call('HSET', JN, 'h:' .. key, num(keep) .. '|' .. num(next_) .. '|' .. num(size))
+  else
+    gone[#gone + 1] = 'h:' .. key
   end
-  call('HDEL', JN, unpack(fields))
+  if #gone > 4000 then delete() end
   return keep
 end
 
-local function take(key, ack)
-  local header = call('HGET', JN, 'h:' .. key)
-  local first, next_, size = match(header or '', '^(%d+)|(%d+)|(%d+)$')
-  if not first then return {} end
-  first, next_ = tonumber(first), tonumber(next_)
-  first = acknowledge(key, first, next_, tonumber(size), ack)
-  if first >= next_ then return {} end
-  local taken = { num(first) }
-  for seq = first, math.min(first + 16, next_) - 1 do
-    if bytes > 262144 and #taken > 1 then break end
-    local body = call('HGET', JN, num(seq) .. ':' .. key) or ''
-    taken[#taken + 1] = body
+-- The first body of each job that has any is there already; adds the next ones, as far as the answer may go.
+local function answer(jobs, bodies)
+  local bytes = 0
+  for j = 1, #jobs do
+    local job, body = jobs[j], bodies[j] or ''
+    local taken = { num(job.first), body }
     bytes = bytes + #body
+    for seq = job.first + 1, math.min(job.first + 16, job.next_) - 1 do
+      if bytes > 262144 then break end
+      body = call('HGET', JN, num(seq) .. ':' .. job.key) or ''
+      taken[#taken + 1] = body
+      bytes = bytes + #body
+    end
+    out[job.i + 1] = taken
   end
-  return taken
 end
 
 if n > 0 then
-  local keys = {}
-  for i = 1, n do keys[i] = argv[base + 3 * i - 2] end
-  local stored = call('HMGET', JO, unpack(keys))
+  local keys, headers, jobs, firsts = {}, {}, {}, {}
+  for i = 1, n do
+    keys[i] = argv[base + 3 * i - 2]
+    headers[i] = 'h:' .. keys[i]
+  end
+  local stored, waiting = call('HMGET', JO, unpack(keys)), call('HMGET', JN, unpack(headers))
   for i = 1, n do
     local at = base + 3 * i - 2
     local key, r, reply = keys[i], stored[i], false
@@ -62,11 +71,22 @@ if n > 0 then
       local owner, token = match(r, pattern)
       if owner == wid and token == argv[at + 1] then
         seen[key] = true
-        reply = take(key, tonumber(argv[at + 2]))
+        reply = {}
+        local first, next_, size = match(waiting[i] or '', '^(%d+)|(%d+)|(%d+)$')
+        if first then
+          first, next_ = tonumber(first), tonumber(next_)
+          first = acknowledge(key, first, next_, tonumber(size), tonumber(argv[at + 2]))
+          if first < next_ then
+            jobs[#jobs + 1] = { i = i, key = key, first = first, next_ = next_ }
+            firsts[#firsts + 1] = num(first) .. ':' .. key
+          end
+        end
       end
     end
     out[i + 1] = reply
   end
+  delete()
+  if #jobs > 0 then answer(jobs, call('HMGET', JN, unpack(firsts))) end
 end
 if entries > 0 then call('XDEL', WS, unpack(argv, 4, 3 + entries)) end
 return out
