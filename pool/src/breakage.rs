@@ -116,6 +116,8 @@ pub enum Breakage {
     OtherShardsJoin,
     /// The first shard of a pool is cleaned up while others still end their jobs.
     FirstShardEndsAlone,
+    /// A shutdown that another shard has heard of replaces the one that this shard was asked for.
+    HearsayGoesFirst,
 }
 
 /// The breakages in force.

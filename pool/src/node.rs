@@ -16,6 +16,7 @@ mod waiting;
 pub use batch::DispatchMany;
 pub(crate) use calls::PATIENCE;
 pub use dispatching::Dispatch;
+pub(crate) use ends::CLOSING;
 pub use ends::{CloseReport, Shutdown, ShutdownReport};
 pub(crate) use overseen::Overseen;
 pub use stopping::StopJob;
@@ -259,13 +260,6 @@ impl Node {
     /// Has the engine do something. `None`: the node is closed.
     async fn ask(&self, command: impl FnOnce(ReplyTo) -> Command) -> Option<Answer> {
         self.post(|reply, answer| Message::Command(command(reply), answer)).await
-    }
-
-    /// Has the engine do something, and does not wait for its answer.
-    async fn tell(&self, command: impl FnOnce(ReplyTo) -> Command) -> Result<(), Error> {
-        let reply = ReplyTo(self.shared.replies.fetch_add(1, Ordering::Relaxed));
-        let (nobody, _) = oneshot::channel();
-        self.send(Message::Command(command(reply), nobody)).await
     }
 
     async fn post(

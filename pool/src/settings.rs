@@ -271,6 +271,8 @@ pub enum ShutdownFlag {
     },
     /// `S`: every job is stopped and everything is cleaned up.
     Stopping {
+        /// Server time, ms, until which what was accepted was to begin; `None`: it was dropped at once.
+        deadline_ms: Option<u64>,
         /// The node that asked.
         by: String,
     },
@@ -283,7 +285,7 @@ impl ShutdownFlag {
         let (state, deadline, by) = (fields.next()?, fields.next()?, fields.next()?.to_owned());
         match state {
             "C" => Some(Self::Closing { deadline_ms: deadline.parse().ok()?, by }),
-            "S" => Some(Self::Stopping { by }),
+            "S" => Some(Self::Stopping { deadline_ms: deadline.parse().ok(), by }),
             _ => None,
         }
     }
@@ -393,7 +395,11 @@ mod tests {
             ShutdownFlag::parse("C|17|n1"),
             Some(ShutdownFlag::Closing { deadline_ms: 17, by: "n1".into() })
         );
-        assert_eq!(ShutdownFlag::parse("S||n1"), Some(ShutdownFlag::Stopping { by: "n1".into() }));
+        assert_eq!(ShutdownFlag::parse("S||n1"), Some(ShutdownFlag::Stopping { deadline_ms: None, by: "n1".into() }));
+        assert_eq!(
+            ShutdownFlag::parse("S|17|n1"),
+            Some(ShutdownFlag::Stopping { deadline_ms: Some(17), by: "n1".into() })
+        );
         assert_eq!(ShutdownFlag::parse(""), None);
     }
 }

@@ -54,6 +54,15 @@ impl Closing {
         self.to_ask = Some(mode);
     }
 
+    /// Another shard of the pool was shut down, and this one is to be, unless it was or is about to be: what its users ask
+    /// for goes before what is heard of elsewhere.
+    pub(crate) fn spread(&mut self, ctx: &Ctx, mode: ShutdownMode) {
+        if self.flag.is_none() && (self.to_ask.is_none() || ctx.config.broken.has(Breakage::HearsayGoesFirst)) {
+            self.to_ask = Some(mode);
+            self.wake(ctx.now);
+        }
+    }
+
     /// The node is part of this shard, or of a pool by itself. The first shard of a pool ends last: it says how many there
     /// are, and nobody makes another pool in their place while one of them still ends its jobs.
     pub(crate) fn attached(&mut self, ctx: &Ctx) {

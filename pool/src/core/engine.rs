@@ -204,6 +204,7 @@ impl Engine {
             Input::Command(command) => self.on_command(command),
             Input::Withdrawn { id, reply } => self.dispatching.withdraw(&id, reply),
             Input::OthersEnded => self.closing.others_ended(&self.ctx),
+            Input::OtherShutDown(mode) => self.closing.spread(&self.ctx, mode),
         }
         Ok(())
     }

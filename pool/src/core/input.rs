@@ -50,6 +50,8 @@ pub(crate) enum Input {
     Withdrawn { id: DispatchId, reply: ReplyTo },
     /// The other shards of the pool, of which this node's is the first, have ended.
     OthersEnded,
+    /// Another shard of the pool was shut down in this way.
+    OtherShutDown(ShutdownMode),
 }
 
 /// What a job's handler did.

@@ -14,7 +14,7 @@ use crate::runtime::clock;
 use crate::store::ShutdownMode;
 
 /// How long a shutdown lets what was accepted begin.
-const CLOSING: Duration = Duration::from_secs(10);
+pub(crate) const CLOSING: Duration = Duration::from_secs(10);
 
 /// What an answer that went astray is given on top of its deadline.
 const MARGIN: Duration = Duration::from_secs(2);

@@ -7,15 +7,16 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::{Node, PATIENCE, Shared};
-use crate::core::input::Command;
 use crate::health::PoolPhase;
 use crate::id::Revision;
-use crate::runtime::clock;
 use crate::runtime::driver::Message;
 use crate::runtime::lease::Leases;
 use crate::runtime::vitals::Vitals;
 use crate::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::store::ShutdownMode;
+
+/// How long the server's clock is waited for.
+const SOON: Duration = Duration::from_secs(2);
 
 /// One node, which is not kept from closing by itself.
 pub(crate) struct Overseen {
@@ -87,14 +88,17 @@ impl Overseen {
         self.ended && self.vitals.seen().picture.phase == PoolPhase::Closed
     }
 
-    /// Has the pool shut down, whoever asked for that elsewhere; waits for nothing.
+    /// Has the pool shut down in this way, if it is not already; waits for nothing.
     pub(crate) async fn shut_down(&self, mode: ShutdownMode) {
         if let Some(shared) = self.node.upgrade() {
-            let deadline = clock::now() + Duration::from_secs(60);
-            let node = Node { shared };
-            let asked = node.tell(|reply| Command::Shutdown { reply, mode, deadline });
-            let _ = tokio::time::timeout(PATIENCE, asked).await;
+            let _ = tokio::time::timeout(PATIENCE, Node { shared }.send(Message::OtherShutDown(mode))).await;
         }
+    }
+
+    /// The server's clock, ms, if it answers soon.
+    pub(crate) async fn server_ms(&self) -> Option<u64> {
+        let store = self.node.upgrade()?.store.0.clone();
+        tokio::time::timeout(SOON, store.server_time()).await.ok()?.ok()
     }
 
     /// The other shards of the pool have ended.

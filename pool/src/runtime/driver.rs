@@ -29,7 +29,7 @@ use crate::handler::AnyHandler;
 use crate::id::{DispatchId, Incarnation, Revision, WorkerId};
 use crate::runtime::notice;
 use crate::settings::Settings;
-use crate::store::Store;
+use crate::store::{ShutdownMode, Store};
 
 /// With so many inputs a step begins, so that effects are never far behind. When the last of them is a task's end, what has
 /// come until then goes before it, and into the same step.
@@ -47,6 +47,8 @@ pub(crate) enum Message {
     Handler(LocalWorker, Arc<dyn AnyHandler>, watch::Sender<Option<WorkerId>>),
     /// The other shards of the pool have ended.
     OthersEnded,
+    /// Another shard of the pool was shut down in this way.
+    OtherShutDown(ShutdownMode),
     /// Have the node take part in a schedule or ticker, for as long as somebody cares.
     Schedule { part: Part, command: Command, answer: oneshot::Sender<Answer> },
 }
@@ -195,6 +197,7 @@ impl Driver {
                 batch.push(Input::Withdrawn { id, reply });
             }
             Message::OthersEnded => batch.push(Input::OthersEnded),
+            Message::OtherShutDown(mode) => batch.push(Input::OtherShutDown(mode)),
             Message::Handler(local, handler, id) => {
                 self.handlers.insert(local, Local { handler, id });
             }

@@ -1,22 +1,23 @@
 //! What is seen to for all shards together, by each process that is part of them.
 //!
-//! - A shutdown that one shard has heard of is one of all: whoever asked may have died halfway.
+//! - A shutdown that one shard has heard of is one of all: whoever asked may have died halfway. The others get the time that
+//!   was asked for, less what has passed.
 //! - The first shard ends last. It says how many there are, and refuses who was given another number; so nobody makes a pool
 //!   with another number of shards while one of them still ends its jobs.
 //! - Where all data of the first shard were lost, and somebody made it anew with another number of shards, this process must
-//!   not go on with what it runs: it drops everything. The new pool opens no sooner than a lease lasts.
+//!   not go on with what it runs: it drops everything.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use futures::future::{FutureExt, select_all};
+use futures::future::{FutureExt, join_all, select_all};
 
-use crate::node::Overseen;
+use crate::node::{CLOSING, Overseen};
 use crate::settings::{Shard, ShutdownFlag};
 use crate::store::ShutdownMode;
 
 /// Sees to these shards of a pool, ordered by their place, until the last of the nodes has ended.
 pub(super) async fn guard(mut nodes: Vec<Overseen>) {
-    let mut last = false;
+    let (mut last, mut asked) = (false, None);
     loop {
         if let Some(theirs) = other_shards(&nodes) {
             tracing::error!(
@@ -29,7 +30,7 @@ pub(super) async fn guard(mut nodes: Vec<Overseen>) {
             }
             return;
         }
-        spread_shutdown(&nodes).await;
+        spread_shutdown(&nodes, &mut asked).await;
         if !last && nodes.len() > 1 && nodes[1..].iter().all(Overseen::saw_the_end) {
             last = true;
             nodes[0].others_ended().await;
@@ -53,23 +54,54 @@ fn other_shards(nodes: &[Overseen]) -> Option<String> {
     })
 }
 
-/// Has every shard shut down, if one has heard that the pool is to.
-async fn spread_shutdown(nodes: &[Overseen]) {
-    let ended = nodes.iter().any(Overseen::saw_the_end).then_some(ShutdownMode::DropQueued);
-    let flag = nodes.iter().find_map(Overseen::flag);
-    let Some(mode) = flag.as_ref().map(mode_of).or(ended) else { return };
-    for node in nodes.iter().filter(|node| !node.has_ended() && node.flag().is_none()) {
-        node.shut_down(mode).await;
+/// What was asked of the pool.
+#[derive(Clone, Copy)]
+pub(super) enum Asked {
+    Drop,
+    /// What was accepted may begin until then.
+    CloseUntil(Instant),
+}
+
+impl Asked {
+    /// As the flag tells, by the clock of the server that it stands on. Where that does not answer, what was accepted has
+    /// the time that a shutdown gives by itself.
+    pub(super) fn of(flag: &ShutdownFlag, server_ms: Option<u64>) -> Self {
+        let deadline_ms = match flag {
+            ShutdownFlag::Stopping { deadline_ms: None, .. } => return Self::Drop,
+            ShutdownFlag::Stopping { deadline_ms: Some(at), .. } => *at,
+            ShutdownFlag::Closing { deadline_ms, .. } => *deadline_ms,
+        };
+        let rest = server_ms.map_or(CLOSING, |now| Duration::from_millis(deadline_ms.saturating_sub(now)));
+        let now = Instant::now();
+        Self::CloseUntil(now.checked_add(rest).unwrap_or(now + CLOSING))
+    }
+
+    pub(super) fn mode(self) -> ShutdownMode {
+        match self {
+            Self::Drop => ShutdownMode::DropQueued,
+            Self::CloseUntil(at) => ShutdownMode::Closing(at.saturating_duration_since(Instant::now())),
+        }
     }
 }
 
-/// What was asked for, as far as the flag tells.
-fn mode_of(flag: &ShutdownFlag) -> ShutdownMode {
-    match flag {
-        ShutdownFlag::Stopping { .. } => ShutdownMode::DropQueued,
-        ShutdownFlag::Closing { deadline_ms, .. } => {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            ShutdownMode::Closing(Duration::from_millis(*deadline_ms).saturating_sub(now))
-        }
+/// Has every shard shut down, if one has heard that the pool is to, or has ended of it.
+async fn spread_shutdown(nodes: &[Overseen], asked: &mut Option<Asked>) {
+    let Some((first, others)) = nodes.split_first() else { return };
+    // It ends last: whoever still sees another shard is about to hear of its end, or sees one of a pool made since.
+    if first.saw_the_end() {
+        return;
     }
+    if asked.is_none()
+        && let Some((node, flag)) = nodes.iter().find_map(|node| Some((node, node.flag()?)))
+    {
+        *asked = Some(Asked::of(&flag, node.server_ms().await));
+    }
+    let mode = match asked {
+        Some(asked) => asked.mode(),
+        // Its flag came and went too fast to be seen.
+        None if others.iter().any(Overseen::saw_the_end) => ShutdownMode::Closing(CLOSING),
+        None => return,
+    };
+    let unheard = nodes.iter().filter(|node| !node.has_ended() && node.flag().is_none());
+    join_all(unheard.map(|node| node.shut_down(mode))).await;
 }

@@ -13,7 +13,7 @@ use crate::handler::JobHandler;
 use crate::job::Job;
 use crate::node::Node;
 use crate::plan::{Plan, Tick};
-use crate::settings::{Settings, Shard};
+use crate::settings::{Settings, Shard, ShutdownFlag};
 use crate::store::{MemoryStore, Seen, Store};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -62,6 +62,30 @@ async fn a_shutdown_that_one_shard_has_heard_of_is_one_of_all() {
             assert_eq!(store.shard(shard).dump().names().collect::<Vec<_>>(), ["m"], "{shard}");
         }
     }
+}
+
+/// The first shard, which nobody waits in, stops at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_accepted_has_its_time_in_shards_that_hear_of_the_shutdown_from_others() {
+    let store = MemoryStore::new();
+    let a = builder(&store, 3).join().await.unwrap();
+    let _b = builder(&store, 3).name("b").join().await.unwrap();
+    let key = (0..100).map(|i| format!("job-{i}")).find(|key| a.shard_of(key).unwrap() == 2).unwrap();
+    a.submit(&key, "").await.unwrap();
+    let asked = a.nodes[0].shutdown().closing(PATIENCE * 10).within(SHORT).await.unwrap();
+    assert!(!asked.complete);
+    let flag = |shard| store.shard(shard).settings().borrow().flag();
+    eventually(PATIENCE, "both to hear of it", async || flag(2).is_some() && flag(0).is_some_and(|flag| flag.is_stopping()))
+        .await;
+    let (Some(ShutdownFlag::Stopping { deadline_ms: Some(first), .. }), Some(ShutdownFlag::Closing { deadline_ms, .. })) =
+        (flag(0), flag(2))
+    else {
+        panic!("{:?} {:?}", flag(0), flag(2))
+    };
+    assert!(deadline_ms.abs_diff(first) < 60_000, "{deadline_ms} {first}");
+    assert!(a.job(&key).await.unwrap().is_some(), "it still waits");
+    let report = a.shutdown().drop_queued().within(PATIENCE).await.unwrap();
+    assert!(report.complete);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -92,6 +92,7 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (OtherTtlJoins, Scenario("other_settings_are_refused_before_anything_is_written")),
     (OtherShardsJoin, Core("a_shard_of_another_number_is_not_joined")),
     (FirstShardEndsAlone, Core("the_first_shard_is_cleaned_up_last")),
+    (HearsayGoesFirst, Core("what_a_shard_was_asked_for_goes_before_what_others_heard")),
 ];
 
 /// Seeds that the simulator tries.

@@ -30,7 +30,12 @@ async fn shutdown(lab: &Lab, mode: ShutdownMode) -> Option<ShutdownFlag> {
 }
 
 fn stopping() -> ShutdownFlag {
-    ShutdownFlag::Stopping { by: "node1".into() }
+    ShutdownFlag::Stopping { deadline_ms: None, by: "node1".into() }
+}
+
+/// It was to close until then.
+fn stopping_after(deadline_ms: u64) -> ShutdownFlag {
+    ShutdownFlag::Stopping { deadline_ms: Some(deadline_ms), by: "node1".into() }
 }
 
 async fn closing_turns_into_stopping_when_nothing_is_queued(kind: Kind) {
@@ -51,27 +56,30 @@ async fn closing_turns_into_stopping_when_nothing_is_queued(kind: Kind) {
     let flag = lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap().flag;
     assert_eq!(flag, closing);
     let advanced = lab.store().shutdown(lab.inc, &node("node2"), ShutdownMode::Advance).await.unwrap();
-    assert_eq!(advanced, Some(stopping()), "by whom it was asked for stays");
-    assert_eq!(shutdown(&lab, ShutdownMode::Closing(ms(9_000))).await, Some(stopping()));
+    let stopping = Some(stopping_after(deadline_ms));
+    assert_eq!(advanced, stopping, "what was asked for, and by whom, stays");
+    assert_eq!(shutdown(&lab, ShutdownMode::Closing(ms(9_000))).await, stopping);
 }
 
 async fn closing_turns_into_stopping_at_its_deadline(kind: Kind) {
     let lab = Lab::new(kind).await;
     lab.dispatch("k", "node1.g").await;
-    shutdown(&lab, ShutdownMode::Closing(ms(9_000))).await;
+    let stopping = stopping_after(lab.backend.now() + 9_000);
+    let closing = shutdown(&lab, ShutdownMode::Closing(ms(9_000))).await;
     lab.backend.advance(8_999).await;
-    assert_ne!(shutdown(&lab, ShutdownMode::Advance).await, Some(stopping()));
+    assert_eq!(shutdown(&lab, ShutdownMode::Advance).await, closing);
     lab.backend.advance(1).await;
-    assert_eq!(shutdown(&lab, ShutdownMode::Advance).await, Some(stopping()));
+    assert_eq!(shutdown(&lab, ShutdownMode::Advance).await, Some(stopping));
 }
 
 async fn a_recovering_pool_waits_for_the_deadline(kind: Kind) {
     let mut lab = Lab::new(kind).await;
-    shutdown(&lab, ShutdownMode::Closing(ms(9_000))).await;
+    let stopping = stopping_after(lab.backend.now() + 9_000);
+    let closing = shutdown(&lab, ShutdownMode::Closing(ms(9_000))).await;
     lab.recover().await;
-    assert_ne!(shutdown(&lab, ShutdownMode::Advance).await, Some(stopping()));
+    assert_eq!(shutdown(&lab, ShutdownMode::Advance).await, closing);
     lab.backend.advance(9_000).await;
-    assert_eq!(shutdown(&lab, ShutdownMode::Advance).await, Some(stopping()));
+    assert_eq!(shutdown(&lab, ShutdownMode::Advance).await, Some(stopping));
 }
 
 async fn stopping_may_come_at_once(kind: Kind) {

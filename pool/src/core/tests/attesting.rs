@@ -570,7 +570,7 @@ fn a_worker_without_its_slot_asks_for_one() {
 #[test]
 fn a_shutdown_flag_that_was_seen_is_set_again() {
     for (flag, asked) in [
-        (ShutdownFlag::Stopping { by: "m".into() }, "shutdown DropQueued"),
+        (ShutdownFlag::Stopping { deadline_ms: None, by: "m".into() }, "shutdown DropQueued"),
         (ShutdownFlag::Closing { deadline_ms: 1_005_000, by: "m".into() }, "shutdown Closing(5s)"),
     ] {
         let mut bench = Bench::with_worker();

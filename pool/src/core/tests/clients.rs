@@ -41,7 +41,7 @@ fn a_client_watches_while_the_pool_ends_and_leaves_when_it_is_asked_to() {
     bench.members.entries.insert(WorkerId(9), up(0));
     bench.maps(1);
     let mut renewal = bench.renewal();
-    renewal.flag = Some(ShutdownFlag::Stopping { by: "m".into() });
+    renewal.flag = Some(ShutdownFlag::Stopping { deadline_ms: None, by: "m".into() });
     bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer: Ok(renewal) }]);
     assert!(bench.is_calling("heartbeats") && bench.is_calling("purge"));
     let mut bench = Bench::attached_with(client());

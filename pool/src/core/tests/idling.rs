@@ -135,7 +135,7 @@ fn while_a_pool_stops_with_something_left_to_route() {
     bench.answer("read-pool", |_| Done::ReadPool(Ok(Some(vec![event]))));
     bench.fail_with("route", StoreError::Refused(Refusal::ShuttingDown));
     let mut renewal = bench.renewal();
-    renewal.flag = Some(ShutdownFlag::Stopping { by: "m".into() });
+    renewal.flag = Some(ShutdownFlag::Stopping { deadline_ms: None, by: "m".into() });
     bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer: Ok(renewal) }]);
     bench.advance(secs(10));
 }

@@ -6,7 +6,7 @@ use super::observing::{beat, until_expired};
 use super::shutting_down::{hear_of_stopping, purged};
 use crate::breakage::{Breakage, Breakages};
 use crate::core::ctx::Config;
-use crate::core::input::{Command, HandlerEvent, Input};
+use crate::core::input::{Command, HandlerEvent, Input, ReplyTo};
 use crate::core::lease::Timing;
 use crate::core::tenancy::Tenancies;
 use crate::core::time::Time;
@@ -14,6 +14,7 @@ use crate::id::{Incarnation, WorkerId};
 use crate::member::MemberState;
 use crate::settings::{Settings, Shard};
 use crate::store::AttestReply::Kept;
+use crate::store::ShutdownMode;
 
 /// A whole bench, and one that is broken in this way.
 fn whole_and_broken(breakage: Breakage) -> [Bench; 2] {
@@ -258,4 +259,18 @@ fn the_first_shard_is_cleaned_up_last() {
         (alone, bench.is_calling("cleanup"))
     });
     assert_eq!(done, [(false, true), (true, true)]);
+}
+
+#[test]
+fn what_a_shard_was_asked_for_goes_before_what_others_heard() {
+    let sent = [Breakages::default(), Breakages::of([Breakage::HearsayGoesFirst])].map(|broken| {
+        let mut bench = first_of_four(broken, "0/4");
+        bench.renewed();
+        bench.seen();
+        let (mode, deadline) = (ShutdownMode::Closing(secs(30)), bench.now + secs(60));
+        let ask = Input::Command(Command::Shutdown { reply: ReplyTo(9), mode, deadline });
+        bench.step([ask, Input::OtherShutDown(ShutdownMode::DropQueued)]);
+        bench.of(&["shutdown"])
+    });
+    assert_eq!(sent, [["shutdown Closing(30s)"], ["shutdown DropQueued"]]);
 }

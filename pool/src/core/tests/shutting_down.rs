@@ -19,7 +19,7 @@ fn closing() -> ShutdownFlag {
 }
 
 fn stopping() -> ShutdownFlag {
-    ShutdownFlag::Stopping { by: "n".into() }
+    ShutdownFlag::Stopping { deadline_ms: None, by: "n".into() }
 }
 
 fn shut_down(bench: &mut Bench, mode: ShutdownMode, patience: u64) {

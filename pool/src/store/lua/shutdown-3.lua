@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Sets or advances the shutdown flag: C|deadline|by closing, S||by stopping.
+-- Sets or advances the shutdown flag: C|deadline|by closing, S|deadline|by stopping after that, S||by at once.
 -- KEYS: m cf ch
 -- ARGV: inc, by, mode closing|drop_queued|advance, time for closing ms
 -- Returns: OK flag or ''
@@ -17,7 +17,7 @@ local changed = nil
 if mode == 'advance' then
   local deadline, asked = match(flag or '', '^C|(%d+)|(.*)$')
   local nothing_queued = head[2] == 'N' and tonumber(call('HGET', M, 'nq')) <= 0
-  if deadline and (t >= tonumber(deadline) or nothing_queued) then changed = 'S||' .. asked end
+  if deadline and (t >= tonumber(deadline) or nothing_queued) then changed = 'S|' .. deadline .. '|' .. asked end
 elseif mode == 'drop_queued' then
   if not flag or closing then changed = 'S||' .. by end
 elseif not flag then

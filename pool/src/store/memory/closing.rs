@@ -34,7 +34,7 @@ impl State {
             (ShutdownMode::DropQueued, None | Some(ShutdownFlag::Closing { .. })) => Some(format!("S||{by}")),
             (ShutdownMode::Advance, Some(ShutdownFlag::Closing { deadline_ms, by })) => {
                 let idle = self.meta.queued <= 0 && !recovering;
-                (now >= deadline_ms || idle).then(|| format!("S||{by}"))
+                (now >= deadline_ms || idle).then(|| format!("S|{deadline_ms}|{by}"))
             }
             _ => None,
         };
