@@ -202,6 +202,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "then", by "a_tick_is_given_out_once_when_it_is_due";
     "closing ends at once": "shutdown", "(t >= tonumber(deadline) or nothing_queued)"
         => "true", by "closing_turns_into_stopping_when_nothing_is_queued";
+    "stopping forgets its deadline": "shutdown", "'S|' .. deadline .. '|'"
+        => "'S||'", by "closing_turns_into_stopping_at_its_deadline";
     "purge while running": "purge", "if not is_stopping(flag) then return { 'NOTSTOPPING' } end"
         => "", by "purge_needs_a_stopping_pool";
     "cleanup under living members": "cleanup", "if members > 0 then return { 'MEMBERS', members } end"
