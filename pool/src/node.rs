@@ -34,7 +34,7 @@ use crate::core::ctx::{Config, RETRY};
 use crate::core::input::{Answer, Command, LocalWorker, ReplyTo};
 use crate::error::Error;
 use crate::handler::{AnyHandler, JobHandler};
-use crate::id::{DispatchId, NodeName, Revision, WorkerId, check_meta};
+use crate::id::{DispatchId, Incarnation, NodeName, Revision, WorkerId, check_meta};
 use crate::listing::WorkerInfo;
 use crate::runtime::driver::{Driver, Message, Watched};
 use crate::runtime::lease::{LeaseThread, Leases};
@@ -199,18 +199,23 @@ impl Node {
     /// # Cancel safety
     /// As `add_worker`.
     pub async fn add_worker_as(&self, meta: &str, handler: impl JobHandler) -> Result<Worker, Error> {
-        self.add_any_worker(meta, Arc::new(handler)).await
+        self.add_worker_at(self.next_worker(), meta, Arc::new(handler)).await
     }
 
-    pub(crate) async fn add_any_worker(
+    /// What a worker to come is called within this node.
+    pub(crate) fn next_worker(&self) -> LocalWorker {
+        LocalWorker(self.shared.locals.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) async fn add_worker_at(
         &self,
+        local: LocalWorker,
         meta: &str,
         handler: Arc<dyn AnyHandler>,
     ) -> Result<Worker, Error> {
         self.check_full()?;
         check_meta(meta)?;
         let meta = meta.to_owned();
-        let local = LocalWorker(self.shared.locals.fetch_add(1, Ordering::Relaxed));
         let (publish, id) = watch::channel(None);
         let patience = join_patience(self.settings().worker_ttl);
         let added = async {
@@ -228,6 +233,15 @@ impl Node {
     /// That the node is more than a client.
     fn check_full(&self) -> Result<(), Error> {
         if self.shared.client_only { Err(Error::ClientOnly) } else { Ok(()) }
+    }
+
+    /// The incarnation of its pool, as far as it was last heard of.
+    pub(crate) fn incarnation(&self) -> Option<Incarnation> {
+        self.shared.store.0.settings().borrow().incarnation
+    }
+
+    pub(crate) fn store(&self) -> Arc<dyn Store> {
+        self.shared.store.0.clone()
     }
 
     /// Removes a worker of this node: what [`Worker::drain`] does.
@@ -308,7 +322,7 @@ impl Drop for Waiting<'_> {
 
 /// Looks whether a pool can live on this server, until it answers or the time is up. That nothing listens at its address
 /// is an answer: more often than not the address is wrong.
-async fn check_server(store: &dyn Store, deadline: Instant) -> Result<(), StoreError> {
+pub(crate) async fn check_server(store: &dyn Store, deadline: Instant) -> Result<(), StoreError> {
     let late = std::io::Error::new(std::io::ErrorKind::TimedOut, "the server checks took too long");
     let mut last = StoreError::NotExecuted(Arc::new(late));
     loop {

@@ -11,6 +11,9 @@ use crate::handler::{AnyHandler, JobHandler};
 use crate::id::WorkerId;
 use crate::worker::Worker;
 
+/// How long a worker that some shard refuses is given to leave the others.
+const TAKING_BACK: Duration = Duration::from_secs(30);
+
 /// A worker that this process runs in every shard of a pool. Dropping it changes nothing: a worker leaves with its node, or
 /// when it is drained.
 #[derive(Clone, Debug)]
@@ -41,19 +44,17 @@ impl ShardedPool {
     /// As `add_worker`.
     pub async fn add_worker_as(&self, meta: &str, handler: impl JobHandler) -> Result<ShardedWorker, Error> {
         let handler: Arc<dyn AnyHandler> = Arc::new(handler);
-        let adding = self.nodes.iter().map(|node| node.add_any_worker(meta, handler.clone()));
-        let (mut workers, mut failed) = (Vec::with_capacity(self.nodes.len()), None);
-        for added in join_all(adding).await {
-            match added {
-                Ok(worker) => workers.push(worker),
-                Err(error) => failed = failed.or(Some(error)),
+        let places: Vec<_> = self.nodes.iter().map(|node| (node, node.next_worker())).collect();
+        let adding = places.iter().map(|(node, local)| node.add_worker_at(*local, meta, handler.clone()));
+        let added: Result<Vec<_>, _> = join_all(adding).await.into_iter().collect();
+        match added {
+            Ok(workers) => Ok(ShardedWorker { pool: self.clone(), workers: workers.into() }),
+            Err(error) => {
+                // Also one that is no member yet may become one.
+                join_all(places.iter().map(|(node, local)| node.drain(*local, TAKING_BACK))).await;
+                Err(error)
             }
         }
-        if let Some(error) = failed {
-            join_all(workers.iter().map(Worker::drain)).await;
-            return Err(error);
-        }
-        Ok(ShardedWorker { pool: self.clone(), workers: workers.into() })
     }
 
     /// Removes a worker of this node: what [`ShardedWorker::drain`] does.
