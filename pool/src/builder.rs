@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenure_connection::Client;
 
 use crate::breakage::Breakages;
-use crate::core::ctx::Config;
+use crate::core::ctx::{Config, Purpose};
 use crate::core::lease::Timing;
 use crate::error::Error;
 use crate::id::{NodeName, PoolName};
@@ -278,13 +278,12 @@ impl NodeBuilder {
     /// # Cancel safety
     /// A dropped call leaves nothing but, perhaps, an empty pool.
     pub async fn join(self) -> Result<Node, Error> {
-        self.join_as(None).await
+        self.join_as(None, Purpose::Part).await
     }
 
     /// As [`join`](Self::join), as a pool by itself or as this shard of one.
-    pub(crate) async fn join_as(mut self, shard: Option<Shard>) -> Result<Node, Error> {
-        let pool = PoolName::new(&self.pool)?;
-        let pool = shard.map_or_else(|| pool.clone(), |shard| pool.of_shard(shard.index));
+    pub(crate) async fn join_as(mut self, shard: Option<Shard>, purpose: Purpose) -> Result<Node, Error> {
+        let pool = self.pool_of(shard)?;
         self.settings.shard = shard;
         let node = match &self.name {
             Some(name) => NodeName::new(name)?,
@@ -292,18 +291,8 @@ impl NodeBuilder {
         };
         self.settings.validate()?;
         self.check_own()?;
-        let store: Arc<dyn Store> = match (self.backend.0, shard) {
-            (Kind::Redis(client), _) => Arc::new(RedisStore::open(&client, &pool)),
-            (Kind::Memory(store), None) => Arc::new(store),
-            (Kind::Memory(store), Some(shard)) => Arc::new(store.shard(shard.index)),
-            (Kind::Store(store), None) => store,
-            (Kind::Store(_), Some(shard)) => {
-                let (name, value) = ("shards", shard.count.to_string());
-                let why = "must not be asked for on a store of one pool";
-                return Err(InvalidSetting { name, value, why }.into());
-            }
-        };
-        let timeout = self.join_timeout.unwrap_or_else(|| join_patience(self.settings.worker_ttl));
+        let store = self.store_of(shard)?;
+        let timeout = self.patience();
         let config = Config {
             node,
             nonce: rand_u64(),
@@ -318,10 +307,51 @@ impl NodeBuilder {
             start_permits: self.start_permits,
             client_only: self.client_only,
             assume_fresh: self.assume_fresh,
+            purpose,
             broken: self.broken,
         };
         let meters = Meters::new(&pool, &config.node);
         Node::start(config, store, self.fence_policy, self.on_job_span, timeout, meters).await
+    }
+
+    fn pool_of(&self, shard: Option<Shard>) -> Result<PoolName, Error> {
+        let pool = PoolName::new(&self.pool)?;
+        Ok(shard.map_or_else(|| pool.clone(), |shard| pool.of_shard(shard.index)))
+    }
+
+    /// A store of the pool, or of this shard of it.
+    pub(crate) fn store_of(&self, shard: Option<Shard>) -> Result<Arc<dyn Store>, Error> {
+        Ok(match (&self.backend.0, shard) {
+            (Kind::Redis(client), _) => Arc::new(RedisStore::open(client, &self.pool_of(shard)?)),
+            (Kind::Memory(store), None) => Arc::new(store.clone()),
+            (Kind::Memory(store), Some(shard)) => Arc::new(store.shard(shard.index)),
+            (Kind::Store(store), None) => store.clone(),
+            (Kind::Store(_), Some(shard)) => {
+                let (name, value) = ("shards", shard.count.to_string());
+                let why = "must not be asked for on a store of one pool";
+                return Err(InvalidSetting { name, value, why }.into());
+            }
+        })
+    }
+
+    /// How long a join may take.
+    pub(crate) fn patience(&self) -> Duration {
+        self.join_timeout.unwrap_or_else(|| join_patience(self.settings.worker_ttl))
+    }
+
+    /// How long a pool whose data are lost may still run on: nothing, where the store is known to be new.
+    pub(crate) fn shadow(&self) -> Duration {
+        if self.assume_fresh { Duration::ZERO } else { self.settings.worker_ttl }
+    }
+
+    /// Checks all that can be checked without the store.
+    pub(crate) fn validate(&self) -> Result<(), Error> {
+        self.pool_of(None)?;
+        if let Some(name) = &self.name {
+            NodeName::new(name)?;
+        }
+        self.settings.validate()?;
+        Ok(self.check_own()?)
     }
 
     /// The node's name, given or made up.

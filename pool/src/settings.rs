@@ -395,7 +395,10 @@ mod tests {
             ShutdownFlag::parse("C|17|n1"),
             Some(ShutdownFlag::Closing { deadline_ms: 17, by: "n1".into() })
         );
-        assert_eq!(ShutdownFlag::parse("S||n1"), Some(ShutdownFlag::Stopping { deadline_ms: None, by: "n1".into() }));
+        assert_eq!(
+            ShutdownFlag::parse("S||n1"),
+            Some(ShutdownFlag::Stopping { deadline_ms: None, by: "n1".into() })
+        );
         assert_eq!(
             ShutdownFlag::parse("S|17|n1"),
             Some(ShutdownFlag::Stopping { deadline_ms: Some(17), by: "n1".into() })

@@ -170,11 +170,7 @@ impl Engine {
             }
             Done::Cleanup(answer) => {
                 if self.closing.on_cleaned(&self.ctx, answer)? {
-                    if self.attaching.is_empty() {
-                        self.on_pool_closed();
-                    } else {
-                        self.pool.start_over();
-                    }
+                    self.on_pool_gone();
                 }
             }
             Done::ForgetNode => self.on_forgotten(),

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::call::Call;
-use super::ctx::Ctx;
+use super::ctx::{Config, Ctx, Purpose};
 use super::effect::Effect;
 use super::input::{Answer, Refused, ReplyTo};
 use super::time::{Time, earliest};
@@ -38,12 +38,18 @@ pub(crate) struct Closing {
     purged: bool,
     /// Nothing to do until the last worker has left.
     resting: bool,
-    /// It is not to clean up before it is told that the other shards of the pool have ended.
+    /// The first shard of a pool is not to be cleaned up before the other shards have ended: it says how many there are, and
+    /// nobody makes another pool in their place while one of them still ends its jobs.
     awaits_others: bool,
     dropped: u64,
 }
 
 impl Closing {
+    pub(crate) fn new(config: &Config) -> Self {
+        let first = config.settings.shard.is_some_and(|shard| shard.index == 0 && shard.count > 1);
+        Self { awaits_others: first && !config.broken.has(Breakage::FirstShardEndsAlone), ..Self::default() }
+    }
+
     pub(crate) fn close(&mut self, to: ReplyTo, deadline: Time) {
         self.leaving = true;
         self.closers.push((to, deadline));
@@ -57,23 +63,22 @@ impl Closing {
     /// Another shard of the pool was shut down, and this one is to be, unless it was or is about to be: what its users ask
     /// for goes before what is heard of elsewhere.
     pub(crate) fn spread(&mut self, ctx: &Ctx, mode: ShutdownMode) {
-        if self.flag.is_none() && (self.to_ask.is_none() || ctx.config.broken.has(Breakage::HearsayGoesFirst)) {
+        if self.flag.is_none() && (self.to_ask.is_none() || ctx.config.broken.has(Breakage::HearsayGoesFirst))
+        {
             self.to_ask = Some(mode);
             self.wake(ctx.now);
         }
-    }
-
-    /// The node is part of this shard, or of a pool by itself. The first shard of a pool ends last: it says how many there
-    /// are, and nobody makes another pool in their place while one of them still ends its jobs.
-    pub(crate) fn attached(&mut self, ctx: &Ctx) {
-        let first = ctx.config.settings.shard.is_some_and(|shard| shard.index == 0 && shard.count > 1);
-        self.awaits_others = first && !ctx.config.broken.has(Breakage::FirstShardEndsAlone);
     }
 
     /// The other shards of the pool have ended.
     pub(crate) fn others_ended(&mut self, ctx: &Ctx) {
         self.awaits_others = false;
         self.wake(ctx.now);
+    }
+
+    /// Other shards of the pool may still be there.
+    pub(crate) fn awaits_others(&self, ctx: &Ctx) -> bool {
+        self.awaits_others && ctx.config.purpose != Purpose::PartAfter(ctx.incarnation)
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -198,7 +203,7 @@ impl Closing {
         self.resting = false;
         let call = match (&self.flag, self.to_ask) {
             (Some(ShutdownFlag::Stopping { .. }), _) if !self.purged => Call::Purge,
-            (Some(ShutdownFlag::Stopping { .. }), _) if idle && !self.awaits_others => Call::Cleanup,
+            (Some(ShutdownFlag::Stopping { .. }), _) if idle && !self.awaits_others(ctx) => Call::Cleanup,
             (Some(ShutdownFlag::Stopping { .. }), _) => {
                 self.resting = true;
                 return;

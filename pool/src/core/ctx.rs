@@ -15,6 +15,18 @@ use crate::settings::Settings;
 /// The pause before what failed or could not be done yet is tried again.
 pub(crate) const RETRY: Duration = Duration::from_millis(100);
 
+/// What a node joins for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To be part of a pool; it makes the pool when there is none.
+    #[default]
+    Part,
+    /// The same, and the other shards of the pool have ended in whose first shard this incarnation is.
+    PartAfter(Incarnation),
+    /// To see the end of a pool that is there; it makes none.
+    End,
+}
+
 /// What a node runs with.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
@@ -39,6 +51,8 @@ pub(crate) struct Config {
     pub(crate) client_only: bool,
     /// The store is known to be new: no waiting before the pool opens.
     pub(crate) assume_fresh: bool,
+    /// What it joins for.
+    pub(crate) purpose: Purpose,
     /// What a proof has broken on purpose.
     pub(crate) broken: Breakages,
 }

@@ -163,10 +163,13 @@ impl Engine {
         }
         let answer = match refusal {
             Some(refusal) => Err(refusal),
-            None if self.closing.flag.is_some() && self.liveness.saw_life => Err(Refused::ShuttingDown),
+            None if self.closing.flag.is_some()
+                && (self.liveness.saw_life || self.closing.awaits_others(&self.ctx)) =>
+            {
+                Err(Refused::ShuttingDown)
+            }
             None if self.closing.flag.is_none() && self.is_normal() && self.renewed => {
                 self.pool.attached();
-                self.closing.attached(&self.ctx);
                 Ok(())
             }
             None => return,
@@ -223,6 +226,10 @@ impl Engine {
     pub(super) fn on_forgotten(&mut self) {
         self.end = End::Ended;
         let closed = self.pool.phase == Phase::Closed;
+        let gone = if closed { Refused::PoolClosed } else { Refused::NodeClosed };
+        for to in self.attaching.drain(..) {
+            self.ctx.reply(to, Answer::Attached(Err(gone.clone())));
+        }
         self.dispatching.end(&mut self.ctx, &DispatchError::NodeClosed);
         self.requests.end(&mut self.ctx, &Refused::NodeClosed);
         self.scheduling.close(&mut self.ctx, &Refused::NodeClosed);

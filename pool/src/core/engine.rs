@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::call::Call;
 use super::closing::Closing;
-use super::ctx::{Config, Ctx};
+use super::ctx::{Config, Ctx, Purpose};
 use super::dispatching::Dispatching;
 use super::effect::{Effect, Notice};
 use super::input::{Answer, Command, Input, LocalWorker, Refused, ReplyTo};
@@ -100,9 +100,10 @@ impl Engine {
             jitter: Jitter::new(seed),
             out: Vec::new(),
         };
+        let (pool, closing) = (PoolPhase::new(&ctx.config), Closing::new(&ctx.config));
         Self {
             ctx,
-            pool: PoolPhase::new(),
+            pool,
             members,
             settings: Arc::default(),
             ring,
@@ -114,7 +115,7 @@ impl Engine {
             dispatching: Dispatching::default(),
             requests: Requests::default(),
             scheduling: Scheduling::default(),
-            closing: Closing::default(),
+            closing,
             attaching: Vec::new(),
             renewed: false,
             queued: None,
@@ -401,13 +402,16 @@ impl Engine {
                     self.sweeping.kick();
                 }
             }
-            Change::Closed => {
-                if self.attaching.is_empty() {
-                    self.on_pool_closed();
-                } else {
-                    self.pool.start_over();
-                }
-            }
+            Change::Closed => self.on_pool_gone(),
+        }
+    }
+
+    /// Who is to become part of a pool makes another one.
+    pub(super) fn on_pool_gone(&mut self) {
+        if self.attaching.is_empty() || self.ctx.config.purpose == Purpose::End {
+            self.on_pool_closed();
+        } else {
+            self.pool.start_over();
         }
     }
 

@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use super::call::Call;
-use super::ctx::{Ctx, RETRY};
+use super::ctx::{Config, Ctx, Purpose, RETRY};
 use super::effect::{Effect, Notice};
 use super::time::Time;
 use crate::breakage::Breakage;
@@ -63,7 +63,7 @@ pub(crate) struct PoolPhase {
     pub(crate) held_back: bool,
     /// The settings that it is told are those of another incarnation.
     pub(crate) elsewhere: bool,
-    /// A tombstone is the end of the pool only for who has known it alive.
+    /// A tombstone is the end of the pool only for who has known it alive, or wants no other.
     may_create: bool,
     /// It was opened without a worker of this node that lives, in this incarnation.
     opened_without: Option<Incarnation>,
@@ -72,7 +72,7 @@ pub(crate) struct PoolPhase {
 }
 
 impl PoolPhase {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         Self {
             phase: Phase::Unknown,
             incarnation: None,
@@ -82,7 +82,7 @@ impl PoolPhase {
             wait: Duration::ZERO,
             held_back: true,
             elsewhere: false,
-            may_create: true,
+            may_create: config.purpose != Purpose::End,
             opened_without: None,
             busy: false,
             retry_at: Time(0),
@@ -192,6 +192,7 @@ impl PoolPhase {
                 self.bootstrap(ctx, Duration::ZERO, run_id);
                 Change::Nothing
             }
+            PoolState::Absent if ctx.config.purpose == Purpose::End => self.closed(),
             PoolState::Absent if !needed => {
                 ctx.pool_is_gone = true;
                 Change::Nothing

@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 
 use super::*;
 use crate::breakage::Breakages;
+use crate::core::ctx::Purpose;
 use crate::core::lease::Timing;
 use crate::error::BoxError;
 use crate::handler::{JobHandler, Start};
@@ -53,6 +54,7 @@ impl Bench {
             start_permits: 1,
             client_only: false,
             assume_fresh: false,
+            purpose: Purpose::default(),
             broken: Breakages::default(),
         };
         let leases = Arc::new(Leases::new(config.node.clone(), config.timing, broken));

@@ -1,12 +1,10 @@
 //! How a node joins all shards of a pool.
 
-use std::time::Duration;
-
-use futures::future::join_all;
-use futures::stream::{FuturesUnordered, StreamExt};
+use std::time::{Duration, Instant};
 
 use super::ShardedPool;
 use super::guard::guard;
+use super::joining::Joining;
 #[cfg(feature = "sim")]
 use crate::breakage::Breakages;
 use crate::builder::{FencePolicy, NodeBuilder};
@@ -14,9 +12,6 @@ use crate::error::Error;
 use crate::node::Node;
 use crate::settings::{InvalidSetting, Settings, Shard};
 use crate::trace::TraceContext;
-
-/// How long a node that has joined some shards, and not all, is given to leave them.
-const LEAVING: Duration = Duration::from_secs(10);
 
 /// Builds a [`ShardedPool`]. The pool-wide settings, and the number of shards, must be the same on every node of a pool.
 #[derive(Clone, Debug)]
@@ -30,7 +25,7 @@ pub struct ShardedPoolBuilder {
 macro_rules! options {
     ($($name:ident($($argument:ident: $type:ty)?),)*) => {
         $(
-            #[doc = concat!("As [`NodeBuilder::", stringify!($name), "`], in each shard.")]
+            #[doc = concat!("As [`NodeBuilder::", stringify!($name), "`], in each shard: a limit holds for each by itself.")]
             pub fn $name(self $(, $argument: $type)?) -> Self {
                 Self { node: self.node.$name($($argument)?), ..self }
             }
@@ -70,12 +65,13 @@ impl ShardedPoolBuilder {
     }
 
     /// Joins every shard of the pool; creates those that are missing. The first is joined before the others, since it says
-    /// how many there are; each may take the [`join_timeout`](Self::join_timeout).
+    /// how many there are. A pool whose shutdown nobody lives to carry on is brought to its end first, shard by shard.
     ///
     /// # Errors
     /// [`Error::OtherShards`] when the pool was made with another number of shards; otherwise as [`NodeBuilder::join`].
-    /// Nothing was written then, but for empty shards that others may join. Where one shard cannot be joined, those that
-    /// were are left again.
+    /// Nothing was written then, but for empty shards that others may join: they have the number of shards that was given
+    /// here, which holds from the first of them on, and a node that is given another is refused. Where one shard cannot be
+    /// joined, those that were are left again.
     ///
     /// # Cancel safety
     /// A dropped call leaves nothing but, perhaps, empty shards.
@@ -84,61 +80,20 @@ impl ShardedPoolBuilder {
             let (name, value) = ("shards", self.shards.to_string());
             return Err(InvalidSetting { name, value, why: "must be from 1 to 1,024" }.into());
         }
-        let Self { node, shards: count } = self;
+        let Self { node, shards } = self;
         let node = node.named();
-        let mut nodes = vec![join_shard(node.clone(), Shard { index: 0, count }).await?];
-        let joining = (1..count).map(|index| {
-            let joined = join_shard(node.clone(), Shard { index, count });
-            async move { (index, joined.await) }
-        });
-        let mut joining: FuturesUnordered<_> = joining.collect();
-        let mut others = Vec::new();
-        let mut failed = None;
-        while let Some((index, joined)) = joining.next().await {
-            match joined {
-                Ok(node) => others.push((index, node)),
-                Err(error) => {
-                    failed = Some(error);
-                    break;
-                }
+        node.validate()?;
+        let patience = node.patience();
+        let joining = Joining { deadline: Instant::now() + patience, node, count: shards };
+        loop {
+            if let Some(nodes) = joining.attempt().await? {
+                // It ends when the nodes have.
+                tokio::spawn(guard(nodes.iter().map(Node::overseen).collect()));
+                return Ok(ShardedPool { nodes: nodes.into() });
+            }
+            if Instant::now() >= joining.deadline {
+                return Err(Error::Deadline(patience));
             }
         }
-        // Those that are still under way leave by themselves.
-        drop(joining);
-        others.sort_by_key(|(index, _)| *index);
-        nodes.extend(others.into_iter().map(|(_, node)| node));
-        if let Some(error) = failed {
-            leave(&nodes).await;
-            return Err(error);
-        }
-        let overseen = nodes.iter().map(Node::overseen).collect();
-        // It ends when the nodes have.
-        tokio::spawn(guard(overseen));
-        Ok(ShardedPool { nodes: nodes.into() })
     }
-}
-
-async fn join_shard(node: NodeBuilder, shard: Shard) -> Result<Node, Error> {
-    node.join_as(Some(shard)).await.map_err(|error| match error {
-        Error::SettingMismatch { name, theirs, ours } if name == Shard::SETTING => {
-            match Shard::parse(&theirs) {
-                Some(theirs) if theirs.count != shard.count => {
-                    Error::OtherShards { theirs: theirs.count, ours: shard.count }
-                }
-                _ => Error::SettingMismatch { name, theirs, ours },
-            }
-        }
-        error => error,
-    })
-}
-
-/// Not all shards could be joined.
-async fn leave(nodes: &[Node]) {
-    join_all(nodes.iter().map(|node| async {
-        match node.close_within(LEAVING).await {
-            Ok(report) if report.complete => {}
-            _ => node.abandon(),
-        }
-    }))
-    .await;
 }

@@ -11,10 +11,11 @@ use crate::node::{CloseReport, Node, Shutdown, ShutdownReport};
 use crate::service::{Leave, leave_on_signal};
 
 impl ShardedPool {
-    /// As [`Node::close`]: leaves all shards at once.
+    /// As [`Node::close`]: leaves all shards at once. Not to be called while the pool is to be shut down by this process
+    /// alone: see [`shutdown`](Self::shutdown).
     ///
     /// # Errors
-    /// As `Node::close`, for any shard; the others were left.
+    /// As `Node::close`, for any shard; the others were left, or are still being left.
     ///
     /// # Cancel safety
     /// A dropped call does not stop the closing.
@@ -25,7 +26,7 @@ impl ShardedPool {
     /// As [`Node::close_within`]: leaves all shards at once, and reports of all together.
     ///
     /// # Errors
-    /// As `Node::close_within`, for any shard; the others are left.
+    /// As `Node::close_within`, for any shard; the others are left, and what they still hold is not reported.
     ///
     /// # Cancel safety
     /// As `close`.
@@ -71,8 +72,8 @@ impl ShardedPool {
 
     /// As [`Node::shutdown`], of all shards at once. Whichever shard hears of it, all end, as long as any node lives that
     /// is part of them; the first one ends last, so that nobody makes the pool anew, with another number of shards perhaps,
-    /// before all of them have ended. When all nodes die before every shard has heard, those that have not are still there
-    /// for the next one that joins.
+    /// before all of them have ended. When all nodes die or [leave](Self::close) before that, the next one that joins with
+    /// the same number of shards ends what is left, and makes the pool anew; until then another number is refused.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -110,7 +111,7 @@ impl Leave for ShardedPool {
 /// complete.
 ///
 /// # Errors
-/// As [`Shutdown`], for any shard.
+/// As [`Shutdown`], for any shard; what became of the others is not reported, and the shutdown goes on.
 ///
 /// # Cancel safety
 /// A dropped call does not stop a shutdown that has begun.

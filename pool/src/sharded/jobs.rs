@@ -90,7 +90,8 @@ impl ShardedPool {
     }
 
     /// As [`Node::dispatch_many`](crate::Node::dispatch_many): each job goes to its shard, and the results come in the order
-    /// of the jobs. At most 1,024 jobs and about 16 MiB for each shard are under way at a time.
+    /// of the jobs. At most 1,024 jobs and about 16 MiB, times the number of shards, are under way at a time, in whatever
+    /// shards: where most keys are those of one, its server gets them all.
     ///
     /// # Errors
     /// Each result as of [`dispatch`](Self::dispatch).

@@ -4,16 +4,19 @@
 //! a hash that never changes ([`place`]), so that what concerns one key is a call of one node, and what concerns all is
 //! asked of each. Two nodes that disagree about the number of shards would run a key twice: so it stands in every shard's
 //! settings, as `shard` = `index/count`, a node that was given another is refused before it has written anything, and the
-//! first shard is joined before the others and ends after them ([`guard`]).
+//! first shard is joined before the others ([`joining`]) and ends after them ([`guard`]).
 
 mod builder;
 mod ends;
 mod guard;
 mod health;
 mod jobs;
+mod joining;
 mod listings;
+mod look;
 mod place;
 mod schedules;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod workers;
@@ -29,10 +32,8 @@ pub use workers::ShardedWorker;
 use std::sync::Arc;
 
 use crate::builder::Backend;
-use crate::error::Error;
 use crate::id::{IdError, JobKey};
 use crate::node::Node;
-use crate::settings::Settings;
 
 /// One process's part in a pool that is spread over several shards, each a pool of its own in a hash slot of its own: so
 /// that a cluster's servers share the work of one pool. It does all that a [`Node`] does, and each key is still one
@@ -42,7 +43,7 @@ use crate::settings::Settings;
 /// another is refused. To change it, [shut the pool down](Self::shutdown) and make it anew.
 ///
 /// Each shard costs each process what a node costs: a lease's thread, its connections, its idle commands. What is told a
-/// pool as a limit ([`max_queued`](Settings::max_queued)) holds in each shard. So take as few shards as do: one for each core
+/// pool as a limit ([`max_queued`](crate::Settings::max_queued)) holds in each shard. So take as few shards as do: one for each core
 /// that Redis is to use.
 ///
 /// Cheap to clone. When the last clone is dropped the nodes close by themselves, in the background.
@@ -96,28 +97,6 @@ impl ShardedPool {
         K::Error: Into<IdError>,
     {
         Ok(place::shard_of(key.try_into().map_err(Into::into)?.as_bytes(), self.nodes.len()))
-    }
-
-    /// The pool-wide settings as they are now, in the first shard: all have the same, but while they are being
-    /// [changed](Self::change_settings).
-    pub fn settings(&self) -> Arc<Settings> {
-        self.nodes[0].settings()
-    }
-
-    /// As [`Node::change_settings`], in one shard after the other, from the first to the last. `change` is asked for each.
-    ///
-    /// # Errors
-    /// As `Node::change_settings`, for any shard. Those before it have the new settings then, those after it the former
-    /// ones, and nodes that join with either are refused: make the same change again, which passes over what is done.
-    ///
-    /// # Cancel safety
-    /// A dropped call leaves open in which shards they were changed: make the same change again.
-    pub async fn change_settings(&self, change: impl Fn(&mut Settings)) -> Result<Arc<Settings>, Error> {
-        let mut changed = self.settings();
-        for node in self.nodes.iter() {
-            changed = node.change_settings(&change).await?;
-        }
-        Ok(changed)
     }
 
     fn node_of(&self, key: &JobKey) -> &Node {

@@ -10,11 +10,12 @@ use tenure_testing::eventually;
 use super::{ShardedPool, ShardedPoolBuilder};
 use crate::error::Error;
 use crate::handler::JobHandler;
+use crate::id::NodeName;
 use crate::job::Job;
 use crate::node::Node;
 use crate::plan::{Plan, Tick};
 use crate::settings::{Settings, Shard, ShutdownFlag};
-use crate::store::{MemoryStore, Seen, Store};
+use crate::store::{MemoryStore, Seen, ShutdownMode, Store};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(50);
@@ -75,10 +76,14 @@ async fn what_was_accepted_has_its_time_in_shards_that_hear_of_the_shutdown_from
     let asked = a.nodes[0].shutdown().closing(PATIENCE * 10).within(SHORT).await.unwrap();
     assert!(!asked.complete);
     let flag = |shard| store.shard(shard).settings().borrow().flag();
-    eventually(PATIENCE, "both to hear of it", async || flag(2).is_some() && flag(0).is_some_and(|flag| flag.is_stopping()))
-        .await;
-    let (Some(ShutdownFlag::Stopping { deadline_ms: Some(first), .. }), Some(ShutdownFlag::Closing { deadline_ms, .. })) =
-        (flag(0), flag(2))
+    eventually(PATIENCE, "both to hear of it", async || {
+        flag(2).is_some() && flag(0).is_some_and(|flag| flag.is_stopping())
+    })
+    .await;
+    let (
+        Some(ShutdownFlag::Stopping { deadline_ms: Some(first), .. }),
+        Some(ShutdownFlag::Closing { deadline_ms, .. }),
+    ) = (flag(0), flag(2))
     else {
         panic!("{:?} {:?}", flag(0), flag(2))
     };
@@ -103,6 +108,69 @@ async fn a_node_whose_pool_was_lost_and_made_anew_with_other_shards_drops_everyt
     tokio::time::timeout(PATIENCE, pool.closed()).await.expect("all shards to be dropped");
     assert!(pool.health().needs_restart());
     assert!(matches!(pool.stop_job("job-1").await, Err(Error::NodeClosed)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_shard_that_was_lost_is_not_made_anew_with_another_number() {
+    let store = MemoryStore::new();
+    let pool = builder(&store, 3).join().await.unwrap();
+    pool.close().await.unwrap();
+    store.shard(0).wipe();
+    for other in [1, 2, 4] {
+        match builder(&store, other).join().await {
+            Err(Error::OtherShards { theirs: 3, ours }) => assert_eq!(ours, other),
+            joined => panic!("{joined:?}"),
+        }
+    }
+    assert_eq!(builder(&store, 3).join().await.unwrap().shards(), 3);
+}
+
+/// The last shard is held up by a worker that has died, and the first one is shut down meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_that_shuts_down_while_it_is_joined_is_not_joined() {
+    let store = MemoryStore::new();
+    let joining = |name: &str| builder(&store, 3).name(name).worker_ttl(Duration::from_secs(2));
+    let a = joining("a").join().await.unwrap();
+    a.add_worker(counting(&Arc::default())).await.unwrap();
+    let last = store.shard(2);
+    let flag = async |store: MemoryStore| {
+        store.bless(&store.server_identity().await.unwrap().run_id);
+        let incarnation = store.settings().borrow().incarnation.unwrap();
+        store.shutdown(incarnation, &NodeName::new("a").unwrap(), ShutdownMode::DropQueued).await.unwrap();
+    };
+    a.abandon();
+    a.closed().await;
+    flag(last.clone()).await;
+    let joined = tokio::spawn(joining("b").join());
+    let second = store.shard(1);
+    eventually(PATIENCE, "the node to be in the second shard", async || {
+        second.dump().names().any(|name| name == "ns:b")
+    })
+    .await;
+    flag(store.shard(0)).await;
+    let refused = joined.await.unwrap();
+    assert!(matches!(refused, Err(Error::ShuttingDown)), "{refused:?}");
+    assert_eq!(joining("c").join().await.unwrap().jobs().await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_that_differ_come_to_those_of_the_first_shard() {
+    let store = MemoryStore::new();
+    let pool = builder(&store, 3).join().await.unwrap();
+    pool.nodes[1].change_settings(|settings| settings.max_queued = 7).await.unwrap();
+    let changed = pool.change_settings(|settings| settings.max_queued += 1).await.unwrap();
+    assert_eq!(changed.max_queued, 10_001);
+    assert!(pool.nodes.iter().all(|node| node.settings().max_queued == 10_001));
+    pool.nodes[2].change_settings(|settings| settings.max_queued = 7).await.unwrap();
+    pool.change_settings(|_| {}).await.unwrap();
+    assert_eq!(pool.nodes[2].settings().max_queued, 10_001);
+    // Of two at once, each adds to what the other has left.
+    let double = || pool.change_settings(|settings| settings.strikes += 1);
+    let both = tokio::join!(double(), double(), double());
+    for changed in [both.0, both.1, both.2] {
+        changed.unwrap();
+    }
+    assert!(pool.nodes.iter().all(|node| node.settings().strikes == 6));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

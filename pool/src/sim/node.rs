@@ -11,7 +11,7 @@ use super::planner::Part;
 use super::users::Asked;
 use super::world::{Event, MS, World};
 use crate::breakage::Breakage;
-use crate::core::ctx::Config;
+use crate::core::ctx::{Config, Purpose};
 use crate::core::effect::Effect;
 use crate::core::engine::Engine;
 use crate::core::input::{Input, LocalWorker, ReplyTo};
@@ -98,6 +98,7 @@ impl World {
             start_permits: 4,
             client_only,
             assume_fresh: false,
+            purpose: Purpose::default(),
             broken: if places { broken } else { broken.and(Breakage::NothingPlaced) },
         };
         let ppb = if self.rates.of(Fault::Skew) > 0 {

@@ -1,6 +1,7 @@
 //! How nodes leave a pool of several shards, and how it ends.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tenure_pool::{Error, JobKey, StopReason};
 use tenure_testing::eventually;
@@ -14,6 +15,7 @@ on_both_stores!(
     a_shutdown_leaves_tombstones_alone,
     jobs_that_nobody_began_are_dropped_in_all_shards,
     no_other_number_of_shards_comes_before_the_last_job_has_ended,
+    a_shutdown_that_nobody_lives_to_carry_on_is_ended_by_the_next_to_join,
     a_dropped_handle_closes_all_shards,
 );
 
@@ -102,6 +104,13 @@ async fn no_other_number_of_shards_comes_before_the_last_job_has_ended(fleet: Fl
         Error::OtherShards { theirs: SHARDS, ours: 2 } => {}
         other => panic!("{other:?}"),
     }
+    // Nor is the first shard made anew by one with the same number.
+    let refused = fleet.builder("c", SHARDS).join().await;
+    assert!(matches!(refused, Err(Error::ShuttingDown)), "{refused:?}");
+    match fleet.builder("b", 2).join().await.unwrap_err() {
+        Error::OtherShards { theirs: SHARDS, ours: 2 } => {}
+        other => panic!("{other:?}"),
+    }
     assert!(fleet.recorder.is_running(&key));
     slow.told.notify_one();
     assert!(shutdown.await.unwrap().unwrap().complete);
@@ -109,6 +118,30 @@ async fn no_other_number_of_shards_comes_before_the_last_job_has_ended(fleet: Fl
     fewer.add_worker(fleet.recorder.clone()).await.unwrap();
     fewer.dispatch(&key, "").await.unwrap();
     assert_eq!(fleet.recorder.starts_of(&key), 2);
+}
+
+/// All processes die when some shards have ended, one runs a job, and the first waits for it.
+async fn a_shutdown_that_nobody_lives_to_carry_on_is_ended_by_the_next_to_join(fleet: Fleet) {
+    let fleet = fleet.with_ttl(Duration::from_secs(2));
+    let node = fleet.node("a").await;
+    let key = (0..100).map(|i| format!("slow-{i}")).find(|key| node.shard_of(key).unwrap() == 2).unwrap();
+    let slow = Arc::new(SlowEnd::default());
+    let ends = slow.clone();
+    node.add_worker(fleet.recorder.acting(move |_| Act::EndWhenTold(ends.clone()))).await.unwrap();
+    fleet.dispatch_one(&node, &key).await;
+    fleet.stop_requested(std::slice::from_ref(&key));
+    assert!(!node.shutdown().within(SHORT).await.unwrap().complete);
+    slow.asked.notified().await;
+    eventually(PATIENCE, "the second shard to end", async || {
+        node.health().shards[1].phase == tenure_pool::PoolPhase::Closed
+    })
+    .await;
+    node.abandon();
+    node.closed().await;
+    let (again, _) = fleet.node_with("b").await;
+    assert_eq!(again.jobs().await.unwrap(), []);
+    assert!(again.shutdown().await.unwrap().complete);
+    assert_eq!(fleet.builder("d", 2).join().await.unwrap().shards(), 2);
 }
 
 async fn a_dropped_handle_closes_all_shards(fleet: Fleet) {

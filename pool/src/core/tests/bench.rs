@@ -13,7 +13,7 @@ use tenure_streaming::EntryId;
 use super::render;
 use crate::breakage::Breakages;
 use crate::core::call::{Call, Done};
-use crate::core::ctx::Config;
+use crate::core::ctx::{Config, Purpose};
 use crate::core::effect::Effect;
 use crate::core::engine::Engine;
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker, ReplyTo};
@@ -125,6 +125,7 @@ pub(super) fn config() -> Config {
         start_permits: 256,
         client_only: false,
         assume_fresh: false,
+        purpose: Purpose::default(),
     }
 }
 

@@ -5,7 +5,8 @@ use super::fencing::gone;
 use super::observing::{beat, until_expired};
 use super::shutting_down::{hear_of_stopping, purged};
 use crate::breakage::{Breakage, Breakages};
-use crate::core::ctx::Config;
+use crate::core::call::Done;
+use crate::core::ctx::{Config, Purpose};
 use crate::core::input::{Command, HandlerEvent, Input, ReplyTo};
 use crate::core::lease::Timing;
 use crate::core::tenancy::Tenancies;
@@ -14,7 +15,7 @@ use crate::id::{Incarnation, WorkerId};
 use crate::member::MemberState;
 use crate::settings::{Settings, Shard};
 use crate::store::AttestReply::Kept;
-use crate::store::ShutdownMode;
+use crate::store::{PoolState, ShutdownMode};
 
 /// A whole bench, and one that is broken in this way.
 fn whole_and_broken(breakage: Breakage) -> [Bench; 2] {
@@ -273,4 +274,34 @@ fn what_a_shard_was_asked_for_goes_before_what_others_heard() {
         bench.of(&["shutdown"])
     });
     assert_eq!(sent, [["shutdown Closing(30s)"], ["shutdown DropQueued"]]);
+}
+
+#[test]
+fn the_first_shard_of_a_pool_that_ends_is_cleaned_up_by_a_joiner_that_knows_of_the_others() {
+    let purposes = [Purpose::Part, Purpose::PartAfter(Incarnation(2)), Purpose::PartAfter(Incarnation(1))];
+    let done = purposes.map(|purpose| {
+        let settings = Settings { shard: Some(Shard { index: 0, count: 4 }), ..Settings::default() };
+        let mut bench = Bench::new(Config { settings, purpose, ..config() });
+        bench.stored.fields.extend([("shard".into(), "0/4".into()), ("sd".into(), "S||m".into())]);
+        bench.command(|reply| Command::Attach { reply });
+        bench.survey(present(1, false, "a"));
+        bench.maps(1);
+        bench.renewed();
+        purged(&mut bench, vec![]);
+        bench.advance(secs(1));
+        (bench.of(&["reply"]).concat(), bench.is_calling("cleanup"))
+    });
+    let refused = ("reply 1 attached ShuttingDown".to_owned(), false);
+    assert_eq!(done, [refused.clone(), refused, (String::new(), true)]);
+}
+
+#[test]
+fn who_comes_to_see_the_end_of_a_pool_makes_none() {
+    for state in [PoolState::Absent, PoolState::Closed { incarnation: Incarnation(1) }] {
+        let mut bench = Bench::new(Config { purpose: Purpose::End, ..config() });
+        bench.command(|reply| Command::Attach { reply });
+        bench.survey(state);
+        bench.answer("forget-node", |_| Done::ForgetNode);
+        assert_eq!(bench.of(&["bootstrap", "reply"]), ["reply 1 attached PoolClosed"]);
+    }
 }

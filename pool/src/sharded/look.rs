@@ -1,0 +1,109 @@
+//! What stands in one shard, before or after it is joined: as it is, not as it was last heard of.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::id::Incarnation;
+use crate::node::check_server;
+use crate::settings::{Shard, StoredSettings};
+use crate::store::{PoolState, Store, StoreError};
+
+/// The pause before the store is asked again.
+const AGAIN: Duration = Duration::from_millis(50);
+/// How long what was read is waited for, before it is read anew.
+const SOON: Duration = Duration::from_secs(2);
+
+/// What stands there.
+pub(super) enum Seen {
+    Absent,
+    /// The tombstone of a shutdown.
+    Closed,
+    Present(Incarnation, Arc<StoredSettings>),
+}
+
+/// One shard, to look at.
+pub(super) struct Look {
+    store: Arc<dyn Store>,
+    /// It is nobody else's: it is to be told whom it may speak to.
+    own: bool,
+    deadline: Instant,
+}
+
+impl Look {
+    /// Through a store of its own.
+    pub(super) async fn at(store: Arc<dyn Store>, deadline: Instant) -> Result<Self, Error> {
+        check_server(&*store, deadline).await?;
+        Ok(Self { store, own: true, deadline })
+    }
+
+    /// Through the store of a node.
+    pub(super) fn through(store: Arc<dyn Store>, deadline: Instant) -> Self {
+        Self { store, own: false, deadline }
+    }
+
+    /// What stands there now.
+    pub(super) async fn see(&self) -> Result<Seen, Error> {
+        loop {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            let late = match tokio::time::timeout(left.min(SOON), self.read()).await {
+                Ok(Ok(seen)) => return Ok(seen),
+                Ok(Err(error @ (StoreError::NotExecuted(_) | StoreError::Unanswered(_)))) => error,
+                Ok(Err(error)) => return Err(error.into()),
+                Err(late) => StoreError::Unanswered(Arc::new(late)),
+            };
+            if Instant::now() >= self.deadline {
+                return Err(late.into());
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    async fn read(&self) -> Result<Seen, StoreError> {
+        let (incarnation, members, revision) = match self.store.pool_state().await? {
+            PoolState::Absent => return Ok(Seen::Absent),
+            PoolState::Closed { .. } => return Ok(Seen::Closed),
+            PoolState::Present { incarnation, members, settings, .. } => (incarnation, members, settings),
+        };
+        if self.own {
+            self.store.bless(&self.store.server_identity().await?.run_id);
+        }
+        self.store.expect(incarnation, members, revision);
+        let mut settings = self.store.settings();
+        let as_new = |seen: &Arc<StoredSettings>| {
+            seen.incarnation > Some(incarnation)
+                || seen.incarnation == Some(incarnation) && seen.revision >= revision
+        };
+        let seen = settings.wait_for(as_new).await.map(|seen| seen.clone());
+        let seen = seen.map_err(|ended| StoreError::Unanswered(Arc::new(ended)))?;
+        Ok(Seen::Present(seen.incarnation.unwrap_or(incarnation), seen))
+    }
+
+    /// The pool of this incarnation is there, and shuts down.
+    pub(super) async fn shuts_down(&self, incarnation: Incarnation) -> Result<bool, Error> {
+        Ok(match self.see().await? {
+            Seen::Present(seen, settings) => seen == incarnation && settings.flag().is_some(),
+            Seen::Absent | Seen::Closed => false,
+        })
+    }
+
+    pub(super) async fn server_ms(&self) -> Option<u64> {
+        tokio::time::timeout(SOON, self.store.server_time()).await.ok()?.ok()
+    }
+
+    /// How much time is left.
+    pub(super) fn rest(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+}
+
+impl Seen {
+    /// That this is no shard of a pool with another number of them.
+    pub(super) fn check_count(&self, ours: u32) -> Result<(), Error> {
+        let Self::Present(_, settings) = self else { return Ok(()) };
+        match settings.fields.get(Shard::SETTING).and_then(|text| Shard::parse(text)) {
+            Some(theirs) if theirs.count != ours => Err(Error::OtherShards { theirs: theirs.count, ours }),
+            _ => Ok(()),
+        }
+    }
+}
