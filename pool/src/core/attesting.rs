@@ -247,6 +247,9 @@ impl Jobs {
     /// A release found nothing. If the data may have been lost and the job is to go on elsewhere, it is said to run,
     /// so that it has a record, and is released again then. Returns whether it is.
     pub(super) fn take_back(&mut self, item: &ReleaseItem) -> bool {
+        if self.came_again(&item.key, item.token) {
+            return false;
+        }
         let (id, Some(attesting)) = ((item.key.clone(), item.token), &mut self.attesting) else {
             return false;
         };
@@ -256,6 +259,14 @@ impl Jobs {
             self.retaken.insert(id, item.clone());
         }
         is_kept
+    }
+
+    /// The key came here again under a later token: the release under this one was carried out, and its answer was lost.
+    fn came_again(&self, key: &JobKey, token: Token) -> bool {
+        let later = (key.clone(), Token(token.0.saturating_add(1)))..=(key.clone(), Token(u64::MAX));
+        self.held.get(key).is_some_and(|held| held.token > token)
+            || self.beginning.range(later.clone()).next().is_some()
+            || self.releasing.range(later).next().is_some()
     }
 
     /// What was said of a job that is to be released again. Returns whether it was one.

@@ -752,6 +752,24 @@ fn a_job_that_comes_back_while_its_former_run_ends_is_taken_back_into_lost_data(
 }
 
 #[test]
+fn a_job_that_has_come_again_since_its_release_is_not_taken_back() {
+    let mut bench = Bench::with_worker();
+    runs_always(&mut bench);
+    bench.handler(1, "k", 3, HandlerEvent::Failed("not yet".into()));
+    bench.assign(1, 5, 7, &["k"]);
+    bench.begun();
+    bench.lost(2);
+    bench.attested(&[Kept]);
+    bench.all();
+    released_in_vain(&mut bench);
+    assert_eq!(
+        bench.of(&["attest"]),
+        ["attest 1: k@3 handed-on"],
+        "it does not run: its release was carried out"
+    );
+}
+
+#[test]
 fn a_stop_of_a_job_on_its_way_out_is_answered_by_its_release() {
     let mut bench = Bench::with_worker();
     runs_always(&mut bench);
