@@ -40,12 +40,12 @@ pub(super) async fn pool_state(steps: &Steps) -> Result<PoolState> {
     command.arg(&["inc", "ph", "mv", "cv", "rid", "closed"]);
     let value = steps.command(&command).await?;
     let Value::Array(mut fields) = value else { return Err(unexpected("HMGET", "six values", &value)) };
+    if fields.len() != 6 {
+        return Err(unexpected("HMGET", "six values", &Value::Array(fields)));
+    }
     let closed = match fields.pop() {
-        Some(closed) if fields.len() == 5 => match closed {
-            Value::Nil => None,
-            closed => Some(Incarnation(Values::of("HMGET", Value::Array(vec![closed]))?.number()?)),
-        },
-        _ => return Err(unexpected("HMGET", "six values", &Value::Array(fields))),
+        None | Some(Value::Nil) => None,
+        Some(closed) => Some(Incarnation(Values::of("HMGET", Value::Array(vec![closed]))?.number()?)),
     };
     if fields.first() == Some(&Value::Nil) {
         return Ok(closed.map_or(PoolState::Absent, |incarnation| PoolState::Closed { incarnation }));
