@@ -72,6 +72,12 @@ pub enum Breakage {
     AttendBeforeAttested,
     /// A node of a pool that was shut down takes the pool that was made since for its own after a loss of data.
     NewPoolJoined,
+    /// A node ends with any tombstone that it finds, also with one from before its pool.
+    OlderTombstoneEnds,
+    /// A tombstone is taken for the last word, also on a server that may have lost a pool made since.
+    TombstoneTrusted,
+    /// A bootstrap replaces a tombstone that its sender has not seen.
+    LateBootstrapMakes,
     /// A pool that has lost data is not opened again.
     RecoveryStays,
     /// The lease is not looked at again between the answer to `begin` and the call of the handler.

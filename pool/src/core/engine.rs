@@ -363,11 +363,10 @@ impl Engine {
     /// What a refusal or a failure says of the pool as a whole.
     fn judge(&mut self, result: Result<()>) {
         if let Err(error) = result {
-            let change = self.pool.doubt(&self.ctx, &error);
+            self.pool.doubt(&self.ctx, &error);
             if !matches!(error, StoreError::Refused(_)) {
                 self.ctx.report(Notice::Trouble(error));
             }
-            self.on_change(change);
         }
     }
 

@@ -63,7 +63,7 @@ pub(crate) struct PoolPhase {
     pub(crate) held_back: bool,
     /// The settings that it is told are those of another incarnation.
     pub(crate) elsewhere: bool,
-    /// A tombstone is the end of the pool only for who has known it alive, or wants no other.
+    /// A tombstone, none from before it, is the end of the pool only for who has known it alive, or wants no other.
     may_create: bool,
     /// It was opened without a worker of this node that lives, in this incarnation.
     opened_without: Option<Incarnation>,
@@ -114,18 +114,15 @@ impl PoolPhase {
         self.members = Revision(0);
     }
 
-    /// A step was refused, or the server is another one.
-    pub(crate) fn doubt(&mut self, ctx: &Ctx, error: &StoreError) -> Change {
-        let sign = match error {
-            StoreError::Refused(Refusal::Closed) if !self.may_create => {
-                return self.closed();
-            }
+    /// A step was refused, or the server is another one. A refusal does not say whose tombstone it has met: that is looked
+    /// at, too.
+    pub(crate) fn doubt(&mut self, ctx: &Ctx, error: &StoreError) {
+        let sign = matches!(
+            error,
             StoreError::Refused(
                 Refusal::NoPool | Refusal::Closed | Refusal::StaleIncarnation(_) | Refusal::Recovering,
-            )
-            | StoreError::OtherServer { .. } => true,
-            _ => false,
-        };
+            ) | StoreError::OtherServer { .. }
+        );
         if sign && !matches!(self.phase, Phase::Unknown | Phase::Closed | Phase::Recovering { .. }) {
             self.phase = Phase::Unknown;
             self.retry_at = ctx.now;
@@ -136,7 +133,6 @@ impl PoolPhase {
             self.phase = Phase::Unknown;
             self.retry_at = ctx.now + RETRY;
         }
-        Change::Nothing
     }
 
     /// The pool was opened before a worker of this node, which lives, could say what it runs: another incarnation gives
@@ -167,6 +163,9 @@ impl PoolPhase {
         let Ok((state, server)) = answer else { return Change::Nothing };
         let run_id = server.run_id.clone();
         let merges = ctx.config.broken.has(Breakage::NewPoolJoined);
+        let ends = ctx.config.purpose == Purpose::End;
+        let ends_with_any = ctx.config.broken.has(Breakage::OlderTombstoneEnds);
+        let trusts_any = ctx.config.broken.has(Breakage::TombstoneTrusted);
         if let &(PoolState::Present { incarnation, .. } | PoolState::Closed { incarnation }) = &state {
             self.seen.incarnation = self.seen.incarnation.max(incarnation);
         }
@@ -181,26 +180,36 @@ impl PoolPhase {
             ctx.out.push(Effect::Expect { incarnation, members, settings });
         }
         match state {
-            PoolState::Closed { .. } if !self.may_create => self.closed(),
+            // An older one was there before the pool that this node knows: the data have gone back.
+            PoolState::Closed { incarnation }
+                if ends
+                    || !self.may_create
+                        && (self.incarnation.is_none_or(|known| known <= incarnation) || ends_with_any) =>
+            {
+                self.closed()
+            }
             // Another pool, which a joining node has made since: what was to become of this one does not concern it.
             PoolState::Present { closed, .. }
                 if !self.may_create && self.incarnation.is_some_and(|known| known <= closed) && !merges =>
             {
                 self.closed()
             }
-            PoolState::Closed { .. } => {
-                self.bootstrap(ctx, Duration::ZERO, run_id);
-                Change::Nothing
-            }
-            PoolState::Absent if ctx.config.purpose == Purpose::End => self.closed(),
-            PoolState::Absent if !needed => {
+            PoolState::Absent if ends => self.closed(),
+            PoolState::Absent | PoolState::Closed { .. } if !needed => {
                 ctx.pool_is_gone = true;
                 Change::Nothing
             }
-            PoolState::Absent => {
+            PoolState::Absent | PoolState::Closed { .. } => {
                 let ttl = ctx.config.timing.ttl;
-                let new_server = server.uptime > ttl && !server.promoted && !server.flushed;
-                let fresh = self.incarnation.is_none() && (ctx.config.assume_fresh || new_server);
+                let ended = match state {
+                    PoolState::Closed { incarnation } => incarnation,
+                    _ => Incarnation(0),
+                };
+                let lost = ended < self.seen.incarnation;
+                // A tombstone may have come back, and a later pool be lost, as well as one where nothing is.
+                let kept = server.uptime > ttl && !server.promoted && !server.flushed;
+                let trusted = trusts_any && matches!(state, PoolState::Closed { .. });
+                let fresh = trusted || !lost && (ctx.config.assume_fresh || kept);
                 self.bootstrap(ctx, if fresh { Duration::ZERO } else { ttl }, run_id);
                 Change::Nothing
             }
@@ -327,7 +336,10 @@ impl PoolPhase {
                 Change::Normal { opened: true }
             }
             Ok(Some(_)) => Change::Nothing,
-            Err(error) => self.doubt(ctx, &error),
+            Err(error) => {
+                self.doubt(ctx, &error);
+                Change::Nothing
+            }
         }
     }
 

@@ -79,7 +79,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// Creates the pool in phase R, if there is none.
     async fn bootstrap(&self, seen: Seen, run_id: &str, settings: &Settings) -> Result<Bootstrapped>;
-    /// Starts another incarnation, above all that were seen, in phase R; the first caller wins.
+    /// Starts another incarnation, above all that were seen, in phase R; the first caller wins. The shutdown flag stays,
+    /// but that of a pool which is known to have ended.
     async fn recover(&self, inc: Incarnation, seen: Seen, run_id: &str) -> Result<Incarnation>;
     /// In phase R, a living worker says what it runs, what has ended in its hands and what it has handed on, in any
     /// order; none, to be a member of the pool at least. One that the data do not know is adopted under its old id, in

@@ -55,6 +55,9 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (LeavingStopsDraining, Failure("life", "a38_a_node_that_closes_with_events_in_hand_ends")),
     (GroupStaysLost, Simulator("liveness: the pool's stream")),
     (NewPoolJoined, Core("a_pool_that_was_made_after_the_end_is_another_one")),
+    (OlderTombstoneEnds, Core("a_tombstone_from_before_the_pool_is_not_its_end")),
+    (TombstoneTrusted, Core("a_tombstone_may_have_come_back")),
+    (LateBootstrapMakes, Scenario("a_bootstrap_from_before_the_pool_leaves_its_tombstone")),
     (RecoveryStays, Simulator("liveness: the pool is in phase R")),
     (PackedRing, Failure("life", "a42_a_worker_that_goes_moves_only_its_own_keys")),
     // Together with `NoSelfFence`: else the lease thread has aborted the handlers by then.

@@ -240,6 +240,12 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "0)", by "a_pool_says_which_one_has_ended_before_it";
     "a pool made anew forgets the one that has ended": "bootstrap", "math.max(tonumber(argv[4]), tonumber(known[2])"
         => "math.max(0, tonumber(known[2])", by "a_pool_says_which_one_has_ended_before_it";
+    "a recovered pool forgets the one that has ended": "recover", "math.max(ended, tonumber(known[2]) or 0)"
+        => "tonumber(known[2]) or 0", by "a_recovery_writes_back_which_pool_has_ended";
+    "a recovered pool takes up the flag of one that has ended": "recover", "if tonumber(head[1]) <= ended and"
+        => "if false and", by "the_flag_of_a_pool_that_has_ended_goes_with_its_recovery";
+    "a recovered pool loses its flag": "recover", "if tonumber(head[1]) <= ended and"
+        => "if", by "the_flag_of_a_pool_that_has_ended_goes_with_its_recovery";
     "release mints": "release", "local reply = requeue(key, p, t, delay"
         => "p.token = num(call('HINCRBY', M, 'tok', 1))\n  local reply = requeue(key, p, t, delay", by "phase_r_lets_work_end";
     "dispatch mints": "dispatch", "'1|Q||0|0|0|' .. ts"

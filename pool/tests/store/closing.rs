@@ -21,7 +21,10 @@ scenarios! {
     only_the_tombstone_is_left,
     a_tombstone_is_replaced_by_a_new_pool,
     a_bootstrap_from_before_the_pool_leaves_its_tombstone,
+    a_tombstone_from_before_a_pool_that_was_seen_is_replaced,
     a_pool_says_which_one_has_ended_before_it,
+    a_recovery_writes_back_which_pool_has_ended,
+    the_flag_of_a_pool_that_has_ended_goes_with_its_recovery,
     a_tombstone_expires,
 }
 
@@ -200,11 +203,56 @@ async fn a_bootstrap_from_before_the_pool_leaves_its_tombstone(kind: Kind) {
     assert_eq!(lab.refused(lab.store().bootstrap(late, "server", &lab.settings)).await, Refusal::Closed);
 }
 
-async fn a_pool_says_which_one_has_ended_before_it(kind: Kind) {
-    let before = async |lab: &Lab| match lab.store().pool_state().await.unwrap() {
+/// Which incarnation has ended before this pool, as it says.
+async fn before(lab: &Lab) -> Incarnation {
+    match lab.store().pool_state().await.unwrap() {
         PoolState::Present { closed, .. } => closed,
         state => panic!("{state:?}"),
-    };
+    }
+}
+
+async fn a_tombstone_from_before_a_pool_that_was_seen_is_replaced(kind: Kind) {
+    let mut lab = closed(kind, Duration::from_secs(3_600)).await;
+    let ended = lab.inc;
+    let seen = Seen { incarnation: Incarnation(ended.0 + 1_000_000), closed: ended, ..Seen::default() };
+    let made = lab.store().bootstrap(seen, "server", &lab.settings).await.unwrap();
+    assert_eq!((made.created, made.incarnation), (true, Incarnation(ended.0 + 1_000_001)));
+    assert_eq!(before(&lab).await, ended);
+    lab.inc = made.incarnation;
+    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    lab.worker().await;
+}
+
+async fn a_recovery_writes_back_which_pool_has_ended(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    for (known, stored) in [(0, 0), (7, 7), (0, 7), (6, 7), (9, 9)] {
+        let seen = Seen { closed: Incarnation(known), ..Seen::default() };
+        lab.inc = lab.store().recover(lab.inc, seen, "server").await.unwrap();
+        assert_eq!(before(&lab).await, Incarnation(stored), "{known}");
+    }
+}
+
+async fn the_flag_of_a_pool_that_has_ended_goes_with_its_recovery(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    shutdown(&lab, ShutdownMode::DropQueued).await;
+    for ended in [false, true] {
+        let known = Incarnation(lab.inc.0 - u64::from(!ended));
+        let before = lab.store().renew(lab.inc, Token(0), None, &[]).await.unwrap();
+        let seen = Seen { closed: known, ..Seen::default() };
+        lab.inc = lab.store().recover(lab.inc, seen, "server").await.unwrap();
+        let renewal = lab.store().renew(lab.inc, Token(0), None, &[]).await.unwrap();
+        assert_eq!(renewal.flag, (!ended).then(stopping));
+        assert_eq!(renewal.settings > before.settings, ended);
+    }
+    let mut settings = lab.store().settings();
+    let inc = Some(lab.inc);
+    let known = settings.wait_for(|it| it.incarnation == inc && !it.fields.contains_key("sd"));
+    tokio::time::timeout(Duration::from_secs(30), known).await.unwrap().unwrap();
+    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    lab.worker().await;
+}
+
+async fn a_pool_says_which_one_has_ended_before_it(kind: Kind) {
     let mut lab = closed(kind, Duration::from_secs(3_600)).await;
     let ended = lab.inc;
     lab.backend.advance(1_000).await;

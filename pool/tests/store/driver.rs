@@ -87,9 +87,11 @@ impl<'a> Driver<'a> {
             saved: None,
             before: Vec::new(),
         };
-        for op in
-            [Op::Bootstrap, Op::OpenNormal, Op::Join { preferred: None, again: false, other_settings: false }]
-        {
+        for op in [
+            Op::Bootstrap { seen: true, ended: 0 },
+            Op::OpenNormal,
+            Op::Join { preferred: None, again: false, other_settings: false },
+        ] {
             driver.make(&op).await?;
         }
         Ok(driver)
@@ -213,7 +215,8 @@ impl<'a> Driver<'a> {
                 side.wipe().await;
             }
             self.saved = None;
-            return self.call(Step::Bootstrap(Box::new(settings(self.max_attempts)))).await.map(drop);
+            let settings = Box::new(settings(self.max_attempts));
+            return self.call(Step::Bootstrap(settings, 0, Incarnation(0))).await.map(drop);
         }
         if let Some((saved, inc)) = &self.saved {
             for (side, saved) in self.sides.into_iter().zip(saved) {
@@ -221,7 +224,7 @@ impl<'a> Driver<'a> {
             }
             self.inc = *inc;
         }
-        self.call(Step::Recover).await.map(drop)
+        self.call(Step::Recover(Incarnation(0))).await.map(drop)
     }
 
     /// A worker attests, and has its last word.
@@ -503,14 +506,22 @@ impl<'a> Driver<'a> {
             }
             Op::Purge => Step::Purge(KEYS.len()),
             Op::Cleanup => Step::Cleanup,
-            Op::Bootstrap => Step::Bootstrap(Box::new(settings(self.max_attempts))),
-            Op::Recover => Step::Recover,
+            Op::Bootstrap { seen, ended } => {
+                let settings = Box::new(settings(self.max_attempts));
+                Step::Bootstrap(settings, u64::from(!seen), self.ended(*ended))
+            }
+            Op::Recover { ended } => Step::Recover(self.ended(*ended)),
             Op::OpenNormal => Step::OpenNormal,
             Op::Prune => Step::Prune,
             Op::ForgetNode { node: at } => Step::ForgetNode(node(*at)),
             Op::Resend { back } => self.sent.iter().rev().nth(*back)?.clone(),
             _ => return None,
         })
+    }
+
+    /// What a caller knows of a pool that has ended.
+    fn ended(&self, which: usize) -> Incarnation {
+        Incarnation([0, self.inc.0.saturating_sub(1), self.inc.0][which])
     }
 
     fn memory(&self) -> &dyn Store {

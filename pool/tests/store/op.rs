@@ -157,7 +157,10 @@ pub(crate) enum Op {
     },
     Purge,
     Cleanup,
-    Recover,
+    /// `ended`: what the caller knows of a pool that has ended: nothing, one before this incarnation, or this one.
+    Recover {
+        ended: usize,
+    },
     OpenNormal,
     /// What is there now is what a later loss leaves.
     Save,
@@ -174,7 +177,11 @@ pub(crate) enum Op {
     Reopen,
     /// Everybody leaves and is reaped.
     End,
-    Bootstrap,
+    /// `seen`: the caller has seen the last incarnation.
+    Bootstrap {
+        seen: Aim,
+        ended: usize,
+    },
     Prune,
     ForgetNode {
         node: usize,
@@ -385,7 +392,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (key(), 0_usize..6).prop_map(|(key, kind)| Op::Damage { key, kind }),
         2 => (worker(), key()).prop_map(|(worker, key)| Op::Stray { worker, key }),
         1 => Just(Op::LoseGroup),
-        1 => Just(Op::Recover),
+        1 => (0_usize..3).prop_map(|ended| Op::Recover { ended }),
         2 => Just(Op::Save),
         3 => (rare(), vec(said(), 0..5)).prop_map(|(all, said)| Op::Lose { all, said }),
         6 => said().prop_map(|said| Op::Attest { said }),
@@ -407,7 +414,7 @@ fn ending() -> impl Strategy<Value = Op> {
         2 => Just(Op::Cleanup),
         1 => Just(Op::End),
         1 => Just(Op::Look),
-        1 => Just(Op::Bootstrap),
+        1 => (any::<bool>(), 0_usize..3).prop_map(|(seen, ended)| Op::Bootstrap { seen, ended }),
         1 => Just(Op::OpenNormal),
         6 => op(),
     ]

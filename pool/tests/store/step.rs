@@ -48,8 +48,10 @@ pub(crate) enum Step {
     Shutdown(NodeName, ShutdownMode),
     Purge(usize),
     Cleanup,
-    Bootstrap(Box<Settings>),
-    Recover,
+    /// With what the caller knows: how much less than the last incarnation, and which one has ended.
+    Bootstrap(Box<Settings>, u64, Incarnation),
+    /// With the incarnation that the caller knows to have ended.
+    Recover(Incarnation),
     OpenNormal,
     Attest(WorkerId, Member, Vec<AttestItem>),
     Attend(WorkerId, Option<JobKey>, usize),
@@ -125,14 +127,15 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
         Step::Shutdown(by, mode) => text(&store.shutdown(inc, &by, mode).await),
         Step::Purge(limit) => text(&store.purge(inc, limit).await),
         Step::Cleanup => text(&store.cleanup(inc, Duration::from_secs(3_600)).await),
-        Step::Bootstrap(settings) => {
-            let seen = Seen { incarnation: inc, ..Seen::default() };
+        Step::Bootstrap(settings, less, closed) => {
+            let seen =
+                Seen { incarnation: Incarnation(inc.0.saturating_sub(less)), closed, ..Seen::default() };
             let made = store.bootstrap(seen, "process", &settings).await;
             let incarnation = made.as_ref().ok().map(|made| made.incarnation);
             Answer { incarnation, ..text(&made) }
         }
-        Step::Recover => {
-            let next = store.recover(inc, Seen::default(), "process").await;
+        Step::Recover(closed) => {
+            let next = store.recover(inc, Seen { closed, ..Seen::default() }, "process").await;
             Answer { incarnation: next.as_ref().ok().copied(), ..text(&next) }
         }
         Step::OpenNormal => text(&store.open_normal(inc).await),

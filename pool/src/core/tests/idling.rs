@@ -8,7 +8,7 @@ use crate::core::input::{Command, HandlerEvent, Input, LocalWorker, Until};
 use crate::id::{Incarnation, WorkerId};
 use crate::member::{Member, MemberState};
 use crate::settings::ShutdownFlag;
-use crate::store::{PoolEvent, Refusal, Seat, ShutdownMode, StoreError, WorkerEvent};
+use crate::store::{PoolEvent, PoolState, Refusal, Seat, ShutdownMode, StoreError, WorkerEvent};
 
 /// The pool is in doubt, and the survey has no answer.
 fn doubt(bench: &mut Bench) {
@@ -147,6 +147,7 @@ fn while_a_handler_outlives_its_pool() {
     bench.running(3, &["k"]);
     let answer = Err(StoreError::Refused(Refusal::Closed));
     bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer }]);
+    bench.survey(PoolState::Closed { incarnation: Incarnation(1) });
     bench.all();
     bench.advance(secs(100));
     assert_eq!(bench.seen(), ["ABORT k@3", "! stuck k@3"]);

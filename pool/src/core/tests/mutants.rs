@@ -3,6 +3,7 @@
 use super::bench::{Bench, config, key, millis, present, secs, up};
 use super::fencing::gone;
 use super::observing::{beat, until_expired};
+use super::opening::{created, doubtful, tombstone};
 use super::shutting_down::{hear_of_stopping, purged};
 use crate::breakage::{Breakage, Breakages};
 use crate::core::call::Done;
@@ -92,6 +93,28 @@ fn a_pool_that_was_made_after_the_end_is_another_one() {
         said.iter().any(|line| line.starts_with("shutdown"))
     });
     assert_eq!(asks, [false, true]);
+}
+
+#[test]
+fn a_tombstone_from_before_the_pool_is_not_its_end() {
+    let makes = whole_and_broken(Breakage::OlderTombstoneEnds).map(|bench| {
+        let done = super::opening::meets_tombstone(bench, 1);
+        done.iter().any(|line| line.starts_with("bootstrap"))
+    });
+    assert_eq!(makes, [true, false]);
+}
+
+#[test]
+fn a_tombstone_may_have_come_back() {
+    for server in doubtful() {
+        let waits = [Breakages::default(), Breakages::of([Breakage::TombstoneTrusted])].map(|broken| {
+            let mut bench = Bench::new(Config { broken, ..config() });
+            bench.survey_of(tombstone(1), server.clone());
+            created(&mut bench, 2, true);
+            bench.of(&["!"])
+        });
+        assert_eq!(waits.concat(), ["! recovering 2 for 10s", "! recovering 2 for 0ms"]);
+    }
 }
 
 #[test]

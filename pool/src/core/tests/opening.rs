@@ -6,15 +6,26 @@ use crate::core::ctx::Config;
 use crate::core::input::{Command, Input};
 use crate::id::{Incarnation, Revision, WorkerId};
 use crate::settings::ShutdownFlag;
-use crate::store::{Bootstrapped, PoolState, Refusal, ServerIdentity, StoreError};
+use crate::store::{AttestReply, Bootstrapped, PoolState, Refusal, ServerIdentity, StoreError};
 
-fn created(bench: &mut Bench, incarnation: u64, created: bool) {
+pub(super) fn created(bench: &mut Bench, incarnation: u64, created: bool) {
     let answer = Ok(Bootstrapped { incarnation: Incarnation(incarnation), created });
     bench.answer("bootstrap", |_| Done::Bootstrap { run_id: "a".into(), answer });
 }
 
-fn settled() -> ServerIdentity {
+pub(super) fn settled() -> ServerIdentity {
     ServerIdentity { uptime: secs(60), ..server("a") }
+}
+
+pub(super) fn tombstone(incarnation: u64) -> PoolState {
+    PoolState::Closed { incarnation: Incarnation(incarnation) }
+}
+
+/// Servers that may have lost a pool.
+pub(super) fn doubtful() -> [ServerIdentity; 3] {
+    let promoted = ServerIdentity { promoted: true, ..settled() };
+    let flushed = ServerIdentity { flushed: true, ..settled() };
+    [server("a"), promoted, flushed]
 }
 
 /// Lets time pass in phase R; nobody else opens the pool.
@@ -23,44 +34,61 @@ fn observe(bench: &mut Bench, seconds: u64) {
     while bench.now < end {
         bench.advance(millis(100));
         if bench.is_calling("survey") {
-            bench.survey(present(1, true, "a"));
+            bench.survey(present(2, true, "a"));
         }
     }
 }
 
 #[test]
 fn a_new_pool_on_a_server_that_lost_nothing_is_opened_at_once() {
-    for (config, server) in [(config(), settled()), (Config { assume_fresh: true, ..config() }, server("a"))]
-    {
+    let fresh = Config { assume_fresh: true, ..config() };
+    let [young, ..] = doubtful();
+    for (config, server, state) in [
+        (config(), settled(), PoolState::Absent),
+        (config(), settled(), tombstone(1)),
+        (fresh.clone(), young.clone(), PoolState::Absent),
+        (fresh, young, tombstone(1)),
+    ] {
         let mut bench = Bench::new(config);
-        bench.survey_of(PoolState::Absent, server);
-        created(&mut bench, 1, true);
+        bench.survey_of(state, server);
+        created(&mut bench, 2, true);
         let seen = bench.seen();
-        assert_eq!(seen, ["survey", "bootstrap a above 0", "bless a", "! recovering 1 for 0ms"]);
-        bench.maps(1);
+        assert_eq!(seen, ["survey", "bootstrap a above 0", "bless a", "! recovering 2 for 0ms"]);
+        bench.maps(2);
         bench.advance(millis(100));
         assert_eq!(bench.of(&["open"]), ["open"]);
         bench.answer("open", |_| Done::OpenNormal(Ok(None)));
-        assert_eq!(bench.of(&["!", "sweep"]), ["! normal 1", "sweep kick"]);
+        assert_eq!(bench.of(&["!", "sweep"]), ["! normal 2", "sweep kick"]);
     }
 }
 
 #[test]
 fn a_new_pool_on_a_server_that_may_have_lost_one_is_opened_after_a_time_to_live() {
-    let young = server("a");
-    let promoted = ServerIdentity { promoted: true, ..settled() };
-    let flushed = ServerIdentity { flushed: true, ..settled() };
-    for server in [young, promoted, flushed] {
+    for (server, state) in
+        doubtful().into_iter().flat_map(|s| [(s.clone(), PoolState::Absent), (s, tombstone(1))])
+    {
         let mut bench = Bench::new(config());
-        bench.survey_of(PoolState::Absent, server);
-        created(&mut bench, 1, true);
-        bench.maps(1);
+        bench.survey_of(state, server);
+        created(&mut bench, 2, true);
+        bench.maps(2);
         observe(&mut bench, 9);
-        assert!(bench.seen().contains(&"! recovering 1 for 10s".to_owned()));
+        assert!(bench.seen().contains(&"! recovering 2 for 10s".to_owned()));
         assert!(!bench.is_calling("open"));
         observe(&mut bench, 2);
         assert!(bench.is_calling("open"));
     }
+}
+
+#[test]
+fn a_new_pool_over_a_tombstone_from_before_a_pool_that_was_seen_is_opened_after_a_time_to_live() {
+    let mut bench = Bench::new(config());
+    bench.command(|reply| Command::Attach { reply });
+    bench.survey(present(3, false, "a"));
+    bench.maps(3);
+    bench.fail_with("time", StoreError::Refused(Refusal::Closed));
+    bench.survey_of(tombstone(2), settled());
+    created(&mut bench, 4, true);
+    assert!(bench.seen().contains(&"! recovering 4 for 10s".to_owned()));
 }
 
 #[test]
@@ -191,10 +219,8 @@ fn a_pool_that_is_gone_is_made_anew_and_observed() {
 #[test]
 fn a_tombstone_is_the_end_for_who_knew_the_pool_alive_and_nothing_for_others() {
     let mut bench = Bench::new(config());
-    bench.survey(PoolState::Closed { incarnation: Incarnation(1) });
+    bench.survey(tombstone(1));
     assert_eq!(bench.seen(), ["survey", "bootstrap a above 0"]);
-    created(&mut bench, 1, true);
-    assert!(bench.seen().contains(&"! recovering 1 for 0ms".to_owned()));
 
     let mut bench = Bench::attached();
     bench.command(|reply| Command::Attach { reply });
@@ -202,9 +228,51 @@ fn a_tombstone_is_the_end_for_who_knew_the_pool_alive_and_nothing_for_others() {
     bench.submit("k", "n.1", true, secs(60));
     bench.all();
     bench.fail_with("dispatch", StoreError::Refused(Refusal::Closed));
+    assert_eq!(bench.seen(), ["survey"], "a refusal does not say which pool has ended");
+    bench.survey(tombstone(1));
     assert_eq!(bench.seen(), ["reply 2 submitted ShuttingDown", "forget-node"]);
     bench.answer("forget-node", |_| Done::ForgetNode);
     assert_eq!(bench.seen(), ["end"]);
+}
+
+/// What a node whose worker runs a job in incarnation 2 does when it meets the tombstone of incarnation `ended`.
+pub(super) fn meets_tombstone(mut bench: Bench, ended: u64) -> Vec<String> {
+    bench.command(|reply| Command::Attach { reply });
+    bench.running(3, &["k"]);
+    bench.lost(2);
+    bench.attested(&[AttestReply::Kept]);
+    bench.attended(None);
+    bench.reopened(2);
+    bench.all();
+    let answer = Err(StoreError::Refused(Refusal::Closed));
+    bench.step([Input::Renewed { incarnation: Incarnation(2), workers: vec![WorkerId(1)], answer }]);
+    bench.survey_of(tombstone(ended), settled());
+    if bench.is_calling("bootstrap") {
+        created(&mut bench, 3, true);
+    }
+    bench.of(&["bootstrap", "!", "attest", "STOP"])
+}
+
+#[test]
+fn a_pool_whose_tombstone_is_from_before_it_is_made_anew_and_its_workers_say_what_they_run() {
+    let done = meets_tombstone(Bench::with_worker(), 1);
+    assert_eq!(done, ["bootstrap a above 3", "! recovering 3 for 10s", "attest 1: k@3 started"]);
+    for ended in [2, 3] {
+        let done = meets_tombstone(Bench::with_worker(), ended);
+        assert_eq!(done, ["! fenced 1 with 1", "STOP k@3 LeaseLost"]);
+    }
+}
+
+#[test]
+fn a_client_leaves_it_to_others_to_make_a_pool_whose_tombstone_is_from_before_it() {
+    let mut bench = Bench::attached();
+    bench.command(|reply| Command::Attach { reply });
+    bench.lost(2);
+    bench.all();
+    bench.advance(millis(200));
+    bench.survey_of(tombstone(1), settled());
+    bench.advance(secs(1));
+    assert_eq!(bench.of(&["bootstrap", "forget-node", "end"]), [""; 0]);
 }
 
 #[test]
@@ -322,7 +390,7 @@ fn a_node_that_is_given_up_before_it_knows_the_settings_ends() {
 #[test]
 fn a_node_that_has_missed_the_settings_is_made_to_read_them() {
     let mut bench = Bench::new(config());
-    bench.survey_of(PoolState::Closed { incarnation: Incarnation(1) }, settled());
+    bench.survey_of(tombstone(1), settled());
     created(&mut bench, 1, true);
     bench.all();
     bench.advance(millis(100));

@@ -241,6 +241,7 @@ fn a_node_that_finds_the_pool_cleaned_up_ends_when_its_handlers_have() {
     bench.running(3, &["k"]);
     bench.handler(1, "k", 3, HandlerEvent::Delivered);
     bench.fail_with("take", StoreError::Refused(Refusal::Closed));
+    bench.survey(PoolState::Closed { incarnation: Incarnation(1) });
     bench.all();
     bench.advance(secs(1));
     assert_eq!(bench.seen(), [""; 0], "k runs");

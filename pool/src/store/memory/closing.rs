@@ -94,6 +94,7 @@ impl State {
             node_streams: std::mem::take(&mut self.node_streams),
             worker_streams: std::mem::take(&mut self.worker_streams),
             appended: self.appended,
+            broken: std::mem::take(&mut self.broken),
             ..Self::default()
         };
         Ok(dropped)

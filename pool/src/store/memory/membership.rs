@@ -59,7 +59,8 @@ impl State {
         if let Some(incarnation) = self.meta.incarnation {
             return Ok(Bootstrapped { incarnation, created: false });
         }
-        if self.tombstone.as_ref().is_some_and(|tombstone| tombstone.incarnation > seen.incarnation) {
+        let unseen = self.tombstone.as_ref().is_some_and(|it| it.incarnation > seen.incarnation);
+        if unseen && !self.broken.has(Breakage::LateBootstrapMakes) {
             return Err(Refusal::Closed);
         }
         let incarnation = Incarnation(now.max(seen.incarnation.0.saturating_add(1)));
@@ -76,7 +77,7 @@ impl State {
         Ok(Bootstrapped { incarnation, created: true })
     }
 
-    /// Starts another incarnation in phase R.
+    /// Starts another incarnation in phase R. Data of a pool that is known to have ended lose their shutdown flag.
     pub(super) fn recover(
         &mut self,
         now: u64,
@@ -90,6 +91,10 @@ impl State {
         self.meta.recovering = true;
         self.meta.token = self.meta.token.max(self.token_floor(now, seen));
         run_id.clone_into(&mut self.meta.run_id);
+        self.meta.closed = self.meta.closed.max(seen.closed);
+        if inc <= seen.closed && self.settings.remove("sd").is_some() {
+            self.meta.settings.0 += 1;
+        }
         Ok(next)
     }
 

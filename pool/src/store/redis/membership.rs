@@ -34,7 +34,7 @@ pub(super) async fn recover(
     run_id: &str,
 ) -> Result<Incarnation> {
     let mut call = steps.scripts.recover.call(&[]);
-    call.arg(inc.0).arg(seen.token.0).arg(seen.incarnation.0).arg(run_id);
+    call.arg(inc.0).arg(seen.token.0).arg(seen.incarnation.0).arg(run_id).arg(seen.closed.0);
     Ok(Incarnation(steps.run("recover", call).await?.ok()?.number()?))
 }
 

@@ -99,7 +99,7 @@ scripts! {
     prune_consumers = "prune_consumers-2",
     purge = "purge-12",
     reap = "reap-15",
-    recover = "recover-2",
+    recover = "recover-3",
     release = "release-14+",
     renew = "renew-4+",
     restore_group = "restore_group-2",
