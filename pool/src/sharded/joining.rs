@@ -45,12 +45,15 @@ impl Joining {
                 Purpose::Part
             }
         };
-        let node = self.join(0, purpose).await?;
+        let node = match self.join(0, purpose).await {
+            Err(error) if has_ended(&error) => return Ok(None),
+            joined => joined?,
+        };
         let (incarnation, store) = (node.incarnation(), node.store());
         let mut nodes = vec![node];
         if let Err(error) = self.join_others(&mut nodes).await {
             leave(&nodes).await;
-            return Err(error);
+            return if has_ended(&error) { Ok(None) } else { Err(error) };
         }
         // The first shard may have ended since it was joined, and the others may be those of the next pool.
         match Look::through(store, self.deadline).see().await {
@@ -133,7 +136,7 @@ impl Joining {
             }
             let node = match self.join(index, Purpose::End).await {
                 Ok(node) => node,
-                Err(Error::PoolClosed) => continue,
+                Err(error) if has_ended(&error) => continue,
                 Err(error) => return Err(error),
             };
             // Nobody has told this one.
@@ -174,6 +177,11 @@ impl Joining {
             error => error,
         })
     }
+}
+
+/// The pool ended while the node was joining, and the node with it.
+fn has_ended(error: &Error) -> bool {
+    matches!(error, Error::PoolClosed | Error::NodeClosed)
 }
 
 /// Not all shards could be joined.

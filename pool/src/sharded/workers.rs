@@ -24,7 +24,7 @@ pub struct ShardedWorker {
 }
 
 impl ShardedPool {
-    /// As [`Node::add_worker`]: a worker in every shard, all with this one handler. Returns when it is a member of all.
+    /// As [`Node::add_worker`](crate::Node::add_worker): a worker in every shard, all with this one handler. Returns when it is a member of all.
     ///
     /// # Errors
     /// As `Node::add_worker`, for any shard; it is drained then in those that it is a member of.
@@ -35,7 +35,7 @@ impl ShardedPool {
         self.add_worker_as("", handler).await
     }
 
-    /// As [`Node::add_worker_as`]: see [`add_worker`](Self::add_worker).
+    /// As [`Node::add_worker_as`](crate::Node::add_worker_as): see [`add_worker`](Self::add_worker).
     ///
     /// # Errors
     /// As `add_worker`; and the text is not valid.
