@@ -98,8 +98,3 @@ fn an_observer_that_counts_from_before_the_reply_is_caught() {
 fn a_job_that_does_not_come_to_its_place_is_caught() {
     assert!(caught(Breakage::PackedRing, 2, &["liveness: L7"]).is_some(), "no seed has seen it");
 }
-
-#[test]
-fn a_node_that_misses_the_end_of_the_pool_is_caught() {
-    assert!(caught(Breakage::FlagNotPolled, 27, &["L5", "liveness"]).is_some(), "no seed has seen it");
-}
