@@ -82,6 +82,14 @@ impl Attesting {
         self.give_up_at = self.ends_at.min(ctx.now + ctx.config.timing.ttl * 3);
     }
 
+    /// A job is to end before the last word: its handler has the time that handlers have, and is aborted then, before all
+    /// jobs of the worker are given up for it.
+    fn awaits_end(&mut self, ctx: &Ctx, key: JobKey, token: Token) {
+        let patience = ctx.config.stop_timeout + ctx.config.abort_grace * 2;
+        self.give_up_at = self.ends_at.min(self.give_up_at.max(ctx.now + patience));
+        self.ending.insert((key, token));
+    }
+
     pub(super) fn deadline(&self) -> Option<Time> {
         let again = if self.waits { None } else { self.words.resumes_at() };
         earliest(again, Some(self.give_up_at))
@@ -231,7 +239,7 @@ impl Jobs {
                 AttestReply::Ended if matches!(what, Attest::Runs { .. }) => {
                     count.stopped += 1;
                     if let Some(attesting) = &mut self.attesting {
-                        attesting.ending.insert((key.clone(), token));
+                        attesting.awaits_end(ctx, key.clone(), token);
                     }
                     self.must_stop(ctx, key, token, id);
                 }

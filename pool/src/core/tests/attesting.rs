@@ -228,6 +228,21 @@ fn a_job_whose_key_went_to_another_dispatch_has_ended_before_the_last_word() {
 }
 
 #[test]
+fn a_job_that_has_to_end_before_the_last_word_costs_the_others_nothing_while_its_handler_has_time() {
+    let mut bench = Bench::attached_with(Config { stop_timeout: secs(40), ..config() });
+    bench.worker(1);
+    bench.running(3, &["k", "other"]);
+    bench.lost(2);
+    bench.all();
+    bench.attested(&[Ended, Kept]);
+    bench.all();
+    bench.advance(secs(41));
+    let seen = bench.of(&["STOP", "ABORT", "fence", "! fenced"]);
+    assert_eq!(seen.len(), 1, "only its handler is aborted: {seen:?}");
+    assert!(seen[0].contains("k@3"), "{seen:?}");
+}
+
+#[test]
 fn a_job_that_is_to_stop_and_has_ended_meanwhile_is_released_once() {
     let mut bench = lost_with(&["k"]);
     bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
