@@ -152,7 +152,9 @@ impl View {
         let (done, answer) = oneshot::channel();
         let request = Request { map: self.map, done: Some(done) };
         self.shared.requests.send(request).map_err(|_| Error::Closed)?;
-        answer.await.unwrap_or(Err(Error::Closed))
+        // A request that comes while the task ends may be neither answered nor dropped.
+        let answer = self.shared.stop.run_until_cancelled(answer).await;
+        answer.and_then(Result::ok).unwrap_or(Err(Error::Closed))
     }
 
     /// Returns when the copy has come to a place of its present incarnation, or `false` when it is at another

@@ -172,3 +172,7 @@ impl<'a> IntoFuture for Shutdown<'a> {
         Box::pin(self.run())
     }
 }
+
+#[cfg(test)]
+#[path = "ends_tests.rs"]
+mod tests;

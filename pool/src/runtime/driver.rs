@@ -129,10 +129,14 @@ impl Driver {
         settings.mark_changed();
         let mut batch = vec![Input::Woke];
         let mut has_users = true;
-        while !self.ended {
+        loop {
             // A task's end may be nothing to the engine.
             if !batch.is_empty() {
                 self.step(&mut batch);
+            }
+            // Nothing may ever happen here again.
+            if self.ended {
+                break;
             }
             let sleep = self.engine.deadline().map(|at| at.since(clock::now()).max(SHORTEST_SLEEP));
             tokio::select! {
@@ -157,6 +161,10 @@ impl Driver {
         self.planners.shut_down().await;
         self.leases.end();
         self.store.close().await;
+        messages.close();
+        // Those that are being sent at this moment, too: a dropped receiver would leave them where they are, and whoever has
+        // sent them without an answer.
+        while messages.recv().await.is_some() {}
     }
 
     /// Whatever else has arrived goes into the same step.

@@ -1,0 +1,42 @@
+//! That a node ends, and leaves nobody waiting.
+#![allow(clippy::unwrap_used)]
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::core::input::{Command, ReplyTo};
+use crate::runtime::driver::Message;
+use crate::store::MemoryStore;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn node() -> Node {
+    let builder = Node::builder("ends", MemoryStore::new()).worker_ttl(Duration::from_secs(60));
+    builder.assume_fresh(true).join().await.unwrap()
+}
+
+/// All others on this thread have come to rest.
+async fn rest() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_has_left_ends_though_nothing_happens() {
+    let node = node().await;
+    assert!(node.close().await.unwrap().complete);
+    rest().await;
+    assert!(node.shared.messages.is_closed(), "it waits for what may never come");
+}
+
+#[tokio::test]
+async fn what_is_sent_while_a_node_ends_is_dropped_and_not_left_unanswered() {
+    let node = node().await;
+    let sending = node.shared.messages.reserve().await.unwrap();
+    assert!(node.close().await.unwrap().complete);
+    rest().await;
+    let (answer, answered) = oneshot::channel();
+    sending.send(Message::Command(Command::Attach { reply: ReplyTo(7) }, answer));
+    let answered = tokio::time::timeout(PATIENCE, answered).await.unwrap();
+    assert!(answered.is_err());
+}
