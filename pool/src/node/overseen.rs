@@ -1,7 +1,6 @@
 //! What is seen of a node without holding it: for whoever watches over several.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -13,10 +12,7 @@ use crate::runtime::driver::Message;
 use crate::runtime::lease::Leases;
 use crate::runtime::vitals::Vitals;
 use crate::settings::{Settings, ShutdownFlag, StoredSettings};
-use crate::store::ShutdownMode;
-
-/// How long the server's clock is waited for.
-const SOON: Duration = Duration::from_secs(2);
+use crate::store::{ShutdownMode, Store};
 
 /// One node, which is not kept from closing by itself.
 pub(crate) struct Overseen {
@@ -95,10 +91,9 @@ impl Overseen {
         }
     }
 
-    /// The server's clock, ms, if it answers soon.
-    pub(crate) async fn server_ms(&self) -> Option<u64> {
-        let store = self.node.upgrade()?.store.0.clone();
-        tokio::time::timeout(SOON, store.server_time()).await.ok()?.ok()
+    /// Its store, while somebody holds the node.
+    pub(crate) fn store(&self) -> Option<Arc<dyn Store>> {
+        Some(self.node.upgrade()?.store.0.clone())
     }
 
     /// The other shards of the pool have ended.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::{FutureExt, join_all, select_all};
 
+use super::look::server_ms;
 use crate::node::{CLOSING, Overseen};
 use crate::settings::{Shard, ShutdownFlag};
 use crate::store::ShutdownMode;
@@ -94,7 +95,11 @@ async fn spread_shutdown(nodes: &[Overseen], asked: &mut Option<Asked>) {
     if asked.is_none()
         && let Some((node, flag)) = nodes.iter().find_map(|node| Some((node, node.flag()?)))
     {
-        *asked = Some(Asked::of(&flag, node.server_ms().await));
+        let now = match node.store() {
+            Some(store) => server_ms(&*store).await,
+            None => None,
+        };
+        *asked = Some(Asked::of(&flag, now));
     }
     let mode = match asked {
         Some(asked) => asked.mode(),

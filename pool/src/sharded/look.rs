@@ -11,7 +11,7 @@ use crate::store::{PoolState, Store, StoreError};
 
 /// The pause before the store is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
-/// How long what was read is waited for, before it is read anew.
+/// How long an answer is waited for, before it is asked for anew or done without.
 const SOON: Duration = Duration::from_secs(2);
 
 /// What stands there.
@@ -88,13 +88,18 @@ impl Look {
     }
 
     pub(super) async fn server_ms(&self) -> Option<u64> {
-        tokio::time::timeout(SOON, self.store.server_time()).await.ok()?.ok()
+        server_ms(&*self.store).await
     }
 
     /// How much time is left.
     pub(super) fn rest(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
+}
+
+/// The server's clock, if it answers soon.
+pub(super) async fn server_ms(store: &dyn Store) -> Option<u64> {
+    tokio::time::timeout(SOON, store.server_time()).await.ok()?.ok()
 }
 
 impl Seen {

@@ -43,8 +43,8 @@ use crate::node::Node;
 /// another is refused. To change it, [shut the pool down](Self::shutdown) and make it anew.
 ///
 /// Each shard costs each process what a node costs: a lease's thread, its connections, its idle commands. What is told a
-/// pool as a limit ([`max_queued`](crate::Settings::max_queued)) holds in each shard. So take as few shards as do: one for each core
-/// that Redis is to use.
+/// pool as a limit ([`max_queued`](crate::Settings::max_queued)) holds in each shard. So take as few shards as do: one for
+/// each core that Redis is to use.
 ///
 /// Cheap to clone. When the last clone is dropped the nodes close by themselves, in the background.
 ///

@@ -42,8 +42,8 @@ impl<P: Planner> Planner for OfShard<P> {
 impl ShardedPool {
     /// As [`Node::schedule`](crate::Node::schedule), in every shard: the planner is asked in each, by itself and perhaps on
     /// different nodes, and what it answers is carried out for the keys of that shard. So it is asked as many times as there
-    /// are shards, also at the same time, is to want the same whichever asks, and a [`Tick`]'s number and term are those of one shard. A plan that
-    /// [ends](Plan::end) the schedule ends it in the shard that has asked.
+    /// are shards, also at the same time, and is to want the same whichever asks; a [`Tick`]'s number and term are those of
+    /// one shard. A plan that [ends](Plan::end) the schedule ends it in the shard that has asked.
     ///
     /// # Errors
     /// As `Node::schedule`, for any shard. After an error the node does not take part in any.

@@ -24,7 +24,8 @@ pub struct ShardedWorker {
 }
 
 impl ShardedPool {
-    /// As [`Node::add_worker`](crate::Node::add_worker): a worker in every shard, all with this one handler. Returns when it is a member of all.
+    /// As [`Node::add_worker`](crate::Node::add_worker): a worker in every shard, all with this one handler. Returns when it
+    /// is a member of all.
     ///
     /// # Errors
     /// As `Node::add_worker`, for any shard; it is drained then in those that it is a member of.

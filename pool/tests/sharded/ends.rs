@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_pool::{Error, JobKey, StopReason};
+use tenure_pool::{Error, JobKey, PoolPhase, ShardedPool, StopReason};
 use tenure_testing::eventually;
 
 use crate::fleet::{Fleet, PATIENCE, SHARDS, SHORT, on_both_stores, tombstones};
@@ -82,8 +82,8 @@ async fn jobs_that_nobody_began_are_dropped_in_all_shards(fleet: Fleet) {
     assert!(fleet.keys().is_none_or(|keys| keys == tombstones(3)), "{:?}", fleet.keys());
 }
 
-/// The first shard has no job left, and another one has: its key would run twice in a pool with other shards.
-async fn no_other_number_of_shards_comes_before_the_last_job_has_ended(fleet: Fleet) {
+/// A node with a job of the last shard that ends only when it is told to, and is expected to be stopped.
+async fn slow_in_the_last_shard(fleet: &Fleet) -> (ShardedPool, String, Arc<SlowEnd>) {
     let node = fleet.node("a").await;
     let key = (0..100).map(|i| format!("slow-{i}")).find(|key| node.shard_of(key).unwrap() == 2).unwrap();
     let slow = Arc::new(SlowEnd::default());
@@ -91,15 +91,25 @@ async fn no_other_number_of_shards_comes_before_the_last_job_has_ended(fleet: Fl
     node.add_worker(fleet.recorder.acting(move |_| Act::EndWhenTold(ends.clone()))).await.unwrap();
     fleet.dispatch_one(&node, &key).await;
     fleet.stop_requested(std::slice::from_ref(&key));
+    (node, key, slow)
+}
+
+async fn all_but_its_shard_end(node: &ShardedPool, slow: &SlowEnd) {
+    slow.asked.notified().await;
+    eventually(PATIENCE, "the second shard to end", async || {
+        node.health().shards[1].phase == PoolPhase::Closed
+    })
+    .await;
+}
+
+/// The first shard has no job left, and another one has: its key would run twice in a pool with other shards.
+async fn no_other_number_of_shards_comes_before_the_last_job_has_ended(fleet: Fleet) {
+    let (node, key, slow) = slow_in_the_last_shard(&fleet).await;
     let shutdown = tokio::spawn({
         let node = node.clone();
         async move { node.shutdown().within(PATIENCE * 2).await }
     });
-    slow.asked.notified().await;
-    eventually(PATIENCE, "the second shard to end", async || {
-        node.health().shards[1].phase == tenure_pool::PoolPhase::Closed
-    })
-    .await;
+    all_but_its_shard_end(&node, &slow).await;
     match fleet.builder("b", 2).join().await.unwrap_err() {
         Error::OtherShards { theirs: SHARDS, ours: 2 } => {}
         other => panic!("{other:?}"),
@@ -123,19 +133,9 @@ async fn no_other_number_of_shards_comes_before_the_last_job_has_ended(fleet: Fl
 /// All processes die when some shards have ended, one runs a job, and the first waits for it.
 async fn a_shutdown_that_nobody_lives_to_carry_on_is_ended_by_the_next_to_join(fleet: Fleet) {
     let fleet = fleet.with_ttl(Duration::from_secs(2));
-    let node = fleet.node("a").await;
-    let key = (0..100).map(|i| format!("slow-{i}")).find(|key| node.shard_of(key).unwrap() == 2).unwrap();
-    let slow = Arc::new(SlowEnd::default());
-    let ends = slow.clone();
-    node.add_worker(fleet.recorder.acting(move |_| Act::EndWhenTold(ends.clone()))).await.unwrap();
-    fleet.dispatch_one(&node, &key).await;
-    fleet.stop_requested(std::slice::from_ref(&key));
+    let (node, _, slow) = slow_in_the_last_shard(&fleet).await;
     assert!(!node.shutdown().within(SHORT).await.unwrap().complete);
-    slow.asked.notified().await;
-    eventually(PATIENCE, "the second shard to end", async || {
-        node.health().shards[1].phase == tenure_pool::PoolPhase::Closed
-    })
-    .await;
+    all_but_its_shard_end(&node, &slow).await;
     node.abandon();
     node.closed().await;
     let (again, _) = fleet.node_with("b").await;

@@ -41,6 +41,32 @@ impl Pool {
         call.query(&mut self.redis).unwrap()
     }
 
+    /// Has the worker 5 acknowledge all notifications of these jobs, so many of each, in one call.
+    fn acknowledge(&mut self, jobs: usize, each: usize) -> Vec<Value> {
+        let (_, _, source) = FILES.iter().find(|(name, ..)| *name == "take").unwrap();
+        let mut names: Vec<_> = declared_keys(source).iter().map(|name| self.keys.named(name)).collect();
+        names.push(self.keys.worker(WorkerId(5)));
+        let mut call = cmd("EVAL");
+        call.arg(spliced(source, &self.keys, Clock::Server))
+            .arg(names.len())
+            .arg(names)
+            .arg(&["7", "5", "0"]);
+        for job in 0..jobs {
+            let (key, jn) = (format!("k{job}"), self.keys.named("jn"));
+            let record = "1|R|5|9|1|2|1000|n.i|1000||0|";
+            let () =
+                cmd("HSET").arg(self.keys.named("jo")).arg(&key).arg(record).query(&mut self.redis).unwrap();
+            let mut kept = cmd("HSET");
+            kept.arg(jn).arg(format!("h:{key}")).arg(format!("0|{each}|{each}"));
+            for number in 0..each {
+                kept.arg(format!("{number}:{key}")).arg("x");
+            }
+            let () = kept.query(&mut self.redis).unwrap();
+            call.arg(key).arg("9").arg(each);
+        }
+        call.query(&mut self.redis).unwrap()
+    }
+
     /// Dispatches this job, in this turn or none, to the worker with this index; one is named. What its record begins with.
     fn place(&mut self, key: &str, turn: [&str; 3], index: &str) -> String {
         let (_, _, source) = FILES.iter().find(|(name, ..)| *name == "dispatch").unwrap();
@@ -93,4 +119,15 @@ fn a_job_is_placed_only_outside_a_plan_and_with_a_worker_that_is_named() {
     let () =
         cmd("HSET").arg(pool.keys.named("sc")).arg("s:plan").arg(schedule).query(&mut pool.redis).unwrap();
     assert_eq!(pool.place("planned", ["plan", "4", "3"], "1"), "1|Q|");
+}
+
+/// Lua hands no more than about 8,000 values to one command.
+#[test]
+fn as_many_notifications_as_a_call_may_acknowledge_are_deleted_in_it() {
+    let mut pool = Pool::new();
+    let (jobs, each) = (20, 1_000);
+    let said = pool.acknowledge(jobs, each);
+    assert_eq!(said[1..], vec![Value::Array(Vec::new()); jobs], "nothing waits");
+    let left: u64 = cmd("EXISTS").arg(pool.keys.named("jn")).query(&mut pool.redis).unwrap();
+    assert_eq!(left, 0);
 }
