@@ -7,6 +7,8 @@
 #   make sim           simulated runs of the pool under faults   SEEDS=1000 START=1 STEPS=2000 FAULTS=Crash,Wipe   TRACE=1 with one seed
 #   make bench         how fast the pool, a map and a stream are, beside the floor of the same minute, and what moves when
 #                      workers come and go; written to bench/results/, 12 minutes   OPTIONS="--aof --unix --runs 3 --quick"
+#   make instructions  how many instructions the core spends on a dispatch, its placement and the codecs, beside what was accepted
+#                      ACCEPT=1
 #   make chaos         faults on real processes, judged by histories and a world outside   MINUTES= SEED= KEYS= ONLY="drain kill"
 #   make chaos-controls   nodes that are broken on purpose: the judges must find it   SEED=
 #   make chaos-bounds   how soon 1,000 jobs run elsewhere after a crash and in a drain; fails on its bounds   SEED= JOBS=
@@ -25,7 +27,7 @@ STEPS ?= 2000
 with_redis = REDIS_SERVER_BIN="$$(scripts/redis-server --path)" && export REDIS_SERVER_BIN
 
 .DEFAULT_GOAL := help
-.PHONY: help demo deploy-drill test sim model bench chaos chaos-controls chaos-bounds soak ci
+.PHONY: help demo deploy-drill test sim model bench instructions chaos chaos-controls chaos-bounds soak ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -51,6 +53,9 @@ sim:
 bench:
 	cargo build --release -p tenure-bench
 	@$(with_redis) && cargo run -q --release -p tenure-bench -- all $(OPTIONS)
+
+instructions:
+	@scripts/instructions $(if $(ACCEPT),--accept)
 
 chaos:
 	cargo build -p tenure-chaos

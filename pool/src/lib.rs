@@ -11,6 +11,9 @@ pub mod id;
 mod job;
 mod listing;
 pub mod member;
+#[cfg(feature = "micro")]
+#[doc(hidden)]
+pub mod micro;
 mod node;
 mod parked;
 mod plan;

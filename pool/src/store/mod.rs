@@ -30,6 +30,8 @@ pub use memory::MemoryStore;
 pub use memory::Snapshot;
 pub use ownership::*;
 pub use parking::*;
+#[cfg(feature = "micro")]
+pub(crate) use redis::decode_begin;
 pub use redis::{RedisStore, UnsuitableServer};
 pub use requests::*;
 pub use schedules::*;

@@ -154,3 +154,9 @@ fn guarded(client: &Client, blessed: &Arc<watch::Sender<Option<Box<str>>>>) -> C
     let blessed = blessed.clone();
     client.with_admission(move |identity: &str| blessed.borrow().as_deref() == Some(identity))
 }
+
+/// Reads what `begin` has answered for so many jobs: for the micro-benchmarks.
+#[cfg(feature = "micro")]
+pub(crate) fn decode_begin(answer: redis::Value, jobs: usize) -> Result<Vec<super::BeginReply>> {
+    ownership::begun_all(reply::Reply::of("begin", answer)?, jobs)
+}

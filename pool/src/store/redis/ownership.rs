@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure_connection::Call;
 use tenure_streaming::EntryId;
 
-use super::reply::Values;
+use super::reply::{Reply, Values};
 use super::steps::{Steps, Targets};
 use crate::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::record::Record;
@@ -31,8 +31,13 @@ pub(super) async fn begin(
     for (key, token) in jobs {
         call.arg(key.as_bytes()).arg(token.0);
     }
-    let mut values = steps.run("begin", call).await?.ok()?;
-    jobs.iter().map(|_| begun(&mut values)).collect()
+    begun_all(steps.run("begin", call).await?, jobs.len())
+}
+
+/// What `begin` has answered for so many jobs.
+pub(super) fn begun_all(reply: Reply, jobs: usize) -> Result<Vec<BeginReply>> {
+    let mut values = reply.ok()?;
+    (0..jobs).map(|_| begun(&mut values)).collect()
 }
 
 fn begun(values: &mut Values) -> Result<BeginReply> {
