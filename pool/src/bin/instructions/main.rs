@@ -13,7 +13,7 @@ mod callgrind;
 mod made_with;
 
 use std::hint::black_box;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
 use tenure_pool::micro::{ALL, Bench, Meter, Unmeasured};
@@ -50,8 +50,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words[..] {
         ["run", name] => run(name).map(|()| true),
-        [path] if !path.starts_with('-') => compare(path.into(), false),
-        [path, "--accept"] => compare(path.into(), true),
+        [path] if !path.starts_with('-') => compare(Path::new(path), false),
+        [path, "--accept"] => compare(Path::new(path), true),
         _ => Err("usage: tenure-instructions BASELINE [--accept] | run CASE".into()),
     };
     match done {
@@ -96,7 +96,7 @@ fn flat(counts: &[(String, u64)]) -> Result<(), String> {
     Ok(())
 }
 
-fn compare(path: PathBuf, accept: bool) -> Result<bool, String> {
+fn compare(path: &Path, accept: bool) -> Result<bool, String> {
     let here = MadeWith::here()?;
     let counts = callgrind::count_all(&ALL)?;
     let now: Vec<(String, u64)> = ALL
@@ -104,7 +104,7 @@ fn compare(path: PathBuf, accept: bool) -> Result<bool, String> {
         .zip(counts)
         .map(|(bench, instructions)| (bench.name.to_owned(), per_item(bench, instructions)))
         .collect();
-    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    let text = std::fs::read_to_string(path).unwrap_or_default();
     let baseline = Baseline::parse(&text)?;
     let verdict = baseline.judge(&here, &now);
     print!("{verdict}");
@@ -113,7 +113,7 @@ fn compare(path: PathBuf, accept: bool) -> Result<bool, String> {
         return Ok(verdict.is_good());
     }
     let accepted = Baseline { made_with: Some(here), counts: now };
-    std::fs::write(&path, accepted.to_string()).map_err(|error| format!("{}: {error}", path.display()))?;
+    std::fs::write(path, accepted.to_string()).map_err(|error| format!("{}: {error}", path.display()))?;
     println!("accepted: {} has these figures now", path.display());
     Ok(true)
 }
