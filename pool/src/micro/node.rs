@@ -90,6 +90,7 @@ impl Node {
             members: Revision(0),
             settings: Revision(0),
             run_id: run_id(),
+            closed: Incarnation(0),
         };
         let uptime = Duration::from_secs(1);
         let server = ServerIdentity { run_id: run_id(), uptime, promoted: false, flushed: false };
