@@ -97,9 +97,8 @@ impl Record {
 
     /// Reads a record; `None` for another version or a damaged one.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let text = std::str::from_utf8(bytes).ok()?;
-        let mut fields = text.splitn(13, '|');
-        let mut next = || fields.next();
+        let mut rest = Some(std::str::from_utf8(bytes).ok()?);
+        let mut next = || next_field(&mut rest);
         if next()? != "1" {
             return None;
         }
@@ -120,17 +119,28 @@ impl Record {
             attested: optional(next()?, Incarnation)?,
             mix: u32::try_from(decimal(next()?)?).ok()?,
             plan: next()?.to_owned(),
-            tail: next().map(|tail| format!("|{tail}")).unwrap_or_default(),
+            tail: rest.map(|tail| format!("|{tail}")).unwrap_or_default(),
         };
         Some(record)
     }
 }
 
+/// Takes the first field off, and its `|`. Fields are short: they are looked through byte by byte.
+fn next_field<'a>(rest: &mut Option<&'a str>) -> Option<&'a str> {
+    let text = (*rest)?;
+    let Some(end) = text.bytes().position(|byte| byte == b'|') else { return rest.take() };
+    *rest = text.get(end + 1..);
+    text.get(..end)
+}
+
 fn decimal(text: &str) -> Option<u64> {
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+    if text.is_empty() {
         return None;
     }
-    text.parse().ok()
+    text.bytes().try_fold(0_u64, |number, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 { None } else { number.checked_mul(10)?.checked_add(digit.into()) }
+    })
 }
 
 /// Outer `None`: damaged; inner: the field is empty.
@@ -167,6 +177,7 @@ mod tests {
     fn a_record_survives_the_round_trip_with_an_unknown_tail() {
         for text in [
             "1|Q||0|0|0|1700000000000|n1.01ABC|1700000000000||0|",
+            "1|Q||18446744073709551615|0|0|1|n1.01ABC|1||0||",
             "1|R|42|900|3|2|1700000000001|n1.!order|1700000000000|1700000000000|4|nightly|new|field",
         ] {
             let record = Record::parse(text.as_bytes()).map(|r| r.to_string());
@@ -191,7 +202,12 @@ mod tests {
             "2|Q||0",
             "1|Z||0|0|0|1|n.i|1||0|",
             "1|Q||x|0|0|1|n.i|1||0|",
+            "1|Q||+1|0|0|1|n.i|1||0|",
+            "1|Q|||0|0|1|n.i|1||0|",
+            "1|Q||18446744073709551616|0|0|1|n.i|1||0|",
+            "1|Q||0|4294967296|0|1|n.i|1||0|",
             "1|Q||0|0|0|1|n.i|1|",
+            "1|Q||0|0|0|1|n.i|1||0",
         ] {
             assert_eq!(Record::parse(text.as_bytes()), None, "{text}");
         }
