@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Meter, Unmeasured, sure};
 use crate::breakage::Breakages;
 use crate::core::call::{Call, Done};
-use crate::core::ctx::Config;
+use crate::core::ctx::{Config, Purpose};
 use crate::core::effect::Effect;
 use crate::core::engine::Engine;
 use crate::core::input::{Command, Input, LocalWorker, ReplyTo};
@@ -65,6 +65,7 @@ fn config() -> Config {
         start_permits: 256,
         client_only: false,
         assume_fresh: false,
+        purpose: Purpose::Part,
         broken: Breakages::default(),
     }
 }

@@ -1,6 +1,7 @@
-//! The time that the micro-benchmarks take: `cargo bench -p tenure-pool`, and with `-- NAME` those whose name contains it.
+//! The time that the pool's micro-benchmarks take: `cargo bench -p tenure-bench --features micro`, and with `-- NAME` those whose
+//! name contains it.
 //!
-//! What they run is described in `src/micro`. What CI holds on to is not the time but the instructions: `make instructions`.
+//! What they run is described in `pool/src/micro`. What CI holds on to is not the time but the instructions: `make instructions`.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ fn core(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group("core");
         group.throughput(Throughput::Elements(bench.items));
         group.bench_function(bench.name, |bencher| {
-            // Built when it is its turn: one of them holds 100,000 jobs.
+            // Built when it is its turn: one of them holds 20,000 jobs.
             let case = case.get_or_insert_with(bench.build);
             bencher.iter_custom(|runs| {
                 let mut stopwatch = Stopwatch::default();
