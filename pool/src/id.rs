@@ -77,7 +77,7 @@ fn check_name(what: &'static str, text: &str, dot: bool) -> Result<(), IdError> 
 }
 
 fn is_of_names(byte: u8, dot: bool) -> bool {
-    byte.is_ascii_alphanumeric() | (byte == b'_') | (byte == b':') | (byte == b'-') | (dot & (byte == b'.'))
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'-') || dot && byte == b'.'
 }
 
 /// Checks what a worker's owner calls it.
