@@ -78,12 +78,8 @@ impl<M: From<RawMap>> Builder<M> {
         let layout = Layout::stand_alone(&self.name)?;
         let [view] = View::join(&self.client, [layout.clone()]).await?;
         let life = self.expiry.map_or_else(|| "".into(), Expiry::text);
-        let map = RawMap::new(view, self.client.commands(), layout, life);
-        Ok(match self.entry_ttl {
-            Some(ttl) => map.with_entry_ttl(ttl),
-            None => map,
-        }
-        .into())
+        let entry_ttl = self.entry_ttl.map(millis);
+        Ok(RawMap::new(view, self.client.commands(), layout.into(), life, entry_ttl).into())
     }
 }
 

@@ -1,6 +1,7 @@
 //! A replicated map of bytes with keys of its own.
 
 mod conditional;
+mod lane;
 mod lists;
 mod many;
 
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 use tenure_connection::{Call, Client, Connection, Script};
 use tokio::time::timeout;
 
+use self::lane::Lane;
 use crate::builder::millis;
 use crate::wire::Written;
 use crate::{Builder, Error, KeyWatcher, Layout, Map, Snapshot, View, Watcher, lua};
@@ -23,6 +25,10 @@ use crate::{Builder, Error, KeyWatcher, Layout, Map, Snapshot, View, Watcher, lu
 ///
 /// Reads are local. Each write is one atomic step in Redis, and is told to every copy. The map begins with its first
 /// write.
+///
+/// Sets that are made at the same time through a handle and its clones may share a step: they are one revision then,
+/// and of a key that several of them set only the last value is told. Each is answered as if they had been done one
+/// after the other.
 ///
 /// # Sending a write again
 /// After an error whose [`Error::may_have_executed`] is true the write may have been done. `set`, `set_many`,
@@ -41,6 +47,8 @@ pub struct RawMap {
     life: Arc<str>,
     /// The life of the entries that this handle writes, in ms.
     entry_ttl: Option<u64>,
+    /// The sets of this handle and its clones.
+    lane: Arc<Lane>,
 }
 
 /// What a conditional write did.
@@ -77,8 +85,16 @@ impl RawMap {
         Builder::new(client, name)
     }
 
-    pub(crate) fn new(view: View, redis: Connection, layout: Layout, life: Arc<str>) -> Self {
-        Self { view, redis, layout: Arc::new(layout), life, entry_ttl: None }
+    pub(crate) fn new(
+        view: View,
+        redis: Connection,
+        layout: Arc<Layout>,
+        life: Arc<str>,
+        entry_ttl: Option<u64>,
+    ) -> Self {
+        let head = call(&lua::SET, &layout, &life, entry_ttl);
+        let lane = Lane::new(redis.clone(), head, view.tasks().clone());
+        Self { view, redis, layout, life, entry_ttl, lane }
     }
 
     /// Another handle on the same copy, whose writes give the entries that they write this long to live, counted
@@ -87,9 +103,12 @@ impl RawMap {
     ///
     /// An entry that is past its deadline is not seen by any read any more, nor by any write's condition. All
     /// copies are told of its end as of a deletion.
+    ///
+    /// Keep the handle: sets share a step only with those of the same handle and its clones.
     #[must_use]
     pub fn with_entry_ttl(&self, ttl: Duration) -> Self {
-        Self { entry_ttl: Some(millis(ttl)), ..self.clone() }
+        let Self { view, redis, layout, life, .. } = self.clone();
+        Self::new(view, redis, layout, life, Some(millis(ttl)))
     }
 
     /// A handle on the same copy whose values are of the type `V`, as MessagePack.
@@ -163,8 +182,8 @@ impl RawMap {
         self.view.refresh().await
     }
 
-    /// As [`View::close`]; writes through this handle, its clones and its typed handles are refused afterwards. The
-    /// map itself stays.
+    /// As [`View::close`]; writes through this handle, its clones and its typed handles are refused afterwards, and
+    /// those that wait for their turn now. Sets that share a call in flight are answered first. The map itself stays.
     ///
     /// # Cancel safety
     /// Safe: the task ends all the same.
@@ -174,6 +193,9 @@ impl RawMap {
 
     /// Sets a key and returns the value that it had. The local copy follows.
     ///
+    /// When several calls are in flight it waits for one of them, and is sent together with others that wait; it is
+    /// answered within twice the response timeout.
+    ///
     /// # Errors
     /// [`Error::Key`], [`Error::Value`], [`Error::Closed`] before anything is sent; [`Error::Redis`] or
     /// [`Error::Malformed`] afterwards: [`Error::may_have_executed`] tells whether the write may have been done.
@@ -181,9 +203,7 @@ impl RawMap {
     /// # Cancel safety
     /// The write may be done all the same.
     pub async fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Option<Bytes>, Error> {
-        let (key, value) = (key.as_ref(), value.as_ref());
-        let call = self.entry_call(&lua::SET, key, value)?;
-        Ok(self.write(&call, key).await?.found)
+        Ok(self.write_entry(key.as_ref(), value.as_ref()).await?.found)
     }
 
     /// As [`RawMap::set`], and returns when the local copy has it, or something newer. A message that is lost on the
@@ -199,9 +219,7 @@ impl RawMap {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<Option<Bytes>, Error> {
-        let (key, value) = (key.as_ref(), value.as_ref());
-        let call = self.entry_call(&lua::SET, key, value)?;
-        let written = self.write(&call, key).await?;
+        let written = self.write_entry(key.as_ref(), value.as_ref()).await?;
         let place = written.at.ok_or(Error::Malformed { what: "a write without a place" })?;
         let allowed = self.redis.response_timeout();
         let late = |_| Err(tenure_connection::Error::TimedOut(allowed).into());
@@ -267,7 +285,7 @@ impl RawMap {
     /// # Cancel safety
     /// It may be done all the same.
     pub async fn destroy(&self) -> Result<bool, Error> {
-        let mut call = lua::DESTROY.call(&self.redis_keys());
+        let mut call = lua::DESTROY.call(&redis_keys(&self.layout));
         call.arg(&self.layout.channel);
         self.check_open()?;
         match self.redis.call(&call).await? {
@@ -276,19 +294,15 @@ impl RawMap {
         }
     }
 
-    fn redis_keys(&self) -> Vec<&String> {
-        let Layout { meta, hash, deadlines, .. } = &*self.layout;
-        [meta, hash].into_iter().chain(deadlines).collect()
+    async fn write_entry(&self, key: &[u8], value: &[u8]) -> Result<Written, Error> {
+        Layout::check_key(key)?;
+        Layout::check_value(value)?;
+        self.check_open()?;
+        self.lane.set(key, value).await
     }
 
     fn call(&self, script: &Script) -> Call {
-        let mut call = script.call(&self.redis_keys());
-        call.arg(&self.layout.name).arg(&self.layout.channel).arg(&*self.life);
-        match self.entry_ttl {
-            Some(ttl) => call.arg(ttl),
-            None => call.arg(""),
-        };
-        call
+        call(script, &self.layout, &self.life, self.entry_ttl)
     }
 
     fn key_call(&self, script: &Script, key: &[u8]) -> Result<Call, Error> {
@@ -326,6 +340,22 @@ impl RawMap {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+fn redis_keys(layout: &Layout) -> Vec<&String> {
+    let Layout { meta, hash, deadlines, .. } = layout;
+    [meta, hash].into_iter().chain(deadlines).collect()
+}
+
+/// A call with what all changes begin with.
+fn call(script: &Script, layout: &Layout, life: &str, entry_ttl: Option<u64>) -> Call {
+    let mut call = script.call(&redis_keys(layout));
+    call.arg(&layout.name).arg(&layout.channel).arg(life);
+    match entry_ttl {
+        Some(ttl) => call.arg(ttl),
+        None => call.arg(""),
+    };
+    call
 }
 
 /// The number that an error of a script begins with.

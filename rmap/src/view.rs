@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_connection::Client;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -30,13 +31,26 @@ pub struct View {
 
 struct Shared {
     requests: mpsc::UnboundedSender<Request>,
-    stop: CancellationToken,
-    tasks: TaskTracker,
+    tasks: Tasks,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.stop.cancel();
+        self.tasks.stop.cancel();
+    }
+}
+
+/// Where the tasks of a view run, and what ends them.
+#[derive(Clone, Debug)]
+pub(crate) struct Tasks {
+    pub(crate) stop: CancellationToken,
+    tracker: TaskTracker,
+    runtime: Handle,
+}
+
+impl Tasks {
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tracker.spawn_on(task, &self.runtime);
     }
 }
 
@@ -72,11 +86,11 @@ impl View {
         let mirror = Mirror::start(client, layouts.into(), broken).await?;
         let copies = mirror.copies();
         let (requests, received) = mpsc::unbounded_channel();
-        let stop = CancellationToken::new();
-        let tasks = TaskTracker::new();
-        tasks.spawn(mirror.run(received, stop.clone()));
-        tasks.close();
-        let shared = Arc::new(Shared { requests, stop, tasks });
+        let tasks =
+            Tasks { stop: CancellationToken::new(), tracker: TaskTracker::new(), runtime: Handle::current() };
+        tasks.spawn(mirror.run(received, tasks.stop.clone()));
+        tasks.tracker.close();
+        let shared = Arc::new(Shared { requests, tasks });
         Ok(array::from_fn(|map| {
             let (copy, changes) = copies[map].clone();
             Self { shared: shared.clone(), map, copy, changes }
@@ -153,7 +167,7 @@ impl View {
         let request = Request { map: self.map, done: Some(done) };
         self.shared.requests.send(request).map_err(|_| Error::Closed)?;
         // A request that comes while the task ends may be neither answered nor dropped.
-        let answer = self.shared.stop.run_until_cancelled(answer).await;
+        let answer = self.shared.tasks.stop.run_until_cancelled(answer).await;
         answer.and_then(Result::ok).unwrap_or(Err(Error::Closed))
     }
 
@@ -175,9 +189,13 @@ impl View {
         }
     }
 
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.shared.tasks
+    }
+
     /// Whether [`View::close`] was called.
     pub fn is_closed(&self) -> bool {
-        self.shared.stop.is_cancelled()
+        self.shared.tasks.stop.is_cancelled()
     }
 
     /// Stops following this map and those joined together with it, ends their watchers, and returns when the
@@ -186,8 +204,8 @@ impl View {
     /// # Cancel safety
     /// Safe: the task ends all the same.
     pub async fn close(&self) {
-        self.shared.stop.cancel();
-        self.shared.tasks.wait().await;
+        self.shared.tasks.stop.cancel();
+        self.shared.tasks.tracker.wait().await;
     }
 }
 

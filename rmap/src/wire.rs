@@ -245,7 +245,7 @@ fn pairs(items: Value) -> Result<Vec<(Bytes, Bytes)>, Error> {
 }
 
 /// The reply of a script that writes: where it was written, if it was, and the value it found or made.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) at: Option<Place>,
     pub(crate) found: Option<Bytes>,
@@ -253,6 +253,12 @@ pub(crate) struct Written {
 
 impl Written {
     pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
+        let (at, found) = Self::decode_all(reply)?;
+        Ok(Self { at, found: found.into_iter().next().flatten() })
+    }
+
+    /// The same of a script that writes several keys and answers a value for each.
+    pub(crate) fn decode_all(reply: Value) -> Result<(Option<Place>, Vec<Option<Bytes>>), Error> {
         let mut items = array(reply)?.into_iter();
         let mut next = || items.next().unwrap_or_default();
         let at = match (next(), next(), next()) {
@@ -263,7 +269,7 @@ impl Written {
                 stamp: number(stamp)?,
             }),
         };
-        Ok(Self { at, found: bytes(next()) })
+        Ok((at, items.map(bytes).collect()))
     }
 
     /// The number that the script answered, or 0 when it had nothing to do.

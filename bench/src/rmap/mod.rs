@@ -38,18 +38,20 @@ pub(crate) async fn run(options: Options) -> Result<Report, Error> {
         report.beside(format!("set_per_s{}", suffix(callers as u64)), sets, floors);
     }
 
-    let (mut seen, mut floors) = (Vec::new(), Vec::new());
-    for _ in 0..options.runs() {
-        seen.push(propagation::measure(&server.url(), &client, ticks).await?);
-        floors.push(propagation::measure_floor(&server.url(), &mut redis, ticks).await?);
+    for (name, others) in [("propagation", 0), ("propagation_loaded", propagation::OTHERS)] {
+        let (mut seen, mut floors) = (Vec::new(), Vec::new());
+        for _ in 0..options.runs() {
+            seen.push(propagation::measure(&server.url(), &client, ticks, others).await?);
+            floors.push(propagation::measure_floor(&server.url(), &mut redis, ticks, others).await?);
+        }
+        let of = |seen: &[propagation::Figure], field: fn(&propagation::Figure) -> f64| {
+            seen.iter().map(field).collect()
+        };
+        report.beside(format!("{name}_ms_p50"), of(&seen, |f| f.p50_ms), of(&floors, |f| f.p50_ms));
+        report.beside(format!("{name}_ms_p99"), of(&seen, |f| f.p99_ms), of(&floors, |f| f.p99_ms));
+        report.figure(format!("{name}_updates_per_s"), of(&seen, |f| f.updates_per_s));
+        report.figure(format!("{name}_unseen"), of(&seen, |f| f.unseen));
     }
-    let of = |seen: &[propagation::Figure], field: fn(&propagation::Figure) -> f64| {
-        seen.iter().map(field).collect()
-    };
-    report.beside("propagation_ms_p50", of(&seen, |f| f.p50_ms), of(&floors, |f| f.p50_ms));
-    report.beside("propagation_ms_p99", of(&seen, |f| f.p99_ms), of(&floors, |f| f.p99_ms));
-    report.figure("propagation_updates_per_s", of(&seen, |f| f.updates_per_s));
-    report.figure("propagation_unseen", of(&seen, |f| f.unseen));
 
     let joined = fill(&client, entries).await?;
     let (mut joins, mut floors) = (Vec::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! How soon another process sees a write, at 10,000 writes a second: one write of ten carries the time at which it was
-//! sent, under one of a ring of keys, so that none is overwritten before it was seen.
+//! How soon another process sees a write. Every millisecond one write carries the time at which it was sent, under one
+//! of a ring of keys, so that none is overwritten before it was seen: one write at a time, or among nine others.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use crate::Error;
 use crate::clock::now_us;
 use crate::figures::percentile_ms;
 
-/// Every millisecond one write with the time, and nine others.
-const OTHERS: u64 = 9;
+/// Writes beside each write with the time, for 10,000 writes a second.
+pub(crate) const OTHERS: u64 = 9;
 /// Keys of writes with the time: a follower may be this many milliseconds late before it misses one.
 const RING: u64 = 256;
 pub(crate) const MAP: &str = "seen";
@@ -37,7 +37,8 @@ pub(crate) fn ring_key(i: u64) -> String {
     format!("probe:{:03}", i % RING)
 }
 
-pub(crate) async fn measure(url: &str, client: &Client, writes: u64) -> Result<Figure, Error> {
+/// Without others the next write awaits the one before it.
+pub(crate) async fn measure(url: &str, client: &Client, writes: u64, others: u64) -> Result<Figure, Error> {
     let map = RawMap::join(client, MAP).await?;
     let follower = Follower::start(url, false, writes).await?;
     let value = [b'x'; VALUE];
@@ -46,10 +47,14 @@ pub(crate) async fn measure(url: &str, client: &Client, writes: u64) -> Result<F
     let mut running = tokio::task::JoinSet::new();
     for tick in 0..writes {
         ticks.tick().await;
+        if others == 0 {
+            map.set(ring_key(tick), format!("{tick} {}", now_us())).await?;
+            continue;
+        }
         let map = map.clone();
         running.spawn(async move {
             let probe = map.set(ring_key(tick), format!("{tick} {}", now_us()));
-            let others = join_all((0..OTHERS).map(|i| map.set(key((tick * OTHERS + i) % 1_000), value)));
+            let others = join_all((0..others).map(|i| map.set(key((tick * others + i) % 1_000), value)));
             let (probe, others) = tokio::join!(probe, others);
             others.into_iter().try_for_each(|other| other.map(drop)).and(probe.map(drop))
         });
@@ -62,7 +67,7 @@ pub(crate) async fn measure(url: &str, client: &Client, writes: u64) -> Result<F
     }
     let elapsed = began.elapsed();
     map.set("end", "").await?;
-    let figure = follower.figure(elapsed).await;
+    let figure = follower.figure(elapsed, others).await;
     map.destroy().await?;
     map.close().await;
     figure
@@ -72,6 +77,7 @@ pub(crate) async fn measure_floor(
     url: &str,
     redis: &mut MultiplexedConnection,
     writes: u64,
+    others: u64,
 ) -> Result<Figure, Error> {
     let follower = Follower::start(url, true, writes).await?;
     let value = [b'x'; VALUE];
@@ -81,8 +87,8 @@ pub(crate) async fn measure_floor(
         ticks.tick().await;
         let mut pipe = redis::pipe();
         pipe.cmd("SPUBLISH").arg(FLOOR).arg(now_us()).ignore();
-        for i in 0..OTHERS {
-            pipe.cmd("HSET").arg("floor").arg(key((tick * OTHERS + i) % 1_000)).arg(&value[..]).ignore();
+        for i in 0..others {
+            pipe.cmd("HSET").arg("floor").arg(key((tick * others + i) % 1_000)).arg(&value[..]).ignore();
             pipe.cmd("SPUBLISH").arg(FLOOR).arg(&value[..]).ignore();
         }
         pipe.query_async::<()>(redis).await?;
@@ -90,7 +96,7 @@ pub(crate) async fn measure_floor(
     let elapsed = began.elapsed();
     redis::cmd("SPUBLISH").arg(FLOOR).arg("end").query_async::<()>(redis).await?;
     redis::cmd("DEL").arg("floor").query_async::<()>(redis).await?;
-    follower.figure(elapsed).await
+    follower.figure(elapsed, others).await
 }
 
 fn every_millisecond() -> tokio::time::Interval {
@@ -126,7 +132,7 @@ impl Follower {
     }
 
     /// The delays that it saw, one on each line, in microseconds.
-    async fn figure(mut self, elapsed: Duration) -> Result<Figure, Error> {
+    async fn figure(mut self, elapsed: Duration, others: u64) -> Result<Figure, Error> {
         let mut text = String::new();
         self.output.read_to_string(&mut text).await?;
         let status = self.process.wait().await?;
@@ -141,7 +147,7 @@ impl Follower {
         Ok(Figure {
             p50_ms: percentile_ms(&delays, 0.5),
             p99_ms: percentile_ms(&delays, 0.99),
-            updates_per_s: (self.writes * (OTHERS + 1)) as f64 / elapsed.as_secs_f64(),
+            updates_per_s: (self.writes * (others + 1)) as f64 / elapsed.as_secs_f64(),
             unseen: self.writes as f64 - delays.len() as f64,
         })
     }

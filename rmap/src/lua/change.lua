@@ -3,7 +3,8 @@
 -- that time of the server's clock in ms, as text; or false, which deletes. With changes.clear, all that was there
 -- before goes.
 -- deadlines: the key of the sorted set with the entries' deadlines, or nil for a map whose entries all stay.
--- known: what the script has read already, or nil: { revision, stamp, life, time = ... }. It is kept up to date.
+-- known: what the script has read already, or nil: { revision, stamp, life, time = ... }, with checked = true when it
+-- has seen that no key is of another type, and undated = true when no entry has a deadline. It is kept up to date.
 -- Returns: revision, stamp; both text
 local function mapput(name, hash, meta, rev_field, channel, inc, changes, deadlines, known)
   local call, at_field = redis.call, rev_field .. ':at'
@@ -33,7 +34,7 @@ local function mapput(name, hash, meta, rev_field, channel, inc, changes, deadli
     for i = 1, #words, 1000 do call(command, key, unpack(words, i, math.min(i + 999, #words))) end
   end
   if dated[1] and not deadlines then error('an entry with a deadline in a map without a key for deadlines') end
-  if not changes.clear then
+  if not changes.clear and not head.checked then
     -- A key of another type raises here.
     call('HGET', hash, '')
     if deadlines then call('ZSCORE', deadlines, '') end
@@ -45,7 +46,8 @@ local function mapput(name, hash, meta, rev_field, channel, inc, changes, deadli
   each('HDEL', hash, gone)
   if deadlines then
     each('ZADD', deadlines, dated)
-    each('ZREM', deadlines, lasting)
+    if not head.undated then each('ZREM', deadlines, lasting) end
+    if dated[1] then head.undated = false end
   end
   if head[3] then
     local life = tonumber(head[3])

@@ -16,7 +16,7 @@ local function put(changes)
     local life, from_now = ARGV[3], string.match(ARGV[3], '^@(%d+)$')
     if from_now then life = string.format('@%.0f', now + from_now) end
     if life ~= '' then redis.call('HSET', META, 'rev:ttl', life) end
-    known = { false, false, life ~= '' and life, time = time }
+    known = { false, false, life ~= '' and life, time = time, checked = true, undated = true }
   end
   local rev, stamp = mapput(ARGV[1], HASH, META, 'rev', ARGV[2], inc, changes, DUE, known)
   return inc, rev, stamp
@@ -29,18 +29,30 @@ local function entry(value)
 end
 
 -- Some of the entries that are due go first, in a revision of their own.
-local due = inc and redis.call('ZRANGEBYSCORE', DUE, '-inf', now, 'LIMIT', 0, 16) or {}
-if #due > 0 then
+local due, first = {}, inc and redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES') or {}
+known.undated = not first[1]
+if first[1] and tonumber(first[2]) <= now then
+  due = redis.call('ZRANGEBYSCORE', DUE, '-inf', now, 'LIMIT', 0, 16)
   local changes = {}
   for i, field in ipairs(due) do changes[2 * i - 1], changes[2 * i] = field, false end
   put(changes)
 end
 
--- The value of a field, false when it is absent or due.
-local function present(field)
-  if not inc then return false end
-  local value = redis.call('HGET', HASH, field)
-  if not value or #due < 16 then return value end
-  local deadline = redis.call('ZSCORE', DUE, field)
-  return (not deadline or tonumber(deadline) > now) and value
+-- The values of up to 1,000 fields, each false when it is absent or due.
+local function all_present(fields)
+  if not inc then
+    local none = {}
+    for i = 1, #fields do none[i] = false end
+    return none
+  end
+  local values = redis.call('HMGET', HASH, unpack(fields))
+  known.checked = true
+  for i = 1, #due < 16 and 0 or #fields do
+    local deadline = values[i] and redis.call('ZSCORE', DUE, fields[i])
+    if deadline and tonumber(deadline) <= now then values[i] = false end
+  end
+  return values
 end
+
+-- The value of a field, false when it is absent or due.
+local function present(field) return all_present({ field })[1] end

@@ -13,6 +13,7 @@ mod lists;
 mod network;
 mod operations;
 mod scripts;
+mod sharing;
 mod typed;
 mod watching;
 

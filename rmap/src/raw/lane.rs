@@ -1,0 +1,319 @@
+//! The sets of one handle and its clones on their way to Redis.
+//!
+//! A set that finds few calls in flight is sent at once, by its caller. The others wait, and what waits when one of
+//! those calls has ended is the next call, then what has come meanwhile: so calls grow with the load, without timers.
+//! Sets of one key that meet in a call are written as the last of them; each is answered what the one before it wrote.
+//!
+//! Invariants:
+//! - What waits has a caller that awaits it: it goes with its caller. So no more wait than there are callers.
+//! - While something waits, a call is in flight whose end sees to it: one of a caller, also when that caller is gone, or
+//!   one of the task.
+//! - What waits is sent by one task, one call at a time, in the order in which it came, and nothing overtakes it.
+//! - A set is awaited no longer than twice the time for a call: what has waited longer than that time is not sent.
+//! - The lock is held for moments, never across an await.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use redis::RedisError;
+use tenure_connection::{Call, Connection};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::Error;
+use crate::view::Tasks;
+use crate::wire::Written;
+
+/// Calls that callers have in flight themselves before others wait.
+const MOST_ALONE: usize = 4;
+/// Sets that share a call: the server does nothing else meanwhile.
+const MOST_SETS: usize = 128;
+/// Bytes of the keys and values that share a call, but for a set that alone has more.
+const MOST_BYTES: usize = 256 << 10;
+
+type Answer = Result<Written, Error>;
+
+pub(crate) struct Lane {
+    redis: Connection,
+    /// The call of the script without the entries.
+    head: Call,
+    tasks: Tasks,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Calls that callers have in flight themselves.
+    alone: usize,
+    /// Whether the task is there that sends what waits.
+    is_sending: bool,
+    next: u64,
+    waiting: BTreeMap<u64, Waiting>,
+}
+
+struct Waiting {
+    key: Bytes,
+    value: Bytes,
+    since: Instant,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl Lane {
+    pub(crate) fn new(redis: Connection, head: Call, tasks: Tasks) -> Arc<Self> {
+        Arc::new(Self { redis, head, tasks, state: Mutex::default() })
+    }
+
+    /// Sets a key; key and value were checked.
+    pub(crate) async fn set(self: &Arc<Self>, key: &[u8], value: &[u8]) -> Answer {
+        let Some((mut place, answer)) = self.enter(key, value) else {
+            let _turn = Turn(self);
+            let mut call = self.head.clone();
+            call.arg(key).arg(value);
+            return Written::decode(self.redis.call(&call).await?);
+        };
+        let answer = answer.await;
+        place.is_left = true;
+        answer.unwrap_or(Err(Error::Closed))
+    }
+
+    /// The place of a set that has to wait, and where its answer comes; `None` for one that goes at once.
+    fn enter(&self, key: &[u8], value: &[u8]) -> Option<(Place<'_>, oneshot::Receiver<Answer>)> {
+        let mut state = self.lock();
+        if !state.is_sending && state.waiting.is_empty() && state.alone < MOST_ALONE {
+            state.alone += 1;
+            return None;
+        }
+        let (answer, answered) = oneshot::channel();
+        let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+        let id = state.next;
+        state.next += 1;
+        state.waiting.insert(id, Waiting { key, value, since: Instant::now(), answer });
+        drop(state);
+        Some((Place { lane: self, id, is_left: false }, answered))
+    }
+
+    /// What is sent next; with `None` the task is over.
+    fn take(&self) -> Option<Batch> {
+        let allowed = self.redis.response_timeout();
+        let (mut batch, mut late) = (Batch::default(), Vec::new());
+        let mut state = self.lock();
+        // Who is dropped unanswered hears that the map is closed.
+        let _refused =
+            if self.tasks.stop.is_cancelled() { Some(std::mem::take(&mut state.waiting)) } else { None };
+        while let Some(first) = state.waiting.first_entry() {
+            if first.get().since.elapsed() > allowed {
+                late.push(first.remove());
+            } else if batch.has_room(first.get()) {
+                batch.push(first.remove());
+            } else {
+                break;
+            }
+        }
+        let is_over = batch.sets.is_empty();
+        state.is_sending = !is_over;
+        drop(state);
+        for late in late {
+            let why = RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
+            let _ = late.answer.send(Err(tenure_connection::Error::Unreachable(why).into()));
+        }
+        (!is_over).then_some(batch)
+    }
+
+    async fn send(&self, batch: &Batch) -> Result<Vec<Written>, Error> {
+        let mut call = self.head.clone();
+        for (key, value) in batch.entries() {
+            call.arg(key).arg(value);
+        }
+        let (at, found) = Written::decode_all(self.redis.call(&call).await?)?;
+        batch.answers(found.into_iter().map(|found| Written { at, found }).collect())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A caller's own call.
+struct Turn<'a>(&'a Arc<Lane>);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.alone -= 1;
+        if state.is_sending || state.waiting.is_empty() {
+            return;
+        }
+        state.is_sending = true;
+        drop(state);
+        self.0.tasks.spawn(Sending { lane: self.0.clone(), is_over: false }.run());
+    }
+}
+
+/// The task that sends what waits.
+struct Sending {
+    lane: Arc<Lane>,
+    is_over: bool,
+}
+
+impl Sending {
+    async fn run(mut self) {
+        while let Some(batch) = self.lane.take() {
+            let answers = self.lane.send(&batch).await;
+            batch.answer(answers);
+        }
+        self.is_over = true;
+    }
+}
+
+impl Drop for Sending {
+    /// Leaves nobody waiting when its runtime ends.
+    fn drop(&mut self) {
+        if !self.is_over {
+            let mut state = self.lane.lock();
+            state.is_sending = false;
+            let waiting = std::mem::take(&mut state.waiting);
+            drop(state);
+            drop(waiting);
+        }
+    }
+}
+
+/// The place of a set that waits.
+struct Place<'a> {
+    lane: &'a Lane,
+    id: u64,
+    is_left: bool,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if !self.is_left {
+            // Dropped after the lock.
+            let _waiting = self.lane.lock().waiting.remove(&self.id);
+        }
+    }
+}
+
+/// Sets that share a call.
+#[derive(Default)]
+struct Batch {
+    /// In their order, each with the number of its key.
+    sets: Vec<(usize, Waiting)>,
+    /// The last set of each key, by the key's number.
+    last: Vec<usize>,
+    numbers: HashMap<Bytes, usize>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn has_room(&self, next: &Waiting) -> bool {
+        let bytes = self.bytes + next.key.len() + next.value.len();
+        self.sets.is_empty() || self.sets.len() < MOST_SETS && bytes <= MOST_BYTES
+    }
+
+    fn push(&mut self, set: Waiting) {
+        let number = *self.numbers.entry(set.key.clone()).or_insert(self.last.len());
+        match self.last.get_mut(number) {
+            Some(last) => *last = self.sets.len(),
+            None => self.last.push(self.sets.len()),
+        }
+        self.bytes += set.key.len() + set.value.len();
+        self.sets.push((number, set));
+    }
+
+    /// What is to be written, each key once.
+    fn entries(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.last.iter().map(|&last| (&*self.sets[last].1.key, &*self.sets[last].1.value))
+    }
+
+    /// What each set has found, from what the keys had before.
+    fn answers(&self, mut before: Vec<Written>) -> Result<Vec<Written>, Error> {
+        if before.len() != self.last.len() {
+            return Err(Error::Malformed { what: "another number of values than keys" });
+        }
+        let answers = self.sets.iter().map(|(number, set)| {
+            let before = &mut before[*number];
+            let next = Written { at: before.at, found: Some(set.value.clone()) };
+            std::mem::replace(before, next)
+        });
+        Ok(answers.collect())
+    }
+
+    /// Who does not wait any more needs no answer.
+    fn answer(self, answers: Result<Vec<Written>, Error>) {
+        match answers {
+            Ok(answers) => {
+                for ((_, set), answer) in self.sets.into_iter().zip(answers) {
+                    let _ = set.answer.send(Ok(answer));
+                }
+            }
+            Err(error) => {
+                for (_, set) in self.sets {
+                    let _ = set.answer.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        f.debug_struct("Lane")
+            .field("alone", &state.alone)
+            .field("waiting", &state.waiting.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::snapshot::Place as At;
+
+    fn waiting(key: &'static str, value: &'static str) -> Waiting {
+        Waiting { key: key.into(), value: value.into(), since: Instant::now(), answer: oneshot::channel().0 }
+    }
+
+    fn batch(entries: &[(&'static str, &'static str)]) -> Batch {
+        let mut batch = Batch::default();
+        for &(key, value) in entries {
+            batch.push(waiting(key, value));
+        }
+        batch
+    }
+
+    #[test]
+    fn each_key_is_written_once_and_each_set_finds_what_the_one_before_it_wrote() {
+        let batch = batch(&[("k", "1"), ("l", "2"), ("k", "3"), ("m", "4"), ("k", "5")]);
+        let entries: Vec<_> = batch.entries().collect();
+        assert_eq!(entries, [(&b"k"[..], &b"5"[..]), (b"l", b"2"), (b"m", b"4")]);
+        let at = Some(At::new(1, 2, 3));
+        let found = |found: Option<&'static str>| Written { at, found: found.map(Bytes::from) };
+        let answers = batch.answers(vec![found(None), found(Some("x")), found(None)]).unwrap();
+        assert_eq!(answers, [None, Some("x"), Some("1"), None, Some("3")].map(found));
+        for wrong in [vec![found(None); 2], vec![found(None); 4]] {
+            assert!(matches!(batch.answers(wrong), Err(Error::Malformed { .. })));
+        }
+    }
+
+    #[test]
+    fn a_call_has_so_many_sets_and_bytes_and_at_least_one() {
+        let mut batch = Batch::default();
+        let long = || Waiting { value: vec![0; MOST_BYTES + 1].into(), ..waiting("k", "") };
+        assert!(batch.has_room(&long()));
+        batch.push(waiting("k", "v"));
+        assert!(!batch.has_room(&long()));
+        let fitting = |bytes: usize| Waiting { value: vec![0; bytes].into(), ..waiting("k", "") };
+        assert!(batch.has_room(&fitting(MOST_BYTES - 3)));
+        assert!(!batch.has_room(&fitting(MOST_BYTES - 2)));
+        for _ in 1..MOST_SETS {
+            batch.push(waiting("k", "v"));
+        }
+        assert!(!batch.has_room(&waiting("k", "v")));
+    }
+}

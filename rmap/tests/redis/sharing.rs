@@ -1,0 +1,348 @@
+//! Sets that are made at the same time, and share calls.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use redis::Value;
+use tenure_connection::Client;
+use tenure_rmap::{Error, Layout, RawMap};
+use tenure_testing::proxy::Direction;
+use tenure_testing::{Proxy, RedisServer, eventually};
+
+use crate::{AT_ONCE, SOON, bytes, client, converged, in_time, join, layout, run};
+
+/// More than callers send themselves.
+const MANY: usize = 64;
+
+async fn set_each(
+    map: &RawMap,
+    entries: impl Iterator<Item = (String, String)>,
+) -> Vec<Result<Option<bytes::Bytes>, Error>> {
+    in_time(SOON, join_all(entries.map(|(key, value)| async { map.set(key, value).await }))).await
+}
+
+fn numbered(value: &str) -> impl Iterator<Item = (String, String)> {
+    (0..MANY).map(move |n| (n.to_string(), format!("{value}{n}")))
+}
+
+#[tokio::test]
+async fn sets_at_once_share_calls_and_each_learns_what_its_key_had() {
+    let server = RedisServer::start().unwrap();
+    let (map, other) = (join(&server).await, join(&server).await);
+    map.set_many((0..MANY).filter(|n| n % 3 > 0).map(|n| (n.to_string(), format!("before{n}"))))
+        .await
+        .unwrap();
+    let found = set_each(&map, numbered("after")).await;
+    for (n, found) in found.into_iter().enumerate() {
+        let before = (n % 3 > 0).then(|| format!("before{n}").into());
+        assert_eq!(found.unwrap(), before, "{n}");
+    }
+    converged(&[&map, &other]).await;
+    for (key, value) in numbered("after") {
+        assert_eq!(other.get(&key), bytes(&value));
+    }
+    let revisions = other.snapshot().revision();
+    assert!(revisions < 10, "one for many of them: {revisions}");
+    // The life of the map begins in the same way.
+    map.destroy().await.unwrap();
+    assert!(set_each(&map, numbered("again")).await.into_iter().all(|found| found.unwrap().is_none()));
+    converged(&[&map, &other]).await;
+    assert_eq!(other.len(), MANY);
+}
+
+#[tokio::test]
+async fn sets_of_one_key_at_once_happen_one_after_the_other() {
+    let server = RedisServer::start().unwrap();
+    let (map, other) = (join(&server).await, join(&server).await);
+    map.set("k", "before").await.unwrap();
+    let calls = (0..MANY).map(|n| (if n % 8 == 7 { "l" } else { "k" }.into(), n.to_string()));
+    let mut last = [bytes("before"), None];
+    for (n, found) in set_each(&map, calls).await.into_iter().enumerate() {
+        let last = &mut last[usize::from(n % 8 == 7)];
+        assert_eq!(found.unwrap(), *last, "{n}");
+        *last = bytes(&n.to_string());
+    }
+    converged(&[&map, &other]).await;
+    assert_eq!([other.get("k"), other.get("l")], last);
+}
+
+#[tokio::test]
+async fn sets_at_once_wait_to_be_seen_together() {
+    let server = RedisServer::start().unwrap();
+    let map = join(&server).await;
+    let seen = (0..MANY).map(|n| {
+        let map = &map;
+        async move {
+            let (key, value) = ((n % 40).to_string(), n.to_string());
+            map.set_and_wait(&key, &value).await.unwrap();
+            let has = map.get(&key);
+            assert!(has == bytes(&value) || has == bytes(&(n + 40).to_string()), "{n}: {has:?}");
+        }
+    });
+    in_time(SOON, join_all(seen)).await;
+}
+
+#[tokio::test]
+async fn times_to_live_are_those_of_the_handle_that_sets() {
+    let server = RedisServer::start().unwrap();
+    let (map, other) = (join(&server).await, join(&server).await);
+    let brief = map.with_entry_ttl(Duration::from_secs(3600));
+    set_each(&brief, numbered("brief")).await.into_iter().for_each(|found| drop(found.unwrap()));
+    converged(&[&map, &other]).await;
+    assert!(numbered("").all(|(key, _)| other.snapshot().deadline(&key).is_some()));
+    // They go on two ways at once.
+    let (stay, end) = tokio::join!(
+        set_each(&map, numbered("stay").step_by(2)),
+        set_each(&brief, numbered("end").skip(1).step_by(2))
+    );
+    for found in stay.into_iter().chain(end) {
+        assert!(found.unwrap().unwrap().starts_with(b"brief"));
+    }
+    converged(&[&map, &other]).await;
+    for (n, (key, _)) in numbered("").enumerate() {
+        assert_eq!(other.snapshot().deadline(&key).is_some(), n % 2 == 1, "{n}");
+    }
+}
+
+/// More of them are due than one call clears away.
+#[tokio::test]
+async fn what_is_past_its_deadline_is_nothing_that_a_key_had() {
+    let server = RedisServer::start().unwrap();
+    let map = join(&server).await;
+    let redis = client(&server).commands();
+    let set = |key: String| async { map.set(key, "x").await.unwrap() };
+    map.set("there", "1").await.unwrap();
+    let Layout { hash, deadlines, .. } = layout();
+    // As if no copy had come to delete them.
+    for key in (0..200).map(|n| format!("{n:03}")) {
+        run(&redis, &["HSET", &hash, &key, "old"]).await;
+        run(&redis, &["ZADD", deadlines.as_ref().unwrap(), "5", &key]).await;
+    }
+    let keys = (180..200).map(|n| format!("{n:03}")).chain(["there".into()]);
+    let found = in_time(SOON, join_all(keys.map(set))).await;
+    assert_eq!(found.into_iter().flatten().collect::<Vec<_>>(), ["1"]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_fails_alone() {
+    let server = RedisServer::start().unwrap();
+    let map = join(&server).await;
+    let sets = (0..MANY).map(|n| {
+        let map = &map;
+        async move {
+            match n % 8 {
+                5 => map.set("", "x").await,
+                6 => map.set(n.to_string(), vec![0; Layout::MAX_VALUE + 1]).await,
+                _ => map.set(n.to_string(), "x").await,
+            }
+        }
+    });
+    for (n, result) in in_time(SOON, join_all(sets)).await.into_iter().enumerate() {
+        match n % 8 {
+            5 => assert!(matches!(result, Err(Error::Key { len: 0, .. })), "{n}"),
+            6 => assert!(matches!(result, Err(Error::Value { .. })), "{n}"),
+            _ => assert_eq!(result.unwrap(), None, "{n}"),
+        }
+    }
+    map.refresh().await.unwrap();
+    assert_eq!(map.len(), MANY / 8 * 6);
+}
+
+#[tokio::test]
+async fn what_redis_says_to_a_call_all_hear_who_share_it_and_nobody_after_them() {
+    let server = RedisServer::start().unwrap();
+    let map = join(&server).await;
+    let redis = client(&server).commands();
+    map.set("k", "v").await.unwrap();
+    let Layout { hash, .. } = layout();
+    run(&redis, &["RENAME", &hash, "{m}:away"]).await;
+    run(&redis, &["SET", &hash, "text"]).await;
+    for result in set_each(&map, numbered("x")).await {
+        let Err(Error::Redis(error)) = &result else { panic!("{result:?}") };
+        assert_eq!(error.code(), Some("WRONGTYPE"));
+    }
+    run(&redis, &["DEL", &hash]).await;
+    assert!(set_each(&map, numbered("y")).await.iter().all(Result::is_ok));
+}
+
+/// A map behind a proxy.
+async fn far(server: &RedisServer, timeout: Duration) -> (RawMap, Proxy) {
+    let proxy = Proxy::start(server).await.unwrap();
+    let client = Client::builder(&proxy.url()).response_timeout(timeout).build().unwrap();
+    (RawMap::join(&client, "m").await.unwrap(), proxy)
+}
+
+type Call = tokio::task::JoinHandle<Result<Option<bytes::Bytes>, Error>>;
+
+/// Calls that have all come as far as they can, of a map whose server does not answer.
+async fn begun(map: &RawMap, keys: impl Iterator<Item = usize>) -> Vec<Call> {
+    let mut calls = Vec::new();
+    for key in keys {
+        let map = map.clone();
+        calls.push(tokio::spawn(async move { map.set(key.to_string(), "x").await }));
+    }
+    // On a runtime with one thread they have been polled when this one's turn comes again.
+    tokio::task::yield_now().await;
+    calls
+}
+
+#[tokio::test]
+async fn a_caller_that_is_gone_takes_its_waiting_set_away_and_no_other() {
+    let server = RedisServer::start().unwrap();
+    let (near, (map, proxy)) = (join(&server).await, far(&server, SOON).await);
+    map.set_and_wait("k", "v").await.unwrap();
+    proxy.pause_one_way(Direction::ToClient);
+    let mut calls = begun(&map, 0..MANY).await;
+    // One that was sent, and some that wait.
+    for gone in [40, 39, 20, 0] {
+        let call = calls.remove(gone);
+        call.abort();
+        assert!(call.await.unwrap_err().is_cancelled());
+    }
+    proxy.resume();
+    for call in calls {
+        assert_eq!(in_time(SOON, call).await.unwrap().unwrap(), None);
+    }
+    near.refresh().await.unwrap();
+    assert_eq!(near.len(), 1 + MANY - 3, "what was sent was done");
+    assert!(["39", "40", "20"].iter().all(|key| !near.contains(key)));
+}
+
+#[tokio::test]
+async fn callers_that_are_gone_leave_nobody_waiting_behind_them() {
+    let server = RedisServer::start().unwrap();
+    let (map, proxy) = far(&server, SOON).await;
+    map.set_and_wait("k", "v").await.unwrap();
+    proxy.pause_one_way(Direction::ToClient);
+    let mut calls = begun(&map, 0..MANY).await;
+    for sent in calls.drain(..8) {
+        sent.abort();
+    }
+    // Those that waited are sent now, although none of the first ones was answered.
+    let near = join(&server).await;
+    eventually(AT_ONCE, "the last one", async || {
+        near.refresh().await.unwrap();
+        near.contains((MANY - 1).to_string())
+    })
+    .await;
+    proxy.resume();
+    for call in calls {
+        assert_eq!(in_time(SOON, call).await.unwrap().unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_an_error_of_those_who_share_the_call() {
+    let server = RedisServer::start().unwrap();
+    let (near, (map, proxy)) = (join(&server).await, far(&server, SOON).await);
+    map.set_and_wait("k", "v").await.unwrap();
+    proxy.pause();
+    let calls = begun(&map, 0..MANY).await;
+    proxy.kill_all();
+    proxy.resume();
+    let mut failed = 0;
+    for call in calls {
+        match in_time(SOON, call).await.unwrap() {
+            Ok(found) => assert_eq!(found, None),
+            Err(error) => {
+                assert!(error.may_have_executed(), "{error}");
+                failed += 1;
+            }
+        }
+    }
+    assert!(
+        (1..10).contains(&failed),
+        "those whose calls were in flight, and not those that waited: {failed}"
+    );
+    near.refresh().await.unwrap();
+    assert!(near.len() > MANY - failed);
+}
+
+#[tokio::test]
+async fn what_has_waited_too_long_is_not_sent() {
+    let server = RedisServer::start().unwrap();
+    let (near, (map, proxy)) = (join(&server).await, far(&server, Duration::from_secs(1)).await);
+    map.set_and_wait("k", "v").await.unwrap();
+    proxy.pause();
+    // More than go into one call.
+    let calls = begun(&map, 0..400).await;
+    let mut unsent = Vec::new();
+    for (n, call) in calls.into_iter().enumerate() {
+        let error = in_time(SOON, call).await.unwrap().unwrap_err();
+        if !error.may_have_executed() {
+            unsent.push(n.to_string());
+        }
+    }
+    assert!(unsent.len() > 200, "{}", unsent.len());
+    proxy.resume();
+    eventually(SOON, "a write", async || map.set("later", "1").await.is_ok()).await;
+    near.refresh().await.unwrap();
+    assert!(unsent.iter().all(|key| !near.contains(key)));
+}
+
+#[tokio::test]
+async fn a_map_that_is_closed_refuses_what_waits_and_answers_what_was_sent() {
+    let server = RedisServer::start().unwrap();
+    let (map, proxy) = far(&server, SOON).await;
+    map.set_and_wait("k", "v").await.unwrap();
+    proxy.pause_one_way(Direction::ToClient);
+    let calls = begun(&map, 0..MANY).await;
+    in_time(AT_ONCE, map.close()).await;
+    proxy.resume();
+    let mut refused = 0;
+    for call in calls {
+        match in_time(SOON, call).await.unwrap() {
+            Ok(found) => assert_eq!(found, None),
+            Err(Error::Closed) => refused += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!((1..MANY).contains(&refused), "{refused}");
+    assert!(matches!(map.set("k", "x").await, Err(Error::Closed)));
+    let near = join(&server).await;
+    assert_eq!(near.len(), 1 + MANY - refused);
+}
+
+#[test]
+fn nobody_waits_for_a_runtime_that_has_ended() {
+    let server = RedisServer::start().unwrap();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let first = runtime();
+    let map = first.block_on(join(&server));
+    first.block_on(map.set("k", "v")).unwrap();
+    drop(first);
+    let all = async { in_time(SOON, set_each(&map, numbered("x"))).await };
+    assert!(runtime().block_on(all).iter().any(Result::is_err), "the task that sends is no more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_writers_of_many_kinds_agree_with_every_copy() {
+    let server = RedisServer::start().unwrap();
+    let (map, other) = (join(&server).await, join(&server).await);
+    let writers = (0..32).map(|writer: usize| {
+        let map = map.clone();
+        tokio::spawn(async move {
+            for round in 0..40 {
+                let key = ((writer * 7 + round) % 24).to_string();
+                match (writer + round) % 5 {
+                    0 => drop(map.delete(&key).await.unwrap()),
+                    1 => drop(map.set_if_absent(&key, "x").await.unwrap()),
+                    _ => drop(map.set(&key, format!("{writer}:{round}")).await.unwrap()),
+                }
+                // Its own, which nobody else touches: what was there is what it has set.
+                let own = format!("own{writer}");
+                let before = map.set(&own, round.to_string()).await.unwrap();
+                assert_eq!(before, (round > 0).then(|| (round - 1).to_string().into()));
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        in_time(SOON * 3, writer).await.unwrap();
+    }
+    converged(&[&map, &other]).await;
+    assert_eq!(join(&server).await.snapshot(), other.snapshot());
+    assert_eq!(map.get("own31"), bytes("39"));
+    let redis = client(&server).commands();
+    let count = run(&redis, &["HLEN", &layout().hash]).await;
+    assert_eq!(count, Value::Int(i64::try_from(map.len()).unwrap()));
+}
