@@ -4,7 +4,8 @@
 //! Until it is settled or its deadline has passed, a dispatch is sent again whenever it may have been lost, with
 //! the same id: it is accepted at most once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +38,10 @@ pub(crate) enum Pool {
 #[derive(Debug, Default)]
 pub(crate) struct Dispatching {
     open: BTreeMap<DispatchId, Open>,
-    timers: BTreeSet<(Time, DispatchId)>,
+    /// When each is next looked at; by its number, which is compared more quickly than its id.
+    timers: BTreeMap<(Time, u64), DispatchId>,
+    /// How many there have been.
+    count: u64,
     sends: Lane<DispatchItem>,
     polls: Lane<Ticket>,
     /// Some that were on their way in a lane are not open any more.
@@ -112,12 +116,14 @@ impl Dispatching {
     ) {
         let deadline = waiter.deadline;
         let next = deadline.min(ctx.now + POLL);
-        self.timers.insert((next, ticket.id.clone()));
+        self.count += 1;
+        self.timers.insert((next, self.count), ticket.id.clone());
         let id = ticket.id.clone();
         let waiters = vec![waiter];
         self.open.insert(
             id,
             Open {
+                number: self.count,
                 ticket,
                 item,
                 accepted,
@@ -136,8 +142,8 @@ impl Dispatching {
     fn look_by(&mut self, id: &DispatchId, at: Time) {
         let Some(open) = self.open.get_mut(id) else { return };
         if at < open.next {
-            self.timers.remove(&(open.next, id.clone()));
-            self.timers.insert((at, id.clone()));
+            self.timers.remove(&(open.next, open.number));
+            self.timers.insert((at, open.number), id.clone());
             open.next = at;
         }
     }
@@ -152,10 +158,8 @@ impl Dispatching {
     ) -> bool {
         let mut late = false;
         for (item, answer) in items.iter().zip(replies) {
-            if !self.is_sent(item) {
-                continue;
-            }
-            self.is_back(&item.id);
+            let Some(open) = self.open.get_mut(&item.id).filter(|open| open.has_sent(item)) else { continue };
+            open.is_back();
             match answer {
                 DispatchReply::Accepted => self.accepted(ctx, &item.id),
                 DispatchReply::Exists => self.refuse(ctx, &item.id, &DispatchError::JobExists),
@@ -304,10 +308,11 @@ impl Dispatching {
             // What an own id stands for may be another job than the one that is on its way under it now.
             let is_compared =
                 |open: &Open| id.caller_id().is_none() || open.item.is_none() || open.was_accepted;
-            if self.open.get(id).is_none_or(|open| open.ticket != *ticket || !is_compared(open)) {
+            let Some(open) = self.open.get_mut(id) else { continue };
+            if open.ticket != *ticket || !is_compared(open) {
                 continue;
             }
-            self.is_back(id);
+            open.is_back();
             match found {
                 Lookup { record: Some(record), .. } if record.id.is_same(id) => {
                     match (record.begun, record.state) {
@@ -359,7 +364,8 @@ impl Dispatching {
     }
 
     fn settle(&mut self, ctx: &mut Ctx, id: &DispatchId, result: &Result<(), DispatchError>) {
-        let Some(open) = self.open.get_mut(id) else { return };
+        let Entry::Occupied(mut entry) = self.open.entry(id.clone()) else { return };
+        let open = entry.get_mut();
         let known = is_known(result);
         if known {
             open.is_of_this_key(ctx);
@@ -370,14 +376,23 @@ impl Dispatching {
             let answer = if acceptance && accepted_by_now { Ok(()) } else { result.clone() };
             reply(ctx, to, answer.map(|()| open.ticket.clone()));
         }
-        self.look_for_others(id);
+        if open.waiters.is_empty() {
+            let open = entry.remove();
+            self.forgotten(&open);
+        } else {
+            self.look_for_others(id);
+        }
     }
 
-    fn forget(&mut self, id: &DispatchId) -> Option<Open> {
-        let open = self.open.remove(id)?;
+    fn forget(&mut self, id: &DispatchId) {
+        if let Some(open) = self.open.remove(id) {
+            self.forgotten(&open);
+        }
+    }
+
+    fn forgotten(&mut self, open: &Open) {
         self.some_ended |= open.under_way;
-        self.timers.remove(&(open.next, id.clone()));
-        Some(open)
+        self.timers.remove(&(open.next, open.number));
     }
 
     /// Whoever still waits is told.
@@ -409,11 +424,8 @@ impl Dispatching {
         not_after: impl Fn(Time) -> u64,
         may_send: bool,
     ) {
-        while let Some((at, id)) = self.timers.first().cloned() {
-            if at > ctx.now {
-                break;
-            }
-            self.timers.pop_first();
+        while let Some(first) = self.timers.first_entry().filter(|first| first.key().0 <= ctx.now) {
+            let id = first.remove();
             self.on_time(ctx, &id);
         }
         if std::mem::take(&mut self.some_ended) {
@@ -461,7 +473,7 @@ impl Dispatching {
             return;
         };
         open.next = first.min(ctx.now + POLL);
-        self.timers.insert((open.next, id.clone()));
+        self.timers.insert((open.next, open.number), id.clone());
         if std::mem::replace(&mut open.under_way, true) {
             return;
         }
@@ -472,21 +484,8 @@ impl Dispatching {
         }
     }
 
-    /// Whether this is what is open under its id, and not an earlier dispatch of another job.
-    fn is_sent(&self, item: &DispatchItem) -> bool {
-        let open = self.open.get(&item.id).and_then(|open| open.item.as_ref());
-        open.is_some_and(|own| own.key == item.key && own.hash == item.hash)
-    }
-
-    fn is_back(&mut self, id: &DispatchId) {
-        if let Some(open) = self.open.get_mut(id) {
-            open.under_way = false;
-            open.trouble = None;
-        }
-    }
-
     pub(crate) fn deadline(&self, may_send: bool) -> Option<Time> {
-        let timer = self.timers.first().map(|(at, _)| *at);
+        let timer = self.timers.first_key_value().map(|((at, _), _)| *at);
         if !may_send {
             return timer;
         }

@@ -1,5 +1,6 @@
 //! How jobs start, are asked to end, and leave a worker's hands (the second half of [`Jobs`]).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tenure_streaming::EntryId;
@@ -8,8 +9,9 @@ use super::attesting::Attesting;
 use super::call::Call;
 use super::ctx::Ctx;
 use super::effect::{Effect, Notice};
-use super::held::{Order, Out, Phase, release_of};
+use super::held::{Held, Order, Out, Phase, release_of};
 use super::jobs::Jobs;
+use super::lane::Lane;
 use super::time::{Time, earliest};
 use crate::breakage::Breakage;
 use crate::id::{JobKey, NodeName, Token};
@@ -36,7 +38,7 @@ impl Jobs {
             held.has_permit = true;
             self.starting += 1;
             let patience = if in_turn { ctx.config.start_timeout } else { slow_start(ctx) };
-            self.arm(&key, Some(ctx.now + patience));
+            set_timer(&mut self.timers, held, &key, Some(ctx.now + patience));
             ctx.out.push(Effect::Start { local: self.local, worker: self.worker, job });
         }
     }
@@ -51,11 +53,10 @@ impl Jobs {
     }
 
     pub(super) fn on_started(&mut self, ctx: &mut Ctx, key: &JobKey) {
-        self.permit_back(key);
         let Some(held) = self.held.get_mut(key) else { return };
+        self.starting -= usize::from(std::mem::take(&mut held.has_permit));
         held.phase = Phase::Running;
-        self.arm(key, None);
-        let Some(held) = self.held.get_mut(key) else { return };
+        set_timer(&mut self.timers, held, key, None);
         let ending = held.order.as_ref().map(|o| o.why);
         if matches!(ending, None | Some(StopReason::Moved | StopReason::Draining | StopReason::Shutdown)) {
             let tell = if held.started_before { None } else { held.waiting_node() };
@@ -65,17 +66,14 @@ impl Jobs {
         }
         match ending {
             Some(why) => self.run_stop(ctx, key, why),
-            None => self.fetch(key),
+            None => fetch(&mut self.takes, held, key),
         }
     }
 
     /// Asks for the notifications of a running job, if some may wait and no fetch is under way.
     pub(super) fn fetch(&mut self, key: &JobKey) {
-        let Some(held) = self.held.get_mut(key) else { return };
-        if held.notes.wanted && !held.notes.busy && matches!(held.phase, Phase::Running) {
-            held.notes.wanted = false;
-            held.notes.busy = true;
-            self.takes.push(TakeItem { key: key.clone(), token: held.token, ack: held.notes.ack });
+        if let Some(held) = self.held.get_mut(key) {
+            fetch(&mut self.takes, held, key);
         }
     }
 
@@ -118,12 +116,8 @@ impl Jobs {
 
     /// Sets the time at which the job's handler has taken too long, in place of the one before.
     pub(super) fn arm(&mut self, key: &JobKey, at: Option<Time>) {
-        let Some(held) = self.held.get_mut(key) else { return };
-        if let Some(before) = std::mem::replace(&mut held.overdue_at, at) {
-            self.timers.remove(&(before, key.clone()));
-        }
-        if let Some(at) = at {
-            self.timers.insert((at, key.clone()));
+        if let Some(held) = self.held.get_mut(key) {
+            set_timer(&mut self.timers, held, key, at);
         }
     }
 
@@ -202,11 +196,11 @@ impl Jobs {
 
     /// The handler has ended, or never ran: the job leaves this worker's hands.
     pub(super) fn give_up(&mut self, key: &JobKey, mode: ReleaseMode, delay: Duration, result: String) {
-        self.arm(key, None);
-        self.permit_back(key);
         let Some(mut held) = self.held.remove(key) else { return };
+        set_timer(&mut self.timers, &mut held, key, None);
+        self.starting -= usize::from(std::mem::take(&mut held.has_permit));
         let (key, token) = (key.clone(), held.token);
-        let unnoted = self.unnoted.contains(&(key.clone(), token));
+        let unnoted = !self.unnoted.is_empty() && self.unnoted.contains(&(key.clone(), token));
         let tell = if held.started_before && !unnoted { None } else { held.waiting_node() };
         let mut item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
         let mut entries = Vec::new();
@@ -388,6 +382,25 @@ impl Jobs {
             let finished = self.intake.take_handled();
             ctx.call(Call::Begin { worker, finished, jobs });
         }
+    }
+}
+
+/// Asks for the notifications of a running job, if some may wait and no fetch is under way.
+fn fetch(takes: &mut Lane<TakeItem>, held: &mut Held, key: &JobKey) {
+    if held.notes.wanted && !held.notes.busy && matches!(held.phase, Phase::Running) {
+        held.notes.wanted = false;
+        held.notes.busy = true;
+        takes.push(TakeItem { key: key.clone(), token: held.token, ack: held.notes.ack });
+    }
+}
+
+/// Sets the time at which the job's handler has taken too long, in place of the one before.
+fn set_timer(timers: &mut BTreeSet<(Time, JobKey)>, held: &mut Held, key: &JobKey, at: Option<Time>) {
+    if let Some(before) = std::mem::replace(&mut held.overdue_at, at) {
+        timers.remove(&(before, key.clone()));
+    }
+    if let Some(at) = at {
+        timers.insert((at, key.clone()));
     }
 }
 

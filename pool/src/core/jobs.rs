@@ -133,8 +133,11 @@ impl Jobs {
 
     /// True when this (key, token) is here, coming or going.
     pub(crate) fn knows(&self, key: &JobKey, token: Token) -> bool {
-        let id = (key.clone(), token);
-        self.is_here(key, token) || self.beginning.contains_key(&id) || self.releasing.contains_key(&id)
+        self.knows_id(&(key.clone(), token))
+    }
+
+    fn knows_id(&self, id: &(JobKey, Token)) -> bool {
+        self.is_here(&id.0, id.1) || self.beginning.contains_key(id) || self.releasing.contains_key(id)
     }
 
     pub(crate) fn on_event(&mut self, ctx: &mut Ctx, entry: EntryId, event: WorkerEvent) {
@@ -170,16 +173,18 @@ impl Jobs {
     }
 
     fn assigned(&mut self, ctx: &Ctx, entry: EntryId, key: JobKey, token: Token) {
-        if self.knows(&key, token) {
+        let id = (key, token);
+        if self.knows_id(&id) {
+            let (key, token) = id;
             if ctx.config.broken.has(Breakage::RedeliveredStartRefused) {
                 return self.release_for_stopper(key, token, Out::to_stop(None), None, vec![entry]);
             }
             self.intake.answered(entry);
         } else if self.leaving.is_some() {
-            self.hand_back(key, token, Out::default(), None, vec![entry]);
+            self.hand_back(id.0, token, Out::default(), None, vec![entry]);
         } else {
-            self.beginning.insert((key.clone(), token), Early::default());
-            self.begins.push((key, token, Some(entry)));
+            self.begins.push((id.0.clone(), token, Some(entry)));
+            self.beginning.insert(id, Early::default());
         }
     }
 
@@ -232,7 +237,9 @@ impl Jobs {
                 self.begins.push((key, token, None));
                 continue;
             }
-            let Some(early) = self.beginning.remove(&(key.clone(), token)) else { continue };
+            let id = (key, token);
+            let Some(early) = self.beginning.remove(&id) else { continue };
+            let (key, token) = id;
             match reply {
                 BeginReply::Begun { record, waiting, payload } => {
                     if let Some((tell, entries)) = early.stop {

@@ -14,6 +14,8 @@ use crate::ticket::Ticket;
 /// One dispatch that somebody waits for.
 #[derive(Debug)]
 pub(super) struct Open {
+    /// Tells it from others that are to be looked at at the same time.
+    pub(super) number: u64,
     /// The id, and the key that is asked about.
     pub(super) ticket: Ticket,
     /// What to send; `None` for a dispatch that is only waited for.
@@ -48,6 +50,17 @@ pub(super) struct Waiter {
 }
 
 impl Open {
+    /// Whether this is what is open under its id, and not an earlier dispatch of another job.
+    pub(super) fn has_sent(&self, item: &DispatchItem) -> bool {
+        self.item.as_ref().is_some_and(|own| own.key == item.key && own.hash == item.hash)
+    }
+
+    /// It is in none of the lanes any more.
+    pub(super) fn is_back(&mut self) {
+        self.under_way = false;
+        self.trouble = None;
+    }
+
     pub(super) fn admit(&mut self, waiter: Waiter) {
         self.deadline = self.deadline.max(waiter.deadline);
         self.waiters.push(waiter);

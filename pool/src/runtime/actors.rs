@@ -17,6 +17,7 @@ use tracing::Span;
 
 use super::actor::{self, Came, Mailbox, Order, Own, panicked};
 use super::lease::Leases;
+use super::numbered::Numbered;
 use crate::breakage::Breakage;
 use crate::builder::JobSpanHook;
 use crate::core::ctx::Config;
@@ -43,10 +44,10 @@ pub(super) struct Actors {
     recheck: bool,
     grace: Duration,
     tasks: JoinSet<Came>,
-    busy: HashMap<Id, Busy>,
+    busy: Numbered<Id, Busy>,
     /// The task of each job that has one.
     places: HashMap<Place, Id>,
-    idle: HashMap<WorkerId, IdleJobs>,
+    idle: Numbered<WorkerId, IdleJobs>,
 }
 
 /// A job that a task works for.
@@ -86,9 +87,9 @@ impl Actors {
             recheck: !config.broken.has(Breakage::NoRecheckAfterBegin),
             grace: notify_grace(config),
             tasks: JoinSet::new(),
-            busy: HashMap::new(),
+            busy: Numbered::default(),
             places: HashMap::new(),
-            idle: HashMap::new(),
+            idle: Numbered::default(),
         }
     }
 
@@ -157,8 +158,8 @@ impl Actors {
         let worker = busy.job.worker();
         self.leases.leave(worker, id);
         let place = (worker, busy.job.key().clone());
-        if self.places.get(&place) == Some(&id) {
-            self.places.remove(&place);
+        if let Some(other) = self.places.remove(&place).filter(|other| *other != id) {
+            self.places.insert(place.clone(), other);
         }
         let token = busy.job.token();
         let event = match came {

@@ -1,6 +1,5 @@
 //! The driver: one task that feeds the engine and does what it says.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,6 +13,7 @@ use super::actors::{Actors, End};
 use super::clock;
 use super::lease::Leases;
 use super::meters::{self, Meters};
+use super::numbered::Numbered;
 use super::perform::perform;
 use super::planners::{Part, Planners};
 use super::vitals::Vitals;
@@ -81,10 +81,10 @@ pub(crate) struct Driver {
     /// The two reads that wait, and that may be given up.
     node_read: Option<BoxFuture<'static, Done>>,
     pool_read: Option<BoxFuture<'static, Done>>,
-    handlers: HashMap<LocalWorker, Local>,
+    handlers: Numbered<LocalWorker, Local>,
     actors: Actors,
     planners: Planners,
-    replies: HashMap<ReplyTo, oneshot::Sender<Answer>>,
+    replies: Numbered<ReplyTo, oneshot::Sender<Answer>>,
     ended: bool,
     watched: Watched,
 }
@@ -109,10 +109,10 @@ impl Driver {
             calls: FuturesUnordered::new(),
             node_read: None,
             pool_read: None,
-            handlers: HashMap::new(),
+            handlers: Numbered::default(),
             actors,
             planners,
-            replies: HashMap::new(),
+            replies: Numbered::default(),
             ended: false,
             watched,
         }
@@ -174,17 +174,32 @@ impl Driver {
         messages: &mut mpsc::Receiver<Message>,
         batch: &mut Vec<Input>,
     ) {
-        while batch.len() < STEP_INPUTS {
-            if let Ok(input) = events.try_recv() {
+        // One after the other for as long as it has something: to look at all of them for each input costs more than most inputs.
+        let mut came = true;
+        while std::mem::take(&mut came) {
+            while batch.len() < STEP_INPUTS
+                && let Ok(input) = events.try_recv()
+            {
                 batch.push(input);
-            } else if let Some(end) = self.actors.try_next() {
+                came = true;
+            }
+            while batch.len() < STEP_INPUTS
+                && let Some(end) = self.actors.try_next()
+            {
                 self.on_task_end(end, events, batch);
-            } else if let Some(Some(done)) = self.calls.next().now_or_never() {
+                came = true;
+            }
+            while batch.len() < STEP_INPUTS
+                && let Some(Some(done)) = self.calls.next().now_or_never()
+            {
                 batch.push(Input::Done(Box::new(done)));
-            } else if let Ok(message) = messages.try_recv() {
+                came = true;
+            }
+            while batch.len() < STEP_INPUTS
+                && let Ok(message) = messages.try_recv()
+            {
                 self.on_message(message, batch);
-            } else {
-                return;
+                came = true;
             }
         }
     }

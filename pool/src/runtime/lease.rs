@@ -3,7 +3,7 @@
 //! An OS thread with a runtime and a connection of its own, so that neither a big batch nor a handler that blocks
 //! the node's runtime delays a renewal or the watchdog.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +16,7 @@ use tokio::task::{AbortHandle, Id};
 use super::actor::panicked;
 use super::clock;
 use super::guard::LeaseGuard;
+use super::numbered::Numbered;
 use crate::breakage::{Breakage, Breakages};
 use crate::builder::FencePolicy;
 use crate::core::input::Input;
@@ -30,7 +31,7 @@ use crate::store::{Renewal, Store, StoreError};
 #[derive(Debug)]
 struct Tenant {
     guard: LeaseGuard,
-    tasks: HashMap<Id, AbortHandle>,
+    tasks: Numbered<Id, AbortHandle>,
     /// Its tasks were aborted.
     aborted: bool,
     overdue: bool,
@@ -113,7 +114,7 @@ impl Leases {
         let mut state = self.state();
         let lease = state.tenancies.hold(incarnation, worker, from);
         let guard = LeaseGuard::until(lease.soft_at());
-        let tenant = Tenant { guard, tasks: HashMap::new(), aborted: false, overdue: false };
+        let tenant = Tenant { guard, tasks: Numbered::default(), aborted: false, overdue: false };
         state.tenants.insert(worker, tenant);
         drop(state);
         self.wake.notify_one();

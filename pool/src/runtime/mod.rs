@@ -18,6 +18,7 @@ pub(crate) mod handover;
 pub(crate) mod lease;
 pub(crate) mod meters;
 mod notice;
+mod numbered;
 pub(crate) mod perform;
 pub(crate) mod planners;
 pub(crate) mod vitals;
