@@ -338,7 +338,7 @@ impl DispatchId {
     /// `unique` is no name.
     pub fn of_node(node: &NodeName, unique: &str) -> Result<Self, IdError> {
         check_name("dispatch id", unique, true)?;
-        Ok(Self(format!("{node}.{unique}").into()))
+        Ok(Self([node.as_str(), ".", unique].concat().into()))
     }
 
     /// An id that the caller gave: a retry with it gives the first outcome.
@@ -347,7 +347,7 @@ impl DispatchId {
     /// `id` is no name.
     pub fn of_caller(node: &NodeName, id: &str) -> Result<Self, IdError> {
         check_name("dispatch id", id, true)?;
-        Ok(Self(format!("{node}.!{id}").into()))
+        Ok(Self([node.as_str(), ".!", id].concat().into()))
     }
 
     /// The id as text.

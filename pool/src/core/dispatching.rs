@@ -37,7 +37,8 @@ pub(crate) enum Pool {
 /// The open dispatches of one node.
 #[derive(Debug, Default)]
 pub(crate) struct Dispatching {
-    open: BTreeMap<DispatchId, Open>,
+    /// Boxed: what moves within a B-tree when another comes or goes is small.
+    open: BTreeMap<DispatchId, Box<Open>>,
     /// When each is next looked at; by its number, which is compared more quickly than its id.
     timers: BTreeMap<(Time, u64), DispatchId>,
     /// How many there have been.
@@ -119,23 +120,20 @@ impl Dispatching {
         self.count += 1;
         self.timers.insert((next, self.count), ticket.id.clone());
         let id = ticket.id.clone();
-        let waiters = vec![waiter];
-        self.open.insert(
-            id,
-            Open {
-                number: self.count,
-                ticket,
-                item,
-                accepted,
-                was_accepted: accepted,
-                in_doubt: false,
-                waiters,
-                deadline,
-                next,
-                under_way: true,
-                trouble: None,
-            },
-        );
+        let open = Open {
+            number: self.count,
+            ticket,
+            item,
+            accepted,
+            was_accepted: accepted,
+            in_doubt: false,
+            waiters: vec![waiter],
+            deadline,
+            next,
+            under_way: true,
+            trouble: None,
+        };
+        self.open.insert(id, Box::new(open));
     }
 
     /// Looks at the dispatch at `at` at the latest.

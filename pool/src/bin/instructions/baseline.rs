@@ -4,8 +4,9 @@ use std::fmt;
 
 use super::made_with::MadeWith;
 
-/// How much more a case may cost than was accepted, in per cent, when the same tools have made both figures.
-const MARGIN: u64 = 2;
+/// How much more a case may cost than was accepted, in per cent, when the same tools have made both figures: what is inlined
+/// changes with code elsewhere, and moves a figure by two or three.
+const MARGIN: u64 = 5;
 /// The same for figures of other tools, which make other code of the same source.
 const WIDE_MARGIN: u64 = 25;
 /// And so many instructions, which are more than that of the smallest cases.
@@ -209,11 +210,11 @@ mod tests {
     }
 
     #[test]
-    fn a_case_may_cost_a_fiftieth_more_and_no_more() {
+    fn a_case_may_cost_a_twentieth_more_and_no_more() {
         let same = tools("rustc 1", "x86_64");
         let judge = |a, b| accepted().judge(&same, &counts(&[("a", a), ("b", b)]));
-        assert!(judge(1_024, 100).is_good());
-        let verdict = judge(1_025, 200);
+        assert!(judge(1_054, 100).is_good());
+        let verdict = judge(1_055, 200);
         assert!(!verdict.is_good());
         let text = verdict.to_string();
         assert!(text.contains("MORE THAN IT MAY") && text.contains("ACCEPT=1"), "{text}");
