@@ -161,6 +161,9 @@ async fn what_redis_says_to_a_call_all_hear_who_share_it_and_nobody_after_them()
         let Err(Error::Redis(error)) = &result else { panic!("{result:?}") };
         assert_eq!(error.code(), Some("WRONGTYPE"));
     }
+    let revision = run(&redis, &["HGET", &layout().meta, "rev"]).await;
+    assert!(map.set_many([("k", "w")]).await.is_err());
+    assert_eq!(run(&redis, &["HGET", &layout().meta, "rev"]).await, revision, "nothing was written");
     run(&redis, &["DEL", &hash]).await;
     assert!(set_each(&map, numbered("y")).await.iter().all(Result::is_ok));
 }
