@@ -49,6 +49,11 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
+    /// On the runtime of the caller.
+    pub(crate) fn new() -> Self {
+        Self { stop: CancellationToken::new(), tracker: TaskTracker::new(), runtime: Handle::current() }
+    }
+
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tracker.spawn_on(task, &self.runtime);
     }
@@ -86,8 +91,7 @@ impl View {
         let mirror = Mirror::start(client, layouts.into(), broken).await?;
         let copies = mirror.copies();
         let (requests, received) = mpsc::unbounded_channel();
-        let tasks =
-            Tasks { stop: CancellationToken::new(), tracker: TaskTracker::new(), runtime: Handle::current() };
+        let tasks = Tasks::new();
         tasks.spawn(mirror.run(received, tasks.stop.clone()));
         tasks.tracker.close();
         let shared = Arc::new(Shared { requests, tasks });

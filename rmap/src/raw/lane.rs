@@ -272,7 +272,12 @@ impl fmt::Debug for Lane {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
+    use tenure_connection::Client;
+
     use super::*;
+    use crate::lua;
     use crate::snapshot::Place as At;
 
     fn waiting(key: &'static str, value: &'static str) -> Waiting {
@@ -315,5 +320,29 @@ mod tests {
             batch.push(waiting("k", "v"));
         }
         assert!(!batch.has_room(&waiting("k", "v")));
+    }
+
+    /// One that has sent nothing, and to which these wait, each for so long.
+    fn lane(allowed: Duration, waiting: impl IntoIterator<Item = (Duration, Waiting)>) -> Arc<Lane> {
+        let client = Client::builder("redis://127.0.0.1:1").response_timeout(allowed).build().unwrap();
+        let lane = Lane::new(client.commands(), lua::SET.call(&["k"]), Tasks::new());
+        let waiting = waiting.into_iter().zip(0..);
+        let since = |long| Instant::now().checked_sub(long).unwrap();
+        lane.lock().waiting =
+            waiting.map(|((long, set), id)| (id, Waiting { since: since(long), ..set })).collect();
+        lane
+    }
+
+    #[tokio::test]
+    async fn what_has_waited_too_long_is_not_sent() {
+        let (answer, answered) = oneshot::channel();
+        let late = Waiting { answer, ..waiting("late", "1") };
+        let hour = Duration::from_secs(3600);
+        let lane = lane(hour, [(hour * 2, late), (hour / 2, waiting("in time", "2"))]);
+        let batch = lane.take().unwrap();
+        assert_eq!(batch.entries().collect::<Vec<_>>(), [(&b"in time"[..], &b"2"[..])]);
+        let error = answered.await.unwrap().unwrap_err();
+        assert!(matches!(&error, Error::Redis(error) if error.is_transient()) && !error.may_have_executed());
+        assert!(lane.take().is_none() && !lane.lock().is_sending, "the task is over");
     }
 }

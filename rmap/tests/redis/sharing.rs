@@ -102,6 +102,7 @@ async fn times_to_live_are_those_of_the_handle_that_sets() {
     for (n, (key, _)) in numbered("").enumerate() {
         assert_eq!(other.snapshot().deadline(&key).is_some(), n % 2 == 1, "{n}");
     }
+    assert_eq!(join(&server).await.snapshot(), other.snapshot(), "Redis has forgotten the deadlines too");
 }
 
 /// More of them are due than one call clears away.
@@ -184,8 +185,10 @@ async fn begun(map: &RawMap, keys: impl Iterator<Item = usize>) -> Vec<Call> {
         let map = map.clone();
         calls.push(tokio::spawn(async move { map.set(key.to_string(), "x").await }));
     }
-    // On a runtime with one thread they have been polled when this one's turn comes again.
-    tokio::task::yield_now().await;
+    // On a runtime with one thread each of them has had its turn when this one has had as many.
+    for _ in 0..calls.len() {
+        tokio::task::yield_now().await;
+    }
     calls
 }
 
@@ -259,28 +262,6 @@ async fn a_lost_answer_is_an_error_of_those_who_share_the_call() {
     );
     near.refresh().await.unwrap();
     assert!(near.len() > MANY - failed);
-}
-
-#[tokio::test]
-async fn what_has_waited_too_long_is_not_sent() {
-    let server = RedisServer::start().unwrap();
-    let (near, (map, proxy)) = (join(&server).await, far(&server, Duration::from_secs(1)).await);
-    map.set_and_wait("k", "v").await.unwrap();
-    proxy.pause();
-    // More than go into one call.
-    let calls = begun(&map, 0..400).await;
-    let mut unsent = Vec::new();
-    for (n, call) in calls.into_iter().enumerate() {
-        let error = in_time(SOON, call).await.unwrap().unwrap_err();
-        if !error.may_have_executed() {
-            unsent.push(n.to_string());
-        }
-    }
-    assert!(unsent.len() > 200, "{}", unsent.len());
-    proxy.resume();
-    eventually(SOON, "a write", async || map.set("later", "1").await.is_ok()).await;
-    near.refresh().await.unwrap();
-    assert!(unsent.iter().all(|key| !near.contains(key)));
 }
 
 #[tokio::test]
