@@ -183,7 +183,8 @@ impl RawMap {
     }
 
     /// As [`View::close`]; writes through this handle, its clones and its typed handles are refused afterwards, and
-    /// those that wait for their turn now. Sets that share a call in flight are answered first. The map itself stays.
+    /// those that wait for their turn now. Sets whose calls are in flight are answered first, or the time for a call is
+    /// over. The map itself stays.
     ///
     /// # Cancel safety
     /// Safe: the task ends all the same.
@@ -193,7 +194,7 @@ impl RawMap {
 
     /// Sets a key and returns the value that it had. The local copy follows.
     ///
-    /// When several calls are in flight it waits for one of them, and is sent together with others that wait; it is
+    /// When others are on their way it may wait for one of their calls, and is sent together with all that wait; it is
     /// answered within twice the response timeout.
     ///
     /// # Errors

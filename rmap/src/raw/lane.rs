@@ -1,14 +1,14 @@
 //! The sets of one handle and its clones on their way to Redis.
 //!
-//! A set that finds few calls in flight is sent at once, by its caller. The others wait, and what waits when one of
-//! those calls has ended is the next call, then what has come meanwhile: so calls grow with the load, without timers.
-//! Sets of one key that meet in a call are written as the last of them; each is answered what the one before it wrote.
+//! A set that finds none on its way is sent at once, by its caller. The others wait for a task, which sends what waits
+//! in one call, up to a few calls at a time; then what waits when a call has ended is the next one. So calls grow with
+//! the load, without timers. Sets of one key that meet in a call are written as the last of them; each is answered what
+//! the one before it wrote.
 //!
 //! Invariants:
 //! - What waits has a caller that awaits it: it goes with its caller. So no more wait than there are callers.
-//! - While something waits, a call is in flight whose end sees to it: one of a caller, also when that caller is gone, or
-//!   one of the task.
-//! - What waits is sent by one task, one call at a time, in the order in which it came, and nothing overtakes it.
+//! - While something waits, the task is there, and has been woken or has a call in flight.
+//! - What waits is sent in the order in which it came, and nothing overtakes it.
 //! - A set is awaited no longer than twice the time for a call: what has waited longer than that time is not sent.
 //! - The lock is held for moments, never across an await.
 
@@ -18,17 +18,20 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use redis::RedisError;
 use tenure_connection::{Call, Connection};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::yield_now;
 use tokio::time::Instant;
 
 use crate::Error;
 use crate::view::Tasks;
 use crate::wire::Written;
 
-/// Calls that callers have in flight themselves before others wait.
-const MOST_ALONE: usize = 4;
+/// Calls that the task has in flight: on a long way to Redis none of them waits for the others.
+const MOST_CALLS: usize = 4;
 /// Sets that share a call: the server does nothing else meanwhile.
 const MOST_SETS: usize = 128;
 /// Bytes of the keys and values that share a call, but for a set that alone has more.
@@ -42,12 +45,14 @@ pub(crate) struct Lane {
     head: Call,
     tasks: Tasks,
     state: Mutex<State>,
+    /// Wakes the task when something waits.
+    arrived: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// Calls that callers have in flight themselves.
-    alone: usize,
+    /// Whether a caller has a call in flight itself.
+    is_alone: bool,
     /// Whether the task is there that sends what waits.
     is_sending: bool,
     next: u64,
@@ -63,7 +68,7 @@ struct Waiting {
 
 impl Lane {
     pub(crate) fn new(redis: Connection, head: Call, tasks: Tasks) -> Arc<Self> {
-        Arc::new(Self { redis, head, tasks, state: Mutex::default() })
+        Arc::new(Self { redis, head, tasks, state: Mutex::default(), arrived: Notify::new() })
     }
 
     /// Sets a key; key and value were checked.
@@ -76,33 +81,42 @@ impl Lane {
         };
         let answer = answer.await;
         place.is_left = true;
-        answer.unwrap_or(Err(Error::Closed))
+        answer.unwrap_or_else(|_| {
+            let why = RedisError::from(io::Error::other("the runtime of the map has ended"));
+            Err(tenure_connection::Error::Lost(why).into())
+        })
     }
 
     /// The place of a set that has to wait, and where its answer comes; `None` for one that goes at once.
-    fn enter(&self, key: &[u8], value: &[u8]) -> Option<(Place<'_>, oneshot::Receiver<Answer>)> {
+    fn enter(self: &Arc<Self>, key: &[u8], value: &[u8]) -> Option<(Place<'_>, oneshot::Receiver<Answer>)> {
         let mut state = self.lock();
-        if !state.is_sending && state.waiting.is_empty() && state.alone < MOST_ALONE {
-            state.alone += 1;
+        if !state.is_sending && !state.is_alone {
+            state.is_alone = true;
             return None;
         }
         let (answer, answered) = oneshot::channel();
         let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
         let id = state.next;
         state.next += 1;
+        let is_first = state.waiting.is_empty();
         state.waiting.insert(id, Waiting { key, value, since: Instant::now(), answer });
+        let was_sending = std::mem::replace(&mut state.is_sending, true);
         drop(state);
+        if !was_sending {
+            self.tasks.spawn(Sending { lane: self.clone(), is_over: false }.run());
+        } else if is_first {
+            self.arrived.notify_one();
+        }
         Some((Place { lane: self, id, is_left: false }, answered))
     }
 
-    /// What is sent next; with `None` the task is over.
-    fn take(&self) -> Option<Batch> {
+    /// What is sent next. When nothing waits and nothing `is_in_flight` the task is over.
+    fn take(&self, is_in_flight: bool) -> Option<Batch> {
         let allowed = self.redis.response_timeout();
         let (mut batch, mut late) = (Batch::default(), Vec::new());
         let mut state = self.lock();
-        // Who is dropped unanswered hears that the map is closed.
-        let _refused =
-            if self.tasks.stop.is_cancelled() { Some(std::mem::take(&mut state.waiting)) } else { None };
+        let is_closed = self.tasks.stop.is_cancelled();
+        let refused = if is_closed { std::mem::take(&mut state.waiting) } else { BTreeMap::new() };
         while let Some(first) = state.waiting.first_entry() {
             if first.get().since.elapsed() > allowed {
                 late.push(first.remove());
@@ -112,17 +126,26 @@ impl Lane {
                 break;
             }
         }
-        let is_over = batch.sets.is_empty();
-        state.is_sending = !is_over;
+        let is_empty = batch.sets.is_empty();
+        state.is_sending = !is_empty || is_in_flight;
         drop(state);
+        refuse(refused);
         for late in late {
             let why = RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
             let _ = late.answer.send(Err(tenure_connection::Error::Unreachable(why).into()));
         }
-        (!is_over).then_some(batch)
+        (!is_empty).then_some(batch)
     }
 
-    async fn send(&self, batch: &Batch) -> Result<Vec<Written>, Error> {
+    /// Sends a call, answers those who share it and returns how many they are.
+    async fn send(&self, batch: Batch) -> usize {
+        let answers = self.call(&batch).await;
+        let answered = batch.sets.len();
+        batch.answer(answers);
+        answered
+    }
+
+    async fn call(&self, batch: &Batch) -> Result<Vec<Written>, Error> {
         let mut call = self.head.clone();
         for (key, value) in batch.entries() {
             call.arg(key).arg(value);
@@ -136,19 +159,19 @@ impl Lane {
     }
 }
 
+/// Nothing of it was sent.
+fn refuse(waiting: BTreeMap<u64, Waiting>) {
+    for waiting in waiting.into_values() {
+        let _ = waiting.answer.send(Err(Error::Closed));
+    }
+}
+
 /// A caller's own call.
-struct Turn<'a>(&'a Arc<Lane>);
+struct Turn<'a>(&'a Lane);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.alone -= 1;
-        if state.is_sending || state.waiting.is_empty() {
-            return;
-        }
-        state.is_sending = true;
-        drop(state);
-        self.0.tasks.spawn(Sending { lane: self.0.clone(), is_over: false }.run());
+        self.0.lock().is_alone = false;
     }
 }
 
@@ -160,10 +183,28 @@ struct Sending {
 
 impl Sending {
     async fn run(mut self) {
-        while let Some(batch) = self.lane.take() {
-            let answers = self.lane.send(&batch).await;
-            batch.answer(answers);
+        let mut calls = FuturesUnordered::new();
+        loop {
+            while calls.len() < MOST_CALLS
+                && let Some(batch) = self.lane.take(!calls.is_empty())
+            {
+                calls.push(self.lane.send(batch));
+            }
+            if calls.is_empty() {
+                break;
+            }
+            let has_room = calls.len() < MOST_CALLS;
+            let answered = tokio::select! {
+                biased;
+                answered = calls.next() => answered.unwrap_or(0),
+                () = self.lane.arrived.notified(), if has_room => 0,
+            };
+            // Callers who write again at once do it together.
+            if answered > 1 {
+                yield_now().await;
+            }
         }
+        drop(calls);
         self.is_over = true;
     }
 }
@@ -176,7 +217,7 @@ impl Drop for Sending {
             state.is_sending = false;
             let waiting = std::mem::take(&mut state.waiting);
             drop(state);
-            drop(waiting);
+            refuse(waiting);
         }
     }
 }
@@ -263,7 +304,7 @@ impl fmt::Debug for Lane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.lock();
         f.debug_struct("Lane")
-            .field("alone", &state.alone)
+            .field("is_alone", &state.is_alone)
             .field("waiting", &state.waiting.len())
             .finish_non_exhaustive()
     }
@@ -339,10 +380,10 @@ mod tests {
         let late = Waiting { answer, ..waiting("late", "1") };
         let hour = Duration::from_secs(3600);
         let lane = lane(hour, [(hour * 2, late), (hour / 2, waiting("in time", "2"))]);
-        let batch = lane.take().unwrap();
+        let batch = lane.take(false).unwrap();
         assert_eq!(batch.entries().collect::<Vec<_>>(), [(&b"in time"[..], &b"2"[..])]);
         let error = answered.await.unwrap().unwrap_err();
         assert!(matches!(&error, Error::Redis(error) if error.is_transient()) && !error.may_have_executed());
-        assert!(lane.take().is_none() && !lane.lock().is_sending, "the task is over");
+        assert!(lane.take(false).is_none() && !lane.lock().is_sending, "the task is over");
     }
 }
