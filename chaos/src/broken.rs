@@ -26,12 +26,9 @@ pub enum Broken {
 /// In `begin`: a record that is not this worker's under this token is made so.
 const BEGIN_UNCHECKED: ScriptPatch = ScriptPatch {
     script: "begin",
-    from: "if start ~= assigned and start ~= running then return nil end",
-    to: "if start ~= assigned and start ~= running then
-      local rest = match(r, '^1|[QAR]|[^|]*|%d+|(.*)$')
-      if not rest then return nil end
-      r, start = assigned .. rest, assigned
-    end",
+    from: "local begun, news = gsub(r, first, begun_first, 1)",
+    to: "r = gsub(r, '^1|[QAR]|[^|]*|%d+', '1|A' .. mine)
+    local begun, news = gsub(r, first, begun_first, 1)",
 };
 
 impl Broken {

@@ -80,6 +80,14 @@ impl Call {
         self
     }
 
+    /// Adds arguments, each as [`arg`](Self::arg) does.
+    pub fn args<A: ToRedisArgs>(&mut self, args: impl IntoIterator<Item = A>) -> &mut Self {
+        for arg in args {
+            self.command.arg(arg);
+        }
+        self
+    }
+
     /// The script that is called.
     pub fn script(&self) -> &Script {
         &self.script

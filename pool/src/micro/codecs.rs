@@ -61,10 +61,10 @@ pub(super) fn digest() -> impl Case {
 /// What `begin` answers for a batch.
 fn answer() -> Value {
     let payload = sure(Envelope::new(&BODY).seal());
-    let mut values = vec![Value::BulkString(b"OK".to_vec())];
+    let mut values = vec![Value::BulkString(b"OK".to_vec()), Value::BulkString(vec![b'B'; BATCH])];
     for record in records(BATCH) {
         let record = Value::BulkString(record.to_string().into_bytes());
-        values.extend([record, Value::Int(0), Value::BulkString(payload.to_vec())]);
+        values.extend([record, Value::BulkString(payload.to_vec())]);
     }
     Value::Array(values)
 }

@@ -5,7 +5,7 @@ use tenure_pool::breakage::{Breakage, ScriptPatch};
 use crate::ground::{Broken, cases, lines, patch, scripts};
 
 /// A router assigns whatever it hears of, also what runs already.
-const ROUTES_ANYTHING: ScriptPatch = patch("route", "'^1|Q||%d+()'", "'^1|[QAR]|%d*|%d+()'");
+const ROUTES_ANYTHING: ScriptPatch = patch("route", "'^1|Q||%d+('", "'^1|[QAR]|%d*|%d+('");
 /// A router assigns by whatever members it knows of.
 const ROUTES_BY_ANY_RING: ScriptPatch =
     patch("route", "if head[3] ~= argv[2] then return { 'STALERING', head[3] } end", "");

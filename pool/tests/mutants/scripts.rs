@@ -22,22 +22,24 @@ macro_rules! mutants {
 /// What is left out, the script (none: every script that shares the part), the text, what stands in its place, and who
 /// notices.
 pub(crate) const MUTANTS: &[Mutant] = mutants! {
-    "begin takes every record": "begin", "if start ~= assigned and start ~= running then return nil end"
-        => "if start ~= running then length = #match(r, '^1|%u|%d*|%d+|') end", by "begin_needs_the_worker_the_token_and_the_state";
+    "begin takes every record": "begin", "first, begun_first = '^1|A' .. mine .. '|0|0|%d+('"
+        => "first, begun_first = '^1|%u|%d*|%d+|%d+|%d|%d+('", by "begin_needs_the_worker_the_token_and_the_state";
     "begin under any token": "begin", "if token ~= last then"
         => "token = match(r, '^1|%u|%d*|(%d+)|') or token\n    if token ~= last then", by "begin_needs_the_worker_the_token_and_the_state";
     "begin by a fenced worker": "begin", "if call('HEXISTS', W, wid) == 0 then return { 'FENCED' } end"
         => "", by "a_fenced_worker_begins_nothing";
-    "every begin counts as the first": "begin", "if begun == '|0|' then"
+    "every begin counts as the first": "begin", "if flag == '0' then"
         => "if true then", by "a_success_is_noted_once";
     "a begun job stays queued": "begin", "call('ZREM', Q, unpack(unqueued))"
         => "", by "a_begun_job_is_the_workers";
     "begin while stopping": "begin", "if is_stopping((settings())) then return { 'SHUTDOWN' } end"
         => "", by "a_stopping_pool_begins_nothing";
-    "begin counts again when it is sent again": "begin", "if not behind or start == running then return behind and r end"
-        => "if not behind then return nil end", by "begin_may_be_repeated";
-    "begin reads the beginning of a record only": "begin", "|%d+()|' .. ID .. '|%d+|%d*|%d+|'"
-        => "|%d+()|'", by "begin_and_started_read_a_record_to_its_end";
+    "begin counts again when it is sent again": "begin", "if not attempts then return find(r, running) and r end"
+        => "if not attempts then return nil end", by "begin_may_be_repeated";
+    "begin reads the beginning of a record only": "begin", "|%d+()' .. BEHIND"
+        => "|%d+()'", by "begin_and_started_read_a_record_to_its_end";
+    "the first begin reads the beginning of a record only": "begin", "|0|0|%d+(' .. BEHIND .. ')'"
+        => "|0|0|%d+(.*)'", by "begin_and_started_read_a_record_to_its_end";
     "started takes anything for an id": "started", "|%d+|()' .. ID .. '()|"
         => "|%d+|()[^|]*()|", by "begin_and_started_read_a_record_to_its_end";
     "started takes nothing for a time": "started", "()|%d+|%d*|()%d+()|"
@@ -106,8 +108,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if not same(p.id, id) then return 'E' end", by "a_placed_job_sent_again_is_assigned_once";
     "route by a stale ring": "route", "if head[3] ~= argv[2] then return { 'STALERING', head[3] } end"
         => "", by "a_stale_ring_assigns_nothing";
-    "route of what is not queued": "route", "'^1|Q||%d+()'"
-        => "'^1|%u|%d*|%d+()'", by "a_job_is_assigned_once";
+    "route of what is not queued": "route", "'^1|Q||%d+('"
+        => "'^1|%u|%d*|%d+('", by "a_job_is_assigned_once";
     "route while stopping": "route", "if is_stopping(flag) then return { 'SHUTDOWN' } end"
         => "", by "a_closing_pool_still_routes";
     "an assignment without its event": "route", "call('XADD', KEYS[6 + x], '*', unpack(event, 1, event.n))"

@@ -120,7 +120,7 @@ async fn begin_started_and_take_refuse_it(kind: Kind) {
 }
 
 /// What may follow the token of a record; only the last one is sound.
-const TAILS: [(&str, &str); 9] = [
+const TAILS: [(&str, &str); 11] = [
     ("no attempts", "|1|17|node1.g|17||4|"),
     ("no flag", "1|3|17|node1.g|17||4|"),
     ("no node in its id", "1|1|17|node1|17||4|"),
@@ -129,6 +129,8 @@ const TAILS: [(&str, &str); 9] = [
     ("no strikes", "1|1|17|node1.g|17||x|"),
     ("no plan", "1|1|17|node1.g|17||4"),
     ("cut", "1|1|17"),
+    ("never begun, and no node in its id", "0|0|17|node1|17||4|"),
+    ("never begun, and cut", "0|0|17|node1.g|17||4"),
     ("sound", "1|1|17|node1.!own|17||4|"),
 ];
 

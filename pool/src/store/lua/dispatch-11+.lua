@@ -4,9 +4,9 @@
 -- worker was picked from; this script mints the token then, one for all jobs of a call.
 -- KEYS: m cf jo jp q ps tb od sc pi bw, then the ws of each worker named
 -- ARGV: inc, plan, its schedule's id and the caller's term, or three times '', the ring's mv, count of workers, wid*,
---       then (key, id, not_after, hash or '', payload, index of its worker; 0: the router's to find)*
--- Returns: OK, then per job A accepted | E exists | B full | T ended | C conflict | O<outcome> | L late | R recovering |
---          Z shutting down | X bad argument, record or entry of the id. STALETERM
+--       then key*, id*, not_after*, hash or ''*, payload*, index of its worker*; 0: the router's to find
+-- Returns: OK, a letter per job, A accepted | E exists | B full | T ended | C conflict | O ended with an outcome | L late |
+--          R recovering | Z shutting down | X bad argument, record or entry of the id; then an outcome per O. STALETERM
 --@base
 --@guard
 --@clock
@@ -23,14 +23,13 @@ local flag, max_queued, route_ms, assign_ms, late_ms, payload_max =
 local workers = tonumber(argv[6])
 local base = 6 + workers
 local n = (#argv - base) / 6
-local keys, ids = {}, {}
-for i = 1, n do keys[i], ids[i] = argv[base + 6 * i - 5], argv[base + 6 * i - 4] end
-local stored, ended = call('HMGET', JO, unpack(keys)), call('ZMSCORE', TB, unpack(ids))
+local of_ids, of_ends, of_hashes, of_payloads, of_workers = base + n, base + 2 * n, base + 3 * n, base + 4 * n, base + 5 * n
+local stored, ended = call('HMGET', JO, unpack(argv, base + 1, of_ids)), call('ZMSCORE', TB, unpack(argv, of_ids + 1, of_ends))
 local queued, t = tonumber(call('HGET', M, 'nq')), now()
-local due, due_begun, latest = t + route_ms, t + assign_ms, t + late_ms
+local due, due_begun, latest = num(t + route_ms), num(t + assign_ms), t + late_ms
 local ts, places = num(t), plan == '' and head[3] == argv[5]
 local front, back = '1|Q||0|0|0|' .. ts .. '|', '|' .. ts .. '||0|' .. plan
-local out, records, payloads, scores, starts = { 'OK' }, {}, {}, {}, {}
+local out, letters, records, payloads, scores, starts = { 'OK', '' }, {}, {}, {}, {}, {}
 local entries, outcomes, accepted, planned, owned, events, k = {}, {}, {}, {}, {}, {}, 0
 local token = nil
 
@@ -44,9 +43,9 @@ local function assignment(x)
 end
 
 local function answer(i)
-  local at = base + 6 * i - 3
-  local key, id, not_after, hash, payload = keys[i], ids[i], tonumber(argv[at]), argv[at + 1], argv[at + 2]
-  local dot, name = match(id, '^[%w_:-]+()%.!?()[%w_:.-]+$')
+  local key, id, not_after = argv[base + i], argv[of_ids + i], tonumber(argv[of_ends + i])
+  local hash, payload = argv[of_hashes + i], argv[of_payloads + i]
+  local dot, name = match(id, '^[0-9A-Za-z_:-]+()%.!?()[0-9A-Za-z_:.-]+$')
   if not dot or dot > 65 or #id - name > 63 or not not_after or #key == 0 or #key > 512 or #payload > payload_max then
     return 'X'
   end
@@ -57,7 +56,8 @@ local function answer(i)
     if entry == false then return 'X' end
     if entry then
       if not stands_for(entry, key, hash) then return 'C' end
-      return entry.outcome and 'O' .. entry.outcome or 'A'
+      out[#out + 1] = entry.outcome
+      return entry.outcome and 'O' or 'A'
     end
   end
   local r = accepted[key] or stored[i]
@@ -73,12 +73,12 @@ local function answer(i)
   if queued >= max_queued then return 'B' end
   local a, b = k + 1, k + 2
   k = b
-  local x = places and tonumber(argv[at + 3]) or 0
+  local x = places and tonumber(argv[of_workers + i]) or 0
   if x > 0 and x <= workers then
     local event = events[x] or assignment(x)
     r = event.front .. id .. back
     scores[a], scores[b] = due_begun, key
-    owned[#owned + 1] = 0
+    owned[#owned + 1] = '0'
     owned[#owned + 1] = event.member .. key
     event[event.n + 1], event[event.n + 2] = 's', key
     event.n = event.n + 2
@@ -92,7 +92,7 @@ local function answer(i)
   queued = queued + 1
   records[a], records[b] = key, r
   payloads[a], payloads[b] = key, payload
-  if plan ~= '' then planned[a], planned[b] = 0, plan .. '|' .. key end
+  if plan ~= '' then planned[a], planned[b] = '0', plan .. '|' .. key end
   if own then
     local entry = { key = key, hash = hash, gen = id, v = OWN_VERSION }
     entries[own] = entry
@@ -102,7 +102,7 @@ local function answer(i)
   return 'A'
 end
 
-for i = 1, n do out[i + 1] = answer(i) end
+for i = 1, n do letters[i] = answer(i) end
 if k > 0 then
   call('HSET', JO, unpack(records))
   call('HSET', JP, unpack(payloads))
@@ -116,4 +116,5 @@ if k > 0 then
     for x, event in pairs(events) do call('XADD', KEYS[11 + x], '*', unpack(event, 1, event.n)) end
   end
 end
+out[2] = table.concat(letters)
 return out

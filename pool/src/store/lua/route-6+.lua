@@ -2,8 +2,9 @@
 -- Moves start events to workers; mints one token for all jobs of a call. Whole entries only: the entries named are
 -- acknowledged and deleted.
 -- KEYS: m cf jo q bw ps, then the ws of each worker named
--- ARGV: inc, mv, count of entries, count of workers, entry*, wid*, then (key, index of its worker; 0: none lives)*
--- Returns: OK, then per job R routed | D wants no worker any more | W no live worker | X bad record. STALERING mv | SHUTDOWN
+-- ARGV: inc, mv, count of entries, count of workers, entry*, wid*, then key*, index of its worker*; 0: none lives
+-- Returns: OK, a letter per job, R routed | D wants no worker any more | W no live worker | X bad record.
+--          STALERING mv | SHUTDOWN
 --@base
 --@guard
 --@clock
@@ -17,44 +18,48 @@ if is_stopping(flag) then return { 'SHUTDOWN' } end
 local entries, workers = tonumber(argv[3]), tonumber(argv[4])
 local base = 4 + entries + workers
 local n = (#argv - base) / 2
-local out = { 'OK' }
+local letters = {}
 if n > 0 then
-  local keys = {}
-  for i = 1, n do keys[i] = argv[base + 2 * i - 1] end
-  local stored, t = call('HMGET', JO, unpack(keys)), now()
-  local due, pattern = t + assign_ms, '^1|Q||%d+()' .. REST
+  local stored, t = call('HMGET', JO, unpack(argv, base + 1, base + n)), now()
+  local due, pattern = num(t + assign_ms), '^1|Q||%d+(' .. REST .. ')'
   local records, owned, scores, seen, events = {}, {}, {}, {}, {}
   local k, token = 0, nil
+
+  -- What the jobs of a worker share: its start event, what takes the place of what their records begin with, and the
+  -- beginning of their names in bw.
+  local function assignment(x)
+    token = token or num(call('HINCRBY', M, 'tok', 1))
+    local wid = argv[4 + entries + x]
+    local event = { 't', token, record = '1|A|' .. wid .. '|' .. token .. '%1', member = wid .. ':', n = 2 }
+    events[x] = event
+    return event
+  end
+
   for i = 1, n do
-    local key, r, x = keys[i], stored[i], argv[base + 2 * i]
+    local key, r, x = argv[base + i], stored[i], argv[base + n + i]
     local reply = 'D'
     if r and not seen[key] then
-      local rest = match(r, pattern)
-      if not rest then
+      local event = events[x] or x ~= '0' and find(r, pattern) and assignment(x)
+      -- One pass tells whether the record is that of a queued job, and makes the new one.
+      local assigned, fits = gsub(r, pattern, event and event.record or '%0', 1)
+      if fits == 0 then
         if not parse(r) then reply = 'X' end
-      elseif x == '0' then
+      elseif not event then
         reply = 'W'
         call('ZADD', Q, t + 30000, key)
       else
-        token = token or num(call('HINCRBY', M, 'tok', 1))
-        local event = events[x]
-        if not event then
-          local wid = argv[4 + entries + x]
-          event = { 't', token, record = '1|A|' .. wid .. '|' .. token, member = wid .. ':', n = 2 }
-          events[x] = event
-        end
         seen[key] = true
         local a, b = k + 1, k + 2
         k = b
-        records[a], records[b] = key, event.record .. sub(r, rest)
-        owned[a], owned[b] = 0, event.member .. key
+        records[a], records[b] = key, assigned
+        owned[a], owned[b] = '0', event.member .. key
         scores[a], scores[b] = due, key
         event[event.n + 1], event[event.n + 2] = 's', key
         event.n = event.n + 2
         reply = 'R'
       end
     end
-    out[i + 1] = reply
+    letters[i] = reply
   end
   if k > 0 then
     call('HSET', JO, unpack(records))
@@ -67,4 +72,4 @@ if entries > 0 then
   call('XACK', PS, 'r', unpack(argv, 5, 4 + entries))
   call('XDEL', PS, unpack(argv, 5, 4 + entries))
 end
-return out
+return { 'OK', table.concat(letters) }

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Notes that start handlers have succeeded, and tells the nodes that wait.
 -- KEYS: m cf jo tb od, then the ns of each node named
--- ARGV: inc, wid, then (key, token, index of the node to tell or 0)*
--- Returns: OK, then per job K noted | S stale
+-- ARGV: inc, wid, then key*, token*, index of the node to tell or 0*
+-- Returns: OK, a letter per job, K noted | S stale
 --@base
 --@guard
 --@clock
@@ -14,10 +14,8 @@ local head, refusal = guard(true)
 if not head then return refusal end
 local wid, n = argv[2], (#argv - 2) / 3
 local _, od_ms, strikes = settings('od_ms', 'strikes')
-local keys = {}
-for i = 1, n do keys[i] = argv[3 * i] end
-local stored, t = call('HMGET', JO, unpack(keys)), now()
-local out, records, changed, events, k = { 'OK' }, {}, {}, {}, 0
+local stored, t = call('HMGET', JO, unpack(argv, 3, 2 + n)), now()
+local letters, records, changed, events, k = {}, {}, {}, {}, 0
 local last, running, stopping, length
 
 -- The event for a node.
@@ -42,10 +40,15 @@ local function note(r, key, token, x)
   local id = sub(r, first, beyond - 1)
   if byte(r, flag) ~= 50 and not changed[key] then
     changed[key] = true
-    local tail, had = sub(r, flag + 1), sub(r, mix, rest - 1)
-    if had ~= '0' then tail = sub(r, flag + 1, mix - 1) .. num(had - had % strikes) .. sub(r, rest) end
+    local had, noted = sub(r, mix, rest - 1), nil
+    if had == '0' then
+      noted = gsub(r, '^(1|[RS]|%d+|%d+|%d+|)[01]', '%12', 1)
+    else
+      local between = sub(r, flag + 1, mix - 1)
+      noted = sub(r, 1, flag - 1) .. '2' .. between .. num(had - had % strikes) .. sub(r, rest)
+    end
     k = k + 1
-    records[2 * k - 1], records[2 * k] = key, sub(r, 1, flag - 1) .. '2' .. tail
+    records[2 * k - 1], records[2 * k] = key, noted
     settle(id, 'ok', t, od_ms)
   end
   if x ~= '0' then
@@ -58,8 +61,8 @@ end
 
 for i = 1, n do
   local r = stored[i]
-  out[i + 1] = r and note(r, keys[i], argv[3 * i + 1], argv[3 * i + 2]) or 'S'
+  letters[i] = r and note(r, argv[2 + i], argv[2 + n + i], argv[2 + 2 * n + i]) or 'S'
 end
 if k > 0 then call('HSET', JO, unpack(records)) end
 tell_nodes(5, events)
-return out
+return { 'OK', table.concat(letters) }

@@ -27,30 +27,28 @@ pub(super) async fn dispatch(
     call.arg(inc.0);
     schedules::turn(&mut call, turn);
     call.arg(ring.map_or(0, |ring| ring.0)).arg(targets.iter().len());
-    for worker in targets.iter() {
-        call.arg(worker.0);
-    }
-    for (item, number) in items.iter().zip(numbers) {
-        call.arg(item.key.as_bytes()).arg(item.id.as_str()).arg(item.not_after).arg(&item.hash);
-        call.arg(&*item.payload).arg(number);
-    }
-    let mut values = steps.run("dispatch", call).await?.items(items.len())?;
-    items.iter().map(|_| values.parsed("a dispatch's answer", dispatch_reply)).collect()
+    call.args(targets.iter().map(|worker| worker.0));
+    call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.id.as_str()));
+    call.args(items.iter().map(|item| item.not_after)).args(items.iter().map(|item| &item.hash));
+    call.args(items.iter().map(|item| &*item.payload)).args(numbers);
+    let mut values = steps.run("dispatch", call).await?.ok()?;
+    values.letters(items.len(), "dispatches' answers", dispatch_reply)
 }
 
-fn dispatch_reply(text: &str) -> Option<DispatchReply> {
-    Some(match text {
-        "A" => DispatchReply::Accepted,
-        "E" => DispatchReply::Exists,
-        "B" => DispatchReply::Full,
-        "T" => DispatchReply::Ended,
-        "C" => DispatchReply::Conflict,
-        "L" => DispatchReply::Late,
-        "R" => DispatchReply::Recovering,
-        "Z" => DispatchReply::ShuttingDown,
-        "X" => DispatchReply::Bad,
-        _ => DispatchReply::Outcome(text.strip_prefix('O')?.to_owned()),
-    })
+fn dispatch_reply(letter: u8, outcomes: &mut Values) -> Result<Option<DispatchReply>> {
+    Ok(Some(match letter {
+        b'A' => DispatchReply::Accepted,
+        b'E' => DispatchReply::Exists,
+        b'B' => DispatchReply::Full,
+        b'T' => DispatchReply::Ended,
+        b'C' => DispatchReply::Conflict,
+        b'O' => DispatchReply::Outcome(outcomes.text()?),
+        b'L' => DispatchReply::Late,
+        b'R' => DispatchReply::Recovering,
+        b'Z' => DispatchReply::ShuttingDown,
+        b'X' => DispatchReply::Bad,
+        _ => return Ok(None),
+    }))
 }
 
 pub(super) async fn route(
@@ -64,29 +62,19 @@ pub(super) async fn route(
     let numbers: Vec<_> = jobs.iter().map(|(_, worker)| targets.number(*worker)).collect();
     let mut call = steps.scripts.route.call(&targets.keys(|worker| steps.keys.worker(*worker)));
     call.arg(inc.0).arg(ring.0).arg(entries.len()).arg(targets.iter().len());
-    for entry in entries {
-        call.arg(entry.to_string());
-    }
-    for worker in targets.iter() {
-        call.arg(worker.0);
-    }
-    for ((key, _), number) in jobs.iter().zip(numbers) {
-        call.arg(key.as_bytes()).arg(number);
-    }
-    let mut values = steps.run("route", call).await?.items(jobs.len())?;
-    jobs.iter()
-        .map(|_| {
-            values.parsed("a route's answer", |text| {
-                Some(match text {
-                    "R" => RouteReply::Routed,
-                    "D" => RouteReply::Done,
-                    "W" => RouteReply::Waiting,
-                    "X" => RouteReply::Bad,
-                    _ => return None,
-                })
-            })
-        })
-        .collect()
+    call.args(entries.iter().map(ToString::to_string));
+    call.args(targets.iter().map(|worker| worker.0));
+    call.args(jobs.iter().map(|(key, _)| key.as_bytes())).args(numbers);
+    let mut values = steps.run("route", call).await?.ok()?;
+    values.letters(jobs.len(), "routes' answers", |letter, _| {
+        Ok(Some(match letter {
+            b'R' => RouteReply::Routed,
+            b'D' => RouteReply::Done,
+            b'W' => RouteReply::Waiting,
+            b'X' => RouteReply::Bad,
+            _ => return Ok(None),
+        }))
+    })
 }
 
 pub(super) async fn lookup(steps: &Steps, items: &[(JobKey, Option<DispatchId>)]) -> Result<Vec<Lookup>> {

@@ -14,9 +14,7 @@ use crate::store::{BeginReply, OwnedPage, ReleaseItem, ReleaseMode, ReleaseReply
 /// The arguments that all calls of an owner begin with: who it is, and which entries of its stream are finished.
 pub(super) fn owner(call: &mut Call, inc: Incarnation, worker: WorkerId, finished: &[EntryId]) {
     call.arg(inc.0).arg(worker.0).arg(finished.len());
-    for entry in finished {
-        call.arg(entry.to_string());
-    }
+    call.args(finished.iter().map(ToString::to_string));
 }
 
 pub(super) async fn begin(
@@ -28,28 +26,26 @@ pub(super) async fn begin(
 ) -> Result<Vec<BeginReply>> {
     let mut call = steps.scripts.begin.call(&[steps.keys.worker(worker)]);
     owner(&mut call, inc, worker, finished);
-    for (key, token) in jobs {
-        call.arg(key.as_bytes()).arg(token.0);
-    }
+    call.args(jobs.iter().map(|(key, _)| key.as_bytes())).args(jobs.iter().map(|(_, token)| token.0));
     begun_all(steps.run("begin", call).await?, jobs.len())
 }
 
 /// What `begin` has answered for so many jobs.
 pub(super) fn begun_all(reply: Reply, jobs: usize) -> Result<Vec<BeginReply>> {
-    let mut values = reply.ok()?;
-    (0..jobs).map(|_| begun(&mut values)).collect()
+    reply.ok()?.letters(jobs, "begins' answers", begun)
 }
 
-fn begun(values: &mut Values) -> Result<BeginReply> {
-    match values.bytes_or_nil()? {
-        None => Ok(BeginReply::Refused),
-        Some(code) if *code == *b"L" => Ok(BeginReply::Full),
-        Some(stored) => {
-            let (waiting, payload) = (values.number()? == 1, values.bytes()?);
-            let Some(record) = Record::parse(&stored) else { return Ok(BeginReply::Refused) };
-            Ok(BeginReply::Begun { record, waiting, payload })
-        }
-    }
+fn begun(letter: u8, values: &mut Values) -> Result<Option<BeginReply>> {
+    let waiting = match letter {
+        b'B' => false,
+        b'N' => true,
+        b'L' => return Ok(Some(BeginReply::Full)),
+        b'S' => return Ok(Some(BeginReply::Refused)),
+        _ => return Ok(None),
+    };
+    let (stored, payload) = (values.bytes()?, values.bytes()?);
+    let begun = Record::parse(&stored).map(|record| BeginReply::Begun { record, waiting, payload });
+    Ok(Some(begun.unwrap_or(BeginReply::Refused)))
 }
 
 pub(super) async fn started(
@@ -65,20 +61,16 @@ pub(super) async fn started(
     let numbers: Vec<_> = items.iter().map(|item| targets.number(item.tell.as_ref())).collect();
     let mut call = steps.scripts.started.call(&targets.keys(|node| steps.keys.node_of(node)));
     call.arg(inc.0).arg(worker.0);
-    for (item, number) in items.iter().zip(numbers) {
-        call.arg(item.key.as_bytes()).arg(item.token.0).arg(number);
-    }
-    let mut values = steps.run("started", call).await?.items(items.len())?;
-    items
-        .iter()
-        .map(|_| {
-            values.parsed("`K` or `S`", |text| match text {
-                "K" => Some(true),
-                "S" => Some(false),
-                _ => None,
-            })
+    call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.token.0));
+    call.args(numbers);
+    let mut values = steps.run("started", call).await?.ok()?;
+    values.letters(items.len(), "starts' answers", |letter, _| {
+        Ok(match letter {
+            b'K' => Some(true),
+            b'S' => Some(false),
+            _ => None,
         })
-        .collect()
+    })
 }
 
 pub(super) async fn release(

@@ -105,6 +105,21 @@ impl Values {
             .ok_or_else(|| unexpected(self.call, expected, &Value::BulkString(bytes.to_vec())))
     }
 
+    /// The next value, a letter for each of `items`, read by `parse`, which may read the values that follow.
+    pub(super) fn letters<T>(
+        &mut self,
+        items: usize,
+        expected: &'static str,
+        mut parse: impl FnMut(u8, &mut Self) -> Result<Option<T>>,
+    ) -> Result<Vec<T>> {
+        let letters = self.bytes()?;
+        let strange = |call| unexpected(call, expected, &Value::BulkString(letters.to_vec()));
+        if letters.len() != items {
+            return Err(strange(self.call));
+        }
+        letters.iter().map(|&letter| parse(letter, self)?.ok_or_else(|| strange(self.call))).collect()
+    }
+
     /// The next value, a number.
     pub(super) fn number(&mut self) -> Result<u64> {
         match self.items.as_slice().first() {

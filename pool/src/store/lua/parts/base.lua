@@ -1,6 +1,6 @@
 -- The base of every script.
 local call, argv = redis.call, ARGV
-local byte, sub, find, match, fmt = string.byte, string.sub, string.find, string.match, string.format
+local byte, sub, find, match, gsub, fmt = string.byte, string.sub, string.find, string.match, string.gsub, string.format
 
 -- An integer up to 2^53 as text.
 local function num(n) return fmt('%.0f', n) end
