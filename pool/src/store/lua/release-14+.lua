@@ -4,7 +4,7 @@
 -- KEYS: m cf jo jp bw q pk je jn ps tb od pi ws, then the ns of each node named
 -- ARGV: inc, wid, count of entries, entry*, then (key, token, mode d|h|b|r|q, delay ms, index of the dispatcher's node
 --       or 0, index of the stopper's node or 0, result or '')*
--- Returns: OK, then per job D deleted | Q queued | P parked | S stale | X bad record
+-- Returns: OK, a letter per job, D deleted | Q queued | P parked | S stale | X bad record
 --@base
 --@guard
 --@clock
@@ -22,7 +22,7 @@ local stopping, t = is_stopping(flag), now()
 local wid, entries = argv[2], tonumber(argv[3])
 local base = 3 + entries
 local n = (#argv - base) / 7
-local out, events, seen = { 'OK' }, {}, {}
+local letters, events, seen = {}, {}, {}
 
 local function tell(node, id, outcome)
   local x = tonumber(node)
@@ -85,11 +85,11 @@ if n > 0 then
         reply = give_up(key, p, at)
       end
     end
-    out[i + 1] = reply
+    letters[i] = reply
   end
   write_deletions()
   write_requeues()
   tell_nodes(14, events)
 end
 if entries > 0 then call('XDEL', WS, unpack(argv, 4, 3 + entries)) end
-return out
+return { 'OK', table.concat(letters) }

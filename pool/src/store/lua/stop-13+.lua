@@ -4,9 +4,9 @@
 -- ARGV: inc, plan, its schedule's id and the caller's term, or three times '', repeat 0|1 (the sweeper says it
 --       again), waiting node or '', count of workers, wid*, then (key, id, index of the worker guessed or
 --       0, 1 if a dispatch that is not there is never to be accepted)*
--- Returns: OK, then per job D deleted | S stopping | N no such job, or not the plan's | T ended before |
---          R recovering | M<owner> the guess is wrong, nothing done | X bad record, or
---          entry of the id. STALETERM
+-- Returns: OK, a letter per job, D deleted | S stopping | N no such job, or not the plan's | T ended before |
+--          R recovering | M the guess is wrong, nothing done | X bad record, or entry of the id;
+--          then the owner per M. STALETERM
 --@base
 --@guard
 --@clock
@@ -26,8 +26,15 @@ local n = (#argv - base) / 4
 local keys = {}
 for i = 1, n do keys[i] = argv[base + 4 * i - 3] end
 local stored, t = call('HMGET', JO, unpack(keys)), now()
-local out, jobs, records, scores, events = { 'OK' }, {}, {}, {}, {}
-for i = 1, n do jobs[keys[i]] = stored[i] and (parse(stored[i]) or 'bad') or nil end
+local out, letters, jobs, records, scores, events = { 'OK', '' }, {}, {}, {}, {}, {}
+
+-- What is looked at of a job that runs.
+local pattern = '^1|([QARSP])|(%d*)|(%d+)|%d+|[012]|%d+|(' .. ID .. ')|%d+|%d*|%d+|([^|]*)'
+local function view(r)
+  local state, owner, token, id, of_plan = match(r, pattern)
+  return state and { record = r, state = state, owner = owner, token = token, id = id, plan = of_plan } or 'bad'
+end
+for i = 1, n do jobs[keys[i]] = stored[i] and view(stored[i]) or nil end
 
 local function tell_owner(x, key, p)
   local event = events[x] or { 'w', waiting }
@@ -64,16 +71,19 @@ local function answer(key, id, guess, forbid)
   local owned = p.state == 'R' or p.state == 'S'
   if recovering and not owned then return 'R' end -- it may be running, not known yet
   if not owned then
-    delete(key, p, t, forbid and 'cancelled' or 'stopped', late_ms, od_ms)
+    delete(key, parse(p.record), t, forbid and 'cancelled' or 'stopped', late_ms, od_ms)
     jobs[key] = nil
     return 'D'
   end
-  if guess == 0 or argv[7 + guess] ~= p.owner then return 'M' .. p.owner end
+  if guess == 0 or argv[7 + guess] ~= p.owner then
+    out[#out + 1] = p.owner
+    return 'M'
+  end
   if not p.told and (p.state == 'R' or again) then
     if p.state == 'R' then
       p.state = 'S'
       records[#records + 1] = key
-      records[#records + 1] = pack(p)
+      records[#records + 1] = '1|S' .. sub(p.record, 4)
     end
     p.told = true
     scores[#scores + 1] = t + stop_ms
@@ -85,10 +95,11 @@ end
 
 for i = 1, n do
   local at = base + 4 * i - 3
-  out[i + 1] = answer(keys[i], argv[at + 1], tonumber(argv[at + 2]), argv[at + 3] == '1')
+  letters[i] = answer(keys[i], argv[at + 1], tonumber(argv[at + 2]), argv[at + 3] == '1')
 end
 write_deletions()
 if #records > 0 then call('HSET', JO, unpack(records)) end
 if #scores > 0 then call('ZADD', Q, unpack(scores)) end
 for x, event in pairs(events) do call('XADD', KEYS[13 + x], '*', unpack(event)) end
+out[2] = table.concat(letters)
 return out

@@ -22,12 +22,12 @@ local function delete()
   gone = {}
 end
 
--- Drops what is acknowledged; returns the number of the first that is left.
-local function acknowledge(key, first, next_, size, ack)
+-- Drops what is acknowledged; returns the number of the first that is left. Its number as it stands there is `text`.
+local function acknowledge(key, first, next_, size, ack, text)
   local keep = math.min(ack, next_)
   if keep <= first then return first end
   for seq = first, keep - 1 do
-    local field = num(seq) .. ':' .. key
+    local field = (seq == first and text or num(seq)) .. ':' .. key
     gone[#gone + 1] = field
     if keep < next_ then size = size - call('HSTRLEN', JN, field) end
   end
@@ -45,7 +45,7 @@ local function answer(jobs, bodies)
   local bytes = 0
   for j = 1, #jobs do
     local job, body = jobs[j], bodies[j] or ''
-    local taken = { num(job.first), body }
+    local taken = { job.text, body }
     bytes = bytes + #body
     for seq = job.first + 1, math.min(job.first + 16, job.next_) - 1 do
       if bytes > 262144 then break end
@@ -74,11 +74,13 @@ if n > 0 then
         reply = {}
         local first, next_, size = match(waiting[i] or '', '^(%d+)|(%d+)|(%d+)$')
         if first then
-          first, next_ = tonumber(first), tonumber(next_)
-          first = acknowledge(key, first, next_, tonumber(size), tonumber(argv[at + 2]))
+          local text, was = first, tonumber(first)
+          next_ = tonumber(next_)
+          first = acknowledge(key, was, next_, tonumber(size), tonumber(argv[at + 2]), text)
           if first < next_ then
-            jobs[#jobs + 1] = { i = i, key = key, first = first, next_ = next_ }
-            firsts[#firsts + 1] = num(first) .. ':' .. key
+            if first > was then text = num(first) end
+            jobs[#jobs + 1] = { i = i, key = key, first = first, next_ = next_, text = text }
+            firsts[#firsts + 1] = text .. ':' .. key
           end
         end
       end

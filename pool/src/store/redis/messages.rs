@@ -35,24 +35,20 @@ pub(super) async fn stop(
     for (item, number) in items.iter().zip(numbers) {
         call.arg(item.key.as_bytes()).arg(item.id.as_str()).arg(number).arg(u8::from(item.forbid));
     }
-    let mut values = steps.run("stop", call).await?.items(items.len())?;
-    items
-        .iter()
-        .map(|_| {
-            values.parsed("a stop's answer", |text| {
-                Some(match text {
-                    "D" => StopReply::Deleted,
-                    "S" => StopReply::Stopping,
-                    "N" => StopReply::Absent,
-                    "T" => StopReply::Ended,
-                    "R" => StopReply::Recovering,
-                    "X" => StopReply::Bad,
-                    // A record without an owner is possible only by damage.
-                    _ => StopReply::Owner(text.strip_prefix('M')?.parse().ok()),
-                })
-            })
-        })
-        .collect()
+    let mut values = steps.run("stop", call).await?.ok()?;
+    values.letters(items.len(), "stops' answers", |letter, owners| {
+        Ok(Some(match letter {
+            b'D' => StopReply::Deleted,
+            b'S' => StopReply::Stopping,
+            b'N' => StopReply::Absent,
+            b'T' => StopReply::Ended,
+            b'R' => StopReply::Recovering,
+            // A record without an owner is possible only by damage.
+            b'M' => StopReply::Owner(owners.number_or_empty()?.map(WorkerId)),
+            b'X' => StopReply::Bad,
+            _ => return Ok(None),
+        }))
+    })
 }
 
 pub(super) async fn notify(
@@ -73,22 +69,18 @@ pub(super) async fn notify(
     for (item, number) in items.iter().zip(numbers) {
         call.arg(item.key.as_bytes()).arg(number).arg(&*item.body);
     }
-    let mut values = steps.run("notify", call).await?.items(items.len())?;
-    items
-        .iter()
-        .map(|_| {
-            values.parsed("a notification's answer", |text| {
-                Some(match text {
-                    "K" => NotifyReply::Kept,
-                    "B" => NotifyReply::Full,
-                    "N" => NotifyReply::Absent,
-                    "R" => NotifyReply::Recovering,
-                    "X" => NotifyReply::Bad,
-                    _ => NotifyReply::Owner(text.strip_prefix('M')?.parse().ok()),
-                })
-            })
-        })
-        .collect()
+    let mut values = steps.run("notify", call).await?.ok()?;
+    values.letters(items.len(), "notifications' answers", |letter, owners| {
+        Ok(Some(match letter {
+            b'K' => NotifyReply::Kept,
+            b'B' => NotifyReply::Full,
+            b'N' => NotifyReply::Absent,
+            b'R' => NotifyReply::Recovering,
+            b'M' => NotifyReply::Owner(owners.number_or_empty()?.map(WorkerId)),
+            b'X' => NotifyReply::Bad,
+            _ => return Ok(None),
+        }))
+    })
 }
 
 pub(super) async fn take(

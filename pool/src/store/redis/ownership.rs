@@ -94,22 +94,17 @@ pub(super) async fn release(
         call.arg(item.key.as_bytes()).arg(item.token.0).arg(mode).arg(delay);
         call.arg(dispatcher).arg(stopper).arg(&item.result);
     }
-    let mut values = steps.run("release", call).await?.items(items.len())?;
-    items
-        .iter()
-        .map(|_| {
-            values.parsed("a release's answer", |text| {
-                Some(match text {
-                    "D" => ReleaseReply::Deleted,
-                    "Q" => ReleaseReply::Queued,
-                    "P" => ReleaseReply::Parked,
-                    "S" => ReleaseReply::Stale,
-                    "X" => ReleaseReply::Bad,
-                    _ => return None,
-                })
-            })
-        })
-        .collect()
+    let mut values = steps.run("release", call).await?.ok()?;
+    values.letters(items.len(), "releases' answers", |letter, _| {
+        Ok(Some(match letter {
+            b'D' => ReleaseReply::Deleted,
+            b'Q' => ReleaseReply::Queued,
+            b'P' => ReleaseReply::Parked,
+            b'S' => ReleaseReply::Stale,
+            b'X' => ReleaseReply::Bad,
+            _ => return Ok(None),
+        }))
+    })
 }
 
 pub(super) fn millis(time: Duration) -> u64 {
