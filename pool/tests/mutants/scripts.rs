@@ -90,8 +90,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "phase_r_asks_to_retry_what_may_run_unseen";
     "a running job is deleted at once": "stop", "local owned = p.state == 'R' or p.state == 'S'"
         => "local owned = p.state == 'S'", by "a_running_jobs_owner_is_told";
-    "a stop is told to whom the caller guesses": "stop", "if guess == 0 or argv[7 + guess] ~= p.owner then return 'M' .. p.owner end"
-        => "", by "a_wrong_guess_changes_nothing";
+    "a stop is told to whom the caller guesses": "stop", "if guess == 0 or argv[7 + guess] ~= p.owner then"
+        => "if false then", by "a_wrong_guess_changes_nothing";
     "stop out of turn": "stop", "if plan ~= '' and not is_turn('s:' .. plan, argv[3], argv[4]) then return { 'STALETERM' } end"
         => "", by "a_planner_whose_turn_is_over_changes_nothing";
     "a plan stops others' jobs": "stop", "if plan ~= '' and p.plan ~= plan then return 'N' end"
