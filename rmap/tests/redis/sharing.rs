@@ -246,6 +246,24 @@ async fn callers_that_are_gone_leave_nobody_waiting_behind_them() {
 }
 
 #[tokio::test]
+async fn more_than_fit_into_a_call_go_in_several_at_once() {
+    let server = RedisServer::start().unwrap();
+    let (near, (map, proxy)) = (join(&server).await, far(&server, SOON).await);
+    map.set_and_wait("k", "v").await.unwrap();
+    proxy.pause_one_way(Direction::ToClient);
+    let calls = begun(&map, 0..300).await;
+    eventually(AT_ONCE, "all of them, none of which was answered", async || {
+        near.refresh().await.unwrap();
+        near.len() == 301
+    })
+    .await;
+    proxy.resume();
+    for call in calls {
+        assert_eq!(in_time(SOON, call).await.unwrap().unwrap(), None);
+    }
+}
+
+#[tokio::test]
 async fn a_lost_answer_is_an_error_of_those_who_share_the_call() {
     let server = RedisServer::start().unwrap();
     let (near, (map, proxy)) = (join(&server).await, far(&server, SOON).await);
@@ -310,6 +328,31 @@ fn nobody_waits_for_a_runtime_that_has_ended() {
     drop(first);
     let all = async { in_time(SOON, set_each(&map, numbered("x"))).await };
     assert!(runtime().block_on(all).iter().any(Result::is_err), "the task that sends is no more");
+}
+
+#[test]
+fn a_set_that_was_sent_before_its_runtime_ended_may_have_been_done() {
+    let server = RedisServer::start().unwrap();
+    let first = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (map, proxy) = first.block_on(far(&server, SOON));
+    first.block_on(map.set("k", "v")).unwrap();
+    proxy.pause_one_way(Direction::ToClient);
+    let second = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let near = second.block_on(join(&server));
+    let calls = second.block_on(async {
+        let calls = stalled(&map).await;
+        eventually(SOON, "the second one", async || near.contains("1")).await;
+        calls
+    });
+    drop((proxy, first));
+    let mut may_have_executed = 0;
+    for (n, call) in calls.into_iter().enumerate() {
+        let error = second.block_on(in_time(SOON, call)).unwrap().unwrap_err();
+        second.block_on(near.refresh()).unwrap();
+        assert!(error.may_have_executed() || !near.contains(n.to_string()), "{n}: {error}");
+        may_have_executed += usize::from(error.may_have_executed());
+    }
+    assert!(may_have_executed > 1, "those that were sent: {may_have_executed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
