@@ -164,8 +164,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_running_jobs_owner_is_told";
     "take under any token": "take", "if owner == wid and token == argv[at + 1] then"
         => "if owner == wid then", by "only_the_owner_takes";
-    "acknowledged notifications stay": "take", "first = acknowledge(key, first, next_, tonumber(size), tonumber(argv[at + 2]))"
-        => "", by "the_first_of_a_running_job_wakes_its_owner";
+    "acknowledged notifications stay": "take", "first = acknowledge(key, was, next_, tonumber(size), tonumber(argv[at + 2]), text)"
+        => "first = was", by "the_first_of_a_running_job_wakes_its_owner";
     "unpark of any dispatch": "unpark", "if not p or p.id ~= id then return 'N' end"
         => "if not p then return 'N' end", by "only_the_dispatch_that_was_named_is_unparked";
     "an unparked job keeps its attempts": "unpark", "p.attempts, p.mix = '0', '0'"
