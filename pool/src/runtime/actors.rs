@@ -241,6 +241,11 @@ impl Actors {
         Own { job, handler, mailbox, inputs: self.inputs.clone(), grace: self.grace }
     }
 
+    /// How many jobs have a task.
+    pub(super) fn tasks(&self) -> usize {
+        self.busy.len()
+    }
+
     fn busy(&self, place: &Place, token: Token) -> Option<&Busy> {
         self.busy.get(self.places.get(place)?).filter(|busy| busy.job.token() == token)
     }
