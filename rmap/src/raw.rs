@@ -183,8 +183,8 @@ impl RawMap {
     }
 
     /// As [`View::close`]; writes through this handle, its clones and its typed handles are refused afterwards, and
-    /// those that wait for their turn now. Sets whose calls are in flight are answered first, or the time for a call is
-    /// over. The map itself stays.
+    /// those that wait for their turn when a call before them ends. Sets that share calls in flight are answered first, or
+    /// the time for a call is over; one that its caller sends alone may be done afterwards. The map itself stays.
     ///
     /// # Cancel safety
     /// Safe: the task ends all the same.
@@ -202,7 +202,8 @@ impl RawMap {
     /// [`Error::Malformed`] afterwards: [`Error::may_have_executed`] tells whether the write may have been done.
     ///
     /// # Cancel safety
-    /// The write may be done all the same.
+    /// The write may be done all the same, up to a response timeout later while Redis is out of reach: then it may also
+    /// come after a later set of the same caller.
     pub async fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Option<Bytes>, Error> {
         Ok(self.write_entry(key.as_ref(), value.as_ref()).await?.found)
     }

@@ -164,6 +164,8 @@ impl Driver {
         self.planners.shut_down().await;
         self.leases.end();
         self.store.close().await;
+        // With it goes all that it has not answered.
+        drop(self);
         messages.close();
         // Those that are being sent at this moment, too: a dropped receiver would leave them where they are, and whoever has
         // sent them without an answer.

@@ -76,8 +76,11 @@ async fn a_newer_entry_of_an_id_is_named_and_left_as_it_is() {
     let od = format!("tenure:{{{POOL}}}:od");
     let entry: Vec<u8> = cmd("HGET").arg(od).arg("order-17").query(&mut world.client()).unwrap();
     assert_eq!(entry, newer);
-    write(&world, "od", "order-17", b"rubbish");
-    assert!(matches!(node.submit("key", "").id("order-17").await, Err(DispatchError::BadRecord)));
+    let no_outcome = b"\x83\xa1v\x01\xa3key\xa3key\xa7outcome\xc2";
+    for damaged in [&b"rubbish"[..], no_outcome] {
+        write(&world, "od", "order-17", damaged);
+        assert!(matches!(node.submit("key", "").id("order-17").await, Err(DispatchError::BadRecord)));
+    }
     assert_eq!(node.jobs().await.unwrap(), vec![]);
 }
 

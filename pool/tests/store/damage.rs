@@ -26,6 +26,7 @@ scenarios! {
     begin_and_started_read_a_record_to_its_end,
     release_answers_it,
     stop_and_notify_answer_it,
+    an_owner_that_no_worker_can_be_fails_no_others,
     sweep_reports_it_and_puts_it_off,
     reap_passes_it,
     it_is_listed,
@@ -195,6 +196,19 @@ async fn stop_and_notify_answer_it(kind: Kind) {
     let items = around(|key| stop(&key.to_string(), &format!("node1.{key}"), None));
     assert_eq!(lab.stop_all(&items).await, expected(StopReply::Deleted, StopReply::Bad));
     assert_eq!(records(&lab).await, before);
+}
+
+async fn an_owner_that_no_worker_can_be_fails_no_others(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    dispatch_good(&lab).await;
+    lab.backend.write_record(&key("owned"), b"1|R|99999999999999999999999|9|1|1|17|node1.owned|17||0|").await;
+    let keys = ["good", "owned", "better"];
+    let items = keys.map(|name| NotifyItem { key: key(name), guess: None, body: "body".into() });
+    let replies = lab.store().notify(lab.inc, &items).await.unwrap();
+    assert_eq!((&replies[0], &replies[2]), (&NotifyReply::Kept, &NotifyReply::Kept));
+    let items = keys.map(|name| stop(name, &format!("node1.{name}"), None));
+    let replies = lab.stop_all(&items).await;
+    assert_eq!((&replies[0], &replies[2]), (&StopReply::Deleted, &StopReply::Deleted));
 }
 
 async fn sweep_reports_it_and_puts_it_off(kind: Kind) {

@@ -6,9 +6,11 @@
 //! the one before it wrote.
 //!
 //! Invariants:
-//! - What waits has a caller that awaits it: it goes with its caller. So no more wait than there are callers.
+//! - What waits has a caller that awaits it: it goes with its caller, until its call is made up. So no more wait than there
+//!   are callers.
 //! - While something waits, the task is there, and has been woken or has a call in flight.
-//! - What waits is sent in the order in which it came, and nothing overtakes it.
+//! - What waits is sent in the order in which it came. A call may be overtaken by the next one while the server is out of
+//!   reach or loads the script; that of a caller who awaits its sets one by one is never overtaken by its own.
 //! - A set is awaited no longer than twice the time for a call: what has waited longer than that time is not sent.
 //! - The lock is held for moments, never across an await.
 
@@ -24,7 +26,7 @@ use redis::RedisError;
 use tenure_connection::{Call, Connection};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::Error;
 use crate::view::Tasks;
@@ -79,7 +81,16 @@ impl Lane {
             call.arg(key).arg(value);
             return Written::decode(self.redis.call(&call).await?);
         };
-        let answer = answer.await;
+        // Who is to answer may have no thread.
+        let allowed = self.redis.response_timeout() * 2;
+        let Ok(answer) = timeout(allowed, answer).await else {
+            let not_sent = place.leave();
+            let why = RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
+            let unreachable = tenure_connection::Error::Unreachable(why);
+            return Err(
+                if not_sent { unreachable } else { tenure_connection::Error::TimedOut(allowed) }.into()
+            );
+        };
         place.is_left = true;
         answer.unwrap_or_else(|_| {
             let why = RedisError::from(io::Error::other("the runtime of the map has ended"));
@@ -229,11 +240,20 @@ struct Place<'a> {
     is_left: bool,
 }
 
+impl Place<'_> {
+    /// Whether the set still waited.
+    fn leave(&mut self) -> bool {
+        self.is_left = true;
+        // Dropped after the lock.
+        let waiting = self.lane.lock().waiting.remove(&self.id);
+        waiting.is_some()
+    }
+}
+
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         if !self.is_left {
-            // Dropped after the lock.
-            let _waiting = self.lane.lock().waiting.remove(&self.id);
+            self.leave();
         }
     }
 }

@@ -331,6 +331,21 @@ fn nobody_waits_for_a_runtime_that_has_ended() {
 }
 
 #[test]
+fn nobody_waits_for_a_runtime_that_stands_still() {
+    let server = RedisServer::start().unwrap();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let first = runtime();
+    let (map, _proxy) = first.block_on(far(&server, Duration::from_millis(200)));
+    first.block_on(map.set("k", "v")).unwrap();
+    let all = async { in_time(SOON, set_each(&map, numbered("x"))).await };
+    let errors: Vec<_> = runtime().block_on(all).into_iter().map(Result::unwrap_err).collect();
+    assert!(
+        errors[1..].iter().all(|error| !error.may_have_executed()),
+        "only the first one was sent: {errors:?}"
+    );
+}
+
+#[test]
 fn a_set_that_was_sent_before_its_runtime_ended_may_have_been_done() {
     let server = RedisServer::start().unwrap();
     let first = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

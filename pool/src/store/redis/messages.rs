@@ -43,8 +43,7 @@ pub(super) async fn stop(
             b'N' => StopReply::Absent,
             b'T' => StopReply::Ended,
             b'R' => StopReply::Recovering,
-            // A record without an owner is possible only by damage.
-            b'M' => StopReply::Owner(owners.number_or_empty()?.map(WorkerId)),
+            b'M' => StopReply::Owner(owner_named(owners)?),
             b'X' => StopReply::Bad,
             _ => return Ok(None),
         }))
@@ -76,11 +75,16 @@ pub(super) async fn notify(
             b'B' => NotifyReply::Full,
             b'N' => NotifyReply::Absent,
             b'R' => NotifyReply::Recovering,
-            b'M' => NotifyReply::Owner(owners.number_or_empty()?.map(WorkerId)),
+            b'M' => NotifyReply::Owner(owner_named(owners)?),
             b'X' => NotifyReply::Bad,
             _ => return Ok(None),
         }))
     })
+}
+
+/// The owner that follows. A record without one, or with one that no worker can be, is possible only by damage.
+fn owner_named(owners: &mut Values) -> Result<Option<WorkerId>> {
+    owners.parsed("an owner", |text| Some(text.parse().ok()))
 }
 
 pub(super) async fn take(

@@ -105,7 +105,7 @@ impl Values {
             .ok_or_else(|| unexpected(self.call, expected, &Value::BulkString(bytes.to_vec())))
     }
 
-    /// The next value, a letter for each of `items`, read by `parse`, which may read the values that follow.
+    /// The next value, a letter for each of `items`, read by `parse`, which reads what follows for its letter: all values.
     pub(super) fn letters<T>(
         &mut self,
         items: usize,
@@ -117,7 +117,12 @@ impl Values {
         if letters.len() != items {
             return Err(strange(self.call));
         }
-        letters.iter().map(|&letter| parse(letter, self)?.ok_or_else(|| strange(self.call))).collect()
+        let read: Result<Vec<T>> =
+            letters.iter().map(|&letter| parse(letter, self)?.ok_or_else(|| strange(self.call))).collect();
+        match self.items.next() {
+            Some(left) if read.is_ok() => Err(unexpected(self.call, "no more values", &left)),
+            _ => read,
+        }
     }
 
     /// The next value, a number.

@@ -74,3 +74,24 @@ fn errors_keep_what_became_of_the_call() {
         StoreError::OtherServer { run_id } if run_id == "a"
     ));
 }
+
+#[test]
+fn letters_have_what_belongs_to_them_and_nothing_else() {
+    let read = |values: Vec<Value>| {
+        reply(values).ok()?.letters(3, "letters", |letter, more| {
+            Ok(match letter {
+                b'a' => Some(String::new()),
+                b'o' => Some(more.text()?),
+                _ => None,
+            })
+        })
+    };
+    let sound = vec![bulk("OK"), bulk("oao"), bulk("1"), bulk("2")];
+    assert_eq!(read(sound.clone()).unwrap(), ["1", "", "2"]);
+    for (count, text) in [(3, "oao"), (4, "oaa"), (4, "oa"), (4, "oaoa"), (4, "oax")] {
+        let mut values = sound.clone();
+        values.truncate(count);
+        values[1] = bulk(text);
+        assert!(matches!(read(values), Err(StoreError::Unusable(_))), "{text}");
+    }
+}

@@ -11,7 +11,10 @@ local function known(id)
   local ok, entry = pcall(cmsgpack.unpack, packed)
   if not ok or type(entry) ~= 'table' then return false, 0 end
   local version = entry.v or 1
-  if version == OWN_VERSION then return entry end
+  if version == OWN_VERSION then
+    if entry.outcome == nil or type(entry.outcome) == 'string' then return entry end
+    return false, 0
+  end
   return false, type(version) == 'number' and version > OWN_VERSION and version or 0
 end
 
