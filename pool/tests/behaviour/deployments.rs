@@ -1,5 +1,7 @@
 //! A pool on a cluster, behind sentinels and over TLS: all that it does on one plain server, it does there.
 
+use std::time::Duration;
+
 use tenure_pool::Client;
 use tenure_testing::tls::Authority;
 use tenure_testing::{Cluster, RedisServer, Sentinels, eventually};
@@ -72,7 +74,9 @@ async fn a_pool_follows_a_fail_over() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_follows_a_fail_over_to_a_replica_that_lags() {
     let sentinels = Sentinels::start().await.unwrap();
-    let world = World::elsewhere(&Client::open(&sentinels.url()).unwrap()).with_ttl(TTL);
+    // On a busy machine a fail-over takes three seconds, which the leases have to outlast.
+    let ttl = Duration::from_secs(12);
+    let world = World::elsewhere(&Client::open(&sentinels.url()).unwrap()).with_ttl(ttl);
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
     let mut keys = world.dispatch(&a, 10).await;
     world.placed(&a, &keys).await;
