@@ -35,6 +35,7 @@ async fn what_is_sent_while_a_node_ends_is_dropped_and_not_left_unanswered() {
     let sending = node.shared.messages.reserve().await.unwrap();
     assert!(node.close().await.unwrap().complete);
     rest().await;
+    assert!(node.shared.settings.has_changed().is_err(), "the driver has let go of all else");
     let (answer, answered) = oneshot::channel();
     sending.send(Message::Command(Command::Attach { reply: ReplyTo(7) }, answer));
     let answered = tokio::time::timeout(PATIENCE, answered).await.unwrap();
