@@ -15,6 +15,7 @@ use crate::id::{DispatchId, Revision, Token, WorkerId};
 use crate::settings::is_fixed;
 use crate::store::{
     BeginReply, Expired, NodeEvents, Outcome, Refusal, Result, Seat, StoreError, Swept, TermReply,
+    WorkerBegins, WorkerBegun, WorkerStarts,
 };
 
 /// What stands for an outcome in a node's stream when it is to look at its schedules.
@@ -264,42 +265,42 @@ impl Engine {
     }
 
     fn on_ownership(&mut self, done: Done) -> Result<()> {
+        match &done {
+            Done::Begin { .. } => self.together.in_flight.begins = false,
+            Done::Started { .. } => self.together.in_flight.starts = false,
+            _ => {}
+        }
         match done {
-            Done::Begin { worker, finished, jobs, answer } => {
-                let highest = jobs.iter().map(|(_, token, _)| *token).max();
-                let Some(worker) = self.workers.values_mut().find(|w| w.jobs.worker == worker) else {
-                    return Ok(());
-                };
-                let ctx = &mut self.ctx;
-                match answer {
-                    Err(StoreError::Refused(Refusal::Fenced)) => worker.fence(ctx),
-                    answer if worker.jobs.begins.was_abandoned() => return answer.map(drop),
-                    Ok(replies) => {
-                        let begun = replies.iter().any(|reply| matches!(reply, BeginReply::Begun { .. }));
-                        worker.check_places(ctx, &self.ring, &replies, &jobs);
-                        worker.jobs.on_begun(ctx, &finished, jobs, replies);
-                        if let Some(token) = highest.filter(|_| begun) {
-                            self.pool.saw_token(token);
-                        }
+            Done::Begin { begins, answer: Ok(answers) } => {
+                for (begins, answer) in begins.into_iter().zip(answers) {
+                    self.on_begun(begins, answer);
+                }
+            }
+            Done::Begin { begins, answer: Err(error) } => {
+                for begins in begins {
+                    let Some((worker, ctx)) = self.worker_at(begins.worker) else { continue };
+                    if !worker.jobs.begins.was_abandoned() {
+                        worker.jobs.begin_again(ctx, begins);
                     }
-                    Err(StoreError::Refused(Refusal::ShuttingDown)) => {
-                        worker.jobs.on_begin_shut(finished, jobs);
-                    }
-                    Err(error) => {
-                        worker.jobs.begin_again(ctx, finished, jobs);
-                        return Err(error);
+                }
+                return Err(error);
+            }
+            Done::Started { starts, answer: Ok(noted) } => {
+                let mut noted = noted.into_iter();
+                for WorkerStarts { worker, items } in starts {
+                    let noted: Vec<_> = noted.by_ref().take(items.len()).collect();
+                    if let Some((worker, ctx)) = self.worker_at(worker) {
+                        worker.jobs.on_started_noted(ctx.now, items, &noted);
                     }
                 }
             }
-            Done::Started { worker, items, answer } => {
-                let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
-                match answer {
-                    Ok(noted) => worker.jobs.on_started_noted(ctx.now, items, &noted),
-                    Err(error) => {
+            Done::Started { starts, answer: Err(error) } => {
+                for WorkerStarts { worker, items } in starts {
+                    if let Some((worker, ctx)) = self.worker_at(worker) {
                         worker.jobs.started_again(ctx.now, items);
-                        return Err(error);
                     }
                 }
+                return Err(error);
             }
             Done::Release { worker, finished, items, answer } => {
                 let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
@@ -339,6 +340,27 @@ impl Engine {
             _ => {}
         }
         Ok(())
+    }
+
+    fn on_begun(&mut self, begins: WorkerBegins, answer: WorkerBegun) {
+        let WorkerBegins { worker, finished, jobs } = begins;
+        let Some(worker) = self.workers.values_mut().find(|w| w.jobs.worker == worker) else { return };
+        let ctx = &mut self.ctx;
+        match answer {
+            Err(Refusal::Fenced) => worker.fence(ctx),
+            _ if worker.jobs.begins.was_abandoned() => {}
+            Ok(replies) => {
+                let begun = replies.iter().any(|reply| matches!(reply, BeginReply::Begun { .. }));
+                let highest = jobs.iter().map(|(_, token)| *token).max();
+                worker.check_places(ctx, &self.ring, &replies, &jobs);
+                worker.jobs.on_begun(ctx, &finished, jobs, replies);
+                if let Some(token) = highest.filter(|_| begun) {
+                    self.pool.saw_token(token);
+                }
+            }
+            // The pool is shutting down.
+            Err(_) => worker.jobs.on_begin_shut(finished, jobs),
+        }
     }
 
     fn on_node_events(&mut self, events: NodeEvents) {

@@ -193,7 +193,7 @@ impl Jobs {
             }
             Word::Past(past) => past.size(),
         };
-        let words = match attesting.words.batch_within(ctx.now, ATTEST_BYTES, size) {
+        let words = match attesting.words.batch_within(ctx.now, BATCH_MAX, ATTEST_BYTES, size) {
             Some(words) => words,
             None if attesting.words.is_empty() && attesting.words.occupy(ctx.now) => Vec::new(),
             None => return,

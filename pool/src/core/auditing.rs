@@ -1,10 +1,11 @@
 //! Whether the store and the worker agree on what the worker has (a part of [`Worker`]).
 
-use super::call::{Call, ToBegin};
+use super::call::Call;
 use super::ctx::{Ctx, RETRY};
 use super::ring::Ring;
 use super::time::Time;
 use super::worker::Worker;
+use crate::id::{JobKey, Token};
 use crate::record::JobState;
 use crate::store::{BeginReply, OwnedPage, Result};
 
@@ -38,7 +39,7 @@ impl Worker {
         ctx: &mut Ctx,
         ring: &Ring,
         begun: &[BeginReply],
-        jobs: &[ToBegin],
+        jobs: &[(JobKey, Token)],
     ) {
         let worker = self.jobs.worker;
         let elsewhere = jobs.iter().zip(begun).any(|((key, ..), reply)| {

@@ -8,20 +8,18 @@ use tenure_streaming::EntryId;
 
 use super::joining::Seating;
 use super::scheduling::LocalSchedule;
-use crate::id::{DispatchId, Incarnation, JobKey, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId};
+use crate::id::{DispatchId, Incarnation, JobKey, Revision, ScheduleId, ScheduleName, Term, WorkerId};
 use crate::member::Member;
 use crate::settings::ShutdownFlag;
 use crate::store::{
-    AttestItem, AttestReply, BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired,
-    JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, PlannedPage, PoolEvent,
-    PoolState, Reaped, ReleaseItem, ReleaseReply, Result, RouteReply, ScheduleChange, ScheduleKey,
-    ScheduleState, Seat, Seen, ServerIdentity, ShutdownMode, StartedItem, StopItem, StopReply, StoreError,
-    Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply,
+    AttestItem, AttestReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JoinRequest,
+    Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, PlannedPage, PoolEvent, PoolState,
+    Reaped, ReleaseItem, ReleaseReply, Result, RouteReply, ScheduleChange, ScheduleKey, ScheduleState, Seat,
+    Seen, ServerIdentity, ShutdownMode, StopItem, StopReply, StoreError, Swept, TakeItem, Taken, TermItem,
+    Terms, TickReply, Turn, UnparkReply, WorkerBegins, WorkerBegun, WorkerStarts,
 };
 use crate::ticket::Ticket;
 
-/// A job that a worker has been told to begin, with the entry of its stream that said so.
-pub(crate) type ToBegin = (JobKey, Token, Option<EntryId>);
 /// A job to give up, with the entries of the worker's stream that are handled when it is.
 pub(crate) type ToRelease = (ReleaseItem, Vec<EntryId>);
 
@@ -80,15 +78,8 @@ pub(crate) enum Call {
         worker: WorkerId,
         after: Option<JobKey>,
     },
-    Begin {
-        worker: WorkerId,
-        finished: Vec<EntryId>,
-        jobs: Vec<ToBegin>,
-    },
-    Started {
-        worker: WorkerId,
-        items: Vec<StartedItem>,
-    },
+    Begin(Vec<WorkerBegins>),
+    Started(Vec<WorkerStarts>),
     Release {
         worker: WorkerId,
         finished: Vec<EntryId>,
@@ -191,10 +182,8 @@ impl Call {
             Self::Attend { incarnation, worker, .. } => {
                 Done::Attend { incarnation, worker, answer: Err(error) }
             }
-            Self::Begin { worker, finished, jobs } => {
-                Done::Begin { worker, finished, jobs, answer: Err(error) }
-            }
-            Self::Started { worker, items } => Done::Started { worker, items, answer: Err(error) },
+            Self::Begin(begins) => Done::Begin { begins, answer: Err(error) },
+            Self::Started(starts) => Done::Started { starts, answer: Err(error) },
             Self::Release { worker, finished, items } => {
                 Done::Release { worker, finished, items, answer: Err(error) }
             }
@@ -323,14 +312,11 @@ pub(crate) enum Done {
         answer: Result<Option<JobKey>>,
     },
     Begin {
-        worker: WorkerId,
-        finished: Vec<EntryId>,
-        jobs: Vec<ToBegin>,
-        answer: Result<Vec<BeginReply>>,
+        begins: Vec<WorkerBegins>,
+        answer: Result<Vec<WorkerBegun>>,
     },
     Started {
-        worker: WorkerId,
-        items: Vec<StartedItem>,
+        starts: Vec<WorkerStarts>,
         answer: Result<Vec<bool>>,
     },
     Release {

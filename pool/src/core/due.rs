@@ -30,6 +30,7 @@ impl Engine {
         self.attach();
         let door = self.door();
         self.flush_workers(door);
+        self.flush_together(door);
         let (normal, may_plan) = (self.is_normal() && door.is_known(), self.may_plan());
         self.scheduling.flush(&mut self.ctx, normal, may_plan);
         self.tell_news();

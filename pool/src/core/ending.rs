@@ -1,5 +1,6 @@
 //! How jobs start, are asked to end, and leave a worker's hands (the second half of [`Jobs`]).
 
+use super::together::InFlight;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -10,14 +11,16 @@ use super::call::Call;
 use super::ctx::Ctx;
 use super::effect::{Effect, Notice};
 use super::held::{Held, Order, Out, Phase, release_of};
-use super::jobs::Jobs;
+use super::jobs::{Jobs, ToBegin};
 use super::lane::Lane;
 use super::time::{Time, earliest};
 use crate::breakage::Breakage;
 use crate::id::{JobKey, NodeName, Token};
 use crate::record::Record;
 use crate::stop::StopReason;
-use crate::store::{ReleaseItem, ReleaseMode, StartedItem, TakeItem};
+use crate::store::{
+    BATCH_BYTES, ReleaseItem, ReleaseMode, StartedItem, TakeItem, WorkerBegins, WorkerStarts,
+};
 
 /// After which time a start counts as slow, however long it may take.
 const SLOW_START: Duration = Duration::from_secs(5);
@@ -158,23 +161,25 @@ impl Jobs {
 
     /// When the next handler has taken too long; and, while the worker may send, when a call goes again. `open`: the
     /// pool is in phase N.
-    pub(crate) fn deadline(&self, may_send: bool, open: bool) -> Option<Time> {
+    pub(super) fn deadline(&self, may_send: bool, open: bool, in_flight: InFlight) -> Option<Time> {
         let overdue = self.timers.first().map(|(at, _)| *at);
         if !may_send {
             return overdue;
         }
         let attesting = self.attesting.as_ref().and_then(Attesting::deadline);
-        let frees = [attesting, self.starteds.deadline(), self.releases.deadline()];
+        let starts = if in_flight.starts { None } else { self.starteds.deadline() };
+        let frees = [attesting, starts, self.releases.deadline()];
         let frees = frees.into_iter().fold(overdue, earliest);
         if !open {
             return frees;
         }
         let to_delete = self.intake.has_handled() && self.takes.is_idle();
-        let lanes = [
+        let begins = [
             to_delete.then(|| self.begins.resumes_at()).flatten(),
             self.has_room().then(|| self.begins.deadline()).flatten(),
-            self.takes.deadline(),
         ];
+        let begins = begins.into_iter().filter(|_| !in_flight.begins).fold(None, earliest);
+        let lanes = [begins, self.takes.deadline()];
         lanes.into_iter().fold(frees, earliest)
     }
 
@@ -339,7 +344,7 @@ impl Jobs {
         }
     }
 
-    /// Sends what is ready: one call per lane. `open`: the pool is in phase N; else only what frees jobs is sent.
+    /// Sends what is ready of what the worker says by itself: one call per lane. `open`: the pool is in phase N; else only what frees jobs is sent.
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, open: bool) {
         let worker = self.worker;
         if let Some(items) =
@@ -351,38 +356,45 @@ impl Jobs {
             let finished = self.intake.take_handled();
             ctx.call(Call::Release { worker, finished, items });
         }
-        if open {
-            self.flush_begins(ctx);
-        }
-        if let Some(items) = self.starteds.batch(ctx.now, |item| item.key.as_bytes().len()) {
-            ctx.call(Call::Started { worker, items });
-        }
         if open && let Some(items) = self.takes.batch(ctx.now, |item| item.key.as_bytes().len()) {
             let finished = self.intake.take_handled();
             ctx.call(Call::Take { worker, finished, items });
         }
     }
 
-    fn flush_begins(&mut self, ctx: &mut Ctx) {
-        let worker = self.worker;
+    /// What the worker begins next, at most so many jobs, and which entries are finished; jobs or not, if there are any.
+    pub(super) fn next_begins(&mut self, now: Time, most: usize) -> Option<WorkerBegins> {
         let room = self.has_room();
-        let mut jobs = room.then(|| self.begins.batch(ctx.now, |(key, ..)| key.as_bytes().len())).flatten();
+        let mut jobs =
+            room.then(|| self.begins.batch_within(now, most, BATCH_BYTES, to_begin_bytes)).flatten();
         if jobs.is_none()
             && self.intake.has_handled()
             && self.begins.is_idle()
             && self.takes.is_idle()
-            && self.begins.occupy(ctx.now)
+            && self.begins.occupy(now)
         {
             jobs = Some(Vec::new());
         }
-        if let Some(jobs) = jobs {
-            for entry in jobs.iter().filter_map(|(_, _, entry)| *entry) {
+        let jobs = jobs?.into_iter().map(|(key, token, entry)| {
+            if let Some(entry) = entry {
                 self.intake.answered(entry);
             }
-            let finished = self.intake.take_handled();
-            ctx.call(Call::Begin { worker, finished, jobs });
-        }
+            (key, token)
+        });
+        let jobs = jobs.collect();
+        Some(WorkerBegins { worker: self.worker, finished: self.intake.take_handled(), jobs })
     }
+
+    /// The starts to note next, at most so many.
+    pub(super) fn next_starts(&mut self, now: Time, most: usize) -> Option<WorkerStarts> {
+        let bytes = |item: &StartedItem| item.key.as_bytes().len();
+        let items = self.starteds.batch_within(now, most, BATCH_BYTES, bytes)?;
+        Some(WorkerStarts { worker: self.worker, items })
+    }
+}
+
+fn to_begin_bytes((key, ..): &ToBegin) -> usize {
+    key.as_bytes().len()
 }
 
 /// Asks for the notifications of a running job, if some may wait and no fetch is under way.

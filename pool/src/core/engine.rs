@@ -1,5 +1,6 @@
 //! The engine of one node: hands each input to the part that it concerns, then lets every part do what is due.
 
+use super::together::Together;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -35,6 +36,7 @@ pub(crate) struct Engine {
     pub(super) settings: Arc<StoredSettings>,
     pub(super) ring: Ring,
     pub(super) workers: BTreeMap<LocalWorker, Worker>,
+    pub(super) together: Together,
     pub(super) routing: Routing,
     pub(super) reading: Reading,
     pub(super) liveness: Liveness,
@@ -108,6 +110,7 @@ impl Engine {
             settings: Arc::default(),
             ring,
             workers: BTreeMap::new(),
+            together: Together::default(),
             routing: Routing::default(),
             reading: Reading::default(),
             liveness: Liveness::default(),
@@ -160,7 +163,8 @@ impl Engine {
             self.closing.deadline(known),
             self.scheduling.deadline(self.ctx.config.timing.ttl, normal, self.may_plan()),
         ];
-        let workers = self.workers.values().map(|worker| worker.deadline(door));
+        let in_flight = self.together.in_flight;
+        let workers = self.workers.values().map(|worker| worker.deadline(door, in_flight));
         parts.into_iter().chain(workers).fold(None, earliest)
     }
 

@@ -20,7 +20,7 @@ use crate::ticket::Ticket;
 pub(crate) struct ReplyTo(pub(crate) u64);
 
 /// A worker of this node, whatever its id in the pool is at the time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LocalWorker(pub(crate) u32);
 
 /// Something that happened.

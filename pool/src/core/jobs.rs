@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tenure_streaming::EntryId;
 
 use super::attesting::Attesting;
-use super::call::{ToBegin, ToRelease};
+use super::call::ToRelease;
 use super::ctx::Ctx;
 use super::effect::{Effect, NewJob, Notice};
 use super::held::{Held, Order, Out, Phase};
@@ -25,8 +25,13 @@ use crate::breakage::Breakage;
 use crate::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::record::{Begun, Record};
 use crate::stop::StopReason;
-use crate::store::{BeginReply, ReleaseItem, ReleaseReply, StartedItem, TakeItem, Taken, WorkerEvent};
+use crate::store::{
+    BeginReply, ReleaseItem, ReleaseReply, StartedItem, TakeItem, Taken, WorkerBegins, WorkerEvent,
+};
 use crate::wire::{self, Opened};
+
+/// A job that the worker has been told to begin, with the entry of its stream that said so, until that is counted.
+pub(super) type ToBegin = (JobKey, Token, Option<EntryId>);
 
 /// What came for a job while its begin was under way: its events are read on another connection than the begin is
 /// answered on, and may overtake the answer.
@@ -227,12 +232,12 @@ impl Jobs {
         &mut self,
         ctx: &mut Ctx,
         finished: &[EntryId],
-        jobs: Vec<ToBegin>,
+        jobs: Vec<(JobKey, Token)>,
         replies: Vec<BeginReply>,
     ) {
         self.begins.answered();
         self.intake.deleted(finished);
-        for ((key, token, _), reply) in jobs.into_iter().zip(replies) {
+        for ((key, token), reply) in jobs.into_iter().zip(replies) {
             if reply == BeginReply::Full {
                 self.begins.push((key, token, None));
                 continue;
@@ -315,10 +320,10 @@ impl Jobs {
     }
 
     /// The pool is stopping: nothing is begun any more, and these jobs end where they are.
-    pub(crate) fn on_begin_shut(&mut self, finished: Vec<EntryId>, jobs: Vec<ToBegin>) {
+    pub(crate) fn on_begin_shut(&mut self, finished: Vec<EntryId>, jobs: Vec<(JobKey, Token)>) {
         self.begins.answered();
         self.intake.not_deleted(finished);
-        for (key, token, _) in jobs {
+        for (key, token) in jobs {
             match self.beginning.remove(&(key.clone(), token)) {
                 Some(Early { stop: Some((tell, entries)), of, .. }) => {
                     self.release_for_stopper(key, token, Out::to_stop(of), tell, entries);
@@ -382,13 +387,14 @@ impl Jobs {
     }
 
     /// A call of these lanes was not answered: it goes again. Its entries have been counted already.
-    pub(crate) fn begin_again(&mut self, ctx: &Ctx, finished: Vec<EntryId>, jobs: Vec<ToBegin>) {
+    pub(crate) fn begin_again(&mut self, ctx: &Ctx, begins: WorkerBegins) {
+        let WorkerBegins { finished, jobs, .. } = begins;
         self.intake.not_deleted(finished);
         if ctx.config.broken.has(Breakage::BeginGivenUp) {
-            self.beginning.retain(|id, _| !jobs.iter().any(|(key, token, _)| (key, token) == (&id.0, &id.1)));
+            self.beginning.retain(|id, _| !jobs.iter().any(|(key, token)| (key, token) == (&id.0, &id.1)));
             return self.begins.put_back(ctx.now, Vec::new());
         }
-        let jobs = jobs.into_iter().map(|(key, token, _)| (key, token, None)).collect();
+        let jobs = jobs.into_iter().map(|(key, token)| (key, token, None)).collect();
         self.begins.put_back(ctx.now, jobs);
         self.audit_due = true;
     }

@@ -35,14 +35,15 @@ impl<T> Lane<T> {
     /// The next batch, when no call is in flight and no retry is being waited for. The lane is busy from then on
     /// until [`answered`](Self::answered) or [`put_back`](Self::put_back).
     pub(crate) fn batch(&mut self, now: Time, bytes: impl Fn(&T) -> usize) -> Option<Vec<T>> {
-        self.batch_within(now, BATCH_BYTES, bytes)
+        self.batch_within(now, BATCH_MAX, BATCH_BYTES, bytes)
     }
 
-    /// The same, with a bound of its own in bytes; an item that is larger goes alone.
+    /// The same, with bounds of its own in items and bytes; an item that has more bytes goes alone.
     pub(crate) fn batch_within(
         &mut self,
         now: Time,
         most: usize,
+        most_bytes: usize,
         bytes: impl Fn(&T) -> usize,
     ) -> Option<Vec<T>> {
         if self.queue.is_empty() || !self.occupy(now) {
@@ -50,9 +51,9 @@ impl<T> Lane<T> {
         }
         let mut total = 0;
         let mut count = 0;
-        for item in self.queue.iter().take(BATCH_MAX) {
+        for item in self.queue.iter().take(most) {
             total += bytes(item);
-            if count > 0 && total > most {
+            if count > 0 && total > most_bytes {
                 break;
             }
             count += 1;

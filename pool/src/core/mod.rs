@@ -19,7 +19,8 @@
 //! 6. After any sign of data loss a worker whose lease holds says what it has; every other one is fenced (`phase`,
 //!    `attesting`).
 //! 7. A planner acts only in its turn, and its node has one plan of a schedule under way (`turn`, `planning`).
-//! 8. Each lane has one call in flight; what was not answered is sent again, unchanged (`lane`).
+//! 8. Each lane has one call in flight, and the lanes of all workers for begins and for starts share theirs; what was
+//!    not answered is sent again, unchanged (`lane`, `together`).
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -59,5 +60,6 @@ pub(crate) mod tenancy;
 #[cfg(test)]
 mod tests;
 pub(crate) mod time;
+mod together;
 mod turn;
 mod worker;

@@ -11,6 +11,7 @@ use super::joining::{Seating, join_request};
 use super::rebalance::Rebalance;
 use super::ring::Ring;
 use super::time::{Time, earliest};
+use super::together::InFlight;
 use crate::breakage::Breakage;
 use crate::id::WorkerId;
 use crate::member::{Member, MemberState};
@@ -360,6 +361,11 @@ impl Worker {
         }
     }
 
+    /// Whether the pool lets it begin jobs, while it is a member.
+    pub(super) fn is_served(&self, door: Door) -> bool {
+        door.is_known() && door != Door::Recovering && self.jobs.attesting.is_none()
+    }
+
     /// Nothing of it runs, and it is to go: only then does it say good-bye.
     fn may_leave(&self, ctx: &Ctx) -> bool {
         let asked = match &self.stage {
@@ -373,7 +379,7 @@ impl Worker {
     }
 
     /// When something is due that the door lets it do.
-    pub(crate) fn deadline(&self, door: Door) -> Option<Time> {
+    pub(super) fn deadline(&self, door: Door, in_flight: InFlight) -> Option<Time> {
         let (attesting, known) = (self.jobs.attesting.is_some(), door.is_known());
         let (open, normal) = (door == Door::Open && !attesting, door != Door::Recovering && !attesting);
         let own = match &self.stage {
@@ -390,7 +396,7 @@ impl Worker {
         let serves = known && normal && matches!(self.stage, Stage::In { .. });
         let audit = if serves && self.jobs.audit_due { self.audit.next() } else { None };
         let moves = (serves && self.jobs.leaving.is_none()).then(|| self.rebalance.deadline()).flatten();
-        let jobs = self.jobs.deadline(known && self.member_id().is_some(), normal);
+        let jobs = self.jobs.deadline(known && self.member_id().is_some(), normal, in_flight);
         [own, audit, moves, jobs].into_iter().fold(None, earliest)
     }
 }

@@ -61,7 +61,11 @@ pub(super) fn digest() -> impl Case {
 /// What `begin` answers for a batch.
 fn answer() -> Value {
     let payload = sure(Envelope::new(&BODY).seal());
-    let mut values = vec![Value::BulkString(b"OK".to_vec()), Value::BulkString(vec![b'B'; BATCH])];
+    let mut values = vec![
+        Value::BulkString(b"OK".to_vec()),
+        Value::BulkString(b"O".to_vec()),
+        Value::BulkString(vec![b'B'; BATCH]),
+    ];
     for record in records(BATCH) {
         let record = Value::BulkString(record.to_string().into_bytes());
         values.extend([record, Value::BulkString(payload.to_vec())]);
@@ -73,7 +77,7 @@ pub(super) fn begin_replies() -> impl Case {
     let answer = answer();
     Repeated(move |meter: &mut dyn Meter| {
         let (mut value, mut replies) = (Some(answer.clone()), None);
-        meter.measure(&mut || replies = value.take().map(|value| decode_begin(value, BATCH)));
+        meter.measure(&mut || replies = value.take().map(|value| decode_begin(value, &[BATCH])));
         assert!(replies.is_some_and(|replies| replies.is_ok()), "an answer that can be read");
     })
 }

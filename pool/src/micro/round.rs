@@ -165,8 +165,8 @@ impl Round {
         let keys = jobs.iter().map(|job| job.key.clone()).collect();
         let workers = vec![(WORKER, self.entry(), WorkerEvent::Start { token, keys })];
         self.read(meter, Stage::Assigned, NodeEvents { workers, outcomes: vec![] });
-        let (finished, begins) = self.node.take("a begin", |call| match call {
-            Call::Begin { finished, jobs, .. } => Some((take(finished), take(jobs))),
+        let begins = self.node.take("a begin", |call| match call {
+            Call::Begin(begins) => Some(take(begins)),
             _ => None,
         });
         let begun = |job: &Job| BeginReply::Begun {
@@ -174,18 +174,18 @@ impl Round {
             waiting: false,
             payload: self.payload.clone(),
         };
-        let answer = Ok(jobs.iter().map(begun).collect());
-        self.done(meter, Stage::Begun, Done::Begin { worker: WORKER, finished, jobs: begins, answer });
+        let answer = Ok(vec![Ok(jobs.iter().map(begun).collect())]);
+        self.done(meter, Stage::Begun, Done::Begin { begins, answer });
         let starts = self.node.effects.iter().filter(|effect| matches!(effect, Effect::Start { .. }));
         assert_eq!(starts.count(), jobs.len(), "handlers that start");
         let started = jobs.iter().map(|job| handler(job, HandlerEvent::Started));
         self.stage(meter, Stage::Started, started.collect::<Vec<_>>());
-        let items = self.node.take("a note of starts", |call| match call {
-            Call::Started { items, .. } => Some(take(items)),
+        let starts = self.node.take("a note of starts", |call| match call {
+            Call::Started(starts) => Some(take(starts)),
             _ => None,
         });
-        let answer = Ok(vec![true; items.len()]);
-        self.done(meter, Stage::Noted, Done::Started { worker: WORKER, items, answer });
+        let answer = Ok(vec![true; jobs.len()]);
+        self.done(meter, Stage::Noted, Done::Started { starts, answer });
     }
 
     fn tell(&mut self, meter: &mut dyn Meter, jobs: &[Job]) {

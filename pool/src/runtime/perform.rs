@@ -58,14 +58,13 @@ pub(crate) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
             let answer = store.attend(incarnation, worker, after.as_ref(), PAGE).await;
             Done::Attend { incarnation, worker, answer }
         }
-        Call::Begin { worker, finished, jobs } => {
-            let items: Vec<_> = jobs.iter().map(|(key, token, _)| (key.clone(), *token)).collect();
-            let answer = store.begin(inc, worker, &finished, &items).await;
-            Done::Begin { worker, finished, jobs, answer }
+        Call::Begin(begins) => {
+            let answer = store.begin_all(inc, &begins).await;
+            Done::Begin { begins, answer }
         }
-        Call::Started { worker, items } => {
-            let answer = store.started(inc, worker, &items).await;
-            Done::Started { worker, items, answer }
+        Call::Started(starts) => {
+            let answer = store.started_all(inc, &starts).await;
+            Done::Started { starts, answer }
         }
         Call::Release { worker, finished, items } => {
             let (released, entries): (Vec<_>, Vec<_>) = items.into_iter().unzip();

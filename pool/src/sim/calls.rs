@@ -69,7 +69,7 @@ fn needs_memory(call: &Call) -> bool {
     match call {
         Call::Dispatch { .. }
         | Call::Route { .. }
-        | Call::Begin { .. }
+        | Call::Begin(_)
         | Call::Notify(_)
         | Call::Unpark(_)
         | Call::Sweep { .. }

@@ -145,16 +145,26 @@ pub trait Store: Send + Sync + 'static {
         entries: &[EntryId],
         jobs: &[(JobKey, Option<WorkerId>)],
     ) -> Result<Vec<RouteReply>>;
-    /// The owner takes assigned jobs into its hands; `finished` entries of its stream are deleted.
+    /// Owners take assigned jobs into their hands. Answers each of them for itself.
+    async fn begin_all(&self, inc: Incarnation, begins: &[WorkerBegins]) -> Result<Vec<WorkerBegun>>;
+    /// [`begin_all`](Self::begin_all) for one owner.
     async fn begin(
         &self,
         inc: Incarnation,
         worker: WorkerId,
         finished: &[EntryId],
         jobs: &[(JobKey, Token)],
-    ) -> Result<Vec<BeginReply>>;
-    /// Notes that start handlers succeeded. Per item: true, or false when stale.
-    async fn started(&self, inc: Incarnation, worker: WorkerId, items: &[StartedItem]) -> Result<Vec<bool>>;
+    ) -> Result<Vec<BeginReply>> {
+        let begins = [WorkerBegins { worker, finished: finished.to_vec(), jobs: jobs.to_vec() }];
+        let mut answers = self.begin_all(inc, &begins).await?;
+        answers.pop().unwrap_or_else(|| Ok(Vec::new())).map_err(StoreError::Refused)
+    }
+    /// Notes that start handlers succeeded. Per item, in their order: true, or false when stale.
+    async fn started_all(&self, inc: Incarnation, starts: &[WorkerStarts]) -> Result<Vec<bool>>;
+    /// [`started_all`](Self::started_all) for one owner.
+    async fn started(&self, inc: Incarnation, worker: WorkerId, items: &[StartedItem]) -> Result<Vec<bool>> {
+        self.started_all(inc, &[WorkerStarts { worker, items: items.to_vec() }]).await
+    }
     /// The owner gives jobs up; their handlers have ended.
     async fn release(
         &self,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{EntryId, Outcome};
+use super::{EntryId, Outcome, Refusal};
 use crate::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::record::Record;
 
@@ -74,6 +74,21 @@ pub enum RouteReply {
     Bad,
 }
 
+/// What one worker begins, and which entries of its stream are finished.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerBegins {
+    /// The worker.
+    pub worker: WorkerId,
+    /// Entries of its stream to delete.
+    pub finished: Vec<EntryId>,
+    /// The jobs that it was assigned, with its tokens.
+    pub jobs: Vec<(JobKey, Token)>,
+}
+
+/// begin's answer for one worker: one for each of its jobs, or why there is none ([`Refusal::Fenced`],
+/// [`Refusal::ShuttingDown`]).
+pub type WorkerBegun = std::result::Result<Vec<BeginReply>, Refusal>;
+
 /// begin's answer for one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -91,6 +106,15 @@ pub enum BeginReply {
     Full,
     /// It is not this worker's under this token.
     Refused,
+}
+
+/// The starts of one worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerStarts {
+    /// The worker.
+    pub worker: WorkerId,
+    /// Its jobs.
+    pub items: Vec<StartedItem>,
 }
 
 /// A job whose start handler has succeeded.

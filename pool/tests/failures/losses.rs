@@ -10,13 +10,13 @@ const TRIMS_EVENTS: ScriptPatch =
 /// A start that is older than two minutes is dropped.
 const DROPS_OLD_STARTS: ScriptPatch = patch(
     "route",
-    "local event = events[x] or",
+    "local event = events[x]\n",
     "if find(r, pattern) and t - parse(r).created > 120000 then
         call('HDEL', JO, key)
         call('ZREM', Q, key)
         r = ''
       end
-      local event = events[x] or",
+      local event = events[x]\n",
 );
 /// A router that is silent is forgotten, with the events that it was given.
 const FORGETS_SILENT_ROUTERS: ScriptPatch = patch("prune_consumers", "consumer.pending == 0 and", "");

@@ -24,18 +24,24 @@ macro_rules! mutants {
 pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "begin takes every record": "begin", "first, begun_first = '^1|A' .. mine .. '|0|0|%d+('"
         => "first, begun_first = '^1|%u|%d*|%d+|%d+|%d|%d+('", by "begin_needs_the_worker_the_token_and_the_state";
-    "begin under any token": "begin", "if token ~= last then"
-        => "token = match(r, '^1|%u|%d*|(%d+)|') or token\n    if token ~= last then", by "begin_needs_the_worker_the_token_and_the_state";
-    "begin by a fenced worker": "begin", "if call('HEXISTS', W, wid) == 0 then return { 'FENCED' } end"
+    "begin under any token": "begin", "if token ~= of_token then"
+        => "token = match(r, '^1|%u|%d*|(%d+)|') or token\n      if token ~= of_token then", by "begin_needs_the_worker_the_token_and_the_state";
+    "begin by a fenced worker": "begin", "not members[w] and 'F' or "
         => "", by "a_fenced_worker_begins_nothing";
+    "a begin of one worker for all": "begin", "local wid, jobs = argv[2 + w]"
+        => "local wid, jobs = argv[3]", by "workers_that_begin_together_are_answered_each_for_itself";
+    "a fenced worker deletes entries": "begin", "if entries > 0 and heard[w] == 'O' then"
+        => "if entries > 0 then", by "workers_that_begin_together_are_answered_each_for_itself";
+    "a note of one worker for all": "started", "local wid, of_token, running, stopping, length = argv[2 + w]"
+        => "local wid, of_token, running, stopping, length = argv[3]", by "starts_of_workers_are_noted_together";
     "every begin counts as the first": "begin", "if flag == '0' then"
         => "if true then", by "a_success_is_noted_once";
     "a begun job stays queued": "begin", "call('ZREM', Q, unpack(unqueued))"
         => "", by "a_begun_job_is_the_workers";
-    "begin while stopping": "begin", "if is_stopping((settings())) then return { 'SHUTDOWN' } end"
+    "begin while stopping": "begin", "stopping and 'Z' or "
         => "", by "a_stopping_pool_begins_nothing";
-    "begin counts again when it is sent again": "begin", "if not attempts then return find(r, running) and r end"
-        => "if not attempts then return nil end", by "begin_may_be_repeated";
+    "begin counts again when it is sent again": "begin", "if is_new or find(r, '^1|R' .. mine .. REST) then"
+        => "if is_new then", by "begin_may_be_repeated";
     "begin reads the beginning of a record only": "begin", "|%d+()' .. BEHIND"
         => "|%d+()'", by "begin_and_started_read_a_record_to_its_end";
     "the first begin reads the beginning of a record only": "begin", "|0|0|%d+(' .. BEHIND .. ')'"
@@ -68,19 +74,19 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if mode == 'd' or p.state == 'S' then", by "a_stopping_pool_keeps_nothing";
     "a failed start costs no attempt": "release", "elseif running and t - p.since >= stable_ms then"
         => "else", by "a_job_given_back_after_its_begin_loses_that_attempt_only";
-    "started under any token": "started", "if start ~= running and start ~= stopping then return 'S' end"
-        => "local past = match(r, '^1|[RS]|' .. wid .. '|%d+|()') if not past then return 'S' end length = past - 1", by "only_the_owner_reports_success";
-    "dispatch in phase R": "dispatch", "if head[2] == 'R' then return 'R' end"
+    "started under any token": "started", "if start == running or start == stopping then"
+        => "local past = match(r, '^1|[RS]|' .. wid .. '|%d+|()') if past then length = past - 1", by "only_the_owner_reports_success";
+    "dispatch in phase R": "dispatch", "if head[2] == 'R' then letter = 'R' break end"
         => "", by "phase_r_asks_to_retry_what_may_run_unseen";
-    "dispatch of what has ended": "dispatch", "if ended[i] then return 'T' end"
+    "dispatch of what has ended": "dispatch", "if ended[i] then letter = 'T' break end"
         => "", by "an_ended_dispatch_is_remembered_until_its_deadline";
-    "an own id stands for anything": "dispatch", "if not stands_for(entry, key, hash) then return 'C' end"
+    "an own id stands for anything": "dispatch", "if not stands_for(entry, key, hash) then letter = 'C' break end"
         => "", by "an_own_id_stands_for_one_key_and_one_payload";
-    "no bound of queued jobs": "dispatch", "if queued >= max_queued then return 'B' end"
+    "no bound of queued jobs": "dispatch", "if queued >= max_queued then letter = 'B' break end"
         => "", by "the_bound_of_queued_jobs_is_exact";
-    "dispatch after its deadline": "dispatch", "if not_after < t or not_after > latest then return 'L' end"
+    "dispatch after its deadline": "dispatch", "if not_after < t or not_after > latest then letter = 'L' break end"
         => "", by "deadlines_are_checked_by_the_servers_clock";
-    "dispatch while closing": "dispatch", "if flag then return 'Z' end"
+    "dispatch while closing": "dispatch", "if flag then letter = 'Z' break end"
         => "", by "a_closing_pool_accepts_nothing_new";
     "dispatch out of turn": "dispatch", "if plan ~= '' and not is_turn('s:' .. plan, argv[3], argv[4]) then return { 'STALETERM' } end"
         => "", by "a_planner_whose_turn_is_over_changes_nothing";
@@ -104,8 +110,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_job_that_names_its_worker_is_assigned_at_once";
     "a placement with an old token": "dispatch", "token or num(call('HINCRBY', M, 'tok', 1))"
         => "token or call('HGET', M, 'tok')", by "a_job_that_names_its_worker_is_assigned_at_once";
-    "a placement sent again is made again": "dispatch", "return same(p.id, id) and 'A' or 'E'"
-        => "if not same(p.id, id) then return 'E' end", by "a_placed_job_sent_again_is_assigned_once";
+    "a placement sent again is made again": "dispatch", "letter = not p and 'X' or same(p.id, id) and 'A' or 'E'\n      break"
+        => "if not same(p.id, id) then letter = 'E' break end", by "a_placed_job_sent_again_is_assigned_once";
     "route by a stale ring": "route", "if head[3] ~= argv[2] then return { 'STALERING', head[3] } end"
         => "", by "a_stale_ring_assigns_nothing";
     "route of what is not queued": "route", "'^1|Q||%d+('"

@@ -12,13 +12,13 @@ use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     Attest, AttestItem, Content, DispatchItem, HandedOn, JoinRequest, NotifyItem, PoolEvent, PoolState,
     ReleaseItem, ReleaseMode, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind, SettingChange,
-    ShutdownMode, StartedItem, StopItem, Store, TakeItem, TermItem, Text, Turn,
+    ShutdownMode, StartedItem, StopItem, Store, TakeItem, TermItem, Text, Turn, WorkerStarts,
 };
 
 use JobState::{Assigned, Parked, Queued, Running, Stopping};
 
 use super::backend::{Backend, Saved};
-use super::op::{Attested, Dispatched, Op, Released, Said, Stopped};
+use super::op::{Attested, Begun as Drawn, Dispatched, Op, Released, Said, Stopped};
 use super::step::{EntryPair, Step, body, perform};
 
 /// Keys whose bytes might be mistaken for something else.
@@ -311,7 +311,7 @@ impl<'a> Driver<'a> {
         self.call(Step::Route(ring, Vec::new(), vec![(job(key), worker)])).await?;
         if let Some(owner) = self.record(key).await.and_then(|record| record.owner) {
             let token = self.token(key, true).await;
-            self.call(Step::Begin(owner, Vec::new(), vec![(job(key), token)])).await?;
+            self.call(Step::Begin(vec![(owner, Vec::new(), vec![(job(key), token)])])).await?;
         }
         Ok(())
     }
@@ -365,23 +365,32 @@ impl<'a> Driver<'a> {
                 }
                 Step::Dispatch(Revision(revision.0.saturating_sub(u64::from(!aim))), items)
             }
-            Op::Begin { jobs, finish } => {
-                let (worker, keys) =
-                    self.held(jobs.iter().map(|job| job.0), &[Assigned, Assigned, Running]).await;
-                let mut items = Vec::new();
-                for (key, (_, aim)) in keys.into_iter().zip(jobs) {
-                    items.push((job(key), self.token(key, *aim).await));
+            Op::Begin { of } => {
+                let mut begins = Vec::new();
+                for Drawn { jobs, finish, idle } in of {
+                    let (worker, keys) =
+                        self.held(jobs.iter().map(|job| job.0), &[Assigned, Assigned, Running]).await;
+                    let mut items = Vec::new();
+                    for (key, (_, aim)) in keys.into_iter().zip(jobs) {
+                        items.push((job(key), self.token(key, *aim).await));
+                    }
+                    items.retain(|_| !idle);
+                    begins.push((worker, self.oldest(worker, *finish).await, items));
                 }
-                Step::Begin(worker, self.oldest(worker, *finish).await, items)
+                Step::Begin(begins)
             }
-            Op::Started { jobs } => {
-                let (worker, keys) = self.held(jobs.iter().map(|job| job.0), &[Running, Stopping]).await;
-                let mut items = Vec::new();
-                for (key, (_, aim, tell)) in keys.into_iter().zip(jobs) {
-                    let token = self.token(key, *aim).await;
-                    items.push(StartedItem { key: job(key), token, tell: tell.map(node) });
+            Op::Started { of } => {
+                let mut starts = Vec::new();
+                for jobs in of {
+                    let (worker, keys) = self.held(jobs.iter().map(|job| job.0), &[Running, Stopping]).await;
+                    let mut items = Vec::new();
+                    for (key, (_, aim, tell)) in keys.into_iter().zip(jobs) {
+                        let token = self.token(key, *aim).await;
+                        items.push(StartedItem { key: job(key), token, tell: tell.map(node) });
+                    }
+                    starts.push(WorkerStarts { worker, items });
                 }
-                Step::Started(worker, items)
+                Step::Started(starts)
             }
             Op::Release { jobs, finish } => {
                 let states = [Running, Stopping, Assigned];

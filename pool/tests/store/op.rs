@@ -58,11 +58,10 @@ pub(crate) enum Op {
         aim: Aim,
     },
     Begin {
-        jobs: Vec<(usize, Aim)>,
-        finish: bool,
+        of: Vec<Begun>,
     },
     Started {
-        jobs: Vec<(usize, Aim, Option<usize>)>,
+        of: Vec<Vec<(usize, Aim, Option<usize>)>>,
     },
     Release {
         jobs: Vec<Released>,
@@ -241,6 +240,16 @@ pub(crate) struct Stopped {
     pub(crate) elsewhere: bool,
 }
 
+/// What one worker begins.
+#[derive(Clone, Debug)]
+pub(crate) struct Begun {
+    pub(crate) jobs: Vec<(usize, Aim)>,
+    /// It has finished with an entry of its stream.
+    pub(crate) finish: bool,
+    /// It begins none of the jobs.
+    pub(crate) idle: bool,
+}
+
 /// A job of a release.
 #[derive(Clone, Debug)]
 pub(crate) struct Released {
@@ -266,6 +275,11 @@ fn dispatched() -> impl Strategy<Value = Dispatched> {
     let size = prop_oneof![9 => 0_usize..20, 1 => Just(33)];
     let parts = (0_usize..8, 0_usize..24, 0_usize..2, size, deadline);
     parts.prop_map(|(key, id, hash, size, deadline)| Dispatched { key, id, hash, size, deadline })
+}
+
+fn begun() -> impl Strategy<Value = Begun> {
+    let parts = (vec((0_usize..10, aim()), 1..6), any::<bool>(), rare());
+    parts.prop_map(|(jobs, finish, idle)| Begun { jobs, finish, idle })
 }
 
 fn released() -> impl Strategy<Value = Released> {
@@ -339,8 +353,8 @@ fn op() -> impl Strategy<Value = Op> {
         24 => key().prop_map(|key| Op::Run { key }),
         16 => (1_usize..6, vec(key(), 0..3), 1_usize..3, aim())
             .prop_map(|(read, extra, spread, aim)| Op::Route { read, extra, spread, aim }),
-        16 => (vec((key(), aim()), 1..8), any::<bool>()).prop_map(|(jobs, finish)| Op::Begin { jobs, finish }),
-        6 => vec((key(), aim(), prop::option::of(node())), 1..4).prop_map(|jobs| Op::Started { jobs }),
+        16 => vec(begun(), 1..4).prop_map(|of| Op::Begin { of }),
+        6 => vec(vec((key(), aim(), prop::option::of(node())), 1..4), 1..4).prop_map(|of| Op::Started { of }),
         16 => (vec(released(), 1..4), any::<bool>()).prop_map(|(jobs, finish)| Op::Release { jobs, finish }),
         4 => (vec(stopped(), 1..4), rare(), prop::option::of(node()))
             .prop_map(|(jobs, repeat, waiting)| Op::Stop { jobs, repeat, waiting }),

@@ -1,11 +1,11 @@
 //! What an owner does with its jobs: begin, started, and the list of them.
 
 use bytes::Bytes;
-use tenure_pool::id::{JobKey, Token, WorkerId};
+use tenure_pool::id::{DispatchId, JobKey, Token, WorkerId};
 use tenure_pool::record::{Begun, JobState};
 use tenure_pool::store::{
     BATCH_BYTES, BeginReply, DispatchItem, Refusal, ReleaseMode, ReleaseReply, ShutdownMode, StartedItem,
-    StopReply,
+    StopReply, WorkerBegins, WorkerBegun, WorkerStarts,
 };
 
 use super::lab::{Kind, Lab, key, node};
@@ -16,6 +16,8 @@ scenarios! {
     begin_needs_the_worker_the_token_and_the_state,
     a_fenced_worker_begins_nothing,
     a_stopping_pool_begins_nothing,
+    workers_that_begin_together_are_answered_each_for_itself,
+    starts_of_workers_are_noted_together,
     a_full_answer_leaves_the_rest_untouched,
     begin_says_that_notifications_wait,
     finished_entries_are_deleted,
@@ -99,6 +101,69 @@ async fn a_stopping_pool_begins_nothing(kind: Kind) {
     let jobs = [(key("k"), lab.token("k").await)];
     lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
     assert_eq!(lab.refused(lab.store().begin(lab.inc, worker, &[], &jobs)).await, Refusal::ShuttingDown);
+}
+
+async fn workers_that_begin_together_are_answered_each_for_itself(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (one, gone, two) = (lab.worker().await, lab.worker().await, lab.worker().await);
+    let jobs = [("a", one), ("b", gone), ("c", two), ("d", two), ("e", one)];
+    for (name, worker) in jobs {
+        lab.dispatch(name, &format!("node1.{name}")).await;
+        lab.route(name, worker).await;
+    }
+    let oldest = async |worker| lab.store().oldest_worker_event(worker).await.unwrap();
+    let mut begins = Vec::new();
+    for worker in [one, gone, two] {
+        let (finished, mut mine) = (Vec::from_iter(oldest(worker).await), Vec::new());
+        for (name, _) in jobs.iter().filter(|(_, owner)| *owner == worker) {
+            mine.push((key(name), lab.token(name).await));
+        }
+        begins.push(WorkerBegins { worker, finished, jobs: mine });
+    }
+    // One that is the other's.
+    begins[0].jobs.push((key("d"), lab.token("d").await));
+    lab.store().expire(lab.inc, gone, None).await.unwrap();
+    let before = oldest(two).await.unwrap();
+    let answers = lab.store().begin_all(lab.inc, &begins).await.unwrap();
+    let begun = |answer: &WorkerBegun| -> Vec<Option<(DispatchId, Option<WorkerId>)>> {
+        let replies = answer.as_ref().unwrap().iter();
+        let record = |reply: &BeginReply| match reply {
+            BeginReply::Begun { record, .. } => Some((record.id.clone(), record.owner)),
+            _ => None,
+        };
+        replies.map(record).collect()
+    };
+    let is = |name: &str, worker| Some((format!("node1.{name}").parse().unwrap(), Some(worker)));
+    assert_eq!(begun(&answers[0]), [is("a", one), is("e", one), None]);
+    assert_eq!(answers[1], Err(Refusal::Fenced));
+    assert_eq!(begun(&answers[2]), [is("c", two), is("d", two)]);
+    assert_eq!(lab.record("b").await.unwrap().state, JobState::Assigned);
+    assert_eq!(lab.queued().await, 1);
+    assert!(oldest(two).await.unwrap() > before, "its finished entry is deleted");
+    assert_eq!(Vec::from_iter(oldest(gone).await), begins[1].finished, "who is fenced deletes nothing");
+}
+
+async fn starts_of_workers_are_noted_together(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (one, two) = (lab.worker().await, lab.worker().await);
+    let mut starts = Vec::new();
+    for (worker, names) in [(one, ["a", "b"]), (two, ["c", "d"])] {
+        let mut items = Vec::new();
+        for name in names {
+            let token = lab.run(name, &format!("node1.{name}"), worker).await;
+            items.push(StartedItem { key: key(name), token, tell: None });
+        }
+        starts.push(WorkerStarts { worker, items });
+    }
+    // One that is the other's.
+    let others = starts[1].items[0].clone();
+    starts[0].items[0] = others;
+    assert_eq!(lab.store().started_all(lab.inc, &starts).await.unwrap(), [false, true, true, true]);
+    for (name, begun) in
+        [("a", Begun::Begun), ("b", Begun::Started), ("c", Begun::Started), ("d", Begun::Started)]
+    {
+        assert_eq!(lab.record(name).await.unwrap().begun, begun, "{name}");
+    }
 }
 
 async fn a_full_answer_leaves_the_rest_untouched(kind: Kind) {

@@ -11,13 +11,15 @@ use tenure_pool::member::Member;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     AttestItem, Cursors, DispatchItem, JoinRequest, NotifyItem, Outcome, PoolEvent, PoolState, ReleaseItem,
-    Result, ScheduleChange, ScheduleKey, Seen, SettingChange, ShutdownMode, StartedItem, StopItem, Store,
-    StoreError, TakeItem, TermItem, Turn,
+    Result, ScheduleChange, ScheduleKey, Seen, SettingChange, ShutdownMode, StopItem, Store, StoreError,
+    TakeItem, TermItem, Turn, WorkerBegins, WorkerStarts,
 };
 use tenure_streaming::EntryId;
 
 /// An entry's id on each of the two stores.
 pub(crate) type EntryPair = [EntryId; 2];
+/// What one worker begins, and the entries that it has finished with.
+type Begins = (WorkerId, Vec<EntryPair>, Vec<(JobKey, Token)>);
 
 /// A call with all its arguments.
 #[derive(Clone, Debug)]
@@ -31,8 +33,8 @@ pub(crate) enum Step {
     Renew(Token, Option<NodeName>, Vec<WorkerId>),
     Dispatch(Revision, Vec<DispatchItem>),
     Route(Revision, Vec<EntryPair>, Vec<(JobKey, Option<WorkerId>)>),
-    Begin(WorkerId, Vec<EntryPair>, Vec<(JobKey, Token)>),
-    Started(WorkerId, Vec<StartedItem>),
+    Begin(Vec<Begins>),
+    Started(Vec<WorkerStarts>),
     Release(WorkerId, Vec<EntryPair>, Vec<ReleaseItem>),
     Stop(bool, Option<NodeName>, Vec<StopItem>),
     Notify(Vec<NotifyItem>),
@@ -108,8 +110,15 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
         }
         Step::Dispatch(ring, items) => text(&store.dispatch(inc, ring, &items).await),
         Step::Route(ring, pairs, jobs) => text(&store.route(inc, ring, &entries(&pairs), &jobs).await),
-        Step::Begin(worker, pairs, jobs) => text(&store.begin(inc, worker, &entries(&pairs), &jobs).await),
-        Step::Started(worker, items) => text(&store.started(inc, worker, &items).await),
+        Step::Begin(of) => {
+            let begins = of.into_iter().map(|(worker, pairs, jobs)| WorkerBegins {
+                worker,
+                finished: entries(&pairs),
+                jobs,
+            });
+            text(&store.begin_all(inc, &begins.collect::<Vec<_>>()).await)
+        }
+        Step::Started(starts) => text(&store.started_all(inc, &starts).await),
         Step::Release(worker, pairs, items) => {
             text(&store.release(inc, worker, &entries(&pairs), &items).await)
         }

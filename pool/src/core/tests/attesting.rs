@@ -466,7 +466,7 @@ fn a_note_of_a_start_that_came_before_its_job_is_sent_again() {
     assert_eq!(bench.of(&["started"]), ["started 1: k@7 tell=n"]);
     let stale = |bench: &mut Bench| {
         bench.answer("started", |call| match call {
-            Call::Started { worker, items } => Done::Started { worker, items, answer: Ok(vec![false]) },
+            Call::Started(starts) => Done::Started { starts, answer: Ok(vec![false]) },
             call => panic!("{call:?}"),
         });
     };
@@ -495,7 +495,7 @@ fn nothing_is_begun_fetched_moved_or_compared_while_the_pool_recovers() {
     assert_eq!(bench.of(&["begin", "take", "owned", "STOP"]), [""; 0]);
     bench.reopened(2);
     let kinds = bench.of(&["begin", "take", "owned"]);
-    assert_eq!(kinds, ["owned 1", "begin 1: new@9; done 20", "take 1: k@3 ack=0"]);
+    assert_eq!(kinds, ["owned 1", "take 1: k@3 ack=0", "begin 1: new@9; done 20"]);
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::record::{Begun, JobState, Record};
 use crate::settings::{Settings, StoredSettings};
 use crate::store::{
     AttestReply, BeginReply, DispatchItem, NodeEvents, PoolState, Refusal, ReleaseMode, ReleaseReply,
-    Renewal, Seat, ServerIdentity, StoreError, Taken, WorkerEvent,
+    Renewal, Seat, ServerIdentity, StoreError, Taken, WorkerBegins, WorkerEvent,
 };
 use crate::wire::Envelope;
 
@@ -403,14 +403,15 @@ impl Bench {
     /// As [`begun_with`](Self::begun_with), with this envelope.
     pub(super) fn begun_as(&mut self, envelope: &Bytes, waiting: bool, change: impl Fn(&mut Record)) {
         self.answer("begin", |call| match call {
-            Call::Begin { worker, finished, jobs } => {
-                let reply = |(key, token, _): &(JobKey, Token, _)| {
+            Call::Begin(begins) => {
+                let reply = |worker, (key, token): &(JobKey, Token)| {
                     let mut record = record(&key.to_string(), token.0, worker);
                     change(&mut record);
                     BeginReply::Begun { record, waiting, payload: envelope.clone() }
                 };
-                let replies = jobs.iter().map(reply).collect();
-                Done::Begin { worker, finished, jobs, answer: Ok(replies) }
+                let replies = |of: &WorkerBegins| of.jobs.iter().map(|job| reply(of.worker, job)).collect();
+                let answer = Ok(begins.iter().map(|of| Ok(replies(of))).collect());
+                Done::Begin { begins, answer }
             }
             call => panic!("{call:?}"),
         });
@@ -456,8 +457,17 @@ impl Bench {
 
     pub(super) fn begin_answered(&mut self, replies: Vec<BeginReply>) {
         self.answer("begin", |call| match call {
-            Call::Begin { worker, finished, jobs } => {
-                Done::Begin { worker, finished, jobs, answer: Ok(replies) }
+            Call::Begin(begins) => Done::Begin { begins, answer: Ok(vec![Ok(replies)]) },
+            call => panic!("{call:?}"),
+        });
+    }
+
+    /// Answers the begin in flight: none of its workers was heard.
+    pub(super) fn begin_refused(&mut self, why: Refusal) {
+        self.answer("begin", |call| match call {
+            Call::Begin(begins) => {
+                let answer = Ok(vec![Err(why); begins.len()]);
+                Done::Begin { begins, answer }
             }
             call => panic!("{call:?}"),
         });
@@ -482,9 +492,9 @@ impl Bench {
 
     pub(super) fn started_noted(&mut self) {
         self.answer("started", |call| match call {
-            Call::Started { worker, items } => {
-                let answer = Ok(vec![true; items.len()]);
-                Done::Started { worker, items, answer }
+            Call::Started(starts) => {
+                let answer = Ok(vec![true; starts.iter().map(|of| of.items.len()).sum()]);
+                Done::Started { starts, answer }
             }
             call => panic!("{call:?}"),
         });

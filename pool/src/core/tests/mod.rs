@@ -26,3 +26,4 @@ mod shutting_down;
 mod stopping;
 mod sweeping;
 mod timing_out;
+mod together;

@@ -10,7 +10,7 @@ fn what_waits_at_the_begin_is_fetched_after_the_start_and_acknowledged_after_the
     bench.begun_with(true, |_| {});
     assert_eq!(bench.seen(), ["begin 1: k@7; done 5", "RUN k@7"]);
     bench.handler(1, "k", 7, HandlerEvent::Started);
-    assert_eq!(bench.seen(), ["started 1: k@7 tell=n", "take 1: k@7 ack=0"]);
+    assert_eq!(bench.seen(), ["take 1: k@7 ack=0", "started 1: k@7 tell=n"]);
     bench.taken(4, &["x", "y"]);
     assert_eq!(bench.seen(), ["DELIVER k@7 x y"]);
     bench.handler(1, "k", 7, HandlerEvent::Delivered);

@@ -12,7 +12,7 @@ use crate::core::input::Answer;
 use crate::record::Begun;
 use crate::store::{
     Attest, AttestItem, DispatchItem, ReleaseItem, ReleaseMode, ScheduleChange, StartedItem, StopItem,
-    TakeItem, TermItem,
+    TakeItem, TermItem, WorkerBegins,
 };
 
 fn join<T>(items: impl IntoIterator<Item = T>, line: impl Fn(T) -> String) -> String {
@@ -102,13 +102,17 @@ pub(super) fn call(call: &Call) -> String {
             format!("attest {worker}: {}", items.iter().map(item).collect::<Vec<_>>().join(", "))
         }
         Call::Attend { worker, after, .. } => format!("attend {worker}{}", some("after", after.as_ref())),
-        Call::Begin { worker, finished, jobs } => {
-            let jobs = join(jobs, |(key, token, _)| format!("{key}@{token}"));
-            with_entries(format!("begin {worker}: {jobs}"), finished)
+        Call::Begin(begins) => {
+            let words = begins.iter().map(|WorkerBegins { worker, finished, jobs }| {
+                let jobs = join(jobs, |(key, token)| format!("{key}@{token}"));
+                with_entries(format!("{worker}: {jobs}"), finished)
+            });
+            format!("begin {}", words.collect::<Vec<_>>().join("; "))
         }
-        Call::Started { worker, items } => {
+        Call::Started(starts) => {
             let item = |i: &StartedItem| format!("{}@{}{}", i.key, i.token, some("tell", i.tell.as_ref()));
-            format!("started {worker}: {}", join(items, item))
+            let words = starts.iter().map(|of| format!("{}: {}", of.worker, join(&of.items, item)));
+            format!("started {}", words.collect::<Vec<_>>().join("; "))
         }
         Call::Release { worker, finished, items } => {
             let items = items.iter().map(|(item, _)| release(item)).collect::<Vec<_>>().join(", ");

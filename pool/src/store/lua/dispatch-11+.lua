@@ -25,84 +25,86 @@ local base = 6 + workers
 local n = (#argv - base) / 6
 local of_ids, of_ends, of_hashes, of_payloads, of_workers = base + n, base + 2 * n, base + 3 * n, base + 4 * n, base + 5 * n
 local stored, ended = call('HMGET', JO, unpack(argv, base + 1, of_ids)), call('ZMSCORE', TB, unpack(argv, of_ids + 1, of_ends))
-local queued, t = tonumber(call('HGET', M, 'nq')), now()
-local due, due_begun, latest = num(t + route_ms), num(t + assign_ms), t + late_ms
-local ts, places = num(t), plan == '' and head[3] == argv[5]
+local queued, t = tonumber(head[5]), now()
+local latest, ts, places = t + late_ms, num(t), plan == '' and head[3] == argv[5]
 local front, back = '1|Q||0|0|0|' .. ts .. '|', '|' .. ts .. '||0|' .. plan
+local due, due_begun, token = nil, nil, nil
 local out, letters, records, payloads, scores, starts = { 'OK', '' }, {}, {}, {}, {}, {}
 local entries, outcomes, accepted, planned, owned, events, k = {}, {}, {}, {}, {}, {}, 0
-local token = nil
 
--- What the jobs of a worker share: its start event, and the beginnings of their records and of their names in bw.
-local function assignment(x)
-  token = token or num(call('HINCRBY', M, 'tok', 1))
-  local wid = argv[6 + x]
-  local event = { 't', token, n = 2, front = '1|A|' .. wid .. '|' .. token .. '|0|0|' .. ts .. '|', member = wid .. ':' }
-  events[x] = event
-  return event
-end
-
-local function answer(i)
+for i = 1, n do
   local key, id, not_after = argv[base + i], argv[of_ids + i], tonumber(argv[of_ends + i])
   local hash, payload = argv[of_hashes + i], argv[of_payloads + i]
-  local dot, name = match(id, '^[0-9A-Za-z_:-]+()%.!?()[0-9A-Za-z_:.-]+$')
-  if not dot or dot > 65 or #id - name > 63 or not not_after or #key == 0 or #key > 512 or #payload > payload_max then
-    return 'X'
-  end
-  local own = name - dot == 2 and sub(id, name)
-  if own then
-    local entry = entries[own]
-    if entry == nil then entry = known(own) end
-    if entry == false then return 'X' end
-    if entry then
-      if not stands_for(entry, key, hash) then return 'C' end
-      out[#out + 1] = entry.outcome
-      return entry.outcome and 'O' or 'A'
+  local letter
+  repeat -- once: `break` answers
+    local dot, name = match(id, '^[0-9A-Za-z_:-]+()%.!?()[0-9A-Za-z_:.-]+$')
+    if not dot or dot > 65 or #id - name > 63 or not not_after or #key == 0 or #key > 512 or #payload > payload_max then
+      letter = 'X'
+      break
     end
-  end
-  local r = accepted[key] or stored[i]
-  if r then
-    local p = parse(r)
-    if not p then return 'X' end
-    return same(p.id, id) and 'A' or 'E'
-  end
-  if ended[i] then return 'T' end
-  if flag then return 'Z' end
-  if not_after < t or not_after > latest then return 'L' end
-  if head[2] == 'R' then return 'R' end
-  if queued >= max_queued then return 'B' end
-  local a, b = k + 1, k + 2
-  k = b
-  local x = places and tonumber(argv[of_workers + i]) or 0
-  if x > 0 and x <= workers then
-    local event = events[x] or assignment(x)
-    r = event.front .. id .. back
-    scores[a], scores[b] = due_begun, key
-    owned[#owned + 1] = '0'
-    owned[#owned + 1] = event.member .. key
-    event[event.n + 1], event[event.n + 2] = 's', key
-    event.n = event.n + 2
-  else
-    r = front .. id .. back
-    scores[a], scores[b] = due, key
-    starts[#starts + 1] = 's'
-    starts[#starts + 1] = key
-  end
-  accepted[key] = r
-  queued = queued + 1
-  records[a], records[b] = key, r
-  payloads[a], payloads[b] = key, payload
-  if plan ~= '' then planned[a], planned[b] = '0', plan .. '|' .. key end
-  if own then
-    local entry = { key = key, hash = hash, gen = id, v = OWN_VERSION }
-    entries[own] = entry
-    outcomes[#outcomes + 1] = own
-    outcomes[#outcomes + 1] = cmsgpack.pack(entry)
-  end
-  return 'A'
+    local own = name - dot == 2 and sub(id, name)
+    if own then
+      local entry = entries[own]
+      if entry == nil then entry = known(own) end
+      if entry == false then letter = 'X' break end
+      if entry then
+        if not stands_for(entry, key, hash) then letter = 'C' break end
+        out[#out + 1] = entry.outcome
+        letter = entry.outcome and 'O' or 'A'
+        break
+      end
+    end
+    local r = accepted[key] or stored[i]
+    if r then
+      local p = parse(r)
+      letter = not p and 'X' or same(p.id, id) and 'A' or 'E'
+      break
+    end
+    if ended[i] then letter = 'T' break end
+    if flag then letter = 'Z' break end
+    if not_after < t or not_after > latest then letter = 'L' break end
+    if head[2] == 'R' then letter = 'R' break end
+    if queued >= max_queued then letter = 'B' break end
+    letter = 'A'
+    local a, b = k + 1, k + 2
+    k = b
+    local x = places and tonumber(argv[of_workers + i]) or 0
+    if x > 0 and x <= workers then
+      -- What the jobs of a worker share: its start event, and the beginnings of their records and of their names in bw.
+      local event = events[x]
+      if not event then
+        token, due_begun = token or num(call('HINCRBY', M, 'tok', 1)), due_begun or num(t + assign_ms)
+        local wid = argv[6 + x]
+        event = { 't', token, n = 2, front = '1|A|' .. wid .. '|' .. token .. '|0|0|' .. ts .. '|', member = wid .. ':' }
+        events[x] = event
+      end
+      r = event.front .. id .. back
+      scores[a], scores[b] = due_begun, key
+      owned[#owned + 1] = '0'
+      owned[#owned + 1] = event.member .. key
+      event[event.n + 1], event[event.n + 2] = 's', key
+      event.n = event.n + 2
+    else
+      due = due or num(t + route_ms)
+      r = front .. id .. back
+      scores[a], scores[b] = due, key
+      starts[#starts + 1] = 's'
+      starts[#starts + 1] = key
+    end
+    accepted[key] = r
+    queued = queued + 1
+    records[a], records[b] = key, r
+    payloads[a], payloads[b] = key, payload
+    if plan ~= '' then planned[a], planned[b] = '0', plan .. '|' .. key end
+    if own then
+      local entry = { key = key, hash = hash, gen = id, v = OWN_VERSION }
+      entries[own] = entry
+      outcomes[#outcomes + 1] = own
+      outcomes[#outcomes + 1] = cmsgpack.pack(entry)
+    end
+  until true
+  letters[i] = letter
 end
-
-for i = 1, n do letters[i] = answer(i) end
 if k > 0 then
   call('HSET', JO, unpack(records))
   call('HSET', JP, unpack(payloads))

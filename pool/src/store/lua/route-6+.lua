@@ -25,21 +25,19 @@ if n > 0 then
   local records, owned, scores, seen, events = {}, {}, {}, {}, {}
   local k, token = 0, nil
 
-  -- What the jobs of a worker share: its start event, what takes the place of what their records begin with, and the
-  -- beginning of their names in bw.
-  local function assignment(x)
-    token = token or num(call('HINCRBY', M, 'tok', 1))
-    local wid = argv[4 + entries + x]
-    local event = { 't', token, record = '1|A|' .. wid .. '|' .. token .. '%1', member = wid .. ':', n = 2 }
-    events[x] = event
-    return event
-  end
-
   for i = 1, n do
     local key, r, x = argv[base + i], stored[i], argv[base + n + i]
     local reply = 'D'
     if r and not seen[key] then
-      local event = events[x] or x ~= '0' and find(r, pattern) and assignment(x)
+      -- What the jobs of a worker share: its start event, what takes the place of what their records begin with, and the
+      -- beginning of their names in bw.
+      local event = events[x]
+      if not event and x ~= '0' and find(r, pattern) then
+        token = token or num(call('HINCRBY', M, 'tok', 1))
+        local wid = argv[4 + entries + x]
+        event = { 't', token, record = '1|A|' .. wid .. '|' .. token .. '%1', member = wid .. ':', n = 2 }
+        events[x] = event
+      end
       -- One pass tells whether the record is that of a queued job, and makes the new one.
       local assigned, fits = gsub(r, pattern, event and event.record or '%0', 1)
       if fits == 0 then

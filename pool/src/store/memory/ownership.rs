@@ -11,7 +11,8 @@ use crate::breakage::Breakage;
 use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Token, WorkerId};
 use crate::record::{Begun, JobState, Record};
 use crate::store::{
-    BATCH_BYTES, BeginReply, Outcome, OwnedPage, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, StartedItem,
+    BATCH_BYTES, BeginReply, Outcome, OwnedPage, Refusal, ReleaseItem, ReleaseMode, ReleaseReply,
+    StartedItem, WorkerBegins, WorkerBegun, WorkerStarts,
 };
 
 /// The longest back-off of a release, ms.
@@ -25,26 +26,29 @@ pub(super) fn delay_ms(delay: Duration) -> u64 {
 type Told = Vec<(NodeName, DispatchId, Outcome)>;
 
 impl State {
-    /// The owner takes assigned jobs into its hands.
+    /// Owners take assigned jobs into their hands.
     pub(super) fn begin(
         &mut self,
         now: u64,
         inc: Incarnation,
-        worker: WorkerId,
-        finished: &[EntryId],
-        jobs: &[(JobKey, Token)],
-    ) -> Result<Vec<BeginReply>, Refusal> {
+        begins: &[WorkerBegins],
+    ) -> Result<Vec<WorkerBegun>, Refusal> {
         self.guard_normal(inc)?;
-        if !self.members.contains_key(&worker) {
+        let mut bytes = 0;
+        Ok(begins.iter().map(|of| self.begin_of(now, of, &mut bytes)).collect())
+    }
+
+    fn begin_of(&mut self, now: u64, of: &WorkerBegins, bytes: &mut usize) -> WorkerBegun {
+        let WorkerBegins { worker, finished, jobs } = of;
+        if !self.members.contains_key(worker) {
             return Err(Refusal::Fenced);
         }
         if self.stopping() {
             return Err(Refusal::ShuttingDown);
         }
-        let mut bytes = 0;
-        let replies = jobs.iter().map(|(key, token)| self.begin_one(now, worker, key, *token, &mut bytes));
+        let replies = jobs.iter().map(|(key, token)| self.begin_one(now, *worker, key, *token, bytes));
         let replies = replies.collect();
-        self.finish(worker, finished);
+        self.finish(*worker, finished);
         Ok(replies)
     }
 
@@ -93,14 +97,14 @@ impl State {
         &mut self,
         now: u64,
         inc: Incarnation,
-        worker: WorkerId,
-        items: &[StartedItem],
+        starts: &[WorkerStarts],
     ) -> Result<Vec<bool>, Refusal> {
         self.guard(inc)?;
         let strikes = u32::try_from(self.limit("strikes")).unwrap_or(u32::MAX).max(1);
         let mut told = Told::new();
-        let mut replies = Vec::with_capacity(items.len());
-        for StartedItem { key, token, tell } in items {
+        let mut replies = Vec::new();
+        let items = starts.iter().flat_map(|of| of.items.iter().map(|item| (of.worker, item)));
+        for (worker, StartedItem { key, token, tell }) in items {
             let record = self.record_of(key, worker, *token);
             let record =
                 record.filter(|r| matches!(r.state, JobState::Running | JobState::Stopping)).cloned();

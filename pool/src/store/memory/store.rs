@@ -17,12 +17,12 @@ use crate::id::{
 use crate::member::{Member, Members};
 use crate::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::store::{
-    AttestItem, AttestReply, BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired,
-    JobsPage, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage,
-    PlannedPage, PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply,
-    ScheduleChange, ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode,
-    StartedItem, StopItem, StopReply, Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn,
-    UnparkReply,
+    AttestItem, AttestReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JobsPage,
+    JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, PlannedPage,
+    PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, ScheduleChange,
+    ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply,
+    Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, WorkerBegins, WorkerBegun,
+    WorkerStarts,
 };
 
 #[async_trait]
@@ -132,18 +132,12 @@ impl Store for MemoryStore {
         self.step(|state, now| state.route(now, inc, ring, entries, jobs)).await
     }
 
-    async fn begin(
-        &self,
-        inc: Incarnation,
-        worker: WorkerId,
-        finished: &[EntryId],
-        jobs: &[(JobKey, Token)],
-    ) -> Result<Vec<BeginReply>> {
-        self.step(|state, now| state.begin(now, inc, worker, finished, jobs)).await
+    async fn begin_all(&self, inc: Incarnation, begins: &[WorkerBegins]) -> Result<Vec<WorkerBegun>> {
+        self.step(|state, now| state.begin(now, inc, begins)).await
     }
 
-    async fn started(&self, inc: Incarnation, worker: WorkerId, items: &[StartedItem]) -> Result<Vec<bool>> {
-        self.step(|state, now| state.started(now, inc, worker, items)).await
+    async fn started_all(&self, inc: Incarnation, starts: &[WorkerStarts]) -> Result<Vec<bool>> {
+        self.step(|state, now| state.started(now, inc, starts)).await
     }
 
     async fn release(

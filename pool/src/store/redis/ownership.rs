@@ -7,9 +7,12 @@ use tenure_streaming::EntryId;
 
 use super::reply::{Reply, Values};
 use super::steps::{Steps, Targets};
-use crate::id::{Incarnation, JobKey, Token, WorkerId};
+use crate::id::{Incarnation, JobKey, WorkerId};
 use crate::record::Record;
-use crate::store::{BeginReply, OwnedPage, ReleaseItem, ReleaseMode, ReleaseReply, Result, StartedItem};
+use crate::store::{
+    BeginReply, OwnedPage, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, Result, WorkerBegins,
+    WorkerBegun, WorkerStarts,
+};
 
 /// The arguments that all calls of an owner begin with: who it is, and which entries of its stream are finished.
 pub(super) fn owner(call: &mut Call, inc: Incarnation, worker: WorkerId, finished: &[EntryId]) {
@@ -20,19 +23,36 @@ pub(super) fn owner(call: &mut Call, inc: Incarnation, worker: WorkerId, finishe
 pub(super) async fn begin(
     steps: &Steps,
     inc: Incarnation,
-    worker: WorkerId,
-    finished: &[EntryId],
-    jobs: &[(JobKey, Token)],
-) -> Result<Vec<BeginReply>> {
-    let mut call = steps.scripts.begin.call(&[steps.keys.worker(worker)]);
-    owner(&mut call, inc, worker, finished);
-    call.args(jobs.iter().map(|(key, _)| key.as_bytes())).args(jobs.iter().map(|(_, token)| token.0));
-    begun_all(steps.run("begin", call).await?, jobs.len())
+    begins: &[WorkerBegins],
+) -> Result<Vec<WorkerBegun>> {
+    let streams: Vec<_> = begins.iter().map(|of| steps.keys.worker(of.worker)).collect();
+    let mut call = steps.scripts.begin.call(&streams);
+    call.arg(inc.0).arg(begins.len()).args(begins.iter().map(|of| of.worker.0));
+    call.args(begins.iter().map(|of| of.finished.len())).args(begins.iter().map(|of| of.jobs.len()));
+    call.args(begins.iter().flat_map(|of| &of.finished).map(ToString::to_string));
+    let jobs = || begins.iter().flat_map(|of| &of.jobs);
+    call.args(jobs().map(|(key, _)| key.as_bytes())).args(jobs().map(|(_, token)| token.0));
+    begun_all(steps.run("begin", call).await?, begins.iter().map(|of| of.jobs.len()))
 }
 
-/// What `begin` has answered for so many jobs.
-pub(super) fn begun_all(reply: Reply, jobs: usize) -> Result<Vec<BeginReply>> {
-    reply.ok()?.letters(jobs, "begins' answers", begun)
+/// What `begin` has answered workers that have so many jobs each.
+pub(super) fn begun_all(
+    reply: Reply,
+    jobs: impl ExactSizeIterator<Item = usize>,
+) -> Result<Vec<WorkerBegun>> {
+    let mut values = reply.ok()?;
+    let heard = values.first_letters(jobs.len(), "begins' answers to workers", |letter, _| {
+        Ok(match letter {
+            b'O' => Some(Ok(())),
+            b'F' => Some(Err(Refusal::Fenced)),
+            b'Z' => Some(Err(Refusal::ShuttingDown)),
+            _ => None,
+        })
+    })?;
+    let heard: Vec<_> = heard.into_iter().zip(jobs).map(|(heard, jobs)| heard.map(|()| jobs)).collect();
+    let total = heard.iter().flatten().sum();
+    let mut replies = values.letters(total, "begins' answers", begun)?.into_iter();
+    Ok(heard.into_iter().map(|heard| heard.map(|jobs| replies.by_ref().take(jobs).collect())).collect())
 }
 
 fn begun(letter: u8, values: &mut Values) -> Result<Option<BeginReply>> {
@@ -48,19 +68,16 @@ fn begun(letter: u8, values: &mut Values) -> Result<Option<BeginReply>> {
     Ok(Some(begun.unwrap_or(BeginReply::Refused)))
 }
 
-pub(super) async fn started(
-    steps: &Steps,
-    inc: Incarnation,
-    worker: WorkerId,
-    items: &[StartedItem],
-) -> Result<Vec<bool>> {
+pub(super) async fn started(steps: &Steps, inc: Incarnation, starts: &[WorkerStarts]) -> Result<Vec<bool>> {
+    let items: Vec<_> = starts.iter().flat_map(|of| &of.items).collect();
     if items.is_empty() {
         return Ok(Vec::new());
     }
     let mut targets = Targets::new();
     let numbers: Vec<_> = items.iter().map(|item| targets.number(item.tell.as_ref())).collect();
     let mut call = steps.scripts.started.call(&targets.keys(|node| steps.keys.node_of(node)));
-    call.arg(inc.0).arg(worker.0);
+    call.arg(inc.0).arg(starts.len()).args(starts.iter().map(|of| of.worker.0));
+    call.args(starts.iter().map(|of| of.items.len()));
     call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.token.0));
     call.args(numbers);
     let mut values = steps.run("started", call).await?.ok()?;

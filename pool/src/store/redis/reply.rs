@@ -110,6 +110,20 @@ impl Values {
         &mut self,
         items: usize,
         expected: &'static str,
+        parse: impl FnMut(u8, &mut Self) -> Result<Option<T>>,
+    ) -> Result<Vec<T>> {
+        let read = self.first_letters(items, expected, parse)?;
+        match self.items.next() {
+            Some(left) => Err(unexpected(self.call, "no more values", &left)),
+            None => Ok(read),
+        }
+    }
+
+    /// The same, where more follows.
+    pub(super) fn first_letters<T>(
+        &mut self,
+        items: usize,
+        expected: &'static str,
         mut parse: impl FnMut(u8, &mut Self) -> Result<Option<T>>,
     ) -> Result<Vec<T>> {
         let letters = self.bytes()?;
@@ -117,12 +131,7 @@ impl Values {
         if letters.len() != items {
             return Err(strange(self.call));
         }
-        let read: Result<Vec<T>> =
-            letters.iter().map(|&letter| parse(letter, self)?.ok_or_else(|| strange(self.call))).collect();
-        match self.items.next() {
-            Some(left) if read.is_ok() => Err(unexpected(self.call, "no more values", &left)),
-            _ => read,
-        }
+        letters.iter().map(|&letter| parse(letter, self)?.ok_or_else(|| strange(self.call))).collect()
     }
 
     /// The next value, a number.

@@ -82,7 +82,7 @@ macro_rules! scripts {
 scripts! {
     attend = "attend-14",
     attest = "attest-17",
-    begin = "begin-8",
+    begin = "begin-7+",
     bootstrap = "bootstrap-4",
     change_settings = "change_settings-3",
     cleanup = "cleanup-18",

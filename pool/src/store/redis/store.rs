@@ -19,12 +19,12 @@ use crate::id::{
 use crate::member::{Member, Members};
 use crate::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::store::{
-    AttestItem, AttestReply, BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired,
-    JobsPage, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage,
-    PlannedPage, PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply,
-    ScheduleChange, ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode,
-    StartedItem, StopItem, StopReply, Store, StoreError, Swept, TakeItem, Taken, TermItem, Terms, TickReply,
-    Turn, UnparkReply,
+    AttestItem, AttestReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JobsPage,
+    JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, PlannedPage,
+    PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, ScheduleChange,
+    ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply,
+    Store, StoreError, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, WorkerBegins,
+    WorkerBegun, WorkerStarts,
 };
 
 #[async_trait]
@@ -136,18 +136,12 @@ impl Store for RedisStore {
         jobs::route(&self.steps, inc, ring, entries, jobs).await
     }
 
-    async fn begin(
-        &self,
-        inc: Incarnation,
-        worker: WorkerId,
-        finished: &[EntryId],
-        jobs: &[(JobKey, Token)],
-    ) -> Result<Vec<BeginReply>> {
-        ownership::begin(&self.steps, inc, worker, finished, jobs).await
+    async fn begin_all(&self, inc: Incarnation, begins: &[WorkerBegins]) -> Result<Vec<WorkerBegun>> {
+        ownership::begin(&self.steps, inc, begins).await
     }
 
-    async fn started(&self, inc: Incarnation, worker: WorkerId, items: &[StartedItem]) -> Result<Vec<bool>> {
-        ownership::started(&self.steps, inc, worker, items).await
+    async fn started_all(&self, inc: Incarnation, starts: &[WorkerStarts]) -> Result<Vec<bool>> {
+        ownership::started(&self.steps, inc, starts).await
     }
 
     async fn release(

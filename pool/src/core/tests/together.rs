@@ -1,0 +1,131 @@
+//! What the workers of a node say together.
+
+use super::bench::{Bench, millis};
+use crate::core::call::{Call, Done};
+use crate::core::input::HandlerEvent;
+use crate::store::{BATCH_MAX, Refusal};
+
+fn with_workers() -> Bench {
+    let mut bench = Bench::with_worker();
+    bench.worker(2);
+    bench.all();
+    bench
+}
+
+/// Answers the begin in flight; `fenced` is no member any more.
+fn begun_but_for(bench: &mut Bench, fenced: u64) {
+    bench.answer("begin", |call| match call {
+        Call::Begin(begins) => {
+            let heard = |worker: u64| if worker == fenced { Err(Refusal::Fenced) } else { Ok(vec![]) };
+            let answer = Ok(begins.iter().map(|of| heard(of.worker.0)).collect());
+            Done::Begin { begins, answer }
+        }
+        call => panic!("{call:?}"),
+    });
+}
+
+fn names(letter: &str, count: usize) -> Vec<String> {
+    (0..count).map(|i| format!("{letter}{i:03}")).collect()
+}
+
+fn assign(bench: &mut Bench, worker: u64, entry: u64, token: u64, names: &[String]) {
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    bench.assign(worker, entry, token, &names);
+}
+
+/// The jobs that each worker begins in the call in flight.
+fn begins(bench: &mut Bench) -> Vec<(u64, usize)> {
+    let mut seen = Vec::new();
+    bench.answer("begin", |call| match call {
+        Call::Begin(begins) => {
+            seen = begins.iter().map(|of| (of.worker.0, of.jobs.len())).collect();
+            let answer = Ok(vec![Ok(vec![]); begins.len()]);
+            Done::Begin { begins, answer }
+        }
+        call => panic!("{call:?}"),
+    });
+    seen
+}
+
+#[test]
+fn what_comes_for_any_worker_during_a_begin_is_the_next_one() {
+    let mut bench = with_workers();
+    bench.assign(1, 5, 7, &["a"]);
+    assert_eq!(bench.of(&["begin"]), ["begin 1: a@7; done 5"]);
+    bench.assign(2, 5, 8, &["b"]);
+    bench.assign(1, 6, 9, &["c"]);
+    assert_eq!(bench.of(&["begin"]), [""; 0], "one is in flight");
+    bench.begun();
+    assert_eq!(bench.of(&["begin"]), ["begin 1: c@9; done 6; 2: b@8; done 5"]);
+}
+
+#[test]
+fn what_starts_on_any_worker_during_a_note_is_the_next_one() {
+    let mut bench = with_workers();
+    bench.assign(1, 5, 7, &["a", "c"]);
+    bench.begun();
+    bench.assign(2, 5, 8, &["b"]);
+    bench.begun();
+    bench.all();
+    bench.handler(1, "a", 7, HandlerEvent::Started);
+    assert_eq!(bench.of(&["started"]), ["started 1: a@7 tell=n"]);
+    bench.handler(2, "b", 8, HandlerEvent::Started);
+    bench.handler(1, "c", 7, HandlerEvent::Started);
+    assert_eq!(bench.of(&["started"]), [""; 0], "one is in flight");
+    bench.started_noted();
+    assert_eq!(bench.of(&["started"]), ["started 1: c@7 tell=n; 2: b@8 tell=n"]);
+}
+
+#[test]
+fn a_worker_that_is_fenced_takes_no_other_with_it() {
+    let mut bench = with_workers();
+    bench.assign(1, 5, 6, &["first"]);
+    bench.assign(1, 6, 7, &["a"]);
+    bench.assign(2, 5, 8, &["b"]);
+    bench.begun();
+    bench.all();
+    begun_but_for(&mut bench, 1);
+    assert_eq!(bench.of(&["!", "fence"]), ["! fenced 1 with 1", "fence 1"]);
+    bench.assign(2, 6, 9, &["d"]);
+    assert_eq!(bench.of(&["begin"]), ["begin 2: d@9; done 6"]);
+}
+
+#[test]
+fn one_call_takes_a_batch_and_who_was_cut_short_is_first_in_the_next() {
+    let mut bench = with_workers();
+    bench.assign(1, 5, 6, &["first"]);
+    assign(&mut bench, 1, 6, 7, &names("a", BATCH_MAX - 8));
+    assign(&mut bench, 2, 6, 8, &names("b", BATCH_MAX));
+    bench.begun();
+    assign(&mut bench, 1, 7, 9, &names("c", BATCH_MAX));
+    assert_eq!(begins(&mut bench), [(1, BATCH_MAX - 8), (2, 8)]);
+    assert_eq!(begins(&mut bench), [(2, BATCH_MAX - 8), (1, 8)]);
+    assert_eq!(begins(&mut bench), [(1, BATCH_MAX - 8)]);
+}
+
+#[test]
+fn a_call_that_was_not_answered_goes_again_for_all_of_them() {
+    let mut bench = with_workers();
+    bench.assign(1, 5, 6, &["first"]);
+    bench.assign(1, 6, 7, &["a"]);
+    bench.assign(2, 5, 8, &["b"]);
+    bench.begun();
+    bench.all();
+    bench.fail("begin");
+    bench.advance(millis(20));
+    assert_eq!(bench.of(&["begin"]), ["begin 1: a@7; done 6; 2: b@8; done 5"]);
+}
+
+#[test]
+fn what_waits_for_the_call_of_another_does_not_keep_the_engine_awake() {
+    let mut bench = with_workers();
+    bench.assign(1, 5, 6, &["a"]);
+    bench.fail("begin");
+    bench.assign(2, 5, 7, &["b"]);
+    assert_eq!(bench.of(&["begin"]).last().map(String::as_str), Some("begin 2: b@7; done 5"));
+    bench.advance(millis(20));
+    let next = bench.engine.deadline().map(|at| at.since(bench.now));
+    assert!(next.is_none_or(|wait| !wait.is_zero()), "{next:?}");
+    bench.begun();
+    assert_eq!(bench.of(&["begin"]), ["begin 1: a@6; done 5"]);
+}

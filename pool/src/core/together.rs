@@ -1,0 +1,90 @@
+//! What the workers of a node say together: which jobs they begin, and which have started. One call of each kind is in
+//! flight for all of them, so that a node with many workers sends no more of them than one with few. What one call
+//! cannot take goes first into the next.
+
+use std::collections::BTreeMap;
+
+use super::call::Call;
+use super::engine::Engine;
+use super::input::LocalWorker;
+use super::time::Time;
+use super::worker::{Door, Worker};
+use crate::store::{BATCH_MAX, WorkerBegins, WorkerStarts};
+
+/// The calls that the workers share.
+#[derive(Debug, Default)]
+pub(super) struct Together {
+    pub(super) in_flight: InFlight,
+    first_to_begin: LocalWorker,
+    first_to_note: LocalWorker,
+}
+
+/// Which of them are in flight.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct InFlight {
+    pub(super) begins: bool,
+    pub(super) starts: bool,
+}
+
+impl Engine {
+    /// Sends what has come since the last call of its kind was sent, unless that is in flight.
+    pub(super) fn flush_together(&mut self, door: Door) {
+        let (now, together) = (self.ctx.now, &mut self.together);
+        if !together.in_flight.begins {
+            let begins = gather(&mut self.workers, &mut together.first_to_begin, |worker, room| {
+                let begins = worker.begins(now, door, room)?;
+                Some((begins.jobs.len().max(1), begins))
+            });
+            if !begins.is_empty() {
+                together.in_flight.begins = true;
+                self.ctx.call(Call::Begin(begins));
+            }
+        }
+        if !together.in_flight.starts {
+            let starts = gather(&mut self.workers, &mut together.first_to_note, |worker, room| {
+                let starts = worker.starts(now, door, room)?;
+                Some((starts.items.len(), starts))
+            });
+            if !starts.is_empty() {
+                together.in_flight.starts = true;
+                self.ctx.call(Call::Started(starts));
+            }
+        }
+    }
+}
+
+/// What the workers have to say, as much as one call takes, beginning with the one whose turn it is.
+fn gather<T>(
+    workers: &mut BTreeMap<LocalWorker, Worker>,
+    turn: &mut LocalWorker,
+    mut say: impl FnMut(&mut Worker, usize) -> Option<(usize, T)>,
+) -> Vec<T> {
+    let (mut said, mut room) = (Vec::new(), BATCH_MAX);
+    let first = *turn;
+    for from_first in [true, false] {
+        for (local, worker) in workers.iter_mut().filter(|(local, _)| (**local >= first) == from_first) {
+            if room == 0 {
+                return said;
+            }
+            let Some((size, words)) = say(worker, room) else { continue };
+            room = room.saturating_sub(size);
+            if room == 0 {
+                *turn = *local;
+            }
+            said.push(words);
+        }
+    }
+    said
+}
+
+impl Worker {
+    fn begins(&mut self, now: Time, door: Door, most: usize) -> Option<WorkerBegins> {
+        let may = self.member_id().is_some() && self.is_served(door);
+        may.then(|| self.jobs.next_begins(now, most)).flatten()
+    }
+
+    fn starts(&mut self, now: Time, door: Door, most: usize) -> Option<WorkerStarts> {
+        let may = self.member_id().is_some() && door.is_known();
+        may.then(|| self.jobs.next_starts(now, most)).flatten()
+    }
+}

@@ -1,0 +1,88 @@
+#!lua
+-- Owners, all of one node, take assigned jobs into their hands: no handler starts before. Begun before with the same
+-- token: the same answer. Entries of their streams that are finished are deleted.
+-- KEYS: m w cf jo jp q jn, then the ws of each worker named
+-- ARGV: inc, count of workers, wid*, count of its finished entries*, count of its jobs*, then entry*, key*, token*
+-- Returns: OK, a letter per worker, O heard | F fenced | Z shutting down; a letter per job of those that are heard,
+--          B begun | N begun, and notifications wait | L the answer is full; untouched | S refused;
+--          then for each that is begun its record and its payload
+--@base
+--@guard
+--@clock
+--@settings
+--@records
+local head, refusal = guard()
+if not head then return refusal end
+local workers = tonumber(argv[2])
+local of_entries, of_jobs = 2 + workers, 2 + 2 * workers
+local members, stopping = call('HMGET', W, unpack(argv, 3, of_entries)), is_stopping((settings()))
+local base = of_jobs + workers
+for w = 1, workers do base = base + argv[of_entries + w] end
+local n = (#argv - base) / 2
+local stored = n > 0 and call('HMGET', JO, unpack(argv, base + 1, base + n))
+local out, heard, letters, at = { 'OK', '', '' }, {}, {}, 3
+local any_notes, ts = n > 0 and call('EXISTS', JN) == 1, num(now())
+local records, unqueued, seen, k, never_begun, bytes = {}, {}, {}, 0, 0, 0
+local page, payloads = nil, nil -- payloads are read 16 at a time, and only as far as the answer may go
+local last = 0 -- the last job of the workers before
+for w = 1, workers do
+  local wid, jobs = argv[2 + w], tonumber(argv[of_jobs + w])
+  heard[w] = not members[w] and 'F' or stopping and 'Z' or 'O'
+  local of_token, mine, first, begun_first = nil, nil, nil, nil
+  for i = last + 1, heard[w] == 'O' and last + jobs or 0 do
+    local key, token, letter = argv[base + i], argv[base + n + i], 'S'
+    local r = seen[key] or stored[i]
+    if r and bytes > 1048576 then
+      if find(r, '^1|[AR]|' .. wid .. '|' .. token .. '|') then letter = 'L' end
+    elseif r then
+      if token ~= of_token then
+        of_token, mine = token, '|' .. wid .. '|' .. token
+        first, begun_first = '^1|A' .. mine .. '|0|0|%d+(' .. BEHIND .. ')', '1|R' .. mine .. '|1|1|' .. ts .. '%1'
+      end
+      -- The record as it stands after this call. Most are begun for the first time: one pass.
+      local begun, news = gsub(r, first, begun_first, 1)
+      local is_new = news == 1
+      if not is_new then
+        local attempts, flag, behind = match(r, '^1|A' .. mine .. '|(%d+)|([012])|%d+()' .. BEHIND)
+        if attempts then
+          is_new = true
+          if flag == '0' then flag, news = '1', 1 end
+          begun = '1|R' .. mine .. '|' .. num(attempts + 1) .. '|' .. flag .. '|' .. ts .. sub(r, behind)
+        end
+      end
+      if is_new or find(r, '^1|R' .. mine .. REST) then
+        if is_new then
+          never_begun = never_begun + news
+          seen[key] = begun
+          k = k + 1
+          records[2 * k - 1], records[2 * k] = key, begun
+          unqueued[k] = key
+        end
+        if not page or i >= page + 16 then
+          page = i
+          payloads = call('HMGET', JP, unpack(argv, base + i, base + math.min(i + 15, n)))
+        end
+        local payload = payloads[i - page + 1] or ''
+        bytes = bytes + #payload
+        out[at + 1], out[at + 2] = begun, payload
+        at = at + 2
+        letter = any_notes and call('HEXISTS', JN, 'h:' .. key) == 1 and 'N' or 'B'
+      end
+    end
+    letters[#letters + 1] = letter
+  end
+  last = last + jobs
+end
+if k > 0 then
+  call('HSET', JO, unpack(records))
+  call('ZREM', Q, unpack(unqueued))
+  if never_begun > 0 then call('HINCRBY', M, 'nq', -never_begun) end
+end
+out[2], out[3] = table.concat(heard), table.concat(letters)
+local entry = of_jobs + workers
+for w = 1, workers do
+  local entries = tonumber(argv[of_entries + w])
+  if entries > 0 and heard[w] == 'O' then call('XDEL', KEYS[7 + w], unpack(argv, entry + 1, entry + entries)) end
+  entry = entry + entries
+end
+return out
