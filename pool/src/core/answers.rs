@@ -286,11 +286,12 @@ impl Engine {
                 return Err(error);
             }
             Done::Started { starts, answer: Ok(noted) } => {
-                let mut noted = noted.into_iter();
+                let mut rest = &*noted;
                 for WorkerStarts { worker, items } in starts {
-                    let noted: Vec<_> = noted.by_ref().take(items.len()).collect();
+                    let (noted, others) = rest.split_at(items.len().min(rest.len()));
+                    rest = others;
                     if let Some((worker, ctx)) = self.worker_at(worker) {
-                        worker.jobs.on_started_noted(ctx.now, items, &noted);
+                        worker.jobs.on_started_noted(ctx.now, items, noted);
                     }
                 }
             }

@@ -30,7 +30,6 @@ impl Engine {
         self.attach();
         let door = self.door();
         self.flush_workers(door);
-        self.flush_together(door);
         let (normal, may_plan) = (self.is_normal() && door.is_known(), self.may_plan());
         self.scheduling.flush(&mut self.ctx, normal, may_plan);
         self.tell_news();
@@ -85,12 +84,16 @@ impl Engine {
     }
 
     fn flush_workers(&mut self, door: Door) {
-        let stopping = self.closing.is_stopping();
+        let (stopping, mut speak) = (self.closing.is_stopping(), false);
         for worker in self.workers.values_mut() {
             if stopping {
                 worker.stop_all(&mut self.ctx);
             }
             worker.flush(&mut self.ctx, &self.ring, door);
+            speak |= worker.jobs.speak();
+        }
+        if speak {
+            self.flush_together(door);
         }
         self.workers.retain(|_, worker| !worker.is_gone());
         // A node that leaves takes all its workers out of the ring before the first job moves: so none moves twice.

@@ -362,6 +362,11 @@ impl Jobs {
         }
     }
 
+    /// Some begin, have begun or are done with an entry, which is said together with the node's other workers.
+    pub(super) fn speak(&self) -> bool {
+        !self.begins.is_empty() || !self.starteds.is_empty() || self.intake.has_handled()
+    }
+
     /// What the worker begins next, at most so many jobs, and which entries are finished; jobs or not, if there are any.
     pub(super) fn next_begins(&mut self, now: Time, most: usize) -> Option<WorkerBegins> {
         let room = self.has_room();

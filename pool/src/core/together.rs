@@ -1,6 +1,6 @@
 //! What the workers of a node say together: which jobs they begin, and which have started. One call of each kind is in
 //! flight for all of them, so that a node with many workers sends no more of them than one with few. What one call
-//! cannot take goes first into the next.
+//! cannot take goes into the next.
 
 use std::collections::BTreeMap;
 
@@ -53,26 +53,30 @@ impl Engine {
     }
 }
 
-/// What the workers have to say, as much as one call takes, beginning with the one whose turn it is.
+/// What the workers have to say, as much as one call takes: when that is not all, the next call begins with the worker
+/// after the one that this one began with.
 fn gather<T>(
     workers: &mut BTreeMap<LocalWorker, Worker>,
-    turn: &mut LocalWorker,
+    first: &mut LocalWorker,
     mut say: impl FnMut(&mut Worker, usize) -> Option<(usize, T)>,
 ) -> Vec<T> {
-    let (mut said, mut room) = (Vec::new(), BATCH_MAX);
-    let first = *turn;
-    for from_first in [true, false] {
-        for (local, worker) in workers.iter_mut().filter(|(local, _)| (**local >= first) == from_first) {
-            if room == 0 {
-                return said;
-            }
-            let Some((size, words)) = say(worker, room) else { continue };
+    let (mut said, mut room, mut begins_with) = (Vec::new(), BATCH_MAX, None);
+    let mut ask = |local: LocalWorker, worker: &mut Worker| {
+        begins_with.get_or_insert(local);
+        if room > 0
+            && let Some((size, words)) = say(worker, room)
+        {
             room = room.saturating_sub(size);
-            if room == 0 {
-                *turn = *local;
-            }
             said.push(words);
         }
+    };
+    let from = std::mem::take(first);
+    workers.range_mut(from..).for_each(|(local, worker)| ask(*local, worker));
+    if from != LocalWorker::default() {
+        workers.range_mut(..from).for_each(|(local, worker)| ask(*local, worker));
+    }
+    if room == 0 {
+        *first = begins_with.map_or_else(LocalWorker::default, |LocalWorker(number)| LocalWorker(number + 1));
     }
     said
 }

@@ -104,6 +104,20 @@ fn one_call_takes_a_batch_and_who_was_cut_short_is_first_in_the_next() {
 }
 
 #[test]
+fn who_always_has_a_batch_leaves_room_for_others() {
+    let mut bench = with_workers();
+    bench.assign(1, 5, 6, &["first"]);
+    for (entry, letter) in [(6, "a"), (7, "b"), (8, "c")] {
+        assign(&mut bench, 1, entry, entry, &names(letter, BATCH_MAX));
+    }
+    bench.assign(2, 5, 9, &["d"]);
+    bench.begun();
+    assert_eq!(begins(&mut bench), [(1, BATCH_MAX)]);
+    assert_eq!(begins(&mut bench), [(2, 1), (1, BATCH_MAX - 1)]);
+    assert_eq!(begins(&mut bench), [(1, BATCH_MAX)]);
+}
+
+#[test]
 fn a_call_that_was_not_answered_goes_again_for_all_of_them() {
     let mut bench = with_workers();
     bench.assign(1, 5, 6, &["first"]);

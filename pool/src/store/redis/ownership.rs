@@ -41,7 +41,7 @@ pub(super) fn begun_all(
     jobs: impl ExactSizeIterator<Item = usize>,
 ) -> Result<Vec<WorkerBegun>> {
     let mut values = reply.ok()?;
-    let heard = values.first_letters(jobs.len(), "begins' answers to workers", |letter, _| {
+    let heard = values.some_letters_of(&[jobs.len()], "begins' answers to workers", |letter, _| {
         Ok(match letter {
             b'O' => Some(Ok(())),
             b'F' => Some(Err(Refusal::Fenced)),
@@ -49,10 +49,10 @@ pub(super) fn begun_all(
             _ => None,
         })
     })?;
-    let heard: Vec<_> = heard.into_iter().zip(jobs).map(|(heard, jobs)| heard.map(|()| jobs)).collect();
-    let total = heard.iter().flatten().sum();
-    let mut replies = values.letters(total, "begins' answers", begun)?.into_iter();
-    Ok(heard.into_iter().map(|heard| heard.map(|jobs| replies.by_ref().take(jobs).collect())).collect())
+    let heard: Vec<_> = heard.into_iter().flatten().collect();
+    let sizes: Vec<_> = jobs.zip(&heard).filter(|(_, heard)| heard.is_ok()).map(|(jobs, _)| jobs).collect();
+    let mut replies = values.letters_of(&sizes, "begins' answers", begun)?.into_iter();
+    Ok(heard.into_iter().map(|heard| heard.map(|()| replies.next().unwrap_or_default())).collect())
 }
 
 fn begun(letter: u8, values: &mut Values) -> Result<Option<BeginReply>> {

@@ -112,26 +112,44 @@ impl Values {
         expected: &'static str,
         parse: impl FnMut(u8, &mut Self) -> Result<Option<T>>,
     ) -> Result<Vec<T>> {
-        let read = self.first_letters(items, expected, parse)?;
+        let mut groups = self.letters_of(&[items], expected, parse)?;
+        Ok(groups.pop().unwrap_or_default())
+    }
+
+    /// The same for groups of so many items each.
+    pub(super) fn letters_of<T>(
+        &mut self,
+        groups: &[usize],
+        expected: &'static str,
+        parse: impl FnMut(u8, &mut Self) -> Result<Option<T>>,
+    ) -> Result<Vec<Vec<T>>> {
+        let read = self.some_letters_of(groups, expected, parse)?;
         match self.items.next() {
             Some(left) => Err(unexpected(self.call, "no more values", &left)),
             None => Ok(read),
         }
     }
 
-    /// The same, where more follows.
-    pub(super) fn first_letters<T>(
+    /// The same, where more values follow.
+    pub(super) fn some_letters_of<T>(
         &mut self,
-        items: usize,
+        groups: &[usize],
         expected: &'static str,
         mut parse: impl FnMut(u8, &mut Self) -> Result<Option<T>>,
-    ) -> Result<Vec<T>> {
+    ) -> Result<Vec<Vec<T>>> {
         let letters = self.bytes()?;
         let strange = |call| unexpected(call, expected, &Value::BulkString(letters.to_vec()));
-        if letters.len() != items {
+        if letters.len() != groups.iter().sum::<usize>() {
             return Err(strange(self.call));
         }
-        letters.iter().map(|&letter| parse(letter, self)?.ok_or_else(|| strange(self.call))).collect()
+        let mut read = |letter, values: &mut Self| parse(letter, values)?.ok_or_else(|| strange(values.call));
+        let mut left = &*letters;
+        let group = |&size: &usize| {
+            let (group, rest) = left.split_at(size);
+            left = rest;
+            group.iter().map(|&letter| read(letter, self)).collect()
+        };
+        groups.iter().map(group).collect()
     }
 
     /// The next value, a number.
