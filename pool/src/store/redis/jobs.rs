@@ -81,6 +81,9 @@ pub(super) async fn lookup(steps: &Steps, items: &[(JobKey, Option<DispatchId>)]
     if items.is_empty() {
         return Ok(Vec::new());
     }
+    if items.iter().all(|(_, id)| id.is_none()) {
+        return records(steps, items).await;
+    }
     let mut call = steps.scripts.lookup.call(&[]);
     for (key, id) in items {
         call.arg(key.as_bytes()).arg(id.as_ref().map_or("", DispatchId::as_str));
@@ -89,18 +92,39 @@ pub(super) async fn lookup(steps: &Steps, items: &[(JobKey, Option<DispatchId>)]
     items.iter().map(|_| values.list().and_then(|mut list| found(&mut list))).collect()
 }
 
+/// The records of these keys, whatever their dispatch: that takes no script.
+async fn records(steps: &Steps, items: &[(JobKey, Option<DispatchId>)]) -> Result<Vec<Lookup>> {
+    let mut command = redis::cmd("HMGET");
+    command.arg(steps.keys.named("jo"));
+    for (key, _) in items {
+        command.arg(key.as_bytes());
+    }
+    let answer = steps.command(&command).await?;
+    let mut values = Values::of("HMGET", answer)?;
+    let found = items.iter().map(|_| Ok(record(values.bytes_or_nil()?.as_deref()))).collect();
+    if values.len() > 0 { Err(unexpected("HMGET", "no more values", &values.value()?)) } else { found }
+}
+
+/// What is known from a record alone.
+fn record(stored: Option<&[u8]>) -> Lookup {
+    let record = stored.and_then(Record::parse);
+    Lookup {
+        bad: stored.is_some() && record.is_none(),
+        newer: stored.and_then(Record::newer_version),
+        record,
+        ..Lookup::default()
+    }
+}
+
 fn found(values: &mut Values) -> Result<Lookup> {
     let stored = values.bytes_or_nil()?;
-    let record = stored.as_deref().and_then(Record::parse);
     let (ended, outcome, unread) = (values.number()?, values.bytes_or_nil()?, values.number_or_empty()?);
     Ok(Lookup {
-        bad: stored.is_some() && record.is_none(),
-        newer: stored.as_deref().and_then(Record::newer_version),
-        record,
         ended: ended == 1,
         outcome: outcome.map(|text| String::from_utf8_lossy(&text).into_owned()),
         bad_id: unread.is_some(),
         newer_id: unread.filter(|&version| version > Lookup::ID_VERSION),
+        ..record(stored.as_deref())
     })
 }
 
