@@ -2,7 +2,8 @@
 local call, argv = redis.call, ARGV
 local byte, sub, find, match, gsub, fmt = string.byte, string.sub, string.find, string.match, string.gsub, string.format
 
--- An integer up to 2^53 as text.
-local function num(n) return fmt('%.0f', n) end
+-- An integer up to 2^53 as text. `%d` takes half the time, where a C long has 64 bits.
+local whole = fmt('%d', 2 ^ 52) == '4503599627370496' and '%d' or '%.0f'
+local function num(n) return fmt(whole, n) end
 
 local function is_name(s) return #s > 0 and #s <= 64 and not find(s, '[^%w_:.-]') end
