@@ -47,8 +47,8 @@ const REFUSAL_DROPS_PAYLOAD: ScriptPatch =
 /// Only the first job of a batch is given up, and all are reported as given up.
 const RELEASES_THE_FIRST: ScriptPatch = patch(
     "release",
-    "elseif p.owner == wid and",
-    "elseif i > 1 then\n        reply = 'Q'\n      elseif p.owner == wid and",
+    "letters[i] = r and not seen[key] and",
+    "letters[i] = r and i > 1 and 'Q' or r and not seen[key] and",
 );
 /// Nothing is looked for at a worker that has left.
 const REAPS_NOTHING: ScriptPatch = patch("reap", "'LIMIT', 0, limit)", "'LIMIT', 0, 0)");

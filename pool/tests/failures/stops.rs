@@ -6,7 +6,7 @@ use crate::ground::{cases, lines, patch, scripts};
 
 /// Whoever hands a job on does not look whether it is to end.
 const HANDS_ON_STOPPED: ScriptPatch =
-    patch("release", "if mode == 'd' or p.state == 'S' or stopping then", "if mode == 'd' or stopping then");
+    patch("release", "mode == 'd' or to_stop or stopping", "mode == 'd' or stopping");
 /// A stop of a job that nobody runs finds none.
 const STOPS_ONLY_RUNNING: ScriptPatch =
     patch("stop", "  if not owned then\n", "  if not owned then\n    do return 'N' end\n");
@@ -21,11 +21,8 @@ const NOTIFIES_ONLY_RUNNING: ScriptPatch = patch(
 );
 
 /// That `job-0` has ended is reported, and its data are left for a later step.
-const DELETES_LATER: ScriptPatch = patch(
-    "release",
-    "delete(key, p, t, outcome, late_ms, od_ms)\n    if",
-    "if key ~= 'job-0' then delete(key, p, t, outcome, late_ms, od_ms) end\n    if",
-);
+const DELETES_LATER: ScriptPatch =
+    patch("release", "  if p then\n    delete(", "  if key == 'job-0' then\n  elseif p then\n    delete(");
 
 cases! {
     a26_a_stop_in_the_midst_of_a_hand_off_counts: scripts(&[HANDS_ON_STOPPED]), "job-0 to be gone";
@@ -85,7 +82,8 @@ mod cases {
 
     /// The owner is handing the job on when the stop comes, and never hears of it.
     pub(super) async fn a26_a_stop_in_the_midst_of_a_hand_off_counts(ground: Ground) {
-        const LOSES_EVENTS: ScriptPatch = patch("stop", "    tell_owner(guess, key, p)\n", "");
+        const LOSES_EVENTS: ScriptPatch =
+            patch("stop", "call('XADD', KEYS[13 + x], '*', unpack(event, 1, event.n))", "");
         let a = ground.node("a").await;
         let (handler, slow) = slow_to_end(&ground);
         ground.add_worker_with(&a, handler).await;

@@ -64,14 +64,14 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "(given_up or not own and p.ainc == argv[1]) and t", by "what_was_said_late_or_twice_changes_nothing";
     "an own id that has ended lives again": "", "local given_up = p.begun ~= '0' and"
         => "local given_up = not own and p.begun ~= '0' and", by "a_stop_of_what_was_given_up_long_after_its_dispatch_sticks";
-    "release under any token": "release", "p.token == argv[at + 1]"
-        => "true", by "only_the_owner_releases";
-    "release by anybody": "release", "p.owner == wid and"
+    "release under any token": "release", " or p.token ~= token"
         => "", by "only_the_owner_releases";
-    "a stop does not stick at release": "release", "if mode == 'd' or p.state == 'S' or stopping then"
-        => "if mode == 'd' or stopping then", by "a_stopping_job_ends_whatever_the_mode";
-    "release keeps jobs while stopping": "release", "if mode == 'd' or p.state == 'S' or stopping then"
-        => "if mode == 'd' or p.state == 'S' then", by "a_stopping_pool_keeps_nothing";
+    "release by anybody": "release", "p.owner ~= wid or "
+        => "", by "only_the_owner_releases";
+    "a stop does not stick at release": "release", "mode == 'd' or to_stop or stopping"
+        => "mode == 'd' or stopping", by "a_stopping_job_ends_whatever_the_mode";
+    "release keeps jobs while stopping": "release", "mode == 'd' or to_stop or stopping"
+        => "mode == 'd' or to_stop", by "a_stopping_pool_keeps_nothing";
     "a failed start costs no attempt": "release", "elseif running and t - p.since >= stable_ms then"
         => "else", by "a_job_given_back_after_its_begin_loses_that_attempt_only";
     "started under any token": "started", "if start == running or start == stopping then"
@@ -90,17 +90,17 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_closing_pool_accepts_nothing_new";
     "dispatch out of turn": "dispatch", "if plan ~= '' and not is_turn('s:' .. plan, argv[3], argv[4]) then return { 'STALETERM' } end"
         => "", by "a_planner_whose_turn_is_over_changes_nothing";
-    "stop of any dispatch": "stop", "if not p or not same(p.id, id) then"
-        => "if not p then", by "a_stop_never_ends_a_successor";
+    "stop of any dispatch": "stop", "if not r or its ~= id and not same(its, id) then"
+        => "if not r then", by "a_stop_never_ends_a_successor";
     "stop in phase R of what may run": "stop", "if recovering and not owned then return 'R' end"
         => "", by "phase_r_asks_to_retry_what_may_run_unseen";
-    "a running job is deleted at once": "stop", "local owned = p.state == 'R' or p.state == 'S'"
-        => "local owned = p.state == 'S'", by "a_running_jobs_owner_is_told";
-    "a stop is told to whom the caller guesses": "stop", "if guess == 0 or argv[7 + guess] ~= p.owner then"
+    "a running job is deleted at once": "stop", "local owned = state == 'R' or state == 'S'"
+        => "local owned = state == 'S'", by "a_running_jobs_owner_is_told";
+    "a stop is told to whom the caller guesses": "stop", "if event.owner ~= owner then"
         => "if false then", by "a_wrong_guess_changes_nothing";
     "stop out of turn": "stop", "if plan ~= '' and not is_turn('s:' .. plan, argv[3], argv[4]) then return { 'STALETERM' } end"
         => "", by "a_planner_whose_turn_is_over_changes_nothing";
-    "a plan stops others' jobs": "stop", "if plan ~= '' and p.plan ~= plan then return 'N' end"
+    "a plan stops others' jobs": "stop", "if plan ~= '' and of_plan ~= plan then return 'N' end"
         => "", by "a_plan_stops_only_its_own_jobs";
     "dispatch places by a stale ring": "dispatch", "head[3] == argv[5]"
         => "true", by "a_ring_that_has_changed_places_nothing";
@@ -160,18 +160,18 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_closing_pool_takes_no_worker";
     "settle in a slot that is taken": "settle", "while used[slot] do"
         => "while false do", by "the_first_worker_gets_slot_zero";
-    "no bound of notifications": "notify", "if queue.next - queue.first >= cap or"
+    "no bound of notifications": "notify", "if count >= cap or"
         => "if", by "the_bounds_are_exact";
-    "no wake-up for a notification": "notify", "wake(guess, key, token)\n"
+    "no wake-up for a notification": "notify", "call('XADD', KEYS[4 + x], '*', unpack(event, 1, event.n))"
         => "", by "the_first_of_a_running_job_wakes_its_owner";
     "notifications are numbered from 0": "notify", "local number = tonumber(call('HGET', M, 'nt'))"
         => "local number = 0", by "a_late_acknowledgement_swallows_nothing";
     "a stopping job is notified": "notify", "if state == 'S' then return 'N' end"
         => "", by "a_running_jobs_owner_is_told";
-    "take under any token": "take", "if owner == wid and token == argv[at + 1] then"
-        => "if owner == wid then", by "only_the_owner_takes";
-    "acknowledged notifications stay": "take", "first = acknowledge(key, was, next_, tonumber(size), tonumber(argv[at + 2]), text)"
-        => "first = was", by "the_first_of_a_running_job_wakes_its_owner";
+    "take under any token": "take", "sub(r, 1, length) == running and find(r, rest, length + 1)"
+        => "find(r, '^1|R|' .. wid .. '|%d+' .. REST)", by "only_the_owner_takes";
+    "acknowledged notifications stay": "take", "acknowledge(key, was, ending, tonumber(size), tonumber(argv[of_acks + i]), text)"
+        => "was", by "the_first_of_a_running_job_wakes_its_owner";
     "unpark of any dispatch": "unpark", "if not p or p.id ~= id then return 'N' end"
         => "if not p then return 'N' end", by "only_the_dispatch_that_was_named_is_unparked";
     "an unparked job keeps its attempts": "unpark", "p.attempts, p.mix = '0', '0'"
@@ -180,10 +180,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if p.owner ~= '' and tonumber(p.attempts) < max_attempts then released[#released + 1]", by "an_unparked_job_starts_anew";
     "jobs are never parked": "", "if tonumber(p.attempts) >= max_attempts then"
         => "if false then", by "a_job_given_back_after_its_begin_loses_that_attempt_only";
-    "a deleted job leaves its notifications": "", "\n  delete_notes(key)\n"
+    "a deleted job leaves its notifications": "", "\n  if any_notes ~= false then delete_notes(key) end\n"
         => "\n", by "they_end_with_their_job";
-    "an ended dispatch is not remembered": "", "if since and since + late_ms > t then"
-        => "if false then", by "an_ended_dispatch_is_remembered_until_its_deadline";
+    "an ended dispatch is not remembered": "", "text = since + late_ms > t and num(since + late_ms)"
+        => "text = false", by "an_ended_dispatch_is_remembered_until_its_deadline";
     "the last outcome stays": "", "if entry and not entry.outcome and entry.gen == id then"
         => "if entry and entry.gen == id then", by "the_first_outcome_stays";
     "steps of another incarnation": "", "if head[1] ~= argv[1] then return nil, { 'STALEINC', head[1] } end"
@@ -254,8 +254,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if false and", by "the_flag_of_a_pool_that_has_ended_goes_with_its_recovery";
     "a recovered pool loses its flag": "recover", "if tonumber(head[1]) <= ended and"
         => "if", by "the_flag_of_a_pool_that_has_ended_goes_with_its_recovery";
-    "release mints": "release", "local reply = requeue(key, p, t, delay"
-        => "p.token = num(call('HINCRBY', M, 'tok', 1))\n  local reply = requeue(key, p, t, delay", by "phase_r_lets_work_end";
+    "release mints": "release", "local reply = requeue(key, p, t, way.delay"
+        => "p.token = num(call('HINCRBY', M, 'tok', 1))\n  local reply = requeue(key, p, t, way.delay", by "phase_r_lets_work_end";
     "dispatch mints": "dispatch", "'1|Q||0|0|0|' .. ts"
         => "'1|Q||' .. num(call('HINCRBY', M, 'tok', 1)) .. '|0|0|' .. ts", by "an_accepted_job_is_queued_with_one_event";
     "sweep mints": "sweep", "p.mix = num(p.mix + 1)"

@@ -1,7 +1,7 @@
 #!lua
 -- Keeps notifications with their jobs, in order; wakes the owner when the first one comes.
 -- KEYS: m cf jo jn, then the ws of each worker named
--- ARGV: inc, count of workers, wid*, then (key, index of the worker guessed or 0, body)*
+-- ARGV: inc, count of workers, wid*, then key*, index of the worker guessed or 0*, body*
 -- Returns: OK, a letter per notification, K kept | B the job's bound is reached | N no such job | R recovering |
 --          M the guess is wrong, nothing done | X bad record; then the owner per M
 --@base
@@ -14,15 +14,15 @@ local _, cap, cap_bytes = settings('nt_cap', 'nt_bytes')
 local workers = tonumber(argv[2])
 local base = 2 + workers
 local n = (#argv - base) / 3
-local keys, headers = {}, {}
-for i = 1, n do
-  keys[i] = argv[base + 3 * i - 2]
-  headers[i] = 'h:' .. keys[i]
-end
-local stored, waiting = call('HMGET', JO, unpack(keys)), call('HMGET', JN, unpack(headers))
+local of_guesses, of_bodies = base + n, base + 2 * n
+local headers = {}
+for i = 1, n do headers[i] = 'h:' .. argv[base + i] end
+local stored, waiting = call('HMGET', JO, unpack(argv, base + 1, of_guesses)), call('HMGET', JN, unpack(headers))
 local number = tonumber(call('HGET', M, 'nt'))
 local pattern = '^1|([QARSP])|(%d*)|(%d+)' .. REST
-local out, letters, queues, fields, events, kept = { 'OK', '' }, {}, {}, {}, {}, 0
+local out, letters, fields, events, kept = { 'OK', '' }, {}, {}, {}, 0
+-- Where `fields` has the header of a queue that this call has begun; and queues that it adds to, begun or not.
+local begun, queues = {}, {}
 
 -- A number as text: most are those of a notification, of the end of its queue and of the beginning of the next queue.
 local texts = {}
@@ -32,68 +32,75 @@ local function text(n)
   return known
 end
 
--- The queue of a job as this call leaves it; false when its header cannot be read.
-local function queue_of(key, header, name)
-  local queue = queues[key]
-  if queue == nil then
-    if header then
-      local first, next_, bytes = match(header, '^(%d+)|(%d+)|(%d+)$')
-      queue = first and { name = name, first = tonumber(first), next = tonumber(next_), bytes = tonumber(bytes) } or false
-    else
-      queue = { name = name, first = 0, next = 0, bytes = 0 }
-    end
-    queues[key] = queue
-  end
+-- A queue that is not empty, as this call leaves it; false when its header cannot be read. `at` is as in `begun`.
+local function queue_of(key, header, at)
+  local first, next_, bytes = match(header, '^(%d+)|(%d+)|(%d+)$')
+  local queue = first and { at = at, first = tonumber(first), next = tonumber(next_), bytes = tonumber(bytes) } or false
+  queues[key] = queue
   return queue
 end
 
-local function wake(x, key, token)
-  local event = events[x] or {}
+-- What the jobs of a worker share.
+local function event_for(x)
+  local event = { n = 0, owner = x ~= '0' and argv[2 + x] }
   events[x] = event
-  local j = #event
-  event[j + 1], event[j + 2], event[j + 3], event[j + 4] = 'n', key, 't', token
+  return event
 end
 
-local function answer(i, key, guess, body)
-  local r = stored[i]
+local function answer(i)
+  local r, key, body = stored[i], argv[base + i], argv[of_bodies + i]
   if not r then return head[2] == 'R' and 'R' or 'N' end
   local state, owner, token = match(r, pattern)
   if not state then return 'X' end
   if state == 'S' then return 'N' end
-  local queue = queue_of(key, waiting[i], headers[i])
-  if not queue then return 'X' end
-  if queue.next - queue.first >= cap or queue.bytes + #body > cap_bytes then return 'B' end
-  if queue.next == queue.first then
-    if state == 'R' then
-      if guess == 0 or argv[2 + guess] ~= owner then
-        out[#out + 1] = owner
-        return 'M'
-      end
-      wake(guess, key, token)
+  local queue, at, header, size = queues[key], begun[key], waiting[i], #body
+  if queue == nil and (at or header) then queue = queue_of(key, at and fields[at] or header, at) end
+  if queue == false then return 'X' end
+  local count, bytes = 0, size
+  if queue then count, bytes = queue.next - queue.first, queue.bytes + size end
+  if count >= cap or bytes > cap_bytes then return 'B' end
+  if count == 0 and state == 'R' then
+    local x = argv[of_guesses + i]
+    local event = events[x] or event_for(x)
+    if event.owner ~= owner then
+      out[#out + 1] = owner
+      return 'M'
     end
-    queue.first, queue.next = number + kept, number + kept
+    local j = event.n
+    event[j + 1], event[j + 2], event[j + 3], event[j + 4], event.n = 'n', key, 't', token, j + 4
   end
-  fields[#fields + 1] = text(queue.next) .. ':' .. key
-  fields[#fields + 1] = body
-  queue.next, queue.bytes, queue.changed = queue.next + 1, queue.bytes + #body, true
+  local j = #fields
+  fields[j + 2] = body
+  if count ~= 0 then
+    fields[j + 1] = text(queue.next) .. ':' .. key
+    queue.next, queue.bytes, queue.changed = queue.next + 1, bytes, true
+  else
+    local first = text(number + kept)
+    fields[j + 1] = first .. ':' .. key
+    fields[j + 3], fields[j + 4] = headers[i], first .. '|' .. text(number + kept + 1) .. '|' .. text(bytes)
+    begun[key], queues[key] = j + 4, nil
+  end
   kept = kept + 1
   return 'K'
 end
 
-for i = 1, n do
-  local at = base + 3 * i - 2
-  letters[i] = answer(i, keys[i], tonumber(argv[at + 1]), argv[at + 2])
-end
+for i = 1, n do letters[i] = answer(i) end
 if kept > 0 then
-  for _, queue in pairs(queues) do
+  for key, queue in pairs(queues) do
     if queue and queue.changed then
-      fields[#fields + 1] = queue.name
-      fields[#fields + 1] = text(queue.first) .. '|' .. text(queue.next) .. '|' .. text(queue.bytes)
+      local at = queue.at
+      if not at then
+        at = #fields + 2
+        fields[at - 1] = 'h:' .. key
+      end
+      fields[at] = text(queue.first) .. '|' .. text(queue.next) .. '|' .. text(queue.bytes)
     end
   end
   call('HINCRBY', M, 'nt', kept)
   call('HSET', JN, unpack(fields))
-  for x, event in pairs(events) do call('XADD', KEYS[4 + x], '*', unpack(event)) end
+  for x, event in pairs(events) do
+    if event.n > 0 then call('XADD', KEYS[4 + x], '*', unpack(event, 1, event.n)) end
+  end
 end
 out[2] = table.concat(letters)
 return out

@@ -2,8 +2,8 @@
 -- The owner gives jobs up; their handlers have ended. A stopping job, and every job of a stopping pool, is deleted
 -- whatever the mode: what was not to end gets the outcome `shutdown` then. Entries of the owner's stream that are finished are deleted.
 -- KEYS: m cf jo jp bw q pk je jn ps tb od pi ws, then the ns of each node named
--- ARGV: inc, wid, count of entries, entry*, then (key, token, mode d|h|b|r|q, delay ms, index of the dispatcher's node
---       or 0, index of the stopper's node or 0, result or '')*
+-- ARGV: inc, wid, count of entries, entry*, count of ways to leave, per way (mode d|h|b|r|q, delay ms, index of the
+--       dispatcher's node or 0, index of the stopper's node or 0, result or ''), then key*, token*, index of its way*
 -- Returns: OK, a letter per job, D deleted | Q queued | P parked | S stale | X bad record
 --@base
 --@guard
@@ -19,39 +19,27 @@ if not head then return refusal end
 local flag, late_ms, od_ms, max_attempts, stable_ms, route_ms =
   settings('late_ms', 'od_ms', 'max_attempts', 'stable_ms', 'route_ms')
 local stopping, t = is_stopping(flag), now()
-local wid, entries = argv[2], tonumber(argv[3])
-local base = 3 + entries
-local n = (#argv - base) / 7
+local wid, entries, ways = argv[2], tonumber(argv[3]), {}
+local base = 4 + entries + 5 * tonumber(argv[4 + entries])
+local n = (#argv - base) / 3
+local of_tokens, of_ways = base + n, base + 2 * n
 local letters, events, seen = {}, {}, {}
+for at = 5 + entries, base, 5 do
+  ways[#ways + 1] = { mode = argv[at], delay = math.min(tonumber(argv[at + 1]), 240000), dispatcher = argv[at + 2],
+    stopper = argv[at + 3], result = argv[at + 4] }
+end
 
-local function tell(node, id, outcome)
-  local x = tonumber(node)
-  if x == 0 then return end
+local function tell(x, id, outcome)
+  if x == '0' then return end
   local event = events[x] or {}
   events[x] = event
   event[#event + 1] = id
   event[#event + 1] = outcome
 end
 
-local function give_up(key, p, at)
-  local mode, delay, result = argv[at + 2], math.min(tonumber(argv[at + 3]), 240000), argv[at + 6]
-  if mode == 'd' or p.state == 'S' or stopping then
-    local outcome = result
-    if mode ~= 'd' and p.state ~= 'S' then
-      outcome = 'shutdown'
-    elseif outcome == '' then
-      outcome = p.state == 'S' and 'stopped' or 'ended'
-    end
-    delete(key, p, t, outcome, late_ms, od_ms)
-    if mode ~= 'd' then -- who may not hear that it has ended may say after a loss of data that it has it
-      remembered[#remembered + 1] = t + late_ms
-      remembered[#remembered + 1] = p.id
-    end
-    tell(argv[at + 4], p.id, outcome)
-    tell(argv[at + 5], p.id, outcome)
-    return 'D'
-  end
-  local running = p.state == 'R'
+-- Gives up a job that does not end.
+local function hand_on(way, key, p)
+  local mode, running = way.mode, p.state == 'R'
   if mode == 'h' then
     if running then p.attempts = '0' end -- one that was not begun here has shown nothing
     p.mix = '0'
@@ -64,28 +52,58 @@ local function give_up(key, p, at)
   elseif running and t - p.since >= stable_ms then
     p.attempts = '1'
   end
-  local reply = requeue(key, p, t, delay, route_ms, max_attempts, result)
-  if reply == 'P' then tell(argv[at + 4], p.id, 'parked') end
+  local reply = requeue(key, p, t, way.delay, route_ms, max_attempts, way.result)
+  if reply == 'P' then tell(way.dispatcher, p.id, 'parked') end
   return reply
 end
 
+-- What follows the token of a job that was begun, is of no plan, has an id that its node made and was not attested:
+-- nothing but this is looked at when it ends.
+local plain = '^%d+|[12]|%d+|([0-9A-Za-z_:-]+%.[0-9A-Za-z_:.-]+)|(%d+)||%d+|$'
+local last, running, stopped, length
+
+local function give_up(key, r, token, way)
+  if token ~= last then
+    last = token
+    running, stopped = '1|R|' .. wid .. '|' .. token .. '|', '1|S|' .. wid .. '|' .. token .. '|'
+    length = #running
+  end
+  local mode, outcome, start = way.mode, way.result, sub(r, 1, length)
+  local to_stop = start == stopped
+  local ends, id, created, p = mode == 'd' or to_stop or stopping, nil, nil, nil
+  if ends and (to_stop or start == running) then id, created = match(r, plain, length + 1) end
+  if not id then
+    p = parse(r)
+    if not p then return 'X' end
+    if p.owner ~= wid or p.token ~= token or p.state == 'Q' or p.state == 'P' then return 'S' end
+    id = p.id
+  end
+  seen[key] = true
+  if not ends then return hand_on(way, key, p) end
+  if mode ~= 'd' and not to_stop then
+    outcome = 'shutdown'
+  elseif outcome == '' then
+    outcome = to_stop and 'stopped' or 'ended'
+  end
+  if p then
+    delete(key, p, t, outcome, late_ms, od_ms)
+  else
+    collect(key, wid, to_stop, id, created, t, late_ms)
+  end
+  if mode ~= 'd' then -- who may not hear that it has ended may say after a loss of data that it has it
+    remembered[#remembered + 1] = t + late_ms
+    remembered[#remembered + 1] = id
+  end
+  tell(way.dispatcher, id, outcome)
+  tell(way.stopper, id, outcome)
+  return 'D'
+end
+
 if n > 0 then
-  local keys = {}
-  for i = 1, n do keys[i] = argv[base + 7 * i - 6] end
-  local stored = call('HMGET', JO, unpack(keys))
+  local stored = call('HMGET', JO, unpack(argv, base + 1, of_tokens))
   for i = 1, n do
-    local at = base + 7 * i - 6
-    local key, r, reply = keys[i], stored[i], 'S'
-    if r and not seen[key] then
-      local p = parse(r)
-      if not p then
-        reply = 'X'
-      elseif p.owner == wid and p.token == argv[at + 1] and p.state ~= 'Q' and p.state ~= 'P' then
-        seen[key] = true
-        reply = give_up(key, p, at)
-      end
-    end
-    letters[i] = reply
+    local key, r = argv[base + i], stored[i]
+    letters[i] = r and not seen[key] and give_up(key, r, argv[of_tokens + i], ways[tonumber(argv[of_ways + i])]) or 'S'
   end
   write_deletions()
   write_requeues()

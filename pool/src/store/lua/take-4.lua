@@ -3,7 +3,7 @@
 -- 256 KiB in all, but one of each job that has any: an empty answer says that nothing waits. Entries of its stream that
 -- are finished are deleted.
 -- KEYS: m jo jn ws
--- ARGV: inc, wid, count of entries, entry*, then (key, token, ack)*
+-- ARGV: inc, wid, count of entries, entry*, then key*, token*, ack*
 -- Returns: OK, then per job {number of the first, body, ..}, {} when nothing waits | nil not the owner
 --@base
 --@guard
@@ -13,7 +13,7 @@ if not head then return refusal end
 local wid, entries = argv[2], tonumber(argv[3])
 local base = 3 + entries
 local n = (#argv - base) / 3
-local pattern = '^1|R|(%d+)|(%d+)' .. REST
+local of_tokens, of_acks = base + n, base + 2 * n
 local out, seen, gone = { 'OK' }, {}, {}
 
 -- Deletes what was collected; a job adds about 1,000 fields at most.
@@ -40,55 +40,56 @@ local function acknowledge(key, first, next_, size, ack, text)
   return keep
 end
 
--- The first body of each job that has any is there already; adds the next ones, as far as the answer may go.
-local function answer(jobs, bodies)
-  local bytes = 0
-  for j = 1, #jobs do
-    local job, body = jobs[j], bodies[j] or ''
-    local taken = { job.text, body }
+-- Adds the notifications of a job that follow its first one, as far as the answer may go; it has so many bytes then.
+local function add(taken, key, first, next_, bytes)
+  for seq = first + 1, math.min(first + 16, next_) - 1 do
+    if bytes > 262144 then break end
+    local body = call('HGET', JN, num(seq) .. ':' .. key) or ''
+    taken[#taken + 1] = body
     bytes = bytes + #body
-    for seq = job.first + 1, math.min(job.first + 16, job.next_) - 1 do
-      if bytes > 262144 then break end
-      body = call('HGET', JN, num(seq) .. ':' .. job.key) or ''
-      taken[#taken + 1] = body
-      bytes = bytes + #body
-    end
-    out[job.i + 1] = taken
   end
+  return bytes
 end
 
 if n > 0 then
-  local keys, headers, jobs, firsts = {}, {}, {}, {}
+  local headers, fields, taking, more = {}, {}, {}, {}
+  for i = 1, n do headers[i] = 'h:' .. argv[base + i] end
+  local stored, waiting = call('HMGET', JO, unpack(argv, base + 1, of_tokens)), call('HMGET', JN, unpack(headers))
+  local rest, last, running, length = '^' .. REST, nil, nil, nil
   for i = 1, n do
-    keys[i] = argv[base + 3 * i - 2]
-    headers[i] = 'h:' .. keys[i]
-  end
-  local stored, waiting = call('HMGET', JO, unpack(keys)), call('HMGET', JN, unpack(headers))
-  for i = 1, n do
-    local at = base + 3 * i - 2
-    local key, r, reply = keys[i], stored[i], false
-    if r and not seen[key] then
-      local owner, token = match(r, pattern)
-      if owner == wid and token == argv[at + 1] then
-        seen[key] = true
-        reply = {}
-        local first, next_, size = match(waiting[i] or '', '^(%d+)|(%d+)|(%d+)$')
-        if first then
-          local text, was = first, tonumber(first)
-          next_ = tonumber(next_)
-          first = acknowledge(key, was, next_, tonumber(size), tonumber(argv[at + 2]), text)
-          if first < next_ then
-            if first > was then text = num(first) end
-            jobs[#jobs + 1] = { i = i, key = key, first = first, next_ = next_, text = text }
-            firsts[#firsts + 1] = text .. ':' .. key
-          end
+    local key, token, r, reply = argv[base + i], argv[of_tokens + i], stored[i], false
+    if token ~= last then
+      last, running = token, '1|R|' .. wid .. '|' .. token
+      length = #running
+    end
+    if r and sub(r, 1, length) == running and find(r, rest, length + 1) and not seen[key] then
+      seen[key] = true
+      reply = {}
+      local text, next_, size = match(waiting[i] or '', '^(%d+)|(%d+)|(%d+)$')
+      if text then
+        local was, ending = tonumber(text), tonumber(next_)
+        local first = acknowledge(key, was, ending, tonumber(size), tonumber(argv[of_acks + i]), text)
+        if first < ending then
+          if first > was then text = num(first) end
+          local j = #taking + 1
+          taking[j], fields[j] = reply, text .. ':' .. key
+          reply[1] = text
+          if first + 1 < ending then more[j] = { key = key, first = first, next_ = ending } end
         end
       end
     end
     out[i + 1] = reply
   end
   delete()
-  if #jobs > 0 then answer(jobs, call('HMGET', JN, unpack(firsts))) end
+  if #taking > 0 then
+    local bodies, bytes = call('HMGET', JN, unpack(fields)), 0
+    for j = 1, #taking do
+      local taken, body, job = taking[j], bodies[j] or '', more[j]
+      taken[2] = body
+      bytes = bytes + #body
+      if job then bytes = add(taken, job.key, job.first, job.next_, bytes) end
+    end
+  end
 end
 if entries > 0 then call('XDEL', WS, unpack(argv, 4, 3 + entries)) end
 return out

@@ -53,6 +53,7 @@ impl Pool {
             .arg(names.len())
             .arg(names)
             .arg(&["7", "5", "0"]);
+        let mut keys = Vec::new();
         for job in 0..jobs {
             let (key, jn) = (format!("k{job}"), self.keys.named("jn"));
             let record = "1|R|5|9|1|2|1000|n.i|1000||0|";
@@ -64,8 +65,9 @@ impl Pool {
                 kept.arg(format!("{number}:{key}")).arg("x");
             }
             let () = kept.query(&mut self.redis).unwrap();
-            call.arg(key).arg("9").arg(each);
+            keys.push(key);
         }
+        call.arg(keys).arg(vec!["9"; jobs]).arg(vec![each; jobs]);
         call.query(&mut self.redis).unwrap()
     }
 

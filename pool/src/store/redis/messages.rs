@@ -28,13 +28,14 @@ pub(super) async fn stop(
     call.arg(inc.0);
     schedules::turn(&mut call, turn);
     call.arg(u8::from(repeat)).arg(waiting.map_or("", NodeName::as_str));
-    call.arg(targets.iter().len());
-    for worker in targets.iter() {
-        call.arg(worker.0);
+    let mut forbids = String::new();
+    if items.iter().any(|item| item.forbid) {
+        forbids.extend(items.iter().map(|item| if item.forbid { '1' } else { '0' }));
     }
-    for (item, number) in items.iter().zip(numbers) {
-        call.arg(item.key.as_bytes()).arg(item.id.as_str()).arg(number).arg(u8::from(item.forbid));
-    }
+    call.arg(targets.iter().len()).arg(forbids);
+    call.args(targets.iter().map(|worker| worker.0));
+    call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.id.as_str()));
+    call.args(numbers);
     let mut values = steps.run("stop", call).await?.ok()?;
     values.letters(items.len(), "stops' answers", |letter, owners| {
         Ok(Some(match letter {
@@ -61,13 +62,9 @@ pub(super) async fn notify(
     let mut targets = Targets::new();
     let numbers: Vec<_> = items.iter().map(|item| targets.number(item.guess)).collect();
     let mut call = steps.scripts.notify.call(&targets.keys(|worker| steps.keys.worker(*worker)));
-    call.arg(inc.0).arg(targets.iter().len());
-    for worker in targets.iter() {
-        call.arg(worker.0);
-    }
-    for (item, number) in items.iter().zip(numbers) {
-        call.arg(item.key.as_bytes()).arg(number).arg(&*item.body);
-    }
+    call.arg(inc.0).arg(targets.iter().len()).args(targets.iter().map(|worker| worker.0));
+    call.args(items.iter().map(|item| item.key.as_bytes())).args(numbers);
+    call.args(items.iter().map(|item| &*item.body));
     let mut values = steps.run("notify", call).await?.ok()?;
     values.letters(items.len(), "notifications' answers", |letter, owners| {
         Ok(Some(match letter {
@@ -96,9 +93,8 @@ pub(super) async fn take(
 ) -> Result<Vec<Option<Taken>>> {
     let mut call = steps.scripts.take.call(&[steps.keys.worker(worker)]);
     owner(&mut call, inc, worker, finished);
-    for item in items {
-        call.arg(item.key.as_bytes()).arg(item.token.0).arg(item.ack);
-    }
+    call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.token.0));
+    call.args(items.iter().map(|item| item.ack));
     let mut values = steps.run("take", call).await?.items(items.len())?;
     items.iter().map(|_| taken(values.value()?)).collect()
 }

@@ -104,13 +104,24 @@ pub(super) async fn release(
         .collect();
     let mut streams = vec![steps.keys.worker(worker)];
     streams.extend(targets.keys(|node| steps.keys.node_of(node)));
+    // Most jobs of a call leave in the same way: it is named once.
+    let mut ways = Targets::new();
+    let way_of: Vec<_> = items
+        .iter()
+        .zip(numbers)
+        .map(|(item, (dispatcher, stopper))| {
+            let (mode, delay) = (mode_letter(item.mode), millis(item.delay));
+            ways.number(Some((mode, delay, dispatcher, stopper, item.result.as_str())))
+        })
+        .collect();
     let mut call = steps.scripts.release.call(&streams);
     owner(&mut call, inc, worker, finished);
-    for (item, (dispatcher, stopper)) in items.iter().zip(numbers) {
-        let (mode, delay) = (mode_letter(item.mode), millis(item.delay));
-        call.arg(item.key.as_bytes()).arg(item.token.0).arg(mode).arg(delay);
-        call.arg(dispatcher).arg(stopper).arg(&item.result);
+    call.arg(ways.iter().len());
+    for &(mode, delay, dispatcher, stopper, result) in ways.iter() {
+        call.arg(mode).arg(delay).arg(dispatcher).arg(stopper).arg(result);
     }
+    call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.token.0));
+    call.args(way_of);
     let mut values = steps.run("release", call).await?.ok()?;
     values.letters(items.len(), "releases' answers", |letter, _| {
         Ok(Some(match letter {

@@ -1,6 +1,6 @@
 -- Deletes jobs with everything that belongs to them; collected by delete(), written by write_deletions().
 local gone, unqueued, unowned, unparked, unplanned, remembered, never_begun = {}, {}, {}, {}, {}, {}, 0
-local any_notes = nil
+local any_notes, lasting = nil, {}
 
 local function delete_notes(key)
   if any_notes == nil then any_notes = call('EXISTS', JN) == 1 end
@@ -14,24 +14,40 @@ local function delete_notes(key)
   call('HDEL', JN, unpack(fields))
 end
 
-local function delete(key, p, t, outcome, late_ms, od_ms)
+-- Until when an id is remembered of which the time counts from `since`, as text: one for many. False when that is past.
+local function remembered_until(since, t, late_ms)
+  local text = lasting[since]
+  if text == nil then
+    text = since + late_ms > t and num(since + late_ms)
+    lasting[since] = text
+  end
+  return text
+end
+
+-- What is collected of every job: `owner` is '' for nobody's; `since` is false if its id is not remembered.
+local function collect(key, owner, queued, id, since, t, late_ms)
   gone[#gone + 1] = key
-  if p.state ~= 'R' and p.state ~= 'P' then unqueued[#unqueued + 1] = key end
-  if p.owner ~= '' then unowned[#unowned + 1] = p.owner .. ':' .. key end
+  if queued then unqueued[#unqueued + 1] = key end
+  if owner ~= '' then unowned[#unowned + 1] = owner .. ':' .. key end
+  if any_notes ~= false then delete_notes(key) end
+  local lasts = since and remembered_until(since, t, late_ms)
+  if lasts then
+    local n = #remembered
+    remembered[n + 1], remembered[n + 2] = lasts, id
+  end
+end
+
+local function delete(key, p, t, outcome, late_ms, od_ms)
   if p.state == 'P' then unparked[#unparked + 1] = key end
   if p.plan ~= '' then unplanned[#unplanned + 1] = p.plan .. '|' .. key end
   if p.begun == '0' then never_begun = never_begun + 1 end
-  delete_notes(key)
   local own = find(p.id, '.!', 1, true)
   if own then settle(p.id, outcome, t, od_ms) end
   -- Attested in this incarnation: an attestation that is late or doubled may still come. Given up by a worker that may not
   -- have heard that: after a loss of data it may say that it has the job. An outcome does not say that the run has ended.
   local given_up = p.begun ~= '0' and p.state ~= 'R' and p.state ~= 'S'
   local since = (given_up or p.ainc == argv[1]) and t or not own and p.created
-  if since and since + late_ms > t then
-    remembered[#remembered + 1] = since + late_ms
-    remembered[#remembered + 1] = p.id
-  end
+  collect(key, p.owner, p.state ~= 'R' and p.state ~= 'P', p.id, since, t, late_ms)
 end
 
 local function write_deletions()
