@@ -4,7 +4,8 @@
 -- are finished are deleted.
 -- KEYS: m jo jn ws
 -- ARGV: inc, wid, count of entries, entry*, then key*, token*, ack*
--- Returns: OK, then per job {number of the first, body, ..}, {} when nothing waits | nil not the owner
+-- Returns: OK, a letter per job, E nothing waits | O one | M more | S not the owner; then per O its number and its body,
+--          per M {number of the first, body, ..}
 --@base
 --@guard
 --@records
@@ -14,7 +15,7 @@ local wid, entries = argv[2], tonumber(argv[3])
 local base = 3 + entries
 local n = (#argv - base) / 3
 local of_tokens, of_acks = base + n, base + 2 * n
-local out, seen, gone = { 'OK' }, {}, {}
+local out, letters, seen, gone = { 'OK', '' }, {}, {}, {}
 
 -- Deletes what was collected; a job adds about 1,000 fields at most.
 local function delete()
@@ -52,44 +53,49 @@ local function add(taken, key, first, next_, bytes)
 end
 
 if n > 0 then
-  local headers, fields, taking, more = {}, {}, {}, {}
+  local headers, fields, texts, more = {}, {}, {}, {}
   for i = 1, n do headers[i] = 'h:' .. argv[base + i] end
   local stored, waiting = call('HMGET', JO, unpack(argv, base + 1, of_tokens)), call('HMGET', JN, unpack(headers))
   local rest, last, running, length = '^' .. REST, nil, nil, nil
   for i = 1, n do
-    local key, token, r, reply = argv[base + i], argv[of_tokens + i], stored[i], false
+    local key, token, r, letter = argv[base + i], argv[of_tokens + i], stored[i], 'S'
     if token ~= last then
       last, running = token, '1|R|' .. wid .. '|' .. token
       length = #running
     end
     if r and sub(r, 1, length) == running and find(r, rest, length + 1) and not seen[key] then
       seen[key] = true
-      reply = {}
+      letter = 'E'
       local text, next_, size = match(waiting[i] or '', '^(%d+)|(%d+)|(%d+)$')
       if text then
         local was, ending = tonumber(text), tonumber(next_)
         local first = acknowledge(key, was, ending, tonumber(size), tonumber(argv[of_acks + i]), text)
         if first < ending then
           if first > was then text = num(first) end
-          local j = #taking + 1
-          taking[j], fields[j] = reply, text .. ':' .. key
-          reply[1] = text
-          if first + 1 < ending then more[j] = { key = key, first = first, next_ = ending } end
+          local j = #fields + 1
+          fields[j], texts[j], letter = text .. ':' .. key, text, 'O'
+          if first + 1 < ending then more[j], letter = { key = key, first = first, next_ = ending }, 'M' end
         end
       end
     end
-    out[i + 1] = reply
+    letters[i] = letter
   end
   delete()
-  if #taking > 0 then
-    local bodies, bytes = call('HMGET', JN, unpack(fields)), 0
-    for j = 1, #taking do
-      local taken, body, job = taking[j], bodies[j] or '', more[j]
-      taken[2] = body
+  if #fields > 0 then
+    local bodies, bytes, at = call('HMGET', JN, unpack(fields)), 0, 2
+    for j = 1, #fields do
+      local body, job = bodies[j] or '', more[j]
       bytes = bytes + #body
-      if job then bytes = add(taken, job.key, job.first, job.next_, bytes) end
+      if job then
+        local taken = { texts[j], body }
+        bytes, at = add(taken, job.key, job.first, job.next_, bytes), at + 1
+        out[at] = taken
+      else
+        out[at + 1], out[at + 2], at = texts[j], body, at + 2
+      end
     end
   end
 end
 if entries > 0 then call('XDEL', WS, unpack(argv, 4, 3 + entries)) end
+out[2] = table.concat(letters)
 return out

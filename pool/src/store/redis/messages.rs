@@ -1,11 +1,10 @@
 //! Messages to the owner of a job: stop and notify, and the owner's take.
 
 use bytes::Bytes;
-use redis::Value;
 use tenure_streaming::EntryId;
 
 use super::ownership::owner;
-use super::reply::{Values, unexpected};
+use super::reply::Values;
 use super::schedules;
 use super::steps::{Steps, Targets};
 use crate::id::{Incarnation, NodeName, WorkerId};
@@ -95,22 +94,20 @@ pub(super) async fn take(
     owner(&mut call, inc, worker, finished);
     call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.token.0));
     call.args(items.iter().map(|item| item.ack));
-    let mut values = steps.run("take", call).await?.items(items.len())?;
-    items.iter().map(|_| taken(values.value()?)).collect()
+    let mut values = steps.run("take", call).await?.ok()?;
+    values.letters(items.len(), "takes' answers", |letter, values| {
+        Ok(Some(match letter {
+            b'S' => None,
+            b'E' => Some(Taken { first: 0, bodies: Vec::new() }),
+            b'O' => Some(Taken { first: values.number()?, bodies: vec![values.bytes()?] }),
+            b'M' => Some(several(values.list()?)?),
+            _ => return Ok(None),
+        }))
+    })
 }
 
-fn taken(value: Value) -> Result<Option<Taken>> {
-    match value {
-        Value::Nil => Ok(None),
-        Value::Array(_) => {
-            let mut values = Values::of("take", value)?;
-            if values.len() == 0 {
-                return Ok(Some(Taken { first: 0, bodies: Vec::new() }));
-            }
-            let first = values.number()?;
-            let bodies = (0..values.len()).map(|_| values.bytes()).collect::<Result<Vec<Bytes>>>()?;
-            Ok(Some(Taken { first, bodies }))
-        }
-        other => Err(unexpected("take", "a list or nothing", &other)),
-    }
+fn several(mut values: Values) -> Result<Taken> {
+    let first = values.number()?;
+    let bodies = (0..values.len()).map(|_| values.bytes()).collect::<Result<Vec<Bytes>>>()?;
+    Ok(Taken { first, bodies })
 }
