@@ -36,8 +36,8 @@ use clap::{Parser, Subcommand};
 
 use options::Options;
 
-/// How many threads each process' runtime has, where somebody has set it. One otherwise: four processes and a Redis share
-/// the machine, and more threads than cores wake each other instead of working.
+/// How many threads each process' runtime has, where somebody has set it. Otherwise all of a process runs on one: four
+/// processes and a Redis share the machine, and more threads than cores wake each other instead of working.
 const THREADS: &str = "TOKIO_WORKER_THREADS";
 
 /// Whatever went wrong: nothing was measured then.
@@ -89,10 +89,10 @@ enum Scenario {
 
 fn main() -> Result<(), Error> {
     let CommandLine { scenario } = CommandLine::parse();
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    if std::env::var_os(THREADS).is_none() {
-        runtime.worker_threads(1);
-    }
+    let mut runtime = match std::env::var_os(THREADS) {
+        Some(_) => tokio::runtime::Builder::new_multi_thread(),
+        None => tokio::runtime::Builder::new_current_thread(),
+    };
     let runtime = runtime.enable_all().build()?;
     runtime.block_on(async {
         let (report, options) = match scenario {
