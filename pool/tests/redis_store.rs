@@ -15,7 +15,7 @@ use tenure_pool::store::{
     BeginReply, Cursors, DispatchItem, DispatchReply, Expired, JoinRequest, NotifyItem, NotifyReply,
     PoolState, RedisStore, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, RouteReply, ScheduleChange,
     ScheduleKey, ScheduleKind, ScheduleState, Seen, ShutdownMode, StartedItem, StopItem, StopReply, Store,
-    StoreError, TakeItem, Taken, TermItem, TermReply, UnsuitableServer, WorkerEvent,
+    StoreError, TakeItem, Taken, TermItem, TermReply, UnsuitableServer, WorkerBegins, WorkerEvent,
 };
 use tenure_streaming::EntryId;
 use tenure_testing::{Data, RedisServer, eventually};
@@ -56,8 +56,12 @@ async fn open_pool(store: &dyn Store) -> Incarnation {
 }
 
 async fn join(store: &dyn Store, inc: Incarnation) -> WorkerId {
+    join_as(store, inc, "nonce").await
+}
+
+async fn join_as(store: &dyn Store, inc: Incarnation, nonce: &str) -> WorkerId {
     let request = JoinRequest {
-        nonce: Nonce::new("nonce").unwrap(),
+        nonce: Nonce::new(nonce).unwrap(),
         node: node("n1"),
         meta: String::new(),
         preferred: None,
@@ -273,6 +277,27 @@ async fn a_read_that_was_dropped_does_not_hold_up_the_next() {
         assert_eq!(told[0].1, [(id, "ok".to_owned())]);
         cursors.node = told[0].0;
     }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_damaged_fails_no_other_workers_begins() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let (store, inc) = pool(&client, "p").await;
+    let (worker, damaged) = (join(&store, inc).await, join_as(&store, inc, "another").await);
+    dispatch(&store, inc, "a").await;
+    let ring = store.renew(inc, Token(0), None, &[]).await.unwrap().members;
+    store.route(inc, ring, &[], &[(key("a"), Some(worker))]).await.unwrap();
+    let token = store.lookup(&[(key("a"), None)]).await.unwrap().remove(0).record.unwrap().token;
+    let stream = format!("tenure:{{p}}:ws:{}", damaged.0);
+    client.commands().command(cmd("SET").arg(stream).arg("x")).await.unwrap();
+    let entry = EntryId { ms: 1, seq: 0 };
+    let begins = [
+        WorkerBegins { worker: damaged, finished: vec![entry], jobs: vec![] },
+        WorkerBegins { worker, finished: vec![], jobs: vec![(key("a"), token)] },
+    ];
+    let answers = store.begin_all(inc, &begins).await.unwrap();
+    assert!(matches!(&answers[..], [Ok(_), Ok(begun)] if matches!(begun[..], [BeginReply::Begun { .. }])));
 }
 
 #[tokio::test]

@@ -344,13 +344,15 @@ impl Engine {
     }
 
     fn on_begun(&mut self, begins: WorkerBegins, answer: WorkerBegun) {
-        let WorkerBegins { worker, finished, jobs } = begins;
-        let Some(worker) = self.workers.values_mut().find(|w| w.jobs.worker == worker) else { return };
+        let Some(worker) = self.workers.values_mut().find(|w| w.jobs.worker == begins.worker) else { return };
         let ctx = &mut self.ctx;
         match answer {
             Err(Refusal::Fenced) => worker.fence(ctx),
             _ if worker.jobs.begins.was_abandoned() => {}
+            Err(Refusal::ShuttingDown) => worker.jobs.on_begin_shut(begins.finished, begins.jobs),
+            Err(_) => worker.jobs.begin_again(ctx, begins),
             Ok(replies) => {
+                let WorkerBegins { finished, jobs, .. } = begins;
                 let begun = replies.iter().any(|reply| matches!(reply, BeginReply::Begun { .. }));
                 let highest = jobs.iter().map(|(_, token)| *token).max();
                 worker.check_places(ctx, &self.ring, &replies, &jobs);
@@ -359,8 +361,6 @@ impl Engine {
                     self.pool.saw_token(token);
                 }
             }
-            // The pool is shutting down.
-            Err(_) => worker.jobs.on_begin_shut(finished, jobs),
         }
     }
 

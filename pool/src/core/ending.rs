@@ -1,6 +1,5 @@
 //! How jobs start, are asked to end, and leave a worker's hands (the second half of [`Jobs`]).
 
-use super::together::InFlight;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use super::held::{Held, Order, Out, Phase, release_of};
 use super::jobs::{Jobs, ToBegin};
 use super::lane::Lane;
 use super::time::{Time, earliest};
+use super::together::InFlight;
 use crate::breakage::Breakage;
 use crate::id::{JobKey, NodeName, Token};
 use crate::record::Record;
@@ -344,7 +344,8 @@ impl Jobs {
         }
     }
 
-    /// Sends what is ready of what the worker says by itself: one call per lane. `open`: the pool is in phase N; else only what frees jobs is sent.
+    /// Sends what is ready of what the worker says by itself: one call per lane. `open`: the pool is in phase N; else only
+    /// what frees jobs is sent.
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, open: bool) {
         let worker = self.worker;
         if let Some(items) =

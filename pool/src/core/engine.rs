@@ -1,6 +1,5 @@
 //! The engine of one node: hands each input to the part that it concerns, then lets every part do what is due.
 
-use super::together::Together;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,6 +18,7 @@ use super::routing::Routing;
 use super::scheduling::Scheduling;
 use super::sweeping::Sweeping;
 use super::time::{Jitter, Time, earliest};
+use super::together::Together;
 use super::worker::Worker;
 use crate::breakage::Breakage;
 use crate::error::DispatchError;

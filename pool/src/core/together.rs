@@ -33,7 +33,7 @@ impl Engine {
         if !together.in_flight.begins {
             let begins = gather(&mut self.workers, &mut together.first_to_begin, |worker, room| {
                 let begins = worker.begins(now, door, room)?;
-                Some((begins.jobs.len().max(1), begins))
+                Some((begins.jobs.len().max(begins.finished.len()), begins))
             });
             if !begins.is_empty() {
                 together.in_flight.begins = true;
@@ -53,8 +53,8 @@ impl Engine {
     }
 }
 
-/// What the workers have to say, as much as one call takes: when that is not all, the next call begins with the worker
-/// after the one that this one began with.
+/// What the workers have to say, as much as one call takes. Where several have something, another one is the first in the
+/// next call: what a call or its answer cannot take is missing at its end.
 fn gather<T>(
     workers: &mut BTreeMap<LocalWorker, Worker>,
     first: &mut LocalWorker,
@@ -70,13 +70,15 @@ fn gather<T>(
             said.push(words);
         }
     };
-    let from = std::mem::take(first);
+    let from = *first;
     workers.range_mut(from..).for_each(|(local, worker)| ask(*local, worker));
     if from != LocalWorker::default() {
         workers.range_mut(..from).for_each(|(local, worker)| ask(*local, worker));
     }
-    if room == 0 {
-        *first = begins_with.map_or_else(LocalWorker::default, |LocalWorker(number)| LocalWorker(number + 1));
+    let several = room == 0 || said.len() > 1;
+    if !said.is_empty() {
+        let next = begins_with.filter(|_| several).map(|LocalWorker(number)| LocalWorker(number + 1));
+        *first = next.unwrap_or_default();
     }
     said
 }

@@ -17,9 +17,9 @@ const SWEEPS_IN_TURN: ScriptPatch = patch(
 );
 const TELLS_EVERYTHING: ScriptPatch = patch(
     "begin",
-    "if entries > 0 and heard[w] == 'O' then call('XDEL'",
+    "if entries > 0 and heard[w] == 'O' then",
     "call('SPUBLISH', 'tenure:{failures}:ch', cmsgpack.pack(call('HKEYS', JO)))
-    if entries > 0 and heard[w] == 'O' then call('XDEL'",
+    if entries > 0 and heard[w] == 'O' then",
 );
 const KEEPS_EVENTS: ScriptPatch = patch("route", "  call('XDEL', PS, unpack(argv, 5, 4 + entries))\n", "");
 const REMEMBERS_ROUTERS: ScriptPatch =

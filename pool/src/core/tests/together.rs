@@ -3,7 +3,7 @@
 use super::bench::{Bench, millis};
 use crate::core::call::{Call, Done};
 use crate::core::input::HandlerEvent;
-use crate::store::{BATCH_MAX, Refusal};
+use crate::store::{BATCH_MAX, BeginReply, Refusal};
 
 fn with_workers() -> Bench {
     let mut bench = Bench::with_worker();
@@ -60,6 +60,25 @@ fn what_comes_for_any_worker_during_a_begin_is_the_next_one() {
 }
 
 #[test]
+fn whose_answer_was_full_is_asked_before_who_filled_it() {
+    let mut bench = with_workers();
+    bench.assign(1, 5, 6, &["first"]);
+    bench.assign(1, 6, 7, &["large"]);
+    bench.assign(2, 5, 8, &["small"]);
+    bench.begun();
+    bench.all();
+    bench.assign(1, 7, 9, &["larger"]);
+    bench.answer("begin", |call| match call {
+        Call::Begin(begins) => {
+            let answer = Ok(vec![Ok(vec![BeginReply::Refused]), Ok(vec![BeginReply::Full])]);
+            Done::Begin { begins, answer }
+        }
+        call => panic!("{call:?}"),
+    });
+    assert_eq!(bench.of(&["begin"]), ["begin 2: small@8; 1: larger@9; done 7"]);
+}
+
+#[test]
 fn what_starts_on_any_worker_during_a_note_is_the_next_one() {
     let mut bench = with_workers();
     bench.assign(1, 5, 7, &["a", "c"]);
@@ -91,7 +110,7 @@ fn a_worker_that_is_fenced_takes_no_other_with_it() {
 }
 
 #[test]
-fn one_call_takes_a_batch_and_who_was_cut_short_is_first_in_the_next() {
+fn one_call_takes_a_batch_and_the_next_begins_with_another_worker() {
     let mut bench = with_workers();
     bench.assign(1, 5, 6, &["first"]);
     assign(&mut bench, 1, 6, 7, &names("a", BATCH_MAX - 8));
@@ -127,7 +146,7 @@ fn a_call_that_was_not_answered_goes_again_for_all_of_them() {
     bench.all();
     bench.fail("begin");
     bench.advance(millis(20));
-    assert_eq!(bench.of(&["begin"]), ["begin 1: a@7; done 6; 2: b@8; done 5"]);
+    assert_eq!(bench.of(&["begin"]), ["begin 2: b@8; done 5; 1: a@7; done 6"]);
 }
 
 #[test]

@@ -82,7 +82,10 @@ out[2], out[3] = table.concat(heard), table.concat(letters)
 local entry = of_jobs + workers
 for w = 1, workers do
   local entries = tonumber(argv[of_entries + w])
-  if entries > 0 and heard[w] == 'O' then call('XDEL', KEYS[7 + w], unpack(argv, entry + 1, entry + entries)) end
+  -- A stream that is damaged fails no other worker's jobs.
+  if entries > 0 and heard[w] == 'O' then
+    redis.pcall('XDEL', KEYS[7 + w], unpack(argv, entry + 1, entry + entries))
+  end
   entry = entry + entries
 end
 return out

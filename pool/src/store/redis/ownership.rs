@@ -25,6 +25,9 @@ pub(super) async fn begin(
     inc: Incarnation,
     begins: &[WorkerBegins],
 ) -> Result<Vec<WorkerBegun>> {
+    if begins.is_empty() {
+        return Ok(Vec::new());
+    }
     let streams: Vec<_> = begins.iter().map(|of| steps.keys.worker(of.worker)).collect();
     let mut call = steps.scripts.begin.call(&streams);
     call.arg(inc.0).arg(begins.len()).args(begins.iter().map(|of| of.worker.0));

@@ -108,7 +108,7 @@ fn parts_are_known_and_spliced_at_most_once() {
 
 #[test]
 fn the_streams_of_nodes_have_one_bound_in_one_part() {
-    let bound = format!("'MAXLEN', '~', {NODE_STREAM_MAX},");
+    let bound = format!("'MAXLEN', '~', '{NODE_STREAM_MAX}',");
     let parts = PARTS.iter().map(|(name, text)| (*name, *text));
     let texts = parts.chain(FILES.iter().map(|(_, file, source)| (*file, *source)));
     let bounding: Vec<_> = texts.filter(|(_, text)| text.contains("MAXLEN")).collect();
