@@ -2,7 +2,8 @@
 -- Owners, all of one node, take assigned jobs into their hands: no handler starts before. Begun before with the same
 -- token: the same answer. Entries of their streams that are finished are deleted.
 -- KEYS: m w cf jo jp q jn, then the ws of each worker named
--- ARGV: inc, count of workers, wid*, count of its finished entries*, count of its jobs*, then entry*, key*, token*
+-- ARGV: inc, count of workers, wid*, count of its finished entries*, count of its jobs*, count of tokens, token*, a byte
+--       per job: which token it has; then entry*, key*
 -- Returns: OK, a letter per worker, O heard | F fenced | Z shutting down; a letter per job of those that are heard,
 --          B begun | N begun, and notifications wait | L the answer is full; untouched | S refused;
 --          then for each that is begun its record and its payload
@@ -16,9 +17,11 @@ if not head then return refusal end
 local workers = tonumber(argv[2])
 local of_entries, of_jobs = 2 + workers, 2 + 2 * workers
 local members, stopping = call('HMGET', W, unpack(argv, 3, of_entries)), is_stopping((settings()))
-local base = of_jobs + workers
+local of_tokens = 3 + 3 * workers
+local of_finished = of_tokens + argv[of_tokens] + 1
+local token_of, base = argv[of_finished], of_finished
 for w = 1, workers do base = base + argv[of_entries + w] end
-local n = (#argv - base) / 2
+local n = #argv - base
 local stored = n > 0 and call('HMGET', JO, unpack(argv, base + 1, base + n))
 local out, heard, letters, at = { 'OK', '', '' }, {}, {}, 3
 local any_notes, ts = n > 0 and call('EXISTS', JN) == 1, num(now())
@@ -30,7 +33,7 @@ for w = 1, workers do
   heard[w] = not members[w] and 'F' or stopping and 'Z' or 'O'
   local of_token, mine, first, begun_first = nil, nil, nil, nil
   for i = last + 1, heard[w] == 'O' and last + jobs or 0 do
-    local key, token, letter = argv[base + i], argv[base + n + i], 'S'
+    local key, token, letter = argv[base + i], argv[of_tokens + byte(token_of, i)], 'S'
     local r = seen[key] or stored[i]
     if r and bytes > 1048576 then
       if find(r, '^1|[AR]|' .. wid .. '|' .. token .. '|') then letter = 'L' end
@@ -79,7 +82,7 @@ if k > 0 then
   if never_begun > 0 then call('HINCRBY', M, 'nq', -never_begun) end
 end
 out[2], out[3] = table.concat(heard), table.concat(letters)
-local entry = of_jobs + workers
+local entry = of_finished
 for w = 1, workers do
   local entries = tonumber(argv[of_entries + w])
   -- A stream that is damaged fails no other worker's jobs.

@@ -4,7 +4,8 @@
 -- worker was picked from; this script mints the token then, one for all jobs of a call.
 -- KEYS: m cf jo jp q ps tb od sc pi bw, then the ws of each worker named
 -- ARGV: inc, plan, its schedule's id and the caller's term, or three times '', the ring's mv, count of workers, wid*,
---       then key*, id*, not_after*, hash or ''*, payload*, index of its worker*; 0: the router's to find
+--       count of hashes, hash*, a byte per job: which hash is that of its bytes, 0 none; a byte per job: which worker it
+--       has, 0 the router's to find; then key*, id*, not_after*, payload*
 -- Returns: OK, a letter per job, A accepted | E exists | B full | T ended | C conflict | O ended with an outcome | L late |
 --          R recovering | Z shutting down | X bad argument, record or entry of the id; then an outcome per O. STALETERM
 --@base
@@ -21,9 +22,10 @@ if plan ~= '' and not is_turn('s:' .. plan, argv[3], argv[4]) then return { 'STA
 local flag, max_queued, route_ms, assign_ms, late_ms, payload_max =
   settings('max_queued', 'route_ms', 'assign_ms', 'late_ms', 'payload_max')
 local workers = tonumber(argv[6])
-local base = 6 + workers
-local n = (#argv - base) / 6
-local of_ids, of_ends, of_hashes, of_payloads, of_workers = base + n, base + 2 * n, base + 3 * n, base + 4 * n, base + 5 * n
+local of_hashes = 7 + workers
+local base = of_hashes + argv[of_hashes] + 2
+local n, hash_of, worker_of = (#argv - base) / 4, argv[base - 1], argv[base]
+local of_ids, of_ends, of_payloads = base + n, base + 2 * n, base + 3 * n
 local stored, ended = call('HMGET', JO, unpack(argv, base + 1, of_ids)), call('ZMSCORE', TB, unpack(argv, of_ids + 1, of_ends))
 local queued, t = tonumber(head[5]), now()
 local latest, ts, places = t + late_ms, num(t), plan == '' and head[3] == argv[5]
@@ -34,7 +36,7 @@ local entries, outcomes, accepted, planned, owned, events, k = {}, {}, {}, {}, {
 
 for i = 1, n do
   local key, id, not_after = argv[base + i], argv[of_ids + i], tonumber(argv[of_ends + i])
-  local hash, payload = argv[of_hashes + i], argv[of_payloads + i]
+  local payload = argv[of_payloads + i]
   local letter
   repeat -- once: `break` answers
     local dot, name = match(id, '^[0-9A-Za-z_:-]+()%.!?()[0-9A-Za-z_:.-]+$')
@@ -42,8 +44,10 @@ for i = 1, n do
       letter = 'X'
       break
     end
-    local own = name - dot == 2 and sub(id, name)
+    local own, hash = name - dot == 2 and sub(id, name), nil
     if own then
+      local of = byte(hash_of, i)
+      hash = of > 0 and argv[of_hashes + of] or ''
       local entry = entries[own]
       if entry == nil then entry = known(own) end
       if entry == false then letter = 'X' break end
@@ -68,7 +72,7 @@ for i = 1, n do
     letter = 'A'
     local a, b = k + 1, k + 2
     k = b
-    local x = places and tonumber(argv[of_workers + i]) or 0
+    local x = places and byte(worker_of, i) or 0
     if x > 0 and x <= workers then
       -- What the jobs of a worker share: its start event, and the beginnings of their records and of their names in bw.
       local event = events[x]

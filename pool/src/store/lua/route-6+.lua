@@ -2,7 +2,8 @@
 -- Moves start events to workers; mints one token for all jobs of a call. Whole entries only: the entries named are
 -- acknowledged and deleted.
 -- KEYS: m cf jo q bw ps, then the ws of each worker named
--- ARGV: inc, mv, count of entries, count of workers, entry*, wid*, then key*, index of its worker*; 0: none lives
+-- ARGV: inc, mv, count of entries, count of workers, entry*, wid*, a byte per job: which worker it gets, 0 none lives;
+--       then key*
 -- Returns: OK, a letter per job, R routed | D wants no worker any more | W no live worker | X bad record.
 --          STALERING mv | SHUTDOWN
 --@base
@@ -16,8 +17,8 @@ if head[3] ~= argv[2] then return { 'STALERING', head[3] } end
 local flag, assign_ms = settings('assign_ms')
 if is_stopping(flag) then return { 'SHUTDOWN' } end
 local entries, workers = tonumber(argv[3]), tonumber(argv[4])
-local base = 4 + entries + workers
-local n = (#argv - base) / 2
+local base = 5 + entries + workers
+local n, worker_of = #argv - base, argv[base]
 local letters = {}
 if n > 0 then
   local stored, t = call('HMGET', JO, unpack(argv, base + 1, base + n)), now()
@@ -26,13 +27,13 @@ if n > 0 then
   local k, token = 0, nil
 
   for i = 1, n do
-    local key, r, x = argv[base + i], stored[i], argv[base + n + i]
+    local key, r, x = argv[base + i], stored[i], byte(worker_of, i)
     local reply = 'D'
     if r and not seen[key] then
       -- What the jobs of a worker share: its start event, what takes the place of what their records begin with, and the
       -- beginning of their names in bw.
       local event = events[x]
-      if not event and x ~= '0' and find(r, pattern) then
+      if not event and x > 0 and find(r, pattern) then
         token = token or num(call('HINCRBY', M, 'tok', 1))
         local wid = argv[4 + entries + x]
         event = { 't', token, record = '1|A|' .. wid .. '|' .. token .. '%1', member = wid .. ':', n = 2 }

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Notes that start handlers of workers, all of one node, have succeeded, and tells the nodes that wait.
 -- KEYS: m cf jo tb od, then the ns of each node named
--- ARGV: inc, count of workers, wid*, count of its jobs*, then key*, token*, index of the node to tell or 0*
+-- ARGV: inc, count of workers, wid*, count of its jobs*, count of tokens, token*, a byte per job: which token it has; a
+--       byte per job: which node to tell, 0 none; then key*
 -- Returns: OK, a letter per job, K noted | S stale
 --@base
 --@guard
@@ -13,8 +14,9 @@
 local head, refusal = guard(true)
 if not head then return refusal end
 local workers = tonumber(argv[2])
-local of_jobs, base = 2 + workers, 2 + 2 * workers
-local n = (#argv - base) / 3
+local of_jobs, of_tokens = 2 + workers, 3 + 2 * workers
+local base = of_tokens + argv[of_tokens] + 2
+local n, token_of, node_of = #argv - base, argv[base - 1], argv[base]
 local stored = call('HMGET', JO, unpack(argv, base + 1, base + n))
 local letters, records, changed, events, k = {}, {}, {}, {}, 0
 local t, od_ms, strikes = nil, nil, nil -- read when they are needed first, which is before the first write
@@ -22,8 +24,9 @@ local last = 0 -- the last job of the workers before
 for w = 1, workers do
   local wid, of_token, running, stopping, length = argv[2 + w], nil, nil, nil, nil
   for i = last + 1, last + argv[of_jobs + w] do
-    local r, token, flag, first, beyond, mix, rest = stored[i], argv[base + n + i], nil, nil, nil, nil, nil
+    local r, flag, first, beyond, mix, rest = stored[i], nil, nil, nil, nil, nil
     if r then
+      local token = argv[of_tokens + byte(token_of, i)]
       if token ~= of_token then
         of_token = token
         running, stopping = '1|R|' .. wid .. '|' .. token .. '|', '1|S|' .. wid .. '|' .. token .. '|'
@@ -36,7 +39,7 @@ for w = 1, workers do
       end
     end
     if flag then
-      local key, id, x = argv[base + i], sub(r, first, beyond - 1), argv[base + 2 * n + i]
+      local key, id, x = argv[base + i], sub(r, first, beyond - 1), byte(node_of, i)
       if byte(r, flag) ~= 50 and not changed[key] then
         changed[key] = true
         local had, own = sub(r, mix, rest - 1), find(id, '.!', 1, true)
@@ -54,7 +57,7 @@ for w = 1, workers do
         records[2 * k - 1], records[2 * k] = key, noted
         if own then settle(id, 'ok', t, od_ms) end
       end
-      if x ~= '0' then
+      if x > 0 then
         local event = events[x]
         if not event then
           event = { n = 0 }

@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::reply::{Values, unexpected};
 use super::schedules;
-use super::steps::{Steps, Targets};
+use super::steps::{Steps, Targets, column};
 use crate::id::{DispatchId, Incarnation, JobKey, Revision, WorkerId};
 use crate::record::Record;
 use crate::store::{DispatchItem, DispatchReply, JobsPage, Lookup, Result, RouteReply, Turn};
@@ -28,9 +28,13 @@ pub(super) async fn dispatch(
     schedules::turn(&mut call, turn);
     call.arg(ring.map_or(0, |ring| ring.0)).arg(targets.iter().len());
     call.args(targets.iter().map(|worker| worker.0));
+    let mut hashes = Targets::new();
+    let of_hashes: Vec<_> =
+        items.iter().map(|item| hashes.number(Some(&item.hash).filter(|h| !h.is_empty()))).collect();
+    call.arg(hashes.iter().len()).args(hashes.iter());
+    call.arg(column(of_hashes)).arg(column(numbers));
     call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.id.as_str()));
-    call.args(items.iter().map(|item| item.not_after)).args(items.iter().map(|item| &item.hash));
-    call.args(items.iter().map(|item| &*item.payload)).args(numbers);
+    call.args(items.iter().map(|item| item.not_after)).args(items.iter().map(|item| &*item.payload));
     let mut values = steps.run("dispatch", call).await?.ok()?;
     values.letters(items.len(), "dispatches' answers", dispatch_reply)
 }
@@ -64,7 +68,7 @@ pub(super) async fn route(
     call.arg(inc.0).arg(ring.0).arg(entries.len()).arg(targets.iter().len());
     call.args(entries.iter().map(ToString::to_string));
     call.args(targets.iter().map(|worker| worker.0));
-    call.args(jobs.iter().map(|(key, _)| key.as_bytes())).args(numbers);
+    call.arg(column(numbers)).args(jobs.iter().map(|(key, _)| key.as_bytes()));
     let mut values = steps.run("route", call).await?.ok()?;
     values.letters(jobs.len(), "routes' answers", |letter, _| {
         Ok(Some(match letter {

@@ -34,12 +34,11 @@ impl Pool {
         let mut call = cmd("EVAL");
         call.arg(spliced(source, &self.keys, Clock::Server)).arg(names.len());
         call.arg(names.iter().map(|name| self.keys.named(name)).collect::<Vec<_>>());
-        call.arg(&["7", "", "", "", "0", "0"]);
+        call.arg(&["7", "", "", "", "0", "0", "0"]).arg(vec![0_u8; jobs.len()]).arg(vec![0_u8; jobs.len()]);
         call.arg(jobs.iter().map(|(key, ..)| *key).collect::<Vec<_>>());
         call.arg(jobs.iter().map(|(_, id, _)| *id).collect::<Vec<_>>());
-        call.arg(vec![time[0] * 1_000 + 10_000; jobs.len()]).arg(vec![""; jobs.len()]);
+        call.arg(vec![time[0] * 1_000 + 10_000; jobs.len()]);
         call.arg(jobs.iter().map(|(.., payload)| *payload).collect::<Vec<_>>());
-        call.arg(vec![0; jobs.len()]);
         call.query(&mut self.redis).unwrap()
     }
 
@@ -71,16 +70,16 @@ impl Pool {
         call.query(&mut self.redis).unwrap()
     }
 
-    /// Dispatches this job, in this turn or none, to the worker with this index; one is named. What its record begins with.
-    fn place(&mut self, key: &str, turn: [&str; 3], index: &str) -> String {
+    /// Dispatches this job, in this turn or none, to the worker with this number; one is named. What its record begins with.
+    fn place(&mut self, key: &str, turn: [&str; 3], number: &[u8]) -> String {
         let (_, _, source) = FILES.iter().find(|(name, ..)| *name == "dispatch").unwrap();
         let mut names: Vec<_> = declared_keys(source).iter().map(|name| self.keys.named(name)).collect();
         names.push(self.keys.worker(WorkerId(5)));
         let time: Vec<u64> = cmd("TIME").query(&mut self.redis).unwrap();
         let mut call = cmd("EVAL");
         call.arg(spliced(source, &self.keys, Clock::Server)).arg(names.len()).arg(names);
-        call.arg("7").arg(&turn).arg("1").arg("1").arg("5");
-        call.arg(key).arg("n.i").arg(time[0] * 1_000 + 10_000).arg("").arg("").arg(index);
+        call.arg("7").arg(&turn).arg("1").arg("1").arg("5").arg("0").arg(b"\0").arg(number);
+        call.arg(key).arg("n.i").arg(time[0] * 1_000 + 10_000).arg("");
         let said: Vec<String> = call.query(&mut self.redis).unwrap();
         assert_eq!(said, ["OK", "A"], "{key}");
         let record: String = cmd("HGET").arg(self.keys.named("jo")).arg(key).query(&mut self.redis).unwrap();
@@ -115,14 +114,14 @@ fn keys_ids_and_payloads_out_of_bounds_are_refused_before_anything_is_written() 
 fn a_job_is_placed_only_outside_a_plan_and_with_a_worker_that_is_named() {
     let mut pool = Pool::new();
     let none = ["", "", ""];
-    assert_eq!(pool.place("placed", none, "1"), "1|A|");
-    for index in ["0", "2", "-1", "x"] {
-        assert_eq!(pool.place(&format!("index {index}"), none, index), "1|Q|");
+    assert_eq!(pool.place("placed", none, &[1]), "1|A|");
+    for number in [&[0][..], &[2], &[255], &[]] {
+        assert_eq!(pool.place(&format!("number {number:?}"), none, number), "1|Q|");
     }
     let schedule = "1|4|0|1000|0|0|7|3|0|n|1";
     let () =
         cmd("HSET").arg(pool.keys.named("sc")).arg("s:plan").arg(schedule).query(&mut pool.redis).unwrap();
-    assert_eq!(pool.place("planned", ["plan", "4", "3"], "1"), "1|Q|");
+    assert_eq!(pool.place("planned", ["plan", "4", "3"], &[1]), "1|Q|");
 }
 
 /// Lua hands no more than about 8,000 values to one command.

@@ -6,7 +6,7 @@ use tenure_connection::Call;
 use tenure_streaming::EntryId;
 
 use super::reply::{Reply, Values};
-use super::steps::{Steps, Targets};
+use super::steps::{Steps, Targets, column};
 use crate::id::{Incarnation, JobKey, WorkerId};
 use crate::record::Record;
 use crate::store::{
@@ -32,9 +32,12 @@ pub(super) async fn begin(
     let mut call = steps.scripts.begin.call(&streams);
     call.arg(inc.0).arg(begins.len()).args(begins.iter().map(|of| of.worker.0));
     call.args(begins.iter().map(|of| of.finished.len())).args(begins.iter().map(|of| of.jobs.len()));
-    call.args(begins.iter().flat_map(|of| &of.finished).map(ToString::to_string));
     let jobs = || begins.iter().flat_map(|of| &of.jobs);
-    call.args(jobs().map(|(key, _)| key.as_bytes())).args(jobs().map(|(_, token)| token.0));
+    let mut tokens = Targets::new();
+    let of_tokens: Vec<_> = jobs().map(|(_, token)| tokens.number(Some(*token))).collect();
+    call.arg(tokens.iter().len()).args(tokens.iter().map(|token| token.0)).arg(column(of_tokens));
+    call.args(begins.iter().flat_map(|of| &of.finished).map(ToString::to_string));
+    call.args(jobs().map(|(key, _)| key.as_bytes()));
     begun_all(steps.run("begin", call).await?, begins.iter().map(|of| of.jobs.len()))
 }
 
@@ -81,8 +84,10 @@ pub(super) async fn started(steps: &Steps, inc: Incarnation, starts: &[WorkerSta
     let mut call = steps.scripts.started.call(&targets.keys(|node| steps.keys.node_of(node)));
     call.arg(inc.0).arg(starts.len()).args(starts.iter().map(|of| of.worker.0));
     call.args(starts.iter().map(|of| of.items.len()));
-    call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.token.0));
-    call.args(numbers);
+    let mut tokens = Targets::new();
+    let of_tokens: Vec<_> = items.iter().map(|item| tokens.number(Some(item.token))).collect();
+    call.arg(tokens.iter().len()).args(tokens.iter().map(|token| token.0));
+    call.arg(column(of_tokens)).arg(column(numbers)).args(items.iter().map(|item| item.key.as_bytes()));
     let mut values = steps.run("started", call).await?.ok()?;
     values.letters(items.len(), "starts' answers", |letter, _| {
         Ok(match letter {

@@ -30,8 +30,8 @@ impl Steps {
     }
 }
 
-/// The streams that a call may write to, each named once. A script gets their keys after its own and tells them by
-/// their number, counted from 1; 0 is none.
+/// What jobs of a call share, each named once: streams that the call may write to, whose keys follow the script's own, or
+/// tokens. A job says which it has by the number, counted from 1; 0 is none.
 pub(super) struct Targets<T> {
     list: Vec<T>,
 }
@@ -62,6 +62,12 @@ impl<T: PartialEq> Targets<T> {
     }
 }
 
+/// The numbers of the jobs of a call as a script takes them: in one argument, a byte for each, since Redis and Lua make a
+/// text of each argument. A step has at most [`BATCH_MAX`](crate::store::BATCH_MAX) jobs, and so at most as many targets.
+pub(super) fn column(numbers: impl IntoIterator<Item = usize>) -> Vec<u8> {
+    numbers.into_iter().map(|number| u8::try_from(number).unwrap_or(0)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,5 +78,6 @@ mod tests {
         let numbers: Vec<_> = [Some("a"), None, Some("b"), Some("a")].map(|t| targets.number(t)).into();
         assert_eq!(numbers, [1, 0, 2, 1]);
         assert_eq!(targets.keys(|t| format!("ns:{t}")), ["ns:a", "ns:b"]);
+        assert_eq!(column(numbers), [1, 0, 2, 1]);
     }
 }
