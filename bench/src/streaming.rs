@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use futures::StreamExt;
-use futures::stream::FuturesUnordered;
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tenure_connection::Client;
@@ -129,18 +128,13 @@ async fn drain_one_by_one(client: &Client, entries: u64, ackers: usize) -> Resul
     let mut sink = sink.open().await?;
     let acks = sink.handle();
     let began = Instant::now();
-    let (mut taken, mut acknowledging) = (0, FuturesUnordered::new());
-    while taken < entries || !acknowledging.is_empty() {
-        if taken < entries && acknowledging.len() < ackers {
-            let batch = sink.next_batch(ackers - acknowledging.len()).await?;
-            taken += batch.len() as u64;
-            let acknowledge = async |entry| acks.ack([&entry]).await;
-            acknowledging.extend(batch.into_iter().map(acknowledge));
-        } else if let Some(acknowledged) = acknowledging.next().await {
+    {
+        let acknowledge = async |entry: Result<_, _>| acks.ack([&entry?]).await;
+        let mut acknowledged = sink.by_ref().take(entries as usize).map(acknowledge).buffer_unordered(ackers);
+        while let Some(acknowledged) = acknowledged.next().await {
             acknowledged?;
         }
     }
-    drop(acknowledging);
     let per_s = per_s(entries, began);
     sink.close().await?;
     Ok(per_s)
