@@ -159,6 +159,13 @@ impl Driver {
                 tokio::task::yield_now().await;
             }
             self.gather(&mut events, &mut messages, &mut batch);
+            // What the node's users have seen is known to what they ask for then.
+            if members.has_changed().is_ok_and(|changed| changed) {
+                batch.push(Input::Members(members.borrow_and_update().clone()));
+            }
+            if settings.has_changed().is_ok_and(|changed| changed) {
+                batch.push(Input::Settings(settings.borrow_and_update().clone()));
+            }
         }
         self.actors.shut_down().await;
         self.planners.shut_down().await;

@@ -205,6 +205,7 @@ async fn a_shutdown_whose_time_is_up_names_the_workers_left_and_goes_on(world: W
     let b = world.node("b").await;
     let worker = a.add_worker(world.recorder.acting(|_| crate::recorder::Act::HangStop)).await.unwrap();
     world.dispatch_one(&a, "holds it up").await;
+    eventually(PATIENCE, "the other node to hear of the worker", async || b.workers().len() == 1).await;
     let report = b.shutdown().within(Duration::ZERO).await.unwrap();
     assert!(!report.complete);
     assert_eq!(report.left, [worker.id().unwrap()]);

@@ -26,8 +26,8 @@ const REMEMBERS_ROUTERS: ScriptPatch =
     patch("prune_consumers", "call('XGROUP', 'DELCONSUMER', PS, 'r', consumer.name)", "");
 const TOUCHES_ANOTHER_SLOT: ScriptPatch = patch(
     "dispatch",
-    "local n = (#argv - base) / 6",
-    "call('GET', 'elsewhere')\nlocal n = (#argv - base) / 6",
+    "local of_hashes = 7 + workers",
+    "call('GET', 'elsewhere')\nlocal of_hashes = 7 + workers",
 );
 /// Nobody looks whether the message was missed.
 const NOBODY_POLLS: Broken =

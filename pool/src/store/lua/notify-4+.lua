@@ -1,7 +1,7 @@
 #!lua
 -- Keeps notifications with their jobs, in order; wakes the owner when the first one comes.
 -- KEYS: m cf jo jn, then the ws of each worker named
--- ARGV: inc, count of workers, wid*, then key*, index of the worker guessed or 0*, body*
+-- ARGV: inc, count of workers, a byte per notification: which worker is guessed, 0 none; wid*, then key*, body*
 -- Returns: OK, a letter per notification, K kept | B the job's bound is reached | N no such job | R recovering |
 --          M the guess is wrong, nothing done | X bad record; then the owner per M
 --@base
@@ -12,12 +12,12 @@ local head, refusal = guard(true)
 if not head then return refusal end
 local _, cap, cap_bytes = settings('nt_cap', 'nt_bytes')
 local workers = tonumber(argv[2])
-local base = 2 + workers
-local n = (#argv - base) / 3
-local of_guesses, of_bodies = base + n, base + 2 * n
+local guess_of, base = argv[3], 3 + workers
+local n = (#argv - base) / 2
+local of_bodies = base + n
 local headers = {}
 for i = 1, n do headers[i] = 'h:' .. argv[base + i] end
-local stored, waiting = call('HMGET', JO, unpack(argv, base + 1, of_guesses)), call('HMGET', JN, unpack(headers))
+local stored, waiting = call('HMGET', JO, unpack(argv, base + 1, of_bodies)), call('HMGET', JN, unpack(headers))
 local number = tonumber(call('HGET', M, 'nt'))
 local pattern = '^1|([QARSP])|(%d*)|(%d+)' .. REST
 local out, letters, fields, events, kept = { 'OK', '' }, {}, {}, {}, 0
@@ -42,7 +42,7 @@ end
 
 -- What the jobs of a worker share.
 local function event_for(x)
-  local event = { n = 0, owner = x ~= '0' and argv[2 + x] }
+  local event = { n = 0, owner = x > 0 and argv[3 + x] }
   events[x] = event
   return event
 end
@@ -60,7 +60,7 @@ local function answer(i)
   if queue then count, bytes = queue.next - queue.first, queue.bytes + size end
   if count >= cap or bytes > cap_bytes then return 'B' end
   if count == 0 and state == 'R' then
-    local x = argv[of_guesses + i]
+    local x = byte(guess_of, i)
     local event = events[x] or event_for(x)
     if event.owner ~= owner then
       out[#out + 1] = owner

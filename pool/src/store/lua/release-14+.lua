@@ -1,9 +1,11 @@
 #!lua flags=allow-oom
 -- The owner gives jobs up; their handlers have ended. A stopping job, and every job of a stopping pool, is deleted
--- whatever the mode: what was not to end gets the outcome `shutdown` then. Entries of the owner's stream that are finished are deleted.
+-- whatever the mode: what was not to end gets the outcome `shutdown` then. Entries of the owner's stream that are
+-- finished are deleted.
 -- KEYS: m cf jo jp bw q pk je jn ps tb od pi ws, then the ns of each node named
 -- ARGV: inc, wid, count of entries, entry*, count of ways to leave, per way (mode d|h|b|r|q, delay ms, index of the
---       dispatcher's node or 0, index of the stopper's node or 0, result or ''), then key*, token*, index of its way*
+--       dispatcher's node or 0, index of the stopper's node or 0, result or ''), count of tokens, token*, a byte per job:
+--       which token it has; a byte per job: its way; then key*
 -- Returns: OK, a letter per job, D deleted | Q queued | P parked | S stale | X bad record
 --@base
 --@guard
@@ -20,11 +22,11 @@ local flag, late_ms, od_ms, max_attempts, stable_ms, route_ms =
   settings('late_ms', 'od_ms', 'max_attempts', 'stable_ms', 'route_ms')
 local stopping, t = is_stopping(flag), now()
 local wid, entries, ways = argv[2], tonumber(argv[3]), {}
-local base = 4 + entries + 5 * tonumber(argv[4 + entries])
-local n = (#argv - base) / 3
-local of_tokens, of_ways = base + n, base + 2 * n
+local of_tokens = 5 + entries + 5 * argv[4 + entries]
+local base = of_tokens + argv[of_tokens] + 2
+local n, token_of, way_of = #argv - base, argv[base - 1], argv[base]
 local letters, events, seen = {}, {}, {}
-for at = 5 + entries, base, 5 do
+for at = 5 + entries, of_tokens - 1, 5 do
   ways[#ways + 1] = { mode = argv[at], delay = math.min(tonumber(argv[at + 1]), 240000), dispatcher = argv[at + 2],
     stopper = argv[at + 3], result = argv[at + 4] }
 end
@@ -100,10 +102,11 @@ local function give_up(key, r, token, way)
 end
 
 if n > 0 then
-  local stored = call('HMGET', JO, unpack(argv, base + 1, of_tokens))
+  local stored = call('HMGET', JO, unpack(argv, base + 1, base + n))
   for i = 1, n do
     local key, r = argv[base + i], stored[i]
-    letters[i] = r and not seen[key] and give_up(key, r, argv[of_tokens + i], ways[tonumber(argv[of_ways + i])]) or 'S'
+    local token, way = argv[of_tokens + byte(token_of, i)], ways[byte(way_of, i)]
+    letters[i] = r and not seen[key] and give_up(key, r, token, way) or 'S'
   end
   write_deletions()
   write_requeues()

@@ -3,7 +3,7 @@
 -- KEYS: m cf jo jp bw q pk je jn tb od sc pi, then the ws of each worker named
 -- ARGV: inc, plan, its schedule's id and the caller's term, or three times '', repeat 0|1 (the sweeper says it
 --       again), waiting node or '', count of workers, '' or a letter per job, 1 if its dispatch is never to be
---       accepted when it is not there, wid*, then key*, id*, index of the worker guessed or 0*
+--       accepted when it is not there; a byte per job: which worker is guessed, 0 none; wid*, then key*, id*
 -- Returns: OK, a letter per job, D deleted | S stopping | N no such job, or not the plan's | T ended before |
 --          R recovering | M the guess is wrong, nothing done | X bad record, or entry of the id;
 --          then the owner per M. STALETERM
@@ -21,9 +21,9 @@ local plan = argv[2]
 if plan ~= '' and not is_turn('s:' .. plan, argv[3], argv[4]) then return { 'STALETERM' } end
 local _, late_ms, od_ms, stop_ms = settings('late_ms', 'od_ms', 'stop_ms')
 local recovering, again, waiting, workers = head[2] == 'R', argv[5] == '1', argv[6], tonumber(argv[7])
-local forbids, base = argv[8], 8 + workers
-local n = (#argv - base) / 3
-local of_ids, of_guesses = base + n, base + 2 * n
+local forbids, guess_of, base = argv[8], argv[9], 9 + workers
+local n = (#argv - base) / 2
+local of_ids = base + n
 local stored, t = call('HMGET', JO, unpack(argv, base + 1, of_ids)), now()
 local due = num(t + stop_ms)
 local out, letters, records, scores, events = { 'OK', '' }, {}, {}, {}, {}
@@ -43,7 +43,7 @@ end
 
 -- What the jobs of a worker share.
 local function event_for(x)
-  local event = { 'w', waiting, n = 2, owner = x ~= '0' and argv[8 + x] }
+  local event = { 'w', waiting, n = 2, owner = x > 0 and argv[9 + x] }
   events[x] = event
   return event
 end
@@ -85,7 +85,7 @@ local function answer(i)
     told[key] = false
     return 'D'
   end
-  local x = argv[of_guesses + i]
+  local x = byte(guess_of, i)
   local event = events[x] or event_for(x)
   if event.owner ~= owner then
     out[#out + 1] = owner

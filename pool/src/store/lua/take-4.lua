@@ -3,7 +3,7 @@
 -- 256 KiB in all, but one of each job that has any: an empty answer says that nothing waits. Entries of its stream that
 -- are finished are deleted.
 -- KEYS: m jo jn ws
--- ARGV: inc, wid, count of entries, entry*, then key*, token*, ack*
+-- ARGV: inc, wid, count of entries, entry*, count of tokens, token*, a byte per job: which token it has; then key*, ack*
 -- Returns: OK, a letter per job, E nothing waits | O one | M more | S not the owner; then per O its number and its body,
 --          per M {number of the first, body, ..}
 --@base
@@ -12,9 +12,10 @@
 local head, refusal = guard()
 if not head then return refusal end
 local wid, entries = argv[2], tonumber(argv[3])
-local base = 3 + entries
-local n = (#argv - base) / 3
-local of_tokens, of_acks = base + n, base + 2 * n
+local of_tokens = 4 + entries
+local base = of_tokens + argv[of_tokens] + 1
+local token_of, n = argv[base], (#argv - base) / 2
+local of_acks = base + n
 local out, letters, seen, gone = { 'OK', '' }, {}, {}, {}
 
 -- Deletes what was collected; a job adds about 1,000 fields at most.
@@ -55,10 +56,10 @@ end
 if n > 0 then
   local headers, fields, texts, more = {}, {}, {}, {}
   for i = 1, n do headers[i] = 'h:' .. argv[base + i] end
-  local stored, waiting = call('HMGET', JO, unpack(argv, base + 1, of_tokens)), call('HMGET', JN, unpack(headers))
+  local stored, waiting = call('HMGET', JO, unpack(argv, base + 1, of_acks)), call('HMGET', JN, unpack(headers))
   local rest, last, running, length = '^' .. REST, nil, nil, nil
   for i = 1, n do
-    local key, token, r, letter = argv[base + i], argv[of_tokens + i], stored[i], 'S'
+    local key, token, r, letter = argv[base + i], argv[of_tokens + byte(token_of, i)], stored[i], 'S'
     if token ~= last then
       last, running = token, '1|R|' .. wid .. '|' .. token
       length = #running

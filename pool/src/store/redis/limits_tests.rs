@@ -66,7 +66,7 @@ impl Pool {
             let () = kept.query(&mut self.redis).unwrap();
             keys.push(key);
         }
-        call.arg(keys).arg(vec!["9"; jobs]).arg(vec![each; jobs]);
+        call.arg("1").arg("9").arg(vec![1_u8; jobs]).arg(keys).arg(vec![each; jobs]);
         call.query(&mut self.redis).unwrap()
     }
 

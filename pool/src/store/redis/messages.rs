@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use tenure_streaming::EntryId;
 
-use super::ownership::owner;
+use super::ownership::{owner, tokens};
 use super::reply::Values;
 use super::schedules;
-use super::steps::{Steps, Targets};
+use super::steps::{Steps, Targets, column};
 use crate::id::{Incarnation, NodeName, WorkerId};
 use crate::store::{NotifyItem, NotifyReply, Result, StopItem, StopReply, TakeItem, Taken, Turn};
 
@@ -31,10 +31,9 @@ pub(super) async fn stop(
     if items.iter().any(|item| item.forbid) {
         forbids.extend(items.iter().map(|item| if item.forbid { '1' } else { '0' }));
     }
-    call.arg(targets.iter().len()).arg(forbids);
+    call.arg(targets.iter().len()).arg(forbids).arg(column(numbers));
     call.args(targets.iter().map(|worker| worker.0));
     call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.id.as_str()));
-    call.args(numbers);
     let mut values = steps.run("stop", call).await?.ok()?;
     values.letters(items.len(), "stops' answers", |letter, owners| {
         Ok(Some(match letter {
@@ -61,9 +60,9 @@ pub(super) async fn notify(
     let mut targets = Targets::new();
     let numbers: Vec<_> = items.iter().map(|item| targets.number(item.guess)).collect();
     let mut call = steps.scripts.notify.call(&targets.keys(|worker| steps.keys.worker(*worker)));
-    call.arg(inc.0).arg(targets.iter().len()).args(targets.iter().map(|worker| worker.0));
-    call.args(items.iter().map(|item| item.key.as_bytes())).args(numbers);
-    call.args(items.iter().map(|item| &*item.body));
+    call.arg(inc.0).arg(targets.iter().len()).arg(column(numbers));
+    call.args(targets.iter().map(|worker| worker.0));
+    call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| &*item.body));
     let mut values = steps.run("notify", call).await?.ok()?;
     values.letters(items.len(), "notifications' answers", |letter, owners| {
         Ok(Some(match letter {
@@ -92,8 +91,8 @@ pub(super) async fn take(
 ) -> Result<Vec<Option<Taken>>> {
     let mut call = steps.scripts.take.call(&[steps.keys.worker(worker)]);
     owner(&mut call, inc, worker, finished);
-    call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.token.0));
-    call.args(items.iter().map(|item| item.ack));
+    tokens(&mut call, items.iter().map(|item| item.token));
+    call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.ack));
     let mut values = steps.run("take", call).await?.ok()?;
     values.letters(items.len(), "takes' answers", |letter, values| {
         Ok(Some(match letter {

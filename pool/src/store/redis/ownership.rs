@@ -7,7 +7,7 @@ use tenure_streaming::EntryId;
 
 use super::reply::{Reply, Values};
 use super::steps::{Steps, Targets, column};
-use crate::id::{Incarnation, JobKey, WorkerId};
+use crate::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::record::Record;
 use crate::store::{
     BeginReply, OwnedPage, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, Result, WorkerBegins,
@@ -18,6 +18,13 @@ use crate::store::{
 pub(super) fn owner(call: &mut Call, inc: Incarnation, worker: WorkerId, finished: &[EntryId]) {
     call.arg(inc.0).arg(worker.0).arg(finished.len());
     call.args(finished.iter().map(ToString::to_string));
+}
+
+/// The tokens of the jobs of a call: how many different ones there are, each of them, and which one each job has.
+pub(super) fn tokens(call: &mut Call, of_jobs: impl Iterator<Item = Token>) {
+    let mut tokens = Targets::new();
+    let token_of: Vec<_> = of_jobs.map(|token| tokens.number(Some(token))).collect();
+    call.arg(tokens.iter().len()).args(tokens.iter().map(|token| token.0)).arg(column(token_of));
 }
 
 pub(super) async fn begin(
@@ -33,9 +40,7 @@ pub(super) async fn begin(
     call.arg(inc.0).arg(begins.len()).args(begins.iter().map(|of| of.worker.0));
     call.args(begins.iter().map(|of| of.finished.len())).args(begins.iter().map(|of| of.jobs.len()));
     let jobs = || begins.iter().flat_map(|of| &of.jobs);
-    let mut tokens = Targets::new();
-    let of_tokens: Vec<_> = jobs().map(|(_, token)| tokens.number(Some(*token))).collect();
-    call.arg(tokens.iter().len()).args(tokens.iter().map(|token| token.0)).arg(column(of_tokens));
+    tokens(&mut call, jobs().map(|(_, token)| *token));
     call.args(begins.iter().flat_map(|of| &of.finished).map(ToString::to_string));
     call.args(jobs().map(|(key, _)| key.as_bytes()));
     begun_all(steps.run("begin", call).await?, begins.iter().map(|of| of.jobs.len()))
@@ -84,10 +89,8 @@ pub(super) async fn started(steps: &Steps, inc: Incarnation, starts: &[WorkerSta
     let mut call = steps.scripts.started.call(&targets.keys(|node| steps.keys.node_of(node)));
     call.arg(inc.0).arg(starts.len()).args(starts.iter().map(|of| of.worker.0));
     call.args(starts.iter().map(|of| of.items.len()));
-    let mut tokens = Targets::new();
-    let of_tokens: Vec<_> = items.iter().map(|item| tokens.number(Some(item.token))).collect();
-    call.arg(tokens.iter().len()).args(tokens.iter().map(|token| token.0));
-    call.arg(column(of_tokens)).arg(column(numbers)).args(items.iter().map(|item| item.key.as_bytes()));
+    tokens(&mut call, items.iter().map(|item| item.token));
+    call.arg(column(numbers)).args(items.iter().map(|item| item.key.as_bytes()));
     let mut values = steps.run("started", call).await?.ok()?;
     values.letters(items.len(), "starts' answers", |letter, _| {
         Ok(match letter {
@@ -128,8 +131,8 @@ pub(super) async fn release(
     for &(mode, delay, dispatcher, stopper, result) in ways.iter() {
         call.arg(mode).arg(delay).arg(dispatcher).arg(stopper).arg(result);
     }
-    call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.token.0));
-    call.args(way_of);
+    tokens(&mut call, items.iter().map(|item| item.token));
+    call.arg(column(way_of)).args(items.iter().map(|item| item.key.as_bytes()));
     let mut values = steps.run("release", call).await?.ok()?;
     values.letters(items.len(), "releases' answers", |letter, _| {
         Ok(Some(match letter {
