@@ -395,7 +395,7 @@ fn a_begin_of_the_incarnation_before_is_dropped_whatever_comes_back() {
     bench.attended(None);
     bench.reopened(2);
     assert_eq!(bench.of(&["begin"]), ["begin 1: k@7; done 5"], "its entry was read again");
-    bench.begin_answered(vec![BeginReply::Refused]);
+    bench.begin_answered(&[BeginReply::Refused]);
     assert_eq!(bench.of(&["RUN", "release"]), [""; 0]);
 }
 
@@ -1078,7 +1078,7 @@ fn a_stop_of_what_does_not_run_here_is_said_to_have_ended_it() {
     bench.released();
     bench.assign(1, 8, 8, &["refused"]);
     bench.stop_event(1, 9, None, &[("refused", 8)]);
-    bench.begin_answered(vec![BeginReply::Refused]);
+    bench.begin_answered(&[BeginReply::Refused]);
     bench.released();
     bench.lost(2);
     assert_eq!(bench.of(&["attest"]), ["attest 1: gone@7 ended, refused@8 ended"]);

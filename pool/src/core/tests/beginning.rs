@@ -127,7 +127,7 @@ fn a_job_that_did_not_fit_into_the_answer_is_asked_for_again() {
     let mut bench = Bench::with_worker();
     bench.assign(1, 5, 7, &["k"]);
     bench.all();
-    bench.begin_answered(vec![BeginReply::Full]);
+    bench.begin_answered(&[BeginReply::Full]);
     assert_eq!(bench.seen(), ["begin 1: k@7"]);
     bench.begun();
     assert_eq!(bench.seen(), ["RUN k@7"]);
@@ -138,7 +138,7 @@ fn a_refused_begin_is_forgotten() {
     let mut bench = Bench::with_worker();
     bench.assign(1, 5, 7, &["k"]);
     bench.all();
-    bench.begin_answered(vec![BeginReply::Refused]);
+    bench.begin_answered(&[BeginReply::Refused]);
     assert_eq!((bench.seen(), bench.in_flight()), (vec![], vec![]));
     bench.assign(1, 6, 8, &["k"]);
     assert_eq!(bench.seen(), ["begin 1: k@8; done 6"], "the next token is taken up");
@@ -189,7 +189,7 @@ fn the_highest_token_begun_is_remembered() {
     let mut bench = Bench::with_worker();
     bench.running(7, &["k"]);
     bench.assign(1, 9, 9, &["j"]);
-    bench.begin_answered(vec![BeginReply::Refused]);
+    bench.begin_answered(&[BeginReply::Refused]);
     assert_eq!(bench.engine.high_water(), Token(7));
 }
 

@@ -26,7 +26,7 @@ use crate::record::{Begun, JobState, Record};
 use crate::settings::{Settings, StoredSettings};
 use crate::store::{
     AttestReply, BeginReply, DispatchItem, NodeEvents, PoolState, Refusal, ReleaseMode, ReleaseReply,
-    Renewal, Seat, ServerIdentity, StoreError, Taken, WorkerBegins, WorkerEvent,
+    Renewal, Seat, ServerIdentity, StoreError, Taken, WorkerBegins, WorkerBegun, WorkerEvent,
 };
 use crate::wire::Envelope;
 
@@ -402,15 +402,21 @@ impl Bench {
 
     /// As [`begun_with`](Self::begun_with), with this envelope.
     pub(super) fn begun_as(&mut self, envelope: &Bytes, waiting: bool, change: impl Fn(&mut Record)) {
+        self.begins_answered(|of| {
+            let reply = |(key, token): &(JobKey, Token)| {
+                let mut record = record(&key.to_string(), token.0, of.worker);
+                change(&mut record);
+                BeginReply::Begun { record, waiting, payload: envelope.clone() }
+            };
+            Ok(of.jobs.iter().map(reply).collect())
+        });
+    }
+
+    /// Answers the begin in flight, each of its workers by itself.
+    pub(super) fn begins_answered(&mut self, answer: impl FnMut(&WorkerBegins) -> WorkerBegun) {
         self.answer("begin", |call| match call {
             Call::Begin(begins) => {
-                let reply = |worker, (key, token): &(JobKey, Token)| {
-                    let mut record = record(&key.to_string(), token.0, worker);
-                    change(&mut record);
-                    BeginReply::Begun { record, waiting, payload: envelope.clone() }
-                };
-                let replies = |of: &WorkerBegins| of.jobs.iter().map(|job| reply(of.worker, job)).collect();
-                let answer = Ok(begins.iter().map(|of| Ok(replies(of))).collect());
+                let answer = Ok(begins.iter().map(answer).collect());
                 Done::Begin { begins, answer }
             }
             call => panic!("{call:?}"),
@@ -455,22 +461,13 @@ impl Bench {
         self.begun_with(false, |_| {});
     }
 
-    pub(super) fn begin_answered(&mut self, replies: Vec<BeginReply>) {
-        self.answer("begin", |call| match call {
-            Call::Begin(begins) => Done::Begin { begins, answer: Ok(vec![Ok(replies)]) },
-            call => panic!("{call:?}"),
-        });
+    pub(super) fn begin_answered(&mut self, replies: &[BeginReply]) {
+        self.begins_answered(|_| Ok(replies.to_vec()));
     }
 
     /// Answers the begin in flight: none of its workers was heard.
-    pub(super) fn begin_refused(&mut self, why: Refusal) {
-        self.answer("begin", |call| match call {
-            Call::Begin(begins) => {
-                let answer = Ok(vec![Err(why); begins.len()]);
-                Done::Begin { begins, answer }
-            }
-            call => panic!("{call:?}"),
-        });
+    pub(super) fn begin_refused(&mut self, why: &Refusal) {
+        self.begins_answered(|_| Err(why.clone()));
     }
 
     pub(super) fn released(&mut self) {

@@ -75,7 +75,7 @@ fn a_begin_that_is_refused_because_the_worker_is_no_member_fences_it() {
     bench.running(3, &["k"]);
     bench.assign(1, 5, 4, &["b"]);
     bench.seen();
-    bench.begin_refused(Refusal::Fenced);
+    bench.begin_refused(&Refusal::Fenced);
     assert_eq!(bench.seen(), ["! fenced 1 with 1", "fence 1", "STOP k@3 LeaseLost"]);
 }
 

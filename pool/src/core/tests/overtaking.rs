@@ -30,7 +30,7 @@ fn a_stop_that_overtakes_the_begin_is_kept_while_the_begin_is_asked_for_again() 
     bench.stop_event(1, 6, Some("m"), &[("k", 7)]);
     bench.fail("begin");
     bench.advance(secs(1));
-    bench.begin_answered(vec![BeginReply::Full]);
+    bench.begin_answered(&[BeginReply::Full]);
     bench.all();
     bench.begun();
     assert_eq!(bench.of(&["RUN", "release"]), ["release 1: k@7 d stopper=m; done 6"]);

@@ -122,9 +122,9 @@ fn jobs_that_were_being_begun_end_where_they_are() {
     bench.stop_event(1, 6, Some("m"), &[("k", 7)]);
     bench.assign(1, 7, 8, &["j"]);
     bench.all();
-    bench.begin_refused(Refusal::ShuttingDown);
+    bench.begin_refused(&Refusal::ShuttingDown);
     assert_eq!(bench.seen(), ["release 1: k@7 d stopper=m; done 5 6", "begin 1: j@8; done 7"]);
-    bench.begin_refused(Refusal::ShuttingDown);
+    bench.begin_refused(&Refusal::ShuttingDown);
     hear_of_stopping(&mut bench);
     bench.released();
     bench.all();

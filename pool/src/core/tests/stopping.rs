@@ -68,7 +68,7 @@ fn a_job_whose_begin_is_in_flight_is_released_without_a_start() {
         bench.stop_event(1, 9, Some("m"), &[("k", 7)]);
         assert_eq!(bench.seen(), [""; 0], "the begin is not answered yet");
         if refused {
-            bench.begin_answered(vec![BeginReply::Refused]);
+            bench.begin_answered(&[BeginReply::Refused]);
         } else {
             bench.begun();
         }

@@ -1,7 +1,6 @@
 //! What the workers of a node say together.
 
 use super::bench::{Bench, millis};
-use crate::core::call::{Call, Done};
 use crate::core::input::HandlerEvent;
 use crate::store::{BATCH_MAX, BeginReply, Refusal};
 
@@ -10,18 +9,6 @@ fn with_workers() -> Bench {
     bench.worker(2);
     bench.all();
     bench
-}
-
-/// Answers the begin in flight; `fenced` is no member any more.
-fn begun_but_for(bench: &mut Bench, fenced: u64) {
-    bench.answer("begin", |call| match call {
-        Call::Begin(begins) => {
-            let heard = |worker: u64| if worker == fenced { Err(Refusal::Fenced) } else { Ok(vec![]) };
-            let answer = Ok(begins.iter().map(|of| heard(of.worker.0)).collect());
-            Done::Begin { begins, answer }
-        }
-        call => panic!("{call:?}"),
-    });
 }
 
 fn names(letter: &str, count: usize) -> Vec<String> {
@@ -36,13 +23,9 @@ fn assign(bench: &mut Bench, worker: u64, entry: u64, token: u64, names: &[Strin
 /// The jobs that each worker begins in the call in flight.
 fn begins(bench: &mut Bench) -> Vec<(u64, usize)> {
     let mut seen = Vec::new();
-    bench.answer("begin", |call| match call {
-        Call::Begin(begins) => {
-            seen = begins.iter().map(|of| (of.worker.0, of.jobs.len())).collect();
-            let answer = Ok(vec![Ok(vec![]); begins.len()]);
-            Done::Begin { begins, answer }
-        }
-        call => panic!("{call:?}"),
+    bench.begins_answered(|of| {
+        seen.push((of.worker.0, of.jobs.len()));
+        Ok(vec![])
     });
     seen
 }
@@ -68,12 +51,8 @@ fn whose_answer_was_full_is_asked_before_who_filled_it() {
     bench.begun();
     bench.all();
     bench.assign(1, 7, 9, &["larger"]);
-    bench.answer("begin", |call| match call {
-        Call::Begin(begins) => {
-            let answer = Ok(vec![Ok(vec![BeginReply::Refused]), Ok(vec![BeginReply::Full])]);
-            Done::Begin { begins, answer }
-        }
-        call => panic!("{call:?}"),
+    bench.begins_answered(|of| {
+        Ok(vec![if of.worker.0 == 1 { BeginReply::Refused } else { BeginReply::Full }])
     });
     assert_eq!(bench.of(&["begin"]), ["begin 2: small@8; 1: larger@9; done 7"]);
 }
@@ -103,7 +82,7 @@ fn a_worker_that_is_fenced_takes_no_other_with_it() {
     bench.assign(2, 5, 8, &["b"]);
     bench.begun();
     bench.all();
-    begun_but_for(&mut bench, 1);
+    bench.begins_answered(|of| if of.worker.0 == 1 { Err(Refusal::Fenced) } else { Ok(vec![]) });
     assert_eq!(bench.of(&["!", "fence"]), ["! fenced 1 with 1", "fence 1"]);
     bench.assign(2, 6, 9, &["d"]);
     assert_eq!(bench.of(&["begin"]), ["begin 2: d@9; done 6"]);
