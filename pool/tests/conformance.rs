@@ -22,6 +22,8 @@ mod attending;
 mod attesting;
 #[path = "store/backend.rs"]
 mod backend;
+#[path = "store/bounds.rs"]
+mod bounds;
 #[path = "store/closing.rs"]
 mod closing;
 #[path = "store/damage.rs"]

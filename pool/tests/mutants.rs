@@ -27,6 +27,8 @@ mod attending;
 mod attesting;
 #[path = "store/backend.rs"]
 mod backend;
+#[path = "store/bounds.rs"]
+mod bounds;
 #[path = "store/closing.rs"]
 mod closing;
 #[path = "mutants/core.rs"]
@@ -89,6 +91,7 @@ const SUITES: &[(&str, &[Scenario])] = &[
     ("attempts", attempts::ALL),
     ("attesting", attesting::ALL),
     ("attending", attending::ALL),
+    ("bounds", bounds::ALL),
     ("closing", closing::ALL),
     ("damage", damage::ALL),
     ("dispatching", dispatching::ALL),

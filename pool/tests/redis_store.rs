@@ -16,6 +16,7 @@ use tenure_pool::store::{
     PoolState, RedisStore, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, RouteReply, ScheduleChange,
     ScheduleKey, ScheduleKind, ScheduleState, Seen, ShutdownMode, StartedItem, StopItem, StopReply, Store,
     StoreError, TakeItem, Taken, TermItem, TermReply, UnsuitableServer, WorkerBegins, WorkerEvent,
+    WorkerStarts,
 };
 use tenure_streaming::EntryId;
 use tenure_testing::{Data, RedisServer, eventually};
@@ -298,6 +299,26 @@ async fn a_stream_that_is_damaged_fails_no_other_workers_begins() {
     ];
     let answers = store.begin_all(inc, &begins).await.unwrap();
     assert!(matches!(&answers[..], [Ok(_), Ok(begun)] if matches!(begun[..], [BeginReply::Begun { .. }])));
+}
+
+#[tokio::test]
+async fn a_nodes_stream_that_is_damaged_hinders_no_note_of_a_start() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let (store, inc) = pool(&client, "p").await;
+    let workers = [join(&store, inc).await, join_as(&store, inc, "another").await];
+    let mut starts = Vec::new();
+    for (worker, (name, dispatcher)) in workers.into_iter().zip([("a", "damaged"), ("b", "n1")]) {
+        dispatch(&store, inc, name).await;
+        let ring = store.renew(inc, Token(0), None, &[]).await.unwrap().members;
+        store.route(inc, ring, &[], &[(key(name), Some(worker))]).await.unwrap();
+        let token = store.lookup(&[(key(name), None)]).await.unwrap().remove(0).record.unwrap().token;
+        store.begin(inc, worker, &[], &[(key(name), token)]).await.unwrap();
+        let items = vec![StartedItem { key: key(name), token, tell: Some(node(dispatcher)) }];
+        starts.push(WorkerStarts { worker, items });
+    }
+    client.commands().command(cmd("SET").arg("tenure:{p}:ns:damaged").arg("x")).await.unwrap();
+    assert_eq!(store.started_all(inc, &starts).await.unwrap(), [true, true]);
 }
 
 #[tokio::test]

@@ -90,7 +90,7 @@ impl Engine {
                 worker.stop_all(&mut self.ctx);
             }
             worker.flush(&mut self.ctx, &self.ring, door);
-            speak |= worker.jobs.speak();
+            speak |= worker.jobs.have_words();
         }
         if speak {
             self.flush_together(door);

@@ -364,7 +364,7 @@ impl Jobs {
     }
 
     /// Some begin, have begun or are done with an entry, which is said together with the node's other workers.
-    pub(super) fn speak(&self) -> bool {
+    pub(super) fn have_words(&self) -> bool {
         !self.begins.is_empty() || !self.starteds.is_empty() || self.intake.has_handled()
     }
 

@@ -62,10 +62,10 @@ fn gather<T>(
 ) -> Vec<T> {
     let (mut said, mut room, mut begins_with) = (Vec::new(), BATCH_MAX, None);
     let mut ask = |local: LocalWorker, worker: &mut Worker| {
-        begins_with.get_or_insert(local);
         if room > 0
             && let Some((size, words)) = say(worker, room)
         {
+            begins_with.get_or_insert(local);
             room = room.saturating_sub(size);
             said.push(words);
         }

@@ -133,7 +133,7 @@ pub struct Shutdown<'a> {
 }
 
 impl Shutdown<'_> {
-    /// How long jobs that were accepted may still begin. It is over as soon as all of them have. 10 s.
+    /// How long jobs that were accepted may still begin, a day at most. It is over as soon as all of them have. 10 s.
     pub fn closing(self, time: Duration) -> Self {
         Self { mode: ShutdownMode::Closing(time), ..self }
     }

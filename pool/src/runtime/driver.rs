@@ -159,7 +159,7 @@ impl Driver {
                 tokio::task::yield_now().await;
             }
             self.gather(&mut events, &mut messages, &mut batch);
-            // What the node's users have seen is known to what they ask for then.
+            // What the node's users have seen is known before the node acts on what they ask for then.
             if members.has_changed().is_ok_and(|changed| changed) {
                 batch.push(Input::Members(members.borrow_and_update().clone()));
             }

@@ -53,6 +53,11 @@ use crate::settings::{Settings, ShutdownFlag, StoredSettings};
 
 /// The most items that one step takes.
 pub const BATCH_MAX: usize = 128;
+/// Refuses a step of more items than it takes.
+pub(crate) fn check_batch(items: usize) -> Result<()> {
+    if items > BATCH_MAX { Err(StoreError::Refused(Refusal::BadArgument)) } else { Ok(()) }
+}
+
 /// The most bytes of keys and payloads that one step takes or returns.
 pub const BATCH_BYTES: usize = 1 << 20;
 /// Entries that a node's stream keeps, about: a node that is slower asks for the outcomes instead.
@@ -63,6 +68,9 @@ pub(crate) const NODE_STREAM_MAX: usize = 1_024;
 pub type Outcome = String;
 
 /// The atomic steps, the reads and the maps of one pool.
+///
+/// A step that changes jobs takes at most [`BATCH_MAX`] of them, in all where workers speak together. Of more it is
+/// refused: with [`Refusal::BadArgument`].
 ///
 /// # Cancel safety
 /// Dropping the future of a step leaves open whether it was executed; the reads change nothing, but for
@@ -145,7 +153,8 @@ pub trait Store: Send + Sync + 'static {
         entries: &[EntryId],
         jobs: &[(JobKey, Option<WorkerId>)],
     ) -> Result<Vec<RouteReply>>;
-    /// Owners take assigned jobs into their hands. Answers each of them for itself.
+    /// Owners take assigned jobs into their hands. Answers each of them for itself, but for [`BeginReply::Full`]: the
+    /// payloads of all of them count.
     async fn begin_all(&self, inc: Incarnation, begins: &[WorkerBegins]) -> Result<Vec<WorkerBegun>>;
     /// [`begin_all`](Self::begin_all) for one owner.
     async fn begin(

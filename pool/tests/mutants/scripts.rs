@@ -32,6 +32,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "local wid, jobs = argv[3]", by "workers_that_begin_together_are_answered_each_for_itself";
     "a fenced worker deletes entries": "begin", "if entries > 0 and heard[w] == 'O' then"
         => "if entries > 0 then", by "workers_that_begin_together_are_answered_each_for_itself";
+    "a full answer of each worker": "begin", "local of_token, mine, first, begun_first = nil, nil, nil, nil"
+        => "bytes = 0\n  local of_token, mine, first, begun_first = nil, nil, nil, nil", by "an_answer_is_full_for_all_workers_of_a_call";
+    "the payloads of one worker for all": "begin", "payloads[i - page + 1]"
+        => "payloads[i - last - page + 1]", by "workers_that_begin_together_are_answered_each_for_itself";
     "a note of one worker for all": "started", "local wid, of_token, running, stopping, length = argv[2 + w]"
         => "local wid, of_token, running, stopping, length = argv[3]", by "starts_of_workers_are_noted_together";
     "every begin counts as the first": "begin", "if flag == '0' then"
@@ -92,6 +96,14 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_planner_whose_turn_is_over_changes_nothing";
     "stop of any dispatch": "stop", "if not r or its ~= id and not same(its, id) then"
         => "if not r then", by "a_stop_never_ends_a_successor";
+    "stop of an id that another begins with": "stop", "and find(r, '^|%d+|%d*|%d+|', at + #id) then"
+        => "then", by "a_stop_of_an_id_that_anothers_begins_with_changes_nothing";
+    "a repeated stop is told twice": "stop", "    told[key] = r\n"
+        => "", by "the_sweeper_says_it_again";
+    "an id is remembered as long as the one before": "", "local text = lasting[since]"
+        => "local _, text = next(lasting)", by "ids_are_remembered_each_from_its_own_dispatch_on";
+    "a job that was to stop stays queued": "release", "collect(key, wid, to_stop, id,"
+        => "collect(key, wid, false, id,", by "a_job_that_was_to_stop_leaves_nothing_to_the_sweeper";
     "stop in phase R of what may run": "stop", "if recovering and not owned then return 'R' end"
         => "", by "phase_r_asks_to_retry_what_may_run_unseen";
     "a running job is deleted at once": "stop", "local owned = state == 'R' or state == 'S'"

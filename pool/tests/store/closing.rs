@@ -12,6 +12,7 @@ use super::lab::{Kind, Lab, id, ms, node};
 scenarios! {
     closing_turns_into_stopping_when_nothing_is_queued,
     closing_turns_into_stopping_at_its_deadline,
+    closing_takes_a_day_at_most,
     a_recovering_pool_waits_for_the_deadline,
     stopping_may_come_at_once,
     purge_needs_a_stopping_pool,
@@ -62,6 +63,14 @@ async fn closing_turns_into_stopping_when_nothing_is_queued(kind: Kind) {
     let stopping = Some(stopping_after(deadline_ms));
     assert_eq!(advanced, stopping, "what was asked for, and by whom, stays");
     assert_eq!(shutdown(&lab, ShutdownMode::Closing(ms(9_000))).await, stopping);
+}
+
+async fn closing_takes_a_day_at_most(kind: Kind) {
+    const DAY: u64 = 24 * 60 * 60 * 1_000;
+    let lab = Lab::new(kind).await;
+    lab.dispatch("k", "node1.g").await;
+    let closing = ShutdownFlag::Closing { deadline_ms: lab.backend.now() + DAY, by: "node1".into() };
+    assert_eq!(shutdown(&lab, ShutdownMode::Closing(Duration::MAX)).await, Some(closing));
 }
 
 async fn closing_turns_into_stopping_at_its_deadline(kind: Kind) {

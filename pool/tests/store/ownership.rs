@@ -1,7 +1,7 @@
 //! What an owner does with its jobs: begin, started, and the list of them.
 
 use bytes::Bytes;
-use tenure_pool::id::{DispatchId, JobKey, Token, WorkerId};
+use tenure_pool::id::{JobKey, Token, WorkerId};
 use tenure_pool::record::{Begun, JobState};
 use tenure_pool::store::{
     BATCH_BYTES, BeginReply, DispatchItem, Refusal, ReleaseMode, ReleaseReply, ShutdownMode, StartedItem,
@@ -19,6 +19,7 @@ scenarios! {
     workers_that_begin_together_are_answered_each_for_itself,
     starts_of_workers_are_noted_together,
     a_full_answer_leaves_the_rest_untouched,
+    an_answer_is_full_for_all_workers_of_a_call,
     begin_says_that_notifications_wait,
     finished_entries_are_deleted,
     a_success_is_noted_once,
@@ -108,7 +109,8 @@ async fn workers_that_begin_together_are_answered_each_for_itself(kind: Kind) {
     let (one, gone, two) = (lab.worker().await, lab.worker().await, lab.worker().await);
     let jobs = [("a", one), ("b", gone), ("c", two), ("d", two), ("e", one)];
     for (name, worker) in jobs {
-        lab.dispatch(name, &format!("node1.{name}")).await;
+        let item = lab.item(name, &format!("node1.{name}"));
+        lab.dispatch_all(&[DispatchItem { payload: Bytes::from_static(name.as_bytes()), ..item }]).await;
         lab.route(name, worker).await;
     }
     let oldest = async |worker| lab.store().oldest_worker_event(worker).await.unwrap();
@@ -125,15 +127,19 @@ async fn workers_that_begin_together_are_answered_each_for_itself(kind: Kind) {
     lab.store().expire(lab.inc, gone, None).await.unwrap();
     let before = oldest(two).await.unwrap();
     let answers = lab.store().begin_all(lab.inc, &begins).await.unwrap();
-    let begun = |answer: &WorkerBegun| -> Vec<Option<(DispatchId, Option<WorkerId>)>> {
+    let begun = |answer: &WorkerBegun| -> Vec<Option<(String, Option<WorkerId>, Bytes)>> {
         let replies = answer.as_ref().unwrap().iter();
         let record = |reply: &BeginReply| match reply {
-            BeginReply::Begun { record, .. } => Some((record.id.clone(), record.owner)),
+            BeginReply::Begun { record, payload, .. } => {
+                Some((record.id.to_string(), record.owner, payload.clone()))
+            }
             _ => None,
         };
         replies.map(record).collect()
     };
-    let is = |name: &str, worker| Some((format!("node1.{name}").parse().unwrap(), Some(worker)));
+    let is = |name: &'static str, worker| {
+        Some((format!("node1.{name}"), Some(worker), Bytes::from_static(name.as_bytes())))
+    };
     assert_eq!(begun(&answers[0]), [is("a", one), is("e", one), None]);
     assert_eq!(answers[1], Err(Refusal::Fenced));
     assert_eq!(begun(&answers[2]), [is("c", two), is("d", two)]);
@@ -183,6 +189,26 @@ async fn a_full_answer_leaves_the_rest_untouched(kind: Kind) {
     assert_eq!(replies[3..], [BeginReply::Full, BeginReply::Refused]);
     assert_eq!(lab.record("d").await.unwrap().state, JobState::Assigned);
     assert!(matches!(lab.begin("d", worker).await, BeginReply::Begun { .. }));
+}
+
+async fn an_answer_is_full_for_all_workers_of_a_call(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let workers = [lab.worker().await, lab.worker().await];
+    let mut begins = Vec::new();
+    for (worker, names) in workers.into_iter().zip([["a", "b", "c"], ["d", "e", "f"]]) {
+        let mut jobs = Vec::new();
+        for name in names {
+            let payload = Bytes::from(vec![b'x'; BATCH_BYTES / 2]);
+            lab.dispatch_all(&[DispatchItem { payload, ..lab.item(name, &format!("node1.{name}")) }]).await;
+            lab.route(name, worker).await;
+            jobs.push((key(name), lab.token(name).await));
+        }
+        begins.push(WorkerBegins { worker, finished: vec![], jobs });
+    }
+    let answers = lab.store().begin_all(lab.inc, &begins).await.unwrap();
+    assert!(answers[0].as_ref().unwrap().iter().all(|reply| matches!(reply, BeginReply::Begun { .. })));
+    assert_eq!(answers[1], Ok(vec![BeginReply::Full; 3]));
+    assert_eq!(lab.record("d").await.unwrap().state, JobState::Assigned);
 }
 
 async fn begin_says_that_notifications_wait(kind: Kind) {

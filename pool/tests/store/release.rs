@@ -27,6 +27,7 @@ scenarios! {
     only_the_owner_releases,
     a_release_may_be_repeated,
     a_stopping_job_ends_whatever_the_mode,
+    a_job_that_was_to_stop_leaves_nothing_to_the_sweeper,
     a_stopping_pool_keeps_nothing,
 }
 
@@ -262,6 +263,16 @@ async fn a_stopping_job_ends_whatever_the_mode(kind: Kind) {
     for name in ["jo", "jp", "q", "bw"] {
         assert!(dump.get(name).is_none(), "{name}");
     }
+}
+
+async fn a_job_that_was_to_stop_leaves_nothing_to_the_sweeper(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.g", worker).await;
+    lab.stop("k", "node1.g", Some(worker)).await;
+    assert!(lab.score("q", "k").await.is_some());
+    assert_eq!(lab.release("k", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
+    assert_eq!(lab.score("q", "k").await, None);
 }
 
 async fn a_stopping_pool_keeps_nothing(kind: Kind) {

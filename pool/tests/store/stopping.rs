@@ -16,6 +16,8 @@ scenarios! {
     a_second_stop_says_nothing_new,
     the_sweeper_says_it_again,
     a_stop_never_ends_a_successor,
+    a_stop_of_an_id_that_anothers_begins_with_changes_nothing,
+    ids_are_remembered_each_from_its_own_dispatch_on,
     a_batch_tells_each_owner_once,
     a_dead_owners_stopping_job_ends,
 }
@@ -108,7 +110,12 @@ async fn the_sweeper_says_it_again(kind: Kind) {
     let item = tenure_pool::store::StopItem { key: name, id, guess: Some(owner), forbid: false };
     let replies = lab.store().stop(lab.inc, true, None, &[item.clone(), item]).await.unwrap();
     assert_eq!(replies, [StopReply::Stopping; 2]);
-    assert_eq!(stops(&lab, worker).await.len(), 2, "once more, not twice");
+    let told: Vec<_> = stops(&lab, worker).await;
+    let jobs = told.into_iter().map(|event| match event {
+        WorkerEvent::Stop { jobs, .. } => jobs.len(),
+        event => panic!("{event:?}"),
+    });
+    assert_eq!(jobs.collect::<Vec<_>>(), [1, 1], "once more, not twice");
     assert_eq!(lab.score("q", "k").await, Some(lab.backend.now() + 2_000));
 }
 
@@ -122,6 +129,37 @@ async fn a_stop_never_ends_a_successor(kind: Kind) {
     assert_eq!(lab.stop("k", "node1.first", Some(worker)).await, StopReply::Ended);
     assert_eq!(lab.stop("k", "node1.third", Some(worker)).await, StopReply::Absent);
     assert_eq!(lab.backend.dump().await, before);
+}
+
+async fn a_stop_of_an_id_that_anothers_begins_with_changes_nothing(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.i12", worker).await;
+    lab.dispatch("queued", "node1.i12").await;
+    lab.run("own", "node1.!o12", worker).await;
+    let before = lab.backend.dump().await;
+    let items = [
+        stop("k", "node1.i1", Some(worker)),
+        stop("queued", "node1.i1", None),
+        stop("own", "node1.!o1", Some(worker)),
+    ];
+    assert_eq!(lab.stop_all(&items).await, [StopReply::Absent; 3]);
+    assert_eq!(lab.backend.dump().await, before);
+}
+
+async fn ids_are_remembered_each_from_its_own_dispatch_on(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let mut lasting = Vec::new();
+    for name in ["a", "b", "c"] {
+        lab.dispatch(name, &format!("node1.{name}")).await;
+        lasting
+            .push(lab.backend.now() + u64::try_from(lab.settings.max_dispatch_deadline.as_millis()).unwrap());
+        lab.backend.advance(7).await;
+    }
+    lab.stop_all(&["a", "b", "c"].map(|name| stop(name, &format!("node1.{name}"), None))).await;
+    for (name, until) in ["a", "b", "c"].into_iter().zip(lasting) {
+        assert_eq!(lab.score("tb", &format!("node1.{name}")).await, Some(until), "{name}");
+    }
 }
 
 async fn a_batch_tells_each_owner_once(kind: Kind) {

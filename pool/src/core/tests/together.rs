@@ -1,7 +1,10 @@
 //! What the workers of a node say together.
 
-use super::bench::{Bench, millis};
-use crate::core::input::HandlerEvent;
+use super::bench::{Bench, millis, secs};
+use super::fencing::gone;
+use crate::core::call::{Call, Done};
+use crate::core::input::{HandlerEvent, Input};
+use crate::id::WorkerId;
 use crate::store::{BATCH_MAX, BeginReply, Refusal};
 
 fn with_workers() -> Bench {
@@ -102,6 +105,38 @@ fn one_call_takes_a_batch_and_the_next_begins_with_another_worker() {
 }
 
 #[test]
+fn entries_that_are_done_with_take_room_too() {
+    let mut bench = with_workers();
+    bench.assign(1, 5, 6, &["first"]);
+    for entry in 0..BATCH_MAX as u64 {
+        bench.assign(1, 6 + entry, 6, &[]);
+    }
+    bench.assign(2, 5, 7, &["a"]);
+    bench.begun();
+    assert_eq!(begins(&mut bench), [(1, 0)]);
+    assert_eq!(begins(&mut bench), [(2, 1)]);
+}
+
+#[test]
+fn notes_begin_with_another_worker_each_time() {
+    let mut bench = with_workers();
+    bench.assign(1, 5, 6, &["a", "b", "c"]);
+    bench.begun();
+    bench.assign(2, 5, 7, &["d", "e", "f"]);
+    bench.begun();
+    bench.all();
+    let mut notes = Vec::new();
+    bench.handler(1, "a", 6, HandlerEvent::Started);
+    for (one, two) in [("b", "d"), ("c", "e")] {
+        bench.handler(1, one, 6, HandlerEvent::Started);
+        bench.handler(2, two, 7, HandlerEvent::Started);
+        bench.started_noted();
+        notes.extend(bench.of(&["started"]));
+    }
+    assert_eq!(notes[1..], ["started 1: b@6 tell=n; 2: d@7 tell=n", "started 2: e@7 tell=n; 1: c@6 tell=n"]);
+}
+
+#[test]
 fn who_always_has_a_batch_leaves_room_for_others() {
     let mut bench = with_workers();
     bench.assign(1, 5, 6, &["first"]);
@@ -140,4 +175,80 @@ fn what_waits_for_the_call_of_another_does_not_keep_the_engine_awake() {
     assert!(next.is_none_or(|wait| !wait.is_zero()), "{next:?}");
     bench.begun();
     assert_eq!(bench.of(&["begin"]), ["begin 1: a@6; done 5"]);
+}
+
+#[test]
+fn workers_that_have_nothing_to_say_give_nobody_a_second_turn() {
+    let mut bench = with_workers();
+    for silent in 3..=6 {
+        bench.worker(silent);
+    }
+    bench.assign(1, 5, 6, &["first"]);
+    for (entry, letter) in (6..).zip(["a", "b", "c", "d"]) {
+        assign(&mut bench, 1, entry, entry, &names(letter, BATCH_MAX));
+        assign(&mut bench, 2, entry, entry, &names(letter, BATCH_MAX));
+    }
+    bench.begun();
+    let turns: Vec<_> = (0..6).map(|_| begins(&mut bench)[0].0).collect();
+    assert_eq!(turns, [1, 2, 1, 2, 1, 2]);
+}
+
+#[test]
+fn a_call_that_was_not_answered_goes_again_without_a_worker_that_is_gone() {
+    let mut bench = with_workers();
+    bench.assign(1, 5, 6, &["first"]);
+    bench.assign(1, 6, 7, &["a"]);
+    bench.assign(2, 5, 8, &["b"]);
+    bench.begun();
+    assert_eq!(bench.of(&["begin"]).last().map(String::as_str), Some("begin 1: a@7; done 6; 2: b@8; done 5"));
+    bench.step([Input::LeaseLost(WorkerId(1))]);
+    bench.handler(1, "first", 6, HandlerEvent::Aborted);
+    gone(&mut bench);
+    bench.seat(3, 0);
+    bench.fail("begin");
+    bench.advance(millis(20));
+    assert_eq!(bench.of(&["begin"]), ["begin 2: b@8; done 5"]);
+}
+
+/// Jobs `a` and `b` have started, each on its worker, and no note of that was answered.
+fn with_notes_to_send_again() -> Bench {
+    let mut bench = with_workers();
+    bench.assign(1, 5, 7, &["a"]);
+    bench.begun();
+    bench.assign(2, 5, 8, &["b"]);
+    bench.begun();
+    bench.lost(2);
+    bench.handler(1, "a", 7, HandlerEvent::Started);
+    bench.handler(2, "b", 8, HandlerEvent::Started);
+    bench.all();
+    bench.fail_with("started", super::bench::unanswered());
+    bench
+}
+
+#[test]
+fn a_note_that_waits_for_that_of_another_does_not_keep_the_engine_awake() {
+    let mut bench = with_notes_to_send_again();
+    assert_eq!(bench.of(&["started"]), ["started 2: b@8 tell=n"]);
+    bench.advance(millis(20));
+    bench.started_noted();
+    assert_eq!(bench.of(&["started"]), ["started 1: a@7 tell=n"]);
+}
+
+#[test]
+fn each_worker_hears_of_its_own_starts() {
+    let mut bench = with_notes_to_send_again();
+    bench.fail_with("started", super::bench::unanswered());
+    bench.all();
+    bench.advance(millis(20));
+    let sent = bench.of(&["started"]);
+    bench.answer("started", |call| match call {
+        Call::Started(starts) => {
+            let answer = Ok(starts.iter().map(|of| of.worker.0 == 2).collect());
+            Done::Started { starts, answer }
+        }
+        call => panic!("{call:?}"),
+    });
+    bench.advance(secs(1));
+    let again = bench.of(&["started"]);
+    assert_eq!((sent.len(), again), (1, vec!["started 1: a@7 tell=n".to_owned()]), "{sent:?}");
 }

@@ -81,7 +81,9 @@ local function answer(i)
   local owned = state == 'R' or state == 'S'
   if recovering and not owned then return 'R' end -- it may be running, not known yet
   if not owned then
-    delete(key, parse(r), t, byte(forbids, i) == 49 and 'cancelled' or 'stopped', late_ms, od_ms)
+    local p = parse(r)
+    if not p then return 'X' end
+    delete(key, p, t, byte(forbids, i) == 49 and 'cancelled' or 'stopped', late_ms, od_ms)
     told[key] = false
     return 'D'
   end

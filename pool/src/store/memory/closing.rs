@@ -8,8 +8,10 @@ use crate::record::JobState;
 use crate::settings::ShutdownFlag;
 use crate::store::{Outcome, Refusal, ShutdownMode};
 
+/// A day at most, as the scripts take it.
 fn ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+    const DAY: u64 = 86_400_000;
+    u64::try_from(duration.as_millis()).map_or(DAY, |ms| ms.min(DAY))
 }
 
 impl State {

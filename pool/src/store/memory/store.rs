@@ -22,7 +22,7 @@ use crate::store::{
     PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, ScheduleChange,
     ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply,
     Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, WorkerBegins, WorkerBegun,
-    WorkerStarts,
+    WorkerStarts, check_batch,
 };
 
 #[async_trait]
@@ -119,6 +119,7 @@ impl Store for MemoryStore {
         ring: Revision,
         items: &[DispatchItem],
     ) -> Result<Vec<DispatchReply>> {
+        check_batch(items.len())?;
         self.step(|state, now| state.dispatch(now, inc, None, Some(ring), items)).await
     }
 
@@ -129,14 +130,17 @@ impl Store for MemoryStore {
         entries: &[EntryId],
         jobs: &[(JobKey, Option<WorkerId>)],
     ) -> Result<Vec<RouteReply>> {
+        check_batch(jobs.len())?;
         self.step(|state, now| state.route(now, inc, ring, entries, jobs)).await
     }
 
     async fn begin_all(&self, inc: Incarnation, begins: &[WorkerBegins]) -> Result<Vec<WorkerBegun>> {
+        check_batch(begins.iter().map(|of| of.jobs.len()).sum())?;
         self.step(|state, now| state.begin(now, inc, begins)).await
     }
 
     async fn started_all(&self, inc: Incarnation, starts: &[WorkerStarts]) -> Result<Vec<bool>> {
+        check_batch(starts.iter().map(|of| of.items.len()).sum())?;
         self.step(|state, now| state.started(now, inc, starts)).await
     }
 
@@ -147,6 +151,7 @@ impl Store for MemoryStore {
         finished: &[EntryId],
         items: &[ReleaseItem],
     ) -> Result<Vec<ReleaseReply>> {
+        check_batch(items.len())?;
         self.step(|state, now| state.release(now, inc, worker, finished, items)).await
     }
 
@@ -157,10 +162,12 @@ impl Store for MemoryStore {
         waiting: Option<&NodeName>,
         items: &[StopItem],
     ) -> Result<Vec<StopReply>> {
+        check_batch(items.len())?;
         self.step(|state, now| state.stop(now, inc, None, repeat, waiting, items)).await
     }
 
     async fn notify(&self, inc: Incarnation, items: &[NotifyItem]) -> Result<Vec<NotifyReply>> {
+        check_batch(items.len())?;
         self.step(|state, now| state.notify(now, inc, items)).await
     }
 
@@ -171,6 +178,7 @@ impl Store for MemoryStore {
         finished: &[EntryId],
         items: &[TakeItem],
     ) -> Result<Vec<Option<Taken>>> {
+        check_batch(items.len())?;
         self.step(|state, _| state.take(inc, worker, finished, items)).await
     }
 
@@ -217,6 +225,7 @@ impl Store for MemoryStore {
         turn: &Turn,
         items: &[DispatchItem],
     ) -> Result<Vec<DispatchReply>> {
+        check_batch(items.len())?;
         self.step(|state, now| state.dispatch(now, inc, Some(turn), None, items)).await
     }
 
@@ -226,6 +235,7 @@ impl Store for MemoryStore {
         turn: &Turn,
         items: &[StopItem],
     ) -> Result<Vec<StopReply>> {
+        check_batch(items.len())?;
         self.step(|state, now| state.stop(now, inc, Some(turn), false, None, items)).await
     }
 
@@ -326,6 +336,7 @@ impl Store for MemoryStore {
     }
 
     async fn unpark(&self, inc: Incarnation, jobs: &[(JobKey, DispatchId)]) -> Result<Vec<UnparkReply>> {
+        check_batch(jobs.len())?;
         self.step(|state, now| state.unpark(now, inc, jobs)).await
     }
 

@@ -32,7 +32,7 @@ pub(super) async fn dispatch(
     let of_hashes: Vec<_> =
         items.iter().map(|item| hashes.number(Some(&item.hash).filter(|h| !h.is_empty()))).collect();
     call.arg(hashes.iter().len()).args(hashes.iter());
-    call.arg(column(of_hashes)).arg(column(numbers));
+    call.arg(column(of_hashes)?).arg(column(numbers)?);
     call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.id.as_str()));
     call.args(items.iter().map(|item| item.not_after)).args(items.iter().map(|item| &*item.payload));
     let mut values = steps.run("dispatch", call).await?.ok()?;
@@ -68,7 +68,7 @@ pub(super) async fn route(
     call.arg(inc.0).arg(ring.0).arg(entries.len()).arg(targets.iter().len());
     call.args(entries.iter().map(ToString::to_string));
     call.args(targets.iter().map(|worker| worker.0));
-    call.arg(column(numbers)).args(jobs.iter().map(|(key, _)| key.as_bytes()));
+    call.arg(column(numbers)?).args(jobs.iter().map(|(key, _)| key.as_bytes()));
     let mut values = steps.run("route", call).await?.ok()?;
     values.letters(jobs.len(), "routes' answers", |letter, _| {
         Ok(Some(match letter {

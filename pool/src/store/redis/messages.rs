@@ -31,7 +31,7 @@ pub(super) async fn stop(
     if items.iter().any(|item| item.forbid) {
         forbids.extend(items.iter().map(|item| if item.forbid { '1' } else { '0' }));
     }
-    call.arg(targets.iter().len()).arg(forbids).arg(column(numbers));
+    call.arg(targets.iter().len()).arg(forbids).arg(column(numbers)?);
     call.args(targets.iter().map(|worker| worker.0));
     call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.id.as_str()));
     let mut values = steps.run("stop", call).await?.ok()?;
@@ -60,7 +60,7 @@ pub(super) async fn notify(
     let mut targets = Targets::new();
     let numbers: Vec<_> = items.iter().map(|item| targets.number(item.guess)).collect();
     let mut call = steps.scripts.notify.call(&targets.keys(|worker| steps.keys.worker(*worker)));
-    call.arg(inc.0).arg(targets.iter().len()).arg(column(numbers));
+    call.arg(inc.0).arg(targets.iter().len()).arg(column(numbers)?);
     call.args(targets.iter().map(|worker| worker.0));
     call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| &*item.body));
     let mut values = steps.run("notify", call).await?.ok()?;
@@ -91,7 +91,7 @@ pub(super) async fn take(
 ) -> Result<Vec<Option<Taken>>> {
     let mut call = steps.scripts.take.call(&[steps.keys.worker(worker)]);
     owner(&mut call, inc, worker, finished);
-    tokens(&mut call, items.iter().map(|item| item.token));
+    tokens(&mut call, items.iter().map(|item| item.token))?;
     call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.ack));
     let mut values = steps.run("take", call).await?.ok()?;
     values.letters(items.len(), "takes' answers", |letter, values| {

@@ -21,10 +21,11 @@ pub(super) fn owner(call: &mut Call, inc: Incarnation, worker: WorkerId, finishe
 }
 
 /// The tokens of the jobs of a call: how many different ones there are, each of them, and which one each job has.
-pub(super) fn tokens(call: &mut Call, of_jobs: impl Iterator<Item = Token>) {
+pub(super) fn tokens(call: &mut Call, of_jobs: impl Iterator<Item = Token>) -> Result<()> {
     let mut tokens = Targets::new();
     let token_of: Vec<_> = of_jobs.map(|token| tokens.number(Some(token))).collect();
-    call.arg(tokens.iter().len()).args(tokens.iter().map(|token| token.0)).arg(column(token_of));
+    call.arg(tokens.iter().len()).args(tokens.iter().map(|token| token.0)).arg(column(token_of)?);
+    Ok(())
 }
 
 pub(super) async fn begin(
@@ -40,7 +41,7 @@ pub(super) async fn begin(
     call.arg(inc.0).arg(begins.len()).args(begins.iter().map(|of| of.worker.0));
     call.args(begins.iter().map(|of| of.finished.len())).args(begins.iter().map(|of| of.jobs.len()));
     let jobs = || begins.iter().flat_map(|of| &of.jobs);
-    tokens(&mut call, jobs().map(|(_, token)| *token));
+    tokens(&mut call, jobs().map(|(_, token)| *token))?;
     call.args(begins.iter().flat_map(|of| &of.finished).map(ToString::to_string));
     call.args(jobs().map(|(key, _)| key.as_bytes()));
     begun_all(steps.run("begin", call).await?, begins.iter().map(|of| of.jobs.len()))
@@ -89,8 +90,8 @@ pub(super) async fn started(steps: &Steps, inc: Incarnation, starts: &[WorkerSta
     let mut call = steps.scripts.started.call(&targets.keys(|node| steps.keys.node_of(node)));
     call.arg(inc.0).arg(starts.len()).args(starts.iter().map(|of| of.worker.0));
     call.args(starts.iter().map(|of| of.items.len()));
-    tokens(&mut call, items.iter().map(|item| item.token));
-    call.arg(column(numbers)).args(items.iter().map(|item| item.key.as_bytes()));
+    tokens(&mut call, items.iter().map(|item| item.token))?;
+    call.arg(column(numbers)?).args(items.iter().map(|item| item.key.as_bytes()));
     let mut values = steps.run("started", call).await?.ok()?;
     values.letters(items.len(), "starts' answers", |letter, _| {
         Ok(match letter {
@@ -131,8 +132,8 @@ pub(super) async fn release(
     for &(mode, delay, dispatcher, stopper, result) in ways.iter() {
         call.arg(mode).arg(delay).arg(dispatcher).arg(stopper).arg(result);
     }
-    tokens(&mut call, items.iter().map(|item| item.token));
-    call.arg(column(way_of)).args(items.iter().map(|item| item.key.as_bytes()));
+    tokens(&mut call, items.iter().map(|item| item.token))?;
+    call.arg(column(way_of)?).args(items.iter().map(|item| item.key.as_bytes()));
     let mut values = steps.run("release", call).await?.ok()?;
     values.letters(items.len(), "releases' answers", |letter, _| {
         Ok(Some(match letter {

@@ -3,7 +3,7 @@
 use super::steps::Steps;
 use crate::id::{DispatchId, Incarnation, JobKey};
 use crate::record::Record;
-use crate::store::{Parked, ParkedPage, Result, UnparkReply};
+use crate::store::{Parked, ParkedPage, Result, UnparkReply, check_batch};
 
 pub(super) async fn unpark(
     steps: &Steps,
@@ -13,6 +13,7 @@ pub(super) async fn unpark(
     if jobs.is_empty() {
         return Ok(Vec::new());
     }
+    check_batch(jobs.len())?;
     let mut call = steps.scripts.unpark.call(&[]);
     call.arg(inc.0);
     for (key, id) in jobs {

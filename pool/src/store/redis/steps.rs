@@ -1,4 +1,4 @@
-//! What every step needs: names, scripts, a connection; and how the streams of a call are numbered.
+//! What every step needs: names, scripts, a connection; and how a call says what its jobs share.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tenure_connection::{Call, Connection};
 use super::keys::Keys;
 use super::reply::{Reply, failed};
 use super::script::Scripts;
-use crate::store::Result;
+use crate::store::{Refusal, Result, StoreError, check_batch};
 
 /// Sends scripts and commands of one pool over one connection.
 #[derive(Clone, Debug)]
@@ -63,9 +63,12 @@ impl<T: PartialEq> Targets<T> {
 }
 
 /// The numbers of the jobs of a call as a script takes them: in one argument, a byte for each, since Redis and Lua make a
-/// text of each argument. A step has at most [`BATCH_MAX`](crate::store::BATCH_MAX) jobs, and so at most as many targets.
-pub(super) fn column(numbers: impl IntoIterator<Item = usize>) -> Vec<u8> {
-    numbers.into_iter().map(|number| u8::try_from(number).unwrap_or(0)).collect()
+/// text of each argument. Of more jobs than a step takes, and so of a number that is no byte, the call is refused.
+pub(super) fn column(numbers: impl IntoIterator<Item = usize>) -> Result<Vec<u8>> {
+    let byte = |number| u8::try_from(number).map_err(|_| StoreError::Refused(Refusal::BadArgument));
+    let column = numbers.into_iter().map(byte).collect::<Result<Vec<_>>>()?;
+    check_batch(column.len())?;
+    Ok(column)
 }
 
 #[cfg(test)]
@@ -78,6 +81,6 @@ mod tests {
         let numbers: Vec<_> = [Some("a"), None, Some("b"), Some("a")].map(|t| targets.number(t)).into();
         assert_eq!(numbers, [1, 0, 2, 1]);
         assert_eq!(targets.keys(|t| format!("ns:{t}")), ["ns:a", "ns:b"]);
-        assert_eq!(column(numbers), [1, 0, 2, 1]);
+        assert!(column(numbers).is_ok_and(|column| column == [1, 0, 2, 1]));
     }
 }

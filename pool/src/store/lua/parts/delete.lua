@@ -1,4 +1,4 @@
--- Deletes jobs with everything that belongs to them; collected by delete(), written by write_deletions().
+-- Deletes jobs with everything that belongs to them: delete() and collect() gather it, write_deletions() writes.
 local gone, unqueued, unowned, unparked, unplanned, remembered, never_begun = {}, {}, {}, {}, {}, {}, 0
 local any_notes, lasting = nil, {}
 
