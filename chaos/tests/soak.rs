@@ -48,9 +48,9 @@ fn the_plot_has_a_curve_for_each_series_within_its_panel() {
         assert!(plot.contains(series.title), "{}", series.title);
     }
     let first = plot.split("points=\"").nth(1).unwrap().split('"').next().unwrap();
-    // 148 of 200 at the end of the first panel, whose curve is 86 high and begins at its foot.
+    // 148 of 150 at the end of the first panel, whose curve is 86 high and begins at its foot.
     assert_eq!(
         (first.split(' ').next(), first.split(' ').next_back()),
-        (Some("64.0,146.0"), Some("424.0,82.4"))
+        (Some("64.0,146.0"), Some("412.0,61.1"))
     );
 }
