@@ -114,13 +114,16 @@ async fn measure(arena: &mut Arena, callers: u64, jobs: u64, runs: usize) -> Res
     Ok(measured)
 }
 
+/// Pairs of runs for each repetition: a ratio of two of them is noisier than either, and a disk than both.
+const PAIRS: usize = 3;
+
 /// The largest load once more, with and without an append-only file in turns, so that both have the same minute.
 async fn append_only(report: &mut Report, options: Options) -> Result<(), Error> {
     let Some(&(callers, jobs)) = options.sized(LOADS, QUICK).last() else { return Ok(()) };
     let mut plain = Arena::open(&options).await?;
     let mut durable = Arena::open(&options.durable()).await?;
     let (mut with, mut ratios) = (Vec::new(), Vec::new());
-    for _ in 0..options.runs() {
+    for _ in 0..PAIRS * options.runs() {
         let [without, run] = [
             measure(&mut plain, callers, jobs, 1).await?[0].per_s,
             measure(&mut durable, callers, jobs, 1).await?[0].per_s,
