@@ -53,15 +53,15 @@ use crate::settings::{Settings, ShutdownFlag, StoredSettings};
 
 /// The most items that one step takes.
 pub const BATCH_MAX: usize = 128;
-/// Refuses a step of more items than it takes.
-pub(crate) fn check_batch(items: usize) -> Result<()> {
-    if items > BATCH_MAX { Err(StoreError::Refused(Refusal::BadArgument)) } else { Ok(()) }
-}
-
 /// The most bytes of keys and payloads that one step takes or returns.
 pub const BATCH_BYTES: usize = 1 << 20;
 /// Entries that a node's stream keeps, about: a node that is slower asks for the outcomes instead.
 pub(crate) const NODE_STREAM_MAX: usize = 1_024;
+
+/// Refuses a step of more items than it takes.
+pub(crate) fn check_batch(items: usize) -> Result<()> {
+    if items > BATCH_MAX { Err(StoreError::Refused(Refusal::BadArgument)) } else { Ok(()) }
+}
 
 /// What a dispatch came to: `ok`, `stopped`, `parked`, `shutdown`, `ended`, or `e:<error>` from the start
 /// handler. Text, because it stands in the store.
@@ -69,8 +69,8 @@ pub type Outcome = String;
 
 /// The atomic steps, the reads and the maps of one pool.
 ///
-/// A step that changes jobs takes at most [`BATCH_MAX`] of them, in all where workers speak together. Of more it is
-/// refused: with [`Refusal::BadArgument`].
+/// Steps that dispatch, route, begin, note, release, stop, notify, take or unpark jobs take at most [`BATCH_MAX`] of them,
+/// in all where workers speak together. Of more they are refused: with [`Refusal::BadArgument`].
 ///
 /// # Cancel safety
 /// Dropping the future of a step leaves open whether it was executed; the reads change nothing, but for

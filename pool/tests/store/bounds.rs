@@ -33,15 +33,18 @@ async fn a_step_of_more_is_refused(kind: Kind) {
     let before = lab.backend.dump().await;
     let items = vec![lab.item("k", "node1.g"); MANY];
     let stops = vec![stop("k", "node1.g", Some(worker)); MANY];
-    let starts = vec![StartedItem { key: key("k"), token, tell: None }; MANY];
     let notes = vec![NotifyItem { key: key("k"), guess: Some(worker), body: "x".into() }; MANY];
     let takes = vec![TakeItem { key: key("k"), token, ack: 0 }; MANY];
     let releases = vec![release("k", token, ReleaseMode::Delete); MANY];
-    // Each of them with no more than a batch.
+    // Workers that have no more than a batch each.
     let half =
         |worker, jobs| WorkerBegins { worker, finished: vec![], jobs: vec![(key("k"), Token(1)); jobs] };
     let begins = [half(worker, BATCH_MAX), half(other, 1)];
-    let starts = [WorkerStarts { worker, items: starts }, WorkerStarts { worker: other, items: Vec::new() }];
+    let noted = |worker, jobs| {
+        let items = vec![StartedItem { key: key("k"), token, tell: None }; jobs];
+        WorkerStarts { worker, items }
+    };
+    let starts = [noted(worker, BATCH_MAX), noted(other, 1)];
     let refusals = [
         refusal(store.dispatch(inc, ring, &items).await),
         refusal(store.dispatch_planned(inc, &turn, &items).await),

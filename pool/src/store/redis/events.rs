@@ -13,7 +13,9 @@ use super::keys::{GROUP, Keys};
 use super::reply::{Values, entry_id, failed, unexpected};
 use super::steps::Steps;
 use crate::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
-use crate::store::{Cursors, NODE_STREAM_MAX, NodeEvents, Outcome, PoolEvent, Result, WorkerEvent};
+use crate::store::{
+    BATCH_MAX, Cursors, NODE_STREAM_MAX, NodeEvents, Outcome, PoolEvent, Result, WorkerEvent,
+};
 
 pub(super) async fn of_pool(
     keys: &Keys,
@@ -84,6 +86,8 @@ fn pool_events(entries: &mut Values, events: &mut Vec<PoolEvent>) -> Result<()> 
                 jobs.push((key, mix));
             }
         }
+        // No step writes more. What is left out waits in `q`, and is announced again.
+        jobs.truncate(BATCH_MAX);
         events.push(PoolEvent { entry, jobs });
     }
     Ok(())

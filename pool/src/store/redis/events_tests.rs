@@ -34,6 +34,16 @@ fn start_events_carry_the_strikes() {
 }
 
 #[test]
+fn of_a_start_event_that_no_step_writes_a_step_is_taken() {
+    let names: Vec<_> = (0..=BATCH_MAX).flat_map(|i| ["s".to_owned(), format!("k{i}")]).collect();
+    let words = names.into_iter().map(|word| Value::BulkString(word.into())).collect();
+    let entry = Value::Array(vec![Value::BulkString("5-1".into()), Value::Array(words)]);
+    let mut events = Vec::new();
+    pool_events(&mut Values::of("XREADGROUP", Value::Array(vec![entry])).unwrap(), &mut events).unwrap();
+    assert_eq!(events[0].jobs.len(), BATCH_MAX);
+}
+
+#[test]
 fn worker_events_have_one_kind() {
     assert_eq!(
         worker_event(fields(&["t", "9", "s", "a", "s", "t"])).unwrap(),
