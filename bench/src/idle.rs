@@ -17,8 +17,8 @@ use crate::options::Options;
 use crate::report::Report;
 
 /// By how much a pool with jobs may say more than one without, as a share: timers have jitter, and a command a minute for
-/// each 1,000 jobs would be five times as much.
-const ALLOWED: f64 = 0.04;
+/// each 1,000 jobs would be nine times as much.
+const ALLOWED: f64 = 0.02;
 /// Longer than anything that a start leaves to be done: a blocking read, a sweep, a renewal.
 const REST: Duration = Duration::from_secs(15);
 /// How long commands are counted.

@@ -39,7 +39,7 @@ pub struct Panel {
     pub title: String,
     /// How the numbers lie across it.
     pub across: Across,
-    /// Numbers that are written below it.
+    /// Numbers that are written below it, from left to right; one that has no room is left out.
     pub marks: Vec<f64>,
     /// What it shows.
     pub curves: Vec<Curve>,
@@ -81,12 +81,12 @@ impl Sheet {
         let end = panel.place(points().map(|point| point.0).fold(1.0, f64::max)).max(f64::MIN_POSITIVE);
         let across = |number: f64| left + width * panel.place(number) / end;
         let up = |number: f64| bottom - height * number / (lines * step);
-        // Writing to a string does not fail.
         let above = top - 10.0;
         let names = panel.curves.iter().zip(COLORS.iter().cycle());
         let names: Vec<_> = names
             .map(|(curve, color)| format!("<tspan fill=\"{color}\" dx=\"10\">{}</tspan>", curve.name))
             .collect();
+        // Writing to a string does not fail.
         let _ = writeln!(
             svg,
             "<text x=\"{:.1}\" y=\"{above:.1}\">{}</text>\n\

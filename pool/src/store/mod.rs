@@ -63,6 +63,12 @@ pub(crate) fn check_batch(items: usize) -> Result<()> {
     if items > BATCH_MAX { Err(StoreError::Refused(Refusal::BadArgument)) } else { Ok(()) }
 }
 
+/// A duration in ms, a day at most: beyond every use, and far below what Lua and Redis count exactly.
+pub(crate) fn millis_of_a_day(duration: Duration) -> u64 {
+    const DAY: u64 = 86_400_000;
+    u64::try_from(duration.as_millis()).map_or(DAY, |ms| ms.min(DAY))
+}
+
 /// What a dispatch came to: `ok`, `stopped`, `parked`, `shutdown`, `ended`, or `e:<error>` from the start
 /// handler. Text, because it stands in the store.
 pub type Outcome = String;

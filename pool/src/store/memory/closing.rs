@@ -6,13 +6,7 @@ use super::state::{Meta, State, Tombstone};
 use crate::id::{DispatchId, Incarnation, JobKey, NodeName};
 use crate::record::JobState;
 use crate::settings::ShutdownFlag;
-use crate::store::{Outcome, Refusal, ShutdownMode};
-
-/// A day at most, as the scripts take it.
-fn ms(duration: Duration) -> u64 {
-    const DAY: u64 = 86_400_000;
-    u64::try_from(duration.as_millis()).map_or(DAY, |ms| ms.min(DAY))
-}
+use crate::store::{Outcome, Refusal, ShutdownMode, millis_of_a_day};
 
 impl State {
     /// The shutdown flag.
@@ -31,7 +25,7 @@ impl State {
         let recovering = self.guard(inc)?;
         let next = match (mode, self.flag()) {
             (ShutdownMode::Closing(within), None) => {
-                Some(format!("C|{}|{by}", now.saturating_add(ms(within))))
+                Some(format!("C|{}|{by}", now.saturating_add(millis_of_a_day(within))))
             }
             (ShutdownMode::DropQueued, None | Some(ShutdownFlag::Closing { .. })) => Some(format!("S||{by}")),
             (ShutdownMode::Advance, Some(ShutdownFlag::Closing { deadline_ms, by })) => {
@@ -92,7 +86,10 @@ impl State {
         let dropped = self.jobs.len() as u64;
         *self = Self {
             meta: Meta::default(),
-            tombstone: Some(Tombstone { incarnation: inc, until: now.saturating_add(ms(tombstone)) }),
+            tombstone: Some(Tombstone {
+                incarnation: inc,
+                until: now.saturating_add(millis_of_a_day(tombstone)),
+            }),
             node_streams: std::mem::take(&mut self.node_streams),
             worker_streams: std::mem::take(&mut self.worker_streams),
             appended: self.appended,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::steps::Steps;
 use crate::id::{DispatchId, Incarnation, NodeName, WorkerId};
 use crate::settings::ShutdownFlag;
-use crate::store::{Outcome, Result, ShutdownMode, Swept};
+use crate::store::{Outcome, Result, ShutdownMode, Swept, millis_of_a_day};
 
 pub(super) async fn sweep(steps: &Steps, inc: Incarnation, limit: usize, kick: bool) -> Result<Swept> {
     let mut call = steps.scripts.sweep.call(&[]);
@@ -50,7 +50,7 @@ pub(super) async fn shutdown(
         ShutdownMode::Advance => ("advance", Duration::ZERO),
     };
     let mut call = steps.scripts.shutdown.call(&[]);
-    call.arg(inc.0).arg(by.as_str()).arg(mode).arg(millis(closing));
+    call.arg(inc.0).arg(by.as_str()).arg(mode).arg(millis_of_a_day(closing));
     let flag = steps.run("shutdown", call).await?.ok()?.text()?;
     Ok(ShutdownFlag::parse(&flag))
 }
@@ -67,7 +67,7 @@ pub(super) async fn purge(
 
 pub(super) async fn cleanup(steps: &Steps, inc: Incarnation, tombstone: Duration) -> Result<u64> {
     let mut call = steps.scripts.cleanup.call(&[]);
-    call.arg(inc.0).arg(millis(tombstone));
+    call.arg(inc.0).arg(millis_of_a_day(tombstone));
     steps.run("cleanup", call).await?.ok()?.number()
 }
 
@@ -79,12 +79,6 @@ pub(super) async fn restore_group(steps: &Steps, inc: Incarnation) -> Result<()>
 
 pub(super) async fn prune_consumers(steps: &Steps, inc: Incarnation, idle: Duration) -> Result<()> {
     let mut call = steps.scripts.prune_consumers.call(&[]);
-    call.arg(inc.0).arg(millis(idle));
+    call.arg(inc.0).arg(millis_of_a_day(idle));
     steps.run("prune_consumers", call).await?.ok().map(|_| ())
-}
-
-/// A duration as the scripts take it. A day is beyond every use, and far below what Lua and Redis count exactly.
-fn millis(duration: Duration) -> u64 {
-    const DAY: u64 = 86_400_000;
-    u64::try_from(duration.as_millis()).map_or(DAY, |ms| ms.min(DAY))
 }
