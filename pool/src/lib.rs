@@ -15,6 +15,7 @@ pub mod member;
 #[doc(hidden)]
 pub mod micro;
 mod node;
+mod notification;
 mod parked;
 mod plan;
 mod policy;
@@ -44,6 +45,7 @@ pub use job::Job;
 pub use listing::{Cursor, JobInfo, Page, WorkerInfo};
 pub use member::MemberState;
 pub use node::{CloseReport, Dispatch, DispatchMany, Node, Shutdown, ShutdownReport, StopJob, Wait};
+pub use notification::WaitingNotification;
 pub use parked::ParkedJob;
 pub use plan::{Plan, Planner, Tick};
 pub use policy::RestartPolicy;

@@ -6,6 +6,7 @@ mod dispatching;
 mod ends;
 mod health;
 mod listings;
+mod notifications;
 mod overseen;
 mod parking;
 mod schedules;

@@ -119,7 +119,7 @@ fn likely(script: &str) -> &'static [&'static str] {
         "bootstrap" | "recover" => &["recovery"],
         "dispatch" => &["dispatching", "outcomes", "recovery", "planning"],
         "expire" | "join" | "settle" | "drain" | "renew" | "reap" => &["membership", "attempts", "stopping"],
-        "notify" | "take" => &["notifications"],
+        "drop_notifications" | "notifications" | "notify" | "take" => &["notifications"],
         "release" => &["release", "attempts", "stopping"],
         "route" => &["routing"],
         "sched" | "term" | "tick" => &["planning"],

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::id::{IdError, JobKey, WorkerId};
 use crate::listing::{Cursor, JobInfo, Page, WorkerInfo};
 use crate::node::Node;
+use crate::notification::WaitingNotification;
 use crate::parked::ParkedJob;
 
 /// A worker of one shard.
@@ -181,6 +182,38 @@ impl ShardedPool {
         let (node, at) = self.at(cursor)?;
         let page = node.parked_page(at.at, limit).await?;
         Ok(self.page(at.shard, page))
+    }
+
+    /// As [`Node::notifications`].
+    ///
+    /// # Errors
+    /// As `Node::notifications`.
+    ///
+    /// # Cancel safety
+    /// Yes.
+    pub async fn notifications<K>(&self, key: K) -> Result<Vec<WaitingNotification>, Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = key.try_into().map_err(Into::into)?;
+        self.node_of(&key).notifications(&key).await
+    }
+
+    /// As [`Node::drop_notifications`].
+    ///
+    /// # Errors
+    /// As `Node::drop_notifications`.
+    ///
+    /// # Cancel safety
+    /// As `Node::drop_notifications`.
+    pub async fn drop_notifications<K>(&self, key: K, through: u64) -> Result<u64, Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = key.try_into().map_err(Into::into)?;
+        self.node_of(&key).drop_notifications(&key, through).await
     }
 
     /// The shard whose listing goes on.

@@ -206,6 +206,11 @@ pub trait Store: Send + Sync + 'static {
         finished: &[EntryId],
         items: &[TakeItem],
     ) -> Result<Vec<Option<Taken>>>;
+    /// A page of the notifications that wait for a job, from the one with this number on.
+    async fn notifications(&self, key: &JobKey, from: u64) -> Result<Waiting>;
+    /// Drops the notifications of a job that are numbered up to `through`. Returns how many still wait; `None`: no such
+    /// job.
+    async fn drop_notifications(&self, inc: Incarnation, key: &JobKey, through: u64) -> Result<Option<u64>>;
     /// Repairs what is due, at most `limit` jobs; `kick`: also those that wait for a worker.
     async fn sweep(&self, inc: Incarnation, limit: usize, kick: bool) -> Result<Swept>;
     /// A page of the worker's jobs, beginning after `after`.

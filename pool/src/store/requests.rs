@@ -85,3 +85,22 @@ pub struct Taken {
     /// The notifications, in order; empty: nothing waits.
     pub bodies: Vec<Bytes>,
 }
+
+/// A page of the notifications that wait for a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Waiting {
+    /// `OK`: these wait, the oldest first.
+    Page {
+        /// The number of the first one; those that follow count on.
+        first: u64,
+        /// At most 16, and 256 KiB, but one at least if any waits.
+        bodies: Vec<Bytes>,
+        /// Others follow.
+        more: bool,
+    },
+    /// `NONE`: no such job.
+    Absent,
+    /// `BAD`: their header does not parse.
+    Bad,
+}

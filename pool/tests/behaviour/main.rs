@@ -41,4 +41,5 @@ mod stop;
 mod ticker;
 mod typed;
 mod versions;
+mod waiting;
 mod world;

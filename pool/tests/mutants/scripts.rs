@@ -184,6 +184,14 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "find(r, '^1|R|' .. wid .. '|%d+' .. REST)", by "only_the_owner_takes";
     "acknowledged notifications stay": "take", "acknowledge(key, was, ending, tonumber(size), tonumber(argv[of_acks + i]), text)"
         => "was", by "the_first_of_a_running_job_wakes_its_owner";
+    "a dropped notification stays": "drop_notifications", "call('HDEL', JN, unpack(gone))"
+        => "", by "those_that_are_dropped_are_not_taken";
+    "bytes of a dropped notification count on": "drop_notifications", "size = size - call('HSTRLEN', JN, field)"
+        => "", by "those_that_are_dropped_are_not_taken";
+    "a drop takes one too many": "drop_notifications", "math.min(through + 1, next_)"
+        => "math.min(through + 2, next_)", by "a_drop_may_be_repeated";
+    "a page of notifications without end": "notifications", "and at < first + 16"
+        => "", by "those_that_wait_are_listed_in_pages";
     "unpark of any dispatch": "unpark", "if not p or p.id ~= id then return 'N' end"
         => "if not p then return 'N' end", by "only_the_dispatch_that_was_named_is_unparked";
     "an unparked job keeps its attempts": "unpark", "p.attempts, p.mix = '0', '0'"

@@ -136,6 +136,9 @@ impl<'a> Driver<'a> {
                     self.call(step).await?;
                 }
                 self.call(Step::Payload(job(0))).await?;
+                for n in 0..KEYS.len() {
+                    self.call(Step::Notifications(job(n), 0)).await?;
+                }
             }
             Op::Reopen if self.is_recovering().await => {
                 for worker in self.workers.clone() {
@@ -489,6 +492,10 @@ impl<'a> Driver<'a> {
                     notes.push(NotifyItem { key: job(key), guess, body: body(*len) });
                 }
                 Step::Notify(notes)
+            }
+            Op::DropNotifications { key, behind } => {
+                let key = self.near(*key, &[Running, Queued, Stopping], None).await;
+                Step::DropNotifications(job(key), self.notified().await.saturating_sub(*behind))
             }
             Op::Take { jobs, finish } => {
                 let (worker, keys) = self.held(jobs.iter().map(|job| job.0), &[Running]).await;

@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::settings::Settings;
-use tenure_pool::store::{Cursors, NotifyItem, NotifyReply, ReleaseMode, TakeItem, Taken, WorkerEvent};
+use tenure_pool::store::{
+    Cursors, NotifyItem, NotifyReply, ReleaseMode, TakeItem, Taken, Waiting, WorkerEvent,
+};
 
 use super::lab::{Kind, Lab, key, ms, node};
 
@@ -21,6 +23,9 @@ scenarios! {
     every_job_in_a_batch_gets_one,
     what_was_not_acknowledged_goes_to_the_next_owner,
     they_end_with_their_job,
+    those_that_wait_are_listed_in_pages,
+    those_that_are_dropped_are_not_taken,
+    a_drop_may_be_repeated,
 }
 
 async fn wake_ups(lab: &Lab, worker: WorkerId) -> usize {
@@ -217,4 +222,67 @@ async fn they_end_with_their_job(kind: Kind) {
     assert!(lab.backend.dump().await.get("jn").is_none());
     let token = lab.run("k", "node1.h", worker).await;
     assert!(lab.take("k", worker, token, 0).await.unwrap().bodies.is_empty());
+}
+
+async fn waiting(lab: &Lab, name: &str, from: u64) -> Waiting {
+    lab.store().notifications(&key(name), from).await.unwrap()
+}
+
+async fn those_that_wait_are_listed_in_pages(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    assert_eq!(waiting(&lab, "k", 0).await, Waiting::Absent);
+    lab.dispatch("k", "node1.g").await;
+    assert_eq!(waiting(&lab, "k", 0).await, Waiting::Page { first: 0, bodies: vec![], more: false });
+    lab.dispatch("other", "node1.o").await;
+    lab.notify("other", None, "counts on").await;
+    let all: Vec<_> = (0..18).map(|i| Bytes::from(i.to_string())).collect();
+    for body in &all {
+        lab.notify("k", None, std::str::from_utf8(body).unwrap()).await;
+    }
+    let page = |first: u64, bodies: &[Bytes], more| Waiting::Page { first, bodies: bodies.to_vec(), more };
+    assert_eq!(waiting(&lab, "k", 0).await, page(1, &all[..16], true));
+    assert_eq!(waiting(&lab, "k", 17).await, page(17, &all[16..], false));
+    assert_eq!(waiting(&lab, "k", 19).await, page(19, &[], false));
+    lab.notify("other", None, &"x".repeat(300_000)).await;
+    lab.notify("other", None, "behind a long one").await;
+    let Waiting::Page { first, bodies, more } = waiting(&lab, "other", 1).await else { panic!() };
+    assert_eq!((first, bodies.len(), more), (1, 1, true), "a page ends behind what is long");
+}
+
+async fn those_that_are_dropped_are_not_taken(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("k", "node1.g", worker).await;
+    for body in ["one", "two", "three"] {
+        lab.notify("k", Some(worker), body).await;
+    }
+    let first = lab.take("k", worker, token, 0).await.unwrap().first;
+    let drop = async |through| lab.store().drop_notifications(lab.inc, &key("k"), through).await.unwrap();
+    assert_eq!(drop(first).await, Some(2));
+    assert_eq!(bodies(lab.take("k", worker, token, 0).await), ["two", "three"]);
+    assert_eq!(lab.take("k", worker, token, first + 1).await.unwrap().first, first + 1, "that was dropped");
+    let cap = lab.settings.notify_bytes as usize;
+    assert_eq!(lab.notify("k", None, &"x".repeat(cap - 8)).await, NotifyReply::Kept, "8 bytes are left");
+    assert_eq!(drop(u64::from(u32::MAX)).await, Some(0));
+    assert_eq!(bodies(lab.take("k", worker, token, 0).await), [""; 0]);
+    assert_eq!(lab.notify("k", Some(worker), "four").await, NotifyReply::Kept);
+    assert_eq!(bodies(lab.take("k", worker, token, 0).await), ["four"]);
+}
+
+async fn a_drop_may_be_repeated(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let drop = async |name: &str, through| {
+        lab.store().drop_notifications(lab.inc, &key(name), through).await.unwrap()
+    };
+    assert_eq!(drop("k", 9).await, None);
+    lab.dispatch("k", "node1.g").await;
+    assert_eq!(drop("k", 9).await, Some(0));
+    for body in ["one", "two"] {
+        lab.notify("k", None, body).await;
+    }
+    let Waiting::Page { first, .. } = waiting(&lab, "k", 0).await else { panic!() };
+    assert_eq!(drop("k", first).await, Some(1));
+    assert_eq!(drop("k", first).await, Some(1), "the second one has another number");
+    lab.notify("k", None, "three").await;
+    assert_eq!(drop("k", first).await, Some(2));
 }

@@ -110,6 +110,10 @@ pub(crate) enum Op {
     Notify {
         items: Vec<(usize, Aim, usize)>,
     },
+    DropNotifications {
+        key: usize,
+        behind: u64,
+    },
     Take {
         jobs: Vec<(usize, Aim, u64)>,
         finish: bool,
@@ -360,6 +364,7 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(jobs, repeat, waiting)| Op::Stop { jobs, repeat, waiting }),
         4 => vec((key(), aim()), 1..4).prop_map(|jobs| Op::Unpark { jobs }),
         7 => vec((key(), aim(), 0_usize..30), 1..5).prop_map(|items| Op::Notify { items }),
+        2 => (key(), 0_u64..6).prop_map(|(key, behind)| Op::DropNotifications { key, behind }),
         6 => (vec((key(), aim(), 0_u64..6), 1..4), any::<bool>()).prop_map(|(jobs, finish)| Op::Take { jobs, finish }),
         8 => (1_usize..9, any::<bool>()).prop_map(|(limit, kick)| Op::Sweep { limit, kick }),
         8 => clock().prop_map(|step| Op::Clock { step }),

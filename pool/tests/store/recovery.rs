@@ -98,6 +98,7 @@ async fn every_step(lab: &Lab, inc: Incarnation) -> Vec<Refusal> {
         refusal(store.stop(inc, false, None, &[stop("k", "node1.k", None)]).await),
         refusal(store.notify(inc, &[notification("k")]).await),
         refusal(store.take(inc, worker, &[], &[take("k", Token(1))]).await),
+        refusal(store.drop_notifications(inc, &key("k"), 0).await),
         refusal(store.sweep(inc, 10, false).await),
         refusal(store.owned(inc, worker, None, 10).await),
         refusal(store.shutdown(inc, &router, ShutdownMode::DropQueued).await),

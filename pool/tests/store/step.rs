@@ -38,6 +38,8 @@ pub(crate) enum Step {
     Release(WorkerId, Vec<EntryPair>, Vec<ReleaseItem>),
     Stop(bool, Option<NodeName>, Vec<StopItem>),
     Notify(Vec<NotifyItem>),
+    Notifications(JobKey, u64),
+    DropNotifications(JobKey, u64),
     Take(WorkerId, Vec<EntryPair>, Vec<TakeItem>),
     Sweep(usize, bool),
     Owned(WorkerId, Option<JobKey>, usize),
@@ -173,6 +175,8 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
             text(&page)
         }
         Step::Unpark(jobs) => text(&store.unpark(inc, &jobs).await),
+        Step::Notifications(key, from) => text(&store.notifications(&key, from).await),
+        Step::DropNotifications(key, through) => text(&store.drop_notifications(inc, &key, through).await),
         Step::Heartbeats => text(&store.heartbeats(None).await),
         Step::PoolState => {
             let mut state = store.pool_state().await;

@@ -8,7 +8,7 @@ use super::state::{Mailbox, State};
 use crate::breakage::Breakage;
 use crate::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::record::JobState;
-use crate::store::{NotifyItem, NotifyReply, Refusal, TakeItem, Taken, WorkerEvent};
+use crate::store::{NotifyItem, NotifyReply, Refusal, TakeItem, Taken, Waiting, WorkerEvent};
 
 /// The most notifications of one job in one answer.
 const TAKE_MAX: usize = 16;
@@ -98,11 +98,7 @@ impl State {
         let Some(mailbox) = self.mailboxes.get_mut(key) else {
             return Taken { first: 0, bodies: Vec::new() };
         };
-        while mailbox.head < ack {
-            let Some(body) = mailbox.bodies.pop_front() else { break };
-            mailbox.head += 1;
-            mailbox.bytes -= body.len() as u64;
-        }
+        mailbox.drop_below(ack);
         let mut taken = Taken { first: mailbox.head, bodies: Vec::new() };
         for body in mailbox.bodies.iter().take(TAKE_MAX) {
             if *bytes > TAKE_BYTES && !taken.bodies.is_empty() {
@@ -116,5 +112,57 @@ impl State {
             taken.first = 0;
         }
         taken
+    }
+
+    /// A page of the notifications that wait for a job.
+    pub(super) fn notifications(&self, key: &JobKey, from: u64) -> Waiting {
+        if !self.jobs.contains_key(key) {
+            return Waiting::Absent;
+        }
+        let Some(mailbox) = self.mailboxes.get(key) else {
+            return Waiting::Page { first: 0, bodies: Vec::new(), more: false };
+        };
+        let first = mailbox.head.max(from);
+        let mut left = mailbox.bodies.iter().skip((first - mailbox.head) as usize).peekable();
+        let (mut bodies, mut bytes) = (Vec::new(), 0);
+        while bodies.len() < TAKE_MAX
+            && bytes <= TAKE_BYTES
+            && let Some(body) = left.next()
+        {
+            bytes += body.len();
+            bodies.push(body.clone());
+        }
+        Waiting::Page { first, bodies, more: left.peek().is_some() }
+    }
+
+    /// Drops notifications that somebody does not want to be delivered.
+    pub(super) fn drop_notifications(
+        &mut self,
+        inc: Incarnation,
+        key: &JobKey,
+        through: u64,
+    ) -> Result<Option<u64>, Refusal> {
+        self.guard(inc)?;
+        if !self.jobs.contains_key(key) {
+            return Ok(None);
+        }
+        let Some(mailbox) = self.mailboxes.get_mut(key) else { return Ok(Some(0)) };
+        mailbox.drop_below(through.saturating_add(1));
+        let left = mailbox.bodies.len() as u64;
+        if left == 0 {
+            self.mailboxes.remove(key);
+        }
+        Ok(Some(left))
+    }
+}
+
+impl Mailbox {
+    /// Drops what has a number below this one.
+    fn drop_below(&mut self, number: u64) {
+        while self.head < number {
+            let Some(body) = self.bodies.pop_front() else { break };
+            self.head += 1;
+            self.bytes -= body.len() as u64;
+        }
     }
 }

@@ -21,8 +21,8 @@ use crate::store::{
     JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, PlannedPage,
     PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, ScheduleChange,
     ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply,
-    Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, WorkerBegins, WorkerBegun,
-    WorkerStarts, check_batch,
+    Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, Waiting, WorkerBegins,
+    WorkerBegun, WorkerStarts, check_batch,
 };
 
 #[async_trait]
@@ -180,6 +180,14 @@ impl Store for MemoryStore {
     ) -> Result<Vec<Option<Taken>>> {
         check_batch(items.len())?;
         self.step(|state, _| state.take(inc, worker, finished, items)).await
+    }
+
+    async fn notifications(&self, key: &JobKey, from: u64) -> Result<Waiting> {
+        self.step(|state, _| Ok(state.notifications(key, from))).await
+    }
+
+    async fn drop_notifications(&self, inc: Incarnation, key: &JobKey, through: u64) -> Result<Option<u64>> {
+        self.step(|state, _| state.drop_notifications(inc, key, through)).await
     }
 
     async fn sweep(&self, inc: Incarnation, limit: usize, kick: bool) -> Result<Swept> {

@@ -7,8 +7,8 @@ use super::ownership::{owner, tokens};
 use super::reply::Values;
 use super::schedules;
 use super::steps::{Steps, Targets, column};
-use crate::id::{Incarnation, NodeName, WorkerId};
-use crate::store::{NotifyItem, NotifyReply, Result, StopItem, StopReply, TakeItem, Taken, Turn};
+use crate::id::{Incarnation, JobKey, NodeName, WorkerId};
+use crate::store::{NotifyItem, NotifyReply, Result, StopItem, StopReply, TakeItem, Taken, Turn, Waiting};
 
 pub(super) async fn stop(
     steps: &Steps,
@@ -109,4 +109,32 @@ fn several(mut values: Values) -> Result<Taken> {
     let first = values.number()?;
     let bodies = (0..values.len()).map(|_| values.bytes()).collect::<Result<Vec<Bytes>>>()?;
     Ok(Taken { first, bodies })
+}
+
+pub(super) async fn notifications(steps: &Steps, key: &JobKey, from: u64) -> Result<Waiting> {
+    let mut call = steps.scripts.notifications.call(&[]);
+    call.arg(key.as_bytes()).arg(from);
+    let reply = steps.run("notifications", call).await?;
+    match reply.code() {
+        b"NONE" => Ok(Waiting::Absent),
+        b"BAD" => Ok(Waiting::Bad),
+        _ => {
+            let mut values = reply.ok()?;
+            let (more, first) = (values.number()? == 1, values.number()?);
+            let bodies = (0..values.len()).map(|_| values.bytes()).collect::<Result<_>>()?;
+            Ok(Waiting::Page { first, bodies, more })
+        }
+    }
+}
+
+pub(super) async fn drop_notifications(
+    steps: &Steps,
+    inc: Incarnation,
+    key: &JobKey,
+    through: u64,
+) -> Result<Option<u64>> {
+    let mut call = steps.scripts.drop_notifications.call(&[]);
+    call.arg(inc.0).arg(key.as_bytes()).arg(through);
+    let reply = steps.run("drop_notifications", call).await?;
+    if reply.code() == b"NONE" { Ok(None) } else { reply.ok()?.number().map(Some) }
 }

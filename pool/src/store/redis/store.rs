@@ -23,8 +23,8 @@ use crate::store::{
     JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, PlannedPage,
     PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, ScheduleChange,
     ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply,
-    Store, StoreError, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, WorkerBegins,
-    WorkerBegun, WorkerStarts,
+    Store, StoreError, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, Waiting,
+    WorkerBegins, WorkerBegun, WorkerStarts,
 };
 
 #[async_trait]
@@ -176,6 +176,14 @@ impl Store for RedisStore {
         items: &[TakeItem],
     ) -> Result<Vec<Option<Taken>>> {
         messages::take(&self.steps, inc, worker, finished, items).await
+    }
+
+    async fn notifications(&self, key: &JobKey, from: u64) -> Result<Waiting> {
+        messages::notifications(&self.steps, key, from).await
+    }
+
+    async fn drop_notifications(&self, inc: Incarnation, key: &JobKey, through: u64) -> Result<Option<u64>> {
+        messages::drop_notifications(&self.steps, inc, key, through).await
     }
 
     async fn sweep(&self, inc: Incarnation, limit: usize, kick: bool) -> Result<Swept> {

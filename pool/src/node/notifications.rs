@@ -1,0 +1,100 @@
+//! Notifications that wait for their job: listed, and dropped by hand.
+
+use std::time::Duration;
+
+use super::Node;
+use super::calls::PATIENCE;
+use crate::error::Error;
+use crate::id::{IdError, Incarnation, JobKey};
+use crate::notification::WaitingNotification;
+use crate::store::{Refusal, StoreError, Waiting};
+
+/// The pause before the store is asked again.
+const AGAIN: Duration = Duration::from_millis(50);
+
+impl Node {
+    /// The notifications that wait for a job, the oldest first. The owner may have the first of them in its hands.
+    ///
+    /// # Errors
+    /// The key is not valid; no such job; its notifications cannot be read; the store does not answer.
+    ///
+    /// # Cancel safety
+    /// Yes.
+    pub async fn notifications<K>(&self, key: K) -> Result<Vec<WaitingNotification>, Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = key.try_into().map_err(Into::into)?;
+        let (mut all, mut from) = (Vec::new(), 0);
+        loop {
+            match self.shared.store.0.notifications(&key, from).await? {
+                Waiting::Absent => return Err(Error::JobNotFound),
+                Waiting::Bad => return Err(Error::BadRecord),
+                Waiting::Page { first, bodies, more } => {
+                    from = first + bodies.len() as u64;
+                    all.extend(
+                        (first..).zip(bodies).map(|(number, body)| WaitingNotification { number, body }),
+                    );
+                    if !more {
+                        return Ok(all);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Drops the oldest notifications that wait for a job, up to and with the one that has this number; says how many still
+    /// wait. Notifications keep their order, so this is how a job gets past one that it cannot take. The owner may
+    /// deliver what it has in its hands already.
+    ///
+    /// ```no_run
+    /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
+    /// if let Some(oldest) = node.notifications("acme").await?.first() {
+    ///     node.drop_notifications("acme", oldest.number).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The key is not valid; no such job; the pool was shut down, or the node is closed. After 20 s without an answer
+    /// it is open whether they were dropped.
+    ///
+    /// # Cancel safety
+    /// A dropped call leaves open whether they were dropped. It may be made again with the same number: numbers are
+    /// never used twice.
+    pub async fn drop_notifications<K>(&self, key: K, through: u64) -> Result<u64, Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = key.try_into().map_err(Into::into)?;
+        let dropped = async {
+            // Numbers belong to the incarnation in which they were read.
+            let incarnation = self.known_incarnation().await?;
+            loop {
+                match self.shared.store.0.drop_notifications(incarnation, &key, through).await {
+                    Ok(left) => return left.ok_or(Error::JobNotFound),
+                    Err(StoreError::Refused(Refusal::Closed)) => return Err(Error::PoolClosed),
+                    Err(StoreError::NotExecuted(_) | StoreError::Unanswered(_)) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, dropped).await.unwrap_or(Err(Error::Deadline(PATIENCE)))
+    }
+
+    async fn known_incarnation(&self) -> Result<Incarnation, Error> {
+        loop {
+            if let Some(incarnation) = self.incarnation() {
+                return Ok(incarnation);
+            }
+            if self.shared.messages.is_closed() {
+                return Err(Error::NodeClosed);
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+}

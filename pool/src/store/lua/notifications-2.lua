@@ -1,0 +1,21 @@
+#!lua flags=no-writes
+-- A page of the notifications that wait for a job, the oldest first: at most 16, and 256 KiB, but one at least.
+-- KEYS: jo jn
+-- ARGV: key, number of the first one that is wanted, or 0
+-- Returns: OK, 1 if more follow, number of the first, body* | NONE no such job | BAD the queue's header does not parse
+--@base
+local key, from = argv[1], tonumber(argv[2])
+if call('HEXISTS', JO, key) == 0 then return { 'NONE' } end
+local header = call('HGET', JN, 'h:' .. key)
+if not header then return { 'OK', 0, 0 } end
+local first, next_ = match(header, '^(%d+)|(%d+)|%d+$')
+first, next_ = tonumber(first), tonumber(next_)
+if not first or next_ - first > 1000 then return { 'BAD' } end
+first = math.max(first, from)
+local out, bytes, at = { 'OK', 0, num(first) }, 0, first
+while at < next_ and at < first + 16 and bytes <= 262144 do
+  local body = call('HGET', JN, num(at) .. ':' .. key) or ''
+  out[#out + 1], bytes, at = body, bytes + #body, at + 1
+end
+if at < next_ then out[2] = 1 end
+return out
