@@ -84,6 +84,21 @@ impl Judge {
         }
     }
 
+    /// The pool remembers from now on that these have ended, with a record of theirs or without: nobody's word makes them
+    /// run again, and who says that it has one must stop it.
+    pub(super) fn remembers(&mut self, now: u64, said: Said<'_>, replies: &[AttestReply]) {
+        for (item, reply) in said.items.iter().zip(replies) {
+            let ended = matches!(item.what, Attest::Ended { .. }) && *reply == AttestReply::Ended;
+            let Some(life) = self.lives.get_mut(&item.id).filter(|_| ended) else { continue };
+            life.to.get_or_insert(now);
+            if !life.may_go() {
+                let what =
+                    format!("S4: {} has ended {} of {}, which was to run on", said.worker, item.id, item.key);
+                self.violations.push(what);
+            }
+        }
+    }
+
     fn tell(&mut self, id: &DispatchId, worker: WorkerId) {
         if let Some(life) = self.lives.get_mut(id) {
             life.told.insert(worker);
@@ -209,6 +224,7 @@ impl World {
     /// What a worker has said was answered. What runs under a lease that holds is nobody else's.
     pub(super) fn answers(&mut self, said: Said<'_>, done: &Done) {
         let Done::Attest { answer: Ok(replies), .. } = done else { return };
+        self.judge.remembers(self.now, said, replies);
         for (item, reply) in said.items.iter().zip(replies) {
             if *reply != AttestReply::Outranked || !matches!(item.what, Attest::Runs { .. }) {
                 continue;

@@ -249,3 +249,79 @@ impl Judge {
         self.violations.extend(violations);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::id::{DispatchId, Incarnation, WorkerId};
+    use crate::member::{Member, MemberState};
+    use crate::policy::RestartPolicy;
+    use crate::store::{Attest, AttestItem, AttestReply};
+
+    const HANDED_ON: (WorkerId, Token) = (WorkerId(1), Token(3));
+    const RAN: (WorkerId, Token) = (WorkerId(2), Token(4));
+
+    /// A job that ran under both, one after the other, and whose record is lost.
+    fn lost(id: &DispatchId, key: &JobKey) -> Judge {
+        let mut judge = Judge::default();
+        judge.submitted(key, id, RestartPolicy::Never);
+        for (worker, token) in [HANDED_ON, RAN] {
+            judge.begun.insert((key.clone(), token), (worker, id.clone()));
+        }
+        judge.stale.insert(Incarnation(1));
+        let life = judge.lives.get_mut(id).unwrap();
+        (life.from, life.tainted) = (Some(1), true);
+        judge
+    }
+
+    /// What the judge has against it that the one that handed the job on says that it runs, and gets a record.
+    fn objections(ended: bool, remembered: bool, record: &str) -> Vec<String> {
+        let (id, key): (DispatchId, JobKey) = ("n.d1".parse().unwrap(), "k".try_into().unwrap());
+        let item = |(_, token), what| AttestItem { key: key.clone(), token, id: id.clone(), what };
+        let mut judge = lost(&id, &key);
+        judge.lives.get_mut(&id).unwrap().may_end = ended;
+        if remembered {
+            let items = [item(RAN, Attest::Ended { outcome: String::new() })];
+            judge.remembers(2, Said { worker: RAN.0, items: &items }, &[AttestReply::Ended]);
+        }
+        let runs = Attest::Runs {
+            begun: Begun::Started,
+            attempts: 1,
+            created: 1,
+            plan: String::new(),
+            payload: Some(bytes::Bytes::new()),
+        };
+        let call = Call::Attest {
+            incarnation: Incarnation(2),
+            worker: HANDED_ON.0,
+            member: Member {
+                state: MemberState::Up,
+                slot: Some(0),
+                ttl: std::time::Duration::from_secs(2),
+                nonce: crate::id::Nonce::new("x").unwrap(),
+                node: crate::id::NodeName::new("n").unwrap(),
+                meta: String::new(),
+            },
+            items: vec![item(HANDED_ON, runs)],
+        };
+        let request = Request::Call(Incarnation(2), Box::new(call));
+        let change = Change { step: "attest", now: 3, request: &request };
+        judge.became(&key, None, &Record::parse(record.as_bytes()).unwrap(), true, &change);
+        judge.violations
+    }
+
+    #[test]
+    fn a_record_to_stop_comes_of_an_end_that_is_remembered() {
+        let stops = "1|S|1|3|1|2|2|n.d1|1|2|0|";
+        assert_eq!(objections(true, true, stops), Vec::<String>::new());
+        assert!(objections(true, false, stops)[0].starts_with("S10"), "nobody has said that it has ended");
+        let another = "1|S|1|4|1|2|2|n.d1|1|2|0|";
+        assert!(objections(true, true, another)[0].starts_with("S10"), "it is not the token that was named");
+    }
+
+    #[test]
+    fn an_end_that_nobody_wanted_is_no_end() {
+        assert!(objections(false, true, "1|S|1|3|1|2|2|n.d1|1|2|0|")[0].starts_with("S4"));
+    }
+}
