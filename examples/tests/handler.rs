@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use tenure_examples::feeds::judge::Fencing;
 use tenure_examples::feeds::link::Link;
-use tenure_examples::feeds::node::{FeedNode, Timings, join};
+use tenure_examples::feeds::node::{FeedNode, Timings, WORKERS, join};
 use tenure_examples::feeds::server::FeedServer;
 use tenure_examples::feeds::session::Control;
 use tenure_examples::feeds::stats::Standing;
 use tenure_examples::feeds::tenants::Tenant;
 use tenure_examples::feeds::wire::{Hello, Reply, Request};
-use tenure_pool::{MemoryStore, Node};
+use tenure_pool::{MemberState, MemoryStore, Node};
 use tenure_testing::eventually;
 use tenure_testing::history::{Event, History};
 use tokio::net::TcpListener;
@@ -29,11 +29,16 @@ fn payload() -> Vec<u8> {
     serde_json::to_vec(&tenant).unwrap()
 }
 
-/// A pool of one node with workers, and a node to speak from.
-async fn pool(feed: SocketAddr) -> (Node, FeedNode) {
+/// A pool of one node with workers, and a node to speak from. Its ring is whole: no job moves within the node later.
+async fn pool(feed: SocketAddr, history: Option<Arc<History>>) -> (Node, FeedNode) {
     let store = MemoryStore::new();
     let node = join(store.clone().into(), "feeds", "conductor", &timings()).await.unwrap();
-    let workers = FeedNode::start(store.into(), "feeds", "n1", &timings(), feed, None).await.unwrap();
+    let workers = FeedNode::start(store.into(), "feeds", "n1", &timings(), feed, history).await.unwrap();
+    eventually(PATIENCE, "both workers are in the ring", async || {
+        let up = node.workers().iter().filter(|worker| worker.state == MemberState::Up).count();
+        up == WORKERS
+    })
+    .await;
     (node, workers)
 }
 
@@ -44,7 +49,7 @@ async fn acme(control: &mut Control) -> Option<Standing> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_a_connection_that_beats_hears_and_ends() {
     let server = FeedServer::start(Fencing::Enforced).await.unwrap();
-    let (node, _workers) = pool(server.address()).await;
+    let (node, _workers) = pool(server.address(), None).await;
     let mut control = Control::new(server.address());
     node.dispatch("acme", payload()).await.unwrap();
     eventually(PATIENCE, "the tenant confirms lines", async || {
@@ -65,7 +70,7 @@ async fn a_job_is_a_connection_that_beats_hears_and_ends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_crashes_breaks_its_connections_off() {
     let server = FeedServer::start(Fencing::Enforced).await.unwrap();
-    let (node, workers) = pool(server.address()).await;
+    let (node, workers) = pool(server.address(), None).await;
     let mut control = Control::new(server.address());
     node.dispatch("acme", payload()).await.unwrap();
     workers.crash();
@@ -79,7 +84,7 @@ async fn a_node_that_crashes_breaks_its_connections_off() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_connection_is_made_again_under_the_same_token() {
     let feed = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (node, _workers) = pool(feed.local_addr().unwrap()).await;
+    let (node, _workers) = pool(feed.local_addr().unwrap(), None).await;
     node.submit("acme", payload()).await.unwrap();
     let (first, hello) = welcome(&feed).await;
     drop(first);
@@ -91,11 +96,8 @@ async fn a_broken_connection_is_made_again_under_the_same_token() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_history_has_both_ends_of_every_attendance() {
     let server = FeedServer::start(Fencing::Enforced).await.unwrap();
-    let (store, history) = (MemoryStore::new(), Arc::new(History::new()));
-    let node = join(store.clone().into(), "feeds", "conductor", &timings()).await.unwrap();
-    let recorded = Some(history.clone());
-    let workers =
-        FeedNode::start(store.into(), "feeds", "n1", &timings(), server.address(), recorded).await.unwrap();
+    let history = Arc::new(History::new());
+    let (node, workers) = pool(server.address(), Some(history.clone())).await;
     node.dispatch("acme", payload()).await.unwrap();
     node.stop_job("acme").await.unwrap();
     eventually(PATIENCE, "the job ends", async || node.jobs().await.unwrap().is_empty()).await;
@@ -121,7 +123,7 @@ fn holder(event: &Event) -> Option<(bool, (&str, u64, &str))> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payload_that_is_no_tenant_fails_the_dispatch() {
     let server = FeedServer::start(Fencing::Enforced).await.unwrap();
-    let (node, _workers) = pool(server.address()).await;
+    let (node, _workers) = pool(server.address(), None).await;
     let error = node.dispatch("acme", "no tenant").await.unwrap_err();
     assert!(error.to_string().contains("the payload is no tenant"), "{error}");
 }
