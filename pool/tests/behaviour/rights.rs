@@ -10,12 +10,24 @@ use crate::recorder::Act;
 use crate::world::{PATIENCE, POOL, World, moved};
 
 const PROTOCOL: &str = include_str!("../../../docs/protocol.md");
+const SECURITY: &str = include_str!("../../../SECURITY.md");
+
+/// The words between these two.
+fn words(text: &str, from: &str, to: &str) -> Vec<String> {
+    let (_, after) = text.split_once(from).unwrap();
+    let (between, _) = after.split_once(to).unwrap();
+    between.split_whitespace().map(str::to_owned).collect()
+}
 
 /// The rights as they are written down, and nothing else.
 fn documented_rights() -> Vec<String> {
-    let (_, rights) = PROTOCOL.split_once("```acl\n").unwrap();
-    let (rights, _) = rights.split_once("```").unwrap();
-    rights.replace("<pool>", POOL).split_whitespace().map(str::to_owned).collect()
+    words(&PROTOCOL.replace("<pool>", POOL), "```acl\n", "```")
+}
+
+#[test]
+fn the_security_page_gives_the_rights_of_the_protocol() {
+    let documented = words(&PROTOCOL.replace("<pool>", "feeds"), "```acl\n", "```");
+    assert_eq!(words(SECURITY, ">PASSWORD", "```"), documented);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
