@@ -17,8 +17,18 @@ const TOOLS: &[&str] = &[
 
 /// Whatever could install, enable or start something.
 const CALLED: &[&str] = &[
-    "apt-get", "apt", "apt-cache", "dpkg", "dpkg-query", "sudo", "su", "systemctl", "service",
-    "update-rc.d", "invoke-rc.d", "deb-systemd-helper",
+    "apt-get",
+    "apt",
+    "apt-cache",
+    "dpkg",
+    "dpkg-query",
+    "sudo",
+    "su",
+    "systemctl",
+    "service",
+    "update-rc.d",
+    "invoke-rc.d",
+    "deb-systemd-helper",
 ];
 
 /// A machine with a package manager that writes down what it is told.
@@ -43,10 +53,8 @@ impl Machine {
         }
         machine.program("id", &format!("echo {user}"));
         if mirror {
-            machine.program(
-                "apt-get",
-                r#"case " $* " in *" download "*) echo deb >redis-server.deb ;; esac"#,
-            );
+            machine
+                .program("apt-get", r#"case " $* " in *" download "*) echo deb >redis-server.deb ;; esac"#);
             // The package has a server that can say its version.
             machine.program(
                 "dpkg",
