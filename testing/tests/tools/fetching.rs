@@ -58,10 +58,10 @@ impl Machine {
             // The package has a server that can say its version.
             machine.program(
                 "dpkg",
-                r##"[ "$1" = -x ] || exit 0
+                r#"[ "$1" = -x ] || exit 0
                 mkdir -p "$3/usr/bin"
                 printf '#!/bin/sh\necho Redis server v=7.0.0\n' >"$3/usr/bin/redis-server"
-                chmod +x "$3/usr/bin/redis-server""##,
+                chmod +x "$3/usr/bin/redis-server""#,
             );
         } else {
             machine.program("apt-get", "echo E: no network >&2; exit 100");
