@@ -3,7 +3,6 @@
 
 use super::judge::Judge;
 use super::lives::Life;
-use super::node::nanos;
 use super::users::{Ask, Asked};
 use super::world::{MS, World};
 use crate::core::call::{Call, Done};
@@ -20,7 +19,7 @@ use crate::wire::Envelope;
 /// it forgotten.
 const YOUNG: u64 = 6_000 * MS;
 /// How much the server's clock and a late call may take from the time for which an outcome is kept.
-const SLACK: u64 = 5_000 * MS;
+pub(super) const SLACK: u64 = 5_000 * MS;
 /// Own ids that users remember.
 const REMEMBERED: usize = 6;
 
@@ -66,7 +65,7 @@ impl World {
     /// A dispatch under an id of the caller's own: a new one, one that is made once more, or another job under its id.
     fn own(&mut self) -> Option<Own> {
         let now = self.now;
-        let kept = nanos(self.settings.outcome_retention).saturating_sub(SLACK);
+        let kept = self.judge.own_kept;
         let life = |own: &Own| self.judge.life(&own.as_any()?);
         let settled = |own: &Own| life(own).is_some_and(|life| life.is_forgotten(now, kept));
         let again = |own: &Own| now < own.since + YOUNG || settled(own);
@@ -247,7 +246,7 @@ impl Own {
 
 impl Life {
     /// Its outcome may have been dropped: it came to one so long ago. Then its id may begin another life.
-    fn is_forgotten(&self, now: u64, kept: u64) -> bool {
+    pub(super) fn is_forgotten(&self, now: u64, kept: u64) -> bool {
         !self.tainted && !self.returned && self.settled.is_some_and(|at| now > at + kept)
     }
 }

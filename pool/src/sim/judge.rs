@@ -30,6 +30,8 @@ pub(super) struct Judge {
     pub(super) full_at: Option<u64>,
     /// When as many notifications waited for a key's job as may.
     pub(super) crowded_at: BTreeMap<JobKey, u64>,
+    /// For how long the outcome of a caller's own id is surely kept, ns.
+    pub(super) own_kept: u64,
     /// With so many attempts a job is parked.
     pub(super) max_attempts: u32,
     /// When the store lost data last.

@@ -149,13 +149,16 @@ impl Judge {
                 false
             }
         });
+        let own_kept = self.own_kept;
         let (open, lossy, ends) = (self.is_stop_open(key), self.is_lossy(), self.ends);
         let ended = self.lives.get(&record.id).is_none_or(|life| life.to.is_some());
         if before.is_none()
             && let Some(life) = self.lives.get_mut(&record.id)
         {
             let over = life.to.is_some() || life.cancelled;
-            let again = over && now < life.again_until;
+            // Handed in when it was forgotten, or before, by a call that was held up.
+            let forgotten = life.id.caller_id().is_some() && life.is_forgotten(now, own_kept);
+            let again = over && (now < life.again_until || forgotten);
             if again {
                 // A caller's own id that was forgotten.
                 *life = Life {

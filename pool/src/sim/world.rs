@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::actor::Actor;
-use super::callers::Own;
+use super::callers::{Own, SLACK};
 use super::calls::Flight;
 use super::judge::Judge;
 use super::nemesis::Rates;
-use super::node::SimNode;
+use super::node::{SimNode, nanos};
 use super::rng::Rng;
 use super::{Fault, Options, Report};
 use crate::core::input::{Input, ReplyTo};
@@ -143,7 +143,11 @@ impl World {
         let mut world = Self {
             now: 1_000 * MS,
             options: options.clone(),
-            judge: Judge { max_attempts: settings.max_attempts, ..Judge::default() },
+            judge: Judge {
+                max_attempts: settings.max_attempts,
+                own_kept: nanos(settings.outcome_retention).saturating_sub(SLACK),
+                ..Judge::default()
+            },
             settings,
             rng,
             rates,

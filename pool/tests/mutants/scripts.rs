@@ -308,6 +308,34 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if false then", by "what_is_not_attested_and_was_to_end_is_gone";
     "attend mints": "attend", "if p.state == 'R' and t - p.since"
         => "p.token = num(call('HINCRBY', M, 'tok', 1))\n      if p.state == 'R' and t - p.since", by "what_is_not_attested_is_queued";
+    "tokens beyond what Lua counts": "", "return n and n <= LAST_TOKEN - 128"
+        => "return true", by "at_its_end_the_counter_refuses_what_mints";
+    "the last tokens are those that a call may pass": "", "return n and n <= LAST_TOKEN - 128"
+        => "return n", by "at_its_end_the_counter_refuses_what_mints";
+    "a damaged counter mints": "", "num(n) == text and"
+        => "", by "a_damaged_counter_mints_nothing";
+    "join without tokens": "join", "if not has_tokens(head[6]) then return { 'NOTOKENS' } end"
+        => "", by "at_its_end_the_counter_refuses_what_mints";
+    "route without tokens": "route", "if not has_tokens(head[6]) then return { 'NOTOKENS' } end"
+        => "", by "at_its_end_the_counter_refuses_what_mints";
+    "dispatch without tokens": "dispatch", "if not tokens_left then letter = 'N' break end"
+        => "", by "at_its_end_the_counter_refuses_what_mints";
+    "a schedule without tokens": "sched", "if not has_tokens(head[6]) then return { 'NOTOKENS' } end"
+        => "", by "at_its_end_the_counter_refuses_what_mints";
+    "a turn without tokens": "term", "if not has_tokens(head[6]) then return nil end"
+        => "", by "at_its_end_the_counter_refuses_what_mints";
+    "a wrong clock uses up the tokens": "", "math.min((t - 1735689600000) * 4096, 2 ^ 52)"
+        => "(t - 1735689600000) * 4096", by "a_wrong_clock_leaves_half_of_the_tokens";
+    "what no pool mints is believed": "", "return n and n >= 0 and n <= LAST_TOKEN and n or 0"
+        => "return n", by "what_no_pool_mints_is_not_believed";
+    "what no pool mints is attested": "attest", "tonumber(argv[at + 2]) <= LAST_TOKEN and"
+        => "", by "what_no_pool_mints_is_not_believed";
+    "a recovery gives used-up tokens out again": "recover", "if not stored or stored < begins then"
+        => "if true then", by "a_counter_beyond_its_end_stays_there";
+    "what the next worker ended is forgotten": "release", "math.max(since, created)"
+        => "created", by "a_job_that_ended_with_the_next_worker_is_not_taken_back";
+    "what the next worker ended under a caller's id is forgotten": "", "and t or begun or not own"
+        => "and t or not own", by "a_job_that_ended_with_the_next_worker_is_not_taken_back";
     "an adopted worker takes a slot in use": "attest", "or ring()[slot]) then"
         => ") then", by "a_worker_is_adopted_in_its_old_slot";
 };

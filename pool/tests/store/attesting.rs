@@ -26,6 +26,7 @@ scenarios! {
     a_stop_sticks,
     a_stop_of_what_was_given_up_long_after_its_dispatch_sticks,
     a_stop_sticks_of_which_a_worker_that_gives_up_has_not_heard,
+    a_job_that_ended_with_the_next_worker_is_not_taken_back,
     a_runner_whose_dispatch_has_ended_must_stop,
     a_runner_whose_own_id_has_ended_must_stop,
     a_success_is_no_end,
@@ -360,6 +361,30 @@ async fn a_stop_sticks_of_which_a_worker_that_gives_up_has_not_heard(kind: Kind)
     for (_, id, token) in said {
         let runs = item(&id, token, &id, all_of_it(Begun::Started, 1, ""));
         assert_eq!(lab.attest(worker, runs).await, AttestReply::MustStop, "{id}");
+    }
+}
+
+/// A worker that hands a job on, and has no answer, says after a restart that it has the job. No data were lost.
+async fn a_job_that_ended_with_the_next_worker_is_not_taken_back(kind: Kind) {
+    for (mode, id) in [(ReleaseMode::HandOff, "node1.a"), (ReleaseMode::Fail, "node1.!a")] {
+        for to_stop in [false, true] {
+            let mut lab = Lab::new(kind).await;
+            let (first, next) = (lab.worker().await, lab.worker().await);
+            let token = lab.run("a", id, first).await;
+            lab.started("a", first).await;
+            lab.backend.advance(600_000).await;
+            lab.release("a", first, mode).await;
+            lab.run_again("a", next).await;
+            lab.backend.advance(1_000).await;
+            if to_stop {
+                lab.stop("a", id, Some(next)).await;
+            }
+            assert_eq!(lab.release("a", next, ReleaseMode::Delete).await, ReleaseReply::Deleted);
+            lab.recover().await;
+            let again = item("a", token, id, all_of_it(Begun::Started, 1, ""));
+            assert_eq!(lab.attest(first, again).await, AttestReply::MustStop, "{mode:?} {to_stop}");
+            assert_eq!(lab.release("a", first, mode).await, ReleaseReply::Deleted);
+        }
     }
 }
 

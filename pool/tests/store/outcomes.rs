@@ -63,7 +63,7 @@ async fn the_first_outcome_stays(kind: Kind) {
     assert_eq!(lab.lookup("k", "node1.!order").await.outcome.as_deref(), Some("ok"));
     lab.release("k", worker, ReleaseMode::Delete).await;
     let found = lab.lookup("k", "node1.!order").await;
-    assert_eq!((found.record, found.ended, found.outcome.as_deref()), (None, false, Some("ok")));
+    assert_eq!((found.record, found.ended, found.outcome.as_deref()), (None, true, Some("ok")));
     assert_eq!(lab.lookup("k", "node2.!order").await.outcome.as_deref(), Some("ok"), "from any node");
     assert_eq!(lab.lookup("j", "node2.!order").await.outcome, None, "another job");
     assert_eq!(lab.lookup("k", "node1.order").await.outcome, None, "another dispatch");

@@ -61,7 +61,7 @@ end
 
 -- What follows the token of a job that was begun, is of no plan, has an id that its node made and was not attested:
 -- nothing but this is looked at when it ends.
-local plain = '^%d+|[12]|%d+|([0-9A-Za-z_:-]+%.[0-9A-Za-z_:.-]+)|(%d+)||%d+|$'
+local plain = '^%d+|[12]|(%d+)|([0-9A-Za-z_:-]+%.[0-9A-Za-z_:.-]+)|(%d+)||%d+|$'
 local last, running, stopped, length
 
 local function give_up(key, r, token, way)
@@ -72,8 +72,8 @@ local function give_up(key, r, token, way)
   end
   local mode, outcome, start = way.mode, way.result, sub(r, 1, length)
   local to_stop = start == stopped
-  local ends, id, created, p = mode == 'd' or to_stop or stopping, nil, nil, nil
-  if ends and (to_stop or start == running) then id, created = match(r, plain, length + 1) end
+  local ends, since, id, created, p = mode == 'd' or to_stop or stopping, nil, nil, nil, nil
+  if ends and (to_stop or start == running) then since, id, created = match(r, plain, length + 1) end
   if not id then
     p = parse(r)
     if not p then return 'X' end
@@ -90,7 +90,7 @@ local function give_up(key, r, token, way)
   if p then
     delete(key, p, t, outcome, late_ms, od_ms)
   else
-    collect(key, wid, to_stop, id, created, t, late_ms)
+    collect(key, wid, to_stop, id, math.max(since, created), t, late_ms)
   end
   if mode ~= 'd' then -- who may not hear that it has ended may say after a loss of data that it has it
     remembered[#remembered + 1] = t + late_ms

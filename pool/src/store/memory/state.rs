@@ -267,7 +267,9 @@ impl State {
         let owned = matches!(record.state, JobState::Running | JobState::Stopping);
         let again = self.attested_now(record) || record.begun != Begun::Never && !owned;
         let accepted = record.id.caller_id().is_none().then_some(record.created);
-        let since = if again { Some(now) } else { accepted };
+        // Begun lately: who had handed it on before, and has not heard that, may say so too.
+        let begun = owned.then_some(record.since.max(record.created));
+        let since = if again { Some(now) } else { begun.or(accepted) };
         if let Some(until) = since.map(|since| since + self.limit("late_ms")).filter(|until| *until > now) {
             self.ended.put(Ended::Dispatch(record.id.clone()), until);
         }
