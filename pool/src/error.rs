@@ -51,6 +51,12 @@ pub enum Error {
         /// The setting's name in the store.
         name: &'static str,
     },
+    /// The pool's counter of tokens is used up or damaged: nobody can join, and no schedule can be made or taken. Nothing
+    /// was written. What runs, runs on.
+    #[error(
+        "the pool has no tokens left (docs/protocol.md, section 3, says what to do); nothing was written"
+    )]
+    OutOfTokens,
     /// A notification or payload is too long. Nothing was written.
     #[error("{what} has {len} bytes, at most {max} are allowed; nothing was written")]
     TooLong {
@@ -142,6 +148,11 @@ pub enum DispatchError {
     /// The pool holds as many queued jobs as it may. The job was not accepted.
     #[error("the pool's queue is full, the job was not accepted")]
     PoolFull,
+    /// The pool's counter of tokens is used up or damaged: no job can be assigned. The job was not accepted.
+    #[error(
+        "the pool has no tokens left (docs/protocol.md, section 3, says what to do); the job was not accepted"
+    )]
+    OutOfTokens,
     /// The id was used for another key or other bytes. Nothing was changed.
     #[error("the id was used for another key or payload, nothing was changed")]
     Conflict,

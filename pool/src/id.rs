@@ -115,6 +115,11 @@ number!(
     /// resource and let that refuse a token below the highest it has seen.
     Token, "token"
 );
+impl Token {
+    /// The last number that a pool mints for a token, a worker or a turn: 2^53 − 2^20. Redis' scripts count exactly up to
+    /// 2^53. Who claims to have seen a higher one is not believed.
+    pub const LAST: Self = Self((1 << 53) - (1 << 20));
+}
 number!(
     /// One life of a pool's data: milliseconds, strictly increasing. A loss of data starts another.
     Incarnation, "incarnation"

@@ -60,3 +60,5 @@ mod settings;
 mod stopping;
 #[path = "store/streams.rs"]
 mod streams;
+#[path = "store/tokens.rs"]
+mod tokens;

@@ -69,6 +69,8 @@ mod settings;
 mod stopping;
 #[path = "store/streams.rs"]
 mod streams;
+#[path = "store/tokens.rs"]
+mod tokens;
 
 use std::io::Write;
 use std::sync::Mutex;
@@ -109,6 +111,7 @@ const SUITES: &[(&str, &[Scenario])] = &[
     ("settings", settings::ALL),
     ("stopping", stopping::ALL),
     ("streams", streams::ALL),
+    ("tokens", tokens::ALL),
 ];
 
 /// Where a broken script is likely to be noticed.

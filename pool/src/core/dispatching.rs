@@ -163,6 +163,7 @@ impl Dispatching {
                 DispatchReply::Exists => self.refuse(ctx, &item.id, &DispatchError::JobExists),
                 DispatchReply::Full => self.refuse(ctx, &item.id, &DispatchError::PoolFull),
                 DispatchReply::Ended => self.settle(ctx, &item.id, &Err(DispatchError::Ended)),
+                DispatchReply::OutOfTokens => self.refuse(ctx, &item.id, &DispatchError::OutOfTokens),
                 DispatchReply::Conflict => self.refuse(ctx, &item.id, &DispatchError::Conflict),
                 DispatchReply::Outcome(outcome) => self.on_outcome(ctx, &item.id, &outcome),
                 DispatchReply::ShuttingDown => self.settle(ctx, &item.id, &Err(DispatchError::ShuttingDown)),

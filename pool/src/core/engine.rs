@@ -25,7 +25,7 @@ use crate::error::DispatchError;
 use crate::id::{DispatchId, Incarnation, Token, WorkerId};
 use crate::member::{MemberState, Members};
 use crate::settings::StoredSettings;
-use crate::store::{Outcome, Renewal, Result, StoreError};
+use crate::store::{Outcome, Refusal, Renewal, Result, StoreError};
 
 /// All of one node's decisions.
 #[derive(Debug)]
@@ -368,7 +368,8 @@ impl Engine {
     fn judge(&mut self, result: Result<()>) {
         if let Err(error) = result {
             self.pool.doubt(&self.ctx, &error);
-            if !matches!(error, StoreError::Refused(_)) {
+            // A refusal is a part of the protocol; this one needs somebody's hand.
+            if !matches!(error, StoreError::Refused(ref why) if *why != Refusal::OutOfTokens) {
                 self.ctx.report(Notice::Trouble(error));
             }
         }

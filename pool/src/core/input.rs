@@ -12,7 +12,7 @@ use crate::error::{DispatchError, Error};
 use crate::id::{DispatchId, Incarnation, JobKey, Token, WorkerId};
 use crate::member::Members;
 use crate::settings::StoredSettings;
-use crate::store::{DispatchItem, Renewal, ScheduleEntry, ShutdownMode, StoreError};
+use crate::store::{DispatchItem, Refusal, Renewal, ScheduleEntry, ShutdownMode, StoreError};
 use crate::ticket::Ticket;
 
 /// Where the answer to a command goes.
@@ -248,6 +248,7 @@ impl Refused {
             }
             Self::ScheduleEnded => Error::ScheduleEnded,
             Self::Deadline => Error::Deadline(patience),
+            Self::Store(StoreError::Refused(Refusal::OutOfTokens)) => Error::OutOfTokens,
             Self::Store(error) => Error::Store(error),
         }
     }

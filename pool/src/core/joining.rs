@@ -58,7 +58,9 @@ impl Worker {
             Err(StoreError::Refused(Refusal::Setting { name, theirs, ours })) => {
                 Refused::Setting { name, theirs, ours }
             }
-            Err(error @ StoreError::Refused(Refusal::BadArgument)) => Refused::Store(error),
+            Err(error @ StoreError::Refused(Refusal::BadArgument | Refusal::OutOfTokens)) => {
+                Refused::Store(error)
+            }
             Err(error) => return Err(error),
         };
         if self.added.is_some() {

@@ -89,9 +89,11 @@ impl PoolPhase {
         }
     }
 
-    /// The highest token that this node has seen.
+    /// The highest token that this node has seen. One that no pool mints is none.
     pub(crate) fn saw_token(&mut self, token: Token) {
-        self.seen.token = self.seen.token.max(token);
+        if token <= Token::LAST {
+            self.seen.token = self.seen.token.max(token);
+        }
     }
 
     /// The members' revision, as the server says. One that went back is a sign of loss.

@@ -327,6 +327,7 @@ impl Doing {
             DispatchReply::Accepted | DispatchReply::Ended | DispatchReply::Late => return,
             DispatchReply::Exists => return self.to_check.push_back(item),
             DispatchReply::Full => "the pool's queue is full",
+            DispatchReply::OutOfTokens => "the pool has no tokens left",
             DispatchReply::ShuttingDown => "the pool is shutting down",
             DispatchReply::Recovering => "the pool is recovering",
             DispatchReply::Bad => "its record cannot be read",

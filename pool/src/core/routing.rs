@@ -13,6 +13,8 @@ use crate::id::Revision;
 use crate::store::{PoolEvent, Refusal, Result, RouteReply, StoreError};
 
 const RETRY: Duration = Duration::from_millis(50);
+/// The pause where the pool has no tokens left: somebody must see to that.
+const SPENT_RETRY: Duration = Duration::from_secs(5);
 
 /// One node's router.
 #[derive(Debug, Default)]
@@ -100,7 +102,8 @@ impl Routing {
                 Ok(())
             }
             error => {
-                self.retry_at = Some(ctx.now + RETRY);
+                let spent = matches!(error, StoreError::Refused(Refusal::OutOfTokens));
+                self.retry_at = Some(ctx.now + if spent { SPENT_RETRY } else { RETRY });
                 Err(error)
             }
         }

@@ -293,6 +293,7 @@ impl Own {
                 Ok(Fate::Asks)
             }
             Err(StoreError::Refused(Refusal::ShuttingDown)) => Ok(Fate::Goes(Refused::ShuttingDown)),
+            Err(error @ StoreError::Refused(Refusal::OutOfTokens)) => Ok(Fate::Goes(Refused::Store(error))),
             Err(error) => {
                 self.retry_at = ctx.now + RETRY;
                 Err(error)

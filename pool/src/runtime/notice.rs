@@ -15,6 +15,9 @@ pub(super) fn log(node: &NodeName, notice: &Notice) {
         Notice::Trouble(error @ StoreError::Unusable(source)) => {
             tracing::error!(%node, %error, %source, "the store did not do a step, it is tried again");
         }
+        Notice::Trouble(StoreError::Refused(why)) => {
+            tracing::error!(%node, error = %why, "the store refuses a step, it is tried again");
+        }
         Notice::Trouble(error) => {
             tracing::debug!(%node, ?error, "the store did not do a step, it is tried again");
         }

@@ -47,6 +47,8 @@ pub enum DispatchReply {
     Recovering,
     /// `Z`: the pool is shutting down.
     ShuttingDown,
+    /// `N`: the pool's counter of tokens is used up or damaged: no job can be assigned any more.
+    OutOfTokens,
     /// `X`: bad argument, or the key's record does not parse.
     Bad,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tenure_pool::id::PoolName;
 use tenure_pool::store::{RedisStore, Store};
-use tenure_pool::{Backend, Client, JobState, MemoryStore, Node, NodeBuilder};
+use tenure_pool::{Backend, Client, JobState, MemoryStore, Node, NodeBuilder, Settings};
 use tenure_testing::history::{Expect, History, check};
 use tenure_testing::{RedisServer, eventually};
 

@@ -238,10 +238,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "cleanup_waits_for_the_last_member";
     "bootstrap over a pool": "bootstrap", "if known[1] then return { 'EXISTS', known[1] } end"
         => "", by "a_pool_is_created_once";
-    "no token floor after a loss": "bootstrap", "math.max((t - 1735689600000) * 4096, tonumber(argv[1]))"
-        => "tonumber(argv[1])", by "tokens_begin_above_all_that_was_seen";
-    "no token floor after a rollback": "recover", "math.max((t - 1735689600000) * 4096, tonumber(argv[2]), stored)"
-        => "stored", by "tokens_begin_above_all_that_was_seen";
+    "no token floor after a loss": "bootstrap", "math.max(floor_at(t), seen_token(argv[1]))"
+        => "seen_token(argv[1])", by "tokens_begin_above_all_that_was_seen";
+    "no token floor after a rollback": "recover", "if not stored or stored < begins then"
+        => "if not stored then", by "tokens_begin_above_all_that_was_seen";
     "recovery keeps the incarnation": "recover", "math.max(tonumber(head[1]) + 1, tonumber(argv[3]) + 1, t)"
         => "tonumber(head[1])", by "the_first_recovery_wins";
     "an incarnation that was seen comes again": "recover", "tonumber(argv[3]) + 1, t)"
@@ -268,8 +268,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "0)", by "a_pool_says_which_one_has_ended_before_it";
     "a pool made anew forgets the one that has ended": "bootstrap", "math.max(tonumber(argv[4]), tonumber(known[2])"
         => "math.max(0, tonumber(known[2])", by "a_pool_says_which_one_has_ended_before_it";
-    "a recovered pool forgets the one that has ended": "recover", "math.max(ended, tonumber(known[2]) or 0)"
-        => "tonumber(known[2]) or 0", by "a_recovery_writes_back_which_pool_has_ended";
+    "a recovered pool forgets the one that has ended": "recover", "math.max(ended, tonumber(call('HGET', M, 'closed')) or 0)"
+        => "tonumber(call('HGET', M, 'closed')) or 0", by "a_recovery_writes_back_which_pool_has_ended";
     "a recovered pool takes up the flag of one that has ended": "recover", "if tonumber(head[1]) <= ended and"
         => "if false and", by "the_flag_of_a_pool_that_has_ended_goes_with_its_recovery";
     "a recovered pool loses its flag": "recover", "if tonumber(head[1]) <= ended and"
@@ -300,8 +300,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "what_was_said_late_or_twice_changes_nothing";
     "a stop does not stick when attested": "attest", "local stops = ended or p.state == 'S'"
         => "local stops = ended", by "a_stop_sticks";
-    "attested tokens do not count": "attest", "if top > counter then"
-        => "if false then", by "attested_tokens_are_never_minted_again";
+    "attested tokens do not count": "attest", "raise(head[6], top)"
+        => "", by "attested_tokens_are_never_minted_again";
     "an old mark counts": "open_normal", "marked[wid] = facts[i + 1] == argv[1]"
         => "marked[wid] = true", by "the_pool_waits_for_members_until_they_have_attested";
     "a stop does not stick at attend": "attend", "if p.state == 'S' then"

@@ -184,6 +184,22 @@ impl Backend {
         }
     }
 
+    /// Sets the counter of tokens.
+    pub(crate) async fn set_token(&self, token: u64) {
+        match &self.kind {
+            Kind::Memory(store) => store.set_token(token),
+            Kind::Redis { .. } => self.write_meta("tok", Some(&token.to_string())).await,
+        }
+    }
+
+    /// On Redis alone: writes a field of `m` as it is, or deletes it.
+    pub(crate) async fn write_meta(&self, field: &str, value: Option<&str>) {
+        match value {
+            Some(value) => self.raw(redis::cmd("HSET").arg(self.key("m")).arg(field).arg(value)).await,
+            None => self.raw(redis::cmd("HDEL").arg(self.key("m")).arg(field)).await,
+        }
+    }
+
     /// Makes the pool one that was created without a setting.
     pub(crate) async fn forget_setting(&self, name: &str) {
         match &self.kind {

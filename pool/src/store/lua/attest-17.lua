@@ -18,8 +18,9 @@
 --@delete
 --@requeue
 --@ring
+--@tokens
 --@change
-local head, refusal = guard(true)
+local head, refusal = guard(true, 'tok')
 if not head then return refusal end
 if head[2] ~= 'R' then return { 'NORMAL' } end
 local wid = argv[2]
@@ -32,7 +33,7 @@ local n = (#argv - 3) / 10
 local function is_sound(at)
   local numbers = table.concat({ argv[at + 2], argv[at + 4], argv[at + 5], argv[at + 6] }, '|')
   local name = argv[at + 7]
-  return match(numbers, '^%d+|[012]|%d+|%d+$') and match(argv[at + 3], '^' .. ID .. '$') and (name == '' or is_name(name))
+  return match(numbers, '^%d+|[012]|%d+|%d+$') and tonumber(argv[at + 2]) <= LAST_TOKEN and match(argv[at + 3], '^' .. ID .. '$') and (name == '' or is_name(name))
     and (argv[at] ~= 'h' or match(name, '^[hbrq]$'))
 end
 local _, late_ms, od_ms, stop_ms, route_ms, max_attempts =
@@ -140,8 +141,7 @@ if call('HEXISTS', W, wid) == 0 then
   call('HSET', HB, wid, 1)
   mapput('w', W, M, 'mv', CH, argv[1], changes)
 end
-local out, counter = { 'OK' }, tonumber(call('HGET', M, 'tok')) or 0
-local top = counter
+local out, top = { 'OK' }, 0
 for i = 1, n do
   local at = 10 * i - 6
   local kind, key, token, id = argv[at], argv[at + 1], tonumber(argv[at + 2]), argv[at + 3]
@@ -159,6 +159,6 @@ for i = 1, n do
     out[i + 1] = handed_on(key, p, token, id, argv[at + 4], argv[at + 5], argv[at + 6], argv[at + 7], argv[at + 9])
   end
 end
-if top > counter then call('HSET', M, 'tok', num(top)) end
+raise(head[6], top)
 write_requeues()
 return out

@@ -9,12 +9,13 @@
 -- Publishes: all maps, new incarnation
 --@base
 --@clock
+--@tokens
 local known = call('HMGET', M, 'inc', 'closed')
 if known[1] then return { 'EXISTS', known[1] } end
 if known[2] and tonumber(known[2]) > tonumber(argv[2]) then return { 'CLOSED' } end
 local t = now()
 local inc = num(math.max(tonumber(argv[2]) + 1, t))
-local token = math.max((t - 1735689600000) * 4096, tonumber(argv[1]))
+local token = math.max(floor_at(t), seen_token(argv[1]))
 call('DEL', M, CF)
 call('HSET', M, 'rid', argv[3], 'inc', inc, 'ph', 'R', 'tok', num(token), 'mv', 1, 'cv', 1, 'nq', 0, 'nt', 0)
 local closed = math.max(tonumber(argv[4]), tonumber(known[2]) or 0)

@@ -7,7 +7,8 @@
 --       count of hashes, hash*, a byte per job: which hash is that of its bytes, 0 none; a byte per job: which worker it
 --       has, 0 the router's to find; then key*, id*, not_after*, payload*
 -- Returns: OK, a letter per job, A accepted | E exists | B full | T ended | C conflict | O ended with an outcome | L late |
---          R recovering | Z shutting down | X bad argument, record or entry of the id; then an outcome per O. STALETERM
+--          R recovering | Z shutting down | N no tokens are left | X bad argument, record or entry of the id; then an outcome per
+--          O. STALETERM
 --@base
 --@guard
 --@clock
@@ -15,7 +16,8 @@
 --@records
 --@outcome
 --@term
-local head, refusal = guard(true)
+--@tokens
+local head, refusal = guard(true, 'tok')
 if not head then return refusal end
 local plan = argv[2]
 if plan ~= '' and not is_turn('s:' .. plan, argv[3], argv[4]) then return { 'STALETERM' } end
@@ -27,7 +29,7 @@ local base = of_hashes + argv[of_hashes] + 2
 local n, hash_of, worker_of = (#argv - base) / 4, argv[base - 1], argv[base]
 local of_ids, of_ends, of_payloads = base + n, base + 2 * n, base + 3 * n
 local stored, ended = call('HMGET', JO, unpack(argv, base + 1, of_ids)), call('ZMSCORE', TB, unpack(argv, of_ids + 1, of_ends))
-local queued, t = tonumber(head[5]), now()
+local queued, t, tokens_left = tonumber(head[5]), now(), has_tokens(head[6])
 local latest, ts, places = t + late_ms, num(t), plan == '' and head[3] == argv[5]
 local front, back = '1|Q||0|0|0|' .. ts .. '|', '|' .. ts .. '||0|' .. plan
 local due, due_begun, token = nil, nil, nil
@@ -69,6 +71,7 @@ for i = 1, n do
     if not_after < t or not_after > latest then letter = 'L' break end
     if head[2] == 'R' then letter = 'R' break end
     if queued >= max_queued then letter = 'B' break end
+    if not tokens_left then letter = 'N' break end
     letter = 'A'
     local a, b = k + 1, k + 2
     k = b

@@ -3,13 +3,14 @@
 -- with its entry.
 -- KEYS: m w hb dw cf ch
 -- ARGV: inc, nonce, node, meta, preferred slot or '', then (setting, value)*
--- Returns: OK wid entry first (1: the pool's only live slot) | SHUTDOWN | SETTING name theirs ours | BADARG
+-- Returns: OK wid entry first (1: the pool's only live slot) | SHUTDOWN | SETTING name theirs ours | BADARG | NOTOKENS
 -- Publishes: w, one entry and, when the ring grows, its size; cf, settings that are new
 --@base
 --@guard
 --@ring
+--@tokens
 --@change
-local head, refusal = guard()
+local head, refusal = guard(false, 'tok')
 if not head then return refusal end
 local nonce, node, meta, preferred = argv[2], argv[3], argv[4], tonumber(argv[5])
 if not (is_name(nonce) and is_name(node) and not find(node, '.', 1, true) and (meta == '' or is_name(meta))) then
@@ -34,6 +35,7 @@ for i = 6, #argv, 2 do
   if name == 'ttl' then ttl = ours end
 end
 if not ttl then return { 'BADARG' } end
+if not has_tokens(head[6]) then return { 'NOTOKENS' } end
 
 local slot = nil
 local function offer(text)

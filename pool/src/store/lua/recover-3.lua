@@ -9,16 +9,17 @@
 --@base
 --@guard
 --@clock
+--@tokens
 --@change
-local head, refusal = guard(true)
+local head, refusal = guard(true, 'tok')
 if not head then return refusal end
 local t, ended = now(), tonumber(argv[5])
 local inc = num(math.max(tonumber(head[1]) + 1, tonumber(argv[3]) + 1, t))
-local known = call('HMGET', M, 'tok', 'closed')
-local stored = tonumber(known[1]) or 0
-local token = math.max((t - 1735689600000) * 4096, tonumber(argv[2]), stored)
-local closed = math.max(ended, tonumber(known[2]) or 0)
-call('HSET', M, 'inc', inc, 'ph', 'R', 'tok', num(token), 'rid', argv[4])
+local closed = math.max(ended, tonumber(call('HGET', M, 'closed')) or 0)
+-- One that is used up stays so: it would give tokens out again.
+local stored, begins = tonumber(head[6]), math.max(floor_at(t), seen_token(argv[2]))
+if not stored or stored < begins then call('HSET', M, 'tok', num(begins)) end
+call('HSET', M, 'inc', inc, 'ph', 'R', 'rid', argv[4])
 if closed > 0 then call('HSET', M, 'closed', num(closed)) end
 if tonumber(head[1]) <= ended and call('HEXISTS', CF, 'sd') == 1 then
   mapput('cf', CF, M, 'cv', CH, inc, { 'sd', false })

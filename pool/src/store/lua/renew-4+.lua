@@ -6,11 +6,11 @@
 --@base
 --@guard
 --@settings
-local head, refusal = guard(true)
+--@tokens
+local head, refusal = guard(true, 'tok')
 if not head then return refusal end
 local flag, ttl = settings('ttl')
-local counts = call('HMGET', M, 'tok', 'nq')
-if tonumber(argv[2]) > (tonumber(counts[1]) or 0) then call('HSET', M, 'tok', argv[2]) end
+raise(head[6], seen_token(argv[2]))
 -- Who answers, and, if it was promoted, since when.
 local facts = call('INFO', 'server') .. call('INFO', 'replication')
 local server, before = match(facts, 'run_id:(%w+)') or '', match(facts, 'master_replid2:(%w+)')

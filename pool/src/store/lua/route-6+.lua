@@ -5,17 +5,19 @@
 -- ARGV: inc, mv, count of entries, count of workers, entry*, wid*, a byte per job: which worker it gets, 0 none lives;
 --       then key*
 -- Returns: OK, a letter per job, R routed | D wants no worker any more | W no live worker | X bad record.
---          STALERING mv | SHUTDOWN
+--          STALERING mv | SHUTDOWN | NOTOKENS
 --@base
 --@guard
 --@clock
 --@settings
 --@records
-local head, refusal = guard()
+--@tokens
+local head, refusal = guard(false, 'tok')
 if not head then return refusal end
 if head[3] ~= argv[2] then return { 'STALERING', head[3] } end
 local flag, assign_ms = settings('assign_ms')
 if is_stopping(flag) then return { 'SHUTDOWN' } end
+if not has_tokens(head[6]) then return { 'NOTOKENS' } end
 local entries, workers = tonumber(argv[3]), tonumber(argv[4])
 local base = 5 + entries + workers
 local n, worker_of = #argv - base, argv[base]

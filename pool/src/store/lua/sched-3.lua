@@ -5,12 +5,14 @@
 -- KEYS: m cf sc
 -- ARGV: inc, schedule, create, period ms, ms until the first tick
 --       | inc, schedule, period, id, revision, period ms | inc, schedule, end, id, term or ''
--- Returns: OK now entry (as it stands now) | NONE it has ended | BAD version or '' the entry does not parse. STALETERM | SHUTDOWN | BADARG
+-- Returns: OK now entry (as it stands now) | NONE it has ended | BAD version or '' the entry does not parse. STALETERM | SHUTDOWN | BADARG |
+--          NOTOKENS
 --@base
 --@guard
 --@clock
 --@term
-local head, refusal = guard()
+--@tokens
+local head, refusal = guard(false, 'tok')
 if not head then return refusal end
 local name, what = argv[2], argv[3]
 if not is_name(sub(name, 3)) or not match(name, '^[st]:') then return { 'BADARG' } end
@@ -20,6 +22,7 @@ if s == false then return { 'BAD', match(call('HGET', SC, name), '^%d+') or '' }
 if what == 'create' then
   if not s then
     if call('HEXISTS', CF, 'sd') == 1 then return { 'SHUTDOWN' } end
+    if not has_tokens(head[6]) then return { 'NOTOKENS' } end
     local id = num(call('HINCRBY', M, 'tok', 1))
     s = { id = id, rev = '1', period = tonumber(argv[4]), next = t + argv[5], ticks = 0, inc = argv[1], term = '0',
       seq = '0', node = '', life = '', tail = '' }

@@ -5,12 +5,13 @@
 -- KEYS: m sc
 -- ARGV: inc, node, then (schedule, id, life, mode take|leave, term seen or '', seq seen)*
 -- Returns: OK, now, then per schedule H<entry> the caller's | O<entry> another's, or nobody's | N ended |
---          X the entry does not parse
+--          X the entry does not parse. NOTOKENS a turn cannot be taken
 --@base
 --@guard
 --@clock
 --@term
-local head, refusal = guard()
+--@tokens
+local head, refusal = guard(false, 'tok')
 if not head then return refusal end
 local inc, node, t = argv[1], argv[2], now()
 local out, seen, changed = { 'OK', num(t) }, {}, {}
@@ -30,6 +31,7 @@ local function answer(at)
   elseif own then
     s.seq = num(s.seq + 1)
   elseif not held or s.term == argv[at + 4] and s.seq == argv[at + 5] then
+    if not has_tokens(head[6]) then return nil end
     s.term, s.seq, s.inc, s.node, s.life = num(call('HINCRBY', M, 'tok', 1)), '1', inc, node, life
     -- Whoever planned before may not have come to the end of it.
     if sub(name, 1, 2) == 's:' then s.next = t end
@@ -44,6 +46,10 @@ local function answer(at)
   return (mode == 'leave' and 'O' or 'H') .. text
 end
 
-for at = 3, #argv, 6 do out[#out + 1] = answer(at) end
+for at = 3, #argv, 6 do
+  local reply = answer(at)
+  if not reply then return { 'NOTOKENS' } end
+  out[#out + 1] = reply
+end
 if #changed > 0 then call('HSET', SC, unpack(changed)) end
 return out

@@ -38,11 +38,11 @@ impl State {
         let mut starts = Starts::new();
         let mut replies = Vec::with_capacity(items.len());
         for item in items {
-            if !is_sound(&item.what) {
+            if item.token > Token::LAST || !is_sound(&item.what) {
                 replies.push(AttestReply::Unreadable);
                 continue;
             }
-            self.meta.token = self.meta.token.max(item.token.0);
+            self.raise_tokens(item.token);
             replies.push(self.attest_one(now, inc, worker, item, &mut starts));
         }
         self.emit(now, &starts);

@@ -39,11 +39,12 @@ impl State {
         let due = now + self.limit("route_ms");
         let places =
             ring.is_some_and(|ring| ring == self.meta.members || self.broken.has(Breakage::RouteUnchecked));
+        let spent = self.check_tokens().is_err();
         let mut assignment = Assignment::default();
         let mut accepted = Vec::new();
         let mut replies = Vec::with_capacity(items.len());
         for item in items {
-            let reply = self.refuse_dispatch(now, item);
+            let reply = self.refuse_dispatch(now, spent, item);
             if reply.is_none() {
                 let DispatchItem { key, id, hash, payload, .. } = item;
                 let record = Stored::Record(accepted_record(now, id, plan));
@@ -68,8 +69,8 @@ impl State {
         Ok(replies)
     }
 
-    /// The answer to a job that is not new; `None`: it is to be accepted now.
-    fn refuse_dispatch(&self, now: u64, item: &DispatchItem) -> Option<DispatchReply> {
+    /// The answer to a job that is not new; `None`: it is to be accepted now. `spent`: this call may not mint.
+    fn refuse_dispatch(&self, now: u64, spent: bool, item: &DispatchItem) -> Option<DispatchReply> {
         let DispatchItem { key, id, not_after, hash, payload, worker: _ } = item;
         if payload.len() as u64 > self.limit("payload_max") {
             return Some(DispatchReply::Bad);
@@ -99,6 +100,8 @@ impl State {
             Some(DispatchReply::Recovering)
         } else if u64::try_from(self.meta.queued).is_ok_and(|queued| queued >= self.limit("max_queued")) {
             Some(DispatchReply::Full)
+        } else if spent {
+            Some(DispatchReply::OutOfTokens)
         } else {
             None
         }
@@ -120,6 +123,7 @@ impl State {
         if self.stopping() {
             return Err(Refusal::ShuttingDown);
         }
+        self.check_tokens()?;
         let mut assignment = Assignment::default();
         let mut replies = Vec::with_capacity(jobs.len());
         for (key, worker) in jobs {

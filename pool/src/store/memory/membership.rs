@@ -18,6 +18,8 @@ const PREFERRED_MAX: u32 = 65_536;
 const TOKEN_EPOCH: u64 = 1_735_689_600_000;
 /// Tokens per ms that the floor leaves room for.
 const TOKENS_PER_MS: u64 = 4_096;
+/// The highest token that a clock makes tokens begin at, whatever time it has: half of all that there are.
+const CLOCKS_TOKENS: u64 = 1 << 52;
 
 pub(super) fn is_meta(text: &str) -> bool {
     text.len() <= 64 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_:.-".contains(&b))
@@ -44,8 +46,9 @@ impl State {
 
     /// No token of an earlier life of the pool is above this, as far as the clock and the caller know.
     fn token_floor(&self, now: u64, seen: Seen) -> u64 {
-        let by_clock = now.saturating_sub(TOKEN_EPOCH) * TOKENS_PER_MS;
-        if self.broken.has(Breakage::TokensBelowSeen) { by_clock } else { by_clock.max(seen.token.0) }
+        let by_clock = now.saturating_sub(TOKEN_EPOCH).saturating_mul(TOKENS_PER_MS).min(CLOCKS_TOKENS);
+        let believed = seen.token <= Token::LAST && !self.broken.has(Breakage::TokensBelowSeen);
+        if believed { by_clock.max(seen.token.0) } else { by_clock }
     }
 
     /// Creates the pool in phase R, if there is none; over a tombstone only for who has seen it.
@@ -173,6 +176,7 @@ impl State {
                 return Err(Refusal::Setting { name, theirs, ours });
             }
         }
+        self.check_tokens()?;
         let known = self.settings.len();
         for (name, value) in fields {
             self.settings.entry(name.to_owned()).or_insert(value);
@@ -264,7 +268,7 @@ impl State {
         server: &str,
     ) -> Result<Renewal, Refusal> {
         let recovering = self.guard(inc)?;
-        self.meta.token = self.meta.token.max(high_water.0);
+        self.raise_tokens(high_water);
         let mut states = Vec::with_capacity(workers.len());
         for worker in workers {
             let state = self.members.get(worker).map(|member| member.state);

@@ -153,6 +153,12 @@ impl MemoryStore {
         }
     }
 
+    /// Sets the counter of tokens.
+    #[doc(hidden)]
+    pub fn set_token(&self, token: u64) {
+        self.shared.lock().state.meta.token = token;
+    }
+
     /// Puts a key into a worker's index, whether it belongs there or not.
     #[doc(hidden)]
     pub fn write_index(&self, worker: WorkerId, key: &JobKey) {

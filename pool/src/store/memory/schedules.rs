@@ -30,6 +30,7 @@ impl State {
                     if self.settings.contains_key("sd") {
                         return Err(Refusal::ShuttingDown);
                     }
+                    self.check_tokens()?;
                     let entry = ScheduleEntry {
                         id: ScheduleId(self.mint()),
                         revision: 1,
@@ -82,23 +83,41 @@ impl State {
         items: &[TermItem],
     ) -> Result<Terms, Refusal> {
         self.guard_normal(inc)?;
-        let replies = items.iter().map(|item| self.term_one(now, inc, node, item)).collect();
-        Ok(Terms { now, replies })
+        let left = self.check_tokens();
+        let before = left.is_err().then(|| self.schedules.clone());
+        let replies: Result<Vec<_>, Refusal> =
+            items.iter().map(|item| self.term_one(now, inc, node, item, &left)).collect();
+        match (replies, before) {
+            (Ok(replies), _) => Ok(Terms { now, replies }),
+            (Err(refusal), before) => {
+                self.schedules = before.unwrap_or_default();
+                Err(refusal)
+            }
+        }
     }
 
-    fn term_one(&mut self, now: u64, inc: Incarnation, node: &NodeName, item: &TermItem) -> TermReply {
+    /// `left`: whether this call may mint.
+    fn term_one(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        node: &NodeName,
+        item: &TermItem,
+        left: &Result<(), Refusal>,
+    ) -> Result<TermReply, Refusal> {
         let own = Holder { node: node.clone(), life: item.life };
         let Some(mut entry) = self.schedules.get(&item.schedule).filter(|e| e.id == item.id).cloned() else {
-            return TermReply::Ended;
+            return Ok(TermReply::Ended);
         };
         let holder = entry.holder.as_ref().filter(|_| entry.incarnation == inc);
         let stands_still = item.seen == Some((entry.term, entry.seq));
         match holder {
             Some(holder) if item.leave && *holder == own => entry.holder = None,
-            _ if item.leave => return TermReply::Other(entry),
+            _ if item.leave => return Ok(TermReply::Other(entry)),
             Some(holder) if *holder == own => entry.seq += 1,
-            Some(_) if !stands_still => return TermReply::Other(entry),
+            Some(_) if !stands_still => return Ok(TermReply::Other(entry)),
             _ => {
+                left.clone()?;
                 entry.term = Term(self.mint());
                 entry.seq = 1;
                 entry.incarnation = inc;
@@ -110,7 +129,7 @@ impl State {
         }
         entry.next = entry.next.min(now + ms(entry.period));
         self.schedules.insert(item.schedule.clone(), entry.clone());
-        if item.leave { TermReply::Other(entry) } else { TermReply::Held(entry) }
+        Ok(if item.leave { TermReply::Other(entry) } else { TermReply::Held(entry) })
     }
 
     /// One tick, when it is due.

@@ -14,7 +14,7 @@ use crate::breakage::{Breakage, Breakages};
 use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Token, WorkerId};
 use crate::member::Member;
 use crate::record::{Begun, JobState, Record};
-use crate::store::{Outcome, Refusal, ScheduleEntry, ScheduleKey, WorkerEvent};
+use crate::store::{BATCH_MAX, Outcome, Refusal, ScheduleEntry, ScheduleKey, WorkerEvent};
 
 /// The longest error that is kept for a parked job, bytes.
 const ERROR_MAX: usize = 1_024;
@@ -185,6 +185,19 @@ impl State {
     /// True once a shutdown has reached its second half.
     pub(super) fn stopping(&self) -> bool {
         self.settings.get("sd").is_some_and(|flag| flag.starts_with('S'))
+    }
+
+    /// Refuses what would mint from a counter that is at its end.
+    pub(super) fn check_tokens(&self) -> Result<(), Refusal> {
+        let left = Token::LAST.0.saturating_sub(self.meta.token);
+        if left >= BATCH_MAX as u64 { Ok(()) } else { Err(Refusal::OutOfTokens) }
+    }
+
+    /// Raises the counter to a token that a caller has seen, unless it is one that no pool mints.
+    pub(super) fn raise_tokens(&mut self, seen: Token) {
+        if seen <= Token::LAST {
+            self.meta.token = self.meta.token.max(seen.0);
+        }
     }
 
     /// The next number of the counter that tokens and worker ids come from.

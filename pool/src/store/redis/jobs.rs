@@ -50,6 +50,7 @@ fn dispatch_reply(letter: u8, outcomes: &mut Values) -> Result<Option<DispatchRe
         b'L' => DispatchReply::Late,
         b'R' => DispatchReply::Recovering,
         b'Z' => DispatchReply::ShuttingDown,
+        b'N' => DispatchReply::OutOfTokens,
         b'X' => DispatchReply::Bad,
         _ => return Ok(None),
     }))

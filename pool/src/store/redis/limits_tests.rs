@@ -21,7 +21,7 @@ impl Pool {
         let keys = Keys::new(&PoolName::new("p").unwrap());
         let settings = Settings { payload_max: 100, ..Settings::default() };
         let () = cmd("HSET").arg(keys.named("cf")).arg(settings.fields()).query(&mut redis).unwrap();
-        let facts = [("inc", "7"), ("ph", "N"), ("nq", "0"), ("mv", "1"), ("cv", "1")];
+        let facts = [("inc", "7"), ("ph", "N"), ("tok", "1"), ("nq", "0"), ("mv", "1"), ("cv", "1")];
         let () = cmd("HSET").arg(keys.named("m")).arg(&facts).query(&mut redis).unwrap();
         Self { keys, redis, _server: server }
     }

@@ -257,6 +257,7 @@ impl Reply {
                 Refusal::Setting { name: values.text()?, theirs: values.text()?, ours: values.text()? }
             }
             b"STALETERM" => Refusal::StaleTerm,
+            b"NOTOKENS" => Refusal::OutOfTokens,
             b"BADARG" => Refusal::BadArgument,
             b"NOTSTOPPING" => Refusal::NotStopping,
             b"MEMBERS" => Refusal::Members(values.number()?),

@@ -119,7 +119,7 @@ scripts! {
 }
 
 /// The parts that several scripts share; `change` is the replicated map's own.
-const PARTS: [(&str, &str); 12] = [
+const PARTS: [(&str, &str); 13] = [
     ("base", include_str!("../lua/parts/base.lua")),
     ("change", tenure_rmap::lua::CHANGE),
     ("clock", include_str!("../lua/parts/clock.lua")),
@@ -132,6 +132,7 @@ const PARTS: [(&str, &str); 12] = [
     ("settings", include_str!("../lua/parts/settings.lua")),
     ("tell", include_str!("../lua/parts/tell.lua")),
     ("term", include_str!("../lua/parts/term.lua")),
+    ("tokens", include_str!("../lua/parts/tokens.lua")),
 ];
 
 /// The names in the header's line `-- KEYS: m cf jo, then …`.

@@ -1,0 +1,214 @@
+//! The counter of tokens: no clock and no caller uses it up, and at its end it refuses before it repeats itself.
+
+use std::time::Duration;
+
+use tenure_pool::id::{ScheduleName, Token, WorkerId};
+use tenure_pool::record::Begun;
+use tenure_pool::store::{
+    Attest, AttestItem, AttestReply, DispatchItem, DispatchReply, Refusal, ReleaseMode, ReleaseReply,
+    ScheduleChange, ScheduleKey, ScheduleKind, ScheduleState, Seen, ShutdownMode, StopReply, TermItem,
+};
+
+use super::lab::{Kind, Lab, id, key, ms, node};
+
+/// Half of all numbers that Redis' scripts count exactly.
+const HALF: u64 = 1 << 52;
+/// A clock without a battery, or with a wrong one: 2100-01-01, ms.
+const WRONG: u64 = 4_102_444_800_000;
+
+scenarios! {
+    a_wrong_clock_leaves_half_of_the_tokens,
+    what_no_pool_mints_is_not_believed,
+    the_last_token_that_was_seen_is_believed,
+    the_last_tokens_are_distinct,
+    at_its_end_the_counter_refuses_what_mints,
+    without_tokens_what_runs_goes_on_and_ends,
+    a_counter_beyond_its_end_stays_there,
+    a_damaged_counter_mints_nothing,
+}
+
+async fn bootstrap(lab: &mut Lab, token: u64) {
+    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    let seen = Seen { token: Token(token), ..Seen::default() };
+    lab.inc = lab.store().bootstrap(seen, &run_id, &lab.settings).await.unwrap().incarnation;
+}
+
+async fn recover(lab: &mut Lab, token: u64) {
+    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    let seen = Seen { token: Token(token), ..Seen::default() };
+    lab.inc = lab.store().recover(lab.inc, seen, &run_id).await.unwrap();
+}
+
+/// The counter, as it is dumped.
+async fn counter(lab: &Lab) -> u64 {
+    lab.field("m", "tok").await.unwrap().parse().unwrap()
+}
+
+fn runs(token: Token) -> AttestItem {
+    let payload = Some("payload".into());
+    let what = Attest::Runs { begun: Begun::Begun, attempts: 1, created: 1, plan: String::new(), payload };
+    AttestItem { key: key("k"), token, id: id("node1.k"), what }
+}
+
+fn ticker() -> ScheduleKey {
+    ScheduleKey { kind: ScheduleKind::Ticker, name: ScheduleName::new("t").unwrap() }
+}
+
+const CREATE: ScheduleChange =
+    ScheduleChange::Create { period: Duration::from_secs(1), first: Duration::ZERO };
+
+async fn a_wrong_clock_leaves_half_of_the_tokens(kind: Kind) {
+    let mut lab = Lab::blank(kind).await;
+    lab.backend.set_clock(WRONG).await;
+    lab.bootstrap().await;
+    assert_eq!(counter(&lab).await, HALF);
+    lab.store().open_normal(lab.inc).await.unwrap();
+    assert_eq!(lab.join().await.worker, WorkerId(HALF + 1));
+    lab.recover().await;
+    assert_eq!(counter(&lab).await, HALF + 1);
+
+    let mut lab = Lab::new(kind).await;
+    lab.backend.set_clock(WRONG).await;
+    lab.recover().await;
+    assert_eq!(counter(&lab).await, HALF);
+}
+
+async fn what_no_pool_mints_is_not_believed(kind: Kind) {
+    for seen in [Token::LAST.0 + 1, 1 << 53, (1 << 53) + 1, u64::MAX] {
+        let mut lab = Lab::blank(kind).await;
+        bootstrap(&mut lab, seen).await;
+        let begins = counter(&lab).await;
+        assert!(begins < HALF, "{begins}");
+        recover(&mut lab, seen).await;
+        let worker = WorkerId(7);
+        assert_eq!(lab.attest(worker, runs(Token(seen))).await, AttestReply::Unreadable);
+        lab.store().renew(lab.inc, Token(seen), None, &[worker]).await.unwrap();
+        assert_eq!(counter(&lab).await, begins);
+    }
+}
+
+async fn the_last_token_that_was_seen_is_believed(kind: Kind) {
+    let mut lab = Lab::blank(kind).await;
+    bootstrap(&mut lab, Token::LAST.0 - 3).await;
+    assert_eq!(counter(&lab).await, Token::LAST.0 - 3);
+    recover(&mut lab, Token::LAST.0 - 2).await;
+    assert_eq!(counter(&lab).await, Token::LAST.0 - 2);
+    assert_eq!(lab.attest(WorkerId(7), runs(Token(Token::LAST.0 - 1))).await, AttestReply::Kept);
+    assert_eq!(counter(&lab).await, Token::LAST.0 - 1);
+    lab.store().renew(lab.inc, Token::LAST, None, &[]).await.unwrap();
+    assert_eq!(counter(&lab).await, Token::LAST.0);
+}
+
+async fn the_last_tokens_are_distinct(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.backend.set_token(Token::LAST.0 - 130).await;
+    let mut tokens = Vec::new();
+    for name in ["a", "b"] {
+        lab.dispatch(name, &format!("node1.{name}")).await;
+        lab.route(name, worker).await;
+        tokens.push(lab.token(name).await.0);
+    }
+    tokens.push(lab.join().await.worker.0);
+    assert_eq!(tokens, [129, 128, 127].map(|left| Token::LAST.0 - left));
+    assert_eq!(lab.refused(lab.store().join(lab.inc, &lab.request())).await, Refusal::OutOfTokens);
+}
+
+async fn at_its_end_the_counter_refuses_what_mints(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (store, worker) = (lab.store(), lab.worker().await);
+    lab.dispatch("queued", "node1.q").await;
+    let ScheduleState::Present { entry, .. } = store.sched(lab.inc, &ticker(), &CREATE).await.unwrap() else {
+        panic!("no schedule");
+    };
+    let first = lab.request();
+    let seat = store.join(lab.inc, &first).await.unwrap();
+    lab.backend.set_token(Token::LAST.0 - 127).await;
+
+    assert_eq!(lab.refused(store.join(lab.inc, &lab.request())).await, Refusal::OutOfTokens);
+    assert_eq!(store.join(lab.inc, &first).await.unwrap().worker, seat.worker, "it is a member already");
+    let other = ScheduleKey { name: ScheduleName::new("other").unwrap(), ..ticker() };
+    assert_eq!(lab.refused(store.sched(lab.inc, &other, &CREATE)).await, Refusal::OutOfTokens);
+    let take = TermItem { schedule: ticker(), id: entry.id, life: 1, leave: false, seen: None };
+    let takes = [take.clone()];
+    assert_eq!(lab.refused(store.term(lab.inc, &node("n"), &takes)).await, Refusal::OutOfTokens);
+    let (ring, jobs) = (lab.revision().await, [(key("queued"), Some(worker))]);
+    assert_eq!(lab.refused(store.route(lab.inc, ring, &[], &jobs)).await, Refusal::OutOfTokens);
+
+    let before = lab.backend.dump().await;
+    let placed = DispatchItem { worker: Some(worker), ..lab.item("placed", "node1.p") };
+    let items = [lab.item("queued", "node1.q"), lab.item("new", "node1.n"), placed];
+    let replies = store.dispatch(lab.inc, ring, &items).await.unwrap();
+    let refused = DispatchReply::OutOfTokens;
+    assert_eq!(
+        replies,
+        [DispatchReply::Accepted, refused.clone(), refused],
+        "the first one was accepted before"
+    );
+    assert_eq!(lab.backend.dump().await, before);
+
+    lab.backend.set_token(Token::LAST.0 - 128).await;
+    store.term(lab.inc, &node("n"), &takes).await.unwrap();
+    assert_eq!(counter(&lab).await, Token::LAST.0 - 127);
+    // The turn that it has is its own, also now.
+    store.term(lab.inc, &node("n"), &takes).await.unwrap();
+}
+
+async fn without_tokens_what_runs_goes_on_and_ends(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("a", "node1.a", worker).await;
+    lab.run("b", "node1.b", worker).await;
+    lab.dispatch("c", "node1.c").await;
+    lab.route("c", worker).await;
+    lab.backend.set_token(Token::LAST.0).await;
+    lab.run_assigned("c", worker).await;
+    assert!(lab.started("a", worker).await);
+    lab.store().renew(lab.inc, Token(1), None, &[worker]).await.unwrap();
+    assert_eq!(lab.release("a", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
+    assert_eq!(lab.stop("b", "node1.b", Some(worker)).await, StopReply::Stopping);
+    assert_eq!(lab.release("b", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
+    assert_eq!(lab.release("c", worker, ReleaseMode::HandOff).await, ReleaseReply::Queued);
+    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
+    assert_eq!(lab.store().purge(lab.inc, 10).await.unwrap().len(), 1);
+    lab.leave(worker).await;
+    lab.store().cleanup(lab.inc, ms(1_000)).await.unwrap();
+}
+
+async fn a_counter_beyond_its_end_stays_there(kind: Kind) {
+    let beyond = (1 << 53) + 4;
+    let mut lab = Lab::new(kind).await;
+    lab.backend.set_token(beyond).await;
+    let join = lab.refused(lab.store().join(lab.inc, &lab.request())).await;
+    assert_eq!(join, Refusal::OutOfTokens);
+    lab.recover().await;
+    lab.store().renew(lab.inc, Token(5), None, &[]).await.unwrap();
+    assert_eq!(counter(&lab).await, beyond, "what may have been given out is not given out again");
+    lab.store().open_normal(lab.inc).await.unwrap();
+    lab.backend.set_token(HALF).await;
+    assert_eq!(lab.join().await.worker, WorkerId(HALF + 1), "somebody has put it right");
+}
+
+/// In memory it cannot be damaged.
+async fn a_damaged_counter_mints_nothing(kind: Kind) {
+    let Kind::Redis = kind else { return };
+    for damage in
+        [None, Some("abc"), Some(""), Some("1e3"), Some("1.5"), Some("-7"), Some("007"), Some("nan")]
+    {
+        let mut lab = Lab::new(kind).await;
+        let worker = lab.worker().await;
+        lab.dispatch("k", "node1.k").await;
+        lab.backend.write_meta("tok", damage).await;
+        let join = lab.refused(lab.store().join(lab.inc, &lab.request())).await;
+        assert_eq!(join, Refusal::OutOfTokens, "{damage:?}");
+        let (ring, jobs) = (lab.revision().await, [(key("k"), Some(worker))]);
+        let route = lab.refused(lab.store().route(lab.inc, ring, &[], &jobs)).await;
+        assert_eq!(route, Refusal::OutOfTokens, "{damage:?}");
+        lab.store().renew(lab.inc, Token(worker.0), None, &[]).await.unwrap();
+        assert_eq!(lab.field("m", "tok").await.as_deref(), damage, "another node may have seen more");
+        if damage.is_none() {
+            lab.recover().await;
+            assert_eq!(counter(&lab).await, worker.0 - 1, "where the clock makes it begin");
+        }
+    }
+}
