@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenure_connection::Client;
 
 use crate::breakage::Breakages;
-use crate::core::ctx::{Config, Purpose};
+use crate::core::ctx::{Config, HashKeys, Purpose};
 use crate::core::lease::Timing;
 use crate::error::Error;
 use crate::id::{NodeName, PoolName};
@@ -147,9 +147,10 @@ impl NodeBuilder {
         self
     }
 
-    /// All pool-wide settings at once.
+    /// All pool-wide settings at once. Without `hash_keys`, those that were given before stay.
     pub fn settings(mut self, settings: Settings) -> Self {
-        self.settings = settings;
+        let hash_keys = settings.hash_keys.or(self.settings.hash_keys);
+        self.settings = Settings { hash_keys, ..settings };
         self
     }
 
@@ -297,6 +298,10 @@ impl NodeBuilder {
             node,
             nonce: rand_u64(),
             timing: Timing::of(self.settings.worker_ttl),
+            hash_keys: match self.settings.hash_keys {
+                Some(_) => HashKeys::Given,
+                None => HashKeys::OfThePool { drawn: (rand_u64(), rand_u64()) },
+            },
             settings: self.settings,
             stable_after: self.stable_after,
             handoff_parallel: self.handoff_parallel,
@@ -384,7 +389,7 @@ pub(crate) fn join_patience(worker_ttl: Duration) -> Duration {
     opening.max(Duration::from_secs(60))
 }
 
-/// 64 random bits: what tells one life of a node from another.
+/// 64 random bits: what tells one life of a node from another, and keys for a hash.
 fn rand_u64() -> u64 {
     ulid::Ulid::generate().random() as u64
 }

@@ -42,8 +42,9 @@ pub struct Settings {
     pub join_settle: Duration,
     /// The longest payload, with its envelope, in bytes. 512 KiB.
     pub payload_max: u64,
-    /// Keys of the placement hash.
-    pub hash_keys: (u64, u64),
+    /// Keys of the placement hash. `None`, the default, when a node is started: the pool's, whatever they are. They are drawn
+    /// at random when a pool is made, so that nobody can choose job keys that all lie on one worker.
+    pub hash_keys: Option<(u64, u64)>,
     /// Which shard of a [`ShardedPool`](crate::ShardedPool) the pool is; `None` for a pool by itself. Whoever joins says
     /// it: what stands here is not looked at.
     pub shard: Option<Shard>,
@@ -94,7 +95,7 @@ impl Default for Settings {
             notify_bytes: 1 << 20,
             join_settle: Duration::from_secs(5),
             payload_max: 512 << 10,
-            hash_keys: (0x7465_6e75_7265_0001, 0x6a75_6d70_6368_6e02),
+            hash_keys: None,
             shard: None,
         }
     }
@@ -192,9 +193,10 @@ impl Settings {
             ("nt_bytes", self.notify_bytes.to_string()),
             ("join_settle", ms(self.join_settle)),
             ("payload_max", self.payload_max.to_string()),
-            ("k1", self.hash_keys.0.to_string()),
-            ("k2", self.hash_keys.1.to_string()),
         ];
+        fields.extend(
+            self.hash_keys.into_iter().flat_map(|(k1, k2)| [("k1", k1.to_string()), ("k2", k2.to_string())]),
+        );
         fields.extend(self.shard.map(|shard| (Shard::SETTING, shard.to_string())));
         fields
     }
@@ -217,6 +219,12 @@ impl Settings {
             }
         }
         adopted
+    }
+
+    /// The same with the stored keys of the placement hash, if they can be read.
+    pub(crate) fn placed_as(self, stored: &BTreeMap<String, String>) -> Self {
+        let key = |name| stored.get(name)?.parse().ok();
+        Self { hash_keys: key("k1").zip(key("k2")).or(self.hash_keys), ..self }
     }
 
     /// Takes one stored field over; `None` for one that is fixed, unknown or no number.
@@ -249,6 +257,9 @@ impl Settings {
     pub(crate) fn changes_to(&self, other: &Self) -> Result<Vec<SettingChange>, &'static str> {
         if self.shard != other.shard {
             return Err(Shard::SETTING);
+        }
+        if self.hash_keys.is_some() != other.hash_keys.is_some() {
+            return Err("k1");
         }
         let pairs = self.fields().into_iter().zip(other.fields());
         let differing = pairs.filter(|((_, from), (_, to))| from != to);
@@ -344,8 +355,8 @@ mod tests {
 
     #[test]
     fn what_may_change_is_adopted_and_what_may_not_is_left() {
-        let ours = Settings::default();
-        let mut theirs = Settings::default();
+        let ours = Settings { hash_keys: Some((7, 8)), ..Settings::default() };
+        let mut theirs = ours.clone();
         for (name, value) in ours.fields() {
             let changed = value.parse::<u64>().map_or(value.clone(), |value| (value - 1).to_string());
             let stored = [(name.to_owned(), changed.clone())].into();
@@ -360,9 +371,12 @@ mod tests {
         assert_eq!(changes.len(), ours.fields().len() - 4);
         let stored = changes.into_iter().map(|change| (change.name, change.to)).collect();
         assert_eq!(ours.adopting(&stored), theirs);
-        let other = Settings { worker_ttl: Duration::from_secs(1), ..Settings::default() };
+        let other = Settings { worker_ttl: Duration::from_secs(1), ..ours.clone() };
         assert_eq!(ours.changes_to(&other), Err("ttl"));
-        let other = Settings { shard: Some(Shard { index: 0, count: 1 }), ..Settings::default() };
+        for (hash_keys, name) in [(None, "k1"), (Some((8, 8)), "k1"), (Some((7, 9)), "k2")] {
+            assert_eq!(ours.changes_to(&Settings { hash_keys, ..ours.clone() }), Err(name));
+        }
+        let other = Settings { shard: Some(Shard { index: 0, count: 1 }), ..ours.clone() };
         assert_eq!(ours.changes_to(&other), Err("shard"));
     }
 

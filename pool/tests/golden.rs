@@ -59,7 +59,7 @@ impl Pool {
         let client = Client::open(&server.url()).unwrap();
         let store = RedisStore::open(&client, &PoolName::new("p").unwrap());
         let run_id = store.server_identity().await.unwrap().run_id;
-        let made = store.bootstrap(Seen::default(), &run_id, &Settings::default()).await.unwrap();
+        let made = store.bootstrap(Seen::default(), &run_id, &settings()).await.unwrap();
         store.bless(&run_id);
         assert_eq!(store.open_normal(made.incarnation).await.unwrap(), None);
         let request = JoinRequest {
@@ -67,7 +67,7 @@ impl Pool {
             node: node("n1"),
             meta: "zone-1".into(),
             preferred: None,
-            settings: Settings::default(),
+            settings: settings(),
         };
         let worker = store.join(made.incarnation, &request).await.unwrap().worker;
         store.renew(made.incarnation, Token(0), Some(&node("n1")), &[worker]).await.unwrap();
@@ -162,6 +162,12 @@ impl Pool {
         };
         self.store.release(self.inc, self.worker, &[], &[item]).await.unwrap()[0]
     }
+}
+
+/// The defaults, with keys of the placement hash, which are drawn otherwise.
+fn settings() -> Settings {
+    let hash_keys = Some((8_387_231_331_756_867_585, 7_671_157_869_767_060_994));
+    Settings { hash_keys, ..Settings::default() }
 }
 
 #[tokio::test]

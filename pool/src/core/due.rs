@@ -210,7 +210,7 @@ impl Engine {
                 ours,
             })
         };
-        self.ctx.config.settings.fields().into_iter().find_map(differs)
+        self.ctx.config.demands().fields().into_iter().find_map(differs)
     }
 
     /// Ends the engine once nothing of this node is left in the pool, or of the pool.

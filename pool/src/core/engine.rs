@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::call::Call;
 use super::closing::Closing;
-use super::ctx::{Config, Ctx, Purpose};
+use super::ctx::{Config, Ctx, HashKeys, Purpose};
 use super::dispatching::Dispatching;
 use super::effect::{Effect, Notice};
 use super::input::{Answer, Command, Input, LocalWorker, Refused, ReplyTo};
@@ -226,7 +226,10 @@ impl Engine {
         if !ours || self.pool.held_back {
             return;
         }
-        let adopted = self.ctx.config.settings.adopting(&self.settings.fields);
+        let mut adopted = self.ctx.config.settings.adopting(&self.settings.fields);
+        if self.ctx.config.hash_keys != HashKeys::Given {
+            adopted = adopted.placed_as(&self.settings.fields);
+        }
         if adopted != self.ctx.config.settings {
             self.ctx.config.settings = adopted.clone();
             self.on_members(self.members.clone());

@@ -114,6 +114,6 @@ pub(super) fn join_request(
     preferred: Option<u32>,
 ) -> Option<JoinRequest> {
     let nonce = Nonce::new(format!("{:x}.{}.{joins}", ctx.config.nonce, local.0)).ok()?;
-    let (node, settings) = (ctx.config.node.clone(), ctx.config.settings.clone());
+    let (node, settings) = (ctx.config.node.clone(), ctx.config.demands());
     Some(JoinRequest { nonce, node, meta: meta.to_owned(), preferred, settings })
 }

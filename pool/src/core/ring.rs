@@ -13,6 +13,9 @@ use crate::id::{Revision, WorkerId};
 use crate::member::{MemberState, Members};
 use crate::settings::Settings;
 
+/// The keys of the hash while the pool's are not known: nothing is placed then.
+const UNKNOWN: (u64, u64) = (0x7465_6e75_7265_0001, 0x6a75_6d70_6368_6e02);
+
 /// The living slots at one revision of the members.
 #[derive(Debug)]
 pub(crate) struct Ring {
@@ -45,7 +48,7 @@ impl Ring {
             }
         }
         let live = slots.iter().flatten().count() as u32;
-        let (k1, k2) = settings.hash_keys;
+        let (k1, k2) = settings.hash_keys.unwrap_or(UNKNOWN);
         let hasher = JumpHasher::new_with_keys(k1, k2);
         Self { revision: members.revision, slots, live, strikes: settings.strikes.max(1), hasher }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Meter, Unmeasured, sure};
 use crate::breakage::Breakages;
 use crate::core::call::{Call, Done};
-use crate::core::ctx::{Config, Purpose};
+use crate::core::ctx::{Config, HashKeys, Purpose};
 use crate::core::effect::Effect;
 use crate::core::engine::Engine;
 use crate::core::input::{Command, Input, LocalWorker, ReplyTo};
@@ -56,6 +56,7 @@ fn config() -> Config {
         nonce: 7,
         timing: Timing::of(settings.worker_ttl),
         settings,
+        hash_keys: HashKeys::Given,
         stable_after: Duration::from_secs(5),
         handoff_parallel: 128,
         start_timeout: Duration::from_secs(30),

@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 
 use super::*;
 use crate::breakage::Breakages;
-use crate::core::ctx::Purpose;
+use crate::core::ctx::{HashKeys, Purpose};
 use crate::core::lease::Timing;
 use crate::error::BoxError;
 use crate::handler::{JobHandler, Start};
@@ -45,6 +45,7 @@ impl Bench {
             nonce: 0,
             timing: Timing::of(Duration::from_secs(600)),
             settings,
+            hash_keys: HashKeys::Given,
             stable_after: Duration::ZERO,
             handoff_parallel: 1,
             start_timeout: Duration::from_secs(600),

@@ -23,7 +23,7 @@ pub(crate) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
         }
         Call::ServerTime => Done::ServerTime(store.server_time().await),
         Call::Bootstrap { seen, run_id } => {
-            let answer = store.bootstrap(seen, &run_id, &config.settings).await;
+            let answer = store.bootstrap(seen, &run_id, &config.founding()).await;
             Done::Bootstrap { run_id, answer }
         }
         Call::Recover { seen, run_id } => {

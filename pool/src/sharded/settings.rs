@@ -33,7 +33,9 @@ impl ShardedPool {
         loop {
             for node in &self.nodes[1..] {
                 let values = |settings: &mut Settings| {
-                    *settings = Settings { shard: settings.shard, ..(*wanted).clone() };
+                    // Each has its own place, and keys of its own.
+                    let Settings { shard, hash_keys, .. } = *settings;
+                    *settings = Settings { shard, hash_keys, ..(*wanted).clone() };
                 };
                 node.change_settings(values).await?;
             }

@@ -11,7 +11,7 @@ use super::planner::Part;
 use super::users::Asked;
 use super::world::{Event, MS, World};
 use crate::breakage::Breakage;
-use crate::core::ctx::{Config, Purpose};
+use crate::core::ctx::{Config, HashKeys, Purpose};
 use crate::core::effect::Effect;
 use crate::core::engine::Engine;
 use crate::core::input::{Input, LocalWorker, ReplyTo};
@@ -91,6 +91,7 @@ impl World {
             node: name.clone(),
             nonce,
             settings: self.settings.clone(),
+            hash_keys: HashKeys::OfThePool { drawn: KEYS },
             timing,
             stable_after: Duration::from_millis(500),
             handoff_parallel: 4,

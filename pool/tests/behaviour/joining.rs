@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tenure_pool::{Error, Settings};
 
-use crate::world::{SHORT, World, on_both_stores};
+use crate::world::{HASH_KEYS, SHORT, World, on_both_stores};
 
 on_both_stores!(a_join_is_refused_for_each_setting_that_differs);
 
@@ -25,12 +25,13 @@ const DIFFER: [Differ; 16] = [
     |s| s.notify_bytes += 1,
     |s| s.join_settle += Duration::from_millis(1),
     |s| s.payload_max -= 1,
-    |s| s.hash_keys.0 += 1,
-    |s| s.hash_keys.1 += 1,
+    |s| s.hash_keys = s.hash_keys.map(|(k1, k2)| (k1 + 1, k2)),
+    |s| s.hash_keys = s.hash_keys.map(|(k1, k2)| (k1, k2 + 1)),
 ];
 
 async fn a_join_is_refused_for_each_setting_that_differs(world: World) {
-    let own = Settings { worker_ttl: world.ttl(), join_settle: SHORT, ..Settings::default() };
+    let hash_keys = Some(HASH_KEYS);
+    let own = Settings { worker_ttl: world.ttl(), join_settle: SHORT, hash_keys, ..Settings::default() };
     let node = world.builder("a").settings(own.clone()).join().await.unwrap();
     // No worker, so that nothing changes by itself.
     let before = world.data_but_readers().await;

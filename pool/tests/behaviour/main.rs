@@ -13,6 +13,7 @@ mod deployments;
 mod dispatch;
 mod ensure;
 mod faults;
+mod hash_keys;
 mod health;
 mod idle;
 mod input;

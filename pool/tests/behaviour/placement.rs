@@ -4,7 +4,7 @@
 use std::hash::{Hash, Hasher};
 
 use jumphash::JumpHasher;
-use tenure_pool::{MemberState, Settings, WorkerInfo};
+use tenure_pool::{MemberState, WorkerInfo};
 
 struct Probe<'a>(&'a str, u32);
 
@@ -30,8 +30,7 @@ impl Slots {
         }
     }
 
-    pub(crate) fn worker_of(&self, key: &str) -> Option<u64> {
-        let (k1, k2) = Settings::default().hash_keys;
+    pub(crate) fn worker_of(&self, key: &str, (k1, k2): (u64, u64)) -> Option<u64> {
         let (hasher, size) = (JumpHasher::new_with_keys(k1, k2), u32::try_from(self.0.len()).ok()?);
         let slot = |counter| self.0[hasher.slot(&Probe(key, counter), size) as usize];
         (0..64 * size).find_map(slot)

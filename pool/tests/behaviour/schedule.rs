@@ -544,7 +544,7 @@ async fn a_schedule_outlives_a_restart_of_the_server_that_keeps_its_data() {
 /// A node that stands still while its planner thinks, and wakes when another has the turn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_paused_planner_changes_nothing_when_it_wakes() {
-    let world = World::on_redis().with_ttl(Duration::from_secs(1));
+    let world = World::on_redis().drawing().with_ttl(Duration::from_secs(1));
     let proxy = Proxy::start(world.server()).await.unwrap();
     let slow = Node::builder(POOL, Client::open(&proxy.url()).unwrap())
         .name("slow")

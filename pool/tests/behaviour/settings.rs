@@ -72,7 +72,7 @@ async fn what_the_leases_rest_on_does_not_change(world: World) {
     let before = node.settings();
     let refused = node.change_settings(|settings| settings.worker_ttl *= 2).await;
     assert!(matches!(refused, Err(Error::FixedSetting { name: "ttl" })), "{refused:?}");
-    let refused = node.change_settings(|settings| settings.hash_keys.1 += 1).await;
+    let refused = node.change_settings(|s| s.hash_keys = s.hash_keys.map(|(k1, k2)| (k1, k2 + 1))).await;
     assert!(matches!(refused, Err(Error::FixedSetting { name: "k2" })), "{refused:?}");
     let refused = node.change_settings(|settings| settings.strikes = 0).await;
     assert!(matches!(refused, Err(Error::Setting(_))), "{refused:?}");

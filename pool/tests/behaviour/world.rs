@@ -18,6 +18,8 @@ use crate::recorder::Recorder;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) const SHORT: Duration = Duration::from_millis(50);
 pub(crate) const POOL: &str = "behaviour";
+/// The keys of the placement hash: given, so that a run is like the other.
+pub(crate) const HASH_KEYS: (u64, u64) = (0x7465_6e75_7265_0001, 0x6a75_6d70_6368_6e02);
 
 /// Makes two tests of each scenario, one per store.
 macro_rules! on_both_stores {
@@ -51,6 +53,7 @@ pub(crate) struct World {
     pub(crate) home: Home,
     backend: Backend,
     ttl: Duration,
+    hash_keys: Option<(u64, u64)>,
     ring: Mutex<Slots>,
     pub(crate) recorder: Recorder,
 }
@@ -87,11 +90,17 @@ impl World {
         // Nothing but a crash waits for the time to live: long, so that a busy machine costs no lease.
         let ttl = Duration::from_secs(10);
         let ring = Mutex::default();
-        Self { home, backend, ttl, ring, recorder: Recorder::new(Arc::new(History::new())) }
+        let hash_keys = Some(HASH_KEYS);
+        Self { home, backend, ttl, hash_keys, ring, recorder: Recorder::new(Arc::new(History::new())) }
     }
 
     pub(crate) fn with_ttl(self, ttl: Duration) -> Self {
         Self { ttl, ..self }
+    }
+
+    /// Nodes are not given the keys of the placement hash.
+    pub(crate) fn drawing(self) -> Self {
+        Self { hash_keys: None, ..self }
     }
 
     pub(crate) fn ttl(&self) -> Duration {
@@ -117,6 +126,7 @@ impl World {
     pub(crate) fn builder(&self, name: &str) -> NodeBuilder {
         Node::builder(POOL, self.backend.clone())
             .name(name)
+            .settings(Settings { hash_keys: self.hash_keys, ..Settings::default() })
             .worker_ttl(self.ttl)
             .join_settle(SHORT)
             .stable_after(SHORT)
@@ -215,7 +225,9 @@ impl World {
             let holders = self.holders(node).await;
             let mut ring = self.ring.lock().unwrap();
             ring.fill(&node.workers());
-            let belongs = |key: &String| holders.get(key).map(|held| held.owner) == ring.worker_of(key);
+            let hash_keys = node.settings().hash_keys.unwrap();
+            let belongs =
+                |key: &String| holders.get(key).map(|held| held.owner) == ring.worker_of(key, hash_keys);
             let astray: Vec<_> = keys.iter().filter(|key| !belongs(key)).collect();
             let running = self.recorder.running();
             let idle: Vec<_> = keys.iter().filter(|key| !running.contains(*key)).collect();

@@ -24,6 +24,8 @@ use crate::recorder::{Act, Recorder};
 
 pub(crate) const POOL: &str = "failures";
 pub(crate) const SHORT: Duration = Duration::from_millis(50);
+/// The keys of the placement hash: given, so that a run is like the other.
+const HASH_KEYS: (u64, u64) = (0x7465_6e75_7265_0001, 0x6a75_6d70_6368_6e02);
 /// Longer than anything here takes, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Where the body is to fail, something that is awaited never comes. The others come sooner, on an idle machine; on a
@@ -160,8 +162,12 @@ impl Ground {
         let server = RedisServer::start().unwrap();
         let recorder = Recorder::new(Arc::new(History::new()));
         // Where nothing waits for the time to live it is long, so that a busy machine costs no lease.
-        let settings =
-            Settings { worker_ttl: Duration::from_secs(10), join_settle: SHORT, ..Settings::default() };
+        let settings = Settings {
+            worker_ttl: Duration::from_secs(10),
+            join_settle: SHORT,
+            hash_keys: Some(HASH_KEYS),
+            ..Settings::default()
+        };
         Self { server, recorder, patience, sound: true, routed: false, broken, settings }
     }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tenure_pool::{
-    Backend, Client, JobState, MemberState, MemoryStore, ShardWorkerInfo, ShardedPool, ShardedPoolBuilder,
-    ShardedWorker,
+    Backend, Client, JobState, MemberState, MemoryStore, Settings, ShardWorkerInfo, ShardedPool,
+    ShardedPoolBuilder, ShardedWorker,
 };
 use tenure_testing::history::{Expect, History, check};
 use tenure_testing::{RedisServer, eventually};
@@ -71,7 +71,10 @@ impl Fleet {
     }
 
     pub(crate) fn builder(&self, name: &str, shards: u32) -> ShardedPoolBuilder {
-        let builder = ShardedPool::builder(POOL, shards, self.backend.clone()).name(name);
+        let hash_keys = Some((0x7465_6e75_7265_0001, 0x6a75_6d70_6368_6e02));
+        let builder = ShardedPool::builder(POOL, shards, self.backend.clone())
+            .name(name)
+            .settings(Settings { hash_keys, ..Settings::default() });
         builder.worker_ttl(self.ttl).join_settle(SHORT).stable_after(SHORT).assume_fresh(true)
     }
 

@@ -13,7 +13,7 @@ use tenure_streaming::EntryId;
 use super::render;
 use crate::breakage::Breakages;
 use crate::core::call::{Call, Done};
-use crate::core::ctx::{Config, Purpose};
+use crate::core::ctx::{Config, HashKeys, Purpose};
 use crate::core::effect::Effect;
 use crate::core::engine::Engine;
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker, ReplyTo};
@@ -115,6 +115,7 @@ pub(super) fn config() -> Config {
         nonce: 7,
         timing: Timing::of(settings.worker_ttl),
         settings,
+        hash_keys: HashKeys::Given,
         stable_after: secs(5),
         handoff_parallel: 128,
         broken: Breakages::default(),
