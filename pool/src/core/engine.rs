@@ -259,6 +259,10 @@ impl Engine {
     }
 
     fn on_renewed(&mut self, workers: &[WorkerId], answer: Result<Renewal>) -> Result<()> {
+        // Of a renewal without an answer nobody knows whether it has made the node's stream.
+        if answer.as_ref().map_or(true, |renewal| renewal.opened) {
+            self.reading.reopened();
+        }
         let renewal = answer?;
         self.renewed = true;
         self.queued = Some(renewal.queued);

@@ -34,6 +34,12 @@ impl Reading {
         self.progressed = None;
     }
 
+    /// The node's stream may have been made anew: with lower ids than the last one read, where the server's clock has stepped
+    /// back. It is read from its beginning; what comes again changes nothing.
+    pub(crate) fn reopened(&mut self) {
+        self.node = EntryId::default();
+    }
+
     /// When a read was last answered, or the first one sent; `None` before.
     pub(crate) fn progressed(&self) -> Option<Time> {
         self.progressed

@@ -107,6 +107,7 @@ impl Node {
         self.step([Input::Settings(Arc::new(settings)), Input::Members(Arc::new(members))]);
         let renewal = Renewal {
             queued: 0,
+            opened: false,
             members: Revision(0),
             settings: Revision(0),
             flag: None,

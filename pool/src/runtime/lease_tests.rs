@@ -85,6 +85,7 @@ fn the_end_of_a_node_ends_each_of_its_leases_for_good() {
         recovering: false,
         run_id: String::new(),
         queued: 0,
+        opened: false,
         states: vec![Some(MemberState::Up)],
     };
     leases.renewed(from, clock::now(), &renewing, &renewal);

@@ -121,6 +121,8 @@ pub struct Renewal {
     pub run_id: String,
     /// Jobs of the pool that were accepted and never begun.
     pub queued: u64,
+    /// The node's stream was not there, and was made: what was read of an earlier one says nothing of where this one begins.
+    pub opened: bool,
     /// Per worker asked for, in order: its state, or `None` when it is fenced.
     pub states: Vec<Option<MemberState>>,
 }

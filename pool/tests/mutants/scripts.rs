@@ -160,8 +160,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_heartbeat_counts_members_only";
     "renewals of fenced workers are counted": "renew", "if entry then call('HINCRBY', HB, argv[i], 1) end"
         => "call('HINCRBY', HB, argv[i], 1)", by "a_heartbeat_counts_members_only";
-    "renewals do not raise the token": "renew", "if tonumber(argv[2]) > (tonumber(counts[1]) or 0) then"
-        => "if false then", by "a_heartbeat_raises_the_token_counter";
+    "a stream that was made anew is not told": "renew", "out[8] = '1'"
+        => "", by "a_heartbeat_opens_the_nodes_stream";
+    "renewals do not raise the token": "renew", "raise(head[6], seen_token(argv[2]))"
+        => "", by "a_heartbeat_raises_the_token_counter";
     "a join that is sent again joins twice": "join", "'^%u|[^|]*|%d+|([^|]*)|') == nonce then"
         => "'^%u|[^|]*|%d+|([^|]*)|') == '' then", by "a_repeated_join_gets_its_entry_again";
     "two workers in one slot": "join", "preferred % 1 == 0 and not used[preferred] then"

@@ -222,13 +222,16 @@ async fn a_heartbeat_opens_the_nodes_stream(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     assert!(lab.backend.dump().await.get("ns:node1").is_none());
-    for _ in 0..2 {
-        lab.store().renew(lab.inc, Token(0), Some(&node("node1")), &[worker]).await.unwrap();
+    for opened in [true, false] {
+        let renewal = lab.store().renew(lab.inc, Token(0), Some(&node("node1")), &[worker]).await.unwrap();
+        assert_eq!((renewal.opened, renewal.states.len()), (opened, 1));
     }
     let dump = lab.backend.dump().await;
     assert_eq!(dump.lines().iter().filter(|line| line.starts_with("ns:node1[")).count(), 1);
     lab.store().forget_node(&node("node1")).await.unwrap();
     assert!(lab.backend.dump().await.get("ns:node1").is_none());
+    assert!(!lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap().opened);
+    assert!(lab.store().renew(lab.inc, Token(0), Some(&node("node1")), &[worker]).await.unwrap().opened);
 }
 
 async fn an_outdated_counter_expires_nobody(kind: Kind) {

@@ -325,6 +325,7 @@ impl Bench {
     pub(super) fn renewal(&self) -> Renewal {
         Renewal {
             queued: 0,
+            opened: false,
             members: self.members.revision,
             settings: Revision(0),
             flag: None,

@@ -2,7 +2,7 @@
 -- Heartbeat of all workers of a node. Raises the token counter to what the caller has seen; keeps the node's stream.
 -- KEYS: m w hb cf, then the node's ns if it waits for outcomes
 -- ARGV: inc, highest token seen by the caller, wid*
--- Returns: OK mv cv flag phase run_id nq, then per worker U | P | G | F (no member)
+-- Returns: OK mv cv flag phase run_id nq opened (1: the node's stream was made), then per worker U | P | G | F (no member)
 --@base
 --@guard
 --@settings
@@ -17,7 +17,7 @@ local server, before = match(facts, 'run_id:(%w+)') or '', match(facts, 'master_
 if before and find(before, '[^0]') then
   server = server .. '+' .. before .. '.' .. (match(facts, 'second_repl_offset:([%d-]+)') or '')
 end
-local out = { 'OK', head[3], head[4], flag or '', head[2], server, num(math.max(tonumber(counts[2]) or 0, 0)) }
+local out = { 'OK', head[3], head[4], flag or '', head[2], server, num(math.max(tonumber(head[5]) or 0, 0)), '0' }
 for i = 3, #argv do
   local entry = call('HGET', W, argv[i])
   if entry then call('HINCRBY', HB, argv[i], 1) end
@@ -26,6 +26,7 @@ end
 if KEYS[5] then
   local ms = math.max(60000, 2 * ttl)
   if call('PEXPIRE', KEYS[5], ms) == 0 then
+    out[8] = '1'
     call('XADD', KEYS[5], '*', 'open', '1')
     call('PEXPIRE', KEYS[5], ms)
   end

@@ -277,9 +277,7 @@ impl State {
             }
             states.push(state);
         }
-        if let Some(node) = node {
-            self.keep_node_stream(now, node);
-        }
+        let opened = node.is_some_and(|node| self.keep_node_stream(now, node));
         Ok(Renewal {
             members: self.meta.members,
             settings: self.meta.settings,
@@ -287,6 +285,7 @@ impl State {
             recovering,
             run_id: server.to_owned(),
             queued: self.meta.queued.max(0).unsigned_abs(),
+            opened,
             states,
         })
     }

@@ -94,15 +94,19 @@ impl State {
         }
     }
 
-    /// Creates a node's stream, if it is missing, and keeps it for a while.
-    pub(super) fn keep_node_stream(&mut self, now: u64, node: &NodeName) {
+    /// Creates a node's stream, if it is missing, and keeps it for a while. Returns whether it was missing.
+    pub(super) fn keep_node_stream(&mut self, now: u64, node: &NodeName) -> bool {
         let until = now + NODE_STREAM_KEPT.max(2 * self.limit("ttl"));
         match self.node_streams.entry(node.clone()) {
-            btree_map::Entry::Occupied(stream) => stream.into_mut().until = until,
+            btree_map::Entry::Occupied(stream) => {
+                stream.into_mut().until = until;
+                false
+            }
             btree_map::Entry::Vacant(place) => {
                 let mut log = Log::default();
                 log.append(now, Vec::new());
                 place.insert(NodeStream { log, until });
+                true
             }
         }
     }

@@ -96,7 +96,7 @@ pub(super) async fn renew(
     for worker in workers {
         call.arg(worker.0);
     }
-    let mut values = steps.run("renew", call).await?.items(6 + workers.len())?;
+    let mut values = steps.run("renew", call).await?.items(7 + workers.len())?;
     Ok(Renewal {
         members: Revision(values.number()?),
         settings: Revision(values.number()?),
@@ -104,6 +104,7 @@ pub(super) async fn renew(
         recovering: values.parsed("a phase", phase)?,
         run_id: values.text()?,
         queued: values.number()?,
+        opened: values.number()? == 1,
         states: workers
             .iter()
             .map(|_| {
