@@ -7,9 +7,9 @@ use redis::Value;
 
 use super::round::record_of;
 use super::{BATCH, Case, MANY, Meter, Repeated, job_name, sure};
-use crate::id::{DispatchId, JobKey, NodeName, Token};
+use crate::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::record::Record;
-use crate::store::decode_begin;
+use crate::store::{WorkerBegins, decode_begin};
 use crate::wire::{self, Envelope};
 
 const BODY: [u8; 100] = [b'x'; 100];
@@ -75,9 +75,14 @@ fn answer() -> Value {
 
 pub(super) fn begin_replies() -> impl Case {
     let answer = answer();
+    let records = records(BATCH);
+    let jobs =
+        records.iter().map(|record| (sure(JobKey::new(job_name(record.token.0))), record.token)).collect();
+    let worker = records.first().and_then(|record| record.owner).unwrap_or(WorkerId(0));
+    let begins = [WorkerBegins { worker, finished: Vec::new(), jobs }];
     Repeated(move |meter: &mut dyn Meter| {
         let (mut value, mut replies) = (Some(answer.clone()), None);
-        meter.measure(&mut || replies = value.take().map(|value| decode_begin(value, &[BATCH])));
+        meter.measure(&mut || replies = value.take().map(|value| decode_begin(value, &begins)));
         assert!(replies.is_some_and(|replies| replies.is_ok()), "an answer that can be read");
     })
 }

@@ -155,8 +155,11 @@ fn guarded(client: &Client, blessed: &Arc<watch::Sender<Option<Box<str>>>>) -> C
     client.with_admission(move |identity: &str| blessed.borrow().as_deref() == Some(identity))
 }
 
-/// Reads what `begin` has answered workers that have so many jobs each: for the micro-benchmarks.
+/// Reads what `begin` has answered to these: for the micro-benchmarks.
 #[cfg(feature = "micro")]
-pub(crate) fn decode_begin(answer: redis::Value, jobs: &[usize]) -> Result<Vec<super::WorkerBegun>> {
-    ownership::begun_all(reply::Reply::of("begin", answer)?, jobs.iter().copied())
+pub(crate) fn decode_begin(
+    answer: redis::Value,
+    begins: &[super::WorkerBegins],
+) -> Result<Vec<super::WorkerBegun>> {
+    ownership::begun_all(reply::Reply::of("begin", answer)?, begins)
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use redis::Value;
 use tenure_connection::Call;
 use tenure_streaming::EntryId;
 
-use super::reply::{Reply, Values};
+use super::reply::{Reply, Values, unexpected};
 use super::steps::{Steps, Targets, column};
 use crate::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::record::Record;
@@ -44,16 +45,14 @@ pub(super) async fn begin(
     tokens(&mut call, jobs().map(|(_, token)| *token))?;
     call.args(begins.iter().flat_map(|of| &of.finished).map(ToString::to_string));
     call.args(jobs().map(|(key, _)| key.as_bytes()));
-    begun_all(steps.run("begin", call).await?, begins.iter().map(|of| of.jobs.len()))
+    begun_all(steps.run("begin", call).await?, begins)
 }
 
-/// What `begin` has answered workers that have so many jobs each.
-pub(super) fn begun_all(
-    reply: Reply,
-    jobs: impl ExactSizeIterator<Item = usize>,
-) -> Result<Vec<WorkerBegun>> {
+/// What `begin` has answered to these. A record of another worker or token is no answer: nothing would ever stop what it
+/// starts.
+pub(super) fn begun_all(reply: Reply, begins: &[WorkerBegins]) -> Result<Vec<WorkerBegun>> {
     let mut values = reply.ok()?;
-    let heard = values.some_letters_of(&[jobs.len()], "begins' answers to workers", |letter, _| {
+    let heard = values.some_letters_of(&[begins.len()], "begins' answers to workers", |letter, _| {
         Ok(match letter {
             b'O' => Some(Ok(())),
             b'F' => Some(Err(Refusal::Fenced)),
@@ -62,12 +61,17 @@ pub(super) fn begun_all(
         })
     })?;
     let heard: Vec<_> = heard.into_iter().flatten().collect();
-    let sizes: Vec<_> = jobs.zip(&heard).filter(|(_, heard)| heard.is_ok()).map(|(jobs, _)| jobs).collect();
-    let mut replies = values.letters_of(&sizes, "begins' answers", begun)?.into_iter();
+    let granted: Vec<_> =
+        begins.iter().zip(&heard).filter(|(_, heard)| heard.is_ok()).map(|(of, _)| of).collect();
+    let sizes: Vec<_> = granted.iter().map(|of| of.jobs.len()).collect();
+    let mut asked = granted.iter().flat_map(|of| of.jobs.iter().map(|(_, token)| (of.worker, *token)));
+    let read = |letter, values: &mut Values| begun(letter, asked.next(), values);
+    let mut replies = values.letters_of(&sizes, "begins' answers", read)?.into_iter();
     Ok(heard.into_iter().map(|heard| heard.map(|()| replies.next().unwrap_or_default())).collect())
 }
 
-fn begun(letter: u8, values: &mut Values) -> Result<Option<BeginReply>> {
+/// `asked`: the worker and the token of the job.
+fn begun(letter: u8, asked: Option<(WorkerId, Token)>, values: &mut Values) -> Result<Option<BeginReply>> {
     let waiting = match letter {
         b'B' => false,
         b'N' => true,
@@ -76,8 +80,15 @@ fn begun(letter: u8, values: &mut Values) -> Result<Option<BeginReply>> {
         _ => return Ok(None),
     };
     let (stored, payload) = (values.bytes()?, values.bytes()?);
-    let begun = Record::parse(&stored).map(|record| BeginReply::Begun { record, waiting, payload });
-    Ok(Some(begun.unwrap_or(BeginReply::Refused)))
+    let Some(record) = Record::parse(&stored) else { return Ok(Some(BeginReply::Refused)) };
+    if record.owner.map(|owner| (owner, record.token)) != asked {
+        return Err(unexpected(
+            "begin",
+            "the record that was asked for",
+            &Value::BulkString(stored.to_vec()),
+        ));
+    }
+    Ok(Some(BeginReply::Begun { record, waiting, payload }))
 }
 
 pub(super) async fn started(steps: &Steps, inc: Incarnation, starts: &[WorkerStarts]) -> Result<Vec<bool>> {

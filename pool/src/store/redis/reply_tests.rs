@@ -95,3 +95,25 @@ fn letters_have_what_belongs_to_them_and_nothing_else() {
         assert!(matches!(read(values), Err(StoreError::Unusable(_))), "{text}");
     }
 }
+
+/// A wrong answer would start what no stop reaches.
+#[test]
+fn what_begin_answers_is_what_was_asked_for() {
+    use crate::id::{JobKey, Token, WorkerId};
+    use crate::store::WorkerBegins;
+    let job = |token| vec![(JobKey::try_from("k").unwrap(), Token(token))];
+    let begins =
+        |worker, token| WorkerBegins { worker: WorkerId(worker), finished: vec![], jobs: job(token) };
+    let asked = [begins(4, 1), begins(5, 7), begins(6, 9)];
+    let read = |record: &str| {
+        let answer = ["OK", "FOO", "BB", "1|R|5|7|1|1|1|n.a|1||0|", "payload", record, "payload"].map(bulk);
+        let reply = Reply::of("begin", Value::Array(answer.into())).unwrap();
+        super::super::ownership::begun_all(reply, &asked)
+    };
+    let right = read("1|R|6|9|1|1|1|n.b|1||0|").unwrap();
+    assert!(right[0].is_err() && right[1].is_ok() && right[2].is_ok());
+    for wrong in ["1|R|6|8|1|1|1|n.b|1||0|", "1|R|5|9|1|1|1|n.b|1||0|", "1|Q||9|1|1|1|n.b|1||0|"] {
+        let error = cause(read(wrong).unwrap_err());
+        assert!(error.contains("the record that was asked for"), "{error}");
+    }
+}
