@@ -30,6 +30,7 @@ mod parking;
 mod placement;
 mod recorder;
 mod refusals;
+mod repairs;
 mod restart;
 mod retry;
 mod rights;

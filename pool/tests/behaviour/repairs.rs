@@ -1,0 +1,82 @@
+//! What docs/protocol.md says of repairs by hand (section 16), each on a pool with running jobs.
+
+use std::time::{Duration, SystemTime};
+
+use tenure_pool::store::Refusal;
+use tenure_pool::{DispatchError, Error, Node};
+use tenure_testing::eventually;
+
+use crate::world::{PATIENCE, POOL, World};
+
+const JOBS: usize = 5;
+
+/// A pool on Redis with a node and jobs, where leases are short.
+struct Damaged {
+    world: World,
+    node: Node,
+    jobs: Vec<String>,
+}
+
+impl Damaged {
+    async fn new() -> Self {
+        let world = World::on_redis().with_ttl(Duration::from_secs(2));
+        let node = world.node_with("a", 1).await;
+        let jobs = world.dispatch(&node, JOBS).await;
+        world.placed(&node, &jobs).await;
+        Self { world, node, jobs }
+    }
+
+    fn write(&self, key: &str, field: &str, value: &str) {
+        let key = format!("tenure:{{{POOL}}}:{key}");
+        let () = redis::cmd("HSET").arg(key).arg(field).arg(value).query(&mut self.world.client()).unwrap();
+    }
+
+    /// All jobs run, and the pool takes nodes, workers and jobs.
+    async fn heals(&self) {
+        let late = self.world.node_with("late", 1).await;
+        self.world.dispatch_one(&late, "another").await;
+        eventually(PATIENCE, "every job to run", async || {
+            let running = self.world.recorder.running();
+            self.jobs.iter().all(|key| running.contains(key))
+        })
+        .await;
+        self.world.assert_clean();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_counter_of_tokens_is_put_right_by_hand() {
+    for damage in ["9007199254740996", "abc"] {
+        let pool = Damaged::new().await;
+        pool.write("m", "tok", damage);
+        let refused = pool.node.add_worker(pool.world.recorder.clone()).await.err();
+        assert!(matches!(refused, Some(Error::OutOfTokens)), "{refused:?}");
+        let refused = pool.node.dispatch("new", "payload").await.err();
+        assert!(matches!(refused, Some(DispatchError::OutOfTokens)), "{refused:?}");
+        let refused = pool.node.ticker("t", Duration::from_secs(1)).await.err();
+        assert!(matches!(refused, Some(Error::OutOfTokens)), "{refused:?}");
+        assert_eq!(pool.world.recorder.running().len(), JOBS, "what runs, runs on");
+        pool.write("m", "tok", "4503599627370496");
+        pool.heals().await;
+    }
+    assert!(Refusal::OutOfTokens.to_string().contains("docs/protocol.md"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_incarnation_is_put_right_by_hand() {
+    let pool = Damaged::new().await;
+    pool.write("m", "inc", "abc");
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+    pool.write("m", "inc", &now.to_string());
+    pool.heals().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_setting_is_put_right_by_hand() {
+    let pool = Damaged::new().await;
+    pool.write("cf", "late_ms", "abc");
+    let refused = pool.node.dispatch("new", "payload").deadline(Duration::from_millis(500)).await.err();
+    assert!(refused.is_some(), "a step that needs it cannot be done");
+    pool.write("cf", "late_ms", "30000");
+    pool.heals().await;
+}
