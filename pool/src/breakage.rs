@@ -56,6 +56,8 @@ pub enum Breakage {
     RedeliveredStartRefused,
     /// A worker starts a job that it holds already, under another token.
     StartsWhatItHolds,
+    /// A job that comes back under a newer token waits for the end of its former run, and does not end it.
+    FormerRunKept,
     /// A handler that panics takes with it who would tell of its end.
     PanicUntold,
     /// A handler that panics ends what reads its worker's events, while its lease goes on.

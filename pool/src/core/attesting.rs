@@ -99,7 +99,7 @@ impl Attesting {
 impl Jobs {
     /// The pool lives in another incarnation, and this worker's lease holds.
     pub(crate) fn attest(&mut self, ctx: &Ctx) {
-        self.void();
+        self.void(ctx);
         let mut words = Lane::default();
         for (key, held) in &self.held {
             words.push(Word::Runs { key: key.clone(), token: held.token, with_payload: false });
@@ -123,9 +123,10 @@ impl Jobs {
 
     /// Drops what belongs to the incarnation before. Its streams are read from their beginning, and notifications are
     /// asked for anew: numbers and ids may be used again by data that went back.
-    fn void(&mut self) {
+    fn void(&mut self, ctx: &Ctx) {
         self.begins.abandon();
         self.beginning.clear();
+        self.give_back_successors(ctx);
         for item in self.takes.abandon() {
             if let Some(held) = self.held.get_mut(&item.key).filter(|held| held.token == item.token) {
                 held.notes.busy = false;
@@ -304,8 +305,8 @@ impl Jobs {
         }
     }
 
-    /// Another worker has the job under a higher token: it has no time left here.
-    fn outranked(&mut self, ctx: &mut Ctx, key: JobKey, token: Token) {
+    /// The job has a higher token by now: its run under this one has no time left.
+    pub(super) fn outranked(&mut self, ctx: &mut Ctx, key: JobKey, token: Token) {
         if self.held.get(&key).is_none_or(|held| held.token != token) {
             return;
         }

@@ -122,7 +122,7 @@ pub(crate) enum Notice {
     Fenced { worker: WorkerId, jobs: usize },
     /// After a loss of data a worker of this node has said what it has and had.
     Attested { worker: WorkerId, count: Attested },
-    /// A job runs here that another worker owns under a higher token. It is ended at once.
+    /// A job runs here that has a higher token by now. This run of it is ended at once.
     Outranked { key: JobKey, token: Token },
     /// The record of a job does not parse.
     BadRecord { key: JobKey },

@@ -29,6 +29,9 @@ impl Jobs {
     /// Starts what waits, as far as permits go. A start that is slow hands its permit on, so that it holds up others for
     /// that time at most.
     pub(super) fn start_waiting(&mut self, ctx: &mut Ctx) {
+        if !self.successors.is_empty() {
+            self.take_up_successors(ctx);
+        }
         let in_turn = ctx.config.broken.has(Breakage::StartsInTurn);
         let permits = if in_turn { 1 } else { ctx.config.start_permits };
         while self.starting < permits {
@@ -337,6 +340,7 @@ impl Jobs {
         self.releases.clear();
         self.takes.clear();
         self.beginning.clear();
+        self.successors.clear();
         self.releasing.clear();
         self.retaken.clear();
         if self.attesting.take().is_some() && !ctx.config.broken.has(Breakage::FencedKeepsJournal) {

@@ -8,27 +8,25 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use bytes::Bytes;
 use tenure_streaming::EntryId;
 
 use super::attesting::Attesting;
 use super::call::ToRelease;
 use super::ctx::Ctx;
-use super::effect::{Effect, NewJob, Notice};
+use super::effect::{Effect, Notice};
 use super::held::{Held, Order, Out, Phase};
 use super::input::{HandlerEvent, LocalWorker};
 use super::intake::Intake;
 use super::journal::Journal;
 use super::lane::Lane;
+use super::taking_up::Successor;
 use super::time::Time;
 use crate::breakage::Breakage;
 use crate::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
-use crate::record::{Begun, Record};
 use crate::stop::StopReason;
 use crate::store::{
     BeginReply, ReleaseItem, ReleaseReply, StartedItem, TakeItem, Taken, WorkerBegins, WorkerEvent,
 };
-use crate::wire::{self, Opened};
 
 /// A job that the worker has been told to begin, with the entry of its stream that said so, until that is counted.
 pub(super) type ToBegin = (JobKey, Token, Option<EntryId>);
@@ -54,6 +52,8 @@ pub(crate) struct Jobs {
     /// Boxed: a B-tree leaves nearly half of its places empty.
     pub(crate) held: BTreeMap<JobKey, Box<Held>>,
     pub(super) beginning: BTreeMap<(JobKey, Token), Early>,
+    /// Jobs that were begun and wait for the end of a former run of their key.
+    pub(super) successors: BTreeMap<JobKey, Successor>,
     /// Jobs on their way out, with what is known of them.
     pub(super) releasing: BTreeMap<(JobKey, Token), Out>,
     /// Releases of jobs that a loss of data has taken: each goes again once the job has a record.
@@ -95,6 +95,7 @@ impl Jobs {
             intake: Intake::default(),
             held: BTreeMap::new(),
             beginning: BTreeMap::new(),
+            successors: BTreeMap::new(),
             releasing: BTreeMap::new(),
             retaken: BTreeMap::new(),
             to_start: VecDeque::new(),
@@ -142,7 +143,10 @@ impl Jobs {
     }
 
     fn knows_id(&self, id: &(JobKey, Token)) -> bool {
-        self.is_here(&id.0, id.1) || self.beginning.contains_key(id) || self.releasing.contains_key(id)
+        self.is_here(&id.0, id.1)
+            || self.beginning.contains_key(id)
+            || self.releasing.contains_key(id)
+            || self.succeeds(&id.0, id.1)
     }
 
     pub(crate) fn on_event(&mut self, ctx: &mut Ctx, entry: EntryId, event: WorkerEvent) {
@@ -198,6 +202,8 @@ impl Jobs {
         if let Some(held) = self.held.get_mut(&key).filter(|h| h.token == token) {
             held.notes.wanted = true;
             self.fetch(&key);
+        } else if let Some(next) = self.successors.get_mut(&key).filter(|next| next.record.token == token) {
+            next.notified = true;
         } else if let Some(early) = self.beginning.get_mut(&(key, token)) {
             early.notified = true;
         }
@@ -224,7 +230,13 @@ impl Jobs {
             self.intake.answered(entry);
             self.stop_leaving(&id, tell);
         } else {
-            self.release_for_stopper(id.0, id.1, Out::to_stop(of), tell, vec![entry]);
+            let mut out = Out::to_stop(of);
+            if self.succeeds(&id.0, id.1)
+                && let Some(next) = self.successors.remove(&id.0)
+            {
+                out = Out::begun_to_stop(&next.record);
+            }
+            self.release_for_stopper(id.0, id.1, out, tell, vec![entry]);
         }
     }
 
@@ -253,19 +265,9 @@ impl Jobs {
                     } else if self.held.contains_key(&key)
                         && !ctx.config.broken.has(Breakage::StartsWhatItHolds)
                     {
-                        self.refuse_while_held(ctx.now, key, token, &record, payload);
-                    } else if !self.takes_up(&record) || !self.may_start(ctx) {
-                        let tell = NodeName::new(record.id.node()).ok();
-                        let out = Out::in_passing(&record, payload, ctx.now);
-                        self.hand_back(key, token, out, tell, vec![]);
+                        self.succeed(ctx, key, record, payload, waiting || early.notified);
                     } else {
-                        match wire::open(&payload) {
-                            Ok(opened) => {
-                                let waiting = waiting || early.notified;
-                                self.hold(ctx, &key, &record, opened, payload, waiting);
-                            }
-                            Err(error) => self.unreadable(ctx, key, token, &record, (&error, payload)),
-                        }
+                        self.take_up(ctx, key, &record, payload, waiting || early.notified);
                     }
                 }
                 BeginReply::Refused | BeginReply::Full => {
@@ -275,48 +277,6 @@ impl Jobs {
                 }
             }
         }
-    }
-
-    /// The job is in this worker's hands now, and waits for its turn to start.
-    fn hold(
-        &mut self,
-        ctx: &mut Ctx,
-        key: &JobKey,
-        record: &Record,
-        payload: Opened,
-        envelope: Bytes,
-        waiting: bool,
-    ) {
-        let job = NewJob {
-            key: key.clone(),
-            token: record.token,
-            id: record.id.clone(),
-            payload,
-            attempts: record.attempts,
-            created_ms: record.created,
-            begun_ms: record.since,
-        };
-        let held = Held::new(record, job, envelope, waiting, ctx.now);
-        self.held.insert(key.clone(), Box::new(held));
-        self.to_start.push_back((key.clone(), record.token));
-        if let Some(why) = self.leaving {
-            self.order(ctx, key, Order { why, tell: None, entries: vec![] });
-        }
-    }
-
-    /// Whether a job that has just begun is started here. When the pool stops it is if it never was: it was accepted
-    /// before, and has begun.
-    fn takes_up(&self, record: &Record) -> bool {
-        match self.leaving {
-            None => true,
-            Some(StopReason::Shutdown) => record.begun != Begun::Started,
-            Some(_) => false,
-        }
-    }
-
-    /// The lease is looked at again after `begin` was answered.
-    fn may_start(&self, ctx: &Ctx) -> bool {
-        ctx.lease_holds(self.worker) || ctx.config.broken.has(Breakage::NoRecheckAfterBegin)
     }
 
     /// The pool is stopping: nothing is begun any more, and these jobs end where they are.

@@ -56,6 +56,7 @@ pub(crate) mod ring;
 mod routing;
 pub(crate) mod scheduling;
 mod sweeping;
+mod taking_up;
 pub(crate) mod tenancy;
 #[cfg(test)]
 mod tests;

@@ -65,6 +65,8 @@ pub(crate) struct PoolPhase {
     pub(crate) elsewhere: bool,
     /// A tombstone, none from before it, is the end of the pool only for who has known it alive, or wants no other.
     may_create: bool,
+    /// It was said to be being opened, and not to be open.
+    said_opening: Option<Incarnation>,
     /// It was opened without a worker of this node that lives, in this incarnation.
     opened_without: Option<Incarnation>,
     busy: bool,
@@ -83,6 +85,7 @@ impl PoolPhase {
             held_back: true,
             elsewhere: false,
             may_create: config.purpose != Purpose::End,
+            said_opening: None,
             opened_without: None,
             busy: false,
             retry_at: Time(0),
@@ -310,9 +313,11 @@ impl PoolPhase {
             Some(_) if !other && matches!(self.phase, Phase::Recovering { .. }) => {}
             Some(wait) => {
                 self.phase = Phase::Recovering { since: ctx.now, wait };
-                ctx.report(Notice::Recovering { incarnation, wait });
+                if self.said_opening.replace(incarnation) != Some(incarnation) {
+                    ctx.report(Notice::Recovering { incarnation, wait });
+                }
             }
-            None => self.phase = Phase::Normal,
+            None => self.is_open(ctx, incarnation),
         }
         if let Phase::Recovering { since, wait } = self.phase {
             let left = wait.saturating_sub(ctx.now.since(since));
@@ -333,8 +338,7 @@ impl PoolPhase {
         };
         match answer {
             Ok(None) => {
-                self.phase = Phase::Normal;
-                ctx.report(Notice::Normal { incarnation });
+                self.is_open(ctx, incarnation);
                 Change::Normal { opened: true }
             }
             Ok(Some(_)) => Change::Nothing,
@@ -342,6 +346,14 @@ impl PoolPhase {
                 self.doubt(ctx, &error);
                 Change::Nothing
             }
+        }
+    }
+
+    /// Phase N, whoever has opened the pool.
+    fn is_open(&mut self, ctx: &mut Ctx, incarnation: Incarnation) {
+        self.phase = Phase::Normal;
+        if self.said_opening.take().is_some() {
+            ctx.report(Notice::Normal { incarnation });
         }
     }
 

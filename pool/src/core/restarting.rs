@@ -17,7 +17,6 @@ use super::ctx::Ctx;
 use super::effect::Notice;
 use super::held::{Out, Phase};
 use super::jobs::Jobs;
-use super::time::Time;
 use crate::id::{JobKey, NodeName, Token};
 use crate::policy::RestartPolicy;
 use crate::record::{Begun, Record};
@@ -89,22 +88,6 @@ impl Jobs {
             Some(delay) => self.give_up(key, ReleaseMode::Fail, delay, error.to_owned()),
             None => self.give_up(key, ReleaseMode::Delete, Duration::ZERO, format!("e:{error}")),
         }
-    }
-
-    /// The job has come back under another token before its former run here has ended, as it may when that was
-    /// outranked: it is tried again after a pause, perhaps elsewhere.
-    pub(super) fn refuse_while_held(
-        &mut self,
-        now: Time,
-        key: JobKey,
-        token: Token,
-        record: &Record,
-        envelope: Bytes,
-    ) {
-        let tell = NodeName::new(record.id.node()).ok().filter(|_| record.begun != Begun::Started);
-        let (mode, delay, result) = (ReleaseMode::Refuse, back_off(1), "its former run has not ended".into());
-        let item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
-        self.push_release(item, Out::in_passing(record, envelope, now), Vec::new());
     }
 
     /// A job was begun whose payload this node cannot open. A newer node can read what is newer: it is refused here,

@@ -36,7 +36,7 @@ pub(super) fn log(node: &NodeName, notice: &Notice) {
             }
         }
         Notice::Outranked { key, token } => {
-            tracing::error!(%node, %key, token = token.0, "another worker owns a job that runs here: it is ended here at once");
+            tracing::error!(%node, %key, token = token.0, "a job that runs here was given away, or given here anew: this run of it is ended at once");
         }
         Notice::NotTakenBack { error } => {
             tracing::error!(%node, %error, "the pool refuses to have a worker of this node back, it asks again now and then");

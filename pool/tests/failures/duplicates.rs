@@ -1,4 +1,4 @@
-//! Two workers run one key: a01 to a11.
+//! Two workers run one key: a01 to a11, and a45.
 
 use tenure_pool::breakage::{Breakage, ScriptPatch};
 
@@ -64,6 +64,7 @@ cases! {
     a09_a_dispatch_that_timed_out_keeps_its_key: twice(&[DISPATCHES_OVER]), "both ran";
     a10_a_dispatcher_whose_clock_is_ahead_finds_the_key_taken: twice(&[GUARDS_BY_CLOCK]), "both ran";
     a11_an_observer_whose_clock_is_ahead_takes_nobody_for_dead: scripts(&LIVES_BY_CLOCK), "was started";
+    a45_a_record_that_is_lost_alone_doubles_no_job: lines(&[Breakage::FormerRunKept]), "every job to be started";
 }
 
 /// A dispatch takes a key that another has.
@@ -351,6 +352,28 @@ mod cases {
         ground.assert_starts(&keys, 1);
         assert_eq!(a.workers(), members);
         ground.assert_clean();
+    }
+
+    /// Records of running jobs are lost, with their places in the list of their worker, and their callers hand them in again.
+    pub(super) async fn a45_a_record_that_is_lost_alone_doubles_no_job(ground: Ground) {
+        let (a, _b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
+        let keys = ground.dispatch(&a, 10).await;
+        ground.started(&keys, 1).await;
+        let mut redis = ground.redis();
+        let mut pipe = redis::pipe();
+        for job in a.jobs().await.unwrap() {
+            let place = format!("{}:{}", job.owner.unwrap().0, job.key);
+            pipe.cmd("HDEL").arg(key_of("jo")).arg(job.key.to_string());
+            pipe.cmd("ZREM").arg(key_of("bw")).arg(place);
+        }
+        pipe.atomic().exec(&mut redis).unwrap();
+        for key in &keys {
+            ground.submit(&a, key).await;
+        }
+        ground.started(&keys, 2).await;
+        ground.each_runs_once(&keys).await;
+        ground.assert_clean();
+        ground.assert_starts(&keys, 2);
     }
 
     /// What a second dispatch of `job-0` is told, while the first one's handler is still starting. Should it start one,

@@ -67,6 +67,7 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (RedeliveredStartRefused, Core("a_start_for_what_runs_here_is_ignored")),
     // Together with a `route` that assigns anything: else no second start comes to the worker.
     (StartsWhatItHolds, Failure("duplicates", "a01_a_start_event_that_comes_again_starts_nothing")),
+    (FormerRunKept, Failure("duplicates", "a45_a_record_that_is_lost_alone_doubles_no_job")),
     (PanicUntold, Failure("losses", "a22_a_panic_is_told")),
     (PanicEndsReading, Failure("losses", "a22_a_worker_whose_handlers_panic_goes_on")),
     (FencedAttests, Core("a_fenced_worker_attests_nothing")),

@@ -25,5 +25,6 @@ mod scheduling;
 mod shutting_down;
 mod stopping;
 mod sweeping;
+mod taking_up;
 mod timing_out;
 mod together;

@@ -397,3 +397,27 @@ fn a_node_that_has_missed_the_settings_is_made_to_read_them() {
     bench.survey(present(1, true, "a"));
     assert_eq!(bench.of(&["expect"]).len(), 1);
 }
+
+#[test]
+fn who_said_that_the_pool_is_being_opened_says_once_that_it_is_open() {
+    let mut bench = Bench::with_worker();
+    bench.all();
+    bench.lost(2);
+    bench.reopened(2);
+    assert_eq!(bench.of(&["!"]), ["! recovering 2 for 10s", "! normal 2"]);
+    bench.fail_with("sweep", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(3))));
+    bench.survey(present(2, false, "a"));
+    assert_eq!(bench.of(&["!"]), [""; 0], "it is open as it was");
+}
+
+#[test]
+fn a_pool_that_is_lost_while_it_is_opened_is_said_to_be_opened_once_for_each_incarnation() {
+    let mut bench = Bench::with_worker();
+    bench.all();
+    bench.lost(2);
+    bench.fail_with("attest", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(3))));
+    bench.advance(millis(200));
+    bench.survey(present(2, true, "a"));
+    bench.reopened(2);
+    assert_eq!(bench.of(&["!"]), ["! recovering 2 for 10s", "! normal 2"]);
+}
