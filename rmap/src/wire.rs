@@ -131,35 +131,51 @@ impl<'de> Visitor<'de> for ItemVisitor {
     }
 }
 
-/// The items of a list: a MessagePack array of strings.
-pub(crate) fn list(mut value: &[u8]) -> Option<Vec<Bytes>> {
-    let items: Vec<ListItem> = rmp_serde::from_read(&mut value).ok()?;
-    value.is_empty().then(|| items.into_iter().map(|ListItem(item)| item).collect())
+/// The items of a list: a MessagePack array of strings, and of nothing else. Byte strings are none for the scripts.
+pub(crate) fn list(value: &Bytes) -> Option<Vec<Bytes>> {
+    let mut rest = Rest { value, at: 0 };
+    let count = match rest.byte()? {
+        short @ 0x90..=0x9f => usize::from(short - 0x90),
+        0xdc => rest.number(2)?,
+        0xdd => rest.number(4)?,
+        _ => return None,
+    };
+    let mut items = Vec::new();
+    for _ in 0..count {
+        let length = match rest.byte()? {
+            short @ 0xa0..=0xbf => usize::from(short - 0xa0),
+            0xd9 => rest.number(1)?,
+            0xda => rest.number(2)?,
+            0xdb => rest.number(4)?,
+            _ => return None,
+        };
+        items.push(rest.take(length)?);
+    }
+    (rest.at == value.len()).then_some(items)
 }
 
-struct ListItem(Bytes);
+/// What is left of a value.
+struct Rest<'a> {
+    value: &'a Bytes,
+    at: usize,
+}
 
-impl<'de> Deserialize<'de> for ListItem {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ItemVisitor;
+impl Rest<'_> {
+    fn take(&mut self, length: usize) -> Option<Bytes> {
+        let end = self.at.checked_add(length).filter(|end| *end <= self.value.len())?;
+        let taken = self.value.slice(self.at..end);
+        self.at = end;
+        Some(taken)
+    }
 
-        impl Visitor<'_> for ItemVisitor {
-            type Value = ListItem;
+    fn byte(&mut self) -> Option<u8> {
+        self.take(1).map(|byte| byte[0])
+    }
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<ListItem, E> {
-                Ok(ListItem(Bytes::copy_from_slice(bytes)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<ListItem, E> {
-                Ok(ListItem(Bytes::copy_from_slice(text.as_bytes())))
-            }
-        }
-
-        deserializer.deserialize_any(ItemVisitor)
+    /// Of so many bytes, the highest first.
+    fn number(&mut self, length: usize) -> Option<usize> {
+        let bytes = self.take(length)?;
+        Some(bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
     }
 }
 
@@ -375,11 +391,29 @@ mod tests {
 
     #[test]
     fn a_list_has_strings_and_nothing_else() {
-        assert_eq!(list(b"\x92\xa2\xff\x00\xc4\x01,"), Some(vec![b"\xff\x00"[..].into(), ",".into()]));
-        assert_eq!(list(b"\x90"), Some(vec![]));
-        for bad in
-            [&b""[..], b"text", b"\x92\xa1a", b"\x91\xc0", b"\x91\x05", b"\x90\x90", b"\x91\x92\xa1a\x05"]
-        {
+        let list = |value: &'static [u8]| list(&Bytes::from_static(value));
+        assert_eq!(list(b"\x92\xa2\xff\x00\xd9\x01,"), Some(vec![b"\xff\x00"[..].into(), ",".into()]));
+        let all = b"\xdd\x00\x00\x00\x03\xda\x00\x01a\xdb\x00\x00\x00\x01b\xa0";
+        assert_eq!(list(all), Some(vec!["a".into(), "b".into(), "".into()]));
+        assert_eq!((list(b"\x90"), list(b"\xdc\x00\x01\xa1a")), (Some(vec![]), Some(vec!["a".into()])));
+        for bad in [
+            &b""[..],
+            b"text",
+            b"\x92\xa1a",
+            b"\x91\xc0",
+            b"\x91\x05",
+            b"\x90\x90",
+            b"\x91\x92\xa1a\x05",
+            b"\x91\xc4\x01a",
+            b"\x91\xc5\x00\x01a",
+            b"\x91\xc6\x00\x00\x00\x01a",
+            b"\x91\xa2a",
+            b"\x91\xd9",
+            b"\x91\xda\x00",
+            b"\x91\xdb\xff\xff\xff\xffa",
+            b"\xdc\x00",
+            b"\xdd\xff\xff\xff\xff\xa1a",
+        ] {
             assert_eq!(list(bad), None, "{}", bad.escape_ascii());
         }
     }
@@ -436,7 +470,7 @@ mod tests {
         #[test]
         fn no_bytes_do_harm(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..64)) {
             let _ = Announcement::decode(&bytes);
-            let _ = list(&bytes);
+            let _ = list(&bytes.clone().into());
             // As what a map might say, with its head.
             let _ = Announcement::decode(&[b"\xdc\x00\x08\xa1w\x05\x06\x07\x08", &bytes[..]].concat());
         }

@@ -55,7 +55,7 @@ async fn a_list_that_becomes_empty_is_deleted() {
 async fn a_value_that_is_no_list_is_left_as_it_is() {
     let server = RedisServer::start().unwrap();
     let map = join(&server).await;
-    let values: [&[u8]; 20] = [
+    let values: [&[u8]; 24] = [
         b"\x80",
         b"\x81\x01\xa1v",
         b"\xde\x00\x00",
@@ -76,6 +76,10 @@ async fn a_value_that_is_no_list_is_left_as_it_is() {
         b"\x91\xa1a\x91\xa1b",
         b"\x92\xa1a",
         b"\x93\xa1a\xc0\xa1b",
+        b"\x91\xc4\x01a",
+        b"\x91\xc5\x00\x01a",
+        b"\x91\xc6\x00\x00\x00\x01a",
+        b"\x92\xa1a\xc4\x01b",
     ];
     for value in values {
         let shown = value.escape_ascii();
