@@ -31,13 +31,29 @@ pub enum Error {
         /// What is wrong.
         what: &'static str,
     },
+    /// The group runs with another value of a setting that all its sinks share. Nothing was written.
+    #[error(
+        "the group {group} of {stream} runs with {name} = {theirs}, this sink was given {ours}; nothing was written"
+    )]
+    SettingMismatch {
+        /// The stream.
+        stream: Arc<str>,
+        /// The group.
+        group: Arc<str>,
+        /// The setting, by its name in [`SinkBuilder`](crate::SinkBuilder).
+        name: String,
+        /// The group's value.
+        theirs: String,
+        /// This sink's value.
+        ours: String,
+    },
     /// An entry has at least one field. Nothing was sent.
     #[error("an entry without fields, nothing was added")]
     NoFields,
     /// A field has the name that topics travel under, [`TOPIC_FIELD`](crate::TOPIC_FIELD). Nothing was sent.
     #[error("a field has the reserved name of topics, nothing was added")]
     ReservedField,
-    /// More than an entry or a batch may hold. Nothing was sent.
+    /// More than an entry, a batch or the filters of a sink may hold. Nothing was sent.
     #[error("{is} {what}, of which at most {limit} are allowed; nothing was added")]
     TooLarge {
         /// What is counted.

@@ -1,5 +1,7 @@
 //! Which topics are wanted. Pure.
 
+use std::fmt;
+
 /// Chooses entries by their topic. Entries without a topic match no filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter(Kind);
@@ -50,6 +52,26 @@ impl Filter {
             (Kind::Topic(wanted), Some(topic)) => wanted == topic,
             (Kind::Pattern(parts), Some(topic)) => looks_like(parts, topic),
         }
+    }
+}
+
+/// As it was made, on one line: `topic "a.b"` or `pattern "a.*"`.
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = match &self.0 {
+            Kind::Topic(topic) => return write!(f, "topic {topic:?}"),
+            Kind::Pattern(parts) => parts,
+        };
+        let mut pattern = String::new();
+        for part in parts {
+            match part {
+                Part::Char(char @ ('*' | '?' | '\\')) => pattern.extend(['\\', *char]),
+                Part::Char(char) => pattern.push(*char),
+                Part::One => pattern.push('?'),
+                Part::Any => pattern.push('*'),
+            }
+        }
+        write!(f, "pattern {pattern:?}")
     }
 }
 
@@ -144,10 +166,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_pattern_matches_what_it_means(pattern in "[ab*?]{0,8}", topic in "[ab]{0,10}") {
+        fn a_pattern_matches_what_it_means(pattern in "[ab*?\\\\]{0,8}", topic in "[ab]{0,10}") {
             let filter = Filter::pattern(&pattern);
             let Kind::Pattern(parts) = &filter.0 else { unreachable!() };
             let chars: Vec<char> = topic.chars().collect();
+            let shown = filter.to_string();
+            let again = shown.strip_prefix("pattern \"").and_then(|shown| shown.strip_suffix('"')).unwrap_or("");
+            prop_assert_eq!(&Filter::pattern(&again.replace("\\\\", "\\")), &filter);
             prop_assert_eq!(filter.matches(Some(&topic)), by_definition(parts, &chars));
         }
     }

@@ -87,12 +87,17 @@ pub(crate) fn count(reply: &Value) -> Result<u64, Error> {
     }
 }
 
-/// `bury.lua`: consumers deleted, entries moved.
-pub(crate) fn buried(reply: Value) -> Result<(u64, u64), Error> {
-    match items(reply, "two counts")?.as_slice() {
-        [deleted, moved] => Ok((count(deleted)?, count(moved)?)),
-        _ => Err(malformed("two counts")),
-    }
+/// `agree.lua`: whether the group was missing, and the consumer that stands for other settings.
+pub(crate) fn agreed(reply: Value) -> Result<(bool, Option<String>), Error> {
+    let Ok([missing, others]) = <[Value; 2]>::try_from(items(reply, "settings")?) else {
+        return Err(malformed("settings"));
+    };
+    let others = match others {
+        Value::Nil => None,
+        Value::BulkString(name) => Some(String::from_utf8_lossy(&name).into_owned()),
+        _ => return Err(malformed("settings")),
+    };
+    Ok((count(&missing)? == 1, others))
 }
 
 /// `add_once.lua`: the entry, and whether it was added before.
@@ -269,7 +274,7 @@ mod tests {
         for bad in [text("x"), list([list([text("5")])]), list([list([text("5-1"), list([text("odd")])])])] {
             assert!(matches!(entries(bad.clone(), &stream()), Err(Error::Malformed { .. })));
             assert!(claimed(list([text("0-0"), bad.clone(), list([])]), &stream()).is_err());
-            assert!(ids(bad.clone()).is_err() && buried(bad.clone()).is_err() && once(bad).is_err());
+            assert!(ids(bad.clone()).is_err() && agreed(bad.clone()).is_err() && once(bad).is_err());
         }
         for bad in [text("x"), list([list([])]), list([list([Value::Int(1)])])] {
             assert!(matches!(pending(bad), Err(Error::Malformed { .. })));
@@ -301,7 +306,7 @@ mod tests {
             let _ = entries(reply.clone(), &stream());
             let _ = claimed(reply.clone(), &stream());
             let _ = taken(reply.clone(), &stream());
-            let _ = (pending(reply.clone()), ids(reply.clone()), buried(reply.clone()), once(reply.clone()));
+            let _ = (pending(reply.clone()), ids(reply.clone()), agreed(reply.clone()), once(reply.clone()));
             let _ = (optional_id(&reply), count(&reply), field(&reply, "st"));
         }
     }

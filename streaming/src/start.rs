@@ -25,17 +25,25 @@ pub enum Start {
 }
 
 impl Start {
-    /// The cursor with which reading begins there, now. Only [`Start::Newest`] asks Redis.
-    pub(crate) async fn resolve(self, redis: &Connection, stream: &str) -> Result<EntryId, Error> {
+    /// The cursor with which reading begins there; none when only Redis knows.
+    pub(crate) fn cursor(self) -> Option<EntryId> {
         match self {
-            Self::Oldest => Ok(EntryId::MIN),
-            Self::After(id) => Ok(id),
+            Self::Oldest => Some(EntryId::MIN),
+            Self::After(id) => Some(id),
             Self::At(time) => {
                 let since_1970 = time.duration_since(UNIX_EPOCH).unwrap_or_default();
                 let ms = u64::try_from(since_1970.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-                Ok(EntryId::new(ms, 0).previous())
+                Some(EntryId::new(ms, 0).previous())
             }
-            Self::Newest => Ok(last_id(redis, stream).await?.unwrap_or_default()),
+            Self::Newest => None,
+        }
+    }
+
+    /// The cursor with which reading begins there, now. Only [`Start::Newest`] asks Redis.
+    pub(crate) async fn resolve(self, redis: &Connection, stream: &str) -> Result<EntryId, Error> {
+        match self.cursor() {
+            Some(cursor) => Ok(cursor),
+            None => Ok(last_id(redis, stream).await?.unwrap_or_default()),
         }
     }
 }

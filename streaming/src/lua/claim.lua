@@ -2,8 +2,15 @@
 -- Takes over entries that have been pending for long, with whichever consumer. Those that were deleted meanwhile are
 -- no longer pending afterwards. One XAUTOCLAIM looks at ten times as many entries as it is to bring.
 -- KEYS: stream
--- ARGV: group, consumer, idle ms, id to begin at, how many, how many to look at when none of them may be taken
+-- ARGV: group, consumer, idle ms, id to begin at, how many, how many to look at when none of them may be taken, the
+--       consumer that stands for the settings
 -- Returns: {id to go on at or 0-0 at the end, entries, how often each was delivered}
+-- Errors: OTHERSETTINGS when other settings hold for the group, or none; nothing is taken then
+-- 0 when it is there, without a look at the others. Where there is no group, XAUTOCLAIM says so.
+if redis.pcall('XGROUP', 'CREATECONSUMER', KEYS[1], ARGV[1], ARGV[7]) == 1 then
+  redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[7])
+  return redis.error_reply('OTHERSETTINGS the group has other settings, or none')
+end
 local from, claimed, looked_at = ARGV[4], nil, 0
 repeat
   claimed = redis.call('XAUTOCLAIM', KEYS[1], ARGV[1], ARGV[2], ARGV[3], from, 'COUNT', ARGV[5])

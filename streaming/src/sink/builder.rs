@@ -7,9 +7,10 @@ use futures::future::try_join_all;
 use tenure_connection::Client;
 use ulid::Ulid;
 
-use super::calls::{Consumer, LEFT};
+use super::calls::{Consumer, Entrance, SILENCE};
 use super::handle::Shared;
 use super::plan::Pace;
+use super::terms::{RESERVED, Terms};
 use super::{Settings, Sink};
 use crate::lanes::Placement;
 use crate::{Error, Filter, Start, keys};
@@ -22,7 +23,6 @@ const GRACE: Duration = Duration::from_secs(30);
 const LONGEST_GRACE: Duration = Duration::from_secs(30 * 86_400);
 /// A consumer that has not asked for anything for so many graces, and at least ten minutes, is dead.
 const GRACES_TO_DEATH: u32 = 10;
-const SOONEST_DEATH: Duration = Duration::from_secs(600);
 /// Looks for what was not acknowledged are so far apart.
 const OFTENEST: Duration = Duration::from_millis(20);
 const RAREST_CLAIM: Duration = Duration::from_secs(1);
@@ -72,13 +72,15 @@ impl SinkBuilder {
     }
 
     /// The name of this consumer, which no other may have at the same time. A consumer that comes back under its name
-    /// gets at once what it had not acknowledged. By default a new name each time.
+    /// gets at once what it had not acknowledged. By default a new name each time. Names that begin with `tenure:` are
+    /// reserved.
     pub fn consumer(mut self, name: impl Into<Arc<str>>) -> Self {
         self.consumer = Some(name.into());
         self
     }
 
-    /// Where the group begins in a stream in which it is new. [`Start::Oldest`] by default.
+    /// Where the group begins in a stream in which it is new. [`Start::Oldest`] by default. All sinks of a group must
+    /// have the same kind of start; of ids and times those of the first one count.
     pub fn start(mut self, start: Start) -> Self {
         self.start = start;
         self
@@ -86,15 +88,15 @@ impl SinkBuilder {
 
     /// Where the group begins when it was lost and is created anew. [`Start::Oldest`] by default: what it had done is
     /// no longer known, so all that is still in the stream comes again, and nothing is missed. Another place misses
-    /// what lies before it.
+    /// what lies before it. All sinks of a group must have the same kind.
     pub fn recreate_at(mut self, start: Start) -> Self {
         self.recreate_at = start;
         self
     }
 
     /// How long an entry may stay unacknowledged before it is given to a consumer again. 30 s by default, at least
-    /// 1 ms, at most 30 days. It counts from when the entry was read from Redis, or kept. All consumers of a group
-    /// should have the same.
+    /// 1 ms, at most 30 days. It counts from when the entry was read from Redis, or kept. All sinks of a group
+    /// must have the same.
     pub fn ack_grace(mut self, grace: Duration) -> Self {
         self.grace = grace.clamp(Duration::from_millis(1), LONGEST_GRACE);
         self
@@ -109,14 +111,14 @@ impl SinkBuilder {
     }
 
     /// Delivers each entry once at most: nothing needs to be acknowledged, and what a consumer has read when it dies is
-    /// lost.
+    /// lost. All sinks of a group must have it, or none.
     pub fn no_ack(mut self) -> Self {
         self.no_ack = true;
         self
     }
 
     /// Hands out only entries with such a topic. With several filters, those that one of them wants. The others are
-    /// acknowledged at once: consumers of one group should have the same filters.
+    /// acknowledged at once. All sinks of a group must have the same filters, of at most 16 KiB together.
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filters.push(filter);
         self
@@ -138,9 +140,13 @@ impl SinkBuilder {
 
     /// Creates the group in each of the streams where it is missing, with the stream if need be.
     ///
+    /// A group keeps the settings that its sinks must share, from its first sink on and while any other sink of it is
+    /// there: until that one is closed, or silent for ten minutes. After that the next sink brings its own.
+    ///
     /// # Errors
-    /// [`Error::Name`], and [`Error::Config`] for the consumer `tenure:left`, before anything is sent;
-    /// [`Error::Redis`].
+    /// [`Error::Name`], [`Error::Config`] for a reserved name of a consumer, and [`Error::TooLarge`] for filters of more
+    /// than 16 KiB, before anything is sent; [`Error::SettingMismatch`] when one of the groups runs with other
+    /// settings, before anything is written; [`Error::Redis`].
     ///
     /// # Cancel safety
     /// The groups may be created all the same.
@@ -149,13 +155,14 @@ impl SinkBuilder {
         let name = self.consumer.unwrap_or_else(|| Ulid::generate().to_string().into());
         keys::check("group name", &*self.group)?;
         keys::check("consumer name", &*name)?;
-        if &*name == LEFT {
-            return Err(Error::Config { what: "the consumer tenure:left stands for those who have left" });
+        if name.starts_with(RESERVED) {
+            return Err(Error::Config { what: "consumers that begin with tenure: stand for no sink" });
         }
         for stream in &self.streams {
             keys::check("stream name", &**stream)?;
         }
-        let dead_after = self.dead_after.unwrap_or((self.grace * GRACES_TO_DEATH).max(SOONEST_DEATH));
+        let terms = Terms::new(&self.filters, self.no_ack, self.grace, self.start, self.recreate_at)?;
+        let dead_after = self.dead_after.unwrap_or((self.grace * GRACES_TO_DEATH).max(SILENCE));
         let dead_after = dead_after.max(self.grace);
         let settings = Settings {
             filters: self.filters.into(),
@@ -171,7 +178,10 @@ impl SinkBuilder {
                 returning,
             },
         };
-        let consumer = Consumer { redis: self.client.commands(), group: self.group, name };
+        let consumer = Consumer { redis: self.client.commands(), group: self.group, name, terms };
+        // One group that refuses leaves the others as they are.
+        let look = |stream| consumer.agree(stream, self.start, SILENCE, Entrance::Look);
+        try_join_all(self.streams.iter().map(|stream| look(stream))).await?;
         let shared = Arc::new(Shared::new(consumer, Placement::of(&self.client), self.start, self.no_ack));
         try_join_all(self.streams.iter().map(|stream| shared.add_stream(stream))).await?;
         Ok(Sink::new(self.client, shared, settings))

@@ -6,10 +6,13 @@ use std::time::Duration;
 use futures::future::join_all;
 use tenure_connection::{Connection, Error as RedisError, Script};
 
+use super::terms::{self, Terms};
 use crate::start::milliseconds;
 use crate::stream::IDS_PER_CALL;
-use crate::{Entry, EntryId, Error, reply};
+use crate::{Entry, EntryId, Error, Start, reply};
 
+static AGREE: LazyLock<Script> =
+    LazyLock::new(|| Script::new("streaming.agree", include_str!("../lua/agree.lua")));
 static ACK_AND_REMOVE: LazyLock<Script> =
     LazyLock::new(|| Script::new("streaming.ack_and_remove", include_str!("../lua/ack_and_remove.lua")));
 static CLAIM: LazyLock<Script> =
@@ -28,7 +31,9 @@ const PAGE: usize = 256;
 /// Pending entries that one script looks at when nothing of them may be claimed, however few are wanted.
 const LOOKED_AT: usize = 10 * PAGE;
 /// The consumer that stands for all who have left. It is deleted as any other that has nothing and is silent.
-pub(super) const LEFT: &str = "tenure:left";
+const LEFT: &str = "tenure:left";
+/// A consumer that lives shows it more often.
+pub(super) const SILENCE: Duration = Duration::from_secs(600);
 
 /// A consumer of a group, for commands that do not block. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -36,6 +41,16 @@ pub(super) struct Consumer {
     pub(super) redis: Connection,
     pub(super) group: Arc<str>,
     pub(super) name: Arc<str>,
+    pub(super) terms: Terms,
+}
+
+/// Whether the consumer gets into the group, or only hears whether it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entrance {
+    /// It gets in.
+    Use,
+    /// Nothing is written.
+    Look,
 }
 
 /// From when on the pending time of entries is to count.
@@ -47,21 +62,30 @@ pub(super) enum Hold {
     Release,
 }
 
-/// Whether the group, or its stream, is not there.
+/// Whether the group is not there, or its stream, or its settings.
 pub(super) fn is_group_lost(error: &Error) -> bool {
     // UNBLOCKED is said to a read that waited when the stream went.
-    matches!(error.code(), Some("NOGROUP" | "UNBLOCKED"))
+    matches!(error.code(), Some("NOGROUP" | "UNBLOCKED" | "OTHERSETTINGS"))
 }
 
 impl Consumer {
-    /// Creates the group with its stream where they are missing. Returns whether the group was.
-    pub(super) async fn create(&self, stream: &str, after: &str) -> Result<bool, Error> {
-        let mut command = redis::cmd("XGROUP");
-        command.arg("CREATE").arg(stream).arg(&*self.group).arg(after).arg("MKSTREAM");
-        match self.redis.command(&command).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.code() == Some("BUSYGROUP") => Ok(false),
-            Err(error) => Err(error.into()),
+    /// Gets into the group, which is created with its stream where they are missing. Returns whether the group was.
+    /// Consumers that have been `silent` for so long do not hold on to other settings.
+    pub(super) async fn agree(
+        &self,
+        stream: &str,
+        start: Start,
+        silent: Duration,
+        entrance: Entrance,
+    ) -> Result<bool, Error> {
+        let mut call = AGREE.call(&[stream]);
+        call.arg(&*self.group).arg(&*self.name);
+        call.arg(start.cursor().map_or_else(|| "$".to_owned(), |cursor| cursor.to_string()));
+        call.arg(self.terms.consumer()).arg(terms::PREFIX).arg(LEFT).arg(milliseconds(silent));
+        call.arg(u8::from(entrance == Entrance::Use));
+        match reply::agreed(self.redis.call(&call).await?)? {
+            (was_missing, None) => Ok(was_missing),
+            (_, Some(theirs)) => Err(self.terms.mismatch(stream, &self.group, &theirs)),
         }
     }
 
@@ -91,22 +115,15 @@ impl Consumer {
     ) -> Result<(EntryId, Vec<Entry>), Error> {
         let mut call = CLAIM.call(&[&**stream]);
         call.arg(&*self.group).arg(&*self.name).arg(milliseconds(grace)).arg(from.to_string());
-        call.arg(count.clamp(1, PAGE as u64)).arg(LOOKED_AT);
+        call.arg(count.clamp(1, PAGE as u64)).arg(LOOKED_AT).arg(self.terms.consumer());
         reply::claimed(self.redis.call(&call).await?, stream)
     }
 
-    /// Deletes consumers that have been idle for that long. With `inherit` their pending entries are moved to this
-    /// one first; without, those that have any are left alone. Returns how many were deleted and how many entries
-    /// moved.
-    pub(super) async fn bury(
-        &self,
-        stream: &str,
-        idle: Duration,
-        inherit: bool,
-    ) -> Result<(u64, u64), Error> {
+    /// Deletes consumers that have been idle for that long and have nothing pending. Returns how many.
+    pub(super) async fn bury(&self, stream: &str, idle: Duration) -> Result<u64, Error> {
         let mut call = BURY.call(&[stream]);
-        call.arg(&*self.group).arg(&*self.name).arg(milliseconds(idle)).arg(if inherit { PAGE } else { 0 });
-        reply::buried(self.redis.call(&call).await?)
+        call.arg(&*self.group).arg(&*self.name).arg(milliseconds(idle)).arg(self.terms.consumer());
+        reply::count(&self.redis.call(&call).await?)
     }
 
     /// Acknowledges entries and returns how many were pending.
@@ -176,7 +193,7 @@ mod tests {
     use tenure_testing::{RedisServer, eventually};
 
     use super::*;
-    use crate::Stream;
+    use crate::{Filter, Stream};
 
     const LONG: Duration = Duration::from_secs(600);
 
@@ -194,13 +211,19 @@ mod tests {
         }
 
         fn consumer(&self, name: &str) -> Consumer {
-            Consumer { redis: self.client.commands(), group: "g".into(), name: name.into() }
+            self.with(name, &[])
+        }
+
+        /// A consumer with these filters.
+        fn with(&self, name: &str, filters: &[Filter]) -> Consumer {
+            let terms = Terms::new(filters, false, LONG, Start::Oldest, Start::Oldest).unwrap();
+            Consumer { redis: self.client.commands(), group: "g".into(), name: name.into(), terms }
         }
 
         /// A consumer with that many entries pending.
         async fn holder(&self, name: &str, entries: usize) -> (Consumer, Vec<EntryId>) {
             let consumer = self.consumer(name);
-            consumer.create(&self.stream, "0").await.unwrap();
+            consumer.agree(&self.stream, Start::Oldest, LONG, Entrance::Use).await.unwrap();
             let stream = Stream::new(&self.client, self.stream.clone()).unwrap();
             let mut ids = Vec::new();
             for _ in 0..entries {
@@ -218,10 +241,11 @@ mod tests {
             reply::pending(self.client.commands().command(&held).await.unwrap()).unwrap().len()
         }
 
+        /// How many there are beside the one that stands for the settings.
         async fn consumers(&self) -> usize {
             let info = redis::cmd("XINFO").arg(&["CONSUMERS", "s", "g"]).take();
             match self.client.commands().command(&info).await.unwrap() {
-                redis::Value::Array(consumers) => consumers.len(),
+                redis::Value::Array(consumers) => consumers.len() - 1,
                 other => panic!("{other:?}"),
             }
         }
@@ -230,30 +254,77 @@ mod tests {
     #[tokio::test]
     async fn a_consumer_is_never_deleted_with_something_pending() {
         let lab = Lab::new();
-        let (_, ids) = lab.holder("dead", PAGE + 44).await;
-        let (idle, _) = lab.holder("idle", 1).await;
+        let (dead, ids) = lab.holder("dead", 3).await;
+        lab.holder("idle", 0).await;
         let heir = lab.consumer("heir");
-        assert_eq!(heir.bury(&lab.stream, LONG, true).await.unwrap(), (0, 0), "they live");
-        assert_eq!(
-            heir.bury(&lab.stream, Duration::ZERO, false).await.unwrap(),
-            (0, 0),
-            "they hold something"
-        );
-        let (deleted, moved) = heir.bury(&lab.stream, Duration::ZERO, true).await.unwrap();
-        assert_eq!(
-            (deleted, moved),
-            (0, PAGE as u64),
-            "a page at a time, and not deleted before the last one"
-        );
-        assert_eq!((lab.held("dead").await, lab.held("heir").await), (44, PAGE));
-        assert_eq!(heir.bury(&lab.stream, Duration::ZERO, true).await.unwrap(), (2, 45));
-        assert_eq!((lab.held("heir").await, lab.consumers().await), (PAGE + 45, 1));
-        assert_eq!(heir.bury(&lab.stream, Duration::ZERO, true).await.unwrap(), (0, 0), "never itself");
-        // What was moved may be claimed at once, whatever the grace.
-        let (_, claimed) = idle.claim(&lab.stream, LONG, EntryId::MIN, 10).await.unwrap();
-        assert_eq!(claimed.iter().map(|entry| entry.id).collect::<Vec<_>>(), ids[..10]);
-        assert!(claimed.iter().all(|entry| entry.deliveries() == 2));
-        assert_eq!(idle.ack(&lab.stream, &ids, false).await.unwrap(), ids.len() as u64);
+        assert_eq!(heir.bury(&lab.stream, LONG).await.unwrap(), 0, "they live");
+        assert_eq!(heir.bury(&lab.stream, Duration::ZERO).await.unwrap(), 1, "one holds something");
+        assert_eq!((lab.held("dead").await, lab.consumers().await), (3, 2));
+        dead.ack(&lab.stream, &ids[1..], false).await.unwrap();
+        let (_, claimed) = heir.claim(&lab.stream, Duration::ZERO, EntryId::MIN, 10).await.unwrap();
+        assert_eq!(claimed.len(), 1);
+        assert_eq!(heir.bury(&lab.stream, Duration::ZERO).await.unwrap(), 1, "others have it now");
+        assert_eq!((lab.held("heir").await, lab.consumers().await), (1, 1), "never itself");
+        assert_eq!(heir.bury(&lab.stream, Duration::ZERO).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn settings_hold_while_another_consumer_lives() {
+        let lab = Lab::new();
+        let (_, ids) = lab.holder("first", 1).await;
+        let (other, same) = (lab.with("other", &[Filter::topic("a")]), lab.consumer("same"));
+        let use_ = async |consumer: &Consumer, silent| {
+            consumer.agree(&lab.stream, Start::Oldest, silent, Entrance::Use).await
+        };
+        let look = other.agree(&lab.stream, Start::Oldest, LONG, Entrance::Look).await.unwrap_err();
+        for refused in [look, use_(&other, LONG).await.unwrap_err()] {
+            let Error::SettingMismatch { stream, group, name, theirs, ours } = refused else { panic!() };
+            assert_eq!((&*stream, &*group, &*name), ("s", "g", "filter"));
+            assert_eq!((&*theirs, &*ours), ("none", "topic \"a\""));
+        }
+        assert_eq!((lab.consumers().await, lab.held("first").await), (1, 1), "nothing was written");
+        let look = same.agree(&lab.stream, Start::Oldest, LONG, Entrance::Look).await;
+        assert!(matches!((look, lab.consumers().await), (Ok(false), 1)), "it may, and has not");
+        assert!(!use_(&same, LONG).await.unwrap());
+        assert_eq!(lab.consumers().await, 2, "it is there before it reads");
+        same.leave(&lab.stream).await.unwrap();
+        // Neither a consumer of its own name, nor what stands for those who have left, nor a silent one holds them.
+        assert!(!use_(&lab.with("first", &[Filter::topic("b")]), LONG).await.unwrap());
+        lab.with("first", &[Filter::topic("b")]).leave(&lab.stream).await.unwrap();
+        assert_eq!((lab.consumers().await, lab.held(LEFT).await), (1, ids.len()));
+        assert!(!use_(&lab.consumer("last"), LONG).await.unwrap());
+        assert!(use_(&other, LONG).await.is_err());
+        assert!(!use_(&other, Duration::ZERO).await.unwrap());
+        // The others hear of it when they look for what is pending and for dead consumers, and have done nothing.
+        let (consumers, last) = (lab.consumers().await, lab.consumer("last"));
+        let error = last.bury(&lab.stream, Duration::ZERO).await.unwrap_err();
+        assert!(is_group_lost(&error), "{error:?}");
+        let error = last.claim(&lab.stream, Duration::ZERO, EntryId::MIN, 10).await.unwrap_err();
+        assert!(is_group_lost(&error), "{error:?}");
+        assert_eq!(lab.held(LEFT).await, ids.len());
+        assert_eq!(lab.consumers().await, consumers);
+        assert_eq!(other.bury(&lab.stream, Duration::ZERO).await.unwrap(), 1);
+        assert!(use_(&lab.consumer("last"), LONG).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_group_without_settings_gets_those_of_its_first_sink() {
+        let lab = Lab::new();
+        let (a, b) = (lab.with("a", &[Filter::topic("a")]), lab.consumer("b"));
+        let create = redis::cmd("XGROUP").arg(&["CREATE", "s", "g", "$", "MKSTREAM"]).take();
+        a.redis.command(&create).await.unwrap();
+        let old = redis::cmd("XGROUP").arg(&["CREATECONSUMER", "s", "g", "old"]).take();
+        a.redis.command(&old).await.unwrap();
+        let use_ = async |consumer: &Consumer| consumer.agree("s", Start::Oldest, LONG, Entrance::Use).await;
+        assert!(!use_(&a).await.unwrap());
+        assert!(matches!(use_(&b).await, Err(Error::SettingMismatch { .. })));
+        a.redis.command(redis::cmd("XGROUP").arg(&["DESTROY", "s", "g"])).await.unwrap();
+        assert!(use_(&b).await.unwrap(), "they go with their group");
+        assert!(matches!(use_(&a).await, Err(Error::SettingMismatch { .. })));
+        a.redis.command(redis::cmd("DEL").arg("s")).await.unwrap();
+        assert!(use_(&a).await.unwrap());
+        a.redis.command(redis::cmd("SET").arg("s").arg("v")).await.unwrap();
+        assert_eq!(use_(&a).await.unwrap_err().code(), Some("WRONGTYPE"));
     }
 
     #[tokio::test]
@@ -269,12 +340,12 @@ mod tests {
         };
         eventually(LONG, "some time to pass", async || idle().await > 100).await;
         let before = idle().await;
-        quiet.bury(&lab.stream, LONG, true).await.unwrap();
+        quiet.bury(&lab.stream, LONG).await.unwrap();
         assert!(idle().await < before, "although there was nothing to read");
         Stream::new(&lab.client, "s").unwrap().add(&[("n", "1")]).await.unwrap();
-        quiet.bury(&lab.stream, LONG, true).await.unwrap();
+        quiet.bury(&lab.stream, LONG).await.unwrap();
         assert_eq!(lab.held("quiet").await, 0, "nothing new is delivered by it");
-        lab.consumer("new").bury(&lab.stream, LONG, true).await.unwrap();
+        lab.consumer("new").bury(&lab.stream, LONG).await.unwrap();
         assert_eq!(lab.consumers().await, 2);
     }
 
@@ -335,7 +406,7 @@ mod tests {
         leaving.leave(&lab.stream).await.unwrap();
         let error = heir.claim(&lab.stream, LONG, EntryId::MIN, 1).await.unwrap_err();
         assert!(is_group_lost(&error));
-        assert!(is_group_lost(&heir.bury(&lab.stream, LONG, true).await.unwrap_err()));
+        assert!(is_group_lost(&heir.bury(&lab.stream, LONG).await.unwrap_err()));
         assert!(is_group_lost(&heir.take(&lab.stream, &ids[..1]).await.unwrap_err()));
         assert!(is_group_lost(&heir.pending(&lab.stream, EntryId::MIN).await.unwrap_err()));
     }

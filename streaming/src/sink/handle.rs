@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::time::Instant;
 
-use super::calls::{Consumer, Hold, is_group_lost};
+use super::calls::{Consumer, Entrance, Hold, SILENCE, is_group_lost};
 use super::held::Held;
 use crate::lanes::Placement;
 use crate::{Entry, EntryId, Error, Start, keys};
@@ -71,11 +71,7 @@ impl Shared {
 
     pub(super) async fn add_stream(&self, stream: &str) -> Result<(), Error> {
         keys::check("stream name", stream)?;
-        let after = match self.start {
-            Start::Newest => "$".to_owned(),
-            start => start.resolve(&self.consumer.redis, stream).await?.to_string(),
-        };
-        self.consumer.create(stream, &after).await?;
+        self.consumer.agree(stream, self.start, SILENCE, Entrance::Use).await?;
         self.streams().entry(self.placement.slot(stream)).or_default().insert(stream.into());
         Ok(())
     }
@@ -181,7 +177,7 @@ impl SinkHandle {
     /// Adds a stream, and creates the group there when it has none. It is read within a second.
     ///
     /// # Errors
-    /// [`Error::Name`], [`Error::Redis`]. The stream is not read then.
+    /// [`Error::Name`], [`Error::SettingMismatch`], [`Error::Redis`]. The stream is not read then.
     ///
     /// # Cancel safety
     /// The group may be created all the same; the stream is read when this returns, or not at all.

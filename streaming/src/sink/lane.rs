@@ -8,7 +8,7 @@ use tenure_connection::{Backoff, Blocking};
 use tokio::time::sleep;
 
 use super::Settings;
-use super::calls::is_group_lost;
+use super::calls::{Entrance, SILENCE, is_group_lost};
 use super::handle::Shared;
 use super::plan::{Plan, Step};
 use crate::lanes::rest;
@@ -93,8 +93,7 @@ impl Lane {
                     rest(&self.lost_groups).await;
                     self.lost_groups.fail();
                 }
-                let start = self.settings.recreate_at.resolve(&consumer.redis, &stream).await?;
-                if consumer.create(&stream, &start.to_string()).await? {
+                if consumer.agree(&stream, self.settings.recreate_at, SILENCE, Entrance::Use).await? {
                     tracing::warn!(stream = &*stream, group = &*consumer.group, "created a lost group anew");
                 }
                 self.plan.created(&stream);
@@ -125,12 +124,12 @@ impl Lane {
                 Ok(entries)
             }
             Step::Bury { stream } => {
-                let buried = consumer.bury(&stream, self.settings.dead_after, !shared.no_ack).await;
-                let (deleted, moved) = self.seen(Some(&stream), buried)?;
+                let buried = consumer.bury(&stream, self.settings.dead_after).await;
+                let deleted = self.seen(Some(&stream), buried)?;
                 if deleted > 0 {
-                    tracing::info!(stream = &*stream, deleted, moved, "deleted dead consumers");
+                    tracing::info!(stream = &*stream, deleted, "deleted dead consumers");
                 }
-                self.plan.buried(&stream, moved > 0, shared.now());
+                self.plan.buried(&stream, shared.now());
                 Ok(Vec::new())
             }
             Step::Read { wait } => {

@@ -4,7 +4,7 @@
 //! - `plan`: what a consumer does next, and `held`: what it has. Both pure.
 //! - `lane`: does what the plan says, with `calls`.
 //! - `handle`: what the sink shares with its handles.
-//! - `builder`: settings.
+//! - `builder`: settings, and `terms`: those of them that all sinks of a group share.
 
 mod builder;
 mod calls;
@@ -14,6 +14,7 @@ mod lane;
 #[cfg(test)]
 mod model;
 mod plan;
+mod terms;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -42,7 +43,8 @@ use plan::Pace;
 /// What is waiting is renewed when a third of the grace has passed, so that two thirds are left when it is handed out.
 const RENEWALS_PER_GRACE: u32 = 3;
 
-/// One consumer of a group. Sinks with the same group share the cursor; other groups get copies.
+/// One consumer of a group. Sinks with the same group share the cursor, and must have the same settings; other groups
+/// get copies.
 ///
 /// It is a [`futures::Stream`] of entries; an error is an item, and the stream goes on after it. An entry is pending
 /// until it is acknowledged, and given to a consumer again when it was not for the grace: **at least once**. Redis is

@@ -116,17 +116,11 @@ impl Server {
         ids.into_iter().filter(|id| entries.contains(id)).collect()
     }
 
-    fn bury(&mut self, consumer: u64, idle: Duration, now: Duration) -> Option<bool> {
+    fn bury(&mut self, consumer: u64, idle: Duration, now: Duration) -> Option<()> {
         let group = self.group(consumer, now)?;
-        let dead: BTreeSet<_> = group.consumers.iter().filter(|(_, heard)| **heard + idle <= now).collect();
-        let dead: BTreeSet<u64> = dead.into_iter().map(|(name, _)| *name).collect();
-        let mut moved = false;
-        for with in group.pending.values_mut().filter(|(with, _)| dead.contains(with)) {
-            *with = (consumer, Duration::ZERO);
-            moved = true;
-        }
-        group.consumers.retain(|name, _| !dead.contains(name));
-        Some(moved)
+        let holding: BTreeSet<_> = group.pending.values().map(|(with, _)| *with).collect();
+        group.consumers.retain(|name, heard| *heard + idle > now || holding.contains(name));
+        Some(())
     }
 }
 
@@ -204,8 +198,8 @@ impl Consumer {
             },
             Step::Bury { .. } => match server.bury(self.name, grace * 2, now) {
                 None => self.plan.group_lost(Some("s")),
-                Some(_) if lost => {}
-                Some(moved) => self.plan.buried("s", moved, now),
+                Some(()) if lost => {}
+                Some(()) => self.plan.buried("s", now),
             },
             Step::Read { wait } => {
                 prop_assert!(wait <= CLAIM_EVERY);

@@ -37,7 +37,7 @@ pub(super) struct Pace {
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Create the group anew.
+    /// Create the group anew, or get into the one that others have made.
     Create { stream: Arc<str> },
     /// Take what is pending with this consumer behind `after` and not held.
     Recover { stream: Arc<str>, after: EntryId },
@@ -186,13 +186,9 @@ impl Plan {
         }
     }
 
-    /// Dead consumers were deleted, or not. What they had pending may be claimed.
-    pub(super) fn buried(&mut self, stream: &str, moved: bool, now: Duration) {
-        let Some(course) = self.streams.get_mut(stream) else { return };
-        if moved {
-            // There may be more of it.
-            (course.claim_from, course.claim_at) = (EntryId::MIN, now);
-        } else {
+    /// Dead consumers were deleted, or there were none.
+    pub(super) fn buried(&mut self, stream: &str, now: Duration) {
+        if let Some(course) = self.streams.get_mut(stream) {
             course.bury_at = now + self.pace.bury_every;
         }
     }
@@ -260,12 +256,8 @@ mod tests {
         );
         plan.recovered("b", None);
         assert_eq!(plan.next(EVERY * 9), Step::Bury { stream: "b".into() });
-        plan.buried("b", true, EVERY * 9);
-        assert_eq!(
-            plan.next(EVERY * 9),
-            Step::Claim { stream: "b".into(), from: EntryId::MIN },
-            "what it left"
-        );
+        plan.buried("b", EVERY * 9);
+        assert_eq!(plan.next(EVERY * 9), Step::Read { wait: EVERY });
     }
 
     #[test]

@@ -349,9 +349,9 @@ async fn a_server_without_memory_refuses_to_add_and_still_reads_acknowledges_and
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let added = fill(&client, "s", 4).await;
-    let mut sink =
-        Sink::builder(&client, "g").stream("s").ack_grace(Duration::from_millis(100)).open().await.unwrap();
-    let mut dead = Sink::builder(&client, "g").stream("s").open().await.unwrap();
+    let builder = Sink::builder(&client, "g").stream("s").ack_grace(Duration::from_millis(100));
+    let mut sink = builder.clone().open().await.unwrap();
+    let mut dead = builder.open().await.unwrap();
     assert_eq!(dead.next_batch(1).await.unwrap()[0].id, added[0]);
     server.query::<()>(cmd("CONFIG").arg("SET").arg("maxmemory").arg(1)).unwrap();
     let full = |error: Error| {

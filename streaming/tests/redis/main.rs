@@ -5,6 +5,7 @@ mod deployments;
 mod faults;
 mod reader;
 mod rights;
+mod settings;
 mod sink;
 mod stream;
 mod support;

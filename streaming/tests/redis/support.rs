@@ -93,7 +93,7 @@ pub(crate) async fn pending(redis: &Connection, stream: &str, group: &str) -> i6
     }
 }
 
-/// The names of a group's consumers.
+/// The names of a group's consumers, without the one that stands for its settings.
 pub(crate) async fn consumers(redis: &Connection, stream: &str, group: &str) -> Vec<String> {
     let Value::Array(items) =
         redis.command(cmd("XINFO").arg("CONSUMERS").arg(stream).arg(group)).await.unwrap()
@@ -107,5 +107,5 @@ pub(crate) async fn consumers(redis: &Connection, stream: &str, group: &str) -> 
         },
         other => panic!("{other:?}"),
     };
-    items.iter().map(name).collect()
+    items.iter().map(name).filter(|name| !name.starts_with("tenure:settings")).collect()
 }
