@@ -26,6 +26,10 @@ pub enum Breakage {
     UnownedOutranks,
     /// `route` assigns whatever ring its caller knows.
     RouteUnchecked,
+    /// A job that ran for long before its worker was lost is blamed like any other.
+    LossesNeverForgiven,
+    /// The jobs of a lost worker are begun again at once, all together, however often that happens.
+    SuspectsTogether,
     /// Start handlers run one after the other, however long one takes.
     StartsInTurn,
     /// Callers that have gone are answered all the same, and such an answer ends the node.

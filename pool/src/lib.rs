@@ -46,7 +46,7 @@ pub use listing::{Cursor, JobInfo, Page, WorkerInfo};
 pub use member::MemberState;
 pub use node::{CloseReport, Dispatch, DispatchMany, Node, Shutdown, ShutdownReport, StopJob, Wait};
 pub use notification::WaitingNotification;
-pub use parked::ParkedJob;
+pub use parked::{ParkedJob, Unparked};
 pub use plan::{Plan, Planner, Tick};
 pub use policy::RestartPolicy;
 pub use record::JobState;

@@ -26,6 +26,16 @@ pub struct ParkedJob {
     pub created: SystemTime,
 }
 
+/// What a call that un-parks many jobs has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unparked {
+    /// How many jobs are tried again.
+    pub jobs: usize,
+    /// Whether there may be more: the call ended at its bound.
+    pub more: bool,
+}
+
 impl ParkedJob {
     /// `None` for a job whose record cannot be read.
     fn new(parked: Parked) -> Option<Self> {

@@ -60,5 +60,7 @@ mod settings;
 mod stopping;
 #[path = "store/streams.rs"]
 mod streams;
+#[path = "store/suspicion.rs"]
+mod suspicion;
 #[path = "store/tokens.rs"]
 mod tokens;

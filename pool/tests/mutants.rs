@@ -69,6 +69,8 @@ mod settings;
 mod stopping;
 #[path = "store/streams.rs"]
 mod streams;
+#[path = "store/suspicion.rs"]
+mod suspicion;
 #[path = "store/tokens.rs"]
 mod tokens;
 
@@ -111,6 +113,7 @@ const SUITES: &[(&str, &[Scenario])] = &[
     ("settings", settings::ALL),
     ("stopping", stopping::ALL),
     ("streams", streams::ALL),
+    ("suspicion", suspicion::ALL),
     ("tokens", tokens::ALL),
 ];
 

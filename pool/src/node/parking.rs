@@ -1,13 +1,20 @@
 //! What a node can do about jobs that failed too often.
 
 use super::Node;
+use futures::stream::{self, StreamExt};
+
 use super::calls::PATIENCE;
 use crate::core::input::Command;
 use crate::error::Error;
 use crate::id::{IdError, JobKey};
-use crate::listing::{Cursor, Page};
-use crate::parked::{self, ParkedJob};
+use crate::listing::{Cursor, PAGE, Page};
+use crate::parked::{self, ParkedJob, Unparked};
 use crate::runtime::clock;
+
+/// After how many jobs a call that un-parks many ends.
+const MOST: usize = 4_096;
+/// How many of them are under way at a time: what one step takes.
+const WINDOW: usize = 128;
 
 impl Node {
     /// All jobs of the pool that failed too often and are parked, with their last error; the longest parked first. It is
@@ -55,5 +62,50 @@ impl Node {
         let result =
             self.request(PATIENCE, |reply| Command::Unpark { reply, key: key.clone(), deadline }).await;
         self.named(&key, None, result).await
+    }
+
+    /// Has all parked jobs of the pool tried again, as [`unpark`](Self::unpark) does with one: as after the repair of
+    /// what made them fail. A call un-parks about 4,096 jobs at most, and says whether there are more.
+    ///
+    /// # Errors
+    /// The pool is shutting down; the store does not answer, or not in time. Some of the jobs may be tried again then.
+    ///
+    /// # Cancel safety
+    /// A dropped call leaves open which jobs are tried again.
+    pub async fn unpark_all(&self) -> Result<Unparked, Error> {
+        self.unpark_where(|_| true).await
+    }
+
+    /// As [`unpark_all`](Self::unpark_all), of those parked jobs for which `which` says so.
+    ///
+    /// # Errors
+    /// As of `unpark_all`.
+    ///
+    /// # Cancel safety
+    /// A dropped call leaves open which jobs are tried again.
+    pub async fn unpark_where(
+        &self,
+        mut which: impl FnMut(&ParkedJob) -> bool + Send,
+    ) -> Result<Unparked, Error> {
+        let (mut unparked, mut cursor) = (Unparked::default(), None);
+        loop {
+            let page = self.parked_page(cursor, PAGE).await?;
+            let keys: Vec<_> = page.items.into_iter().filter(&mut which).map(|job| job.key).collect();
+            let answers = keys.into_iter().map(|key| async move { self.unpark(key).await });
+            let mut answers = stream::iter(answers).buffer_unordered(WINDOW);
+            while let Some(answer) = answers.next().await {
+                match answer {
+                    Ok(()) => unparked.jobs += 1,
+                    // Somebody else was faster.
+                    Err(Error::JobNotFound | Error::NotParked) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            cursor = page.next;
+            unparked.more = cursor.is_some();
+            if !unparked.more || unparked.jobs >= MOST {
+                return Ok(unparked);
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@ use super::{ShardedPool, node_of};
 use crate::error::Error;
 use crate::id::{IdError, JobKey};
 use crate::node::{Dispatch, DispatchMany, Node, StopJob, Wait};
+use crate::parked::{ParkedJob, Unparked};
 use crate::spec::JobSpec;
 use crate::ticket::Ticket;
 use crate::typed::Payload;
@@ -189,5 +190,36 @@ impl ShardedPool {
     {
         let key = key.try_into().map_err(Into::into)?;
         self.node_of(&key).unpark(&key).await
+    }
+
+    /// As [`Node::unpark_all`](crate::Node::unpark_all), one shard after the other.
+    ///
+    /// # Errors
+    /// As `Node::unpark_all`.
+    ///
+    /// # Cancel safety
+    /// As `Node::unpark_all`.
+    pub async fn unpark_all(&self) -> Result<Unparked, Error> {
+        self.unpark_where(|_| true).await
+    }
+
+    /// As [`Node::unpark_where`](crate::Node::unpark_where), one shard after the other.
+    ///
+    /// # Errors
+    /// As `Node::unpark_where`.
+    ///
+    /// # Cancel safety
+    /// As `Node::unpark_where`.
+    pub async fn unpark_where(
+        &self,
+        mut which: impl FnMut(&ParkedJob) -> bool + Send,
+    ) -> Result<Unparked, Error> {
+        let mut unparked = Unparked::default();
+        for node in &*self.nodes {
+            let Unparked { jobs, more } = node.unpark_where(&mut which).await?;
+            unparked.jobs += jobs;
+            unparked.more |= more;
+        }
+        Ok(unparked)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tenure_pool::{DispatchError, Error, JobState, Node, Settings};
+use tenure_pool::{DispatchError, Error, JobSpec, JobState, Node, RestartPolicy, Settings};
 use tenure_testing::eventually;
 
 use crate::recorder::Act;
@@ -14,6 +14,7 @@ on_both_stores!(
     an_unparked_job_runs_again_and_hears_what_was_kept_for_it,
     a_parked_job_is_stopped_like_any_other,
     an_unpark_of_what_is_not_parked_is_refused,
+    all_parked_jobs_or_some_of_them_are_unparked_in_one_call,
 );
 
 /// A node of a pool that parks a job at its second attempt.
@@ -99,4 +100,34 @@ async fn an_unpark_of_what_is_not_parked_is_refused(world: World) {
     world.add_worker(&node).await;
     eventually(PATIENCE, "the job to run", async || world.recorder.is_running("key")).await;
     assert!(matches!(node.unpark("key").await, Err(Error::NotParked)));
+}
+
+async fn all_parked_jobs_or_some_of_them_are_unparked_in_one_call(world: World) {
+    let settings =
+        Settings { worker_ttl: world.ttl(), join_settle: SHORT, max_attempts: 1, ..Settings::default() };
+    let node = world.builder("a").settings(settings).join().await.unwrap();
+    let fails = Arc::new(AtomicBool::new(true));
+    let told = fails.clone();
+    let failing = world
+        .recorder
+        .acting(move |_| if told.load(Ordering::SeqCst) { Act::Fail("no route") } else { Act::Run });
+    let worker = node.add_worker(failing).await.unwrap();
+    let keys: Vec<_> = (0..600).map(|n| format!("job-{n}")).collect();
+    let jobs = keys.iter().map(|key| {
+        world.history().submitted(key);
+        JobSpec::new(key.as_str(), "").restart(RestartPolicy::OnFailure)
+    });
+    let jobs: Vec<_> = jobs.collect();
+    node.submit_many(jobs).await;
+    eventually(PATIENCE, "all to be parked", async || node.parked().await.is_ok_and(|all| all.len() == 600))
+        .await;
+    fails.store(false, Ordering::SeqCst);
+    let some = node.unpark_where(|job| job.key.to_string().ends_with('7')).await.unwrap();
+    assert_eq!((some.jobs, some.more), (60, false));
+    let others = node.unpark_all().await.unwrap();
+    assert_eq!((others.jobs, others.more), (540, false));
+    assert_eq!(node.unpark_all().await.unwrap().jobs, 0);
+    eventually(PATIENCE, "all to run", async || keys.iter().all(|key| world.recorder.is_running(key))).await;
+    assert_eq!(node.parked().await.unwrap(), []);
+    worker.drain().await.unwrap();
 }

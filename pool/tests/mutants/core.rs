@@ -93,6 +93,8 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (FirstSeenBeforeReply, Core("an_observer_counts_from_after_the_reply")),
     (RenewalFromReply, Core("a_lease_counts_from_the_sending_of_its_renewal")),
     (ExpireBeforeJoined, Simulator("S1")),
+    (LossesNeverForgiven, Scenario("a_job_that_has_proven_itself_is_not_blamed")),
+    (SuspectsTogether, Scenario("a_loss_soon_after_another_one_costs_a_pause")),
     (OtherTtlJoins, Scenario("other_settings_are_refused_before_anything_is_written")),
     (OtherShardsJoin, Core("a_shard_of_another_number_is_not_joined")),
     (FirstShardEndsAlone, Core("the_first_shard_is_cleaned_up_last")),

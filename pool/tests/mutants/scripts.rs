@@ -142,24 +142,40 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "the_sweeper_says_it_again";
     "nothing is ever forgotten": "sweep", "call('ZREM', TB, unpack(old))"
         => "", by "it_forgets_at_most_512_at_once_and_says_whether_there_may_be_more";
-    "expire of a worker that has renewed": "expire", "if argv[3] ~= '' and call('HGET', HB, wid) ~= argv[3] then return { 'RENEWED' } end"
+    "expire of a worker that has renewed": "expire", "if argv[3] ~= '' and heard ~= argv[3] then return { 'RENEWED' } end"
         => "", by "an_outdated_counter_expires_nobody";
     "an expired slot is not handed on": "expire", "if oldest then"
         => "if false then", by "an_expired_slot_goes_to_the_oldest_standby";
     "a drained slot is not handed on": "drain", "if oldest then"
         => "if false then", by "a_drained_slot_goes_to_the_oldest_standby";
-    "reap of a living worker": "reap", "if call('HEXISTS', DW, wid) == 0 then return { 'GONE' } end"
-        => "", by "a_living_worker_is_not_reaped";
+    "a counter falls behind the clock": "renew", "math.max(1, t - count)"
+        => "1", by "a_counter_moves_with_each_heartbeat_and_keeps_up_with_the_clock";
+    "a counter goes back with the clock": "renew", "math.max(1, t - count)"
+        => "t - count", by "a_counter_moves_with_each_heartbeat_and_keeps_up_with_the_clock";
+    "a silent worker counts as heard of when it is expired": "expire", "heard .. '|'"
+        => "num(now()) .. '|'", by "time_that_nobody_heard_of_proves_nothing";
+    "jobs of a lost worker begin together": "reap", "local delay = p.state == 'R' and suspect(key, p, heard, stable_ms, ttl) or 0"
+        => "local delay = 0", by "a_loss_soon_after_another_one_costs_a_pause";
+    "a job that has proven itself is blamed": "", "if ran >= proven then"
+        => "if false then", by "a_job_that_has_proven_itself_is_not_blamed";
+    "what ran for a while is blamed like what was starting": "", "(ran < ttl and 2 or 5)"
+        => "2", by "what_ran_for_a_while_waits_from_the_fifth_loss_on";
+    "all suspects wait for the same time": "", "(100 + h % 901)"
+        => "1000", by "suspects_of_one_loss_wait_for_different_times";
+    "a kick ends pauses": "sweep", " and tonumber(p.attempts) < 2"
+        => "", by "a_kick_leaves_suspects_waiting";
+    "reap of a living worker": "reap", "if not dead then return { 'GONE' } end"
+        => "dead = dead or ''", by "a_living_worker_is_not_reaped";
     "reap of another's job": "reap", "if not p or p.owner ~= wid then"
         => "if not p then", by "an_index_is_no_truth";
     "a stop does not stick at reap": "reap", "elseif p.state == 'S' or stopping then"
         => "elseif stopping then", by "a_dead_owners_stopping_job_ends";
     "reap leaves the stream": "reap", "call('DEL', WS)"
         => "", by "reaping_goes_in_pages";
-    "renewals are not counted": "renew", "if entry then call('HINCRBY', HB, argv[i], 1) end"
+    "renewals are not counted": "renew", "call('HINCRBY', HB, argv[i], num(math.max(1, t - count)))"
         => "", by "a_heartbeat_counts_members_only";
-    "renewals of fenced workers are counted": "renew", "if entry then call('HINCRBY', HB, argv[i], 1) end"
-        => "call('HINCRBY', HB, argv[i], 1)", by "a_heartbeat_counts_members_only";
+    "renewals of fenced workers are counted": "renew", "if entry then\n    local count"
+        => "do\n    local count", by "a_heartbeat_counts_members_only";
     "a stream that was made anew is not told": "renew", "out[8] = '1'"
         => "", by "a_heartbeat_opens_the_nodes_stream";
     "renewals do not raise the token": "renew", "raise(head[6], seen_token(argv[2]))"
@@ -282,8 +298,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "'1|Q||' .. num(call('HINCRBY', M, 'tok', 1)) .. '|0|0|' .. ts", by "an_accepted_job_is_queued_with_one_event";
     "sweep mints": "sweep", "p.mix = num(p.mix + 1)"
         => "p.mix, p.token = num(p.mix + 1), num(call('HINCRBY', M, 'tok', 1))", by "an_assignment_that_nobody_began_is_taken_back";
-    "reap mints": "reap", "if p.state == 'R' and t - p.since"
-        => "p.token = num(call('HINCRBY', M, 'tok', 1))\n    if p.state == 'R' and t - p.since", by "the_loss_of_its_worker_keeps_a_jobs_attempts";
+    "reap mints": "reap", "local delay = p.state == 'R' and suspect"
+        => "p.token = num(call('HINCRBY', M, 'tok', 1))\n    local delay = p.state == 'R' and suspect", by "the_loss_of_its_worker_keeps_a_jobs_attempts";
     "what has ended leaves a queued record": "attest", "if p and p.owner ~= '' and tonumber(p.token) > token then return '-' end"
         => "if p and (p.owner == '' or tonumber(p.token) > token) then return '-' end", by "what_ended_is_gone_and_never_accepted_again";
     "what has ended outranks": "attest", "if p and p.owner ~= '' and tonumber(p.token) > token then return '-' end"

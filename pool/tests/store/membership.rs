@@ -23,6 +23,7 @@ scenarios! {
     a_new_worker_takes_over_a_draining_or_dead_slot,
     worker_ids_are_never_used_again,
     a_heartbeat_counts_members_only,
+    a_counter_moves_with_each_heartbeat_and_keeps_up_with_the_clock,
     a_heartbeat_raises_the_token_counter,
     a_heartbeat_opens_the_nodes_stream,
     an_outdated_counter_expires_nobody,
@@ -205,8 +206,21 @@ async fn a_heartbeat_counts_members_only(kind: Kind) {
     assert_eq!((renewal.settings.0, renewal.flag, renewal.recovering), (1, None, false));
     assert_eq!(renewal.run_id, lab.store().server_identity().await.unwrap().run_id);
     let counters = lab.store().heartbeats(None).await.unwrap();
-    assert_eq!((counters[&up], counters.get(&WorkerId(5)), counters[&draining]), (2, None, 2));
+    let now = lab.backend.now();
+    assert_eq!((counters[&up], counters.get(&WorkerId(5)), counters[&draining]), (now, None, now));
     assert!(counters.get(&standby).is_none_or(|seq| *seq == 1));
+}
+
+async fn a_counter_moves_with_each_heartbeat_and_keeps_up_with_the_clock(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (worker, start) = (lab.worker().await, lab.backend.now());
+    let mut seen = Vec::new();
+    for now in [start, start, start + 500, start - 10_000, start + 501] {
+        lab.backend.set_clock(now).await;
+        lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+        seen.push(lab.store().heartbeats(None).await.unwrap()[&worker] - start);
+    }
+    assert_eq!(seen, [0, 1, 500, 501, 502]);
 }
 
 async fn a_heartbeat_raises_the_token_counter(kind: Kind) {
@@ -241,7 +255,8 @@ async fn an_outdated_counter_expires_nobody(kind: Kind) {
     let before = lab.backend.dump().await;
     assert_eq!(lab.store().expire(lab.inc, worker, Some(1)).await.unwrap(), Expired::Renewed);
     assert_eq!(lab.backend.dump().await, before);
-    assert_eq!(lab.store().expire(lab.inc, worker, Some(2)).await.unwrap(), Expired::Done);
+    let counter = lab.backend.now();
+    assert_eq!(lab.store().expire(lab.inc, worker, Some(counter)).await.unwrap(), Expired::Done);
 }
 
 async fn expiry_is_final_and_may_be_repeated(kind: Kind) {

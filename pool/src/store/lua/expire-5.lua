@@ -15,7 +15,9 @@ if not head then return refusal end
 local wid = argv[2]
 local entry = call('HGET', W, wid)
 if not entry then return { call('HEXISTS', DW, wid) == 1 and 'OK' or 'GONE' } end
-if argv[3] ~= '' and call('HGET', HB, wid) ~= argv[3] then return { 'RENEWED' } end
+-- When it was heard of last: now, if it speaks for itself.
+local heard = argv[3] == '' and num(now()) or call('HGET', HB, wid)
+if argv[3] ~= '' and heard ~= argv[3] then return { 'RENEWED' } end
 local changes = { wid, false }
 local slot = match(entry, '^[UG]|(%d+)|')
 if slot and sub(entry, 1, 1) == 'U' then
@@ -23,6 +25,6 @@ if slot and sub(entry, 1, 1) == 'U' then
   if oldest then changes[3], changes[4] = oldest, 'U|' .. slot .. sub(standby, 4) end
 end
 call('HDEL', HB, wid)
-call('HSET', DW, wid, num(now()) .. '|' .. (slot or ''))
+call('HSET', DW, wid, heard .. '|' .. (slot or ''))
 mapput('w', W, M, 'mv', CH, argv[1], changes)
 return { 'OK' }

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Frees jobs of an expired worker: stopping ones end, others are queued again or parked. The last call deletes the
--- worker's stream.
+-- Frees jobs of an expired worker: stopping ones end, others are queued again, some after a pause, or parked. The last
+-- call deletes the worker's stream.
 -- KEYS: m cf jo jp bw q pk je jn ps tb od pi dw ws
 -- ARGV: inc, wid, limit
 -- Returns: MORE count {id, outcome, ..} | DONE count {id, outcome, ..} | GONE
@@ -12,12 +12,15 @@
 --@outcome
 --@delete
 --@requeue
+--@suspect
 local head, refusal = guard()
 if not head then return refusal end
 local wid, limit = argv[2], tonumber(argv[3])
-if call('HEXISTS', DW, wid) == 0 then return { 'GONE' } end
-local flag, late_ms, od_ms, max_attempts, stable_ms, route_ms =
-  settings('late_ms', 'od_ms', 'max_attempts', 'stable_ms', 'route_ms')
+local dead = call('HGET', DW, wid)
+if not dead then return { 'GONE' } end
+local heard = tonumber(match(dead, '^(%d+)|')) or 0
+local flag, late_ms, od_ms, max_attempts, stable_ms, route_ms, ttl =
+  settings('late_ms', 'od_ms', 'max_attempts', 'stable_ms', 'route_ms', 'ttl')
 local stopping, t, prefix = is_stopping(flag), now(), wid .. ':'
 local members = call('ZRANGEBYLEX', BW, '[' .. prefix, '(' .. wid .. ';', 'LIMIT', 0, limit)
 local told = {}
@@ -36,8 +39,8 @@ for _, member in ipairs(members) do
     delete(key, p, t, outcome, late_ms, od_ms)
     tell(p.id, outcome)
   else
-    if p.state == 'R' and t - p.since >= stable_ms then p.attempts = '1' end
-    if requeue(key, p, t, 0, route_ms, max_attempts, 'worker lost') == 'P' then tell(p.id, 'parked') end
+    local delay = p.state == 'R' and suspect(key, p, heard, stable_ms, ttl) or 0
+    if requeue(key, p, t, delay, route_ms, max_attempts, 'worker lost') == 'P' then tell(p.id, 'parked') end
   end
 end
 write_deletions()

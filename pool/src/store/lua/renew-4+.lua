@@ -1,10 +1,12 @@
 #!lua flags=allow-oom
--- Heartbeat of all workers of a node. Raises the token counter to what the caller has seen; keeps the node's stream.
+-- Heartbeat of all workers of a node: a counter that is never behind the clock, ms, so that it also says when it was
+-- raised last. Raises the token counter to what the caller has seen; keeps the node's stream.
 -- KEYS: m w hb cf, then the node's ns if it waits for outcomes
 -- ARGV: inc, highest token seen by the caller, wid*
 -- Returns: OK mv cv flag phase run_id nq opened (1: the node's stream was made), then per worker U | P | G | F (no member)
 --@base
 --@guard
+--@clock
 --@settings
 --@tokens
 local head, refusal = guard(true, 'tok')
@@ -17,10 +19,13 @@ local server, before = match(facts, 'run_id:(%w+)') or '', match(facts, 'master_
 if before and find(before, '[^0]') then
   server = server .. '+' .. before .. '.' .. (match(facts, 'second_repl_offset:([%d-]+)') or '')
 end
-local out = { 'OK', head[3], head[4], flag or '', head[2], server, num(math.max(tonumber(head[5]) or 0, 0)), '0' }
+local t, out = now(), { 'OK', head[3], head[4], flag or '', head[2], server, num(math.max(tonumber(head[5]) or 0, 0)), '0' }
 for i = 3, #argv do
   local entry = call('HGET', W, argv[i])
-  if entry then call('HINCRBY', HB, argv[i], 1) end
+  if entry then
+    local count = tonumber(call('HGET', HB, argv[i])) or 0
+    call('HINCRBY', HB, argv[i], num(math.max(1, t - count)))
+  end
   out[#out + 1] = entry and sub(entry, 1, 1) or 'F'
 end
 if KEYS[5] then

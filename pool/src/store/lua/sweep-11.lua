@@ -32,8 +32,8 @@ local function forget_ended()
   return #old == FORGET_MAX and 1 or 0
 end
 
--- Due now; far in the future, as after a clock that stepped back; and, from `waiting` on, only if it is queued: what
--- is due later than any event or assignment of now.
+-- Due now; far in the future, as after a clock that stepped back; and, from `waiting` on, only if it is queued and does
+-- not pause: what is due later than any event or assignment of now.
 local function due_jobs()
   local due = call('ZRANGEBYSCORE', Q, '-inf', num(t), 'LIMIT', 0, limit)
   local function add(from, to)
@@ -77,7 +77,7 @@ for i, key in ipairs(due) do
   elseif i < waiting and not p then
     bad[#bad + 1] = key
     call('ZADD', Q, t + 60000, key)
-  elseif p and (i < waiting or p.state == 'Q') then
+  elseif p and (i < waiting or p.state == 'Q' and tonumber(p.attempts) < 2) then
     repair(key, p)
   end
 end

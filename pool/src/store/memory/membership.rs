@@ -273,7 +273,8 @@ impl State {
         for worker in workers {
             let state = self.members.get(worker).map(|member| member.state);
             if state.is_some() {
-                *self.heartbeats.entry(*worker).or_default() += 1;
+                let count = self.heartbeats.entry(*worker).or_default();
+                *count = (*count + 1).max(now);
             }
             states.push(state);
         }
@@ -318,15 +319,17 @@ impl State {
         if !self.members.contains_key(&worker) {
             return Ok(if self.dead.contains_key(&worker) { Expired::Done } else { Expired::Gone });
         }
-        if seq.is_some() && self.heartbeats.get(&worker).copied() != seq {
+        let count = self.heartbeats.get(&worker).copied();
+        if seq.is_some() && count != seq {
             return Ok(Expired::Renewed);
         }
+        let heard = seq.map_or(now, |_| count.unwrap_or_default());
         if let Some(member) = self.members.remove(&worker) {
             if member.state == MemberState::Up {
                 self.hand_on_slot(member.slot);
             }
             self.heartbeats.remove(&worker);
-            self.dead.insert(worker, Dead { expired_at: now, slot: member.slot });
+            self.dead.insert(worker, Dead { heard, slot: member.slot });
             self.meta.members.0 += 1;
         }
         Ok(Expired::Done)
@@ -341,9 +344,9 @@ impl State {
         limit: usize,
     ) -> Result<Reaped, Refusal> {
         self.guard_normal(inc)?;
-        if !self.dead.contains_key(&worker) {
+        let Some(&Dead { heard, .. }) = self.dead.get(&worker) else {
             return Ok(Reaped { done: true, count: 0, outcomes: Vec::new() });
-        }
+        };
         let stopping = self.stopping();
         let page: Vec<_> = self.owned_after(worker, None).take(limit).cloned().collect();
         let (mut outcomes, mut starts) = (Vec::new(), Vec::new());
@@ -358,8 +361,8 @@ impl State {
                 self.drop_job(key, &record, now, outcome);
                 outcomes.push((id, outcome.to_owned()));
             } else {
-                self.forgive(&mut record, now);
-                if self.requeue(key, record, now, 0, "worker lost", &mut starts) == JobState::Parked {
+                let delay = self.suspect(key, &mut record, heard);
+                if self.requeue(key, record, now, delay, "worker lost", &mut starts) == JobState::Parked {
                     outcomes.push((id, "parked".to_owned()));
                 }
             }

@@ -25,6 +25,7 @@ mod state;
 mod stopping;
 mod store;
 mod streams;
+mod suspicion;
 #[cfg(test)]
 mod tests;
 

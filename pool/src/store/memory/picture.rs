@@ -44,7 +44,7 @@ impl State {
         dump.hash("cf", &self.settings);
         let dead = self.dead.iter().map(|(worker, dead)| {
             let slot = dead.slot.map(|slot| slot.to_string()).unwrap_or_default();
-            (worker.to_string(), format!("{}|{slot}", dead.expired_at))
+            (worker.to_string(), format!("{}|{slot}", dead.heard))
         });
         dump.hash("dw", dead);
     }

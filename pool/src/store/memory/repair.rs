@@ -49,7 +49,8 @@ impl State {
             self.repair(now, key, &mut swept, &mut starts);
         }
         for key in waiting {
-            if self.record(&key).is_some_and(|record| record.state == JobState::Queued) {
+            if self.record(&key).is_some_and(|record| record.state == JobState::Queued && record.attempts < 2)
+            {
                 self.repair(now, key, &mut swept, &mut starts);
             }
         }

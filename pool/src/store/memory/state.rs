@@ -66,7 +66,8 @@ pub(super) struct Job {
 /// An expired worker (`dw`).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dead {
-    pub(super) expired_at: u64,
+    /// When it was heard of last, by its counter.
+    pub(super) heard: u64,
     pub(super) slot: Option<u32>,
 }
 

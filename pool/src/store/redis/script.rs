@@ -128,6 +128,7 @@ const PARTS: [(&str, &str); 13] = [
     ("outcome", include_str!("../lua/parts/outcome.lua")),
     ("records", include_str!("../lua/parts/records.lua")),
     ("requeue", include_str!("../lua/parts/requeue.lua")),
+    ("suspect", include_str!("../lua/parts/suspect.lua")),
     ("ring", include_str!("../lua/parts/ring.lua")),
     ("settings", include_str!("../lua/parts/settings.lua")),
     ("tell", include_str!("../lua/parts/tell.lua")),
