@@ -200,7 +200,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_running_jobs_owner_is_told";
     "take under any token": "take", "sub(r, 1, length) == running and find(r, rest, length + 1)"
         => "find(r, '^1|R|' .. wid .. '|%d+' .. REST)", by "only_the_owner_takes";
-    "acknowledged notifications stay": "take", "acknowledge(key, was, ending, tonumber(size), tonumber(argv[of_acks + i]), text)"
+    "acknowledged notifications stay": "take", "acknowledge(key, was, ending, size, tonumber(argv[of_acks + i]), text)"
         => "was", by "the_first_of_a_running_job_wakes_its_owner";
     "a dropped notification stays": "drop_notifications", "call('HDEL', JN, unpack(gone))"
         => "", by "those_that_are_dropped_are_not_taken";
@@ -218,8 +218,16 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if p.owner ~= '' and tonumber(p.attempts) < max_attempts then released[#released + 1]", by "an_unparked_job_starts_anew";
     "jobs are never parked": "", "if tonumber(p.attempts) >= max_attempts then"
         => "if false then", by "a_job_given_back_after_its_begin_loses_that_attempt_only";
-    "a deleted job leaves its notifications": "", "\n  if any_notes ~= false then delete_notes(key) end\n"
+    "a deleted job leaves its notifications": "", "\n  if any_notes ~= false then collect_notes(key) end\n"
         => "\n", by "they_end_with_their_job";
+    "a header of any length is believed": "", "local NOTES_MAX = 1000"
+        => "local NOTES_MAX = 10000", by "a_damaged_header_is_answered_and_heals";
+    "a reversed header is believed": "", "ending <= first or "
+        => "", by "a_damaged_header_is_answered_and_heals";
+    "numbers are believed that Lua cannot tell apart": "", " or #next_ > 15 or #bytes > 15"
+        => "", by "a_damaged_header_is_answered_and_heals";
+    "a damaged header stays without its job": "", "  if not text then return end\n"
+        => "  if not text then notes[n] = nil return end\n", by "a_job_goes_with_its_damaged_header_by_every_way";
     "an ended dispatch is not remembered": "", "text = since + late_ms > t and num(since + late_ms)"
         => "text = false", by "an_ended_dispatch_is_remembered_until_its_deadline";
     "the last outcome stays": "", "if entry and not entry.outcome and entry.gen == id then"

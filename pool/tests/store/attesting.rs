@@ -52,7 +52,7 @@ scenarios! {
     a_bad_item_hurts_no_other,
 }
 
-const MEMBER: &str = "U|0|10000|nonce0|node1|";
+pub(super) const MEMBER: &str = "U|0|10000|nonce0|node1|";
 
 pub(super) fn member(entry: &str) -> Member {
     Member::parse(entry.as_bytes()).unwrap()

@@ -173,6 +173,16 @@ impl Backend {
         }
     }
 
+    /// Writes the header of a job's notifications as it is.
+    pub(crate) async fn write_header(&self, key: &JobKey, header: &str) {
+        match &self.kind {
+            Kind::Memory(store) => store.write_header(key, header.as_bytes()),
+            Kind::Redis { .. } => {
+                self.raw(redis::cmd("HSET").arg(self.key("jn")).arg(format!("h:{key}")).arg(header)).await;
+            }
+        }
+    }
+
     /// Puts a key into a worker's index.
     pub(crate) async fn write_index(&self, worker: WorkerId, key: &JobKey) {
         match &self.kind {

@@ -1,14 +1,16 @@
-//! Records that do not parse: each is answered, left as it is, and hurts no other item of its batch.
+//! Records, and headers of notifications, that do not parse: each is answered, left as it is, and hurts no other item of
+//! its batch.
 
 use tenure_pool::id::{JobKey, Token, WorkerId};
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    BeginReply, DispatchReply, NotifyItem, NotifyReply, ReleaseMode, ReleaseReply, RouteReply, StartedItem,
-    StopReply, TakeItem, UnparkReply,
+    AttestReply, BeginReply, DispatchReply, NotifyItem, NotifyReply, ReleaseMode, ReleaseReply, RouteReply,
+    ShutdownMode, StartedItem, StopReply, TakeItem, UnparkReply, Waiting,
 };
 
-use super::lab::{Kind, Lab, key, release, stop};
+use super::attesting::{MEMBER, ended, item, member};
+use super::lab::{Kind, Lab, key, node, release, stop};
 
 const DAMAGED: [(&str, &str); 6] = [
     ("rubbish", "rubbish"),
@@ -34,6 +36,8 @@ scenarios! {
     a_later_versions_fields_outlast_being_parked,
     a_later_versions_fields_outlast_every_way_back,
     what_a_newer_version_wrote_is_told_from_damage,
+    a_damaged_header_is_answered_and_heals,
+    a_job_goes_with_its_damaged_header_by_every_way,
 }
 
 /// A pool with a damaged record under each key, and a good job beside them.
@@ -322,5 +326,129 @@ async fn what_a_newer_version_wrote_is_told_from_damage(kind: Kind) {
     for (name, _) in DAMAGED {
         let newer = lab.store().lookup(&[(key(name), None)]).await.unwrap()[0].newer;
         assert_eq!(newer, (name == "version").then_some(2), "{name}");
+    }
+}
+
+/// Headers of notifications that the pool cannot have written.
+const HEADERS: [(&str, &str); 8] = [
+    ("of thousands", "1|9000|5"),
+    ("of millions", "1|30000000|5"),
+    ("one too many", "1|1002|5"),
+    ("reversed", "9|1|5"),
+    ("of nothing", "5|5|0"),
+    ("beyond numbers", "9007199254740993|9007199254740995|5"),
+    ("rubbish", "rubbish"),
+    ("empty", ""),
+];
+
+/// A running job under each damaged header, between two good ones, each with a notification.
+async fn with_headers(lab: &Lab, worker: WorkerId) -> Vec<(JobKey, Token)> {
+    let names = ["good"].into_iter().chain(HEADERS.map(|(name, _)| name)).chain(["better"]);
+    let mut jobs = Vec::new();
+    for (at, name) in names.enumerate() {
+        jobs.push((key(name), lab.run(name, &format!("node1.{at}"), worker).await));
+        assert_eq!(lab.notify(name, Some(worker), "body").await, NotifyReply::Kept);
+    }
+    for (name, header) in HEADERS {
+        lab.backend.write_header(&key(name), header).await;
+    }
+    jobs
+}
+
+async fn a_damaged_header_is_answered_and_heals(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let jobs = with_headers(&lab, worker).await;
+    let is_good = |key: &JobKey| *key == "good".try_into().unwrap() || *key == "better".try_into().unwrap();
+    let notes = jobs.iter().map(|(key, _)| NotifyItem { key: key.clone(), guess: None, body: "more".into() });
+    let replies = lab.store().notify(lab.inc, &notes.collect::<Vec<_>>()).await.unwrap();
+    for ((key, _), reply) in jobs.iter().zip(replies) {
+        assert_eq!(reply, if is_good(key) { NotifyReply::Kept } else { NotifyReply::Bad }, "notify of {key}");
+    }
+    let items: Vec<_> =
+        jobs.iter().map(|(key, token)| TakeItem { key: key.clone(), token: *token, ack: 0 }).collect();
+    let replies = lab.store().take(lab.inc, worker, &[], &items).await.unwrap();
+    for ((key, _), reply) in jobs.iter().zip(replies) {
+        let taken = reply.unwrap().bodies.len();
+        assert_eq!(taken, if is_good(key) { 2 } else { 0 }, "take of {key}");
+    }
+    for (name, header) in HEADERS {
+        assert_eq!(lab.field("jn", &format!("h:{name}")).await.unwrap(), header, "it is left as it is");
+    }
+    for (name, _) in HEADERS {
+        let listed = lab.store().notifications(&key(name), 0).await.unwrap();
+        assert_eq!(listed, Waiting::Bad, "a list of {name}");
+    }
+    let (name, token) = &jobs[2];
+    assert_eq!(lab.store().drop_notifications(lab.inc, name, 0).await.unwrap(), Some(0));
+    assert_eq!(lab.notify(&name.to_string(), Some(worker), "anew").await, NotifyReply::Kept);
+    assert_eq!(lab.take(&name.to_string(), worker, *token, 0).await.unwrap().bodies, ["anew"]);
+    let (name, token) = &jobs[1];
+    // Bodies are numbered from 0, as they came.
+    lab.backend.write_header(name, "1|2|4").await;
+    let taken = lab.take(&name.to_string(), worker, *token, 0).await.unwrap();
+    assert_eq!((taken.first, taken.bodies), (1, vec!["body".into()]), "put right, it is taken");
+}
+
+async fn a_job_goes_with_its_damaged_header_by_every_way(kind: Kind) {
+    for way in ["release", "stop", "reap", "purge", "attend", "attest"] {
+        let mut lab = Lab::new(kind).await;
+        let worker = lab.worker().await;
+        let jobs = with_headers(&lab, worker).await;
+        let stops = jobs.iter().enumerate().map(|(at, (key, _))| {
+            let guess = (way != "stop").then_some(worker);
+            stop(&key.to_string(), &format!("node1.{at}"), guess)
+        });
+        let stops: Vec<_> = stops.collect();
+        let releases = |mode| {
+            let items = jobs.iter().map(|(key, token)| release(&key.to_string(), *token, mode));
+            items.collect::<Vec<_>>()
+        };
+        let hand_on = async || {
+            let items = releases(ReleaseMode::HandOff);
+            let replies = lab.store().release(lab.inc, worker, &[], &items).await.unwrap();
+            assert_eq!(replies, vec![ReleaseReply::Queued; jobs.len()]);
+        };
+        match way {
+            "release" => {
+                let items = releases(ReleaseMode::Delete);
+                let replies = lab.store().release(lab.inc, worker, &[], &items).await.unwrap();
+                assert_eq!(replies, vec![ReleaseReply::Deleted; jobs.len()]);
+            }
+            "stop" => {
+                hand_on().await;
+                assert_eq!(lab.stop_all(&stops).await, vec![StopReply::Deleted; jobs.len()]);
+            }
+            "reap" => {
+                assert_eq!(lab.stop_all(&stops).await, vec![StopReply::Stopping; jobs.len()]);
+                lab.store().expire(lab.inc, worker, None).await.unwrap();
+                assert!(lab.store().reap(lab.inc, worker, 100).await.unwrap().done);
+            }
+            "purge" => {
+                hand_on().await;
+                lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
+                assert_eq!(lab.store().purge(lab.inc, 100).await.unwrap().len(), jobs.len());
+            }
+            "attend" | "attest" => {
+                assert_eq!(lab.stop_all(&stops).await, vec![StopReply::Stopping; jobs.len()]);
+                lab.recover().await;
+                if way == "attest" {
+                    let said = jobs.iter().enumerate();
+                    let said = said.map(|(at, (key, token))| {
+                        item(&key.to_string(), *token, &format!("node1.{at}"), ended())
+                    });
+                    let said: Vec<_> = said.collect();
+                    let replies = lab.store().attest(lab.inc, worker, &member(MEMBER), &said).await.unwrap();
+                    assert_eq!(replies, vec![AttestReply::Ended; jobs.len()]);
+                }
+                lab.attend(worker).await;
+            }
+            _ => unreachable!(),
+        }
+        let left = lab.backend.dump().await;
+        assert!(left.get("jo").is_none(), "{way} leaves jobs");
+        for (name, _) in HEADERS {
+            assert_eq!(lab.field("jn", &format!("h:{name}")).await, None, "{way} leaves a header");
+        }
     }
 }

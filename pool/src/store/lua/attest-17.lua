@@ -15,6 +15,7 @@
 --@settings
 --@records
 --@outcome
+--@notes
 --@delete
 --@requeue
 --@ring

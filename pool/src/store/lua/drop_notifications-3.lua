@@ -6,15 +6,15 @@
 -- Returns: OK, how many still wait | NONE no such job
 --@base
 --@guard
+--@notes
 local head, refusal = guard(true)
 if not head then return refusal end
 local key, through = argv[2], tonumber(argv[3])
 if call('HEXISTS', JO, key) == 0 then return { 'NONE' } end
 local header = call('HGET', JN, 'h:' .. key)
 if not header then return { 'OK', 0 } end
-local first, next_, size = match(header, '^(%d+)|(%d+)|(%d+)$')
-first, next_, size = tonumber(first), tonumber(next_), tonumber(size)
-if not first or next_ - first > 1000 then
+local _, first, next_, size = span_of(header)
+if not first then
   call('HDEL', JN, 'h:' .. key)
   return { 'OK', 0 }
 end

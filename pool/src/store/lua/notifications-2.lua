@@ -4,13 +4,13 @@
 -- ARGV: key, number of the first one that is wanted, or 0
 -- Returns: OK, 1 if more follow, number of the first, body* | NONE no such job | BAD the queue's header does not parse
 --@base
+--@notes
 local key, from = argv[1], tonumber(argv[2])
 if call('HEXISTS', JO, key) == 0 then return { 'NONE' } end
 local header = call('HGET', JN, 'h:' .. key)
 if not header then return { 'OK', 0, 0 } end
-local first, next_ = match(header, '^(%d+)|(%d+)|%d+$')
-first, next_ = tonumber(first), tonumber(next_)
-if not first or next_ - first > 1000 then return { 'BAD' } end
+local _, first, next_ = span_of(header)
+if not first then return { 'BAD' } end
 first = math.max(first, from)
 local out, bytes, at = { 'OK', 0, num(first) }, 0, first
 while at < next_ and at < first + 16 and bytes <= 262144 do

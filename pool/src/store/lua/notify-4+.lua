@@ -8,6 +8,7 @@
 --@guard
 --@settings
 --@records
+--@notes
 local head, refusal = guard(true)
 if not head then return refusal end
 local _, cap, cap_bytes = settings('nt_cap', 'nt_bytes')
@@ -32,10 +33,10 @@ local function text(n)
   return known
 end
 
--- A queue that is not empty, as this call leaves it; false when its header cannot be read. `at` is as in `begun`.
+-- A queue as this call leaves it; false when its header cannot be read. `at` is as in `begun`.
 local function queue_of(key, header, at)
-  local first, next_, bytes = match(header, '^(%d+)|(%d+)|(%d+)$')
-  local queue = first and { at = at, first = tonumber(first), next = tonumber(next_), bytes = tonumber(bytes) } or false
+  local text, first, next_, bytes = span_of(header)
+  local queue = text and { at = at, first = first, next = next_, bytes = bytes } or false
   queues[key] = queue
   return queue
 end

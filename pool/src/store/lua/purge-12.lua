@@ -9,6 +9,7 @@
 --@settings
 --@records
 --@outcome
+--@notes
 --@delete
 local head, refusal = guard(true)
 if not head then return refusal end

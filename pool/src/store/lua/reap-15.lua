@@ -10,6 +10,7 @@
 --@settings
 --@records
 --@outcome
+--@notes
 --@delete
 --@requeue
 --@suspect

@@ -13,6 +13,7 @@
 --@settings
 --@records
 --@outcome
+--@notes
 --@delete
 --@requeue
 --@tell

@@ -13,6 +13,7 @@
 --@settings
 --@records
 --@outcome
+--@notes
 --@delete
 --@term
 local head, refusal = guard(true)

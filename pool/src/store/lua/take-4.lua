@@ -9,6 +9,7 @@
 --@base
 --@guard
 --@records
+--@notes
 local head, refusal = guard()
 if not head then return refusal end
 local wid, entries = argv[2], tonumber(argv[3])
@@ -34,7 +35,7 @@ local function acknowledge(key, first, next_, size, ack, text)
     if keep < next_ then size = size - call('HSTRLEN', JN, field) end
   end
   if keep < next_ then
-    call('HSET', JN, 'h:' .. key, num(keep) .. '|' .. num(next_) .. '|' .. num(size))
+    call('HSET', JN, 'h:' .. key, num(keep) .. '|' .. num(next_) .. '|' .. num(math.max(size, 0)))
   else
     gone[#gone + 1] = 'h:' .. key
   end
@@ -67,10 +68,9 @@ if n > 0 then
     if r and sub(r, 1, length) == running and find(r, rest, length + 1) and not seen[key] then
       seen[key] = true
       letter = 'E'
-      local text, next_, size = match(waiting[i] or '', '^(%d+)|(%d+)|(%d+)$')
+      local text, was, ending, size = span_of(waiting[i] or '')
       if text then
-        local was, ending = tonumber(text), tonumber(next_)
-        local first = acknowledge(key, was, ending, tonumber(size), tonumber(argv[of_acks + i]), text)
+        local first = acknowledge(key, was, ending, size, tonumber(argv[of_acks + i]), text)
         if first < ending then
           if first > was then text = num(first) end
           local j = #fields + 1

@@ -48,6 +48,9 @@ impl State {
         if record.state == JobState::Stopping {
             return NotifyReply::Absent;
         }
+        if self.mailboxes.get(key).is_some_and(|mailbox| mailbox.damage.is_some()) {
+            return NotifyReply::Bad;
+        }
         let size = body.len() as u64;
         let (waiting, bytes) = self.mailboxes.get(key).map_or((0, 0), |m| (m.bodies.len(), m.bytes));
         let early = if self.broken.has(Breakage::NotesRefusedEarly) { 2 } else { 1 };
@@ -95,7 +98,7 @@ impl State {
     }
 
     fn take_one(&mut self, key: &JobKey, ack: u64, bytes: &mut usize) -> Taken {
-        let Some(mailbox) = self.mailboxes.get_mut(key) else {
+        let Some(mailbox) = self.mailboxes.get_mut(key).filter(|mailbox| mailbox.damage.is_none()) else {
             return Taken { first: 0, bodies: Vec::new() };
         };
         mailbox.drop_below(ack);
@@ -122,6 +125,9 @@ impl State {
         let Some(mailbox) = self.mailboxes.get(key) else {
             return Waiting::Page { first: 0, bodies: Vec::new(), more: false };
         };
+        if mailbox.damage.is_some() {
+            return Waiting::Bad;
+        }
         let first = mailbox.head.max(from);
         let mut left = mailbox.bodies.iter().skip((first - mailbox.head) as usize).peekable();
         let (mut bodies, mut bytes) = (Vec::new(), 0);
@@ -148,7 +154,7 @@ impl State {
         }
         let Some(mailbox) = self.mailboxes.get_mut(key) else { return Ok(Some(0)) };
         mailbox.drop_below(through.saturating_add(1));
-        let left = mailbox.bodies.len() as u64;
+        let left = if mailbox.damage.is_some() { 0 } else { mailbox.bodies.len() as u64 };
         if left == 0 {
             self.mailboxes.remove(key);
         }

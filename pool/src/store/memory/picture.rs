@@ -66,9 +66,8 @@ impl State {
         dump.hash("je", &self.errors);
         let mut waiting = Vec::new();
         for (key, mailbox) in &self.mailboxes {
-            let tail = mailbox.head + mailbox.bodies.len() as u64;
-            let header = format!("{}|{tail}|{}", mailbox.head, mailbox.bytes);
-            waiting.push(([b"h:", key.as_bytes()].concat(), Text::from(header)));
+            let header = mailbox.damage.as_ref().map_or_else(|| Text::from(mailbox.header()), Text::from);
+            waiting.push(([b"h:", key.as_bytes()].concat(), header));
             let numbered = (mailbox.head..).zip(&mailbox.bodies);
             waiting.extend(numbered.map(|(seq, body)| {
                 ([format!("{seq}:").as_bytes(), key.as_bytes()].concat(), Text::from(body))

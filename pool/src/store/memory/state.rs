@@ -78,6 +78,15 @@ pub(super) struct Mailbox {
     pub(super) head: u64,
     pub(super) bodies: VecDeque<Bytes>,
     pub(super) bytes: u64,
+    /// What stands where its header should: left as it is.
+    pub(super) damage: Option<Bytes>,
+}
+
+impl Mailbox {
+    /// Its header: the first number, the one behind the last, and the bytes of all.
+    pub(super) fn header(&self) -> String {
+        format!("{}|{}|{}", self.head, self.head + self.bodies.len() as u64, self.bytes)
+    }
 }
 
 /// A dispatch under a caller's own id (`od`).

@@ -125,6 +125,7 @@ const PARTS: [(&str, &str); 13] = [
     ("clock", include_str!("../lua/parts/clock.lua")),
     ("delete", include_str!("../lua/parts/delete.lua")),
     ("guard", include_str!("../lua/parts/guard.lua")),
+    ("notes", include_str!("../lua/parts/notes.lua")),
     ("outcome", include_str!("../lua/parts/outcome.lua")),
     ("records", include_str!("../lua/parts/records.lua")),
     ("requeue", include_str!("../lua/parts/requeue.lua")),

@@ -1,17 +1,17 @@
 -- Deletes jobs with everything that belongs to them: delete() and collect() gather it, write_deletions() writes.
 local gone, unqueued, unowned, unparked, unplanned, remembered, never_begun = {}, {}, {}, {}, {}, {}, 0
-local any_notes, lasting = nil, {}
+local any_notes, notes, lasting = nil, {}, {}
 
-local function delete_notes(key)
+-- A header that is damaged goes alone. Where `jn` cannot be read, nothing of it goes, and the job does.
+local function collect_notes(key)
   if any_notes == nil then any_notes = call('EXISTS', JN) == 1 end
-  local header = any_notes and call('HGET', JN, 'h:' .. key)
-  if not header then return end
-  local fields = { 'h:' .. key }
-  local head, tail = match(header, '^(%d+)|(%d+)|')
-  if head then
-    for seq = tonumber(head), tonumber(tail) - 1 do fields[#fields + 1] = num(seq) .. ':' .. key end
-  end
-  call('HDEL', JN, unpack(fields))
+  local header = any_notes and redis.pcall('HGET', JN, 'h:' .. key)
+  if type(header) ~= 'string' then return end
+  local n = #notes + 1
+  notes[n] = 'h:' .. key
+  local text, first, ending = span_of(header)
+  if not text then return end
+  for seq = first, ending - 1 do notes[n + 1 + seq - first] = num(seq) .. ':' .. key end
 end
 
 -- Until when an id is remembered of which the time counts from `since`, as text: one for many. False when that is past.
@@ -29,7 +29,7 @@ local function collect(key, owner, queued, id, since, t, late_ms)
   gone[#gone + 1] = key
   if queued then unqueued[#unqueued + 1] = key end
   if owner ~= '' then unowned[#unowned + 1] = owner .. ':' .. key end
-  if any_notes ~= false then delete_notes(key) end
+  if any_notes ~= false then collect_notes(key) end
   local lasts = since and remembered_until(since, t, late_ms)
   if lasts then
     local n = #remembered
@@ -64,6 +64,8 @@ local function write_deletions()
   end
   if #unplanned > 0 then call('ZREM', PI, unpack(unplanned)) end
   if #remembered > 0 then call('ZADD', TB, unpack(remembered)) end
+  for i = 1, #notes, 4000 do call('HDEL', JN, unpack(notes, i, math.min(i + 3999, #notes))) end
   if never_begun > 0 then call('HINCRBY', M, 'nq', -never_begun) end
   gone, unqueued, unowned, unparked, unplanned, remembered, never_begun = {}, {}, {}, {}, {}, {}, 0
+  notes = {}
 end
