@@ -1,10 +1,10 @@
 //! Payloads with a type.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
 
 /// A type that jobs carry as their payload: `MessagePack` with named fields, so that fields may be added between
-/// versions that run side by side (give a new one `#[serde(default)]`).
+/// versions that run side by side (give a new one `#[serde(default)]`). It may nest 64 levels.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -48,8 +48,17 @@ pub enum DecodeError {
     },
 }
 
+/// How many levels a payload nests at most: to read one more level takes more of the stack.
+const LEVELS: usize = 64;
+
 pub(crate) fn encode<T: Payload>(payload: &T) -> Result<Vec<u8>, rmp_serde::encode::Error> {
-    rmp_serde::to_vec_named(payload)
+    let bytes = rmp_serde::to_vec_named(payload)?;
+    match read::<IgnoredAny>(&bytes) {
+        Err(rmp_serde::decode::Error::DepthLimitExceeded) => {
+            Err(rmp_serde::encode::Error::DepthLimitExceeded)
+        }
+        _ => Ok(bytes),
+    }
 }
 
 pub(crate) fn decode<T: Payload>(kind: Option<&str>, body: &[u8]) -> Result<T, DecodeError> {
@@ -57,5 +66,52 @@ pub(crate) fn decode<T: Payload>(kind: Option<&str>, body: &[u8]) -> Result<T, D
     if kind != Some(wanted) {
         return Err(DecodeError::OtherType { wanted, found: kind.map(str::to_owned) });
     }
-    rmp_serde::from_slice(body).map_err(|source| DecodeError::Damaged { wanted, source })
+    read(body).map_err(|source| DecodeError::Damaged { wanted, source })
+}
+
+fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, rmp_serde::decode::Error> {
+    let mut deserializer = rmp_serde::Deserializer::from_read_ref(bytes);
+    deserializer.set_max_depth(LEVELS + 1);
+    T::deserialize(&mut deserializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Serialize, Deserialize)]
+    struct Chain {
+        next: Option<Box<Chain>>,
+    }
+
+    impl Payload for Chain {
+        const TYPE: &'static str = "chain";
+    }
+
+    fn chain(links: usize) -> Chain {
+        (1..links).fold(Chain { next: None }, |next, _| Chain { next: Some(Box::new(next)) })
+    }
+
+    fn length(chain: &Chain) -> usize {
+        std::iter::successors(Some(chain), |link| link.next.as_deref()).count()
+    }
+
+    #[test]
+    fn a_payload_that_nests_too_deep_is_refused_by_both_ends() {
+        let bytes = encode(&chain(LEVELS)).unwrap_or_default();
+        assert_eq!(decode::<Chain>(Some("chain"), &bytes).ok().as_ref().map(length), Some(LEVELS));
+        let refused = encode(&chain(LEVELS + 1));
+        assert!(matches!(refused, Err(rmp_serde::encode::Error::DepthLimitExceeded)), "{refused:?}");
+    }
+
+    #[test]
+    fn a_deep_payload_is_no_end_of_a_small_stack() {
+        for opening in [&b"\x81\xa4next"[..], b"\x91"] {
+            let bytes = [&opening.repeat(100_000), &b"\xc0"[..]].concat();
+            let decoded = move || decode::<Chain>(Some("chain"), &bytes).map(|chain| length(&chain));
+            let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(decoded);
+            let decoded = thread.ok().and_then(|thread| thread.join().ok());
+            assert!(matches!(decoded, Some(Err(DecodeError::Damaged { .. }))), "{decoded:?}");
+        }
+    }
 }

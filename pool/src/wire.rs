@@ -13,6 +13,9 @@ use crate::trace::TraceContext;
 /// The version of envelopes that this crate writes, and the newest that it reads.
 pub(crate) const VERSION: u64 = 1;
 
+/// How many levels an envelope nests at most, itself included: to read one more level takes more of the stack.
+const LEVELS: usize = 8;
+
 /// What an envelope holds.
 #[derive(Debug, Serialize)]
 pub(crate) struct Envelope<'a> {
@@ -130,7 +133,7 @@ impl<'a> Envelope<'a> {
 
 /// Takes a payload out of its envelope, without a copy.
 pub(crate) fn open(envelope: &Bytes) -> Result<Opened, EnvelopeError> {
-    match rmp_serde::from_slice::<Read<'_>>(envelope) {
+    match read::<Read<'_>>(envelope) {
         Ok(Read { v, .. }) if v > VERSION => Err(EnvelopeError::Newer(v)),
         Ok(Read { policy: Value::Unknown(_), .. }) => Err(EnvelopeError::UnknownPolicy),
         Ok(Read { trace, policy, kind, body, .. }) => Ok(Opened {
@@ -141,16 +144,50 @@ pub(crate) fn open(envelope: &Bytes) -> Result<Opened, EnvelopeError> {
             kind: kind.map(Into::into),
         }),
         // A newer one may have another body, but its version still says so.
-        Err(damage) => Err(match rmp_serde::from_slice::<Version>(envelope) {
+        Err(damage) => Err(match read::<Version>(envelope) {
             Ok(Version { v }) if v > VERSION => EnvelopeError::Newer(v),
             _ => EnvelopeError::Damaged(damage),
         }),
     }
 }
 
+fn read<'a, T: Deserialize<'a>>(envelope: &'a [u8]) -> Result<T, rmp_serde::decode::Error> {
+    let mut deserializer = rmp_serde::Deserializer::from_read_ref(envelope);
+    deserializer.set_max_depth(LEVELS + 1);
+    T::deserialize(&mut deserializer)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Opens an envelope on a small stack.
+    fn opened_on_a_small_stack(envelope: Bytes) -> Option<Result<Opened, EnvelopeError>> {
+        let thread = std::thread::Builder::new().stack_size(256 << 10);
+        thread.spawn(move || open(&envelope)).ok()?.join().ok()
+    }
+
+    #[test]
+    fn an_envelope_that_nests_too_deep_is_damaged() {
+        for field in ["trace", "policy", "more", "body"] {
+            for opening in [&b"\x91"[..], b"\x81\xa1k"] {
+                let with = |levels| {
+                    let head: &[u8] = match field {
+                        "body" => b"\x82\xa1v\x01",
+                        _ => b"\x83\xa1v\x01\xa4body\xc4\x00",
+                    };
+                    let name = [&[0xa0 | field.len() as u8], field.as_bytes()].concat();
+                    Bytes::from([head, &name, &opening.repeat(levels), b"\x05"].concat())
+                };
+                let deep = opened_on_a_small_stack(with(100_000));
+                assert!(matches!(deep, Some(Err(EnvelopeError::Damaged(_)))), "{field}: {deep:?}");
+                if field == "more" {
+                    assert!(open(&with(LEVELS - 1)).is_ok(), "the envelope is one level");
+                    assert!(matches!(open(&with(LEVELS)), Err(EnvelopeError::Damaged(_))));
+                }
+            }
+        }
+    }
 
     fn plain(body: &'static [u8]) -> Opened {
         Opened { body: Bytes::from_static(body), policy: RestartPolicy::Never, trace: None, kind: None }

@@ -10,14 +10,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use tenure_connection::Client;
 
 use crate::raw::{Exchange, RawMap};
 use crate::{Builder, Error, KeyWatcher, Snapshot, Watcher};
 
 /// A [`RawMap`] whose values are of the type `V`: MessagePack, with the names of a struct's fields, so that fields
-/// can be added later (`#[serde(default)]`).
+/// can be added later (`#[serde(default)]`). A value may nest 64 levels.
 ///
 /// Clones share the local copy. The conditional writes compare the encoded bytes: `V` must encode to the same bytes
 /// each time, which a `HashMap` does not.
@@ -268,18 +268,33 @@ impl<V> fmt::Debug for ValueWatcher<V> {
     }
 }
 
+/// How many levels a value nests at most: to read one more level takes more of the stack.
+const LEVELS: usize = 64;
+
 fn encode<V: Serialize>(value: &V) -> Result<Vec<u8>, Error> {
-    rmp_serde::to_vec_named(value).map_err(|source| Error::Encode(Arc::new(source)))
+    let bytes = rmp_serde::to_vec_named(value).map_err(|source| Error::Encode(Arc::new(source)))?;
+    match read::<IgnoredAny>(&mut &*bytes) {
+        Err(rmp_serde::decode::Error::DepthLimitExceeded) => {
+            Err(Error::Encode(Arc::new(rmp_serde::encode::Error::DepthLimitExceeded)))
+        }
+        _ => Ok(bytes),
+    }
 }
 
 fn decode<V: DeserializeOwned>(key: &[u8], value: &[u8]) -> Result<V, Error> {
     let mut rest = value;
-    let decoded = rmp_serde::from_read(&mut rest);
+    let decoded = read(&mut rest);
     let whole = decoded.and_then(|value| match rest.len() {
         0 => Ok(value),
         more => Err(serde::de::Error::custom(format_args!("{more} bytes follow the value"))),
     });
     whole.map_err(|source| Error::Decode { key: Bytes::copy_from_slice(key), source: Arc::new(source) })
+}
+
+fn read<V: DeserializeOwned>(bytes: &mut &[u8]) -> Result<V, rmp_serde::decode::Error> {
+    let mut deserializer = rmp_serde::Deserializer::new(bytes);
+    deserializer.set_max_depth(LEVELS + 1);
+    V::deserialize(&mut deserializer)
 }
 
 fn decoded<V: DeserializeOwned>(snapshot: Snapshot) -> impl Iterator<Item = Result<(Bytes, V), Error>> {
@@ -291,4 +306,42 @@ fn exchange<V: DeserializeOwned>(key: &[u8], exchange: Exchange) -> Result<Excha
         Exchange::Written => Exchange::Written,
         Exchange::Kept(found) => Exchange::Kept(found.map(|value| decode(key, &value)).transpose()?),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Serialize, Deserialize)]
+    struct Chain {
+        next: Option<Box<Chain>>,
+    }
+
+    fn chain(links: usize) -> Chain {
+        (1..links).fold(Chain { next: None }, |next, _| Chain { next: Some(Box::new(next)) })
+    }
+
+    fn length(chain: &Chain) -> usize {
+        std::iter::successors(Some(chain), |link| link.next.as_deref()).count()
+    }
+
+    #[test]
+    fn a_value_that_nests_too_deep_is_refused_both_ways() {
+        let bytes = encode(&chain(LEVELS)).unwrap_or_default();
+        assert_eq!(decode::<Chain>(b"k", &bytes).ok().as_ref().map(length), Some(LEVELS));
+        assert!(matches!(encode(&chain(LEVELS + 1)), Err(Error::Encode(_))));
+    }
+
+    #[test]
+    fn a_deep_value_is_no_end_of_a_small_stack() {
+        for opening in [&b"\x81\xa4next"[..], b"\x91"] {
+            let bytes = [&opening.repeat(100_000), &b"\xc0"[..]].concat();
+            let decoded = move || decode::<Chain>(b"k", &bytes).map(|chain| length(&chain));
+            let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(decoded);
+            let decoded = thread.ok().and_then(|thread| thread.join().ok());
+            assert!(matches!(decoded, Some(Err(Error::Decode { .. }))), "{decoded:?}");
+        }
+    }
 }
