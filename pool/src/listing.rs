@@ -196,7 +196,7 @@ pub(crate) async fn payload(store: &dyn Store, key: &JobKey) -> Result<Option<By
             Error::NewerVersion { what: "the payload's envelope", version, known: wire::VERSION }
         }
         error @ (EnvelopeError::Damaged(_) | EnvelopeError::UnknownPolicy) => {
-            StoreError::Unusable(std::sync::Arc::new(error)).into()
+            StoreError::Damaged(std::sync::Arc::new(error)).into()
         }
     })?;
     Ok(Some(opened.body))

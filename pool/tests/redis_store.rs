@@ -332,10 +332,10 @@ async fn flushed_scripts_are_loaded_again_and_strange_data_is_an_error() {
     client.commands().command(cmd("SET").arg("tenure:{p}:jn").arg("x")).await.unwrap();
     let note = NotifyItem { key: key("a"), guess: None, body: Bytes::new() };
     let error = store.notify(inc, &[note]).await.unwrap_err();
-    assert!(matches!(error, StoreError::Unusable(_)), "{error:?}");
+    assert!(matches!(error, StoreError::Damaged(_)), "{error:?}");
     client.commands().command(cmd("HDEL").arg("tenure:{p}:cf").arg("late_ms")).await.unwrap();
     let error = store.purge(inc, 8).await.unwrap_err();
-    let StoreError::Unusable(source) = error else { panic!("{error:?}") };
+    let StoreError::Damaged(source) = error else { panic!("{error:?}") };
     assert!(source.to_string().contains("late_ms"), "{source}");
 }
 

@@ -9,9 +9,10 @@ use super::effect::{Effect, Notice};
 use super::engine::Engine;
 
 use super::joining::Seating;
+use super::lane::is_of_an_item;
 use super::sweeping::stops_again;
 use super::worker::Worker;
-use crate::id::{DispatchId, Revision, Token, WorkerId};
+use crate::id::{DispatchId, JobKey, Revision, Token, WorkerId};
 use crate::settings::is_fixed;
 use crate::store::{
     BeginReply, Expired, NodeEvents, Outcome, Refusal, Result, Seat, StoreError, Swept, TermReply,
@@ -78,8 +79,9 @@ impl Engine {
                     }
                 }
                 Err(error) => {
-                    self.dispatching.send_again(now, items, &error, may_be_done(&error));
-                    return Err(error);
+                    let key = first(items.iter().map(|item| &item.key));
+                    let news = self.dispatching.send_again(now, items, &error, may_be_done(&error));
+                    return self.heard(news, key, error);
                 }
             },
             Done::LookUp { tickets, answer } => match answer {
@@ -93,8 +95,9 @@ impl Engine {
                     self.dispatching.on_looked_up(&mut self.ctx, &tickets, found, pool);
                 }
                 Err(error) => {
-                    self.dispatching.look_again(now, tickets, &error);
-                    return Err(error);
+                    let key = first(tickets.iter().map(|ticket| &ticket.key));
+                    let news = self.dispatching.look_again(now, tickets, &error);
+                    return self.heard(news, key, error);
                 }
             },
             Done::FindOwners(answer) => match answer {
@@ -103,23 +106,25 @@ impl Engine {
                     self.requests.on_found(&mut self.ctx, found, normal);
                 }
                 Err(error) => {
-                    self.requests.find_again(now);
-                    return Err(error);
+                    let (news, key) = self.requests.find_again(now, &error);
+                    return self.heard(news, key, error);
                 }
             },
             Done::Stop { repeat, items, answer } => match answer {
                 Ok(replies) if repeat => self.requests.on_stopped_again(items, &replies),
                 Ok(replies) => self.requests.on_stopped(&mut self.ctx, &replies),
                 Err(error) => {
-                    self.requests.send_stops_again(now, repeat.then_some(items), may_be_done(&error));
-                    return Err(error);
+                    let key = first(items.iter().map(|item| &item.key));
+                    let repeated = repeat.then_some(items);
+                    let news = self.requests.send_stops_again(now, repeated, &error, may_be_done(&error));
+                    return self.heard(news, key, error);
                 }
             },
             Done::Notify(answer) => match answer {
                 Ok(replies) => self.requests.on_notified(&mut self.ctx, &replies),
                 Err(error) => {
-                    self.requests.send_notes_again(now);
-                    return Err(error);
+                    let (news, key) = self.requests.send_notes_again(now, &error);
+                    return self.heard(news, key, error);
                 }
             },
             Done::Unpark(answer) => match answer {
@@ -128,8 +133,8 @@ impl Engine {
                     self.requests.on_unpark_shut(&mut self.ctx);
                 }
                 Err(error) => {
-                    self.requests.unpark_again(now, may_be_done(&error));
-                    return Err(error);
+                    let (news, key) = self.requests.unpark_again(now, &error, may_be_done(&error));
+                    return self.heard(news, key, error);
                 }
             },
             Done::Route { events, answer } => return self.routing.on_routed(&mut self.ctx, events, answer),
@@ -272,20 +277,26 @@ impl Engine {
         }
         match done {
             Done::Begin { begins, answer: Ok(answers) } => {
+                self.together.begins.widen();
                 for (begins, answer) in begins.into_iter().zip(answers) {
                     self.on_begun(begins, answer);
                 }
             }
             Done::Begin { begins, answer: Err(error) } => {
+                let whole = begins.iter().map(|begins| begins.jobs.len()).sum();
+                let key = first(begins.iter().flat_map(|begins| &begins.jobs).map(|(key, _)| key));
+                self.together.begins.narrow(whole, &error);
+                let mut news = whole == 0;
                 for begins in begins {
                     let Some((worker, ctx)) = self.worker_at(begins.worker) else { continue };
                     if !worker.jobs.begins.was_abandoned() {
-                        worker.jobs.begin_again(ctx, begins);
+                        news |= worker.jobs.begin_again(ctx, begins, whole, &error);
                     }
                 }
-                return Err(error);
+                return self.heard(news, key, error);
             }
             Done::Started { starts, answer: Ok(noted) } => {
+                self.together.starts.widen();
                 let mut rest = &*noted;
                 for WorkerStarts { worker, items } in starts {
                     let (noted, others) = rest.split_at(items.len().min(rest.len()));
@@ -296,20 +307,25 @@ impl Engine {
                 }
             }
             Done::Started { starts, answer: Err(error) } => {
+                let whole = starts.iter().map(|starts| starts.items.len()).sum();
+                let key = first(starts.iter().flat_map(|starts| &starts.items).map(|item| &item.key));
+                self.together.starts.narrow(whole, &error);
+                let mut news = false;
                 for WorkerStarts { worker, items } in starts {
                     if let Some((worker, ctx)) = self.worker_at(worker) {
-                        worker.jobs.started_again(ctx.now, items);
+                        news |= worker.jobs.started_again(ctx.now, items, whole, &error);
                     }
                 }
-                return Err(error);
+                return self.heard(news, key, error);
             }
             Done::Release { worker, finished, items, answer } => {
                 let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
                 match answer {
                     Ok(replies) => worker.jobs.on_released(ctx, &finished, items, &replies),
                     Err(error) => {
-                        worker.jobs.release_again(ctx.now, finished, items);
-                        return Err(error);
+                        let key = first(items.iter().map(|(item, _)| &item.key));
+                        let news = worker.jobs.release_again(ctx.now, finished, items, &error);
+                        return self.heard(news, key, error);
                     }
                 }
             }
@@ -322,8 +338,9 @@ impl Engine {
                     }
                     Ok(replies) => worker.jobs.on_taken(ctx, &finished, items, replies),
                     Err(error) => {
-                        worker.jobs.take_again(ctx.now, finished, items);
-                        return Err(error);
+                        let key = first(items.iter().map(|item| &item.key));
+                        let news = worker.jobs.take_again(ctx.now, finished, items, &error);
+                        return self.heard(news, key, error);
                     }
                 }
             }
@@ -350,7 +367,10 @@ impl Engine {
             Err(Refusal::Fenced) => worker.fence(ctx),
             _ if worker.jobs.begins.was_abandoned() => {}
             Err(Refusal::ShuttingDown) => worker.jobs.on_begin_shut(begins.finished, begins.jobs),
-            Err(_) => worker.jobs.begin_again(ctx, begins),
+            Err(refusal) => {
+                let whole = begins.jobs.len();
+                worker.jobs.begin_again(ctx, begins, whole, &StoreError::Refused(refusal));
+            }
             Ok(replies) => {
                 let WorkerBegins { finished, jobs, .. } = begins;
                 let begun = replies.iter().any(|reply| matches!(reply, BeginReply::Begun { .. }));
@@ -393,6 +413,18 @@ impl Engine {
         self.tells.queue.extend(hints.map(|id| (id, LOOK.to_owned())));
     }
 
+    /// A call has failed. What is no news is said to nobody; that an item was set aside is said with its key.
+    fn heard(&mut self, news: bool, key: Option<JobKey>, error: StoreError) -> Result<()> {
+        match key {
+            _ if !news && is_of_an_item(&error) => Ok(()),
+            Some(key) if is_of_an_item(&error) => {
+                self.ctx.report(Notice::SetAside { key, error });
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+
     /// What has become of jobs that nobody runs: their dispatchers are to hear of it.
     fn pass_on(&mut self, outcomes: Vec<(DispatchId, Outcome)>) {
         for (id, _) in outcomes.iter().filter(|(_, outcome)| outcome == "parked") {
@@ -416,7 +448,12 @@ impl Engine {
     }
 }
 
+/// The first job of a call that has failed: the one that is set aside, if it is the only one.
+fn first<'a>(mut keys: impl Iterator<Item = &'a JobKey>) -> Option<JobKey> {
+    keys.next().cloned()
+}
+
 /// The call may have been executed, though it has no answer.
 fn may_be_done(error: &StoreError) -> bool {
-    matches!(error, StoreError::Unanswered(_) | StoreError::Unusable(_))
+    matches!(error, StoreError::Unanswered(_) | StoreError::Damaged(_) | StoreError::Unusable(_))
 }

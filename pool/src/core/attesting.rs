@@ -322,15 +322,16 @@ impl Jobs {
         self.attesting.as_ref().is_none_or(|attesting| attesting.known)
     }
 
-    /// What was to be said is said again.
-    fn attest_again(&mut self, now: Time, items: Vec<AttestItem>) {
-        let Some(attesting) = &mut self.attesting else { return };
+    /// What was to be said is said again. Returns whether the error is news.
+    fn attest_again(&mut self, now: Time, items: Vec<AttestItem>, error: &StoreError) -> bool {
+        let Some(attesting) = &mut self.attesting else { return true };
         let word = |AttestItem { key, token, id, what }| match what {
             Attest::Runs { payload, .. } => Word::Runs { key, token, with_payload: payload.is_some() },
             Attest::Ended { outcome } => Word::Past(Past { key, token, id, left: Left::Ended(outcome) }),
             Attest::HandedOn(on) => Word::Past(Past { key, token, id, left: Left::handed_on(now, on) }),
         };
-        attesting.words.put_back(now, items.into_iter().map(word).collect());
+        let whole = items.len();
+        attesting.words.failed(now, items.into_iter().map(word).collect(), whole, error)
     }
 
     fn on_attended(&mut self, ctx: &mut Ctx, next: Option<JobKey>) {
@@ -379,8 +380,19 @@ impl Engine {
                 worker.jobs.on_attended(ctx, None);
                 return Ok(());
             }
-            Done::Attest { items, .. } => worker.jobs.attest_again(ctx.now, items),
-            _ => worker.jobs.attest_again(ctx.now, Vec::new()),
+            // It cannot be said of this job, and all others wait for the worker's last word.
+            Done::Attest { items, answer: Err(StoreError::Damaged(_)), .. } if items.len() == 1 => {
+                worker.jobs.on_attested(ctx, items, &[AttestReply::Unreadable]);
+            }
+            Done::Attest { items, answer: Err(error), .. } => {
+                if !worker.jobs.attest_again(ctx.now, items, &error) {
+                    return Ok(());
+                }
+            }
+            Done::Attend { answer: Err(error), .. } => {
+                worker.jobs.attest_again(ctx.now, Vec::new(), &error);
+            }
+            _ => {}
         }
         match error {
             None => Ok(()),

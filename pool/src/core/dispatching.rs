@@ -185,22 +185,23 @@ impl Dispatching {
         self.sends.answered();
     }
 
-    /// `unanswered`: it may have been executed.
+    /// `unanswered`: it may have been executed. Returns whether the error is news.
     pub(crate) fn send_again(
         &mut self,
         now: Time,
         items: Vec<DispatchItem>,
         error: &StoreError,
         unanswered: bool,
-    ) {
-        let error = Arc::new(error.clone());
+    ) -> bool {
+        let trouble = Arc::new(error.clone());
         for item in &items {
             if let Some(open) = self.open.get_mut(&item.id) {
                 open.in_doubt |= unanswered;
-                open.trouble = Some(error.clone());
+                open.trouble = Some(trouble.clone());
             }
         }
-        self.sends.put_back(now, items);
+        let whole = items.len();
+        self.sends.failed(now, items, whole, error)
     }
 
     fn accepted(&mut self, ctx: &mut Ctx, id: &DispatchId) {
@@ -352,14 +353,15 @@ impl Dispatching {
         self.polls.answered();
     }
 
-    pub(crate) fn look_again(&mut self, now: Time, tickets: Vec<Ticket>, error: &StoreError) {
-        let error = Arc::new(error.clone());
+    pub(crate) fn look_again(&mut self, now: Time, tickets: Vec<Ticket>, error: &StoreError) -> bool {
+        let trouble = Arc::new(error.clone());
         for ticket in &tickets {
             if let Some(open) = self.open.get_mut(&ticket.id) {
-                open.trouble = Some(error.clone());
+                open.trouble = Some(trouble.clone());
             }
         }
-        self.polls.put_back(now, tickets);
+        let whole = tickets.len();
+        self.polls.failed(now, tickets, whole, error)
     }
 
     fn settle(&mut self, ctx: &mut Ctx, id: &DispatchId, result: &Result<(), DispatchError>) {

@@ -114,6 +114,8 @@ pub(crate) enum Notice {
     Normal { incarnation: Incarnation },
     /// The store did not do something; it is tried again.
     Trouble(StoreError),
+    /// A step fails on what is stored of this job, or beside it: it is tried again after pauses, and others go on.
+    SetAside { key: JobKey, error: StoreError },
     /// A worker was seen dead and expired.
     Expired { worker: WorkerId },
     /// A worker of this node has lost its lease, and the pool refuses to have it back. It asks again now and then.

@@ -176,7 +176,7 @@ impl Jobs {
         if !open {
             return frees;
         }
-        let to_delete = self.intake.has_handled() && self.takes.is_idle();
+        let to_delete = self.intake.has_handled() && self.takes.is_free();
         let begins = [
             to_delete.then(|| self.begins.resumes_at()).flatten(),
             self.has_room().then(|| self.begins.deadline()).flatten(),
@@ -379,20 +379,36 @@ impl Jobs {
             room.then(|| self.begins.batch_within(now, most, BATCH_BYTES, to_begin_bytes)).flatten();
         if jobs.is_none()
             && self.intake.has_handled()
-            && self.begins.is_idle()
-            && self.takes.is_idle()
+            && self.begins.is_free()
+            && self.takes.is_free()
             && self.begins.occupy(now)
         {
             jobs = Some(Vec::new());
         }
-        let jobs = jobs?.into_iter().map(|(key, token, entry)| {
+        Some(self.begins_of(jobs?))
+    }
+
+    /// A job that has to be begun alone, if one is due.
+    pub(super) fn next_begin_alone(&mut self, now: Time) -> Option<WorkerBegins> {
+        let job = self.has_room().then(|| self.begins.batch_alone(now)).flatten()?;
+        Some(self.begins_of(job))
+    }
+
+    fn begins_of(&mut self, jobs: Vec<ToBegin>) -> WorkerBegins {
+        let jobs = jobs.into_iter().map(|(key, token, entry)| {
             if let Some(entry) = entry {
                 self.intake.answered(entry);
             }
             (key, token)
         });
         let jobs = jobs.collect();
-        Some(WorkerBegins { worker: self.worker, finished: self.intake.take_handled(), jobs })
+        WorkerBegins { worker: self.worker, finished: self.intake.take_handled(), jobs }
+    }
+
+    /// A start that has to be noted alone, if one is due.
+    pub(super) fn next_start_alone(&mut self, now: Time) -> Option<WorkerStarts> {
+        let items = self.starteds.batch_alone(now)?;
+        Some(WorkerStarts { worker: self.worker, items })
     }
 
     /// The starts to note next, at most so many.

@@ -25,7 +25,8 @@ use crate::breakage::Breakage;
 use crate::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::stop::StopReason;
 use crate::store::{
-    BeginReply, ReleaseItem, ReleaseReply, StartedItem, TakeItem, Taken, WorkerBegins, WorkerEvent,
+    BeginReply, ReleaseItem, ReleaseReply, StartedItem, StoreError, TakeItem, Taken, WorkerBegins,
+    WorkerEvent,
 };
 
 /// A job that the worker has been told to begin, with the entry of its stream that said so, until that is counted.
@@ -346,24 +347,39 @@ impl Jobs {
         }
     }
 
-    /// A call of these lanes was not answered: it goes again. Its entries have been counted already.
-    pub(crate) fn begin_again(&mut self, ctx: &Ctx, begins: WorkerBegins) {
+    /// A call of these lanes was not answered: it goes again. Its entries have been counted already. `whole`: so many jobs
+    /// it had, with those of other workers. Returns whether the error is news.
+    pub(crate) fn begin_again(
+        &mut self,
+        ctx: &Ctx,
+        begins: WorkerBegins,
+        whole: usize,
+        error: &StoreError,
+    ) -> bool {
         let WorkerBegins { finished, jobs, .. } = begins;
         self.intake.not_deleted(finished);
         if ctx.config.broken.has(Breakage::BeginGivenUp) {
             self.beginning.retain(|id, _| !jobs.iter().any(|(key, token)| (key, token) == (&id.0, &id.1)));
-            return self.begins.put_back(ctx.now, Vec::new());
+            self.begins.put_back(ctx.now, Vec::new());
+            return true;
         }
         let jobs = jobs.into_iter().map(|(key, token)| (key, token, None)).collect();
-        self.begins.put_back(ctx.now, jobs);
         self.audit_due = true;
+        self.begins.failed(ctx.now, jobs, whole, error)
     }
 
-    pub(crate) fn release_again(&mut self, now: Time, finished: Vec<EntryId>, items: Vec<ToRelease>) {
+    pub(crate) fn release_again(
+        &mut self,
+        now: Time,
+        finished: Vec<EntryId>,
+        items: Vec<ToRelease>,
+        error: &StoreError,
+    ) -> bool {
         self.intake.not_deleted(finished);
-        let items = items.into_iter().map(|(item, _)| (self.once_more(item), Vec::new())).collect();
-        self.releases.put_back(now, items);
+        let items: Vec<_> = items.into_iter().map(|(item, _)| (self.once_more(item), Vec::new())).collect();
         self.audit_due = true;
+        let whole = items.len();
+        self.releases.failed(now, items, whole, error)
     }
 
     /// Nothing was fetched for these: it is asked for again.
@@ -376,9 +392,16 @@ impl Jobs {
         }
     }
 
-    pub(crate) fn take_again(&mut self, now: Time, finished: Vec<EntryId>, items: Vec<TakeItem>) {
+    pub(crate) fn take_again(
+        &mut self,
+        now: Time,
+        finished: Vec<EntryId>,
+        items: Vec<TakeItem>,
+        error: &StoreError,
+    ) -> bool {
         self.intake.not_deleted(finished);
-        self.takes.put_back(now, items);
+        let whole = items.len();
+        self.takes.failed(now, items, whole, error)
     }
 
     /// `noted`: for each, whether the store knew the job as this worker's.
@@ -403,8 +426,14 @@ impl Jobs {
         }
     }
 
-    pub(crate) fn started_again(&mut self, now: Time, items: Vec<StartedItem>) {
-        self.starteds.put_back(now, items);
+    pub(crate) fn started_again(
+        &mut self,
+        now: Time,
+        items: Vec<StartedItem>,
+        whole: usize,
+        error: &StoreError,
+    ) -> bool {
+        self.starteds.failed(now, items, whole, error)
     }
 
     pub(crate) fn on_handler(&mut self, ctx: &mut Ctx, key: &JobKey, token: Token, event: HandlerEvent) {

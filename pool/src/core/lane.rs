@@ -1,14 +1,61 @@
 //! Natural batching: one call in flight, and whatever arrives meanwhile is the next batch. No timers, no added
 //! latency when idle. What was not answered goes back to the front and is sent again, unchanged.
+//!
+//! A call that fails on what is stored is sent again by halves, until the item that it fails on is alone. That one is set
+//! aside: it is tried again alone, after pauses, and the others go on.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::time::Time;
-use crate::store::{BATCH_BYTES, BATCH_MAX};
+use super::time::{Time, earliest};
+use crate::store::{BATCH_BYTES, BATCH_MAX, StoreError};
 
 const RETRY_MIN: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(1);
+/// The pauses of an item that was set aside.
+const ASIDE_MIN: Duration = Duration::from_secs(1);
+const ASIDE_MAX: Duration = Duration::from_secs(10);
+
+/// How many items a call has at most: half as many after one that failed on what is stored, twice as many after any other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Width(usize);
+
+impl Default for Width {
+    fn default() -> Self {
+        Self(BATCH_MAX)
+    }
+}
+
+impl Width {
+    pub(crate) fn most(self) -> usize {
+        self.0
+    }
+
+    pub(crate) fn widen(&mut self) {
+        self.0 = (self.0 * 2).min(BATCH_MAX);
+    }
+
+    /// A call of so many items has failed.
+    pub(crate) fn narrow(&mut self, items: usize, error: &StoreError) {
+        if is_of_an_item(error) {
+            self.0 = (items / 2).max(1);
+        }
+    }
+}
+
+/// Whether a part of the items may have brought the call to fail, and the others would not.
+pub(crate) fn is_of_an_item(error: &StoreError) -> bool {
+    matches!(error, StoreError::Damaged(_))
+}
+
+/// An item on which a call has failed alone.
+#[derive(Debug)]
+struct Aside<T> {
+    item: T,
+    /// When it is tried again, after which pause.
+    at: Time,
+    pause: Duration,
+}
 
 /// Items of one kind on their way to the store.
 #[derive(Debug)]
@@ -19,11 +66,24 @@ pub(crate) struct Lane<T> {
     void: bool,
     retry_at: Option<Time>,
     retry: Duration,
+    width: Width,
+    aside: Vec<Aside<T>>,
+    /// The call in flight, or the last one, has an item that was set aside, which had waited for so long.
+    alone: Option<Duration>,
 }
 
 impl<T> Default for Lane<T> {
     fn default() -> Self {
-        Self { queue: VecDeque::new(), busy: false, void: false, retry_at: None, retry: RETRY_MIN }
+        Self {
+            queue: VecDeque::new(),
+            busy: false,
+            void: false,
+            retry_at: None,
+            retry: RETRY_MIN,
+            width: Width::default(),
+            aside: Vec::new(),
+            alone: None,
+        }
     }
 }
 
@@ -35,10 +95,23 @@ impl<T> Lane<T> {
     /// The next batch, when no call is in flight and no retry is being waited for. The lane is busy from then on
     /// until [`answered`](Self::answered) or [`put_back`](Self::put_back).
     pub(crate) fn batch(&mut self, now: Time, bytes: impl Fn(&T) -> usize) -> Option<Vec<T>> {
-        self.batch_within(now, BATCH_MAX, BATCH_BYTES, bytes)
+        self.batch_alone(now).or_else(|| self.batch_within(now, BATCH_MAX, BATCH_BYTES, bytes))
     }
 
-    /// The same, with bounds of its own in items and bytes; an item that has more bytes goes alone.
+    /// An item that was set aside and has waited for long enough: it has to be the only one of its call. Every second time
+    /// the others go first.
+    pub(crate) fn batch_alone(&mut self, now: Time) -> Option<Vec<T>> {
+        let next = self.aside.iter().position(|aside| now >= aside.at)?;
+        if (self.alone.is_some() && !self.queue.is_empty()) || !self.occupy(now) {
+            return None;
+        }
+        let Aside { item, pause, .. } = self.aside.remove(next);
+        self.alone = Some(pause);
+        Some(vec![item])
+    }
+
+    /// A batch without what was set aside, with bounds of its own in items and bytes; an item that has more bytes goes
+    /// alone.
     pub(crate) fn batch_within(
         &mut self,
         now: Time,
@@ -49,9 +122,10 @@ impl<T> Lane<T> {
         if self.queue.is_empty() || !self.occupy(now) {
             return None;
         }
+        self.alone = None;
         let mut total = 0;
         let mut count = 0;
-        for item in self.queue.iter().take(most) {
+        for item in self.queue.iter().take(most.min(self.width.most())) {
             total += bytes(item);
             if count > 0 && total > most_bytes {
                 break;
@@ -75,33 +149,70 @@ impl<T> Lane<T> {
     pub(crate) fn answered(&mut self) {
         self.busy = false;
         self.retry = RETRY_MIN;
+        self.width.widen();
+        if self.alone.is_some() {
+            // What kept this one may have kept the others.
+            self.aside.iter_mut().for_each(|aside| aside.at = Time(0));
+        }
     }
 
     /// The call in flight was not answered, or not executed: its items come first in the next one, after a pause.
     pub(crate) fn put_back(&mut self, now: Time, items: Vec<T>) {
         self.busy = false;
-        for item in items.into_iter().rev() {
-            self.queue.push_front(item);
+        match self.alone {
+            Some(pause) => {
+                self.aside.extend(items.into_iter().map(|item| Aside { item, at: now, pause }));
+            }
+            None => self.to_front(items),
         }
         self.retry_at = Some(now + self.retry);
         self.retry = (self.retry * 2).min(RETRY_MAX);
     }
 
+    /// The call in flight has failed, with these of its `whole` items. Returns whether that is news: an item that fails
+    /// again is none, nor is a call of several that is to be halved.
+    pub(crate) fn failed(&mut self, now: Time, items: Vec<T>, whole: usize, error: &StoreError) -> bool {
+        if !is_of_an_item(error) || items.is_empty() {
+            self.put_back(now, items);
+            return true;
+        }
+        self.busy = false;
+        self.retry_at = Some(now + RETRY_MIN);
+        if whole > 1 {
+            self.width.narrow(whole, error);
+            self.to_front(items);
+            return false;
+        }
+        let pause = self.alone.map_or(ASIDE_MIN, |pause| (pause * 2).min(ASIDE_MAX));
+        self.aside.extend(items.into_iter().map(|item| Aside { item, at: now + pause, pause }));
+        self.alone.is_none()
+    }
+
+    fn to_front(&mut self, items: Vec<T>) {
+        for item in items.into_iter().rev() {
+            self.queue.push_front(item);
+        }
+    }
+
     /// Forgets what waits, but for these.
-    pub(crate) fn retain(&mut self, keep: impl FnMut(&T) -> bool) {
-        self.queue.retain(keep);
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+        self.queue.retain(&mut keep);
+        self.aside.retain(|aside| keep(&aside.item));
     }
 
     /// Forgets what waits. A call in flight stays in flight.
     pub(crate) fn clear(&mut self) {
         self.queue.clear();
+        self.aside.clear();
     }
 
     /// Forgets what waits, and marks the call in flight as one of which nothing is to be made, whatever comes back.
     /// Returns what waited.
     pub(crate) fn abandon(&mut self) -> VecDeque<T> {
         self.void = self.busy;
-        std::mem::take(&mut self.queue)
+        let mut waited = std::mem::take(&mut self.queue);
+        waited.extend(std::mem::take(&mut self.aside).into_iter().map(|aside| aside.item));
+        waited
     }
 
     /// A call has come back: true when it was abandoned. The lane is free again then.
@@ -115,27 +226,34 @@ impl<T> Lane<T> {
 
     /// What waits.
     pub(crate) fn waiting(&mut self) -> impl Iterator<Item = &mut T> {
-        self.queue.iter_mut()
+        self.queue.iter_mut().chain(self.aside.iter_mut().map(|aside| &mut aside.item))
     }
 
     /// How much waits.
     pub(crate) fn len(&self) -> usize {
-        self.queue.len()
+        self.queue.len() + self.aside.len()
     }
 
     /// Nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        self.queue.is_empty() && self.aside.is_empty()
     }
 
     /// Nothing waits and nothing is in flight.
     pub(crate) fn is_idle(&self) -> bool {
+        !self.busy && self.is_empty()
+    }
+
+    /// Nothing is in flight, and nothing waits but what was set aside.
+    pub(crate) fn is_free(&self) -> bool {
         !self.busy && self.queue.is_empty()
     }
 
     /// When a call may be sent again after one that was not answered, if anything waits for that.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        if self.queue.is_empty() { None } else { self.resumes_at() }
+        let queue = if self.queue.is_empty() { None } else { self.resumes_at() };
+        let aside = self.aside.iter().map(|aside| aside.at).min().filter(|_| !self.busy);
+        earliest(queue, aside.map(|at| at.max(self.retry_at.unwrap_or_default())))
     }
 
     /// When a call may be sent again after one that was not answered, whatever waits for that.
@@ -173,6 +291,100 @@ mod tests {
         assert_eq!(lane.batch(at, |_| 1), Some(vec![1, 2]));
         lane.put_back(at, vec![1, 2]);
         assert_eq!(lane.deadline(), Some(at + RETRY_MIN * 2));
+    }
+
+    fn damaged() -> StoreError {
+        StoreError::Damaged(std::sync::Arc::new(std::fmt::Error))
+    }
+
+    /// Answers batches until nothing is due: those that have a bad item fail. Returns what got through.
+    fn carried_out(lane: &mut Lane<u32>, now: &mut Time, is_bad: impl Fn(u32) -> bool) -> (Vec<u32>, usize) {
+        let (mut done, mut calls) = (Vec::new(), 0);
+        loop {
+            let Some(batch) = lane.batch(*now, |_| 1) else {
+                match lane.deadline().filter(|_| !lane.is_free()) {
+                    Some(at) => *now = at,
+                    None => return (done, calls),
+                }
+                continue;
+            };
+            calls += 1;
+            if batch.iter().any(|item| is_bad(*item)) {
+                let whole = batch.len();
+                lane.failed(*now, batch, whole, &damaged());
+            } else {
+                done.extend(batch);
+                lane.answered();
+            }
+        }
+    }
+
+    #[test]
+    fn a_bad_item_is_found_by_halves_and_delays_only_itself() {
+        for bad in [0, 77, 127, 299] {
+            let mut lane = Lane::default();
+            (0..300).for_each(|item| lane.push(item));
+            let mut now = Time(0);
+            let (mut done, calls) = carried_out(&mut lane, &mut now, |item| item == bad);
+            done.sort_unstable();
+            assert_eq!(done, (0..300).filter(|item| *item != bad).collect::<Vec<_>>());
+            assert!(calls <= 40, "{calls} calls");
+            assert!(now.since(Time(0)) < ASIDE_MIN, "{now:?}");
+            assert_eq!((lane.len(), lane.is_idle(), lane.is_free()), (1, false, true));
+        }
+    }
+
+    #[test]
+    fn items_keep_their_order_around_a_bad_one() {
+        let mut lane = Lane::default();
+        (0..128).for_each(|item| lane.push(item));
+        let (done, _) = carried_out(&mut lane, &mut Time(0), |item| item == 50);
+        assert!(done.is_sorted(), "{done:?}");
+    }
+
+    #[test]
+    fn what_was_set_aside_is_tried_alone_after_pauses_that_grow() {
+        let mut lane = Lane::default();
+        lane.push(1);
+        let (mut now, mut pauses) = (Time(0), Vec::new());
+        for round in 0..6 {
+            let batch = lane.batch(now, |_| 1).unwrap_or_default();
+            assert_eq!(batch, [1]);
+            assert_eq!(lane.failed(now, batch, 1, &damaged()), round == 0, "it is news once");
+            lane.push(2);
+            lane.push(3);
+            now = lane.deadline().unwrap_or_default();
+            assert_eq!(lane.batch(now, |_| 1), Some(vec![2, 3]), "the others do not wait");
+            lane.answered();
+            let at = lane.deadline().unwrap_or_default();
+            pauses.push(at.since(now) + RETRY_MIN);
+            now = at;
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 10, 10].map(Duration::from_secs));
+    }
+
+    #[test]
+    fn one_that_gets_through_has_all_others_tried() {
+        let mut lane = Lane::default();
+        (0..4).for_each(|item| lane.push(item));
+        let mut now = Time(0);
+        assert!(carried_out(&mut lane, &mut now, |_| true).0.is_empty());
+        now = lane.deadline().unwrap_or_default();
+        let (mut done, calls) = carried_out(&mut lane, &mut now, |_| false);
+        done.sort_unstable();
+        assert_eq!((done, calls), (vec![0, 1, 2, 3], 4));
+        assert!(lane.is_idle());
+    }
+
+    #[test]
+    fn an_error_that_is_of_no_item_halves_nothing() {
+        let mut lane = Lane::default();
+        (0..4).for_each(|item| lane.push(item));
+        let error = StoreError::Unusable(std::sync::Arc::new(std::fmt::Error));
+        let batch = lane.batch(Time(0), |_| 1).unwrap_or_default();
+        assert!(lane.failed(Time(0), batch, 4, &error));
+        let at = lane.deadline().unwrap_or_default();
+        assert_eq!(lane.batch(at, |_| 1), Some(vec![0, 1, 2, 3]));
     }
 
     #[test]

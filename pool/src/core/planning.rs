@@ -293,8 +293,9 @@ impl Doing {
                     }
                 }
                 Err(error) => {
-                    self.starts.put_back(ctx.now, items);
-                    return Err(error);
+                    let whole = items.len();
+                    let news = self.starts.failed(ctx.now, items, whole, &error);
+                    return if news { Err(error) } else { Ok(()) };
                 }
             },
             PlanStep::Stopped { items, answer } => match answer {
@@ -310,8 +311,9 @@ impl Doing {
                     }
                 }
                 Err(error) => {
-                    self.stops.put_back(ctx.now, items);
-                    return Err(error);
+                    let whole = items.len();
+                    let news = self.stops.failed(ctx.now, items, whole, &error);
+                    return if news { Err(error) } else { Ok(()) };
                 }
             },
         }

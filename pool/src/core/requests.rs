@@ -10,7 +10,7 @@ use super::call::Call;
 use super::ctx::{Ctx, RETRY};
 use super::effect::Effect;
 use super::input::{Answer, Refused, ReplyTo, Until};
-use super::lane::Lane;
+use super::lane::{Lane, is_of_an_item};
 use super::ring::Ring;
 use super::time::{Time, earliest};
 use crate::id::{DispatchId, Incarnation, JobKey, WorkerId};
@@ -330,15 +330,28 @@ impl Requests {
         }
     }
 
-    pub(crate) fn find_again(&mut self, now: Time) {
+    /// Returns whether the error is news, and the key of the first job, as the next ones do.
+    pub(crate) fn find_again(&mut self, now: Time, error: &StoreError) -> (bool, Option<JobKey>) {
         let items = std::mem::take(&mut self.in_flight.finds);
-        self.finds.put_back(now, items);
+        let (whole, key) = (items.len(), self.first(&items));
+        (self.finds.failed(now, items, whole, error), key)
+    }
+
+    fn first(&self, items: &[ReplyTo]) -> Option<JobKey> {
+        Some(self.open.get(items.first()?)?.key.clone())
     }
 
     /// `unanswered`: they may have been carried out.
-    pub(crate) fn send_stops_again(&mut self, now: Time, repeated: Option<Vec<StopItem>>, unanswered: bool) {
+    pub(crate) fn send_stops_again(
+        &mut self,
+        now: Time,
+        repeated: Option<Vec<StopItem>>,
+        error: &StoreError,
+        unanswered: bool,
+    ) -> bool {
         if let Some(items) = repeated {
-            return self.again.put_back(now, items);
+            let whole = items.len();
+            return self.again.failed(now, items, whole, error);
         }
         let items = std::mem::take(&mut self.in_flight.stops);
         for to in &items {
@@ -346,27 +359,42 @@ impl Requests {
                 stop.in_doubt |= unanswered;
             }
         }
-        self.stops.put_back(now, items);
+        let whole = items.len();
+        self.stops.failed(now, items, whole, error)
     }
 
-    pub(crate) fn send_notes_again(&mut self, now: Time) {
+    pub(crate) fn send_notes_again(&mut self, now: Time, error: &StoreError) -> (bool, Option<JobKey>) {
         let items = std::mem::take(&mut self.in_flight.notes);
-        self.notes.put_back(now, items);
+        let (whole, key) = (items.len(), self.first(&items));
+        (self.notes.failed(now, items, whole, error), key)
     }
 
     /// `unanswered`: they may have been carried out.
-    pub(crate) fn unpark_again(&mut self, now: Time, unanswered: bool) {
+    pub(crate) fn unpark_again(
+        &mut self,
+        now: Time,
+        error: &StoreError,
+        unanswered: bool,
+    ) -> (bool, Option<JobKey>) {
         let items = std::mem::take(&mut self.in_flight.unparks);
+        let (whole, key) = (items.len(), self.first(&items));
         if !unanswered {
-            return self.unparks.put_back(now, items);
+            self.unparks.put_back(now, items);
+            return (true, key);
+        }
+        for to in &items {
+            if let Some(Request { want: Want::Unpark(unpark), .. }) = self.open.get_mut(to) {
+                unpark.in_doubt = true;
+            }
+        }
+        if is_of_an_item(error) {
+            return (self.unparks.failed(now, items, whole, error), key);
         }
         self.unparks.put_back(now, Vec::new());
         for to in items {
-            if let Some(Request { want: Want::Unpark(unpark), .. }) = self.open.get_mut(&to) {
-                unpark.in_doubt = true;
-                self.wait_until(to, Some(now + RETRY));
-            }
+            self.wait_until(to, Some(now + RETRY));
         }
+        (true, key)
     }
 
     fn finish(&mut self, ctx: &mut Ctx, to: ReplyTo, result: Result<(), Refused>) {

@@ -1,15 +1,17 @@
 //! The router: reads start events from the pool's stream, picks each job's worker from the ring, and assigns.
 //! A stale view can never assign: the step is refused unless the ring is at the revision that was picked from.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::call::Call;
 use super::ctx::Ctx;
-use super::effect::Effect;
+use super::effect::{Effect, Notice};
+use super::lane::{Width, is_of_an_item};
 use super::ring::Ring;
 use super::time::Time;
 use crate::breakage::Breakage;
-use crate::id::Revision;
+use crate::id::{JobKey, Revision};
 use crate::store::{PoolEvent, Refusal, Result, RouteReply, StoreError};
 
 const RETRY: Duration = Duration::from_millis(50);
@@ -30,6 +32,9 @@ pub(crate) struct Routing {
     /// Not before the ring is at this revision.
     wants_ring: Option<Revision>,
     leaving: Leaving,
+    width: Width,
+    /// Jobs on which a step has failed alone, and that were told of. The sweeper announces them again.
+    told: BTreeSet<JobKey>,
     /// When a read was last answered, or the first one sent.
     progressed: Option<Time>,
 }
@@ -45,8 +50,8 @@ enum Leaving {
     Routing,
 }
 
-/// How many jobs one step assigns; whole entries only.
-const JOBS: usize = 128;
+/// How many jobs are kept in mind that were told of.
+const TOLD_MAX: usize = 1_000;
 
 impl Routing {
     pub(crate) fn on_events(
@@ -87,13 +92,42 @@ impl Routing {
     pub(crate) fn on_routed(
         &mut self,
         ctx: &mut Ctx,
-        events: Vec<PoolEvent>,
+        mut events: Vec<PoolEvent>,
         answer: Result<Vec<RouteReply>>,
     ) -> Result<()> {
         self.assigning = false;
-        let Err(error) = answer else { return Ok(()) };
+        let error = match answer {
+            Ok(_) => {
+                self.width.widen();
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        let whole = events.iter().map(|event| event.jobs.len()).sum();
+        self.width.narrow(whole, &error);
+        let is_bad = whole == 1 && is_of_an_item(&error);
+        let bad = is_bad.then(|| events.iter_mut().find_map(|event| event.jobs.pop())).flatten();
+        // The rest of an entry of which a part was sent.
+        if let (Some(part), Some(rest)) = (events.last_mut(), self.events.first_mut())
+            && part.entry == rest.entry
+        {
+            part.jobs.append(&mut rest.jobs);
+            self.events.remove(0);
+        }
         self.events.splice(0..0, events);
         match error {
+            error if is_of_an_item(&error) && whole > 0 => {
+                self.retry_at = Some(ctx.now + RETRY);
+                if let Some((key, _)) = bad
+                    && self.told.insert(key.clone())
+                {
+                    if self.told.len() > TOLD_MAX {
+                        self.told.clear();
+                    }
+                    ctx.report(Notice::SetAside { key, error });
+                }
+                Ok(())
+            }
             StoreError::Refused(Refusal::StaleRing(ring)) => {
                 self.wants_ring = Some(ring);
                 self.retry_at = Some(ctx.now + RETRY);
@@ -173,15 +207,24 @@ impl Routing {
         }
     }
 
+    /// Whole entries, as many as a step takes. Of one that has more jobs than that a part goes alone, and the entry with the
+    /// last one.
     fn route(&mut self, ctx: &mut Ctx, ring: &Ring) {
-        let mut count = 0;
+        let (most, mut count) = (self.width.most(), 0);
         let whole = self.events.iter().take_while(|event| {
             count += event.jobs.len();
-            count <= JOBS
+            count <= most
         });
-        let take = whole.count().max(1);
-        let events: Vec<_> = self.events.drain(..take).collect();
-        let entries = events.iter().map(|event| event.entry).collect();
+        let whole = whole.count();
+        let (mut events, mut entries) = (Vec::new(), Vec::new());
+        if whole > 0 {
+            events.extend(self.events.drain(..whole));
+            entries.extend(events.iter().map(|event| event.entry));
+        } else if let Some(event) = self.events.first_mut() {
+            let rest = event.jobs.split_off(most);
+            let jobs = std::mem::replace(&mut event.jobs, rest);
+            events.push(PoolEvent { entry: event.entry, jobs });
+        }
         let jobs = events.iter().flat_map(|event| &event.jobs);
         let jobs = jobs.map(|(key, mix)| (key.clone(), ring.pick(key.as_bytes(), *mix))).collect();
         self.assigning = true;

@@ -1,20 +1,23 @@
 //! What the workers of a node say together: which jobs they begin, and which have started. One call of each kind is in
 //! flight for all of them, so that a node with many workers sends no more of them than one with few. What one call
-//! cannot take goes into the next.
+//! cannot take goes into the next. A job that was set aside goes alone, without those of other workers.
 
 use std::collections::BTreeMap;
 
 use super::call::Call;
 use super::engine::Engine;
 use super::input::LocalWorker;
+use super::lane::Width;
 use super::time::Time;
 use super::worker::{Door, Worker};
-use crate::store::{BATCH_MAX, WorkerBegins, WorkerStarts};
+use crate::store::{WorkerBegins, WorkerStarts};
 
 /// The calls that the workers share.
 #[derive(Debug, Default)]
 pub(super) struct Together {
     pub(super) in_flight: InFlight,
+    pub(super) begins: Width,
+    pub(super) starts: Width,
     first_to_begin: LocalWorker,
     first_to_note: LocalWorker,
 }
@@ -31,20 +34,37 @@ impl Engine {
     pub(super) fn flush_together(&mut self, door: Door) {
         let (now, together) = (self.ctx.now, &mut self.together);
         if !together.in_flight.begins {
-            let begins = gather(&mut self.workers, &mut together.first_to_begin, |worker, room| {
-                let begins = worker.begins(now, door, room)?;
-                Some((begins.jobs.len().max(begins.finished.len()), begins))
-            });
+            let alone = self.workers.values_mut().find_map(|worker| worker.begin_alone(now, door));
+            let begins = alone.map_or_else(
+                || {
+                    gather(
+                        &mut self.workers,
+                        &mut together.first_to_begin,
+                        together.begins,
+                        |worker, room| {
+                            let begins = worker.begins(now, door, room)?;
+                            Some((begins.jobs.len().max(begins.finished.len()), begins))
+                        },
+                    )
+                },
+                |begin| vec![begin],
+            );
             if !begins.is_empty() {
                 together.in_flight.begins = true;
                 self.ctx.call(Call::Begin(begins));
             }
         }
         if !together.in_flight.starts {
-            let starts = gather(&mut self.workers, &mut together.first_to_note, |worker, room| {
-                let starts = worker.starts(now, door, room)?;
-                Some((starts.items.len(), starts))
-            });
+            let alone = self.workers.values_mut().find_map(|worker| worker.start_alone(now, door));
+            let starts = alone.map_or_else(
+                || {
+                    gather(&mut self.workers, &mut together.first_to_note, together.starts, |worker, room| {
+                        let starts = worker.starts(now, door, room)?;
+                        Some((starts.items.len(), starts))
+                    })
+                },
+                |start| vec![start],
+            );
             if !starts.is_empty() {
                 together.in_flight.starts = true;
                 self.ctx.call(Call::Started(starts));
@@ -58,9 +78,10 @@ impl Engine {
 fn gather<T>(
     workers: &mut BTreeMap<LocalWorker, Worker>,
     first: &mut LocalWorker,
+    width: Width,
     mut say: impl FnMut(&mut Worker, usize) -> Option<(usize, T)>,
 ) -> Vec<T> {
-    let (mut said, mut room, mut begins_with) = (Vec::new(), BATCH_MAX, None);
+    let (mut said, mut room, mut begins_with) = (Vec::new(), width.most(), None);
     let mut ask = |local: LocalWorker, worker: &mut Worker| {
         if room > 0
             && let Some((size, words)) = say(worker, room)
@@ -84,13 +105,27 @@ fn gather<T>(
 }
 
 impl Worker {
+    fn may_begin(&self, door: Door) -> bool {
+        self.member_id().is_some() && self.is_served(door)
+    }
+
     fn begins(&mut self, now: Time, door: Door, most: usize) -> Option<WorkerBegins> {
-        let may = self.member_id().is_some() && self.is_served(door);
-        may.then(|| self.jobs.next_begins(now, most)).flatten()
+        self.may_begin(door).then(|| self.jobs.next_begins(now, most)).flatten()
+    }
+
+    fn begin_alone(&mut self, now: Time, door: Door) -> Option<WorkerBegins> {
+        self.may_begin(door).then(|| self.jobs.next_begin_alone(now)).flatten()
+    }
+
+    fn may_note(&self, door: Door) -> bool {
+        self.member_id().is_some() && door.is_known()
     }
 
     fn starts(&mut self, now: Time, door: Door, most: usize) -> Option<WorkerStarts> {
-        let may = self.member_id().is_some() && door.is_known();
-        may.then(|| self.jobs.next_starts(now, most)).flatten()
+        self.may_note(door).then(|| self.jobs.next_starts(now, most)).flatten()
+    }
+
+    fn start_alone(&mut self, now: Time, door: Door) -> Option<WorkerStarts> {
+        self.may_note(door).then(|| self.jobs.next_start_alone(now)).flatten()
     }
 }

@@ -137,7 +137,7 @@ impl Node {
         let items = [(ticket.key.clone(), None)];
         let found = match tokio::time::timeout(left, self.shared.store.0.lookup(&items)).await {
             Ok(Ok(found)) => found.into_iter().next().unwrap_or_default(),
-            Ok(Err(error @ StoreError::Unusable(_))) => return Err(error.into()),
+            Ok(Err(error @ (StoreError::Unusable(_) | StoreError::Damaged(_)))) => return Err(error.into()),
             // The dispatch goes the same way, and waits for it to be mended.
             Ok(Err(_)) => return Ok(false),
             Err(_) => return Err(late()),

@@ -78,9 +78,11 @@ impl Node {
                 Ok(Some(revision))
             }
             Err(StoreError::Refused(Refusal::Closed)) => Err(Error::PoolClosed),
-            Err(error @ (StoreError::Unusable(_) | StoreError::Refused(Refusal::BadArgument))) => {
-                Err(error.into())
-            }
+            Err(
+                error @ (StoreError::Unusable(_)
+                | StoreError::Damaged(_)
+                | StoreError::Refused(Refusal::BadArgument)),
+            ) => Err(error.into()),
             // Somebody else has changed one of them: what is stored is to be read again.
             Err(StoreError::Refused(Refusal::Setting { .. })) => {
                 let next = Revision(stored.revision.0 + 1);

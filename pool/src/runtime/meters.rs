@@ -265,6 +265,7 @@ fn kind(error: &StoreError) -> &'static str {
         StoreError::OtherServer { .. } => "other_server",
         StoreError::NotExecuted(_) => "not_executed",
         StoreError::Unanswered(_) => "unanswered",
+        StoreError::Damaged(_) => "damaged",
         StoreError::Unusable(_) => "unusable",
     }
 }

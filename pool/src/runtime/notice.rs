@@ -12,7 +12,7 @@ pub(super) fn log(node: &NodeName, notice: &Notice) {
         Notice::Normal { incarnation } => {
             tracing::info!(%node, incarnation = incarnation.0, "the pool is open");
         }
-        Notice::Trouble(error @ StoreError::Unusable(source)) => {
+        Notice::Trouble(error @ (StoreError::Unusable(source) | StoreError::Damaged(source))) => {
             tracing::error!(%node, %error, %source, "the store did not do a step, it is tried again");
         }
         Notice::Trouble(StoreError::Refused(why)) => {
@@ -20,6 +20,10 @@ pub(super) fn log(node: &NodeName, notice: &Notice) {
         }
         Notice::Trouble(error) => {
             tracing::debug!(%node, ?error, "the store did not do a step, it is tried again");
+        }
+        Notice::SetAside { key, error } => {
+            let source = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+            tracing::error!(%node, %key, %error, ?source, "a step fails on this job, it is tried again after a pause, and others go on");
         }
         Notice::Expired { worker } => {
             tracing::warn!(%node, worker = worker.0, "a worker was silent for its time to live: its jobs move");

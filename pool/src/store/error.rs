@@ -79,8 +79,11 @@ pub enum StoreError {
     /// The step may or may not have been executed; it is to be sent again, unchanged.
     #[error("no answer, the step may have been executed")]
     Unanswered(#[source] Arc<dyn std::error::Error + Send + Sync>),
-    /// The store will not do it, now or later: wrong password, missing right, unsuitable server, answer that
-    /// cannot be read.
+    /// The step failed on what is stored: its script raised an error, or its answer cannot be read. It may have been
+    /// executed, wholly or in part; sent again without the item that it fails on, it succeeds.
+    #[error("the step failed on what is stored")]
+    Damaged(#[source] Arc<dyn std::error::Error + Send + Sync>),
+    /// The store will not do it, now or later: wrong password, missing right, unsuitable server.
     #[error("the store cannot be used")]
     Unusable(#[source] Arc<dyn std::error::Error + Send + Sync>),
 }

@@ -22,6 +22,7 @@ mod requesting;
 mod restarting;
 mod routing;
 mod scheduling;
+mod setting_aside;
 mod shutting_down;
 mod stopping;
 mod sweeping;

@@ -222,6 +222,7 @@ fn notice(notice: &Notice) -> String {
         Notice::Recovering { incarnation, wait } => format!("recovering {incarnation} for {}", pause(*wait)),
         Notice::Normal { incarnation } => format!("normal {incarnation}"),
         Notice::Trouble(_) => "trouble".into(),
+        Notice::SetAside { key, .. } => format!("set aside {key}"),
         Notice::Expired { worker } => format!("expired {worker}"),
         Notice::Fenced { worker, jobs } => format!("fenced {worker} with {jobs}"),
         Notice::Attested { worker, count: c } => {

@@ -1,6 +1,7 @@
 //! Jobs are assigned by whole entries, and only from the ring at the revision that the step checks.
 
 use super::bench::{Bench, entry, key, millis, up};
+use super::render;
 use crate::core::call::{Call, Done};
 use crate::id::{Revision, WorkerId};
 use crate::store::{PoolEvent, Refusal, RouteReply, StoreError};
@@ -91,6 +92,35 @@ fn an_assignment_without_an_answer_is_sent_again_after_a_pause() {
     bench.fail("route");
     bench.advance(millis(50));
     assert_eq!(bench.seen(), ["! trouble", "route at 1: a>9; done 5"]);
+}
+
+#[test]
+fn a_job_on_which_routing_fails_holds_up_no_other() {
+    let mut bench = router();
+    read(&mut bench, vec![event(5, &["a", "b", "bad", "c"]), event(6, &["d"])]);
+    let mut seen = Vec::new();
+    for _ in 0..20 {
+        while bench.is_calling("route") {
+            let line = render::call(&bench.in_flight_call("route"));
+            if line.contains("bad") {
+                bench.fail_with("route", StoreError::Damaged(std::sync::Arc::new(std::fmt::Error)));
+            } else {
+                routed(&mut bench);
+            }
+            seen.push(line);
+        }
+        bench.advance(millis(50));
+    }
+    let jobs = |line: &String| line.contains("bad");
+    assert_eq!(seen.iter().filter(|line| jobs(line)).count(), 3, "{seen:#?}");
+    for name in ["a>", "b>", "c>", "d>"] {
+        assert!(seen.iter().any(|line| line.contains(name) && !line.contains("bad")), "{name} in {seen:#?}");
+    }
+    for entry in ["5", "6"] {
+        let named = seen.iter().filter(|line| !jobs(line) && line.contains("; done") && line.contains(entry));
+        assert_eq!(named.count(), 1, "{entry} is named once in {seen:#?}");
+    }
+    assert_eq!(bench.of(&["!"]), ["! set aside bad"]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Reads what scripts and commands answer. All replies pass through here; one that has another shape than the
-//! contract's is [`StoreError::Unusable`] and says which script answered what.
+//! contract's is [`StoreError::Damaged`] and says which script answered what.
 
 use std::sync::Arc;
 use std::vec::IntoIter;
@@ -30,7 +30,7 @@ pub(super) fn unexpected(call: &'static str, expected: &'static str, answer: &Va
         answer.truncate(end);
         answer.push('…');
     }
-    StoreError::Unusable(Arc::new(UnexpectedReply { call, expected, answer }))
+    StoreError::Damaged(Arc::new(UnexpectedReply { call, expected, answer }))
 }
 
 /// The class of a connection's error.
@@ -41,6 +41,10 @@ pub(super) fn failed(error: tenure_connection::Error) -> StoreError {
         Error::Lost(_) | Error::TimedOut(_) => StoreError::Unanswered(Arc::new(error)),
         _ if error.is_transient() || error.code() == Some("NOSCRIPT") => {
             StoreError::NotExecuted(Arc::new(error))
+        }
+        // What a script raises, and what Redis says of a key of another type.
+        Error::Server { ref code, .. } if matches!(&**code, "ERR" | "WRONGTYPE") => {
+            StoreError::Damaged(Arc::new(error))
         }
         _ => StoreError::Unusable(Arc::new(error)),
     }

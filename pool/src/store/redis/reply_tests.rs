@@ -13,7 +13,7 @@ fn reply(values: Vec<Value>) -> Reply {
 
 fn cause(error: StoreError) -> String {
     match error {
-        StoreError::Unusable(source) => source.to_string(),
+        StoreError::Damaged(source) => source.to_string(),
         other => panic!("{other:?}"),
     }
 }
@@ -67,7 +67,9 @@ fn errors_keep_what_became_of_the_call() {
     let server = |code: &str| Error::Server { code: code.into(), detail: "".into() };
     assert!(matches!(failed(server("OOM")), StoreError::NotExecuted(_)));
     assert!(matches!(failed(server("MISCONF")), StoreError::NotExecuted(_)));
-    assert!(matches!(failed(server("WRONGTYPE")), StoreError::Unusable(_)));
+    assert!(matches!(failed(server("WRONGTYPE")), StoreError::Damaged(_)));
+    assert!(matches!(failed(server("ERR")), StoreError::Damaged(_)));
+    assert!(matches!(failed(server("NOPERM")), StoreError::Unusable(_)));
     assert!(matches!(failed(Error::TimedOut(std::time::Duration::ZERO)), StoreError::Unanswered(_)));
     assert!(matches!(
         failed(Error::OtherServer { run_id: "a".into() }),
@@ -92,7 +94,7 @@ fn letters_have_what_belongs_to_them_and_nothing_else() {
         let mut values = sound.clone();
         values.truncate(count);
         values[1] = bulk(text);
-        assert!(matches!(read(values), Err(StoreError::Unusable(_))), "{text}");
+        assert!(matches!(read(values), Err(StoreError::Damaged(_))), "{text}");
     }
 }
 
