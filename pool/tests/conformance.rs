@@ -64,3 +64,5 @@ mod streams;
 mod suspicion;
 #[path = "store/tokens.rs"]
 mod tokens;
+#[path = "store/tampering.rs"]
+mod tampering;

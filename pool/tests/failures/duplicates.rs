@@ -23,7 +23,7 @@ const GUARDS_BY_CLOCK: ScriptPatch =
 const LIVES_BY_CLOCK: [ScriptPatch; 2] = [
     patch(
         "renew",
-        "if entry then call('HINCRBY', HB, argv[i], 1) end",
+        "if entry then beat(argv[i]) end",
         "if entry then call('HSET', HB, argv[i], call('TIME')[1] * 1000) end",
     ),
     patch(

@@ -172,10 +172,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "elseif stopping then", by "a_dead_owners_stopping_job_ends";
     "reap leaves the stream": "reap", "call('DEL', WS)"
         => "", by "reaping_goes_in_pages";
-    "renewals are not counted": "renew", "call('HINCRBY', HB, argv[i], num(math.max(1, t - count)))"
+    "renewals are not counted": "renew", "if entry then beat(argv[i]) end"
         => "", by "a_heartbeat_counts_members_only";
-    "renewals of fenced workers are counted": "renew", "if entry then\n    local count"
-        => "do\n    local count", by "a_heartbeat_counts_members_only";
+    "renewals of fenced workers are counted": "renew", "if entry then beat(argv[i]) end"
+        => "beat(argv[i])", by "a_heartbeat_counts_members_only";
     "a stream that was made anew is not told": "renew", "out[8] = '1'"
         => "", by "a_heartbeat_opens_the_nodes_stream";
     "renewals do not raise the token": "renew", "raise(head[6], seen_token(argv[2]))"

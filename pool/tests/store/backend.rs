@@ -228,6 +228,11 @@ impl Backend {
         }
     }
 
+    /// Sends a command that is none of the pool's, on Redis; `name` is one of the pool's keys, without its prefix.
+    pub(crate) async fn write(&self, command: &str, name: &str, args: &[&str]) {
+        self.raw(redis::cmd(command).arg(self.key(name)).arg(args)).await;
+    }
+
     fn key(&self, name: &str) -> String {
         match &self.kind {
             Kind::Memory(_) => unreachable!("the store in memory has no keys"),

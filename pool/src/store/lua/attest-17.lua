@@ -78,7 +78,7 @@ local function runs(key, p, token, id, begun, attempts, created, plan, sent, pay
       call('ZREM', PK, key)
       call('HDEL', JE, key)
     end
-    if p.begun == '0' then call('HINCRBY', M, 'nq', -1) end
+    if p.begun == '0' then count('nq', -1) end
     local begun_here = (p.state == 'R' or p.state == 'S') and p.owner == wid and tonumber(p.token) == token
     if not begun_here then p.since = ts end
   else
@@ -115,7 +115,7 @@ end
 local function handed_on(key, p, token, id, begun, attempts, delay, mode, reason)
   if not p then return has_ended(key, id) and '-' or 'G' end
   if not same(p.id, id) or p.owner == '' or tonumber(p.token) > token then return '-' end
-  if p.begun == '0' then call('HINCRBY', M, 'nq', -1) end
+  if p.begun == '0' then count('nq', -1) end
   p.begun = higher(higher(p.begun, begun), '1')
   if p.begun == '2' then settle(p.id, 'ok', t, od_ms) end
   if p.state == 'S' then

@@ -69,7 +69,7 @@ for w = 1, workers do
         bytes = bytes + #payload
         out[at + 1], out[at + 2] = begun, payload
         at = at + 2
-        letter = any_notes and call('HEXISTS', JN, 'h:' .. key) == 1 and 'N' or 'B'
+        letter = any_notes and redis.pcall('HEXISTS', JN, 'h:' .. key) == 1 and 'N' or 'B'
       end
     end
     letters[#letters + 1] = letter
@@ -79,7 +79,7 @@ end
 if k > 0 then
   call('HSET', JO, unpack(records))
   call('ZREM', Q, unpack(unqueued))
-  if never_begun > 0 then call('HINCRBY', M, 'nq', -never_begun) end
+  if never_begun > 0 then count('nq', -never_begun) end
 end
 out[2], out[3] = table.concat(heard), table.concat(letters)
 local entry = of_finished

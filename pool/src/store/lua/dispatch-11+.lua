@@ -29,7 +29,7 @@ local base = of_hashes + argv[of_hashes] + 2
 local n, hash_of, worker_of = (#argv - base) / 4, argv[base - 1], argv[base]
 local of_ids, of_ends, of_payloads = base + n, base + 2 * n, base + 3 * n
 local stored, ended = call('HMGET', JO, unpack(argv, base + 1, of_ids)), call('ZMSCORE', TB, unpack(argv, of_ids + 1, of_ends))
-local queued, t, tokens_left = tonumber(head[5]), now(), has_tokens(head[6])
+local queued, t, tokens_left = tonumber(head[5]) or 0, now(), has_tokens(head[6])
 local latest, ts, places = t + late_ms, num(t), plan == '' and head[3] == argv[5]
 local front, back = '1|Q||0|0|0|' .. ts .. '|', '|' .. ts .. '||0|' .. plan
 local due, due_begun, token = nil, nil, nil
@@ -116,7 +116,7 @@ if k > 0 then
   call('HSET', JO, unpack(records))
   call('HSET', JP, unpack(payloads))
   call('ZADD', Q, unpack(scores))
-  call('HINCRBY', M, 'nq', k / 2)
+  count('nq', k / 2)
   if plan ~= '' then call('ZADD', PI, unpack(planned)) end
   if #outcomes > 0 then call('HSET', OD, unpack(outcomes)) end
   if #starts > 0 then call('XADD', PS, '*', unpack(starts)) end

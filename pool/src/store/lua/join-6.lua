@@ -40,7 +40,7 @@ if not has_tokens(head[6]) then return { 'NOTOKENS' } end
 local slot = nil
 local function offer(text)
   local free = tonumber(text)
-  if free and not used[free] and (not slot or free < slot) then slot = free end
+  if free and free < 65536 and not used[free] and (not slot or free < slot) then slot = free end
 end
 if preferred and preferred >= 0 and preferred < 65536 and preferred % 1 == 0 and not used[preferred] then
   slot = preferred

@@ -6,6 +6,7 @@
 --          M the guess is wrong, nothing done | X bad record; then the owner per M
 --@base
 --@guard
+--@clock
 --@settings
 --@records
 --@notes
@@ -20,6 +21,8 @@ local headers = {}
 for i = 1, n do headers[i] = 'h:' .. argv[base + i] end
 local stored, waiting = call('HMGET', JO, unpack(argv, base + 1, of_bodies)), call('HMGET', JN, unpack(headers))
 local number = tonumber(call('HGET', M, 'nt'))
+local from = not number and now() -- a count that is no number goes on from one that no notification has had
+number = number or from
 local pattern = '^1|([QARSP])|(%d*)|(%d+)' .. REST
 local out, letters, fields, events, kept = { 'OK', '' }, {}, {}, {}, 0
 -- Where `fields` has the header of a queue that this call has begun; and queues that it adds to, begun or not.
@@ -97,6 +100,7 @@ if kept > 0 then
       fields[at] = text(queue.first) .. '|' .. text(queue.next) .. '|' .. text(queue.bytes)
     end
   end
+  if from then call('HSET', M, 'nt', num(from)) end
   call('HINCRBY', M, 'nt', kept)
   call('HSET', JN, unpack(fields))
   for x, event in pairs(events) do

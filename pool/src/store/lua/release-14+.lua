@@ -113,5 +113,6 @@ if n > 0 then
   write_requeues()
   tell_nodes(14, events)
 end
-if entries > 0 then call('XDEL', WS, unpack(argv, 4, 3 + entries)) end
+-- A stream that is damaged fails no job.
+if entries > 0 then redis.pcall('XDEL', WS, unpack(argv, 4, 3 + entries)) end
 return { 'OK', table.concat(letters) }

@@ -20,12 +20,14 @@ if before and find(before, '[^0]') then
   server = server .. '+' .. before .. '.' .. (match(facts, 'second_repl_offset:([%d-]+)') or '')
 end
 local t, out = now(), { 'OK', head[3], head[4], flag or '', head[2], server, num(math.max(tonumber(head[5]) or 0, 0)), '0' }
+-- A counter that is no number goes on from the clock.
+local function beat(wid)
+  local count = tonumber(call('HGET', HB, wid)) or 0
+  call('HSET', HB, wid, num(math.max(count + 1, t)))
+end
 for i = 3, #argv do
   local entry = call('HGET', W, argv[i])
-  if entry then
-    local count = tonumber(call('HGET', HB, argv[i])) or 0
-    call('HINCRBY', HB, argv[i], num(math.max(1, t - count)))
-  end
+  if entry then beat(argv[i]) end
   out[#out + 1] = entry and sub(entry, 1, 1) or 'F'
 end
 if KEYS[5] then

@@ -16,7 +16,7 @@ local closing = flag and byte(flag) == 67
 local changed = nil
 if mode == 'advance' then
   local deadline, asked = match(flag or '', '^C|(%d+)|(.*)$')
-  local nothing_queued = head[2] == 'N' and tonumber(head[5]) <= 0
+  local nothing_queued = head[2] == 'N' and (tonumber(head[5]) or 0) <= 0
   if deadline and (t >= tonumber(deadline) or nothing_queued) then changed = 'S|' .. deadline .. '|' .. asked end
 elseif mode == 'drop_queued' then
   if not flag or closing then changed = 'S||' .. by end

@@ -82,5 +82,7 @@ for i, key in ipairs(due) do
   end
 end
 write_requeues()
-local next_due = call('ZRANGE', Q, 0, 0, 'WITHSCORES')[2]
+-- A score that no step has written may have a fraction, or be beyond all numbers.
+local next_due = tonumber(call('ZRANGE', Q, 0, 0, 'WITHSCORES')[2])
+next_due = next_due and num(math.floor(math.min(math.max(next_due, 0), 2 ^ 52)))
 return { 'OK', #due, next_due or '', num(t), stops, told, bad, dead, forgets_more }

@@ -97,6 +97,7 @@ if n > 0 then
     end
   end
 end
-if entries > 0 then call('XDEL', WS, unpack(argv, 4, 3 + entries)) end
+-- A stream that is damaged fails no job.
+if entries > 0 then redis.pcall('XDEL', WS, unpack(argv, 4, 3 + entries)) end
 out[2] = table.concat(letters)
 return out

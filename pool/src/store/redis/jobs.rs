@@ -148,10 +148,7 @@ pub(super) async fn page(steps: &Steps, cursor: u64, limit: usize) -> Result<Job
     command.arg(steps.keys.named("jo")).arg(cursor).arg("COUNT").arg(limit.max(1));
     let mut values = Values::of("HSCAN", steps.command(&command).await?)?;
     let next = values.number()?;
-    let mut list = values.list()?;
-    let mut jobs = Vec::with_capacity(list.len() / 2);
-    while list.len() > 0 {
-        jobs.push((list.key()?, Record::parse(&list.bytes()?)));
-    }
+    let jobs = values.groups(2, |job| Ok((job.key()?, Record::parse(&job.bytes()?))))?;
+    steps.tell(&values);
     Ok(JobsPage { next: (next != 0).then_some(next), jobs })
 }

@@ -100,30 +100,26 @@ pub(super) async fn renew(
     Ok(Renewal {
         members: Revision(values.number()?),
         settings: Revision(values.number()?),
-        flag: ShutdownFlag::parse(&values.text()?),
-        recovering: values.parsed("a phase", phase)?,
+        flag: ShutdownFlag::parse(&String::from_utf8_lossy(&values.bytes()?)),
+        recovering: is_recovering(&values.bytes()?),
         run_id: values.text()?,
         queued: values.number()?,
         opened: values.number()? == 1,
         states: workers
             .iter()
-            .map(|_| {
-                values.parsed("a member's state", |text| match text {
-                    "F" => Some(None),
-                    state => MemberState::from_letter(state).map(Some),
-                })
-            })
+            .map(|_| values.bytes().map(|state| member_state(&state)))
             .collect::<Result<_>>()?,
     })
 }
 
-/// True for phase R.
-pub(super) fn phase(text: &str) -> Option<bool> {
-    match text {
-        "R" => Some(true),
-        "N" => Some(false),
-        _ => None,
-    }
+/// A member whose entry cannot be read is none: it joins anew, and the others are kept.
+fn member_state(letter: &[u8]) -> Option<MemberState> {
+    MemberState::from_letter(std::str::from_utf8(letter).ok()?)
+}
+
+/// Phase R, as the scripts tell it: whatever else stands there is phase N.
+pub(super) fn is_recovering(phase: &[u8]) -> bool {
+    phase == b"R"
 }
 
 pub(super) async fn drain(steps: &Steps, inc: Incarnation, worker: WorkerId) -> Result<Member> {
@@ -159,5 +155,7 @@ pub(super) async fn reap(steps: &Steps, inc: Incarnation, worker: WorkerId, limi
         _ => return Err(reply.refused()),
     };
     let mut values = reply.values();
-    Ok(Reaped { done, count: values.number()? as usize, outcomes: values.outcomes()? })
+    let reaped = Reaped { done, count: values.number()? as usize, outcomes: values.outcomes()? };
+    steps.tell(&values);
+    Ok(reaped)
 }

@@ -33,7 +33,7 @@ use self::keys::Keys;
 use self::maps::Maps;
 use self::script::{Clock, Scripts};
 pub use self::server::UnsuitableServer;
-use self::steps::Steps;
+use self::steps::{Steps, Told};
 use super::{Dump, Result};
 use crate::breakage::ScriptPatch;
 use crate::id::PoolName;
@@ -117,12 +117,17 @@ impl RedisStore {
     ) -> Self {
         let keys = Keys::new(pool);
         let scripts = Arc::new(Scripts::new(&keys, clock, patches));
-        let blessed = Arc::new(watch::Sender::new(None));
+        let (blessed, told) = (Arc::new(watch::Sender::new(None)), Told::default());
         let guarded = guarded(client, &blessed);
         let maps = Maps::follow(guarded.clone(), &keys, blessed.subscribe(), broken_maps);
         Self {
-            open: Steps { keys: keys.clone(), scripts: scripts.clone(), connection: client.commands() },
-            steps: Steps { keys, scripts, connection: guarded.commands() },
+            open: Steps {
+                keys: keys.clone(),
+                scripts: scripts.clone(),
+                connection: client.commands(),
+                told: told.clone(),
+            },
+            steps: Steps { keys, scripts, connection: guarded.commands(), told },
             pool_reads: Mutex::new(guarded.blocking()),
             node_reads: Mutex::new(guarded.blocking()),
             client: client.clone(),

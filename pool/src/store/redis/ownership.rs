@@ -183,11 +183,8 @@ pub(super) async fn owned(
     call.arg(inc.0).arg(worker.0).arg(after.map_or(&[][..], JobKey::as_bytes)).arg(limit);
     let mut values = steps.run("owned", call).await?.ok()?;
     let more = values.number()? == 1;
-    let mut list = values.list()?;
-    let mut jobs = Vec::with_capacity(list.len() / 2);
-    while list.len() > 0 {
-        jobs.push((list.key()?, Record::parse(&list.bytes()?)));
-    }
+    let jobs = values.groups(2, |job| Ok((job.key()?, Record::parse(&job.bytes()?))))?;
+    steps.tell(&values);
     let next = jobs.last().filter(|_| more).map(|(key, _)| key.clone());
     Ok(OwnedPage { next, jobs })
 }

@@ -41,12 +41,11 @@ pub(super) async fn page(steps: &Steps, cursor: u64, limit: usize) -> Result<Par
     call.arg(cursor).arg(limit.max(1));
     let mut values = steps.run("parked", call).await?.ok()?;
     let next = values.number()?;
-    let mut list = values.list()?;
-    let mut jobs = Vec::with_capacity(list.len() / 4);
-    while list.len() > 0 {
-        let (key, at) = (list.key()?, list.number()?);
-        let error = String::from_utf8_lossy(&list.bytes()?).into_owned();
-        jobs.push(Parked { key, at, error, record: Record::parse(&list.bytes()?) });
-    }
+    let jobs = values.groups(4, |job| {
+        let (key, at) = (job.key()?, job.number()?);
+        let error = String::from_utf8_lossy(&job.bytes()?).into_owned();
+        Ok(Parked { key, at, error, record: Record::parse(&job.bytes()?) })
+    })?;
+    steps.tell(&values);
     Ok(ParkedPage { next: (next != 0).then_some(next), jobs })
 }

@@ -54,13 +54,15 @@ pub(super) fn failed(error: tenure_connection::Error) -> StoreError {
 pub(super) struct Values {
     call: &'static str,
     items: IntoIter<Value>,
+    /// What was passed over, since it cannot be read.
+    strange: Vec<String>,
 }
 
 impl Values {
     /// The values of a list.
     pub(super) fn of(call: &'static str, value: Value) -> Result<Self> {
         match value {
-            Value::Array(items) => Ok(Self { call, items: items.into_iter() }),
+            Value::Array(items) => Ok(Self { call, items: items.into_iter(), strange: Vec::new() }),
             other => Err(unexpected(call, "a list", &other)),
         }
     }
@@ -193,14 +195,33 @@ impl Values {
         self.parsed("a member's entry", |text| Member::parse(text.as_bytes()))
     }
 
+    /// The next value, a list of groups of so many values. One that `read` cannot read is passed over.
+    pub(super) fn groups<T>(
+        &mut self,
+        size: usize,
+        mut read: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut list = self.list()?;
+        let mut groups = Vec::with_capacity(list.len() / size);
+        while list.len() > 0 {
+            let group = list.items.by_ref().take(size).collect();
+            match read(&mut Self::of(self.call, Value::Array(group))?) {
+                Ok(group) => groups.push(group),
+                Err(StoreError::Damaged(source)) => self.strange.push(source.to_string()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(groups)
+    }
+
+    /// What was passed over.
+    pub(super) fn strange(&self) -> &[String] {
+        &self.strange
+    }
+
     /// The next value, a list of dispatches and their outcomes.
     pub(super) fn outcomes(&mut self) -> Result<Vec<(DispatchId, Outcome)>> {
-        let mut list = self.list()?;
-        let mut outcomes = Vec::with_capacity(list.len() / 2);
-        while list.len() > 0 {
-            outcomes.push((list.parsed("a dispatch", |text| text.parse().ok())?, list.text()?));
-        }
-        Ok(outcomes)
+        self.groups(2, |pair| Ok((pair.parsed("a dispatch", |text| text.parse().ok())?, pair.text()?)))
     }
 }
 

@@ -119,3 +119,15 @@ fn what_begin_answers_is_what_was_asked_for() {
         assert!(error.contains("the record that was asked for"), "{error}");
     }
 }
+
+#[test]
+fn what_cannot_be_read_of_a_list_is_passed_over_and_noted() {
+    let list = |texts: &[&str]| Value::Array(texts.iter().map(|text| bulk(text)).collect());
+    let long = "x".repeat(65);
+    let pairs = list(&["n.a", "ok", "no id", "ok", &format!("n.{long}"), "ok", "n.!b", "e:no", "n.c"]);
+    let mut values = reply(vec![bulk("OK"), pairs, bulk("7")]).ok().unwrap();
+    let read: Vec<_> = values.outcomes().unwrap().into_iter().map(|(id, _)| id.to_string()).collect();
+    assert_eq!(read, ["n.a", "n.!b"]);
+    assert_eq!(values.strange().len(), 3, "{:?}", values.strange());
+    assert_eq!(values.number().unwrap(), 7);
+}

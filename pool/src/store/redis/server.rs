@@ -6,7 +6,7 @@ use bytes::Bytes;
 use redis::Value;
 use tenure_connection::Version;
 
-use super::membership::phase;
+use super::membership::is_recovering;
 use super::reply::{Values, failed, unexpected};
 use super::script::Clock;
 use super::steps::Steps;
@@ -53,7 +53,7 @@ pub(super) async fn pool_state(steps: &Steps) -> Result<PoolState> {
     let mut values = Values::of("HMGET", Value::Array(fields))?;
     Ok(PoolState::Present {
         incarnation: Incarnation(values.number()?),
-        recovering: values.parsed("a phase", phase)?,
+        recovering: is_recovering(&values.bytes()?),
         members: Revision(values.number()?),
         settings: Revision(values.number()?),
         run_id: String::from_utf8_lossy(&values.bytes_or_nil()?.unwrap_or_else(Bytes::new)).into_owned(),

@@ -1,12 +1,13 @@
 //! What every step needs: names, scripts, a connection; and how a call says what its jobs share.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use redis::{Cmd, Value};
 use tenure_connection::{Call, Connection};
 
 use super::keys::Keys;
-use super::reply::{Reply, failed};
+use super::reply::{Reply, Values, failed};
 use super::script::Scripts;
 use crate::store::{Refusal, Result, StoreError, check_batch};
 
@@ -16,9 +17,42 @@ pub(super) struct Steps {
     pub(super) keys: Keys,
     pub(super) scripts: Arc<Scripts>,
     pub(super) connection: Connection,
+    pub(super) told: Told,
+}
+
+/// What has been told of what answers have in them that cannot be read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told(Arc<Mutex<BTreeSet<String>>>);
+
+/// How much is kept in mind that was told; beyond it all of it is told anew.
+const TOLD_MAX: usize = 1_000;
+
+impl Told {
+    /// Which of these have not been told yet.
+    fn news<'a>(&self, strange: &'a [String]) -> Vec<&'a String> {
+        if strange.is_empty() {
+            return Vec::new();
+        }
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() > TOLD_MAX {
+            told.clear();
+        }
+        strange.iter().filter(|text| told.insert((*text).clone())).collect()
+    }
 }
 
 impl Steps {
+    /// Tells once what was passed over in an answer.
+    pub(super) fn tell(&self, values: &Values) {
+        for strange in self.told.news(values.strange()) {
+            tracing::error!(
+                keys = self.keys.prefix(),
+                strange,
+                "what a key of the pool holds cannot be read, it is passed over"
+            );
+        }
+    }
+
     /// Sends a script's call.
     pub(super) async fn run(&self, name: &'static str, call: Call) -> Result<Reply> {
         Reply::of(name, self.connection.call(&call).await.map_err(failed)?)
@@ -74,6 +108,15 @@ pub(super) fn column(numbers: impl IntoIterator<Item = usize>) -> Result<Vec<u8>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_strange_is_told_once() {
+        let told = Told::default();
+        let strange = ["a", "b"].map(str::to_owned);
+        assert_eq!(told.news(&strange).len(), 2);
+        assert_eq!(told.clone().news(&strange).len(), 0);
+        assert_eq!(told.news(&["c".to_owned()]), ["c"]);
+    }
 
     #[test]
     fn targets_are_numbered_from_one_and_named_once() {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::reply::Values;
 use super::steps::Steps;
 use crate::id::{DispatchId, Incarnation, NodeName, WorkerId};
 use crate::settings::ShutdownFlag;
@@ -17,23 +18,16 @@ pub(super) async fn sweep(steps: &Steps, inc: Incarnation, limit: usize, kick: b
     let next_due = values.number_or_empty()?;
     let now = values.number()?;
 
-    let mut list = values.list()?;
-    let mut stops = Vec::with_capacity(list.len() / 3);
-    while list.len() > 0 {
-        let key = list.key()?;
-        let id = list.parsed("a dispatch", |text| text.parse().ok())?;
-        // Only a damaged record is stopping and has no owner; nobody can be told.
-        if let Some(owner) = list.number_or_empty()? {
-            stops.push((key, id, WorkerId(owner)));
-        }
-    }
+    let stops = values.groups(3, |stop| {
+        let (key, id) = (stop.key()?, stop.parsed("a dispatch", |text| text.parse().ok())?);
+        Ok((key, id, WorkerId(stop.number()?)))
+    })?;
     let outcomes = values.outcomes()?;
-    let mut list = values.list()?;
-    let bad = (0..list.len()).map(|_| list.key()).collect::<Result<_>>()?;
-    let mut list = values.list()?;
-    let mut dead = (0..list.len()).map(|_| list.number().map(WorkerId)).collect::<Result<Vec<WorkerId>>>()?;
+    let bad = values.groups(1, Values::key)?;
+    let mut dead = values.groups(1, |worker| worker.number().map(WorkerId))?;
     dead.sort_unstable();
     let forgets_more = values.number()? == 1;
+    steps.tell(&values);
     let next_in = next_due.map(|due| Duration::from_millis(due.saturating_sub(now)));
     Ok(Swept { count, backlog, next_due, next_in, stops, outcomes, bad, dead, forgets_more })
 }
@@ -62,7 +56,10 @@ pub(super) async fn purge(
 ) -> Result<Vec<(DispatchId, Outcome)>> {
     let mut call = steps.scripts.purge.call(&[]);
     call.arg(inc.0).arg(limit);
-    steps.run("purge", call).await?.ok()?.outcomes()
+    let mut values = steps.run("purge", call).await?.ok()?;
+    let outcomes = values.outcomes()?;
+    steps.tell(&values);
+    Ok(outcomes)
 }
 
 pub(super) async fn cleanup(steps: &Steps, inc: Incarnation, tombstone: Duration) -> Result<u64> {

@@ -65,7 +65,7 @@ local function write_deletions()
   if #unplanned > 0 then call('ZREM', PI, unpack(unplanned)) end
   if #remembered > 0 then call('ZADD', TB, unpack(remembered)) end
   for i = 1, #notes, 4000 do call('HDEL', JN, unpack(notes, i, math.min(i + 3999, #notes))) end
-  if never_begun > 0 then call('HINCRBY', M, 'nq', -never_begun) end
+  if never_begun > 0 then count('nq', -never_begun) end
   gone, unqueued, unowned, unparked, unplanned, remembered, never_begun = {}, {}, {}, {}, {}, {}, 0
   notes = {}
 end

@@ -1,3 +1,8 @@
+-- Adds to a count in `m`; one that is no number counts from nothing.
+local function count(field, n)
+  if type(redis.pcall('HINCRBY', M, field, n)) ~= 'number' then call('HSET', M, field, math.max(n, 0)) end
+end
+
 -- Checks the caller's incarnation, argv[1]. Returns { inc, phase, mv, cv, nq } and the fields asked for, or nil and the
 -- refusal.
 local function guard(recovering_too, ...)

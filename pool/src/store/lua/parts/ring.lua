@@ -7,7 +7,7 @@ local function ring()
     if state == 'U' and tonumber(slot) then
       used[tonumber(slot)] = true
       live = live + 1
-    elseif state == 'P' and (not oldest or tonumber(all[i]) < tonumber(oldest)) then
+    elseif state == 'P' and tonumber(all[i]) and (not oldest or tonumber(all[i]) < tonumber(oldest)) then
       oldest, entry = all[i], all[i + 1]
     end
   end
@@ -17,7 +17,7 @@ end
 -- Adds the ring's size to a change of w when the slot is beyond it. It never shrinks: a trailing slot that was left
 -- is a hole like any other, so that nobody else's keys move.
 local function grow(changes, slot)
-  local size = tonumber(call('HGET', W, 'size') or '0')
+  local size = tonumber(call('HGET', W, 'size') or '0') or 0
   if slot and slot >= size then
     changes[#changes + 1] = 'size'
     changes[#changes + 1] = num(slot + 1)
