@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 /// One line of the protocol that is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Breakage {
+    /// The engine and its connections run on the runtime of the handlers.
+    EngineAtHome,
     /// A worker whose lease has run out goes on: its handlers are neither asked to end nor aborted.
     NoSelfFence,
     /// `begin` takes jobs whoever owns them, under whatever token.

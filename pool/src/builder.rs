@@ -13,8 +13,9 @@ use crate::error::Error;
 use crate::id::{NodeName, PoolName};
 use crate::node::Node;
 use crate::runtime::meters::Meters;
+use crate::runtime::thread::EngineThread;
 use crate::settings::{InvalidSetting, Settings, Shard};
-use crate::store::{MemoryStore, RedisStore, Store};
+use crate::store::{MemoryStore, RedisStore, Store, StoreError};
 use crate::trace::TraceContext;
 
 /// Where a pool lives: a Redis, or the memory of this process. A memory store holds one pool, whatever its name.
@@ -269,7 +270,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Joins the pool; creates it if there is none.
+    /// Joins the pool; creates it if there is none. Handlers and planners of the node run on the tokio runtime that this is
+    /// called on, and the node ends with it. The node's engine and its leases have a thread each.
     ///
     /// # Errors
     /// A name or setting is not valid; the pool runs with other settings; the server is too old or evicts keys;
@@ -292,7 +294,12 @@ impl NodeBuilder {
         };
         self.settings.validate()?;
         self.check_own()?;
-        let store = self.store_of(shard)?;
+        let thread = EngineThread::start(&node, &self.broken)
+            .map_err(|error| StoreError::NotExecuted(Arc::new(error)))?;
+        let store = {
+            let _here = thread.enter();
+            self.store_of(shard)?
+        };
         let timeout = self.patience();
         let config = Config {
             node,
@@ -316,7 +323,7 @@ impl NodeBuilder {
             broken: self.broken,
         };
         let meters = Meters::new(&pool, &config.node);
-        Node::start(config, store, self.fence_policy, self.on_job_span, timeout, meters).await
+        Node::start(config, store, thread, self.fence_policy, self.on_job_span, timeout, meters).await
     }
 
     fn pool_of(&self, shard: Option<Shard>) -> Result<PoolName, Error> {

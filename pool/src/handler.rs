@@ -44,7 +44,13 @@ impl fmt::Debug for Start {
 
 /// Runs the jobs of a worker: each key's calls come one after the other, different keys' concurrently.
 ///
-/// A handler that is slow, hangs or panics hurts its own key only. After `stop` has returned, or a start that did
+/// A handler that is slow, hangs or panics hurts its own key only. Handlers run on the runtime that the node was joined on.
+/// One that blocks its thread holds up the others on that thread: what blocks, or computes for long, belongs in
+/// `tokio::task::spawn_blocking`. While every thread of the runtime is blocked, its handlers hear nothing. Their jobs keep
+/// their leases, are neither cut nor moved, and go on when a thread is free again. If a lease is lost meanwhile, they cannot
+/// be ended: [`FencePolicy`](crate::FencePolicy) says what happens then.
+///
+/// After `stop` has returned, or a start that did
 /// not succeed, nothing of the job may run any more: another worker may begin it at once.
 ///
 /// A node lets go of a worker's handler when the worker has left. A handler that holds a clone of its own
@@ -93,6 +99,8 @@ pub trait JobHandler: Send + Sync + 'static {
 
 /// A handler from one async closure: the job runs as the future that it returns, until that ends by itself or the
 /// job's cancellation fires. Notifications come from [`Job::notified`].
+///
+/// The future must not block its thread: see [`JobHandler`].
 ///
 /// ```
 /// use tenure_pool::Job;

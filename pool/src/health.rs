@@ -25,6 +25,10 @@ pub struct Health {
     pub store: StoreHealth,
     /// The node's workers.
     pub workers: Vec<WorkerHealth>,
+    /// Jobs whose handlers have kept their threads for longer than a second, without an await that gives them back. The
+    /// node goes on, and they stay with it; but nothing else runs on such a thread. Work that takes long belongs in
+    /// `tokio::task::spawn_blocking`. Not a reason by itself.
+    pub blocked_jobs: Vec<BlockedJob>,
     /// Dispatches of this node that wait for what becomes of them.
     pub dispatches: usize,
     /// Jobs of the whole pool that were accepted and had never begun at the last renewal.
@@ -98,6 +102,18 @@ pub struct WorkerHealth {
     pub overdue: usize,
 }
 
+/// A job whose handler blocks its thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlockedJob {
+    /// Its key.
+    pub key: JobKey,
+    /// The worker that runs it.
+    pub worker: WorkerId,
+    /// For how long it has blocked the thread, at least.
+    pub lasted: Duration,
+}
+
 /// What is wrong with a node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -105,7 +121,7 @@ pub enum Unhealthy {
     /// The node has ended without leaving its pool: it was abandoned, or its runtime has ended.
     #[error("the node has ended without leaving its pool")]
     Ended,
-    /// The engine has done nothing for longer than the worker TTL: something holds up the runtime. Its leases run out.
+    /// The engine has done nothing for longer than the worker TTL: something holds up its own thread. Its leases run out.
     #[error("the engine has done nothing for {0:?}")]
     Engine(Duration),
     /// What concerns the node's workers has not been read for too long: it renews no more until it has.

@@ -23,6 +23,7 @@ fn well() -> Health {
         router_idle: moment,
         store: StoreHealth { answered: moment, ..StoreHealth::default() },
         workers: vec![worker(1), worker(2)],
+        blocked_jobs: Vec::new(),
         dispatches: 5,
         queued: Some(7),
         reasons: Vec::new(),

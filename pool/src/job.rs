@@ -168,6 +168,11 @@ impl Job {
         self.hearing().notes.take().await
     }
 
+    /// What tells it from every other job while it is held.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.shared).addr()
+    }
+
     fn hearing(&self) -> &Hearing {
         self.shared.hearing.get_or_init(|| {
             // A handler may cancel its own token: that asks for nothing here.

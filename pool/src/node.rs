@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
@@ -40,6 +41,7 @@ use crate::listing::WorkerInfo;
 use crate::runtime::driver::{Driver, Message, Watched};
 use crate::runtime::lease::{LeaseThread, Leases};
 use crate::runtime::meters::Meters;
+use crate::runtime::thread::EngineThread;
 use crate::runtime::vitals::Vitals;
 use crate::settings::Settings;
 use crate::store::{Store, StoreError};
@@ -78,6 +80,7 @@ struct Shared {
     client_only: bool,
     /// What the engine goes by, and the map's revision that it is from.
     settings: watch::Receiver<(Revision, Arc<Settings>)>,
+    /// What users ask themselves, on their own runtime.
     store: StoreHandle,
     messages: mpsc::Sender<Message>,
     replies: AtomicU64,
@@ -107,20 +110,26 @@ impl Node {
     pub(crate) async fn start(
         config: Config,
         store: Arc<dyn Store>,
+        thread: EngineThread,
         policy: FencePolicy,
         on_job_span: Option<JobSpanHook>,
         timeout: Duration,
         mut meters: Meters,
     ) -> Result<Self, Error> {
         let begun = Instant::now();
-        if let Err(error) = check_server(&*store, begun + timeout).await {
+        let checked = thread.run({
+            let store = store.clone();
+            async move { check_server(&*store, begun + timeout).await }
+        });
+        let checked = checked.await.unwrap_or_else(|panic| Err(StoreError::NotExecuted(Arc::new(panic))));
+        if let Err(error) = checked {
             store.close().await;
             return Err(error.into());
         }
         let (inputs, events) = mpsc::unbounded_channel();
         let (messages, inbox) = mpsc::channel(QUEUE);
         let leases = Arc::new(Leases::new(config.node.clone(), config.timing, config.broken.clone()));
-        let thread = LeaseThread {
+        let lease = LeaseThread {
             leases: leases.clone(),
             store: store.clone(),
             node: config.node.clone(),
@@ -129,17 +138,18 @@ impl Node {
             renewals: meters.call("renew"),
             age: meters.lease_age(),
         };
-        thread.spawn().map_err(|error| StoreError::NotExecuted(Arc::new(error)))?;
+        lease.spawn().map_err(|error| StoreError::NotExecuted(Arc::new(error)))?;
         let (name, client_only) = (config.node.clone(), config.client_only);
         let (publish, settings) = watch::channel((Revision(0), Arc::new(config.settings.clone())));
         let seed = config.nonce;
         let (left, vitals) = (Arc::new(AtomicBool::new(false)), Arc::new(Vitals::default()));
         let watched =
             Watched { left: left.clone(), vitals: vitals.clone(), meters, settings: publish, on_job_span };
-        let driver = Driver::new(config, seed, store.clone(), leases.clone(), inputs, watched);
-        let driver = tokio::spawn(driver.run(events, inbox)).abort_handle();
+        let home = Handle::current();
+        let driver = Driver::new(config, seed, store.clone(), leases.clone(), inputs, watched, home);
+        let driver = thread.drive(driver.run(events, inbox));
         let (replies, locals) = (AtomicU64::new(1), AtomicU32::new(0));
-        let store = StoreHandle(store);
+        let store = StoreHandle(store.apart());
         let node = Self {
             shared: Arc::new(Shared {
                 name,
@@ -282,8 +292,12 @@ impl Node {
         message: impl FnOnce(ReplyTo, oneshot::Sender<Answer>) -> Message,
     ) -> Option<Answer> {
         let reply = ReplyTo(self.shared.replies.fetch_add(1, Ordering::Relaxed));
-        let (answer, answered) = oneshot::channel();
+        let (answer, mut answered) = oneshot::channel();
         self.send(message(reply, answer)).await.ok()?;
+        // What was sent while the driver was dropped may lie there for ever.
+        if self.shared.messages.is_closed() {
+            return answered.try_recv().ok();
+        }
         answered.await.ok()
     }
 

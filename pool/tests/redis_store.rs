@@ -176,7 +176,7 @@ async fn a_renewal_notices_that_its_server_was_promoted_again() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let (store, inc) = pool(&client, "p").await;
-    let lease = store.lease_store().await.unwrap();
+    let lease = store.apart();
     let first = lease.renew(inc, Token(0), None, &[]).await.unwrap().run_id;
     for replica_of in [["127.0.0.1", "1"], ["NO", "ONE"]] {
         client.commands().command(redis::cmd("REPLICAOF").arg(&replica_of)).await.unwrap();
@@ -206,7 +206,7 @@ async fn steps_go_to_the_blessed_server_process_only() {
     let refused = store.server_time().await;
     assert!(matches!(refused, Err(StoreError::OtherServer { .. })), "nobody is blessed: {refused:?}");
     let inc = open_pool(&store).await;
-    let lease = store.lease_store().await.unwrap();
+    let lease = store.apart();
     lease.renew(inc, Token(0), None, &[]).await.unwrap();
 
     server.restart(Data::Keep).unwrap();
@@ -396,7 +396,7 @@ async fn nothing_is_left_of_a_store() {
         let mut members = store.members();
         members.wait_for(|members| members.incarnation == Some(inc)).await.unwrap();
         store.pool_events(&node("n1"), 1, Duration::from_millis(1)).await.unwrap();
-        let lease: Arc<dyn Store> = store.lease_store().await.unwrap();
+        let lease: Arc<dyn Store> = store.apart();
         lease.renew(inc, Token(0), None, &[]).await.unwrap();
         assert!(clients(&watcher).await.lines().count() > 4);
         if close {

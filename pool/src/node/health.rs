@@ -52,6 +52,7 @@ impl Node {
             router_idle: seen.picture.routed.map(since),
             store: StoreHealth { answered: seen.answered.map(since), error, failing },
             workers: workers.collect(),
+            blocked_jobs: self.shared.leases.blocked_jobs(),
             dispatches: seen.picture.dispatches,
             queued: seen.picture.queued,
             reasons: Vec::new(),

@@ -1,7 +1,8 @@
 //! What one job's tasks do: its handler's calls, one after the other.
 
 use std::any::Any;
-use std::future::Future;
+use std::borrow::Borrow;
+use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,6 +15,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{Sleep, sleep};
 use tracing::{Instrument, Span};
 
+use super::polls::Poll;
 use crate::builder::JobSpanHook;
 use crate::core::input::{HandlerEvent, Input};
 use crate::error::BoxError;
@@ -167,10 +169,11 @@ fn span_of_end(why: StopReason) -> Span {
 /// A future may run for long: what a handler's call needs is boxed and goes with it, so that the rest of the task is
 /// small.
 async fn live(own: &Own) -> Option<HandlerEvent> {
-    let start = caught(|| own.handler.start(own.job.clone())).instrument(tracing::info_span!("start"));
+    let start =
+        caught(&own.job, || own.handler.start(own.job.clone())).instrument(tracing::info_span!("start"));
     let body = match Box::pin(start).await {
         Ok(Start::Started) => return None,
-        Ok(Start::Running(future)) => guarded(future),
+        Ok(Start::Running(future)) => guarded(own.job.clone(), future),
         Ok(Start::Refused { backoff }) => return Some(HandlerEvent::Refused { backoff }),
         Ok(Start::Failed(error)) => return Some(HandlerEvent::Failed(chain(&*error))),
         Err(panic) => return Some(HandlerEvent::Failed(panicked(&*panic))),
@@ -183,9 +186,6 @@ async fn live(own: &Own) -> Option<HandlerEvent> {
 async fn run(own: &Own, body: Body) -> HandlerEvent {
     let mut body = Some(body);
     loop {
-        // What was said has woken the driver, perhaps to run next on this thread, where nobody can take it over:
-        // a handler that blocks its thread must not keep the driver with it.
-        tokio::task::yield_now().await;
         let order = tokio::select! {
             biased;
             ended = ended(&mut body) => return Box::pin(end(own, ended)).await,
@@ -215,7 +215,7 @@ async fn deliver(own: &Own, bodies: Vec<Bytes>, body: &mut Option<Body>) -> Opti
         if job.is_ending() {
             break;
         }
-        let delivery = caught(|| handler.notify(job, note)).instrument(tracing::debug_span!("notify"));
+        let delivery = caught(job, || handler.notify(job, note)).instrument(tracing::debug_span!("notify"));
         let (ended, taken) = beside(body, delivery, job, *grace).await;
         match taken {
             Some(Ok(Ok(()))) => {}
@@ -250,15 +250,30 @@ async fn end(own: &Own, ended: Outcome) -> HandlerEvent {
 }
 
 async fn stop(own: &Own, why: StopReason) -> Outcome {
-    match caught(|| own.handler.stop(&own.job, why)).instrument(span_of_end(why)).await {
+    match caught(&own.job, || own.handler.stop(&own.job, why)).instrument(span_of_end(why)).await {
         Ok(result) => result.map_err(|error| chain(&*error)),
         Err(panic) => Err(panicked(&*panic)),
     }
 }
 
-/// Calls a handler; a panic of the call itself and one of its future end here alike.
-async fn caught<'a, T>(call: impl FnOnce() -> BoxFuture<'a, T>) -> Result<T, Box<dyn Any + Send>> {
-    AssertUnwindSafe(async { call().await }).catch_unwind().await
+/// Calls a handler of the job; a panic of the call itself and one of its future end here alike.
+async fn caught<'a, T>(job: &Job, call: impl FnOnce() -> BoxFuture<'a, T>) -> Result<T, Box<dyn Any + Send>> {
+    let called = async {
+        let future = {
+            let _poll = Poll::of(job);
+            call()
+        };
+        polled(job, future).await
+    };
+    AssertUnwindSafe(called).catch_unwind().await
+}
+
+/// A future of the job's handler, whose polls are seen.
+fn polled<T>(job: impl Borrow<Job>, mut future: BoxFuture<'_, T>) -> impl Future<Output = T> {
+    poll_fn(move |context| {
+        let _poll = Poll::of(job.borrow());
+        future.poll_unpin(context)
+    })
 }
 
 /// The job's own end; never, for a job without a body.
@@ -300,8 +315,8 @@ async fn over(limit: &mut Option<Pin<Box<Sleep>>>) {
     }
 }
 
-fn guarded(future: BoxFuture<'static, Result<(), BoxError>>) -> Body {
-    let caught = AssertUnwindSafe(future).catch_unwind();
+fn guarded(job: Job, future: BoxFuture<'static, Result<(), BoxError>>) -> Body {
+    let caught = AssertUnwindSafe(polled(job, future)).catch_unwind();
     Box::pin(caught.map(|end| match end {
         Ok(result) => result.map_err(|error| chain(&*error)),
         Err(panic) => Err(panicked(&*panic)),

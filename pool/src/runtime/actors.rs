@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tracing::Span;
@@ -40,6 +41,8 @@ pub(super) type End = Result<(Id, Came), JoinError>;
 pub(super) struct Actors {
     leases: Arc<Leases>,
     inputs: mpsc::UnboundedSender<Input>,
+    /// Where handlers run.
+    home: Handle,
     on_span: Option<JobSpanHook>,
     recheck: bool,
     grace: Duration,
@@ -79,10 +82,12 @@ impl Actors {
         leases: Arc<Leases>,
         inputs: mpsc::UnboundedSender<Input>,
         on_span: Option<JobSpanHook>,
+        home: Handle,
     ) -> Self {
         Self {
             leases,
             inputs,
+            home,
             on_span,
             recheck: !config.broken.has(Breakage::NoRecheckAfterBegin),
             grace: notify_grace(config),
@@ -181,6 +186,13 @@ impl Actors {
         self.tasks.shutdown().await;
     }
 
+    /// Aborts everything, and forgets the handlers.
+    pub(super) fn let_go(&mut self) {
+        self.tasks.abort_all();
+        self.busy.clear();
+        self.idle.clear();
+    }
+
     /// The job does what has come for it meanwhile, or is idle.
     fn rest(&mut self, busy: Busy, span: Span) {
         let Busy { job, handler, mailbox, .. } = busy;
@@ -229,7 +241,7 @@ impl Actors {
         task: impl Future<Output = Came> + Send + 'static,
         over: HandlerEvent,
     ) {
-        let Some(abort) = self.leases.enter(job.worker(), || self.tasks.spawn(task)) else {
+        let Some(abort) = self.leases.enter(&job, || self.tasks.spawn_on(task, &self.home)) else {
             return self.say(&job, over);
         };
         let id = abort.id();

@@ -1,4 +1,5 @@
-//! The driver: one task that feeds the engine and does what it says.
+//! The driver: one task, on the node's own thread, that feeds the engine and does what it says. Handlers and planners run
+//! at home: on the runtime that the node was joined on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::Instrument;
 
@@ -81,6 +83,8 @@ pub(crate) struct Driver {
     /// The two reads that wait, and that may be given up.
     node_read: Option<BoxFuture<'static, Done>>,
     pool_read: Option<BoxFuture<'static, Done>>,
+    /// Where handlers and planners run.
+    home: Handle,
     handlers: Numbered<LocalWorker, Local>,
     actors: Actors,
     planners: Planners,
@@ -97,9 +101,11 @@ impl Driver {
         leases: Arc<Leases>,
         inputs: mpsc::UnboundedSender<Input>,
         watched: Watched,
+        home: Handle,
     ) -> Self {
-        let planners = Planners::new(config.node.clone());
-        let actors = Actors::new(&config, leases.clone(), inputs.clone(), watched.on_job_span.clone());
+        let planners = Planners::new(config.node.clone(), home.clone());
+        let actors =
+            Actors::new(&config, leases.clone(), inputs.clone(), watched.on_job_span.clone(), home.clone());
         Self {
             engine: Engine::new(config.clone(), seed),
             config: Arc::new(config),
@@ -109,6 +115,7 @@ impl Driver {
             calls: FuturesUnordered::new(),
             node_read: None,
             pool_read: None,
+            home,
             handlers: Numbered::default(),
             actors,
             planners,
@@ -304,7 +311,9 @@ impl Driver {
                 }
                 if worker.is_none() {
                     // It has left for good, and runs nothing any more.
-                    self.handlers.remove(&local);
+                    if let Some(Local { handler, .. }) = self.handlers.remove(&local) {
+                        drop_at(&self.home, handler);
+                    }
                 }
             }
             Effect::Settings { revision, settings } => {
@@ -380,7 +389,16 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.leases.end();
         self.watched.meters.rest();
+        self.actors.let_go();
+        for (_, Local { handler, .. }) in self.handlers.drain() {
+            drop_at(&self.home, handler);
+        }
     }
+}
+
+/// Drops what is a user's where it was made to run: it may want that runtime, or take its time.
+pub(super) fn drop_at(home: &Handle, what: impl Send + 'static) {
+    home.spawn(async move { drop(what) });
 }
 
 /// A read that waits, while there is one.

@@ -1,7 +1,7 @@
 //! The lease thread: renews the leases of a node's workers and ends their handlers when a lease runs out.
 //!
-//! An OS thread with a runtime and a connection of its own, so that neither a big batch nor a handler that blocks
-//! the node's runtime delays a renewal or the watchdog.
+//! An OS thread with a runtime and a connection of its own, so that neither a big batch of the engine delays a renewal,
+//! nor an engine that stands still the watchdog.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,21 +17,24 @@ use super::actor::panicked;
 use super::clock;
 use super::guard::LeaseGuard;
 use super::numbered::Numbered;
+use super::polls;
 use crate::breakage::{Breakage, Breakages};
 use crate::builder::FencePolicy;
 use crate::core::input::Input;
 use crate::core::lease::Timing;
 use crate::core::tenancy::{Expiry, Tenancies};
 use crate::core::time::Time;
-use crate::health::longest_read;
+use crate::health::{BlockedJob, longest_read};
 use crate::id::{Incarnation, NodeName, Token, WorkerId};
+use crate::job::Job;
 use crate::store::{Renewal, Store, StoreError};
 
 /// Everything that runs under one worker's lease.
 #[derive(Debug)]
 struct Tenant {
     guard: LeaseGuard,
-    tasks: Numbered<Id, AbortHandle>,
+    /// Of each job that has one.
+    tasks: Numbered<Id, (AbortHandle, Job)>,
     /// Its tasks were aborted.
     aborted: bool,
     overdue: bool,
@@ -57,6 +60,7 @@ pub(crate) struct Leases {
 struct State {
     tenancies: Tenancies,
     tenants: BTreeMap<WorkerId, Tenant>,
+    polls: polls::Observer,
     /// A renewal is under way.
     renewing: bool,
     ended: bool,
@@ -82,6 +86,7 @@ impl Leases {
         let state = State {
             tenancies: Tenancies::new(timing, broken.clone()),
             tenants: BTreeMap::new(),
+            polls: polls::Observer::default(),
             renewing: false,
             ended: false,
             stalled: false,
@@ -150,14 +155,14 @@ impl Leases {
         }
     }
 
-    /// Spawns a task under the worker's lease, unless all of them were aborted: then nothing may run any more.
-    pub(crate) fn enter(&self, worker: WorkerId, spawn: impl FnOnce() -> AbortHandle) -> Option<AbortHandle> {
+    /// Spawns a task of a job under its worker's lease, unless all of them were aborted: then nothing may run any more.
+    pub(crate) fn enter(&self, job: &Job, spawn: impl FnOnce() -> AbortHandle) -> Option<AbortHandle> {
         let starts_on = self.broken.has(Breakage::AbortedStartsOn);
         // Under the lock: the lease thread aborts what runs, and would not see this one.
         let mut state = self.state();
-        let tenant = state.tenants.get_mut(&worker).filter(|tenant| !tenant.aborted || starts_on)?;
+        let tenant = state.tenants.get_mut(&job.worker()).filter(|tenant| !tenant.aborted || starts_on)?;
         let task = spawn();
-        tenant.tasks.insert(task.id(), task.clone());
+        tenant.tasks.insert(task.id(), (task.clone(), job.clone()));
         Some(task)
     }
 
@@ -210,6 +215,22 @@ impl Leases {
     /// When the driver last did something.
     pub(crate) fn driven(&self) -> Time {
         Time(self.progress.load(Ordering::Acquire))
+    }
+
+    /// Sees which handlers block their threads.
+    fn look_at_polls(&self, now: Time) {
+        let mut state = self.state();
+        let State { polls, tenants, .. } = &mut *state;
+        let find = |address| {
+            let mut jobs = tenants.values().flat_map(|tenant| tenant.tasks.values().map(|(_, job)| job));
+            jobs.find(|job| job.address() == address).cloned()
+        };
+        polls.look(now, &self.node, find);
+    }
+
+    /// Jobs whose handlers block their threads.
+    pub(crate) fn blocked_jobs(&self) -> Vec<BlockedJob> {
+        self.state().polls.blocked()
     }
 
     /// Every lease that is held or was given up.
@@ -315,7 +336,7 @@ impl Leases {
         let state = self.state();
         state.ended
             && !state.renewing
-            && state.tenants.values().all(|t| t.tasks.values().all(AbortHandle::is_finished))
+            && state.tenants.values().all(|t| t.tasks.values().all(|(task, _)| task.is_finished()))
     }
 }
 
@@ -334,12 +355,12 @@ impl State {
 impl Tenant {
     /// Handlers that have not ended.
     fn running(&self) -> usize {
-        self.tasks.values().filter(|task| !task.is_finished()).count()
+        self.tasks.values().filter(|(task, _)| !task.is_finished()).count()
     }
 
     fn abort(&mut self) {
         self.aborted = true;
-        for task in self.tasks.values() {
+        for (task, _) in self.tasks.values() {
             task.abort();
         }
     }
@@ -410,6 +431,7 @@ impl LeaseThread {
         while !self.leases.may_end() {
             let now = clock::now();
             self.age.set(self.leases.oldest(now).as_secs_f64());
+            self.leases.look_at_polls(now);
             for worker in self.leases.watch(now, self.policy) {
                 let _ = self.inputs.send(Input::LeaseLost(worker));
             }
@@ -451,7 +473,7 @@ impl LeaseThread {
         let attempt = async {
             let store = match store {
                 Some(store) => store,
-                None => self.store.lease_store().await?,
+                None => self.store.apart(),
             };
             let begun = std::time::Instant::now();
             let renewal = store.renew(incarnation, high_water, Some(&self.node), &workers).await;

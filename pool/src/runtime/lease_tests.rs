@@ -6,9 +6,26 @@ use std::cell::Cell;
 use futures::FutureExt;
 
 use super::*;
-use crate::id::Revision;
+use crate::id::{JobKey, Revision};
+use crate::job::Parts;
 use crate::member::MemberState;
 use crate::store::MemoryStore;
+use crate::wire::{self, Envelope};
+
+/// A job of this worker's.
+fn job(leases: &Leases, worker: WorkerId) -> Job {
+    Job::new(Parts {
+        key: JobKey::new("key").unwrap(),
+        payload: wire::open(&Envelope::new(b"").seal().unwrap()).unwrap(),
+        token: Token(1),
+        id: "node.id".parse().unwrap(),
+        worker,
+        attempts: 1,
+        created_ms: 0,
+        begun_ms: 0,
+        lease: leases.admit(worker),
+    })
+}
 
 #[test]
 fn a_renewal_that_hangs_leaves_time_for_another() {
@@ -32,7 +49,7 @@ async fn a_panic_of_the_thread_ends_all_that_it_watched() {
     let mut admitted = Vec::new();
     for worker in workers {
         leases.hold(Incarnation(1), worker, clock::now() + Duration::from_secs(60));
-        leases.enter(worker, || running.spawn(std::future::pending::<()>())).unwrap();
+        leases.enter(&job(&leases, worker), || running.spawn(std::future::pending::<()>())).unwrap();
         let guard = leases.admit(worker);
         let cancel = guard.cancellation();
         admitted.push((guard, cancel));
@@ -100,7 +117,7 @@ async fn handlers_are_counted_only_when_they_must_have_ended_and_are_overdue_fro
     leases.hold(Incarnation(1), worker, from);
     // Nothing is awaited: it cannot end.
     let mut running = tokio::task::JoinSet::new();
-    leases.enter(worker, || running.spawn(std::future::pending::<()>())).unwrap();
+    leases.enter(&job(&leases, worker), || running.spawn(std::future::pending::<()>())).unwrap();
     let counted = |at| leases.state().over(from + at, timing.kill).count();
     let overdue = |at| {
         leases.watch(from + at, FencePolicy::Report);

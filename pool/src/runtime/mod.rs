@@ -2,10 +2,10 @@
 //!
 //! | loop | where | ends when |
 //! |---|---|---|
-//! | the driver: inputs to the engine, effects from it | `driver`, a task | the engine ends, or the node is abandoned |
-//! | one actor per job that does something | `actor`, a task each; `actors` has them all | nothing is left to do, or it is aborted |
-//! | one plan per schedule that is planned here | `planners`, a task each | it has come to something, or it is aborted |
-//! | the lease: renewals and the watchdog | `lease`, an OS thread with a connection of its own | the driver ends |
+//! | the driver: inputs to the engine, effects from it | `driver`, on an OS thread of the node with all its connections: `thread` | the engine ends, the node is abandoned, or the user's runtime ends |
+//! | one actor per job that does something | `actor`, a task each on the user's runtime; `actors` has them all | nothing is left to do, or it is aborted |
+//! | one plan per schedule that is planned here | `planners`, a task each on the user's runtime | it has come to something, or it is aborted |
+//! | the lease: renewals, the watchdog, and who blocks a thread | `lease` with `polls`, an OS thread with a connection of its own | the driver ends |
 //!
 //! The driver ends first, and with it the actors; the lease thread goes on until nothing of a worker runs.
 
@@ -21,4 +21,6 @@ mod notice;
 mod numbered;
 pub(crate) mod perform;
 pub(crate) mod planners;
+pub(crate) mod polls;
+pub(crate) mod thread;
 pub(crate) mod vitals;

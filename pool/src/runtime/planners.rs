@@ -8,11 +8,13 @@ use std::time::{Duration, SystemTime};
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
 use super::actor::panicked;
+use super::driver::drop_at;
 use crate::core::effect::NewTick;
 use crate::core::input::{Input, Planned};
 use crate::core::scheduling::LocalSchedule;
@@ -41,6 +43,8 @@ pub(crate) enum Purpose {
 /// The planners and tickers of one node.
 pub(super) struct Planners {
     node: NodeName,
+    /// Where planners run.
+    home: Handle,
     known: HashMap<LocalSchedule, Purpose>,
     tasks: JoinSet<Planned>,
     running: HashMap<Id, (LocalSchedule, u64, AbortHandle)>,
@@ -49,9 +53,10 @@ pub(super) struct Planners {
 }
 
 impl Planners {
-    pub(super) fn new(node: NodeName) -> Self {
+    pub(super) fn new(node: NodeName, home: Handle) -> Self {
         Self {
             node,
+            home,
             known: HashMap::new(),
             tasks: JoinSet::new(),
             running: HashMap::new(),
@@ -69,12 +74,13 @@ impl Planners {
     pub(super) fn plan(&mut self, local: LocalSchedule, run: u64, tick: NewTick, payload_max: usize) {
         let Some(Purpose::Plan { planner, .. }) = self.known.get(&local) else { return };
         let (planner, node) = (planner.clone(), self.node.clone());
-        let task = self.tasks.spawn(async move {
+        let planning = async move {
             match planner.plan(shown(tick)).await {
                 Ok(plan) => plan.ready(&node, payload_max),
                 Err(error) => Planned::Failed(chain(&*error)),
             }
-        });
+        };
+        let task = self.tasks.spawn_on(planning, &self.home);
         self.running.insert(task.id(), (local, run, task));
     }
 
@@ -92,7 +98,9 @@ impl Planners {
 
     pub(super) fn end(&mut self, local: LocalSchedule) {
         self.abort(local);
-        self.known.remove(&local);
+        if let Some(purpose) = self.known.remove(&local) {
+            drop_at(&self.home, purpose);
+        }
     }
 
     /// What a planner has come to, or that nobody listens to a ticker; waits as long as there is neither.
@@ -129,12 +137,25 @@ impl Planners {
         Some(Input::Planned { local, run, planned })
     }
 
+    /// Forgets all of them, but for what runs.
+    fn let_go(&mut self) {
+        for (_, purpose) in self.known.drain() {
+            drop_at(&self.home, purpose);
+        }
+    }
+
     /// Ends all of them. One that blocks its thread is waited for no longer than a while.
     pub(super) async fn shut_down(&mut self) {
-        self.known.clear();
+        self.let_go();
         if tokio::time::timeout(GRACE, self.tasks.shutdown()).await.is_err() {
             tracing::error!(node = %self.node, "a planner does not end when aborted: it is left behind");
         }
+    }
+}
+
+impl Drop for Planners {
+    fn drop(&mut self) {
+        self.let_go();
     }
 }
 
@@ -169,7 +190,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_tick_that_nobody_can_take_is_told() {
-        let mut planners = Planners::new(NodeName::new("n").unwrap());
+        let mut planners = Planners::new(NodeName::new("n").unwrap(), Handle::current());
         let (sender, ticks) = mpsc::channel(1);
         let (part, cares) = part(sender);
         planners.add(part);
@@ -186,7 +207,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_says_that_a_part_stays_may_go() {
-        let mut planners = Planners::new(NodeName::new("n").unwrap());
+        let mut planners = Planners::new(NodeName::new("n").unwrap(), Handle::current());
         let (part, cares) = part(mpsc::channel(1).0);
         planners.add(part);
         cares.send(()).unwrap();

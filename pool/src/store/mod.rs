@@ -324,8 +324,9 @@ pub trait Store: Send + Sync + 'static {
     /// A hint that the maps are at these revisions: a replica that is not reads again.
     fn expect(&self, inc: Incarnation, members: Revision, settings: Revision);
 
-    /// The same steps over a connection of the lease's own, for use on another thread's runtime.
-    async fn lease_store(&self) -> Result<Arc<dyn Store>>;
+    /// The same store over connections of its own, for use on another runtime. The replicas are those of this one, which
+    /// follows them.
+    fn apart(&self) -> Arc<dyn Store>;
     /// Ends the store's background work; nothing of it is left when this returns.
     async fn close(&self);
 }

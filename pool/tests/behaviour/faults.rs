@@ -14,8 +14,9 @@ use tenure_pool::{
 };
 use tenure_testing::eventually;
 
-use crate::recorder::{Act, Recorder};
-use crate::world::{PATIENCE, SHORT, World, on_both_stores};
+use crate::one_thread::OneThread;
+use crate::recorder::{Act, Recorder, Release};
+use crate::world::{PATIENCE, SHORT, World, held_by, on_both_stores, workers_on};
 
 on_both_stores!(
     a_start_that_hangs_delays_no_other_key,
@@ -24,6 +25,7 @@ on_both_stores!(
     a_start_that_panics_is_reported_and_its_worker_lives,
     a_start_that_fails_is_reported_and_its_key_is_free,
     a_notification_that_panics_costs_only_itself,
+    a_refused_notification_counts_and_the_rest_is_heard,
     a_body_that_panics_ends_its_job_and_its_worker_lives,
     a_stop_that_panics_ends_its_job_and_its_worker_lives,
     a_future_that_panics_when_it_is_dropped_hurts_only_its_key,
@@ -31,20 +33,12 @@ on_both_stores!(
     a_refused_job_is_tried_again_by_its_only_worker,
     a_job_that_ends_by_itself_is_gone,
     a_handler_that_blocks_its_thread_hurts_only_its_key,
+    a_handler_that_blocks_the_only_thread_costs_no_lease,
     a_handler_that_will_not_end_keeps_its_job_and_its_worker,
 );
 
 /// A worker that cannot join anew, because its handler does not end, must not lose its lease to a busy machine.
 const TTL: Duration = Duration::from_secs(4);
-
-/// Lets a blocked thread go when the scenario is over, however it ends.
-struct Release(Arc<AtomicBool>);
-
-impl Drop for Release {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
 
 /// A job that is not in trouble is dispatched, notified and stopped.
 async fn assert_at_ease(world: &World, node: &Node, key: &str) {
@@ -148,6 +142,31 @@ async fn a_notification_that_panics_costs_only_itself(world: World) {
         assert_eq!(world.recorder.starts_of(key), 1);
     }
     world.assert_clean();
+}
+
+async fn a_refused_notification_counts_and_the_rest_is_heard(world: World) {
+    let node = world.node("a").await;
+    let told = Arc::new(tokio::sync::Notify::new());
+    acting(&world, &node, "key", Act::StartWhenTold(told.clone())).await;
+    let submitted = node.submit("key", "").await.unwrap();
+    eventually(PATIENCE, "the start to be under way", async || world.recorder.is_running("key")).await;
+    // All of them are waiting when the job has started: they are handed over together.
+    for body in ["before", "refuse", "panic", "refuse", "after"] {
+        node.notify("key", body).await.unwrap();
+    }
+    told.notify_one();
+    node.wait(&submitted).await.unwrap();
+    node.notify("key", "last").await.unwrap();
+    let heard = ["before", "refuse", "refuse", "after", "last"];
+    eventually(PATIENCE, "what follows", async || {
+        let notes = world.recorder.notes("key");
+        if notes.len() >= heard.len() { Ok(()) } else { Err(notes) }
+    })
+    .await;
+    world.stop(&node, "key").await;
+    eventually(PATIENCE, "the job to end", async || node.jobs().await.unwrap().is_empty()).await;
+    assert_eq!(world.recorder.notes("key"), heard, "each once, in their order");
+    assert_eq!(world.recorder.starts_of("key"), 1);
 }
 
 async fn a_body_that_panics_ends_its_job_and_its_worker_lives(world: World) {
@@ -302,6 +321,74 @@ async fn a_handler_that_blocks_its_thread_hurts_only_its_key(world: World) {
     assert_eq!(world.recorder.starts_of("blocks"), 1);
     world.stop(&node, "blocks").await;
     eventually(PATIENCE, "the job to end", async || node.jobs().await.unwrap().is_empty()).await;
+}
+
+/// Runs jobs as others do, but keeps its thread when it is notified of `block`.
+struct BlocksWhenTold {
+    others: Recorder,
+    released: Arc<AtomicBool>,
+}
+
+impl JobHandler for BlocksWhenTold {
+    async fn start(&self, job: Job) -> Start {
+        self.others.start(job).await
+    }
+
+    async fn stop(&self, job: &Job, why: StopReason) -> Result<(), BoxError> {
+        self.others.stop(job, why).await
+    }
+
+    async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
+        while body == "block" && !self.released.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.others.notify(job, body).await
+    }
+}
+
+async fn a_handler_that_blocks_the_only_thread_costs_no_lease(world: World) {
+    let world = world.with_ttl(TTL);
+    let home = OneThread::start();
+    let released = Arc::new(AtomicBool::new(false));
+    let release = Release(released.clone());
+    let a = home.runtime.spawn(world.builder("a").join()).await.unwrap().unwrap();
+    a.add_worker(BlocksWhenTold { others: world.recorder.clone(), released }).await.unwrap();
+    eventually(PATIENCE, "its worker to be up", async || a.workers().iter().all(|w| w.slot.is_some())).await;
+    let b = world.node_with("b", 1).await;
+    let keys = world.dispatch(&b, 20).await;
+    let before = world.placed(&b, &keys).await;
+    let (on_a, on_b) = (held_by(&before, &workers_on(&a)), held_by(&before, &workers_on(&b)));
+    let [blocks, waits, ..] = &on_a[..] else { panic!("{on_a:?}") };
+
+    b.notify(blocks.as_str(), "block").await.unwrap();
+    eventually(PATIENCE, "the job to be named", async || {
+        let blocked = a.health().blocked_jobs;
+        if blocked.iter().any(|job| job.key.to_string() == *blocks) { Ok(()) } else { Err(blocked) }
+    })
+    .await;
+    b.notify(waits.as_str(), "hello").await.unwrap();
+    let since = tokio::time::Instant::now();
+    let mut heard = Vec::new();
+    while since.elapsed() < TTL * 2 {
+        heard.push(format!("round {}", heard.len()));
+        b.notify(on_b[0].as_str(), heard[heard.len() - 1].clone()).await.unwrap();
+        eventually(PATIENCE, "the other node's job to hear", async || {
+            world.recorder.notes(&on_b[0]) == heard
+        })
+        .await;
+        let health = a.health();
+        assert!(health.is_healthy() && health.engine_idle < TTL, "{health:?}");
+        assert_eq!(world.holders(&b).await, before, "nothing moves");
+    }
+    assert_eq!(world.recorder.notes(waits), Vec::<String>::new(), "its thread is blocked");
+
+    drop(release);
+    eventually(PATIENCE, "what was said meanwhile", async || world.recorder.notes(waits) == ["hello"]).await;
+    eventually(PATIENCE, "no job to be named", async || a.health().blocked_jobs.is_empty()).await;
+    for key in &keys {
+        assert_eq!(world.recorder.starts_of(key), 1, "{key}");
+    }
+    world.assert_clean();
 }
 
 async fn a_handler_that_will_not_end_keeps_its_job_and_its_worker(world: World) {

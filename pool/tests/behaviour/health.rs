@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use metrics::{Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
 use tenure_pool::{Client, Health, Node, PoolPhase, Unhealthy};
 use tenure_testing::eventually;
 
-use crate::recorder::Act;
+use crate::recorder::{Act, Release};
 use crate::world::{PATIENCE, POOL, SHORT, World, on_both_stores, workers_on};
 
 on_both_stores!(
@@ -18,6 +19,7 @@ on_both_stores!(
     every_node_knows_how_many_jobs_wait,
     a_handler_that_does_not_end_is_named,
     a_node_that_stands_still_loses_its_jobs_and_comes_back,
+    a_handler_that_blocks_its_thread_is_named,
 );
 
 async fn healthy(node: &Node) -> Health {
@@ -144,40 +146,93 @@ async fn a_node_whose_server_has_no_memory_left_says_so_keeps_its_jobs_and_goes_
 
 async fn a_node_that_stands_still_loses_its_jobs_and_comes_back(world: World) {
     let world = world.with_ttl(Duration::from_secs(1));
-    let b = world.node("b").await;
-    let (stand_still, told) = std::sync::mpsc::channel::<()>();
-    let (joined, node) = tokio::sync::oneshot::channel();
-    let builder = world.builder("still");
-    let thread = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async move {
-            let node = builder.join().await.unwrap();
-            let worker = node.add_worker(tenure_pool::run(|job| async move {
-                job.cancelled().await;
-                Ok(())
-            }));
-            worker.await.unwrap();
-            joined.send(node.clone()).unwrap();
-            let listed =
-                async || node.jobs().await.is_ok_and(|jobs| jobs.iter().any(|job| job.owner.is_some()));
-            eventually(PATIENCE, "a job to run here", listed).await;
-            // Its engine stands still from here on, and its lease thread sees that.
-            told.recv().unwrap_err();
-            node.closed().await;
-        });
-    });
-    let still = node.await.unwrap();
-    b.submit("key", "").await.unwrap();
+    let (b, halt) = (world.node("b").await, Halt::default());
+    let release = Release(halt.0.clone());
+    let armed = metrics::set_default_local_recorder(&halt);
+    let still = world.node("still").await;
+    drop(armed);
+    world.add_worker(&still).await;
+    world.dispatch_one(&still, "key").await;
+    let before = world.holders(&b).await;
     b.add_worker(world.recorder.clone()).await.unwrap();
+    // Its engine stands still from here on, and its lease thread sees that.
+    b.notify("key", "hello").await.unwrap();
     names(&still, |reason| matches!(reason, Unhealthy::Engine(_))).await;
-    eventually(PATIENCE, "its job to run elsewhere", async || world.recorder.is_running("key")).await;
+    eventually(PATIENCE, "its job to run elsewhere", async || {
+        world.recorder.is_running("key") && world.holders(&b).await != before
+    })
+    .await;
     assert!(still.health().needs_restart());
-    drop(stand_still);
+    drop(release);
     healthy(&still).await;
     assert_ne!(still.health().workers[0].id, None);
     still.close().await.unwrap();
-    drop(still);
-    thread.join().unwrap();
+    world.assert_clean();
+}
+
+/// Has whoever counts a notification stand still, until it is set.
+#[derive(Clone, Default)]
+struct Halt(Arc<AtomicBool>);
+
+impl CounterFn for Halt {
+    fn increment(&self, _: u64) {
+        while !self.0.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn absolute(&self, _: u64) {}
+}
+
+impl metrics::Recorder for Halt {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        if key.name() == "tenure_pool_notifications_total" {
+            Counter::from_arc(Arc::new(self.clone()))
+        } else {
+            Counter::noop()
+        }
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
+
+async fn a_handler_that_blocks_its_thread_is_named(world: World) {
+    let node = world.node("a").await;
+    let released = Arc::new(AtomicBool::new(false));
+    let (release, act) = (Release(released.clone()), Act::Block(released));
+    let handler = world.recorder.acting(move |job| match job.key().as_bytes() {
+        b"blocks" => act.clone(),
+        _ => Act::Run,
+    });
+    let worker = node.add_worker(handler).await.unwrap();
+    node.submit("blocks", "").await.unwrap();
+    world.dispatch_one(&node, "other").await;
+    let blocked = eventually(PATIENCE, "the job to be named", async || {
+        let health = node.health();
+        health.blocked_jobs.first().cloned().ok_or(health)
+    })
+    .await;
+    assert_eq!((blocked.key.as_bytes(), Some(blocked.worker)), (&b"blocks"[..], worker.id()));
+    assert!(blocked.lasted >= Duration::from_secs(1), "{blocked:?}");
+    eventually(PATIENCE, "the time to go on", async || {
+        let health = node.health();
+        assert!(health.is_healthy() && health.blocked_jobs.len() == 1, "{health:?}");
+        if health.blocked_jobs[0].lasted > blocked.lasted { Ok(()) } else { Err(health) }
+    })
+    .await;
+    drop(release);
+    eventually(PATIENCE, "no job to be named", async || node.health().blocked_jobs.is_empty()).await;
+    assert_eq!(world.recorder.starts_of("blocks"), 1);
 }
 
 /// A client of the pool's server that may do this much.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use tenure_pool::{Error, Job, Node};
 use tenure_testing::eventually;
+use tokio::runtime::{Handle, Id};
+use tokio::sync::mpsc;
 
 use crate::world::{Home, PATIENCE, SHORT, World, on_both_stores};
 
@@ -14,21 +16,25 @@ on_both_stores!(
     a_node_that_nobody_holds_closes_by_itself,
     a_refused_join_leaves_nothing_running,
     a_handler_goes_with_its_worker,
+    a_handler_is_dropped_on_the_runtime_that_it_ran_on,
     an_abandoned_node_has_not_left_the_pool,
 );
 
-/// The system shortens a thread's name to 15 bytes: node names here are short and used once.
-fn has_thread(name: &str) -> bool {
+/// How many threads the node has, of its engine and its leases. The system shortens a thread's name to 15 bytes: node
+/// names here are short and used once.
+fn threads(name: &str) -> usize {
+    let own = [format!("engine {name}"), format!("lease {name}")];
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
-    threads.flatten().any(|thread| {
+    let is_own = |thread: &std::fs::DirEntry| {
         // A thread may end while it is looked at.
         std::fs::read_to_string(thread.path().join("comm"))
-            .is_ok_and(|comm| comm.trim() == format!("lease {name}"))
-    })
+            .is_ok_and(|comm| own.iter().any(|own| comm.trim() == own))
+    };
+    threads.flatten().filter(is_own).count()
 }
 
 fn tasks() -> usize {
-    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+    Handle::current().metrics().num_alive_tasks()
 }
 
 /// The numbers of the connections that others than this test hold.
@@ -53,17 +59,12 @@ impl Before {
     }
 }
 
-/// The client belongs to the caller, and keeps its one connection, which is one task.
-fn kept_by_client(world: &World) -> usize {
-    usize::from(matches!(world.home, Home::Redis(_)))
-}
-
 /// Waits until the node has left nothing but so many tasks and connections.
 async fn left_only(world: &World, name: &str, before: &Before, more_tasks: usize, more_connections: usize) {
     eventually(PATIENCE, "no task, thread or connection of the node", async || {
         let new = connections(world).difference(&before.connections).count();
-        let left = (tasks(), has_thread(name), new);
-        if left == (before.tasks + more_tasks, false, more_connections) { Ok(()) } else { Err(left) }
+        let left = (tasks(), threads(name), new);
+        if left == (before.tasks + more_tasks, 0, more_connections) { Ok(()) } else { Err(left) }
     })
     .await;
 }
@@ -72,7 +73,7 @@ async fn left_only(world: &World, name: &str, before: &Before, more_tasks: usize
 async fn busy_node(world: &World, name: &str) -> Node {
     let node = world.node_with(name, 2).await;
     world.dispatch(&node, 10).await;
-    assert!(has_thread(name));
+    assert_eq!(threads(name), 2);
     node
 }
 
@@ -88,8 +89,7 @@ async fn a_closed_node_leaves_nothing_running(world: World) {
     node.closed().await;
     assert_eq!(node.close().await.unwrap().left, vec![], "closing a closed node is fine");
     drop(node);
-    let kept = kept_by_client(&world);
-    left_only(&world, &name, &before, kept, kept).await;
+    left_only(&world, &name, &before, 0, 0).await;
 }
 
 async fn an_abandoned_node_leaves_nothing_running(world: World) {
@@ -98,15 +98,15 @@ async fn an_abandoned_node_leaves_nothing_running(world: World) {
     node.abandon();
     node.closed().await;
     drop(node);
-    let kept = kept_by_client(&world);
-    left_only(&world, &name, &before, kept, kept).await;
+    left_only(&world, &name, &before, 0, 0).await;
     assert_eq!(world.recorder.running().len(), 0);
 }
 
 async fn a_node_that_nobody_holds_closes_by_itself(world: World) {
     let other = world.node_with("stays", 1).await;
-    // From now on it has all the connections that it needs.
+    // From now on it has all the connections that it needs, and so have those who ask it.
     world.dispatch_one(&other, "first").await;
+    world.holders(&other).await;
     let (before, name) = (Before::of(&world), name_on(&world, "drop"));
     let node = busy_node(&world, &name).await;
     let clone = node.clone();
@@ -149,6 +149,36 @@ async fn a_handler_goes_with_its_worker(world: World) {
     assert_eq!(worker.id(), None);
 }
 
+/// Says on which runtime it is dropped.
+struct Told(mpsc::UnboundedSender<Option<Id>>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let here = Handle::try_current().ok().map(|runtime| runtime.id());
+        // Nobody listens when the test is over.
+        let _ = self.0.send(here);
+    }
+}
+
+async fn a_handler_is_dropped_on_the_runtime_that_it_ran_on(world: World) {
+    let node = world.node("a").await;
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let add = async || {
+        let held = Told(tell.clone());
+        let handler = tenure_pool::run(move |_: Job| {
+            let _held = &held;
+            async { Ok(()) }
+        });
+        node.add_worker(handler).await.unwrap()
+    };
+    let (drained, _abandoned) = (add().await, add().await);
+    let home = Some(Some(Handle::current().id()));
+    drained.drain().await.unwrap();
+    assert_eq!(told.recv().await, home);
+    node.abandon();
+    assert_eq!(told.recv().await, home);
+}
+
 async fn an_abandoned_node_has_not_left_the_pool(world: World) {
     let node = world.node_with("a", 1).await;
     node.abandon();
@@ -164,7 +194,7 @@ fn a_node_whose_runtime_ends_leaves_no_thread() {
     let node = runtime.block_on(busy_node(&world, "orphan"));
     drop(runtime);
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(eventually(PATIENCE, "the lease thread to end", async || !has_thread("orphan")));
+    runtime.block_on(eventually(PATIENCE, "its threads to end", async || threads("orphan") == 0));
     assert_eq!(world.recorder.running().len(), 0);
     drop(node);
 }

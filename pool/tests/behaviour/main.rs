@@ -24,6 +24,7 @@ mod listing;
 mod lost_replies;
 mod moves;
 mod notify;
+mod one_thread;
 mod outage;
 mod panic;
 mod parking;

@@ -59,6 +59,15 @@ pub(crate) struct SlowEnd {
     pub(crate) told: Notify,
 }
 
+/// Lets a blocked thread go when the scenario is over, however it ends.
+pub(crate) struct Release(pub(crate) Arc<AtomicBool>);
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 type Script = Arc<dyn Fn(&Job) -> Act + Send + Sync>;
 
 /// The handler.
@@ -269,7 +278,8 @@ impl JobHandler for Recorder {
     async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
         let body = String::from_utf8_lossy(&body).into_owned();
         assert!(body != "panic", "as it was told");
+        let is_refused = body == "refuse";
         self.log.notes.lock().unwrap().entry(job.key().to_string()).or_default().push(body);
-        Ok(())
+        if is_refused { Err("as it was told".into()) } else { Ok(()) }
     }
 }

@@ -1,4 +1,4 @@
-//! What one handler or caller does to the others: a23 to a25.
+//! What one handler or caller does to the others: a23 to a25, and a50.
 
 use tenure_pool::breakage::Breakage;
 
@@ -10,17 +10,21 @@ cases! {
         lines(&[Breakage::GoneCallersEndNode]), "NodeClosed";
     a25_an_answer_that_overtakes_the_acceptance_is_heard:
         lines(&[Breakage::EarlyAnswersUnheard]), "Deadline";
+    a50_a_handler_that_blocks_the_only_thread_costs_no_lease:
+        lines(&[Breakage::EngineAtHome]), "the lease went on";
 }
 
 mod cases {
     use std::sync::Arc;
-    use std::time::Duration;
+    use std::sync::atomic::AtomicBool;
+    use std::time::{Duration, Instant};
 
     use tenure_testing::{Proxy, eventually};
     use tokio::sync::Notify;
 
-    use crate::ground::Ground;
-    use crate::recorder::Act;
+    use crate::ground::{Ground, SHORT};
+    use crate::one_thread::OneThread;
+    use crate::recorder::{Act, Release};
 
     /// Starts, a notification and stops of the same worker go on beside a start that never returns; and that one ends
     /// when it is stopped.
@@ -136,5 +140,46 @@ mod cases {
             }
         }
         panic!("the news has never come before the acceptance");
+    }
+
+    /// A job blocks the only thread that its node's handlers have, for longer than two leases: the other jobs there are
+    /// neither cut nor begun elsewhere, and hear what they were told when the thread is free again.
+    pub(super) async fn a50_a_handler_that_blocks_the_only_thread_costs_no_lease(ground: Ground) {
+        let ground = ground.expiring();
+        let (home, b) = (OneThread::start(), ground.node_with("b", 1).await);
+        let released = Arc::new(AtomicBool::new(false));
+        let release = Release(released.clone());
+        let a = home.runtime.spawn(ground.builder("a").join()).await.unwrap().unwrap();
+        let handler = ground.recorder.acting(move |job| match job.key().as_bytes() {
+            key if key.starts_with(b"blocks") => Act::Block(released.clone()),
+            _ => Act::Run,
+        });
+        ground.add_worker_with(&a, handler).await;
+        let mut keys = ground.dispatch(&b, 20).await;
+        let at_a = ground.keys_on(&a).await;
+        let mut blocking = Vec::new();
+        while blocking.is_empty() {
+            keys.push(format!("blocks-{}", keys.len()));
+            ground.submit(&b, &keys[keys.len() - 1]).await;
+            ground.started(&keys, 1).await;
+            blocking = ground.keys_on(&a).await;
+            blocking.retain(|key| key.starts_with("blocks"));
+        }
+        b.notify(at_a[0].as_str(), "hello").await.unwrap();
+        let workers = || b.workers().into_iter().filter(|w| w.node == "a").map(|w| w.id).collect::<Vec<_>>();
+        let (before, since, two_leases) = (workers(), Instant::now(), 2 * b.settings().worker_ttl);
+        while since.elapsed() < two_leases {
+            assert_eq!(workers(), before, "the lease went on");
+            tokio::time::sleep(SHORT).await;
+        }
+        assert_eq!(a.health().blocked_jobs.len(), 1, "{:?}", a.health());
+        assert_eq!(ground.recorder.notes(&at_a[0]), Vec::<String>::new(), "its thread is blocked");
+        drop(release);
+        eventually(ground.patience, "what was said meanwhile", async || {
+            ground.recorder.notes(&at_a[0]) == ["hello"]
+        })
+        .await;
+        ground.assert_starts(&keys, 1);
+        ground.assert_clean();
     }
 }

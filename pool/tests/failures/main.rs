@@ -15,6 +15,8 @@ mod handlers;
 mod life;
 mod losses;
 mod maps;
+#[path = "../behaviour/one_thread.rs"]
+mod one_thread;
 #[allow(dead_code, reason = "shared with the behaviour tests")]
 #[path = "../behaviour/recorder.rs"]
 mod recorder;

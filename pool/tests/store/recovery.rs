@@ -270,7 +270,7 @@ async fn a_lease_shares_the_blessing(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     let client = lab.backend.client();
-    let lease = client.lease_store().await.unwrap();
+    let lease = client.apart();
     assert!(matches!(
         lease.renew(lab.inc, Token(0), None, &[worker]).await,
         Err(StoreError::OtherServer { .. })

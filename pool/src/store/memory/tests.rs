@@ -42,7 +42,7 @@ async fn switching_off_ends_a_blocked_read() {
 #[tokio::test]
 async fn another_process_is_refused_until_it_is_blessed() {
     let store = blessed().await;
-    let lease = store.lease_store().await.unwrap();
+    let lease = store.apart();
     store.new_process();
     let identity = store.server_identity().await.unwrap();
     assert!(identity.uptime < Duration::from_secs(3_600));

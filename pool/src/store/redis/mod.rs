@@ -40,8 +40,9 @@ use crate::id::PoolName;
 
 /// The pool's steps as Lua scripts on Redis.
 ///
-/// It connects when it is first used, and sends no step before a server was blessed. Its background task, which
-/// follows the members and the settings, ends with it.
+/// It connects when it is first used, on the runtime of that use, and sends no step before a server was blessed. It
+/// shares no connection with others of the same client: theirs may be on a runtime that stands still. Its background
+/// task, which follows the members and the settings, ends with it.
 #[derive(Debug)]
 pub struct RedisStore {
     client: Client,
@@ -52,8 +53,7 @@ pub struct RedisStore {
     steps: Steps,
     pool_reads: Mutex<Blocking>,
     node_reads: Mutex<Blocking>,
-    /// None in a lease's store.
-    maps: Option<Maps>,
+    maps: Arc<Maps>,
     clock: Clock,
 }
 
@@ -124,21 +124,21 @@ impl RedisStore {
             open: Steps {
                 keys: keys.clone(),
                 scripts: scripts.clone(),
-                connection: client.commands(),
+                connection: client.dedicated(),
                 told: told.clone(),
             },
             steps: Steps { keys, scripts, connection: guarded.commands(), told },
             pool_reads: Mutex::new(guarded.blocking()),
             node_reads: Mutex::new(guarded.blocking()),
             client: client.clone(),
-            maps: Some(maps),
+            maps: Arc::new(maps),
             blessed,
             clock,
         }
     }
 
-    /// The same pool over connections of their own, with the same blessing.
-    fn for_lease(&self) -> Self {
+    /// The same pool with the same blessing, over connections that are made on the runtime that uses them.
+    fn over_own_connections(&self) -> Self {
         let guarded = guarded(&self.client, &self.blessed);
         let over = |steps: &Steps, client: &Client| Steps { connection: client.dedicated(), ..steps.clone() };
         Self {
@@ -147,7 +147,7 @@ impl RedisStore {
             pool_reads: Mutex::new(guarded.blocking()),
             node_reads: Mutex::new(guarded.blocking()),
             client: self.client.clone(),
-            maps: None,
+            maps: self.maps.clone(),
             blessed: self.blessed.clone(),
             clock: self.clock,
         }

@@ -345,27 +345,23 @@ impl Store for RedisStore {
     }
 
     fn members(&self) -> watch::Receiver<Arc<Members>> {
-        self.maps.as_ref().map_or_else(|| watch::channel(Arc::default()).1, super::Maps::members)
+        self.maps.members()
     }
 
     fn settings(&self) -> watch::Receiver<Arc<StoredSettings>> {
-        self.maps.as_ref().map_or_else(|| watch::channel(Arc::default()).1, super::Maps::settings)
+        self.maps.settings()
     }
 
     fn expect(&self, inc: Incarnation, members: Revision, settings: Revision) {
-        if let Some(maps) = &self.maps {
-            maps.expect(inc, members, settings);
-        }
+        self.maps.expect(inc, members, settings);
     }
 
-    async fn lease_store(&self) -> Result<Arc<dyn Store>> {
-        Ok(Arc::new(self.for_lease()))
+    fn apart(&self) -> Arc<dyn Store> {
+        Arc::new(self.over_own_connections())
     }
 
     async fn close(&self) {
-        if let Some(maps) = &self.maps {
-            maps.close().await;
-        }
+        self.maps.close().await;
         for reads in [&self.pool_reads, &self.node_reads] {
             // A read in flight closes its connection itself when its future ends.
             if let Ok(mut reads) = reads.try_lock() {

@@ -1,0 +1,90 @@
+//! The thread of a node's engine: the driver runs there, with all that it talks to the store over.
+//!
+//! Handlers run on the runtime that the node was joined on, its home. So a handler that blocks its thread holds up what
+//! else runs on that thread, and never the engine: leases are renewed, jobs are routed, and nothing of the node moves.
+
+use std::io;
+
+use tokio::runtime::{Builder, EnterGuard, Handle};
+use tokio::task::{AbortHandle, JoinError};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::breakage::{Breakage, Breakages};
+use crate::id::NodeName;
+
+/// A thread with a runtime of its own. It ends when this is dropped, or when what it runs has ended; whatever is left on
+/// its runtime is dropped then.
+#[derive(Debug)]
+pub(crate) struct EngineThread {
+    runtime: Handle,
+    over: CancellationToken,
+    end: DropGuard,
+}
+
+impl EngineThread {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system gives no thread or no event queue.
+    pub(crate) fn start(node: &NodeName, broken: &Breakages) -> io::Result<Self> {
+        let over = CancellationToken::new();
+        let end = over.clone().drop_guard();
+        if broken.has(Breakage::EngineAtHome) {
+            return Ok(Self { runtime: Handle::current(), over, end });
+        }
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (handle, ended) = (runtime.handle().clone(), over.clone());
+        std::thread::Builder::new().name(format!("engine {node}")).spawn(move || {
+            runtime.block_on(ended.cancelled());
+            // Looking up a host name may hang: it is not waited for.
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { runtime: handle, over, end })
+    }
+
+    /// Within this, tasks are spawned on the thread.
+    pub(crate) fn enter(&self) -> EnterGuard<'_> {
+        self.runtime.enter()
+    }
+
+    /// Runs something on the thread, and waits for it.
+    ///
+    /// # Errors
+    /// It has panicked.
+    ///
+    /// # Cancel safety
+    /// It goes on, until the thread ends.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, JoinError> {
+        self.runtime.spawn(work).await
+    }
+
+    /// Runs the driver on the thread, which ends with it. The driver ends with the runtime that this is called on, as if it
+    /// had been aborted.
+    pub(crate) fn drive(self, driver: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        let Self { runtime, over, end } = self;
+        let driver = runtime.spawn(async move {
+            let _end = end;
+            driver.await;
+        });
+        let driver = driver.abort_handle();
+        let guest = Guest(driver.clone());
+        tokio::spawn(async move {
+            let _guest = guest;
+            over.cancelled().await;
+        });
+        driver
+    }
+}
+
+/// A driver whose handlers run on the runtime that this is dropped with.
+struct Guest(AbortHandle);
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // Nothing happens to one that has ended.
+        self.0.abort();
+    }
+}
