@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
+use tenure_connection::Client;
 
 use crate::Error;
 use crate::figures::percentile_ms;
@@ -21,9 +22,19 @@ pub(crate) struct Floor {
     pub(crate) xadd_per_s: f64,
 }
 
+/// What is measured is how long a machine needs, however long that is: only one that does not answer ends a run.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The crates' way to the server.
+pub(crate) fn client(url: &str) -> Result<Client, Error> {
+    Ok(Client::builder(url).connect_timeout(PATIENCE).response_timeout(PATIENCE).build()?)
+}
+
 /// A bare connection.
 pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection, Error> {
-    let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(30)));
+    let config = redis::AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(PATIENCE))
+        .set_response_timeout(Some(PATIENCE));
     Ok(redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await?)
 }
 

@@ -32,7 +32,7 @@ const QUICK: Sizes = Sizes { entries: 1_000, single: 50, wake_ups: 20 };
 pub(crate) async fn run(options: Options) -> Result<Report, Error> {
     let sizes = options.sized(SIZES, QUICK);
     let server = options.server()?;
-    let client = Client::open(&server.url())?;
+    let client = floor::client(&server.url())?;
     let mut redis = floor::connect(&server.url()).await?;
     let mut figures: [Vec<f64>; 10] = Default::default();
     for _ in 0..options.runs() {
@@ -202,7 +202,7 @@ async fn wake_up(client: &Client, wake_ups: usize) -> Result<f64, Error> {
 }
 
 async fn wake_up_floor(url: &str, redis: &mut MultiplexedConnection, wake_ups: usize) -> Result<f64, Error> {
-    let client = Client::open(url)?;
+    let client = floor::client(url)?;
     let mut blocked = floor::connect(url).await?;
     let (mut delays, mut last) = (Vec::new(), "0".to_owned());
     for _ in 0..wake_ups {

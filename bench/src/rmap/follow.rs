@@ -10,6 +10,7 @@ use tokio::process::Command;
 use super::propagation::{FLOOR, MAP, ring_key};
 use crate::Error;
 use crate::clock::now_us;
+use crate::floor;
 use crate::usage::resident;
 
 #[derive(Args)]
@@ -33,7 +34,7 @@ const COPIES: u64 = 5;
 const LOOKED_AT: u64 = 16;
 
 pub(crate) async fn run(options: Following) -> Result<(), Error> {
-    let client = Client::open(&options.url)?;
+    let client = floor::client(&options.url)?;
     let delays = match options.weigh {
         Some(entries) => {
             println!("{}", weigh(&client, entries).await?);

@@ -22,7 +22,7 @@ const VALUE: usize = 100;
 
 pub(crate) async fn run(options: Options) -> Result<Report, Error> {
     let server = options.server()?;
-    let client = Client::open(&server.url())?;
+    let client = floor::client(&server.url())?;
     let mut redis = floor::connect(&server.url()).await?;
     let mut report = Report::new("rmap");
     let (entries, ticks) = options.sized((100_000, 3_000), (2_000, 50));

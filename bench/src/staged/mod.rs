@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use redis::aio::MultiplexedConnection;
+use tenure_pool::Settings;
 use tenure_pool::id::{
     DispatchId, Incarnation, JobKey, NodeName, Nonce, PoolName, Revision, Token, WorkerId,
 };
@@ -17,7 +18,6 @@ use tenure_pool::store::{
     BATCH_MAX, BeginReply, Cursors, DispatchItem, DispatchReply, EntryId, JoinRequest, PoolState, RedisStore,
     ReleaseItem, ReleaseMode, RouteReply, Seen, StartedItem, Store, WorkerEvent,
 };
-use tenure_pool::{Client, Settings};
 
 use crate::Error;
 use crate::arena::{PAYLOAD, key};
@@ -103,7 +103,7 @@ struct Lab {
 impl Lab {
     async fn open(url: &str) -> Result<Self, Error> {
         let settings = Settings { max_queued: 1_000_000, ..Settings::default() };
-        let store = RedisStore::open(&Client::open(url)?, &PoolName::new("staged")?);
+        let store = RedisStore::open(&floor::client(url)?, &PoolName::new("staged")?);
         let server = store.server_identity().await?.run_id;
         let incarnation = store.bootstrap(Seen::default(), &server, &settings).await?.incarnation;
         store.bless(&server);
