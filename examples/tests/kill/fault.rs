@@ -6,8 +6,9 @@ use std::time::Duration;
 use rand::Rng;
 use rand::seq::IndexedRandom;
 
-/// The pool's time to live, in milliseconds.
-pub(crate) const TTL_MS: u64 = 1_000;
+/// The pool's time to live, in milliseconds. A fifth of it is between the moment when a handler must have ended and the one when
+/// another may begin: so long a busy machine may leave a process without a core.
+pub(crate) const TTL_MS: u64 = 2_000;
 /// A pause that a lease survives.
 pub(crate) const SHORT_PAUSE: Duration = Duration::from_millis(TTL_MS * 3 / 10);
 /// A pause that no lease survives.

@@ -18,7 +18,7 @@ use arena::Arena;
 use fault::Fault;
 use totals::Totals;
 
-const ROUNDS: u64 = 50;
+const ROUNDS: u64 = 30;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_tenant_is_held_twice_or_lost_whatever_befalls_the_nodes() {
