@@ -14,6 +14,8 @@
 #   make chaos         faults on real processes, judged by histories and a world outside   MINUTES= SEED= KEYS= ONLY="drain kill"
 #   make chaos-controls   nodes that are broken on purpose: the judges must find it   SEED=
 #   make chaos-bounds   how soon 1,000 jobs run elsewhere after a crash and in a drain; fails on its bounds   SEED= JOBS=
+#   make poison        damage to the keys of a living pool, beside a neighbour on the same server: nothing else may be harmed
+#                      MINUTES= SEED= ONLY="jo w-delete lose" WITHOUT="jn"
 #   make soak          20,000 jobs for an hour, with a little trouble: does anything grow?   MINUTES= JOBS= SEED= CSV= SVG=
 #   make ci            what a change has to pass
 #
@@ -30,7 +32,7 @@ TIMES ?= 30
 with_redis = REDIS_SERVER_BIN="$$(scripts/redis-server --path)" && export REDIS_SERVER_BIN
 
 .DEFAULT_GOAL := help
-.PHONY: help demo deploy-drill test test-often sim model bench instructions chaos chaos-controls chaos-bounds soak ci
+.PHONY: help demo deploy-drill test test-often sim model bench instructions chaos chaos-controls chaos-bounds poison soak ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -76,6 +78,11 @@ chaos-bounds:
 	cargo build --release -p tenure-chaos
 	@$(with_redis) && cargo run -q --release -p tenure-chaos -- bounds $(if $(SEED),--seed $(SEED)) \
 		$(if $(JOBS),--jobs $(JOBS))
+
+poison:
+	cargo build -p tenure-chaos
+	@$(with_redis) && cargo run -q -p tenure-chaos -- poison $(if $(MINUTES),--minutes $(MINUTES)) \
+		$(if $(SEED),--seed $(SEED)) $(foreach kind,$(ONLY),--only $(kind)) $(foreach kind,$(WITHOUT),--without $(kind))
 
 soak:
 	cargo build --release -p tenure-chaos

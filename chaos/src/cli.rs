@@ -12,6 +12,7 @@ use crate::Result;
 use crate::bounds::{self, BoundsPlan};
 use crate::broken::Broken;
 use crate::node::{self, NodePlan};
+use crate::poison::{self, Choice, PoisonPlan};
 use crate::soak::{self, SoakPlan};
 use crate::storm::{self, Fault, StormPlan};
 
@@ -73,6 +74,24 @@ enum Command {
         #[arg(long)]
         seed: Option<u64>,
     },
+    /// Damage to the keys of a living pool, beside a neighbour on the same server.
+    Poison {
+        /// For how long.
+        #[arg(long, default_value_t = 10.0)]
+        minutes: f64,
+        /// Chooses the damage; made up unless it is given.
+        #[arg(long)]
+        seed: Option<u64>,
+        /// Only this damage, or these: a key (jo), a manner (mutate, lose, stray, mistype, delete), or both (jo-lose).
+        #[arg(long)]
+        only: Vec<Choice>,
+        /// Not this damage.
+        #[arg(long)]
+        without: Vec<Choice>,
+        /// Nothing is damaged, but jobs are stopped unseen: the judges must find it.
+        #[arg(long)]
+        control: bool,
+    },
     /// Nodes that are broken on purpose: the judges must find it.
     Controls {
         /// Only this one.
@@ -111,6 +130,11 @@ impl Cli {
             Command::Bounds { jobs, crashes, drains, seed } => {
                 let seed = seed.unwrap_or_else(rand::random);
                 judged(bounds::run(&BoundsPlan { jobs, crashes, drains, seed }, say).await)
+            }
+            Command::Poison { minutes, seed, only, without, control } => {
+                let seed = seed.unwrap_or_else(rand::random);
+                let plan = PoisonPlan { time: time(minutes), seed, only, without, control };
+                judged(poison::run(&plan, say).await)
             }
             Command::Controls { only, seconds, seed } => {
                 controls(only, Duration::from_secs(seconds), seed.unwrap_or_else(rand::random)).await

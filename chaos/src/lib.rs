@@ -3,6 +3,7 @@
 //! - [`soak`] runs a pool for long, with little trouble, and says whether anything grows.
 //! - [`bounds`] measures how soon the jobs of a node that crashes, or that is drained, run elsewhere.
 //! - [`storm`] lets faults happen to a pool, one after the other, and judges what came of it.
+//! - [`poison`] damages the keys of a living pool, beside a neighbour on the same server.
 //! - [`node`] is the process that all are made of, [`broken`] how one is broken on purpose, and [`process`] how the
 //!   conductor holds it. [`resource`] is the world outside that its jobs write to.
 
@@ -11,6 +12,7 @@ pub mod broken;
 pub mod cli;
 mod handler;
 pub mod node;
+pub mod poison;
 pub mod process;
 pub mod resource;
 pub mod soak;

@@ -29,15 +29,16 @@ pub struct NodeProcess {
 
 impl NodeProcess {
     /// Starts a node, and returns at once: [`ready`](Self::ready) tells when its workers are members of the pool. What
-    /// it logs is appended to this file.
+    /// it logs from this level on is appended to this file. `RUST_LOG`, where it is set, goes before the level.
     ///
     /// # Errors
     /// The process or its log cannot be made.
-    pub fn start(plan: NodePlan, log: &Path) -> Result<Self> {
+    pub fn start(plan: NodePlan, log: &Path, level: &str) -> Result<Self> {
         let log = OpenOptions::new().create(true).append(true).open(log)?;
         let mut child = Command::new(std::env::current_exe()?)
             .arg("node")
             .arg(serde_json::to_string(&plan)?)
+            .env("RUST_LOG", std::env::var("RUST_LOG").unwrap_or_else(|_| level.to_owned()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)

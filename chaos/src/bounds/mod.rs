@@ -137,7 +137,7 @@ async fn start(pool: &PoolPlan, url: &str, dir: &Path, number: usize) -> Result<
         name,
     };
     let log = dir.join(format!("{}.log", plan.name));
-    let mut node = NodeProcess::start(plan, &log)?;
+    let mut node = NodeProcess::start(plan, &log, "error")?;
     node.ready(PATIENCE).await?;
     Ok(node)
 }
@@ -170,7 +170,8 @@ async fn at_rest(redis: &RedisServer, pool: &PoolPlan, workers: usize, jobs: usi
     .await
 }
 
-fn read(dir: &Path) -> Result<History> {
+/// All histories in this folder, as one.
+pub(crate) fn read(dir: &Path) -> Result<History> {
     let history = History::new();
     for file in std::fs::read_dir(dir)? {
         let path = file?.path();

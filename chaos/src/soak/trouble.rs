@@ -122,7 +122,7 @@ impl Fleet {
         let log = self.logs.join(format!("{name}.log"));
         let plan =
             NodePlan { name, url: self.url.clone(), pool: self.pool.clone(), workers: 2, watched: None };
-        let mut node = NodeProcess::start(plan, &log)?;
+        let mut node = NodeProcess::start(plan, &log, "error")?;
         node.ready(PATIENCE).await?;
         Ok(node)
     }

@@ -157,7 +157,7 @@ impl Arena {
             name,
         };
         let log = self.dir.join(format!("{}.log", plan.name));
-        NodeProcess::start(plan, &log)
+        NodeProcess::start(plan, &log, "error")
     }
 
     /// The node at this place, ready or not.

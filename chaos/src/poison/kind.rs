@@ -1,0 +1,131 @@
+//! What can be damaged, and in which manner.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The kinds of values that Redis keeps under a pool's keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Fields and values.
+    Hash,
+    /// Members and scores.
+    Sorted,
+    /// Entries.
+    Stream,
+    /// Nothing is kept.
+    Channel,
+}
+
+/// What is done to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Manner {
+    /// Bytes of a value, or a score, are changed.
+    Mutate,
+    /// A field, a member or an entry goes away.
+    Lose,
+    /// A field, a member, an entry or a message of garbage comes.
+    Stray,
+    /// Another type of value stands there for a while.
+    Mistype,
+    /// The whole key goes away.
+    Delete,
+}
+
+impl Manner {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Mutate => "mutate",
+            Self::Lose => "lose",
+            Self::Stray => "stray",
+            Self::Mistype => "mistype",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// A kind of damage: `jo-lose` is a record that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The key's name within its pool; `ws` and `ns` stand for the streams of workers and nodes.
+    pub key: &'static str,
+    /// What stands there.
+    pub shape: Shape,
+    /// What is done to it.
+    pub manner: Manner,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.key, self.manner.name())
+    }
+}
+
+/// All keys of a pool, as docs/protocol.md, section 3, lists them.
+const KEYS: [(&str, Shape); 20] = [
+    ("m", Shape::Hash),
+    ("w", Shape::Hash),
+    ("dw", Shape::Hash),
+    ("hb", Shape::Hash),
+    ("cf", Shape::Hash),
+    ("jo", Shape::Hash),
+    ("jp", Shape::Hash),
+    ("bw", Shape::Sorted),
+    ("q", Shape::Sorted),
+    ("pk", Shape::Sorted),
+    ("je", Shape::Hash),
+    ("jn", Shape::Hash),
+    ("ps", Shape::Stream),
+    ("tb", Shape::Sorted),
+    ("od", Shape::Hash),
+    ("sc", Shape::Hash),
+    ("pi", Shape::Sorted),
+    ("ws", Shape::Stream),
+    ("ns", Shape::Stream),
+    ("ch", Shape::Channel),
+];
+
+/// All kinds of damage, in the order of the keys.
+pub fn all() -> Vec<Kind> {
+    let manners = |shape| match shape {
+        Shape::Hash | Shape::Sorted => {
+            &[Manner::Mutate, Manner::Lose, Manner::Stray, Manner::Mistype, Manner::Delete][..]
+        }
+        Shape::Stream => &[Manner::Lose, Manner::Stray, Manner::Mistype, Manner::Delete][..],
+        Shape::Channel => &[Manner::Stray][..],
+    };
+    let of_key =
+        |&(key, shape): &(_, _)| manners(shape).iter().map(move |&manner| Kind { key, shape, manner });
+    KEYS.iter().flat_map(of_key).collect()
+}
+
+/// A choice among the kinds: a key (`jo`), a manner (`lose`), or both (`jo-lose`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice(String);
+
+impl Choice {
+    /// Whether it means this kind.
+    pub fn includes(&self, kind: Kind) -> bool {
+        self.0 == kind.key || self.0 == kind.manner.name() || self.0 == kind.to_string()
+    }
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let choice = Self(text.to_owned());
+        if all().into_iter().any(|kind| choice.includes(kind)) {
+            return Ok(choice);
+        }
+        Err("neither a key (jo), nor a manner (mutate, lose, stray, mistype, delete), nor both (jo-lose)"
+            .into())
+    }
+}
+
+/// The kinds of damage that are asked for.
+pub fn chosen(only: &[Choice], without: &[Choice]) -> Vec<Kind> {
+    let any = |choices: &[Choice], kind| choices.iter().any(|choice| choice.includes(kind));
+    let mut kinds = all();
+    kinds.retain(|&kind| (only.is_empty() || any(only, kind)) && !any(without, kind));
+    kinds
+}
