@@ -119,7 +119,7 @@ scripts! {
 }
 
 /// The parts that several scripts share; `change` is the replicated map's own.
-const PARTS: [(&str, &str); 13] = [
+const PARTS: [(&str, &str); 15] = [
     ("base", include_str!("../lua/parts/base.lua")),
     ("change", tenure_rmap::lua::CHANGE),
     ("clock", include_str!("../lua/parts/clock.lua")),
