@@ -78,7 +78,7 @@ impl Process {
         let said = Arc::<Mutex<Vec<String>>>::default();
         let heard = said.clone();
         std::thread::spawn(move || {
-            lines.map_while(Result::ok).for_each(|line| heard.lock().unwrap().push(line))
+            lines.map_while(Result::ok).for_each(|line| heard.lock().unwrap().push(line));
         });
         Self { child, said }
     }

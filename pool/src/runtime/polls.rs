@@ -4,7 +4,6 @@
 //! a line of memory of its own. The lease thread looks at the places now and then. A job costs nothing while nobody polls
 //! it, no clock is read for a poll, and a look costs what there are threads, however many jobs a node holds.
 
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -33,7 +32,7 @@ struct Place {
 static PLACES: Mutex<Vec<Weak<Place>>> = Mutex::new(Vec::new());
 
 thread_local! {
-    static HERE: Rc<Arc<Place>> = Rc::new(Place::of_this_thread());
+    static HERE: Arc<Place> = Place::of_this_thread();
 }
 
 impl Place {
@@ -55,14 +54,14 @@ impl Place {
 /// A poll of a job's handler on this thread, until it is dropped.
 pub(super) struct Poll {
     /// None on a thread that is about to end.
-    place: Option<Rc<Arc<Place>>>,
+    place: Option<Arc<Place>>,
     /// One that this one is within.
     outer: usize,
 }
 
 impl Poll {
     pub(super) fn of(job: &Job) -> Self {
-        let place = HERE.try_with(Rc::clone).ok();
+        let place = HERE.try_with(Arc::clone).ok();
         let outer = place.as_ref().map_or(0, |place| {
             place.turn.store(place.turn.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
             let outer = place.job.load(Ordering::Relaxed);

@@ -104,7 +104,7 @@ fn a_thread_that_has_ended_has_no_place() {
     let place = std::thread::scope(|scope| {
         let polls = scope.spawn(|| {
             let _poll = Poll::of(&slow);
-            HERE.with(|place| Arc::downgrade(place))
+            HERE.with(Arc::downgrade)
         });
         polls.join().unwrap()
     });
