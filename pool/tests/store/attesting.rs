@@ -331,6 +331,7 @@ async fn a_stop_of_what_was_given_up_long_after_its_dispatch_sticks(kind: Kind) 
         lab.backend.advance(60_000).await;
         // The answer is lost, so the worker knows of neither.
         assert_eq!(lab.release(name, worker, ReleaseMode::HandOff).await, ReleaseReply::Queued);
+        lab.backend.advance(60_000).await;
         assert_eq!(lab.stop(name, id, None).await, StopReply::Deleted);
         lab.recover().await;
         let said = item(name, token, id, all_of_it(Begun::Begun, 1, ""));
