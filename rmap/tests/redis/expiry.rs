@@ -71,6 +71,72 @@ async fn a_write_moves_the_deadline_and_a_plain_one_takes_it_away() {
     converged(&[&map, &join(&server).await]).await;
 }
 
+#[tokio::test]
+async fn each_write_gives_what_it_writes_the_life_of_its_handle() {
+    let server = RedisServer::start().unwrap();
+    let map = join(&server).await;
+    let long = map.with_entry_ttl(LONG);
+    map.append("removed", ["x", "y"]).await.unwrap();
+    map.set_many([("tested", "1"), ("n", "1")]).await.unwrap();
+    long.set("set", "1").await.unwrap();
+    long.set_many([("many", "1")]).await.unwrap();
+    assert!(long.set_if_absent("absent", "1").await.unwrap().is_written());
+    assert!(long.test_and_set("tested", "1", "2").await.unwrap().is_written());
+    long.increment("n", 1).await.unwrap();
+    long.append("appended", ["x"]).await.unwrap();
+    long.append_unique("unique", ["x"]).await.unwrap();
+    long.remove_values("removed", ["x"]).await.unwrap();
+    let now = map.snapshot().incarnation().unwrap() / 1000;
+    let dated = async || {
+        let copy = join(&server).await;
+        map.refresh().await.unwrap();
+        assert_eq!(map.snapshot(), copy.snapshot());
+        let ends = |key: &[u8]| copy.snapshot().deadline(key).is_some_and(|end| end > now + 1_000_000);
+        copy.keys().into_iter().filter(|key| ends(key)).collect::<Vec<_>>()
+    };
+    let all = ["absent", "appended", "many", "n", "removed", "set", "tested", "unique"];
+    assert_eq!(dated().await, all);
+    assert_eq!(map.len(), all.len());
+    // A handle without a life takes it away.
+    map.set("set", "2").await.unwrap();
+    map.set_many([("many", "2")]).await.unwrap();
+    map.delete("absent").await.unwrap();
+    assert!(map.set_if_absent("absent", "2").await.unwrap().is_written());
+    assert!(map.test_and_set("tested", "2", "3").await.unwrap().is_written());
+    map.increment("n", 1).await.unwrap();
+    map.append("appended", ["y"]).await.unwrap();
+    map.append_unique("unique", ["y"]).await.unwrap();
+    map.append("removed", ["x"]).await.unwrap();
+    assert_eq!(dated().await, [""; 0]);
+    assert_eq!(map.len(), all.len());
+}
+
+#[tokio::test]
+async fn an_entry_ends_in_its_time_and_not_with_others() {
+    let server = RedisServer::start().unwrap();
+    let (a, b) = (join(&server).await, join(&server).await);
+    a.with_entry_ttl(LONG).set("later", "1").await.unwrap();
+    a.with_entry_ttl(SHORT).set_and_wait("now", "1").await.unwrap();
+    let redis = client(&server).commands();
+    let there = async || run(&redis, &["HLEN", &layout().hash]).await;
+    eventually(AT_ONCE, "the one to be deleted", async || there().await == Value::Int(1)).await;
+    converged(&[&a, &b]).await;
+    assert_eq!((b.keys(), b.snapshot().revision()), (vec!["later".into()], 3), "and no look was a change");
+}
+
+#[tokio::test]
+async fn what_is_not_due_is_there_however_much_is_due() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let map = join(&server).await;
+    map.with_entry_ttl(LONG).set_and_wait("lives", "1").await.unwrap();
+    for n in 0..40 {
+        run(&redis, &["HSET", &layout().hash, &n.to_string(), "x"]).await;
+        run(&redis, &["ZADD", &layout().deadlines.unwrap(), "1000", &n.to_string()]).await;
+    }
+    assert_eq!(map.set_if_absent("lives", "2").await.unwrap(), Exchange::Kept(bytes("1")));
+}
+
 /// Writes see what is past its deadline as absent, also when no copy is there to delete it.
 #[tokio::test]
 async fn conditions_are_judged_by_the_servers_clock() {

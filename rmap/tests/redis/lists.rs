@@ -46,6 +46,7 @@ async fn a_list_that_becomes_empty_is_deleted() {
     assert_eq!(map.remove_values("l", ["b"]).await.unwrap(), 0);
     map.refresh().await.unwrap();
     assert!(!map.contains("l"));
+    assert_eq!(map.snapshot().revision(), 3, "nothing to remove is no change");
     assert_eq!(map.append::<&str>("l", []).await.unwrap(), 0);
     map.refresh().await.unwrap();
     assert!(!map.contains("l"), "nothing appended makes no list");
@@ -107,6 +108,45 @@ async fn a_list_does_not_grow_beyond_the_longest_value() {
     assert!(map.append_unique("l", ["small"]).await.is_ok());
     map.refresh().await.unwrap();
     assert_eq!(map.list("l").unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn what_is_too_long_may_be_shortened() {
+    let server = RedisServer::start().unwrap();
+    let (map, redis) = (join(&server).await, client(&server).commands());
+    map.set("l", "").await.unwrap();
+    // As another writer could leave them behind: both are too long also when they have an item less.
+    let strings = |count: usize, length: usize| -> Vec<u8> {
+        let head = [&[0xdd][..], &u32::try_from(count).unwrap().to_be_bytes()].concat();
+        let item = |n: usize| {
+            let mut item = [&[0xdb][..], &u32::try_from(length).unwrap().to_be_bytes()].concat();
+            item.resize(5 + length, b'x');
+            item[5..9].copy_from_slice(&u32::try_from(n).unwrap().to_be_bytes());
+            item
+        };
+        head.into_iter().chain((0..count).flat_map(item)).collect()
+    };
+    for (count, length) in [(Layout::MAX_ITEMS + 9, 4), (9, Layout::MAX_VALUE / 4)] {
+        let list = strings(count, length);
+        let set = redis::cmd("HSET").arg(layout().hash).arg("l").arg(&list).to_owned();
+        redis.command(&set).await.unwrap();
+        assert!(map.append("l", ["more"]).await.is_err());
+        let item = &list[10..][..length];
+        assert_eq!(map.remove_values("l", [item]).await.unwrap(), 1);
+        assert!(map.append("l", ["more"]).await.is_err(), "it is too long yet");
+    }
+}
+
+#[tokio::test]
+async fn a_list_grows_behind_each_kind_of_head() {
+    let server = RedisServer::start().unwrap();
+    let map = join(&server).await;
+    for length in [15, 16, 17] {
+        let new = length - map.append("l", [""; 0]).await.unwrap();
+        assert_eq!(map.append("l", vec!["x"; new]).await.unwrap(), length);
+    }
+    map.refresh().await.unwrap();
+    assert_eq!(map.list("l").unwrap().len(), 17);
 }
 
 #[tokio::test]

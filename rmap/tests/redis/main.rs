@@ -10,6 +10,7 @@ mod faults;
 mod following;
 mod halves;
 mod lists;
+mod mutants;
 mod network;
 mod operations;
 mod scripts;

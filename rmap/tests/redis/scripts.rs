@@ -86,6 +86,19 @@ async fn a_script_of_ones_own_changes_a_map_also_with_deadlines_and_clears_it() 
 }
 
 #[tokio::test]
+async fn a_deadline_needs_a_key_for_deadlines() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let source = format!(
+        "{}\nreturn mapput('w', KEYS[1], KEYS[2], 'r', '{{p}}:ch', '7', {{ 'k', {{ 'v', '99' }} }})",
+        lua::CHANGE
+    );
+    let script = Script::new("dated", &source);
+    redis.script::<_, &str>(&script, &["{p}:w", "{p}:m"], &[]).await.unwrap_err();
+    assert_eq!(run(&redis, &["DBSIZE"]).await, Value::Int(0), "nothing was written");
+}
+
+#[tokio::test]
 async fn a_spoiled_map_does_not_hinder_its_neighbour() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);

@@ -262,7 +262,7 @@ mod tests {
         assert_eq!((lab.held("dead").await, lab.consumers().await), (3, 2));
         dead.ack(&lab.stream, &ids[1..], false).await.unwrap();
         let (_, claimed) = heir.claim(&lab.stream, Duration::ZERO, EntryId::MIN, 10).await.unwrap();
-        assert_eq!(claimed.len(), 1);
+        assert_eq!((claimed.len(), claimed[0].deliveries()), (1, 2));
         assert_eq!(heir.bury(&lab.stream, Duration::ZERO).await.unwrap(), 1, "others have it now");
         assert_eq!((lab.held("heir").await, lab.consumers().await), (1, 1), "never itself");
         assert_eq!(heir.bury(&lab.stream, Duration::ZERO).await.unwrap(), 0);
@@ -325,6 +325,8 @@ mod tests {
         assert!(use_(&a).await.unwrap());
         a.redis.command(redis::cmd("SET").arg("s").arg("v")).await.unwrap();
         assert_eq!(use_(&a).await.unwrap_err().code(), Some("WRONGTYPE"));
+        let look = a.agree("s", Start::Oldest, LONG, Entrance::Look).await;
+        assert_eq!(look.unwrap_err().code(), Some("WRONGTYPE"));
     }
 
     #[tokio::test]
@@ -367,6 +369,30 @@ mod tests {
             [(ids[2], 2)]
         );
         assert_eq!((lab.held("own").await, lab.held("other").await), (1, 1), "what was removed is forgotten");
+    }
+
+    #[tokio::test]
+    async fn what_is_taken_again_counts_its_own_deliveries() {
+        let lab = Lab::new();
+        let (own, ids) = lab.holder("own", 4).await;
+        for _ in 0..3 {
+            own.take(&lab.stream, &ids[3..]).await.unwrap();
+        }
+        own.ack(&lab.stream, &ids[..1], false).await.unwrap();
+        Stream::new(&lab.client, "s").unwrap().remove(&ids[1..2]).await.unwrap();
+        let taken = own.take(&lab.stream, &ids).await.unwrap();
+        let taken: Vec<_> = taken.iter().map(|entry| (entry.id, entry.deliveries())).collect();
+        assert_eq!(taken, [(ids[2], 2), (ids[3], 5)]);
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_is_nobody_elses() {
+        let lab = Lab::new();
+        let (own, ids) = lab.holder("own", 2).await;
+        assert_eq!(own.hold(&lab.stream, &ids, Hold::Release).await.unwrap(), ids);
+        assert_eq!(own.hold(&lab.stream, &ids[..1], Hold::Keep).await.unwrap(), ids[..1]);
+        let (_, claimed) = lab.consumer("other").claim(&lab.stream, LONG, EntryId::MIN, 10).await.unwrap();
+        assert_eq!(claimed.iter().map(|entry| entry.id).collect::<Vec<_>>(), ids[1..]);
     }
 
     #[tokio::test]

@@ -216,3 +216,75 @@ impl Lane {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use futures::StreamExt as _;
+    use tenure_connection::Client;
+    use tenure_testing::{RedisServer, eventually};
+
+    use crate::{EntryId, Filter, Sink, Stream};
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(30);
+    const LONG: Duration = Duration::from_secs(600);
+
+    async fn fill(client: &Client, entries: usize) -> Vec<EntryId> {
+        let stream = Stream::new(client, "s").unwrap();
+        let mut ids = Vec::new();
+        for _ in 0..entries {
+            ids.push(stream.add(&[("n", "1")]).await.unwrap());
+        }
+        ids
+    }
+
+    fn held(sink: &Sink, ids: &[EntryId]) -> usize {
+        let held = sink.handle.shared.held();
+        ids.iter().filter(|id| held.contains("s", **id)).count()
+    }
+
+    #[tokio::test]
+    async fn what_no_filter_wants_is_not_held() {
+        let server = RedisServer::start().unwrap();
+        let client = Client::open(&server.url()).unwrap();
+        let ids = fill(&client, 300).await;
+        let sink = Sink::builder(&client, "g").stream("s").filter(Filter::topic("a"));
+        let mut sink = sink.ack_grace(LONG).block(Duration::from_millis(1)).open().await.unwrap();
+        let read = async || {
+            assert!(sink.next_batch(100).await.unwrap().is_empty());
+            let info = redis::cmd("XINFO").arg(&["GROUPS", "s"]).take();
+            format!("{:?}", client.commands().command(&info).await).contains(&ids[299].to_string())
+        };
+        eventually(SOON, "all to be read", read).await;
+        assert_eq!(held(&sink, &ids), 0);
+    }
+
+    #[tokio::test]
+    async fn what_others_have_claimed_is_not_held() {
+        let server = RedisServer::start().unwrap();
+        let client = Client::open(&server.url()).unwrap();
+        let ids = fill(&client, 9).await;
+        let sink = || Sink::builder(&client, "g").stream("s").ack_grace(Duration::from_millis(100));
+        let mut slow = sink().open().await.unwrap();
+        // One is in its user's hands, and the others wait.
+        let first = slow.next().await.unwrap().unwrap();
+        assert_eq!((first.id, held(&slow, &ids)), (ids[0], 9));
+        let mut other = sink().open().await.unwrap();
+        let mut claimed = Vec::new();
+        while claimed.len() < 9 {
+            claimed.push(other.next().await.unwrap().unwrap());
+        }
+        other.ack(&claimed).await.unwrap();
+        let later = fill(&client, 1).await;
+        let entry = tokio::time::timeout(SOON, slow.next()).await.unwrap().unwrap().unwrap();
+        assert_eq!(entry.id, later[0]);
+        slow.ack([&entry]).await.unwrap();
+        eventually(SOON, "them to be forgotten", async || {
+            let _ = tokio::time::timeout(Duration::from_millis(20), slow.next()).await;
+            held(&slow, &ids) == 0
+        })
+        .await;
+    }
+}

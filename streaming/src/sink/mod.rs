@@ -13,6 +13,8 @@ mod held;
 mod lane;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod mutants;
 mod plan;
 mod terms;
 

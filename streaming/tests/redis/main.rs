@@ -3,6 +3,7 @@
 
 mod deployments;
 mod faults;
+mod mutants;
 mod reader;
 mod rights;
 mod settings;

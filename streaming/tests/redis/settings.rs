@@ -215,7 +215,7 @@ async fn a_group_made_anew_has_the_settings_of_who_made_it() {
 }
 
 #[tokio::test]
-async fn a_sink_that_reads_on_hears_that_its_group_has_other_settings() {
+async fn a_sink_hears_that_its_group_has_other_settings() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let redis = client.commands();

@@ -174,6 +174,9 @@ async fn a_sliding_life_begins_anew_with_each_entry_and_an_absolute_one_does_not
     assert!((60_001..=3_600_000).contains(&pttl(&redis, "s").await));
     absolute(hour).add_once("id", &[("n", "1")]).await.unwrap();
     assert!((1..=60_000).contains(&pttl(&redis, "a").await));
+    let begun = Stream::builder(&client, "o").absolute_ttl(minute).build().unwrap();
+    begun.add_once("id", &[("n", "1")]).await.unwrap();
+    assert!((1..=60_000).contains(&pttl(&redis, "o").await), "begun with an id");
     sliding(Duration::MAX).add(&[("n", "1")]).await.unwrap();
     assert!(pttl(&redis, "s").await > 1_000_000_000);
 
@@ -272,6 +275,8 @@ async fn another_kind_of_key_is_a_typed_error() {
     wrong(text.add(&[("n", "1")]).await.unwrap_err());
     wrong(text.add_once("id", &[("n", "1")]).await.unwrap_err());
     wrong(text.add_many(&[NewEntry::new().field("n", "1")]).await.unwrap_err());
+    assert_eq!(pttl(&client.commands(), "text").await, -1, "it lives as before");
+    assert_eq!(keys(&client.commands()).await, ["text"], "and nothing is known of the id");
 }
 
 #[tokio::test]
