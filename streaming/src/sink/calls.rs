@@ -420,7 +420,7 @@ mod tests {
         let heir = lab.consumer("heir");
         let mut from = EntryId::MIN;
         let mut claimed = Vec::new();
-        while claimed.len() < ids.len() {
+        for _ in 0..4 {
             let (next, entries) = heir.claim(&lab.stream, LONG, from, 1000).await.unwrap();
             claimed.extend(entries.into_iter().map(|entry| entry.id));
             from = next;
