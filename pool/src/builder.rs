@@ -150,8 +150,8 @@ impl NodeBuilder {
 
     /// All pool-wide settings at once. Without `hash_keys`, those that were given before stay.
     pub fn settings(mut self, settings: Settings) -> Self {
-        let hash_keys = settings.hash_keys.or(self.settings.hash_keys);
-        self.settings = Settings { hash_keys, ..settings };
+        let former = std::mem::replace(&mut self.settings, settings);
+        self.settings.hash_keys = self.settings.hash_keys.or(former.hash_keys);
         self
     }
 

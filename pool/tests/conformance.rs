@@ -62,7 +62,7 @@ mod stopping;
 mod streams;
 #[path = "store/suspicion.rs"]
 mod suspicion;
-#[path = "store/tokens.rs"]
-mod tokens;
 #[path = "store/tampering.rs"]
 mod tampering;
+#[path = "store/tokens.rs"]
+mod tokens;

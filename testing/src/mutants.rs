@@ -66,7 +66,7 @@ pub fn check(scripts: impl AsRef<Path>, table: &[Mutant]) {
             }
         }
     };
-    std::thread::scope(|scope| (0..THREADS).for_each(|_| drop(scope.spawn(&work))));
+    std::thread::scope(|scope| (0..THREADS).for_each(|_| drop(scope.spawn(work))));
     let survivors = survivors.into_inner().unwrap_or_default();
     assert!(survivors.is_empty(), "{} of {} survive: {survivors:?}", survivors.len(), tried.len());
 }
@@ -79,9 +79,10 @@ fn noticed_by(scripts: &Path, mutant: &Mutant, all: bool) -> Result<Vec<String>,
     let broken = whole.replace(mutant.from, mutant.to);
     let binary = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(binary);
-    match all {
-        true => command.args(["--skip", "mutants"]),
-        false => command.args([mutant.caught_by, "--exact"]),
+    if all {
+        command.args(["--skip", "mutants"])
+    } else {
+        command.args([mutant.caught_by, "--exact"])
     };
     command.env(WHOLE, whole).env(BROKEN, broken).env_remove("MUTANT").env("RUST_BACKTRACE", "0");
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();

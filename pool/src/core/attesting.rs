@@ -385,7 +385,8 @@ impl Engine {
                 worker.jobs.on_attested(ctx, items, &[AttestReply::Unreadable]);
             }
             Done::Attest { items, answer: Err(error), .. } => {
-                if !worker.jobs.attest_again(ctx.now, items, &error) {
+                let goes_on = worker.jobs.attest_again(ctx.now, items, &error);
+                if !goes_on {
                     return Ok(());
                 }
             }

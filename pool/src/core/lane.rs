@@ -163,7 +163,7 @@ impl<T> Lane<T> {
             Some(pause) => {
                 self.aside.extend(items.into_iter().map(|item| Aside { item, at: now, pause }));
             }
-            None => self.to_front(items),
+            None => self.put_first(items),
         }
         self.retry_at = Some(now + self.retry);
         self.retry = (self.retry * 2).min(RETRY_MAX);
@@ -180,7 +180,7 @@ impl<T> Lane<T> {
         self.retry_at = Some(now + RETRY_MIN);
         if whole > 1 {
             self.width.narrow(whole, error);
-            self.to_front(items);
+            self.put_first(items);
             return false;
         }
         let pause = self.alone.map_or(ASIDE_MIN, |pause| (pause * 2).min(ASIDE_MAX));
@@ -188,7 +188,7 @@ impl<T> Lane<T> {
         self.alone.is_none()
     }
 
-    fn to_front(&mut self, items: Vec<T>) {
+    fn put_first(&mut self, items: Vec<T>) {
         for item in items.into_iter().rev() {
             self.queue.push_front(item);
         }

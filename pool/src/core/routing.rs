@@ -96,12 +96,9 @@ impl Routing {
         answer: Result<Vec<RouteReply>>,
     ) -> Result<()> {
         self.assigning = false;
-        let error = match answer {
-            Ok(_) => {
-                self.width.widen();
-                return Ok(());
-            }
-            Err(error) => error,
+        let Err(error) = answer else {
+            self.width.widen();
+            return Ok(());
         };
         let whole = events.iter().map(|event| event.jobs.len()).sum();
         self.width.narrow(whole, &error);

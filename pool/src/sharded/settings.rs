@@ -34,8 +34,8 @@ impl ShardedPool {
             for node in &self.nodes[1..] {
                 let values = |settings: &mut Settings| {
                     // Each has its own place, and keys of its own.
-                    let Settings { shard, hash_keys, .. } = *settings;
-                    *settings = Settings { shard, hash_keys, ..(*wanted).clone() };
+                    let Settings { hash_keys, shard, .. } = *settings;
+                    *settings = Settings { hash_keys, shard, ..(*wanted).clone() };
                 };
                 node.change_settings(values).await?;
             }

@@ -17,9 +17,10 @@ fn carried_out(bench: &mut Bench, kind: &str, succeed: impl Fn(&mut Bench)) -> V
     let mut seen = bench.of(&["!", kind]);
     for _ in 0..20 {
         while bench.is_calling(kind) {
-            match render::call(&bench.in_flight_call(kind)).contains("bad") {
-                true => bench.fail_with(kind, damaged()),
-                false => succeed(bench),
+            if render::call(&bench.in_flight_call(kind)).contains("bad") {
+                bench.fail_with(kind, damaged());
+            } else {
+                succeed(bench);
             }
             seen.extend(bench.of(&["!", kind]));
         }
@@ -58,14 +59,12 @@ fn a_release_that_fails_holds_up_no_other() {
 
 /// The names of jobs in a line of releases, or the report.
 fn names_in(line: &str) -> String {
-    match line.strip_prefix("! ") {
-        Some(report) => report.to_owned(),
-        None => {
-            let names = ["a@", "b@", "bad@", "c@", "d@"];
-            let words = line.split([' ', ';']).filter(|word| names.iter().any(|name| word.starts_with(name)));
-            words.filter_map(|word| word.split('@').next()).collect::<Vec<_>>().join(" ")
-        }
+    if let Some(report) = line.strip_prefix("! ") {
+        return report.to_owned();
     }
+    let names = ["a@", "b@", "bad@", "c@", "d@"];
+    let words = line.split([' ', ';']).filter(|word| names.iter().any(|name| word.starts_with(name)));
+    words.filter_map(|word| word.split('@').next()).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
