@@ -64,6 +64,7 @@ impl PoolPlan {
             max_queued: self.max_queued,
             // Crashes are many, and no job is to be given up for them.
             max_attempts: 1_000_000,
+            stable_run: Duration::from_secs(1),
             ..defaults
         };
         let stable = Duration::from_millis(self.stable_after_ms);

@@ -7,7 +7,7 @@
 //! - [`Proxy`] stands before a server and cuts, stalls, loses or refuses what passes.
 //! - [`eventually`] waits for a condition, and says what it waited for when the time is up.
 //! - [`history`] records who ran which key when, and [`history::check`] says which promises were broken.
-//! - [`mutants`] breaks lines of scripts, and sees that a test notices each.
+//! - [`mod@mutants`] breaks lines of scripts, and sees that a test notices each.
 //! - [`plot`] draws what was measured.
 
 mod address;

@@ -50,6 +50,7 @@ pub(crate) mod picture;
 mod planning;
 mod reading;
 mod rebalance;
+mod request;
 mod requests;
 mod restarting;
 pub(crate) mod ring;

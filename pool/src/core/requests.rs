@@ -11,72 +11,15 @@ use super::ctx::{Ctx, RETRY};
 use super::effect::Effect;
 use super::input::{Answer, Refused, ReplyTo, Until};
 use super::lane::{Lane, is_of_an_item};
+use super::request::{Look, Request, Stop, Unpark, Want};
 use super::ring::Ring;
 use super::time::{Time, earliest};
-use crate::id::{DispatchId, Incarnation, JobKey, WorkerId};
+use crate::id::{DispatchId, Incarnation, JobKey};
 use crate::record::{JobState, Record};
 use crate::store::{Lookup, NotifyItem, NotifyReply, Refusal, StopItem, StopReply, StoreError, UnparkReply};
 
 /// How often the end of a job is looked for, should its hint be lost.
 const POLL: Duration = Duration::from_secs(1);
-
-/// What somebody wants of a job.
-#[derive(Clone, Debug)]
-enum Want {
-    Stop(Stop),
-    Notify { body: Bytes },
-    Unpark(Unpark),
-}
-
-/// A stop on its way.
-#[derive(Clone, Debug)]
-struct Stop {
-    /// The dispatch that is to end, once it is known.
-    id: Option<DispatchId>,
-    until: Until,
-    /// It is recorded; its end is waited for.
-    watched: bool,
-    /// It may have been carried out by a call that was not answered.
-    in_doubt: bool,
-}
-
-/// An un-parking on its way.
-#[derive(Clone, Debug, Default)]
-struct Unpark {
-    /// The dispatch that is parked, and since when, once they are known.
-    parked: Option<(DispatchId, u64)>,
-    /// It may have been carried out by a call that was not answered.
-    in_doubt: bool,
-}
-
-#[derive(Clone, Debug)]
-struct Request {
-    to: ReplyTo,
-    key: JobKey,
-    want: Want,
-    owner: Option<WorkerId>,
-    deadline: Time,
-    /// When it is gone on with, if it waits for a time.
-    next: Option<Time>,
-    /// Its record is being looked for; or it was, and a hint has come since.
-    look: Look,
-}
-
-/// How far the look at a job's record has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Look {
-    #[default]
-    Idle,
-    UnderWay,
-    /// Under way, and to be made again: it may be too old.
-    Outdated,
-}
-
-impl Request {
-    fn new(to: ReplyTo, key: JobKey, want: Want, owner: Option<WorkerId>, deadline: Time) -> Self {
-        Self { to, key, want, owner, deadline, next: None, look: Look::Idle }
-    }
-}
 
 /// The open stops and notifications of one node.
 #[derive(Debug, Default)]

@@ -23,7 +23,7 @@ fn commands_within(socket: &Path, renewals: usize) -> BTreeMap<String, usize> {
     stream.write_all(b"MONITOR\r\n").unwrap();
     let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
     assert_eq!(lines.next().unwrap(), "+OK");
-    let is_beat = |line: &String| line.contains("\"HINCRBY\"") && line.contains(":hb\"");
+    let is_beat = |line: &String| line.contains("\"HSET\"") && line.contains(":hb\"");
     assert!(lines.by_ref().any(|line| is_beat(&line)));
     let (mut beats, mut kinds) = (0, BTreeMap::new());
     while beats < renewals * WORKERS * NODES.len() {

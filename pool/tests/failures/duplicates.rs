@@ -11,8 +11,9 @@ const ROUTES_BY_ANY_RING: ScriptPatch =
     patch("route", "if head[3] ~= argv[2] then return { 'STALERING', head[3] } end", "");
 /// Reaping does not take a job from the dead worker's list, nor ask whose it is by now, nor whether the worker is still to
 /// be reaped.
-const REAPS_AGAIN: [ScriptPatch; 3] = [
-    patch("reap", "if call('HEXISTS', DW, wid) == 0 then return { 'GONE' } end", ""),
+const REAPS_AGAIN: [ScriptPatch; 4] = [
+    patch("reap", "if not dead then return { 'GONE' } end", "dead = dead or '0|'"),
+    patch("reap", "p.state == 'R' and suspect(key, p, heard, stable_ms, ttl) or 0", "0"),
     patch("reap", "if not p or p.owner ~= wid then", "if not p then"),
     patch("reap", "if p.owner ~= '' then released[#released + 1] = p.owner .. ':' .. key end", ""),
 ];

@@ -148,10 +148,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if false then", by "an_expired_slot_goes_to_the_oldest_standby";
     "a drained slot is not handed on": "drain", "if oldest then"
         => "if false then", by "a_drained_slot_goes_to_the_oldest_standby";
-    "a counter falls behind the clock": "renew", "math.max(1, t - count)"
-        => "1", by "a_counter_moves_with_each_heartbeat_and_keeps_up_with_the_clock";
-    "a counter goes back with the clock": "renew", "math.max(1, t - count)"
-        => "t - count", by "a_counter_moves_with_each_heartbeat_and_keeps_up_with_the_clock";
+    "a counter falls behind the clock": "renew", "math.max(count + 1, t)"
+        => "count + 1", by "a_counter_moves_with_each_heartbeat_and_keeps_up_with_the_clock";
+    "a counter goes back with the clock": "renew", "math.max(count + 1, t)"
+        => "t", by "a_counter_moves_with_each_heartbeat_and_keeps_up_with_the_clock";
     "a silent worker counts as heard of when it is expired": "expire", "heard .. '|'"
         => "num(now()) .. '|'", by "time_that_nobody_heard_of_proves_nothing";
     "jobs of a lost worker begin together": "reap", "local delay = p.state == 'R' and suspect(key, p, heard, stable_ms, ttl) or 0"
