@@ -94,13 +94,24 @@ impl<T> Lane<T> {
 
     /// The next batch, when no call is in flight and no retry is being waited for. The lane is busy from then on
     /// until [`answered`](Self::answered) or [`put_back`](Self::put_back).
+    #[inline]
     pub(crate) fn batch(&mut self, now: Time, bytes: impl Fn(&T) -> usize) -> Option<Vec<T>> {
+        // Most lanes have nothing to say in most steps.
+        if self.is_empty() {
+            return None;
+        }
         self.batch_alone(now).or_else(|| self.batch_within(now, BATCH_MAX, BATCH_BYTES, bytes))
     }
 
     /// An item that was set aside and has waited for long enough: it has to be the only one of its call. Every second time
     /// the others go first.
+    #[inline]
     pub(crate) fn batch_alone(&mut self, now: Time) -> Option<Vec<T>> {
+        if self.aside.is_empty() { None } else { self.again(now) }
+    }
+
+    #[cold]
+    fn again(&mut self, now: Time) -> Option<Vec<T>> {
         let next = self.aside.iter().position(|aside| now >= aside.at)?;
         if (self.alone.is_some() && !self.queue.is_empty()) || !self.occupy(now) {
             return None;
@@ -250,9 +261,15 @@ impl<T> Lane<T> {
     }
 
     /// When a call may be sent again after one that was not answered, if anything waits for that.
+    #[inline]
     pub(crate) fn deadline(&self) -> Option<Time> {
+        if self.busy || self.is_empty() { None } else { self.next() }
+    }
+
+    #[cold]
+    fn next(&self) -> Option<Time> {
         let queue = if self.queue.is_empty() { None } else { self.resumes_at() };
-        let aside = self.aside.iter().map(|aside| aside.at).min().filter(|_| !self.busy);
+        let aside = self.aside.iter().map(|aside| aside.at).min();
         earliest(queue, aside.map(|at| at.max(self.retry_at.unwrap_or_default())))
     }
 
