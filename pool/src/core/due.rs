@@ -36,15 +36,15 @@ impl Engine {
         if door.is_known() {
             self.flush_known();
         }
-        if self.serves() && self.is_normal() && door.is_known() {
-            let stopping = self.closing.is_stopping();
-            if !stopping {
+        if self.is_normal() && door.is_known() {
+            let routes = self.serves() && !self.closing.is_stopping();
+            if routes {
                 if self.closing.leaving {
                     self.routing.leave(&mut self.ctx);
                 }
                 self.routing.flush(&mut self.ctx, &self.ring);
             }
-            if self.sweeping.flush(&mut self.ctx) && !stopping && !self.closing.leaving {
+            if self.sweeps() && self.sweeping.flush(&mut self.ctx) && routes && !self.closing.leaving {
                 self.routing.claim(&mut self.ctx);
             }
         }
@@ -70,6 +70,12 @@ impl Engine {
     /// It is more than a client: it routes and sweeps.
     pub(super) fn serves(&self) -> bool {
         !self.ctx.config.client_only
+    }
+
+    /// It sweeps. A client does while the pool stops: a sweep names workers that somebody has expired and then not reaped,
+    /// and no other node may be left to hear of them.
+    pub(super) fn sweeps(&self) -> bool {
+        self.serves() || self.closing.is_stopping()
     }
 
     /// It looks for silent workers. A client does while the pool cannot go on without that, as far as it knows.

@@ -148,11 +148,10 @@ impl Engine {
         let door = self.door();
         let known = door.is_known();
         let normal = known && self.is_normal();
-        let serves = normal && self.serves();
-        let routes = serves && !self.closing.is_stopping();
+        let routes = normal && self.serves() && !self.closing.is_stopping();
         let parts = [
             self.pool.deadline(),
-            serves.then(|| self.sweeping.deadline()).flatten(),
+            (normal && self.sweeps()).then(|| self.sweeping.deadline()).flatten(),
             routes.then(|| self.routing.deadline()).flatten(),
             (known && self.watches()).then(|| self.liveness.deadline()).flatten(),
             known.then(|| self.reading.deadline()).flatten(),
