@@ -17,8 +17,8 @@ async fn next(subscriber: &mut Subscriber) -> Event {
     tokio::time::timeout(SOON, subscriber.next()).await.expect("an event in time")
 }
 
-async fn run_id(redis: &Connection) -> Box<str> {
-    redis.server().await.unwrap().run_id
+async fn run_id(redis: &Connection) -> Result<Box<str>, Error> {
+    Ok(redis.server().await?.run_id)
 }
 
 /// The commands, the blocking reads and the subscription of a client, each of which has been used.
@@ -59,12 +59,12 @@ async fn every_role_follows_an_ordered_fail_over() {
     let sentinels = Sentinels::start().await.unwrap();
     let client = client(&sentinels.url());
     let mut roles = Roles::start(&client).await;
-    let before = run_id(&roles.redis).await;
+    let before = run_id(&roles.redis).await.unwrap();
     sentinels.fail_over().await.unwrap();
     eventually(SOON, "all roles at the new master", async || {
         roles.work().await?;
         // The old master takes writes until it is told.
-        if run_id(&roles.redis).await == before { Err(Error::TimedOut(Duration::ZERO)) } else { Ok(()) }
+        if run_id(&roles.redis).await? == before { Err(Error::TimedOut(Duration::ZERO)) } else { Ok(()) }
     })
     .await;
     assert!(roles.redis.server().await.unwrap().is_master);
@@ -83,11 +83,11 @@ async fn every_role_follows_when_the_master_dies_with_tls_and_passwords_everywhe
         .build()
         .unwrap();
     let mut roles = Roles::start(&client).await;
-    let before = run_id(&roles.redis).await;
+    let before = run_id(&roles.redis).await.unwrap();
     let old = sentinels.kill_master().await.unwrap();
     sentinels.await_new_master(old).await.unwrap();
     eventually(SOON, "all roles at the new master", async || roles.work().await).await;
-    assert_ne!(run_id(&roles.redis).await, before);
+    assert_ne!(run_id(&roles.redis).await.unwrap(), before);
 }
 
 #[tokio::test]
@@ -95,12 +95,12 @@ async fn every_role_follows_when_the_master_hangs() {
     let sentinels = Sentinels::start().await.unwrap();
     let client = client(&sentinels.url());
     let mut roles = Roles::start(&client).await;
-    let before = run_id(&roles.redis).await;
+    let before = run_id(&roles.redis).await.unwrap();
     let old = sentinels.master().await.unwrap();
     old.pause().unwrap();
     sentinels.await_new_master(old).await.unwrap();
     eventually(SOON, "all roles at the new master", async || roles.work().await).await;
-    assert_ne!(run_id(&roles.redis).await, before);
+    assert_ne!(run_id(&roles.redis).await.unwrap(), before);
 }
 
 #[tokio::test]

@@ -24,8 +24,7 @@ impl Engine {
         if self.end != End::No {
             return;
         }
-        let theirs = self.settings.incarnation;
-        self.pool.elsewhere = theirs.is_some() && theirs != self.pool.incarnation;
+        self.pool.elsewhere = self.settings.incarnation != self.pool.incarnation;
         self.pool.flush(&mut self.ctx);
         self.attach();
         let door = self.door();

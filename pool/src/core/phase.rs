@@ -61,7 +61,7 @@ pub(crate) struct PoolPhase {
     wait: Duration,
     /// The pool's settings are not known to be this node's: nothing is to be written.
     pub(crate) held_back: bool,
-    /// The settings that it is told are those of another incarnation.
+    /// The settings that it is told are those of another incarnation, or of none: the pool may have ended meanwhile.
     pub(crate) elsewhere: bool,
     /// A tombstone, none from before it, is the end of the pool only for who has known it alive, or wants no other.
     may_create: bool,

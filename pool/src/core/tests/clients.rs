@@ -36,7 +36,7 @@ fn a_client_neither_routes_nor_sweeps_nor_watches() {
 }
 
 #[test]
-fn a_client_watches_while_the_pool_ends_and_leaves_when_it_is_asked_to() {
+fn a_client_watches_and_sweeps_while_the_pool_ends() {
     let mut bench = Bench::attached_with(client());
     bench.members.entries.insert(WorkerId(9), up(0));
     bench.maps(1);
@@ -44,6 +44,7 @@ fn a_client_watches_while_the_pool_ends_and_leaves_when_it_is_asked_to() {
     renewal.flag = Some(ShutdownFlag::Stopping { deadline_ms: None, by: "m".into() });
     bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer: Ok(renewal) }]);
     assert!(bench.is_calling("heartbeats") && bench.is_calling("purge"));
+    assert!(bench.is_calling("sweep"), "nobody else may be left to name a worker that was not reaped");
     let mut bench = Bench::attached_with(client());
     bench.close(secs(10));
     assert!(bench.is_calling("forget-node"), "nothing that it has read is to be routed");

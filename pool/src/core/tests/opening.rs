@@ -1,5 +1,7 @@
 //! How a node finds its pool, creates it, and opens it.
 
+use std::sync::Arc;
+
 use super::bench::{Bench, config, millis, present, secs, server, unanswered, up};
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
@@ -305,7 +307,7 @@ fn a_node_takes_part_from_the_moment_that_the_settings_are_known_to_be_its_own()
     let mut bench = Bench::new(config());
     bench.survey(present(1, false, "a"));
     bench.advance(secs(60));
-    assert_eq!(bench.seen(), ["survey", "bless a"]);
+    assert_eq!(bench.seen(), ["survey", "bless a", "survey"], "it looks again until it knows them");
     bench.maps(1);
     assert_eq!(bench.of(&["renew"]), ["renew 1"]);
     for kind in ["read-pool", "read-node", "sweep", "time"] {
@@ -324,6 +326,20 @@ fn a_node_whose_settings_come_from_another_incarnation_than_it_was_told_of_looks
     assert_eq!(bench.seen(), ["survey"], "the answer was on its way when the pool's data were lost");
     bench.survey(present(2, false, "a"));
     assert_eq!(bench.of(&["renew"]), ["renew 2"]);
+}
+
+#[test]
+fn a_node_that_comes_while_the_pool_is_cleaned_up_makes_another() {
+    let mut bench = Bench::new(config());
+    bench.command(|reply| Command::Attach { reply });
+    bench.maps(1);
+    bench.step([Input::Settings(Arc::default()), Input::Members(Arc::default())]);
+    bench.survey(present(1, false, "a"));
+    bench.all();
+    bench.advance(millis(100));
+    assert_eq!(bench.seen(), ["survey"], "the answer was on its way when the pool ended");
+    bench.survey_of(tombstone(1), settled());
+    assert!(bench.is_calling("bootstrap"));
 }
 
 #[test]
