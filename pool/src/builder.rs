@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tenure_connection::Client;
 
+use crate::bounds::{check, check_time};
 use crate::breakage::Breakages;
 use crate::core::ctx::{Config, HashKeys, Purpose};
 use crate::core::lease::Timing;
@@ -301,7 +302,14 @@ impl NodeBuilder {
             self.store_of(shard)?
         };
         let timeout = self.patience();
-        let config = Config {
+        let config = self.config(node, purpose);
+        let meters = Meters::new(&pool, &config.node);
+        Node::start(config, store, thread, self.fence_policy, self.on_job_span, timeout, meters).await
+    }
+
+    /// What the node runs with.
+    fn config(&self, node: NodeName, purpose: Purpose) -> Config {
+        Config {
             node,
             nonce: rand_u64(),
             timing: Timing::of(self.settings.worker_ttl),
@@ -309,7 +317,7 @@ impl NodeBuilder {
                 Some(_) => HashKeys::Given,
                 None => HashKeys::OfThePool { drawn: (rand_u64(), rand_u64()) },
             },
-            settings: self.settings,
+            settings: self.settings.clone(),
             stable_after: self.stable_after,
             handoff_parallel: self.handoff_parallel,
             start_timeout: self.start_timeout,
@@ -320,10 +328,8 @@ impl NodeBuilder {
             client_only: self.client_only,
             assume_fresh: self.assume_fresh,
             purpose,
-            broken: self.broken,
-        };
-        let meters = Meters::new(&pool, &config.node);
-        Node::start(config, store, thread, self.fence_policy, self.on_job_span, timeout, meters).await
+            broken: self.broken.clone(),
+        }
     }
 
     fn pool_of(&self, shard: Option<Shard>) -> Result<PoolName, Error> {
@@ -340,7 +346,7 @@ impl NodeBuilder {
             (Kind::Store(store), None) => store.clone(),
             (Kind::Store(_), Some(shard)) => {
                 let (name, value) = ("shards", shard.count.to_string());
-                let why = "must not be asked for on a store of one pool";
+                let why = "must not be asked for on a store of one pool".into();
                 return Err(InvalidSetting { name, value, why }.into());
             }
         })
@@ -373,17 +379,14 @@ impl NodeBuilder {
     }
 
     fn check_own(&self) -> Result<(), InvalidSetting> {
-        let zero = |name, value: usize| match value {
-            0 => Err(InvalidSetting { name, value: "0".into(), why: "must be at least 1" }),
-            _ => Ok(()),
-        };
-        zero("handoff_parallel", self.handoff_parallel)?;
-        zero("start_permits", self.start_permits)?;
-        for (name, time) in [("start_timeout", self.start_timeout), ("stop_timeout", self.stop_timeout)] {
-            if time < Duration::from_millis(1) {
-                let value = format!("{time:?}");
-                return Err(InvalidSetting { name, value, why: "must be at least 1 ms" });
-            }
+        check("handoff_parallel", self.handoff_parallel as u128)?;
+        check("start_permits", self.start_permits as u128)?;
+        check_time("stable_after", self.stable_after)?;
+        check_time("start_timeout", self.start_timeout)?;
+        check_time("stop_timeout", self.stop_timeout)?;
+        check_time("plan_timeout", self.plan_timeout)?;
+        if let Some(timeout) = self.join_timeout {
+            check_time("join_timeout", timeout)?;
         }
         Ok(())
     }
@@ -404,6 +407,33 @@ fn rand_u64() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_option_reaches_the_node() {
+        let secs = Duration::from_secs;
+        let builder = NodeBuilder::new("p", crate::store::MemoryStore::new().into())
+            .worker_ttl(secs(3))
+            .max_queued(4)
+            .join_settle(secs(5))
+            .stable_after(secs(6))
+            .handoff_parallel(7)
+            .start_timeout(secs(8))
+            .stop_timeout(secs(9))
+            .plan_timeout(secs(10))
+            .start_permits(11)
+            .client_only()
+            .assume_fresh(true)
+            .join_timeout(secs(12));
+        let Ok(node) = NodeName::new("n") else { panic!("a name") };
+        let config = builder.config(node, Purpose::Part);
+        let settings = (config.settings.worker_ttl, config.settings.max_queued, config.settings.join_settle);
+        assert_eq!(settings, (secs(3), 4, secs(5)));
+        assert_eq!((config.stable_after, config.handoff_parallel), (secs(6), 7));
+        assert_eq!((config.start_timeout, config.stop_timeout), (secs(8), secs(9)));
+        assert_eq!((config.plan_timeout, config.start_permits), (secs(10), 11));
+        assert!(config.client_only && config.assume_fresh);
+        assert_eq!((builder.patience(), config.timing.ttl), (secs(12), secs(3)));
+    }
 
     #[test]
     fn a_join_is_given_the_time_that_a_pool_takes_to_open() {

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod bounds;
 #[doc(hidden)]
 pub mod breakage;
 mod builder;

@@ -1,9 +1,11 @@
 //! The pool-wide settings, stored with the pool in the replicated map `cf` and equal on every node.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use crate::bounds::{check, check_time};
 use crate::id::{Incarnation, Revision};
 use crate::store::SettingChange;
 
@@ -68,9 +70,6 @@ impl fmt::Display for Shard {
 impl Shard {
     /// The setting's name in the store.
     pub(crate) const SETTING: &'static str = "shard";
-    /// The most shards that a pool has.
-    pub(crate) const MOST: u32 = 1_024;
-
     /// Reads it as it stands in the store.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (index, count) = text.split_once('/')?;
@@ -110,7 +109,7 @@ pub struct InvalidSetting {
     /// Its value.
     pub value: String,
     /// What is wrong with it.
-    pub why: &'static str,
+    pub why: Cow<'static, str>,
 }
 
 impl Settings {
@@ -119,57 +118,27 @@ impl Settings {
     /// # Errors
     /// The first setting that is out of its range.
     pub fn validate(&self) -> Result<(), InvalidSetting> {
-        let bad =
-            |name, value: &dyn ToString, why| Err(InvalidSetting { name, value: value.to_string(), why });
-        let ms = |d: Duration| d.as_millis();
-        if !(500..=600_000).contains(&ms(self.worker_ttl)) {
-            return bad("ttl", &ms(self.worker_ttl), "must be from 500 ms to 10 min");
-        }
-        if self.max_queued == 0 || self.max_queued > 10_000_000 {
-            return bad("max_queued", &self.max_queued, "must be from 1 to 10,000,000");
-        }
-        for (name, value) in [
-            ("route_ms", self.route_timeout),
-            ("assign_ms", self.assign_timeout),
-            ("stop_ms", self.stop_retry),
-        ] {
-            if !(1..=240_000).contains(&ms(value)) {
-                return bad(name, &ms(value), "must be from 1 ms to 4 min");
-            }
-        }
-        if !(1_000..=240_000).contains(&ms(self.max_dispatch_deadline)) {
-            return bad("late_ms", &ms(self.max_dispatch_deadline), "must be from 1 s to 4 min");
-        }
-        if !(1_000..=86_400_000).contains(&ms(self.outcome_retention)) {
-            return bad("od_ms", &ms(self.outcome_retention), "must be from 1 s to 1 day");
-        }
+        check_time("ttl", self.worker_ttl)?;
+        check("max_queued", self.max_queued.into())?;
+        check_time("route_ms", self.route_timeout)?;
+        check_time("assign_ms", self.assign_timeout)?;
+        check_time("stop_ms", self.stop_retry)?;
+        check_time("late_ms", self.max_dispatch_deadline)?;
+        check_time("od_ms", self.outcome_retention)?;
         if self.outcome_retention < self.max_dispatch_deadline {
             // A dispatch that is handed in again after its outcome was forgotten would start a second time.
-            return bad("od_ms", &ms(self.outcome_retention), "must be at least late_ms");
+            let value = format!("{} ms", self.outcome_retention.as_millis());
+            return Err(InvalidSetting { name: "od_ms", value, why: "must be at least late_ms".into() });
         }
-        if !(1..=86_400_000).contains(&ms(self.stable_run)) {
-            return bad("stable_ms", &ms(self.stable_run), "must be from 1 ms to 1 day");
-        }
-        if self.max_attempts == 0 {
-            return bad("max_attempts", &0, "must be at least 1");
-        }
-        if self.strikes == 0 {
-            return bad("strikes", &0, "must be at least 1");
-        }
-        if self.notify_cap == 0 || self.notify_cap > 1_000 {
-            return bad("nt_cap", &self.notify_cap, "must be from 1 to 1,000");
-        }
-        if self.notify_bytes == 0 || self.notify_bytes > 16 << 20 {
-            return bad("nt_bytes", &self.notify_bytes, "must be from 1 byte to 16 MiB");
-        }
-        if ms(self.join_settle) > 600_000 {
-            return bad("join_settle", &ms(self.join_settle), "must be at most 10 min");
-        }
-        if self.payload_max == 0 || self.payload_max > 512 << 10 {
-            return bad("payload_max", &self.payload_max, "must be from 1 byte to 512 KiB");
-        }
-        if self.shard.is_some_and(|shard| shard.index >= shard.count || shard.count > Shard::MOST) {
-            return bad("shards", &self.shard.map_or(0, |shard| shard.count), "must be from 1 to 1,024");
+        check("max_attempts", self.max_attempts.into())?;
+        check_time("stable_ms", self.stable_run)?;
+        check("strikes", self.strikes.into())?;
+        check("nt_cap", self.notify_cap.into())?;
+        check("nt_bytes", self.notify_bytes.into())?;
+        check_time("join_settle", self.join_settle)?;
+        check("payload_max", self.payload_max.into())?;
+        if let Some(shard) = self.shard {
+            check("shards", if shard.index < shard.count { shard.count.into() } else { 0 })?;
         }
         Ok(())
     }

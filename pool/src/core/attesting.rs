@@ -85,7 +85,7 @@ impl Attesting {
     /// A job is to end before the last word: its handler has the time that handlers have, and is aborted then, before all
     /// jobs of the worker are given up for it.
     fn awaits_end(&mut self, ctx: &Ctx, key: JobKey, token: Token) {
-        let patience = ctx.config.stop_timeout + ctx.config.abort_grace * 2;
+        let patience = ctx.config.stop_timeout.saturating_add(ctx.config.abort_grace * 2);
         self.give_up_at = self.ends_at.min(self.give_up_at.max(ctx.now + patience));
         self.ending.insert((key, token));
     }

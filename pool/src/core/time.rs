@@ -53,6 +53,7 @@ impl Jitter {
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        base + base * ((z ^ (z >> 31)) as u32 >> 8) / 10 / (1 << 24)
+        let tenth = base.saturating_mul((z ^ (z >> 31)) as u32 >> 8) / 10 / (1 << 24);
+        base.saturating_add(tenth)
     }
 }

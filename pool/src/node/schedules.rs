@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Node;
 use super::calls::PATIENCE;
+use crate::bounds::check_time;
 use crate::core::input::Command;
 use crate::core::scheduling::{LocalSchedule, NewSchedule};
 use crate::error::Error;
@@ -18,9 +19,6 @@ use crate::runtime::planners::{Part, Purpose};
 use crate::schedule::{Schedule, Ticker};
 use crate::settings::InvalidSetting;
 use crate::store::{ScheduleKey, ScheduleKind};
-
-/// The longest period.
-const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 impl Node {
     /// Has the planner say every so often which jobs there are to be, beginning at once, unless another node plans
@@ -119,10 +117,6 @@ impl Node {
 
 /// A period in whole ms, within its range.
 fn checked(period: Duration) -> Result<Duration, InvalidSetting> {
-    let whole = Duration::from_millis(u64::try_from(period.as_millis()).unwrap_or(u64::MAX));
-    if whole.is_zero() || whole > YEAR {
-        let value = format!("{period:?}");
-        return Err(InvalidSetting { name: "period", value, why: "must be from 1 ms to 365 days" });
-    }
-    Ok(whole)
+    check_time("period", period)?;
+    Ok(Duration::from_millis(u64::try_from(period.as_millis()).unwrap_or(u64::MAX)))
 }

@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use super::ShardedPool;
 use super::guard::guard;
 use super::joining::Joining;
+use crate::bounds::check;
 #[cfg(feature = "sim")]
 use crate::breakage::Breakages;
 use crate::builder::{FencePolicy, NodeBuilder};
 use crate::error::Error;
 use crate::node::Node;
-use crate::settings::{InvalidSetting, Settings, Shard};
+use crate::settings::Settings;
 use crate::trace::TraceContext;
 
 /// Builds a [`ShardedPool`]. The pool-wide settings, and the number of shards, must be the same on every node of a pool.
@@ -76,10 +77,7 @@ impl ShardedPoolBuilder {
     /// # Cancel safety
     /// A dropped call leaves nothing but, perhaps, empty shards.
     pub async fn join(self) -> Result<ShardedPool, Error> {
-        if !(1..=Shard::MOST).contains(&self.shards) {
-            let (name, value) = ("shards", self.shards.to_string());
-            return Err(InvalidSetting { name, value, why: "must be from 1 to 1,024" }.into());
-        }
+        check("shards", self.shards.into())?;
         let Self { node, shards } = self;
         let node = node.named();
         node.validate()?;
