@@ -74,8 +74,14 @@ struct Doing {
 }
 
 impl Planning {
-    pub(super) fn is_idle(&self) -> bool {
-        matches!(self.work, Work::Idle)
+    /// The next tick need not wait for it: nothing is done, or all that is left is to see jobs go that are being stopped.
+    /// One that does not end keeps only its own key from being started again.
+    pub(super) fn yields(&self) -> bool {
+        match &self.work {
+            Work::Idle => true,
+            Work::Asked { .. } => false,
+            Work::Doing(doing) => doing.only_checks(),
+        }
     }
 
     /// The planner was told to end and has not.
@@ -83,8 +89,12 @@ impl Planning {
         matches!(self.work, Work::Asked { over: true, .. })
     }
 
-    /// Asks the planner.
-    pub(super) fn begin(&mut self, ctx: &mut Ctx, local: LocalSchedule, tick: NewTick) {
+    /// Asks the planner. What the plan before has left undone is told.
+    pub(super) fn begin(&mut self, ctx: &mut Ctx, local: LocalSchedule, plan: &ScheduleName, tick: NewTick) {
+        let left = if let Work::Doing(doing) = &self.work { doing.unfinished() } else { None };
+        if let Some(error) = left {
+            ctx.report(Notice::PlanFailed { plan: plan.clone(), error });
+        }
         self.run += 1;
         self.work = Work::Asked { until: ctx.now + ctx.config.plan_timeout, over: false };
         ctx.out.push(Effect::Plan { local, run: self.run, tick });
@@ -227,6 +237,13 @@ impl Doing {
         self.wanted.is_some() || !self.to_find.is_empty() || !self.to_check.is_empty()
     }
 
+    /// Nothing is left but to look at jobs that are in the way of wanted ones. A plan that ends its schedule waits for them.
+    fn only_checks(&self) -> bool {
+        let looks = !self.to_check.is_empty() || !self.checking.is_empty();
+        let acts = self.wanted.is_some() || !self.to_find.is_empty();
+        looks && !acts && !self.ends && self.starts.is_idle() && self.stops.is_idle()
+    }
+
     fn is_done(&self) -> bool {
         !self.looking && !self.has_to_look() && self.starts.is_idle() && self.stops.is_idle()
     }
@@ -367,6 +384,15 @@ impl Doing {
 
     fn came_forward(&mut self, ctx: &Ctx) {
         self.until = ctx.now + ctx.config.plan_timeout;
+    }
+
+    /// What is left of it when the next plan takes its place.
+    fn unfinished(&self) -> Option<String> {
+        let stopping = self.to_check.iter().chain(&self.checking).map(|item| &item.key).next();
+        let first = stopping.map(|key| format!("{key}: it is still being stopped"));
+        let failed = self.failed + self.to_check.len() + self.checking.len();
+        let first = self.first.clone().or(first)?;
+        Some(format!("{failed} of its jobs are not as it wants them, the first: {first}"))
     }
 
     /// Why it is given up.

@@ -199,8 +199,8 @@ impl Own {
             (None, _) => Time(0),
             _ if self.to_end != ToEnd::No || self.to_change.is_some() => Time(0),
             // It may have been given out: whatever is heard of the next one, this one does not wait.
-            (Some(_), Some(Held { asked: Some(_), .. })) if self.planning.is_idle() => Time(0),
-            (Some(_), Some(held)) if self.planning.is_idle() => held.due,
+            (Some(_), Some(Held { asked: Some(_), .. })) if self.planning.yields() => Time(0),
+            (Some(_), Some(held)) if self.planning.yields() => held.due,
             _ => return None,
         };
         Some(at.max(self.retry_at))
@@ -361,7 +361,7 @@ impl Own {
                     let tick = NewTick { number, term, at_ms: now };
                     match self.new.key.kind {
                         ScheduleKind::Ticker => ctx.out.push(Effect::Tick { local, tick }),
-                        ScheduleKind::Plan => self.planning.begin(ctx, local, tick),
+                        ScheduleKind::Plan => self.planning.begin(ctx, local, &self.new.key.name, tick),
                     }
                 }
                 Ok(Fate::Stays)

@@ -28,7 +28,6 @@ pub(crate) enum Act {
     #[allow(dead_code, reason = "the known failures need it")]
     EndAloneWhenTold(Arc<Notify>),
     /// It goes on when it is cancelled, and ends when it is told to.
-    #[allow(dead_code, reason = "the known failures need it")]
     EndWhenTold(Arc<SlowEnd>),
     /// It has no future of its own: it lasts until the stop handler has ended.
     Hold,

@@ -11,6 +11,7 @@ use tenure_pool::{BoxError, Client, Error, JobSpec, Node, Plan, Planner, Schedul
 use tenure_testing::{Data, Proxy, eventually};
 use tokio::sync::Semaphore;
 
+use crate::recorder::{Act, SlowEnd};
 use crate::world::{PATIENCE, POOL, SHORT, World, on_both_stores};
 
 on_both_stores!(
@@ -21,6 +22,7 @@ on_both_stores!(
     a_plan_that_fails_is_followed_by_the_next,
     a_job_that_cannot_be_started_starves_no_other,
     a_full_pool_starves_no_other_job_of_the_plan,
+    a_job_that_does_not_end_delays_no_plan,
     a_job_that_ended_is_dispatched_again,
     thousands_of_jobs_are_planned_and_stopped,
     a_dead_nodes_turn_is_taken_over,
@@ -274,6 +276,28 @@ async fn a_full_pool_starves_no_other_job_of_the_plan(world: World) {
     world.add_worker(&node).await;
     running(&world, &["1", "2", "3", "4", "5"]).await;
     schedule.end().await.unwrap();
+}
+
+async fn a_job_that_does_not_end_delays_no_plan(world: World) {
+    let desk = Desk::new();
+    let node = world.builder("a").plan_timeout(SELDOM).join().await.unwrap();
+    let (slow, starts) = (Arc::new(SlowEnd::default()), Arc::new(AtomicUsize::new(0)));
+    let ends = slow.clone();
+    let handler = world.recorder.acting(move |job| {
+        let first = job.key().as_bytes() == b"stuck" && starts.fetch_add(1, Ordering::SeqCst) == 0;
+        if first { Act::EndWhenTold(ends.clone()) } else { Act::Run }
+    });
+    node.add_worker(handler).await.unwrap();
+    desk.want(&["stuck"]);
+    node.schedule("plan", desk.clerk(&node), OFTEN).await.unwrap();
+    running(&world, &["stuck"]).await;
+    node.stop_job("stuck").await.unwrap();
+    slow.asked.notified().await;
+    desk.want(&["stuck", "new"]);
+    running(&world, &["stuck", "new"]).await;
+    assert_eq!(world.recorder.starts_of("stuck"), 1, "it has not ended");
+    slow.told.notify_one();
+    eventually(PATIENCE, "it to be started again", async || world.recorder.starts_of("stuck") == 2).await;
 }
 
 async fn a_job_that_ended_is_dispatched_again(world: World) {

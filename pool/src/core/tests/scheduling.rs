@@ -448,6 +448,32 @@ fn a_wanted_job_of_the_plan_that_is_being_stopped_is_waited_for_and_a_parked_one
 }
 
 #[test]
+fn a_job_that_does_not_end_delays_no_tick() {
+    let mut bench = planning(ScheduleKind::Plan);
+    planned(&mut bench, 1, Planned::Made(Wanted { start: vec![item("a")], ..Wanted::default() }));
+    bench.all();
+    dispatched(&mut bench, &DispatchReply::Exists);
+    let mut seen = Vec::new();
+    for _ in 0..110 {
+        if bench.is_calling("plan-find") {
+            found(&mut bench, &[Some(JobState::Stopping)]);
+        }
+        if bench.is_calling("term") {
+            term(&mut bench, TermReply::Held(ScheduleEntry { ticks: 1, next: NOW + 10_000, ..held(20, 1) }));
+        }
+        bench.advance(millis(100));
+        seen.extend(bench.of(&["!", "tick"]));
+    }
+    assert_eq!(seen, ["tick s:p/5 2 in 20"]);
+    ticked(&mut bench, true, ScheduleEntry { ticks: 2, next: NOW + 20_000, ..held(20, 1) });
+    let left =
+        "! plan-failed p '1 of its jobs are not as it wants them, the first: a: it is still being stopped'";
+    assert_eq!(bench.of(&["!"]), [left]);
+    planned(&mut bench, 2, Planned::Made(Wanted { start: vec![item("b")], ..Wanted::default() }));
+    assert_eq!(bench.of(&["plan-dispatch"]).len(), 1);
+}
+
+#[test]
 fn a_plan_that_does_not_come_forward_is_given_up_and_the_next_tick_comes() {
     let mut bench = planning(ScheduleKind::Plan);
     planned(&mut bench, 1, Planned::Made(Wanted { start: vec![item("a")], ..Wanted::default() }));
