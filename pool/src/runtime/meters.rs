@@ -120,12 +120,7 @@ impl Meters {
         match input {
             Input::Done(done) => self.answered(done),
             Input::Planned { planned, .. } => {
-                let outcome = match planned {
-                    Planned::Made(_) => "made",
-                    Planned::Failed(_) => "failed",
-                    Planned::Aborted => "aborted",
-                };
-                self.plans.of(outcome).increment(1);
+                self.plans.of(plan_outcome(planned)).increment(1);
             }
             Input::Handler { event, .. } => match event {
                 HandlerEvent::Started => self.starts.increment(1),
@@ -141,13 +136,7 @@ impl Meters {
         match done {
             Done::Route { answer: Ok(replies), .. } => {
                 for reply in replies {
-                    let outcome = match reply {
-                        RouteReply::Routed => "routed",
-                        RouteReply::Done => "done",
-                        RouteReply::Waiting => "waiting",
-                        RouteReply::Bad => "bad",
-                    };
-                    self.routed.of(outcome).increment(1);
+                    self.routed.of(route_outcome(*reply)).increment(1);
                 }
             }
             Done::Release { items, answer: Ok(replies), .. } => {
@@ -230,6 +219,23 @@ fn released(item: &ReleaseItem, reply: ReleaseReply) -> Option<&'static str> {
         (ReleaseReply::Queued, _) => "handed_on",
         (ReleaseReply::Stale | ReleaseReply::Bad, _) => return None,
     })
+}
+
+fn plan_outcome(planned: &Planned) -> &'static str {
+    match planned {
+        Planned::Made(_) => "made",
+        Planned::Failed(_) => "failed",
+        Planned::Aborted => "aborted",
+    }
+}
+
+fn route_outcome(reply: RouteReply) -> &'static str {
+    match reply {
+        RouteReply::Routed => "routed",
+        RouteReply::Done => "done",
+        RouteReply::Waiting => "waiting",
+        RouteReply::Bad => "bad",
+    }
 }
 
 fn reason(why: StopReason) -> &'static str {
@@ -347,6 +353,8 @@ mod tests {
     use metrics::{Key, KeyName, Metadata, Recorder, SharedString};
 
     use super::*;
+    use crate::Ticket;
+    use crate::core::input::Wanted;
 
     /// Counts what is parked, and nothing else.
     #[derive(Default)]
@@ -377,5 +385,105 @@ mod tests {
             meters.see(&Effect::Report(Notice::ParkedUnowned { id: "n.1".parse().unwrap() }));
         });
         assert_eq!(recorder.0.load(Ordering::Relaxed), 1);
+    }
+
+    /// The values that the document lists for the label of a metric.
+    fn documented(metric: &str) -> Vec<String> {
+        let text = include_str!("../../../docs/observability.md");
+        let row = text.lines().find(|line| line.starts_with(&format!("| `tenure_pool_{metric}` "))).unwrap();
+        let (_, values) = row.split('|').nth(4).unwrap().split_once(": ").unwrap();
+        let mut values: Vec<_> = values.split(", ").map(|value| value.trim().to_owned()).collect();
+        values.sort();
+        values
+    }
+
+    /// Sees that what is said of each case is what is meant, and that together they are what is documented.
+    fn agree(metric: &str, said: &[(&'static str, &'static str)]) {
+        for (said, meant) in said {
+            assert_eq!(said, meant, "{metric}");
+        }
+        let mut values: Vec<_> = said.iter().map(|(said, _)| (*said).to_owned()).collect();
+        values.sort();
+        values.dedup();
+        assert_eq!(values, documented(metric), "{metric}");
+    }
+
+    #[test]
+    fn each_label_value_means_what_is_documented() {
+        let of = |error: DispatchError| outcome(Some(&error));
+        let ticket = Ticket { key: "k".try_into().unwrap(), id: "n.1".parse().unwrap() };
+        agree(
+            "dispatches_total",
+            &[
+                (outcome(None), "ok"),
+                (of(DispatchError::JobExists), "exists"),
+                (of(DispatchError::PoolFull), "full"),
+                (of(DispatchError::Conflict), "conflict"),
+                (of(DispatchError::StartFailed("x".into())), "start_failed"),
+                (of(DispatchError::Parked), "parked"),
+                (of(DispatchError::Stopped), "stopped"),
+                (of(DispatchError::Ended), "ended"),
+                (of(DispatchError::ShuttingDown), "shutting_down"),
+                (of(DispatchError::Deadline { ticket, accepted: true, source: None }), "deadline"),
+                (of(DispatchError::NodeClosed), "error"),
+            ],
+        );
+        agree(
+            "plans_total",
+            &[
+                (plan_outcome(&Planned::Made(Wanted::default())), "made"),
+                (plan_outcome(&Planned::Failed(String::new())), "failed"),
+                (plan_outcome(&Planned::Aborted), "aborted"),
+            ],
+        );
+        agree(
+            "routed_total",
+            &[
+                (route_outcome(RouteReply::Routed), "routed"),
+                (route_outcome(RouteReply::Done), "done"),
+                (route_outcome(RouteReply::Waiting), "waiting"),
+                (route_outcome(RouteReply::Bad), "bad"),
+            ],
+        );
+        agree(
+            "stops_total",
+            &[
+                (reason(StopReason::Stopped), "stopped"),
+                (reason(StopReason::Moved), "moved"),
+                (reason(StopReason::Draining), "draining"),
+                (reason(StopReason::Shutdown), "shutdown"),
+                (reason(StopReason::LeaseLost), "lease_lost"),
+                (reason(StopReason::StartTimeout), "start_timeout"),
+            ],
+        );
+        let release = |reply, mode| {
+            let key = crate::id::JobKey::try_from("k").unwrap();
+            let (token, delay, result) = (crate::id::Token(1), std::time::Duration::ZERO, String::new());
+            let item = ReleaseItem { key, token, mode, delay, tell: None, tell_stopper: None, result };
+            released(&item, reply).unwrap_or("nothing")
+        };
+        agree(
+            "releases_total",
+            &[
+                (release(ReleaseReply::Deleted, ReleaseMode::Delete), "ended"),
+                (release(ReleaseReply::Queued, ReleaseMode::HandOff), "handed_on"),
+                (release(ReleaseReply::Queued, ReleaseMode::GiveBack), "handed_on"),
+                (release(ReleaseReply::Queued, ReleaseMode::Refuse), "refused"),
+                (release(ReleaseReply::Queued, ReleaseMode::Fail), "failed"),
+                (release(ReleaseReply::Parked, ReleaseMode::Fail), "parked"),
+            ],
+        );
+        let failed = || std::sync::Arc::new(std::io::Error::other("x"));
+        let other = StoreError::OtherServer { run_id: String::new() };
+        agree(
+            "store_errors_total",
+            &[
+                (kind(&other), "other_server"),
+                (kind(&StoreError::NotExecuted(failed())), "not_executed"),
+                (kind(&StoreError::Unanswered(failed())), "unanswered"),
+                (kind(&StoreError::Damaged(failed())), "damaged"),
+                (kind(&StoreError::Unusable(failed())), "unusable"),
+            ],
+        );
     }
 }

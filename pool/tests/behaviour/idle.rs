@@ -67,11 +67,14 @@ async fn schedules_that_wait_cost_one_command_a_while() {
     })
     .await;
     let with = idle_commands(world.server()).await;
-    let more: BTreeMap<_, _> = with.iter().filter(|(kind, _)| !without.contains_key(*kind)).collect();
     let told = format!("without schedules {without:?}, with them {with:?}");
     println!("{told}");
-    // Five renewals are the worker TTL; one word may be in flight on each node when it begins.
-    assert!(more.values().copied().sum::<usize>() <= 5 * nodes.len(), "{told}");
+    for (kind, count) in &with {
+        // Five renewals are the worker TTL, in which each node says one word for all its schedules, and one may be in
+        // flight when it begins. The periods are jittered; a command for each schedule would be 200 more.
+        let before = without.get(kind).copied().unwrap_or_default();
+        assert!(*count <= before + before / 2 + 5 * nodes.len(), "{kind}: {told}");
+    }
     drop(tickers);
 }
 

@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metrics::{Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
-use tenure_pool::{DispatchError, Error, Unhealthy};
+use tenure_pool::{DispatchError, Error, TraceContext, Unhealthy};
 use tenure_testing::eventually;
 use tenure_testing::history::{Event, boottime_ns};
 
 use crate::recorder::Act;
 use crate::world::{PATIENCE, World, held_by, on_both_stores, workers_on};
 
-on_both_stores!(a_node_that_panics_ends_its_handlers_and_its_jobs_move);
+on_both_stores!(
+    a_node_that_panics_ends_its_handlers_and_its_jobs_move,
+    a_span_hook_that_panics_fails_its_job_alone
+);
 
 /// A busy machine that stands still for half of it costs no lease.
 const TTL: Duration = Duration::from_secs(4);
@@ -113,4 +116,17 @@ async fn a_node_that_panics_ends_its_handlers_and_its_jobs_move(world: World) {
     eventually(PATIENCE, "what it had accepted to run", async || world.recorder.is_running("open")).await;
     eventually(PATIENCE, "the notification", async || world.recorder.notes(&orphans[0]) == ["hello"]).await;
     world.assert_clean();
+}
+
+async fn a_span_hook_that_panics_fails_its_job_alone(world: World) {
+    let node = world.builder("a").on_job_span(|_, _| panic!("as it was told")).join().await.unwrap();
+    world.add_worker(&node).await;
+    let trace = TraceContext::new("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "");
+    let failed = node.dispatch("traced", "").trace(trace.unwrap()).await;
+    assert!(
+        matches!(&failed, Err(DispatchError::StartFailed(text)) if text.contains("as it was told")),
+        "{failed:?}"
+    );
+    world.dispatch_one(&node, "other").await;
+    assert!(world.recorder.is_running("other") && node.health().is_healthy());
 }

@@ -1,7 +1,7 @@
 //! The end of a whole pool: every handler stopped, every node closed, nothing left behind.
 
 use std::future::IntoFuture;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use futures::future::join_all;
 use tenure_pool::{DispatchError, Error, Node, StopReason};
@@ -19,6 +19,7 @@ on_both_stores!(
     what_has_not_begun_is_dropped_at_once_when_asked_for,
     a_shutdown_whose_time_is_up_names_the_workers_left_and_goes_on,
     two_nodes_may_ask_for_it_at_once,
+    a_pool_closes_for_10_s_unless_told_otherwise,
 );
 
 /// What the store holds of the pool.
@@ -227,4 +228,44 @@ async fn two_nodes_may_ask_for_it_at_once(world: World) {
     all_closed(&[&a, &b]).await;
     assert_eq!(world.recorder.running().len(), 0);
     assert_eq!(keys_left(&world), ["m"]);
+}
+
+async fn a_pool_closes_for_10_s_unless_told_otherwise(world: World) {
+    let now = || u64::try_from(UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap();
+    let node = world.node("a").await;
+    node.submit("never begun", "").await.unwrap();
+    let before = now();
+    let asked = tokio::spawn({
+        let node = node.clone();
+        async move { node.shutdown().await }
+    });
+    world.shutting_down().await;
+    let after = now();
+    let data = world.data().await;
+    let flag = data.iter().find_map(|line| line.strip_prefix("cf sd = C|")).unwrap();
+    let deadline: u64 = flag.split('|').next().unwrap().parse().unwrap();
+    assert!((before + 10_000..=after + 10_000).contains(&deadline), "{flag}");
+    node.abandon();
+    node.closed().await;
+    assert!(asked.await.unwrap().is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tombstone_lasts_for_an_hour() {
+    let world = World::on_redis();
+    let node = world.node("a").await;
+    assert!(node.shutdown().await.unwrap().complete);
+    let name = format!("tenure:{{{POOL}}}:m");
+    let left: u64 = redis::cmd("PTTL").arg(name).query(&mut world.client()).unwrap();
+    assert!((3_500_000..=3_600_000).contains(&left), "{left} ms");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_stream_of_a_node_that_is_no_more_goes_by_itself() {
+    let world = World::on_redis();
+    let node = world.node("a").await;
+    world.add_worker(&node).await;
+    let name = format!("tenure:{{{POOL}}}:ns:a");
+    let life: i64 = redis::cmd("PTTL").arg(name).query(&mut world.client()).unwrap();
+    assert!(life > 0 && life <= 2 * i64::try_from(world.ttl().as_millis()).unwrap().max(30_000), "{life} ms");
 }

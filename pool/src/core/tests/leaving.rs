@@ -155,6 +155,32 @@ fn a_close_past_its_deadline_names_what_is_left_and_goes_on() {
 }
 
 #[test]
+fn each_of_two_closes_is_answered_by_its_own_deadline() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    bench.close(secs(1));
+    bench.close(secs(2));
+    bench.answer("drain", drained);
+    bench.all();
+    bench.advance(secs(1));
+    assert_eq!(bench.seen(), ["reply 2 closed left=k"]);
+    bench.advance(secs(1));
+    assert_eq!(bench.seen(), ["reply 3 closed left=k"]);
+}
+
+#[test]
+fn each_of_two_drains_is_answered() {
+    let mut bench = Bench::with_worker();
+    drain(&mut bench, 1);
+    drain(&mut bench, 1);
+    bench.answer("drain", drained);
+    bench.all();
+    gone(&mut bench);
+    let seen = bench.of(&["reply"]);
+    assert_eq!(seen, ["reply 2 drained ok", "reply 3 drained ok"]);
+}
+
+#[test]
 fn a_worker_whose_join_has_no_answer_does_not_hold_up_a_close() {
     for waits_for_retry in [false, true] {
         let mut bench = Bench::attached();
