@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io;
 use std::process::{ExitCode, Termination};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -14,6 +14,8 @@ use crate::node::{CloseReport, Node};
 
 /// How long a node that is given up is asked what it still holds.
 const LAST_WORD: Duration = Duration::from_secs(1);
+/// How many of the jobs that are left are named in the log.
+const NAMED: usize = 10;
 
 impl Node {
     /// Runs until the process is told to end (SIGTERM or SIGINT, which is Ctrl-C), then leaves the pool as
@@ -85,14 +87,28 @@ pub(crate) fn leave_on_signal<L: Leave>(
                 tracing::info!(node = node.name(), signal = name, ?budget, "told to end: the node leaves its pool");
             }
         }
+        let told = Instant::now();
         tokio::select! {
             biased;
-            report = node.close_within(budget) => report,
+            report = node.close_within(budget) => report.inspect(|report| tell(node.name(), report, told)),
             name = signals.next() => {
                 tracing::warn!(node = node.name(), signal = name, "told to end at once: the node drops its jobs");
-                Ok(give_up(&node).await)
+                let report = give_up(&node).await;
+                tell(node.name(), &report, told);
+                Ok(report)
             }
         }
+    }
+}
+
+/// Says how a node that was told to end has left, and which jobs it still has.
+fn tell(node: &str, report: &CloseReport, told: Instant) {
+    let took = told.elapsed();
+    if report.complete {
+        tracing::info!(node, ?took, "the node has left its pool");
+    } else {
+        let (jobs, left) = (report.left.len(), report.left.iter().take(NAMED).collect::<Vec<_>>());
+        tracing::warn!(node, ?took, jobs, ?left, "the node has not left its pool in time: it still has jobs");
     }
 }
 

@@ -116,8 +116,8 @@ pub(crate) enum Notice {
     Trouble(StoreError),
     /// A step fails on what is stored of this job, or beside it: it is tried again after pauses, and others go on.
     SetAside { key: JobKey, error: StoreError },
-    /// A worker was seen dead and expired.
-    Expired { worker: WorkerId },
+    /// A worker was seen dead and expired; `of`: its node, if that is known.
+    Expired { worker: WorkerId, of: Option<String> },
     /// A worker of this node has lost its lease, and the pool refuses to have it back. It asks again now and then.
     NotTakenBack { error: crate::Error },
     /// A worker of this node has lost its lease or its pool.

@@ -26,6 +26,8 @@ pub(crate) struct Liveness {
     /// When the look under way was sent.
     asked: Option<Time>,
     expires: VecDeque<(WorkerId, u64)>,
+    /// The nodes of those that are silent.
+    nodes: BTreeMap<WorkerId, String>,
     expiring: bool,
     dead: BTreeSet<WorkerId>,
     reaping: bool,
@@ -83,6 +85,8 @@ impl Liveness {
             let silent = ctx.now.since(since) >= ttl.max(own);
             if silent && !self.expires.iter().any(|&(w, _)| w == worker) {
                 self.expires.push_back((worker, seq));
+                let of = members.entries.get(&worker).map(|member| (worker, member.node.to_string()));
+                self.nodes.extend(of);
             }
         }
         Ok(())
@@ -95,9 +99,11 @@ impl Liveness {
         answer: Result<Expired>,
     ) -> Result<()> {
         self.expiring = false;
-        match answer.inspect_err(|_| self.retry_at = Some(ctx.now + RETRY))? {
+        let answer = answer.inspect_err(|_| self.retry_at = Some(ctx.now + RETRY))?;
+        let of = self.nodes.remove(&worker);
+        match answer {
             Expired::Done => {
-                ctx.report(Notice::Expired { worker });
+                ctx.report(Notice::Expired { worker, of });
                 self.seen.remove(&worker);
                 self.dead.insert(worker);
             }

@@ -220,10 +220,10 @@ async fn deliver(own: &Own, bodies: Vec<Bytes>, body: &mut Option<Body>) -> Opti
         match taken {
             Some(Ok(Ok(()))) => {}
             Some(Ok(Err(error))) => {
-                tracing::warn!(key = %job.key(), error = %chain(&*error), "a notification was refused");
+                tracing::warn!(key = %job.key(), error = chain(&*error), "a notification was refused");
             }
             Some(Err(panic)) => {
-                tracing::error!(key = %job.key(), error = %panicked(&*panic), "a notification's handler failed");
+                tracing::error!(key = %job.key(), error = panicked(&*panic), "a notification's handler failed");
             }
             None => {
                 tracing::warn!(key = %job.key(), "a notification's handler did not end with its job, it was dropped");
@@ -323,7 +323,7 @@ fn guarded(job: Job, future: BoxFuture<'static, Result<(), BoxError>>) -> Body {
     }))
 }
 
-/// An error and all its sources, in one line.
+/// An error and all its sources. It is logged as a value, quoted: a line break of a handler's makes no line.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

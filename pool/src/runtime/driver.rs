@@ -15,6 +15,7 @@ use super::actors::{Actors, End};
 use super::clock;
 use super::lease::Leases;
 use super::meters::{self, Meters};
+use super::notice::Notices;
 use super::numbered::Numbered;
 use super::perform::perform;
 use super::planners::{Part, Planners};
@@ -29,7 +30,6 @@ use crate::core::input::{Answer, Command, HandlerEvent, Input, LocalWorker, Repl
 use crate::core::time::Time;
 use crate::handler::AnyHandler;
 use crate::id::{DispatchId, Incarnation, Revision, WorkerId};
-use crate::runtime::notice;
 use crate::settings::Settings;
 use crate::store::{ShutdownMode, Store};
 
@@ -90,6 +90,7 @@ pub(crate) struct Driver {
     planners: Planners,
     replies: Numbered<ReplyTo, oneshot::Sender<Answer>>,
     ended: bool,
+    notices: Notices,
     watched: Watched,
 }
 
@@ -106,7 +107,9 @@ impl Driver {
         let planners = Planners::new(config.node.clone(), home.clone());
         let actors =
             Actors::new(&config, leases.clone(), inputs.clone(), watched.on_job_span.clone(), home.clone());
+        let notices = Notices::new(config.node.clone());
         Self {
+            notices,
             engine: Engine::new(config.clone(), seed),
             config: Arc::new(config),
             store,
@@ -262,6 +265,10 @@ impl Driver {
         let now = clock::now();
         self.leases.progress(now, self.engine.read_at().unwrap_or(now), self.engine.high_water());
         for input in batch.iter() {
+            if let Input::Renewed { answer, .. } = input {
+                let ends_in = self.leases.soft_deadlines().values().min().map(|end| end.since(now));
+                self.notices.renewed(now, answer, ends_in);
+            }
             self.watched.vitals.hear(input);
             self.watched.meters.hear(input);
             tracing::trace!(?input, "input");
@@ -275,6 +282,9 @@ impl Driver {
         let picture = self.engine.picture();
         self.watched.meters.show(&picture);
         self.watched.vitals.show(picture);
+        for (step, long, error) in self.watched.vitals.failing(now) {
+            self.notices.failing(now, step, long, &error);
+        }
     }
 
     fn perform(&mut self, effect: Effect) {
@@ -342,7 +352,7 @@ impl Driver {
                 if let Notice::Trouble(error) = &report {
                     self.watched.vitals.trouble(error);
                 }
-                notice::log(&self.config.node, &report);
+                self.notices.log(clock::now(), &report);
             }
             Effect::End => {
                 self.ended = true;

@@ -15,6 +15,7 @@ pub(crate) mod clock;
 pub(crate) mod driver;
 pub(crate) mod guard;
 pub(crate) mod handover;
+mod lately;
 pub(crate) mod lease;
 pub(crate) mod meters;
 mod notice;

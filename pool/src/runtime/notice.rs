@@ -1,10 +1,92 @@
 //! What an operator hears of: each notice of the core as one structured event. Quiet in steady state.
 
-use crate::core::effect::{Attested, Notice};
-use crate::id::NodeName;
-use crate::store::StoreError;
+use std::time::Duration;
 
-pub(super) fn log(node: &NodeName, notice: &Notice) {
+use super::lately::Lately;
+use crate::core::effect::{Attested, Notice};
+use crate::core::time::Time;
+use crate::id::NodeName;
+use crate::store::{Result, StoreError};
+
+/// A step that has failed for this long is no hiccup.
+const HICCUP: Duration = Duration::from_secs(2);
+
+/// What is said of one node.
+#[derive(Debug)]
+pub(super) struct Notices {
+    node: NodeName,
+    lately: Lately,
+    /// Since when renewals are not answered.
+    unanswered: Option<Time>,
+}
+
+impl Notices {
+    pub(super) fn new(node: NodeName) -> Self {
+        Self { node, lately: Lately::default(), unanswered: None }
+    }
+
+    /// A renewal was answered, or not; `ends_in`: how long the node's leases last if none is.
+    pub(super) fn renewed<T>(&mut self, now: Time, answer: &Result<T>, ends_in: Option<Duration>) {
+        let node = &self.node;
+        match answer {
+            Ok(_) | Err(StoreError::Refused(_)) => {
+                if let Some(since) = self.unanswered.take() {
+                    tracing::info!(%node, after = ?now.since(since), "the store answers again");
+                }
+            }
+            Err(error) if self.unanswered.is_none() => {
+                self.unanswered = Some(now);
+                let error = chain(error);
+                tracing::warn!(%node, error, leases_end_in = ?ends_in, "the store cannot be reached: jobs are ended when the leases are over");
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// A step keeps failing, for this long by now. While nothing is answered at all, that was said.
+    pub(super) fn failing(&mut self, now: Time, step: &'static str, long: Duration, error: &StoreError) {
+        if self.unanswered.is_some() || long < HICCUP {
+            return;
+        }
+        if let Some(count) = self.lately.say(now, step) {
+            let (node, error) = (&self.node, chain(error));
+            tracing::warn!(%node, step, failing_for = ?long, error, count, "a step keeps failing, it is tried again");
+        }
+    }
+
+    /// What the core reports: lasting troubles one line per cause and half minute.
+    pub(super) fn log(&mut self, now: Time, notice: &Notice) {
+        let count = match notice {
+            Notice::Trouble(StoreError::Unusable(source)) => {
+                self.lately.say(now, &format!("unusable {source}"))
+            }
+            Notice::NotTakenBack { error } => self.lately.say(now, &format!("refused {error}")),
+            Notice::BadRecord { .. } => self.lately.say(now, "record"),
+            Notice::Unreadable { error, .. } => self.lately.say(now, &format!("payload {error}")),
+            Notice::PlanFailed { plan, error } => {
+                self.lately.say_less_and_less(now, &format!("plan {plan} {error}"))
+            }
+            _ => Some(1),
+        };
+        if let Some(count) = count {
+            log(&self.node, notice, count);
+        }
+    }
+}
+
+/// An error and all its sources.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}
+
+fn log(node: &NodeName, notice: &Notice, count: u64) {
     match notice {
         Notice::Recovering { incarnation, wait } => {
             tracing::info!(%node, incarnation = incarnation.0, ?wait, "the pool is being opened; jobs start after the wait");
@@ -13,7 +95,7 @@ pub(super) fn log(node: &NodeName, notice: &Notice) {
             tracing::info!(%node, incarnation = incarnation.0, "the pool is open");
         }
         Notice::Trouble(error @ (StoreError::Unusable(source) | StoreError::Damaged(source))) => {
-            tracing::error!(%node, %error, %source, "the store did not do a step, it is tried again");
+            tracing::error!(%node, %error, %source, count, "the store did not do a step, it is tried again");
         }
         Notice::Trouble(StoreError::Refused(why)) => {
             tracing::error!(%node, error = %why, "the store refuses a step, it is tried again");
@@ -25,8 +107,9 @@ pub(super) fn log(node: &NodeName, notice: &Notice) {
             let source = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
             tracing::error!(%node, %key, %error, ?source, "a step fails on this job, it is tried again after a pause, and others go on");
         }
-        Notice::Expired { worker } => {
-            tracing::warn!(%node, worker = worker.0, "a worker was silent for its time to live: its jobs move");
+        Notice::Expired { worker, of } => {
+            let of = of.as_deref().unwrap_or_default();
+            tracing::warn!(%node, worker = worker.0, of, "a worker was silent for its time to live: its jobs move");
         }
         Notice::Fenced { worker, jobs } => {
             tracing::warn!(%node, worker = worker.0, jobs, "a worker of this node lost its lease: its jobs are ended here");
@@ -34,7 +117,7 @@ pub(super) fn log(node: &NodeName, notice: &Notice) {
         Notice::Attested { worker, count } => {
             let Attested { kept, stopped, outranked, unreadable, ended, requeued, gone } = *count;
             if stopped + outranked + unreadable + gone == 0 {
-                tracing::info!(%node, worker = worker.0, kept, ended, requeued, "the pool's data were lost, or may have been: jobs run on");
+                tracing::warn!(%node, worker = worker.0, kept, ended, requeued, "the pool's data were lost, or may have been: jobs run on");
             } else {
                 tracing::warn!(%node, worker = worker.0, kept, stopped, outranked, unreadable, ended, requeued, gone, "the pool's data were lost, or may have been: jobs run on, others are ended or have no record");
             }
@@ -43,22 +126,22 @@ pub(super) fn log(node: &NodeName, notice: &Notice) {
             tracing::error!(%node, %key, token = token.0, "a job that runs here was given away, or given here anew: this run of it is ended at once");
         }
         Notice::NotTakenBack { error } => {
-            tracing::error!(%node, %error, "the pool refuses to have a worker of this node back, it asks again now and then");
+            tracing::error!(%node, %error, count, "the pool refuses to have a worker of this node back, it asks again now and then");
         }
         Notice::BadRecord { key } => {
-            tracing::error!(%node, %key, "the record of a job cannot be read, it is left as it is");
+            tracing::error!(%node, %key, count, "the record of a job cannot be read, it is left as it is");
         }
         Notice::Unreadable { key, error } => {
-            tracing::warn!(%node, %key, error, "the payload of a job cannot be read, it is not started here");
+            tracing::warn!(%node, %key, error, count, "the payload of a job cannot be read, it is not started here");
         }
         Notice::StopFailed { key, error } => {
             tracing::warn!(%node, %key, error, "a stop handler failed; the job has ended");
         }
         Notice::Stuck { key, token } => {
-            tracing::error!(%node, %key, token = token.0, "a handler does not end when aborted: its job stays here");
+            tracing::error!(%node, %key, token = token.0, "a handler does not end when aborted: its job stays here, its worker leaves the ring and hands on the others");
         }
         Notice::PlanFailed { plan, error } => {
-            tracing::warn!(%node, %plan, error, "a plan failed, or was not carried out whole; its next tick comes");
+            tracing::warn!(%node, %plan, error, count, "a plan failed, or was not carried out whole; its next tick comes");
         }
         Notice::BadSchedule { schedule } => {
             tracing::error!(%node, %schedule, "the entry of a schedule cannot be read, it is left as it is");
@@ -75,5 +158,109 @@ pub(super) fn log(node: &NodeName, notice: &Notice) {
         Notice::ParkedUnowned { id } => {
             tracing::warn!(%node, dispatch = %id, "a job lost too many workers and is parked");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::id::JobKey;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn said(by: impl FnOnce(&mut Notices)) -> Vec<String> {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
+        tracing::subscriber::with_default(subscriber.finish(), || {
+            by(&mut Notices::new(NodeName::new("n").unwrap()));
+        });
+        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn at(ms: u64) -> Time {
+        Time(ms * 1_000_000)
+    }
+
+    fn unusable() -> StoreError {
+        StoreError::Unusable(Arc::new(std::io::Error::other("the counter is a list")))
+    }
+
+    #[test]
+    fn a_store_that_says_no_for_long_does_not_flood_the_log() {
+        let lines = said(|notices| {
+            for ms in (0..61_000).step_by(20) {
+                notices.log(at(ms), &Notice::Trouble(unusable()));
+            }
+        });
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        assert!(lines[1].contains("count=1500") && lines[1].contains("the counter is a list"), "{lines:?}");
+    }
+
+    #[test]
+    fn records_that_cannot_be_read_share_a_line() {
+        let lines = said(|notices| {
+            for n in 0..1_000 {
+                let key = JobKey::try_from(format!("k{n}")).unwrap();
+                notices.log(at(n), &Notice::BadRecord { key });
+            }
+        });
+        assert_eq!(lines.len(), 1, "{lines:?}");
+    }
+
+    #[test]
+    fn an_outage_is_told_once_with_the_end_of_the_leases() {
+        let lines = said(|notices| {
+            for second in 0..30 {
+                let answer: Result<()> = Err(unusable());
+                notices.renewed(at(second * 1_000), &answer, Some(Duration::from_secs(6)));
+                notices.failing(at(second * 1_000), "sweep", Duration::from_secs(second), &unusable());
+            }
+            notices.renewed(at(30_000), &Ok(()), None);
+            notices.renewed(at(31_000), &Ok(()), None);
+        });
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].contains("leases_end_in=Some(6s)") && lines[0].contains(" WARN "), "{lines:?}");
+        assert!(lines[1].contains("answers again") && lines[1].contains("after=30s"), "{lines:?}");
+    }
+
+    #[test]
+    fn a_step_that_keeps_failing_is_named() {
+        let lines = said(|notices| {
+            for second in 0..40 {
+                notices.failing(at(second * 1_000), "sweep", Duration::from_secs(second), &unusable());
+            }
+        });
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].contains("step=\"sweep\" failing_for=2s"), "{lines:?}");
+    }
+
+    #[test]
+    fn a_plan_that_fails_the_same_way_at_each_tick_is_seldom_told() {
+        let plan = crate::id::ScheduleName::new("p").unwrap();
+        let lines = said(|notices| {
+            for tick in 0..720 {
+                let error = "1 of its jobs are not as it wants them, the first: b: it is parked".to_owned();
+                notices.log(at(tick * 5_000), &Notice::PlanFailed { plan: plan.clone(), error });
+            }
+        });
+        assert!(lines.len() <= 8, "{lines:?}");
     }
 }

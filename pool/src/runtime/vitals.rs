@@ -94,6 +94,16 @@ impl Vitals {
         (failing.last, failing.error) = (now, fresh.error);
     }
 
+    /// The steps that keep failing, with for how long, and the last error.
+    pub(super) fn failing(&self, now: Time) -> Vec<(&'static str, Duration, StoreError)> {
+        let state = self.state();
+        if state.failing.is_empty() {
+            return Vec::new();
+        }
+        let failing = state.failing(now, Duration::ZERO).into_iter();
+        failing.map(|(step, long, error)| (step, long, error.clone())).collect()
+    }
+
     /// The engine looks like this now.
     pub(super) fn show(&self, picture: Picture) {
         self.state().picture = picture;
@@ -101,5 +111,27 @@ impl Vitals {
 
     pub(crate) fn seen(&self) -> Seen {
         self.state().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Refusal;
+
+    #[test]
+    fn a_step_that_is_not_called_any_more_is_forgotten_after_10_s() {
+        let vitals = Vitals::default();
+        let error = StoreError::Refused(Refusal::NoPool);
+        let begun = clock::now();
+        while vitals.failing(clock::now()).is_empty() {
+            vitals.stepped("sweep", Some(&error));
+        }
+        let last = clock::now();
+        assert_eq!(vitals.failing(begun + Duration::from_millis(9_999)).len(), 1);
+        assert!(vitals.failing(last + FORGOTTEN).is_empty());
+        assert_eq!(FORGOTTEN, Duration::from_secs(10));
+        vitals.stepped("sweep", None);
+        assert!(vitals.failing(clock::now()).is_empty());
     }
 }

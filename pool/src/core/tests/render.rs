@@ -223,7 +223,7 @@ fn notice(notice: &Notice) -> String {
         Notice::Normal { incarnation } => format!("normal {incarnation}"),
         Notice::Trouble(_) => "trouble".into(),
         Notice::SetAside { key, .. } => format!("set aside {key}"),
-        Notice::Expired { worker } => format!("expired {worker}"),
+        Notice::Expired { worker, .. } => format!("expired {worker}"),
         Notice::Fenced { worker, jobs } => format!("fenced {worker} with {jobs}"),
         Notice::Attested { worker, count: c } => {
             let past = [

@@ -77,7 +77,7 @@ pub(super) async fn checks(steps: &Steps) -> Result<()> {
         return Err(StoreError::Unusable(Arc::new(unsuitable)));
     }
     if !info.appendonly {
-        tracing::info!("redis keeps no append-only file: a restart loses what the pool holds");
+        tracing::warn!("redis keeps no append-only file: a restart loses what the pool holds");
     }
     Ok(())
 }

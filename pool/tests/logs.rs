@@ -1,0 +1,110 @@
+//! Lines of the log as an operator sees them. One process: the subscriber is the process's own, and so are signals.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::io::Write;
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rustix::process::{Signal, getpid, kill_process};
+use tenure_pool::{BoxError, Job, JobHandler, MemoryStore, Node, Start};
+use tenure_testing::eventually;
+use tokio::sync::Semaphore;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_millis(50);
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The lines of all tests so far.
+fn log() -> Vec<String> {
+    static LOG: LazyLock<Lines> = LazyLock::new(|| {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).init();
+        lines
+    });
+    let text = String::from_utf8(LOG.0.lock().unwrap().clone()).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// The line that has all of this.
+async fn line_with(parts: &[&str]) -> String {
+    let found = || log().into_iter().find(|line| parts.iter().all(|part| line.contains(part)));
+    eventually(PATIENCE, &format!("a line with {parts:?}"), async || found().is_some()).await;
+    found().unwrap()
+}
+
+async fn join(name: &str) -> Node {
+    let _ = log();
+    let builder = Node::builder("logs", &MemoryStore::new()).name(name).assume_fresh(true);
+    builder.join_settle(SHORT).stable_after(SHORT).join().await.unwrap()
+}
+
+/// Its notifications fail, with texts of several lines.
+struct Forger;
+
+impl JobHandler for Forger {
+    async fn start(&self, _: Job) -> Start {
+        Start::Started
+    }
+
+    async fn notify(&self, _: &Job, body: Bytes) -> Result<(), BoxError> {
+        assert!(&body[..] != b"panic", "first\nFORGED by panic");
+        Err("first\nFORGED by error".into())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_break_of_a_handlers_makes_no_line() {
+    let node = join("forger").await;
+    node.add_worker(Forger).await.unwrap();
+    node.dispatch("key", "").await.unwrap();
+    for body in ["error", "panic"] {
+        node.notify("key", body).await.unwrap();
+        line_with(&["a notification", "first", body]).await;
+    }
+    let forged: Vec<_> = log().into_iter().filter(|line| line.starts_with("FORGED")).collect();
+    assert_eq!(forged, [""; 0]);
+}
+
+/// Ends its jobs only when the semaphore allows it.
+fn stubborn(allowed: &Arc<Semaphore>) -> impl JobHandler + use<> {
+    let allowed = allowed.clone();
+    tenure_pool::run(move |_: Job| {
+        let allowed = allowed.clone();
+        async move {
+            allowed.acquire().await?.forget();
+            Ok(())
+        }
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_is_told_to_end_says_how_it_left() {
+    let allowed = Arc::new(Semaphore::new(0));
+    let (slow, quick) = (join("slow").await, join("quick").await);
+    slow.add_worker(stubborn(&allowed)).await.unwrap();
+    slow.dispatch("its-job", "").await.unwrap();
+    let leaving = (slow.close_on_signal(Duration::from_millis(300)), quick.close_on_signal(PATIENCE));
+    kill_process(getpid(), Signal::TERM).unwrap();
+    let (left, gone) = tokio::join!(leaving.0, leaving.1);
+    assert!(!left.unwrap().complete && gone.unwrap().complete);
+    let line = line_with(&["not left its pool in time", "slow"]).await;
+    assert!(line.contains("WARN") && line.contains("jobs=1") && line.contains("its-job"), "{line}");
+    let line = line_with(&["has left its pool", "quick"]).await;
+    assert!(line.contains("INFO") && line.contains("took="), "{line}");
+    allowed.add_permits(1);
+}
