@@ -1,0 +1,96 @@
+//! A payload that takes its process down again and again, with processes that are started again at once: it is parked, and
+//! nobody else is.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tenure_pool::{Client, Job, JobSpec, JobState, Node, NodeBuilder, Settings};
+use tenure_testing::{RedisServer, eventually};
+
+const PATIENCE: Duration = Duration::from_secs(240);
+const CHILD: &str = "TENURE_CRASHING_PROCESS";
+const BYSTANDERS: usize = 8;
+
+/// A run of two seconds proves a job, so that pauses end at eight.
+fn builder(url: &str) -> NodeBuilder {
+    let settings = Settings {
+        worker_ttl: Duration::from_secs(2),
+        join_settle: Duration::from_millis(50),
+        stable_run: Duration::from_secs(2),
+        max_attempts: 8,
+        ..Settings::default()
+    };
+    Node::builder("crash-loop", Client::open(url).unwrap()).settings(settings).assume_fresh(true)
+}
+
+/// A process that runs what it is given, until it is given the culprit.
+fn doomed_process(url: &str) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let node = builder(url).join().await.unwrap();
+        let work = tenure_pool::run(|job: Job| async move {
+            if &job.payload()[..] == b"poison" {
+                std::thread::sleep(Duration::from_millis(100));
+                std::process::abort();
+            }
+            job.cancelled().await;
+            Ok(())
+        });
+        node.add_worker(work).await.unwrap();
+        node.closed().await;
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payload_that_aborts_its_process_is_parked_alone() {
+    if let Ok(url) = std::env::var(CHILD) {
+        std::thread::spawn(move || doomed_process(&url)).join().unwrap();
+        return;
+    }
+    let server = RedisServer::start().unwrap();
+    let start = || {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_payload_that_aborts_its_process_is_parked_alone", "--nocapture"])
+            .env(CHILD, server.url())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Ended(child.unwrap())
+    };
+    let mut child = start();
+    let watcher = builder(&server.url()).client_only().join().await.unwrap();
+    let bystanders = (0..BYSTANDERS).map(|n| JobSpec::new(format!("tenant-{n}"), "work"));
+    for accepted in watcher.submit_many(bystanders.collect::<Vec<_>>()).await {
+        accepted.unwrap();
+    }
+    watcher.submit("culprit", "poison").await.unwrap();
+    let mut crashes = 0;
+    eventually(PATIENCE, "the culprit to be parked", async || {
+        if child.0.try_wait().unwrap().is_some() {
+            crashes += 1;
+            child = start();
+        }
+        matches!(watcher.job("culprit").await, Ok(Some(job)) if job.state == JobState::Parked)
+    })
+    .await;
+    let parked = watcher.parked().await.unwrap();
+    let parked: Vec<_> = parked.iter().map(|job| job.key.to_string()).collect();
+    assert_eq!(parked, ["culprit"], "after {crashes} crashes");
+    eventually(PATIENCE, "all others to run", async || {
+        let jobs = watcher.jobs().await.unwrap_or_default();
+        jobs.iter().filter(|job| job.state == JobState::Running).count() == BYSTANDERS
+    })
+    .await;
+    assert!(crashes >= 8, "{crashes}");
+}
+
+/// A process that does not outlive its test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
