@@ -118,6 +118,8 @@ pub enum Breakage {
     ScriptBeforeIdentity,
     /// An observer that gets no answer begins to watch anew.
     ResetOnReconnect,
+    /// A member whose counter is lost is not watched.
+    UncountedLive,
     /// A counter that is seen anew counts as seen when it was asked for.
     FirstSeenBeforeReply,
     /// A lease counts from the answer to its renewal.

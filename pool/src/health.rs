@@ -33,6 +33,10 @@ pub struct Health {
     pub dispatches: usize,
     /// Jobs of the whole pool that were accepted and had never begun at the last renewal.
     pub queued: Option<u64>,
+    /// What a loss of data has left at the last renewal, though it was repaired as far as can be.
+    pub damage: Option<String>,
+    /// The server's `maxmemory-policy` at the last renewal, if it may drop keys when its memory is full.
+    pub evicts: Option<String>,
     /// What is wrong; empty when all is well.
     pub reasons: Vec<Unhealthy>,
 }
@@ -136,6 +140,12 @@ pub enum Unhealthy {
     /// The store answers, and has not done this step for longer than a lease lasts. Jobs that run go on.
     #[error("the store has not done {0} for {1:?}")]
     Steps(&'static str, Duration),
+    /// A loss of data has left this, though it was repaired as far as can be.
+    #[error("{0}")]
+    Damaged(String),
+    /// The server may drop the pool's keys when its memory is full: its `maxmemory-policy` is this.
+    #[error("redis runs with maxmemory-policy {0}, which drops keys when its memory is full")]
+    Evicts(String),
     /// The pool is not open.
     #[error("the pool is not open: {0:?}")]
     Phase(PoolPhase),
@@ -185,6 +195,8 @@ pub(crate) fn judge(health: &Health, ended: bool, ttl: Duration, soft: Duration)
     }
     reasons.extend(health.store.answered.filter(|age| *age > soft).map(Unhealthy::Store));
     reasons.extend(health.store.failing.iter().map(|(step, age)| Unhealthy::Steps(step, *age)));
+    reasons.extend(health.damage.clone().map(Unhealthy::Damaged));
+    reasons.extend(health.evicts.clone().map(Unhealthy::Evicts));
     let late = |idle: Option<Duration>| idle.filter(|idle| *idle > longest_read(ttl));
     reasons.extend(late(health.reader_idle).map(Unhealthy::Reader));
     if health.phase == PoolPhase::Open && !health.leaving {

@@ -26,6 +26,8 @@ fn well() -> Health {
         blocked_jobs: Vec::new(),
         dispatches: 5,
         queued: Some(7),
+        damage: None,
+        evicts: None,
         reasons: Vec::new(),
     }
 }
@@ -47,6 +49,8 @@ fn every_trouble_has_its_reason_and_few_want_a_restart() {
         (but_for(|h| h.router_idle = Some(LONG)), Unhealthy::Router(LONG), false),
         (but_for(|h| h.store.answered = Some(LONG)), Unhealthy::Store(LONG), false),
         (but_for(|h| h.store.failing.push(("dispatch", LONG))), Unhealthy::Steps("dispatch", LONG), false),
+        (but_for(|h| h.damage = Some("it".into())), Unhealthy::Damaged("it".into()), false),
+        (but_for(|h| h.evicts = Some("it".into())), Unhealthy::Evicts("it".into()), false),
         (but_for(|h| h.workers[0].id = None), Unhealthy::Outside, false),
         (but_for(|h| h.workers[1].lease_left = Duration::ZERO), Unhealthy::Lease(WorkerId(2)), false),
         (but_for(|h| h.workers[1].stuck.push(stuck.clone())), Unhealthy::Stuck(stuck.clone()), true),

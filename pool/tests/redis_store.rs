@@ -190,7 +190,7 @@ async fn a_renewal_notices_that_its_server_was_promoted_again() {
     assert_eq!(store.server_identity().await.unwrap().run_id, second);
     assert!(second.starts_with(&first) && second != first, "{first} {second}");
 
-    let inc = store.recover(inc, Seen::default(), &second).await.unwrap();
+    let inc = store.recover(inc, Seen::default(), &second, "").await.unwrap();
     store.bless(&second);
     assert_eq!(lease.renew(inc, Token(0), None, &[]).await.unwrap().run_id, second);
     store.server_time().await.unwrap();
@@ -225,7 +225,7 @@ async fn steps_go_to_the_blessed_server_process_only() {
     let state = store.pool_state().await.unwrap();
     assert!(matches!(&state, PoolState::Present { run_id, .. } if *run_id != other), "{state:?}");
 
-    let inc = store.recover(inc, Seen { token: Token(7), ..Seen::default() }, &other).await.unwrap();
+    let inc = store.recover(inc, Seen { token: Token(7), ..Seen::default() }, &other, "").await.unwrap();
     store.bless(&other);
     assert!(lease.renew(inc, Token(0), None, &[]).await.unwrap().recovering);
     store.members().wait_for(|members| members.incarnation == Some(inc)).await.unwrap();

@@ -35,6 +35,8 @@ pub(crate) enum Call {
     Recover {
         seen: Seen,
         run_id: String,
+        /// The signs of a loss that the store has shown, else empty.
+        lost: String,
     },
     OpenNormal,
     Join {

@@ -126,6 +126,12 @@ pub(crate) enum Notice {
     Attested { worker: WorkerId, count: Attested },
     /// A job runs here that has a higher token by now. This run of it is ended at once.
     Outranked { key: JobKey, token: Token },
+    /// One of the pool's keys was lost alone; what can be is made good.
+    Lost { signs: String },
+    /// A loss has left this, though it was repaired as far as can be; empty: nothing any more.
+    Damaged { signs: String },
+    /// The server may drop keys when its memory is full, by this policy; `None`: it may no more.
+    Evicts { policy: Option<String> },
     /// The record of a job does not parse.
     BadRecord { key: JobKey },
     /// The payload of a job cannot be opened.

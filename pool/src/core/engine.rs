@@ -48,6 +48,9 @@ pub(crate) struct Engine {
     pub(super) attaching: Vec<ReplyTo>,
     /// A renewal was answered in this incarnation.
     pub(super) renewed: bool,
+    /// What was wrong with the data and the server when that was.
+    pub(super) damage: String,
+    pub(super) evicts: Option<String>,
     /// The pool's jobs that had never begun when that was.
     pub(super) queued: Option<u64>,
     pub(super) clock: Clock,
@@ -121,6 +124,8 @@ impl Engine {
             closing,
             attaching: Vec::new(),
             renewed: false,
+            damage: String::new(),
+            evicts: None,
             queued: None,
             clock: Clock::default(),
             tells: Tells::default(),
@@ -265,6 +270,14 @@ impl Engine {
         let renewal = answer?;
         self.renewed = true;
         self.queued = Some(renewal.queued);
+        if renewal.damage != self.damage {
+            self.damage.clone_from(&renewal.damage);
+            self.ctx.report(Notice::Damaged { signs: renewal.damage });
+        }
+        if renewal.evicts != self.evicts {
+            self.evicts.clone_from(&renewal.evicts);
+            self.ctx.report(Notice::Evicts { policy: renewal.evicts });
+        }
         let polled = !self.ctx.config.broken.has(Breakage::FlagNotPolled);
         if let Some(incarnation) = self.pool.incarnation.filter(|_| polled) {
             let (members, settings) = (renewal.members, renewal.settings);

@@ -23,8 +23,8 @@ const WATCH_SOME: usize = 64;
 pub(crate) struct Liveness {
     seen: BTreeMap<WorkerId, (u64, Time)>,
     next: Option<Time>,
-    /// When the look under way was sent.
-    asked: Option<Time>,
+    /// When the look under way was sent, and at whom; `None`: at all.
+    asked: Option<(Time, Option<Vec<WorkerId>>)>,
     expires: VecDeque<(WorkerId, u64)>,
     /// The nodes of those that are silent.
     nodes: BTreeMap<WorkerId, String>,
@@ -39,7 +39,8 @@ pub(crate) struct Liveness {
 impl Liveness {
     /// Another incarnation or server: what was seen says nothing any more.
     pub(crate) fn reset(&mut self) {
-        *self = Self { asked: self.asked, expiring: self.expiring, reaping: self.reaping, ..Self::default() };
+        let asked = self.asked.take();
+        *self = Self { asked, expiring: self.expiring, reaping: self.reaping, ..Self::default() };
     }
 
     /// An expired worker that is not reaped yet.
@@ -63,9 +64,20 @@ impl Liveness {
         if answer.is_err() && broken.has(Breakage::ResetOnReconnect) {
             self.seen.clear();
         }
-        let early = asked.filter(|_| broken.has(Breakage::FirstSeenBeforeReply));
+        let sent = asked.as_ref().map(|(at, _)| *at);
+        let early = sent.filter(|_| broken.has(Breakage::FirstSeenBeforeReply));
         let since = early.unwrap_or(ctx.now);
-        let beats = answer?;
+        let mut beats = answer?;
+        // A member without a counter has lost it: it is silent until it renews.
+        let looked_at = match asked.and_then(|(_, workers)| workers) {
+            Some(workers) => workers.into_iter().filter(|w| members.entries.contains_key(w)).collect(),
+            None => members.entries.keys().copied().collect::<Vec<_>>(),
+        };
+        if !broken.has(Breakage::UncountedLive) {
+            looked_at.into_iter().for_each(|worker| {
+                beats.entry(worker).or_insert(0);
+            });
+        }
         self.seen.retain(|worker, _| members.entries.contains_key(worker) || beats.contains_key(worker));
         for (worker, seq) in beats {
             match self.seen.get_mut(&worker) {
@@ -135,8 +147,9 @@ impl Liveness {
         if ctx.now >= next && self.asked.is_none() {
             self.next = Some(ctx.now + ctx.jitter.stretch(ctx.config.timing.ttl / 10));
             if !members.entries.is_empty() {
-                self.asked = Some(ctx.now);
-                ctx.call(Call::Heartbeats(self.watched(ctx, members)));
+                let watched = self.watched(ctx, members);
+                self.asked = Some((ctx.now, watched.clone()));
+                ctx.call(Call::Heartbeats(watched));
             }
         }
         if self.retry_at.is_some_and(|at| ctx.now < at) {

@@ -65,6 +65,8 @@ pub(crate) struct PoolPhase {
     pub(crate) elsewhere: bool,
     /// A tombstone, none from before it, is the end of the pool only for who has known it alive, or wants no other.
     may_create: bool,
+    /// The signs of a loss that were seen in this incarnation.
+    lost: Option<(Incarnation, String)>,
     /// It was said to be being opened, and not to be open.
     said_opening: Option<Incarnation>,
     /// It was opened without a worker of this node that lives, in this incarnation.
@@ -85,6 +87,7 @@ impl PoolPhase {
             held_back: true,
             elsewhere: false,
             may_create: config.purpose != Purpose::End,
+            lost: None,
             said_opening: None,
             opened_without: None,
             busy: false,
@@ -125,9 +128,16 @@ impl PoolPhase {
         let sign = matches!(
             error,
             StoreError::Refused(
-                Refusal::NoPool | Refusal::Closed | Refusal::StaleIncarnation(_) | Refusal::Recovering,
+                Refusal::NoPool
+                    | Refusal::Closed
+                    | Refusal::StaleIncarnation(_)
+                    | Refusal::Recovering
+                    | Refusal::Lost(_),
             ) | StoreError::OtherServer { .. }
         );
+        if let StoreError::Refused(Refusal::Lost(signs)) = error {
+            self.lost = self.incarnation.map(|incarnation| (incarnation, signs.clone()));
+        }
         if sign && !matches!(self.phase, Phase::Unknown | Phase::Closed | Phase::Recovering { .. }) {
             self.phase = Phase::Unknown;
             self.retry_at = ctx.now;
@@ -146,6 +156,11 @@ impl PoolPhase {
         self.opened_without = self.incarnation;
         self.phase = Phase::Unknown;
         self.retry_at = now;
+    }
+
+    /// The signs of a loss, if they were seen in this incarnation.
+    fn lost_in(&self, incarnation: Incarnation) -> Option<&str> {
+        self.lost.as_ref().filter(|(seen_in, _)| *seen_in == incarnation).map(|(_, signs)| signs.as_str())
     }
 
     fn closed(&mut self) -> Change {
@@ -223,13 +238,18 @@ impl PoolPhase {
                     || Some(incarnation) == self.incarnation && members < self.members
                     || Some(incarnation) == self.incarnation
                         && self.began_on.as_ref().is_some_and(|on| *on != run_id)
-                    || Some(incarnation) == self.opened_without && !recovering =>
+                    || Some(incarnation) == self.opened_without && !recovering
+                    || self.lost_in(incarnation).is_some() && !recovering =>
             {
                 if self.held_back {
                     return self.look_at_settings(ctx, incarnation, run_id);
                 }
                 self.busy = true;
-                let call = Call::Recover { seen: self.seen, run_id };
+                let lost = self.lost_in(incarnation).unwrap_or_default().to_owned();
+                if !lost.is_empty() {
+                    ctx.report(Notice::Lost { signs: lost.clone() });
+                }
+                let call = Call::Recover { seen: self.seen, run_id, lost };
                 ctx.out.push(Effect::Call { incarnation, call });
                 Change::Nothing
             }

@@ -17,6 +17,9 @@ pub(crate) struct Picture {
     pub(crate) workers: Vec<WorkerPicture>,
     /// Dispatches of this node that wait for what becomes of them.
     pub(crate) dispatches: usize,
+    /// What was wrong with the data and the server at the last renewal.
+    pub(crate) damage: String,
+    pub(crate) evicts: Option<String>,
     /// Jobs of the pool that had never begun at the last renewal.
     pub(crate) queued: Option<u64>,
     /// When its readers were last answered; `None` while they have nothing to read.
@@ -71,6 +74,8 @@ impl Engine {
             leaving: self.closing.leaving,
             workers: self.workers.values().map(Worker::picture).collect(),
             dispatches: self.dispatching.open_count(),
+            damage: self.damage.clone(),
+            evicts: self.evicts.clone(),
             queued: self.queued,
             read: self.reading.progressed(),
             routed: self.routing.progressed(),

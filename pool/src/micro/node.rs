@@ -108,6 +108,8 @@ impl Node {
         let renewal = Renewal {
             queued: 0,
             opened: false,
+            damage: String::new(),
+            evicts: None,
             members: Revision(0),
             settings: Revision(0),
             flag: None,

@@ -8,7 +8,7 @@ use crate::core::lease::Timing;
 use crate::core::time::Time;
 use crate::health::{Health, StoreHealth, WorkerHealth, judge};
 use crate::runtime::clock;
-use crate::store::StoreError;
+use crate::store::{StoreError, loss};
 
 impl Node {
     /// How the node is: whether its parts made progress, how its leases stand, what the store has last said, which
@@ -55,6 +55,8 @@ impl Node {
             blocked_jobs: self.shared.leases.blocked_jobs(),
             dispatches: seen.picture.dispatches,
             queued: seen.picture.queued,
+            damage: (!seen.picture.damage.is_empty()).then(|| loss(&seen.picture.damage)),
+            evicts: seen.picture.evicts,
             reasons: Vec::new(),
         };
         let ended = self.shared.messages.is_closed();

@@ -103,6 +103,8 @@ fn the_end_of_a_node_ends_each_of_its_leases_for_good() {
         run_id: String::new(),
         queued: 0,
         opened: false,
+        damage: String::new(),
+        evicts: None,
         states: vec![Some(MemberState::Up)],
     };
     leases.renewed(from, clock::now(), &renewing, &renewal);

@@ -6,7 +6,7 @@ use super::lately::Lately;
 use crate::core::effect::{Attested, Notice};
 use crate::core::time::Time;
 use crate::id::NodeName;
-use crate::store::{Result, StoreError};
+use crate::store::{Result, StoreError, loss};
 
 /// A step that has failed for this long is no hiccup.
 const HICCUP: Duration = Duration::from_secs(2);
@@ -127,6 +127,21 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
         }
         Notice::NotTakenBack { error } => {
             tracing::error!(%node, %error, count, "the pool refuses to have a worker of this node back, it asks again now and then");
+        }
+        Notice::Lost { signs } => {
+            tracing::error!(%node, lost = loss(signs), "a key of the pool was lost alone: what living workers know is written again");
+        }
+        Notice::Damaged { signs } if signs.is_empty() => {
+            tracing::info!(%node, "what a loss had left of the pool's data is gone");
+        }
+        Notice::Damaged { signs } => {
+            tracing::error!(%node, lost = loss(signs), "a loss of data could not be made good, and the pool goes on with what is left");
+        }
+        Notice::Evicts { policy: Some(policy) } => {
+            tracing::warn!(%node, policy, "redis may drop keys when its memory is full: a pool needs maxmemory-policy noeviction");
+        }
+        Notice::Evicts { policy: None } => {
+            tracing::info!(%node, "redis drops no keys any more: maxmemory-policy is noeviction");
         }
         Notice::BadRecord { key } => {
             tracing::error!(%node, %key, count, "the record of a job cannot be read, it is left as it is");

@@ -26,8 +26,8 @@ pub(crate) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
             let answer = store.bootstrap(seen, &run_id, &config.founding()).await;
             Done::Bootstrap { run_id, answer }
         }
-        Call::Recover { seen, run_id } => {
-            let answer = store.recover(inc, seen, &run_id).await;
+        Call::Recover { seen, run_id, lost } => {
+            let answer = store.recover(inc, seen, &run_id, &lost).await;
             Done::Recover { run_id, answer }
         }
         Call::OpenNormal => Done::OpenNormal(store.open_normal(inc).await),

@@ -23,6 +23,9 @@ pub enum Refusal {
     /// The step belongs to a recovery, which is over: the pool was opened without the caller.
     #[error("the pool is not recovering")]
     Normal,
+    /// One of the pool's keys was lost alone, as what the others say of it shows.
+    #[error("{}", loss(.0))]
+    Lost(String),
     /// The pool is shutting down.
     #[error("the pool is shutting down")]
     ShuttingDown,
@@ -57,6 +60,18 @@ pub enum Refusal {
     /// Workers or their remains are left.
     #[error("{0} members are left")]
     Members(u64),
+}
+
+/// What was lost, by its signs as the store says them.
+pub(crate) fn loss(signs: &str) -> String {
+    let what = |sign| match sign {
+        'm' => "members",
+        'r' => "records of jobs",
+        'p' => "payloads of jobs",
+        'o' => "lists of what workers own",
+        _ => "something that a newer version knows of",
+    };
+    format!("the pool has lost {}", signs.chars().map(what).collect::<Vec<_>>().join(" and "))
 }
 
 /// Why a step has no answer.

@@ -123,6 +123,10 @@ pub struct Renewal {
     pub queued: u64,
     /// The node's stream was not there, and was made: what was read of an earlier one says nothing of where this one begins.
     pub opened: bool,
+    /// Signs of a loss that a recovery did not mend, as in [`Refusal::Lost`](super::Refusal::Lost); else empty.
+    pub damage: String,
+    /// The server's policy, if it may drop keys when its memory is full.
+    pub evicts: Option<String>,
     /// Per worker asked for, in order: its state, or `None` when it is fenced.
     pub states: Vec<Option<MemberState>>,
 }

@@ -96,8 +96,9 @@ pub trait Store: Send + Sync + 'static {
     /// Creates the pool in phase R, if there is none.
     async fn bootstrap(&self, seen: Seen, run_id: &str, settings: &Settings) -> Result<Bootstrapped>;
     /// Starts another incarnation, above all that were seen, in phase R; the first caller wins. The shutdown flag stays,
-    /// but that of a pool which is known to have ended.
-    async fn recover(&self, inc: Incarnation, seen: Seen, run_id: &str) -> Result<Incarnation>;
+    /// but that of a pool which is known to have ended. `lost`: the signs of a [`Refusal::Lost`], for which no other
+    /// recovery is asked for while they last, or empty.
+    async fn recover(&self, inc: Incarnation, seen: Seen, run_id: &str, lost: &str) -> Result<Incarnation>;
     /// In phase R, a living worker says what it runs, what has ended in its hands and what it has handed on, in any
     /// order; none, to be a member of the pool at least. One that the data do not know is adopted under its old id, in
     /// its old slot when that is free. At most [`ATTEST_BYTES`]. Refused in phase N: with [`Refusal::Normal`].
@@ -128,7 +129,8 @@ pub trait Store: Send + Sync + 'static {
     async fn join(&self, inc: Incarnation, request: &JoinRequest) -> Result<Seat>;
     /// A standby takes a slot of its own.
     async fn settle(&self, inc: Incarnation, worker: WorkerId) -> Result<Seat>;
-    /// Heartbeat of all workers of a node; keeps the node's stream when `node` is given.
+    /// Heartbeat of all workers of a node; keeps the node's stream when `node` is given. Refused in phase N when a key was
+    /// lost alone: with [`Refusal::Lost`].
     async fn renew(
         &self,
         inc: Incarnation,

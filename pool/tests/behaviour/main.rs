@@ -28,6 +28,7 @@ mod one_thread;
 mod outage;
 mod panic;
 mod parking;
+mod partial_loss;
 mod placement;
 mod recorder;
 mod refusals;

@@ -1,4 +1,4 @@
-//! A job is lost, or dropped and nobody is told: a12 to a22.
+//! A job is lost, or dropped and nobody is told: a12 to a22, a47 and a48.
 
 use tenure_pool::breakage::{Breakage, ScriptPatch};
 
@@ -54,6 +54,11 @@ const RELEASES_THE_FIRST: ScriptPatch = patch(
 const REAPS_NOTHING: ScriptPatch = patch("reap", "'LIMIT', 0, limit)", "'LIMIT', 0, 0)");
 /// The list of a worker's jobs is written by somebody else, later.
 const ASSIGNS_WITHOUT_LIST: ScriptPatch = patch("", "call('ZADD', BW, unpack(owned))", "");
+/// Nobody asks whether the members that there were are still there.
+const FORGOTTEN_MEMBERS: [ScriptPatch; 2] = [
+    patch("renew", "if head[3] ~= '1' and call('HEXISTS', W, 'size') == 0 then found = 'm' end", ""),
+    patch("join", "return { 'LOST', 'm' }", ""),
+];
 
 cases! {
     a12_a_burst_beyond_every_bound_drops_nothing_that_was_accepted:
@@ -76,6 +81,9 @@ cases! {
     a22_a_worker_whose_handlers_panic_goes_on:
         lines(&[Breakage::PanicEndsReading]), "the job after a panic",
         a22_a_panic_is_told: lines(&[Breakage::PanicUntold]), "the panic is told";
+    a47_members_that_are_lost_alone_cost_no_job: scripts(&FORGOTTEN_MEMBERS), "every job to run once";
+    a48_a_worker_that_dies_with_its_counter_leaves_its_jobs_to_others:
+        lines(&[Breakage::UncountedLive]), "every job to be started";
 }
 
 mod cases {
@@ -409,6 +417,38 @@ mod cases {
         let read: redis::Value = read.query(&mut ground.redis()).unwrap();
         assert!(read != redis::Value::Nil, "there was something to read");
         left_for_long(ground, "dead");
+    }
+
+    /// Somebody tidies up: the hash of the members is deleted.
+    pub(super) async fn a47_members_that_are_lost_alone_cost_no_job(ground: Ground) {
+        let ground = ground.losing();
+        let (a, b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
+        let keys = ground.dispatch(&a, 20).await;
+        let mut redis = ground.redis();
+        redis::cmd("DEL").arg(key_of("w")).exec(&mut redis).unwrap();
+        eventually(ground.patience, "the members to be there again", async || {
+            let members: usize = redis::cmd("HLEN").arg(key_of("w")).query(&mut redis).unwrap();
+            members > 2 && [&a, &b].iter().all(|node| node.health().is_healthy())
+        })
+        .await;
+        ground.each_runs_once(&keys).await;
+        ground.assert_starts(&keys, 1);
+        ground.assert_clean();
+    }
+
+    /// A node dies, and the counters of all members are lost before anybody has seen that its own stands still.
+    pub(super) async fn a48_a_worker_that_dies_with_its_counter_leaves_its_jobs_to_others(ground: Ground) {
+        let ground = ground.expiring();
+        let (a, b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
+        let _keys = ground.dispatch(&b, 20).await;
+        let orphans = ground.keys_on(&a).await;
+        assert!(!orphans.is_empty());
+        a.abandon();
+        a.closed().await;
+        redis::cmd("DEL").arg(key_of("hb")).exec(&mut ground.redis()).unwrap();
+        ground.started(&orphans, 2).await;
+        ground.assert_starts(&orphans, 2);
+        ground.assert_clean();
     }
 
     /// What this router holds it has held for an hour.

@@ -25,7 +25,7 @@ impl Pool {
             world.store.break_on_purpose(self.scope.broken.clone());
             inc = on!(world.store, bootstrap(seen, "memory0", &self.settings)).unwrap().incarnation;
         }
-        world.inc = on!(world.store, recover(inc, seen, "memory0")).unwrap();
+        world.inc = on!(world.store, recover(inc, seen, "memory0", "")).unwrap();
         let lives = |of: usize| world.store.record(&self.keys[self.scope.dispatches[of]]).is_some();
         let known = |of: usize| {
             let mut living = world.workers.iter().filter(|worker| worker.lives());

@@ -90,6 +90,7 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (NotesRefusedEarly, Simulator("S11")),
     (IncarnationUnchecked, Model("mutants_of_recovery_violate_a_property")),
     (ScriptBeforeIdentity, Scenario("an_unblessed_client_sends_nothing")),
+    (UncountedLive, Core("a_member_whose_counter_is_lost_is_expired")),
     (ResetOnReconnect, Core("an_observer_that_gets_no_answer_watches_on")),
     (FirstSeenBeforeReply, Core("an_observer_counts_from_after_the_reply")),
     (RenewalFromReply, Core("a_lease_counts_from_the_sending_of_its_renewal")),

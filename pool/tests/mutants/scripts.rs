@@ -22,6 +22,36 @@ macro_rules! mutants {
 /// What is left out, the script (none: every script that shares the part), the text, what stands in its place, and who
 /// notices.
 pub(crate) const MUTANTS: &[Mutant] = mutants! {
+    "a loss of the members is not noticed": "renew", "if head[3] ~= '1' and call('HEXISTS', W, 'size') == 0 then found = 'm' end"
+        => "", by "a_key_that_is_lost_alone_is_noticed_by_the_next_renewal";
+    "a loss of records is not noticed": "renew", "if owned > jobs then found = found .. 'r' end"
+        => "", by "a_key_that_is_lost_alone_is_noticed_by_the_next_renewal";
+    "a loss of the owners' lists is not noticed": "renew", "if owned == 0 and jobs >"
+        => "if false and jobs >", by "a_key_that_is_lost_alone_is_noticed_by_the_next_renewal";
+    "a loss of the payloads is not noticed": "renew", "if jobs > 0 and call('HLEN', JP) == 0 then found = found .. 'p' end"
+        => "", by "a_key_that_is_lost_alone_is_noticed_by_the_next_renewal";
+    "a pool without jobs has lost their payloads": "renew", "if jobs > 0 and call('HLEN', JP) == 0"
+        => "if call('HLEN', JP) == 0", by "a_pool_of_any_size_shows_no_loss";
+    "a payload that was lost is not asked for": "attest", "local lacks = not mine or call('HEXISTS', JP, key) == 0"
+        => "local lacks = not mine", by "a_payload_that_was_lost_is_asked_for_and_written_again";
+    "a payload that was lost is not written": "attest", "if lacks and sent == '1' then call('HSET', JP, key, payload) end"
+        => "", by "a_payload_that_was_lost_is_asked_for_and_written_again";
+    "a pool without jobs has lost them": "renew", "if owned == 0 and jobs > call('ZCARD', Q) + call('ZCARD', PK) then"
+        => "if owned == 0 and jobs > 0 then", by "a_pool_of_any_size_shows_no_loss";
+    "a pool that never had members has lost them": "renew", "if head[3] ~= '1' and call('HEXISTS'"
+        => "if call('HEXISTS'", by "a_pool_of_any_size_shows_no_loss";
+    "a loss that stays asks for ever": "renew", "gsub(found, '[' .. known .. '-]', '') ~= ''"
+        => "found ~= ''", by "a_loss_that_stays_is_answered_and_asks_for_one_recovery";
+    "a loss that has gone is known for ever": "renew", "if found == '' then call('HDEL', M, 'lost') else"
+        => "if found ~= '' then", by "a_loss_that_stays_is_answered_and_asks_for_one_recovery";
+    "a recovery does not say what for": "recover", "if argv[6] ~= '' then call('HSET', M, 'lost', argv[6]) end"
+        => "", by "a_loss_that_stays_is_answered_and_asks_for_one_recovery";
+    "a join hides that the members were lost": "join", "return { 'LOST', 'm' }"
+        => "", by "who_joins_does_not_hide_that_the_members_were_lost";
+    "nobody joins a pool that has lost its members": "join", "and not find(call('HGET', M, 'lost') or '', 'm', 1, true)"
+        => "", by "who_joins_does_not_hide_that_the_members_were_lost";
+    "a member without a counter lives for ever": "expire", "num(tonumber(call('HGET', HB, wid)) or 0)"
+        => "call('HGET', HB, wid)", by "a_lost_counter_counts_as_0";
     "begin takes every record": "begin", "first, begun_first = '^1|A' .. mine .. '|0|0|%d+('"
         => "first, begun_first = '^1|%u|%d*|%d+|%d+|%d|%d+('", by "begin_needs_the_worker_the_token_and_the_state";
     "begin under any token": "begin", "if token ~= of_token then"

@@ -16,6 +16,7 @@ use super::lab::{Kind, Lab, id, key, ms, stop};
 scenarios! {
     a_running_job_is_kept,
     a_runner_of_lost_data_gets_a_record,
+    a_payload_that_was_lost_is_asked_for_and_written_again,
     a_runner_takes_back_a_job_that_rolled_back_to_the_queue,
     a_runner_takes_back_a_job_that_rolled_back_to_its_assignment,
     a_runner_takes_back_a_job_that_rolled_back_to_the_owner_before,
@@ -179,6 +180,26 @@ async fn a_runner_of_lost_data_gets_a_record(kind: Kind) {
     lab.open(&[worker]).await;
     assert_eq!(lab.release("a", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
     assert_eq!((lab.score("pi", "plan|a").await, lab.queued().await), (None, 0));
+}
+
+async fn a_payload_that_was_lost_is_asked_for_and_written_again(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("a", "node1.a", worker).await;
+    lab.started("a", worker).await;
+    let before = lab.record("a").await.unwrap();
+    lab.backend.lose("jp").await;
+    lab.recover().await;
+    assert_eq!(lab.idle(worker, item("a", token, "node1.a", runs())).await, AttestReply::SendPayload);
+    for _ in 0..2 {
+        let said = item("a", token, "node1.a", all_of_it(Begun::Begun, 1, ""));
+        assert_eq!(lab.attest(worker, said).await, AttestReply::Kept);
+        let record = lab.owns(worker, "a", token, JobState::Running).await;
+        assert_eq!(record, Record { attested: Some(lab.inc), ..before.clone() }, "the rest is as it was");
+        assert_eq!(lab.store().payload(&key("a")).await.unwrap().unwrap(), "payload");
+    }
+    assert_eq!(lab.attest(worker, item("a", token, "node1.a", runs())).await, AttestReply::Kept);
+    lab.open(&[worker]).await;
 }
 
 async fn a_runner_takes_back_a_job_that_rolled_back_to_the_queue(kind: Kind) {

@@ -218,6 +218,14 @@ impl Backend {
         }
     }
 
+    /// Loses one of the pool's keys.
+    pub(crate) async fn lose(&self, name: &str) {
+        match &self.kind {
+            Kind::Memory(store) => store.lose(name),
+            Kind::Redis { .. } => self.raw(redis::cmd("DEL").arg(self.key(name))).await,
+        }
+    }
+
     /// Loses the routers' consumer group.
     pub(crate) async fn destroy_group(&self) {
         match &self.kind {

@@ -236,7 +236,7 @@ async fn a_recovery_writes_back_which_pool_has_ended(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     for (known, stored) in [(0, 0), (7, 7), (0, 7), (6, 7), (9, 9)] {
         let seen = Seen { closed: Incarnation(known), ..Seen::default() };
-        lab.inc = lab.store().recover(lab.inc, seen, "server").await.unwrap();
+        lab.inc = lab.store().recover(lab.inc, seen, "server", "").await.unwrap();
         assert_eq!(before(&lab).await, Incarnation(stored), "{known}");
     }
 }
@@ -248,7 +248,7 @@ async fn the_flag_of_a_pool_that_has_ended_goes_with_its_recovery(kind: Kind) {
         let known = Incarnation(lab.inc.0 - u64::from(!ended));
         let before = lab.store().renew(lab.inc, Token(0), None, &[]).await.unwrap();
         let seen = Seen { closed: known, ..Seen::default() };
-        lab.inc = lab.store().recover(lab.inc, seen, "server").await.unwrap();
+        lab.inc = lab.store().recover(lab.inc, seen, "server", "").await.unwrap();
         let renewal = lab.store().renew(lab.inc, Token(0), None, &[]).await.unwrap();
         assert_eq!(renewal.flag, (!ended).then(stopping));
         assert_eq!(renewal.settings > before.settings, ended);

@@ -75,7 +75,7 @@ impl Lab {
     /// Starts another incarnation, in phase R.
     pub(crate) async fn recover(&mut self) {
         let run_id = self.store().server_identity().await.unwrap().run_id;
-        self.inc = self.store().recover(self.inc, Seen::default(), &run_id).await.unwrap();
+        self.inc = self.store().recover(self.inc, Seen::default(), &run_id, "").await.unwrap();
     }
 
     pub(crate) fn store(&self) -> &dyn Store {

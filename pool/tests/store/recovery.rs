@@ -23,6 +23,11 @@ scenarios! {
     the_pool_opens_when_the_last_member_is_gone,
     an_unblessed_client_sends_nothing,
     a_lease_shares_the_blessing,
+    a_key_that_is_lost_alone_is_noticed_by_the_next_renewal,
+    a_loss_that_stays_is_answered_and_asks_for_one_recovery,
+    a_pool_of_any_size_shows_no_loss,
+    who_joins_does_not_hide_that_the_members_were_lost,
+    a_lost_counter_counts_as_0,
 }
 
 async fn a_pool_is_created_once(kind: Kind) {
@@ -59,7 +64,7 @@ async fn tokens_begin_above_all_that_was_seen(kind: Kind) {
     let run_id = lab.store().server_identity().await.unwrap().run_id;
     lab.inc = lab.store().bootstrap(seen, &run_id, &lab.settings).await.unwrap().incarnation;
     let seen = Seen { token: Token(seen.token.0 + 5), ..seen };
-    lab.inc = lab.store().recover(lab.inc, seen, &run_id).await.unwrap();
+    lab.inc = lab.store().recover(lab.inc, seen, &run_id, "").await.unwrap();
     lab.store().open_normal(lab.inc).await.unwrap();
     assert_eq!(lab.join().await.worker, WorkerId(seen.token.0 + 1));
 }
@@ -71,9 +76,9 @@ async fn incarnations_begin_above_all_that_was_seen(kind: Kind) {
     let seen = |incarnation| Seen { incarnation, ..Seen::default() };
     let made = lab.store().bootstrap(seen(ahead), &run_id, &lab.settings).await.unwrap();
     assert_eq!((made.created, made.incarnation), (true, Incarnation(ahead.0 + 1)));
-    lab.inc = lab.store().recover(made.incarnation, seen(ahead), &run_id).await.unwrap();
+    lab.inc = lab.store().recover(made.incarnation, seen(ahead), &run_id, "").await.unwrap();
     assert_eq!(lab.inc, Incarnation(ahead.0 + 2), "above the one that there is");
-    lab.inc = lab.store().recover(lab.inc, seen(Incarnation(ahead.0 + 9)), &run_id).await.unwrap();
+    lab.inc = lab.store().recover(lab.inc, seen(Incarnation(ahead.0 + 9)), &run_id, "").await.unwrap();
     assert_eq!(lab.inc, Incarnation(ahead.0 + 10), "above one that the store has forgotten");
 }
 
@@ -82,7 +87,7 @@ async fn every_step(lab: &Lab, inc: Incarnation) -> Vec<Refusal> {
     let (store, worker, router) = (lab.store(), WorkerId(5), node("router"));
     let revision = Revision(1);
     vec![
-        refusal(store.recover(inc, Seen::default(), "x").await),
+        refusal(store.recover(inc, Seen::default(), "x", "").await),
         refusal(store.open_normal(inc).await),
         refusal(store.join(inc, &lab.request()).await),
         refusal(store.settle(inc, worker).await),
@@ -145,7 +150,7 @@ async fn the_first_recovery_wins(kind: Kind) {
     let before = lab.inc;
     lab.recover().await;
     assert!(lab.inc > before, "also within the same ms");
-    let refusal = lab.refused(lab.store().recover(before, Seen::default(), "x")).await;
+    let refusal = lab.refused(lab.store().recover(before, Seen::default(), "x", "")).await;
     assert_eq!(refusal, Refusal::StaleIncarnation(lab.inc));
     lab.backend.set_clock(lab.backend.now() - 60_000).await;
     let before = lab.inc;
@@ -280,4 +285,93 @@ async fn a_lease_shares_the_blessing(kind: Kind) {
     assert_eq!(lease.expire(lab.inc, worker, Some(1)).await.unwrap(), Expired::Renewed);
     lease.close().await;
     client.close().await;
+}
+
+async fn a_key_that_is_lost_alone_is_noticed_by_the_next_renewal(kind: Kind) {
+    for (lost, sign) in [("w", "m"), ("jo", "r"), ("jp", "p"), ("bw", "o")] {
+        let mut lab = Lab::new(kind).await;
+        let worker = lab.worker().await;
+        lab.run("a", "node1.a", worker).await;
+        lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+        lab.backend.lose(lost).await;
+        let before = lab.backend.dump().await;
+        let renewal = lab.store().renew(lab.inc, Token(u64::from(u32::MAX)), None, &[worker]).await;
+        assert_eq!(refusal(renewal), Refusal::Lost(sign.into()), "{lost}");
+        assert_eq!(lab.backend.dump().await, before, "nothing is renewed");
+        lab.recover().await;
+        let renewal = lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+        assert!(renewal.recovering, "in phase R it is being repaired");
+    }
+}
+
+async fn a_loss_that_stays_is_answered_and_asks_for_one_recovery(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("a", "node1.a", worker).await;
+    lab.leave(worker).await;
+    let stray = lab.worker().await;
+    for name in ["x", "y"] {
+        lab.backend.write_index(WorkerId(5), &key(name)).await;
+    }
+    let renew = async |lab: &Lab| lab.store().renew(lab.inc, Token(0), None, &[stray]).await;
+    assert_eq!(refusal(renew(&lab).await), Refusal::Lost("r".into()));
+    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    lab.inc = lab.store().recover(lab.inc, Seen::default(), &run_id, "r").await.unwrap();
+    lab.store().attend(lab.inc, stray, None, 10).await.unwrap();
+    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    assert_eq!(renew(&lab).await.unwrap().damage, "r");
+    lab.backend.lose("w").await;
+    assert_eq!(refusal(renew(&lab).await), Refusal::Lost("mr".into()), "another loss");
+    lab.inc = lab.store().recover(lab.inc, Seen::default(), &run_id, "mr").await.unwrap();
+    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    let stray = lab.worker().await;
+    lab.backend.lose("bw").await;
+    let renew = async |lab: &Lab| lab.store().renew(lab.inc, Token(0), None, &[stray]).await;
+    assert_eq!(renew(&lab).await.unwrap().damage, "", "both are gone");
+    for name in ["x", "y"] {
+        lab.backend.write_index(WorkerId(5), &key(name)).await;
+    }
+    assert_eq!(refusal(renew(&lab).await), Refusal::Lost("r".into()), "it is a new one");
+}
+
+async fn a_pool_of_any_size_shows_no_loss(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let renews = async |worker: WorkerId| {
+        let renewal = lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+        assert_eq!((renewal.damage.as_str(), renewal.evicts), ("", None));
+    };
+    renews(WorkerId(5)).await;
+    lab.dispatch("a", "node1.a").await;
+    renews(WorkerId(5)).await;
+    let worker = lab.worker().await;
+    renews(worker).await;
+    lab.run("b", "node1.b", worker).await;
+    renews(worker).await;
+    lab.store().drain(lab.inc, worker).await.unwrap();
+    renews(worker).await;
+    lab.leave(worker).await;
+    renews(worker).await;
+}
+
+async fn who_joins_does_not_hide_that_the_members_were_lost(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.backend.lose("w").await;
+    let before = lab.backend.dump().await;
+    let refused = lab.refused(lab.store().join(lab.inc, &lab.request())).await;
+    assert_eq!((refused, lab.backend.dump().await), (Refusal::Lost("m".into()), before));
+    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    lab.inc = lab.store().recover(lab.inc, Seen::default(), &run_id, "m").await.unwrap();
+    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    assert_ne!(lab.worker().await, worker, "nobody was left to say that it lives");
+}
+
+async fn a_lost_counter_counts_as_0(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (silent, living) = (lab.worker().await, lab.worker().await);
+    lab.backend.lose("hb").await;
+    lab.store().renew(lab.inc, Token(0), None, &[living]).await.unwrap();
+    assert_eq!(lab.store().expire(lab.inc, living, Some(0)).await.unwrap(), Expired::Renewed);
+    assert_eq!(lab.store().expire(lab.inc, silent, Some(1)).await.unwrap(), Expired::Renewed);
+    assert_eq!(lab.store().expire(lab.inc, silent, Some(0)).await.unwrap(), Expired::Done);
 }

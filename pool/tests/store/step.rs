@@ -146,7 +146,7 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
             Answer { incarnation, ..text(&made) }
         }
         Step::Recover(closed) => {
-            let next = store.recover(inc, Seen { closed, ..Seen::default() }, "process").await;
+            let next = store.recover(inc, Seen { closed, ..Seen::default() }, "process", "").await;
             Answer { incarnation: next.as_ref().ok().copied(), ..text(&next) }
         }
         Step::OpenNormal => text(&store.open_normal(inc).await),

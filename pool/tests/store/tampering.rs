@@ -3,7 +3,8 @@
 use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::record::JobState;
 use tenure_pool::store::{
-    Cursors, DispatchReply, NotifyItem, NotifyReply, ReleaseMode, ReleaseReply, StopReply, UnparkReply,
+    Cursors, DispatchReply, NotifyItem, NotifyReply, Refusal, ReleaseMode, ReleaseReply, Seen, StopReply,
+    StoreError, UnparkReply,
 };
 
 use super::lab::{Kind, Lab, key, ms, node, stop};
@@ -48,8 +49,21 @@ async fn write(lab: &Lab, worker: WorkerId, (command, name, args): Write) {
     lab.backend.write(command, &name.replace('W', &worker.to_string()), &args).await;
 }
 
+/// A damage that looks like a loss asks for one recovery, as a node makes it.
+async fn recovered(lab: &mut Lab, worker: WorkerId) {
+    let renewal = lab.store().renew(lab.inc, Token(0), None, &[worker]).await;
+    let Err(StoreError::Refused(Refusal::Lost(signs))) = renewal else { return };
+    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    lab.inc = lab.store().recover(lab.inc, Seen::default(), &run_id, &signs).await.unwrap();
+    for member in lab.store().heartbeats(None).await.unwrap().into_keys() {
+        assert_eq!(lab.store().attend(lab.inc, member, None, 128).await.unwrap(), None);
+    }
+    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+}
+
 /// Jobs go through their lives, and a worker through its own, on all steps. The names begin with these letters.
-async fn lives(lab: &Lab, worker: WorkerId, of: &str) {
+async fn lives(lab: &mut Lab, worker: WorkerId, of: &str) {
+    recovered(lab, worker).await;
     let store = lab.store();
     let name = |what: &str| format!("{of}-{what}");
     let [ends, stops, parks] = ["ends", "stops", "parks"].map(name);
@@ -101,12 +115,12 @@ async fn every_step_goes_on_beside_what_somebody_else_wrote() {
     for (at, (damage, repair)) in DAMAGES.into_iter().enumerate() {
         println!("{damage:?}");
         let settings = tenure_pool::settings::Settings { max_attempts: 1, ..Default::default() };
-        let lab = Lab::with(Kind::Redis, settings).await;
+        let mut lab = Lab::with(Kind::Redis, settings).await;
         let worker = lab.worker().await;
         write(&lab, worker, damage).await;
-        lives(&lab, worker, &format!("a{at}")).await;
+        lives(&mut lab, worker, &format!("a{at}")).await;
         write(&lab, worker, repair).await;
-        lives(&lab, worker, &format!("b{at}")).await;
+        lives(&mut lab, worker, &format!("b{at}")).await;
     }
 }
 

@@ -36,7 +36,7 @@ async fn bootstrap(lab: &mut Lab, token: u64) {
 async fn recover(lab: &mut Lab, token: u64) {
     let run_id = lab.store().server_identity().await.unwrap().run_id;
     let seen = Seen { token: Token(token), ..Seen::default() };
-    lab.inc = lab.store().recover(lab.inc, seen, &run_id).await.unwrap();
+    lab.inc = lab.store().recover(lab.inc, seen, &run_id, "").await.unwrap();
 }
 
 /// The counter, as it is dumped.

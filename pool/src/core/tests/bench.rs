@@ -326,6 +326,8 @@ impl Bench {
         Renewal {
             queued: 0,
             opened: false,
+            damage: String::new(),
+            evicts: None,
             members: self.members.revision,
             settings: Revision(0),
             flag: None,

@@ -328,3 +328,15 @@ fn who_comes_to_see_the_end_of_a_pool_makes_none() {
         assert_eq!(bench.of(&["bootstrap", "reply"]), ["reply 1 attached PoolClosed"]);
     }
 }
+
+#[test]
+fn a_member_whose_counter_is_lost_is_expired() {
+    let expires = whole_and_broken(Breakage::UncountedLive).map(|mut bench| {
+        bench.change_members(|members| {
+            members.insert(WorkerId(2), up(1));
+        });
+        (0..20).for_each(|seq| beat(&mut bench, &[(1, seq)]));
+        bench.of(&["expire"]).contains(&"expire 2 seq=0".to_owned())
+    });
+    assert_eq!(expires, [true, false]);
+}

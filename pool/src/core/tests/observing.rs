@@ -208,3 +208,49 @@ fn a_worker_of_this_node_that_was_expired_is_fenced_here() {
         ["! fenced 1 with 1", "fence 1", "STOP k@3 LeaseLost", "! expired 1"]
     );
 }
+
+#[test]
+fn a_member_without_a_counter_is_silent_from_when_it_is_missed() {
+    let mut bench = observer();
+    bench.advance(secs(8));
+    beat(&mut bench, &[(3, 6)]);
+    let since = bench.now;
+    let mut others = 7;
+    while !bench.is_calling("expire") {
+        beat(&mut bench, &[(3, others)]);
+        others += 1;
+    }
+    assert!((10..12).contains(&bench.now.since(since).as_secs()));
+    assert_eq!(bench.seen(), ["expire 2 seq=0"]);
+}
+
+#[test]
+fn a_member_that_gets_its_counter_back_lives() {
+    let mut bench = observer();
+    beat(&mut bench, &[]);
+    bench.advance(secs(8));
+    for seq in 1..20 {
+        beat(&mut bench, &[(2, seq), (3, seq)]);
+    }
+    assert!(!bench.is_calling("expire"));
+}
+
+#[test]
+fn who_is_not_looked_at_is_not_missed() {
+    let mut bench = Bench::attached();
+    bench.change_members(|members| {
+        members.extend((2..302).map(|id| (WorkerId(id), up(id as u32 - 2))));
+    });
+    for seq in 1..20 {
+        while !bench.is_calling("heartbeats") {
+            bench.advance(millis(100));
+        }
+        bench.answer("heartbeats", |call| match call {
+            Call::Heartbeats(Some(some)) => {
+                Done::Heartbeats(Ok(some.into_iter().map(|worker| (worker, seq)).collect()))
+            }
+            call => panic!("somebody is missed: {call:?}"),
+        });
+    }
+    assert!(!bench.is_calling("expire"));
+}

@@ -437,3 +437,41 @@ fn a_pool_that_is_lost_while_it_is_opened_is_said_to_be_opened_once_for_each_inc
     bench.reopened(2);
     assert_eq!(bench.of(&["!"]), ["! recovering 2 for 10s", "! normal 2"]);
 }
+
+#[test]
+fn a_key_that_is_lost_alone_is_recovered_from_and_its_workers_run_on() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    bench.all();
+    let answer = Err(StoreError::Refused(Refusal::Lost("m".into())));
+    bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![WorkerId(1)], answer }]);
+    bench.survey(present(1, false, "a"));
+    assert_eq!(bench.of(&["!", "recover", "STOP"]), ["! lost m", "recover a for m"]);
+    bench.answer("recover", |_| Done::Recover { run_id: "a".into(), answer: Ok(Incarnation(2)) });
+    assert_eq!(bench.of(&["attest", "STOP"]), ["attest 1: k@3 started"]);
+}
+
+#[test]
+fn a_loss_that_another_node_repairs_is_recovered_from_once() {
+    let mut bench = Bench::with_worker();
+    let answer = Err(StoreError::Refused(Refusal::Lost("m".into())));
+    bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer }]);
+    bench.survey(present(2, true, "a"));
+    bench.reopened(2);
+    assert_eq!(bench.of(&["recover", "! lost"]), [""; 0]);
+}
+
+#[test]
+fn damage_and_eviction_are_said_when_they_come_and_when_they_go() {
+    let mut bench = Bench::with_worker();
+    bench.all();
+    let whole = bench.renewal();
+    let bad =
+        crate::store::Renewal { damage: "r".into(), evicts: Some("allkeys-lru".into()), ..whole.clone() };
+    for renewal in [bad.clone(), bad, whole.clone(), whole] {
+        let (incarnation, workers) = (Incarnation(1), vec![]);
+        bench.step([Input::Renewed { incarnation, workers, answer: Ok(renewal) }]);
+    }
+    let said = ["! damaged r", "! evicts allkeys-lru", "! damaged ", "! evicts nothing"];
+    assert_eq!(bench.of(&["!"]), said);
+}

@@ -66,7 +66,10 @@ pub(super) fn call(call: &Call) -> String {
         Call::Survey => "survey".into(),
         Call::ServerTime => "time".into(),
         Call::Bootstrap { seen, run_id } => format!("bootstrap {run_id} above {}", seen.token),
-        Call::Recover { seen, run_id } => format!("recover {run_id} above {}", seen.token),
+        Call::Recover { seen, run_id, lost } if lost.is_empty() => {
+            format!("recover {run_id} above {}", seen.token)
+        }
+        Call::Recover { run_id, lost, .. } => format!("recover {run_id} for {lost}"),
         Call::OpenNormal => "open".into(),
         Call::Join { request, .. } => format!("join {}{}", request.nonce, some("slot", request.preferred)),
         Call::Settle { worker } => format!("settle {worker}"),
@@ -235,6 +238,9 @@ fn notice(notice: &Notice) -> String {
             let past = past.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!(" {name}={n}"));
             format!("attested {worker} {} {} {}{}", c.kept, c.stopped, c.outranked, past.collect::<String>())
         }
+        Notice::Lost { signs } => format!("lost {signs}"),
+        Notice::Damaged { signs } => format!("damaged {signs}"),
+        Notice::Evicts { policy } => format!("evicts {}", policy.as_deref().unwrap_or("nothing")),
         Notice::Outranked { key, token } => format!("outranked {key}@{token}"),
         Notice::NotTakenBack { error } => format!("not-taken-back '{error}'"),
         Notice::BadRecord { key } => format!("bad-record {key}"),

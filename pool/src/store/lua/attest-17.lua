@@ -67,7 +67,8 @@ local function runs(key, p, token, id, begun, attempts, created, plan, sent, pay
   if mine and p.owner == '' and p.ainc == argv[1] and tonumber(p.token) >= token then return '-' end
   -- Accepted since this one has ended: nobody has it yet.
   if ended and p and not mine and p.owner == '' then return 'E' end
-  if not mine and not ended and sent == '0' then return 'P' end
+  local lacks = not mine or call('HEXISTS', JP, key) == 0
+  if lacks and not ended and sent == '0' then return 'P' end
   if p and not mine then
     delete(key, p, t, 'ended', late_ms, od_ms)
     write_deletions()
@@ -81,6 +82,7 @@ local function runs(key, p, token, id, begun, attempts, created, plan, sent, pay
     if p.begun == '0' then count('nq', -1) end
     local begun_here = (p.state == 'R' or p.state == 'S') and p.owner == wid and tonumber(p.token) == token
     if not begun_here then p.since = ts end
+    if lacks and sent == '1' then call('HSET', JP, key, payload) end
   else
     p = { begun = '1', attempts = '0', since = ts, id = id, created = created, mix = '0', plan = plan, tail = '' }
     call('HSET', JP, key, payload)
@@ -138,7 +140,7 @@ if call('HEXISTS', W, wid) == 0 then
     entry = 'U|' .. wanted .. rest
   end
   local changes = { wid, entry }
-  if member ~= 'G' then grow(changes, slot) end
+  grow(changes, member ~= 'G' and slot or 0)
   call('HSET', HB, wid, 1)
   mapput('w', W, M, 'mv', CH, argv[1], changes)
 end

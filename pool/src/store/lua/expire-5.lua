@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- A worker's end: its counter has not moved for its time to live, or it leaves itself and nothing of it runs. The
--- oldest standby takes its slot; its jobs wait for reap.
+-- A worker's end: its counter, 0 if it is lost, has not moved for its time to live, or it leaves itself and nothing of
+-- it runs. The oldest standby takes its slot; its jobs wait for reap.
 -- KEYS: m w hb dw ch
 -- ARGV: inc, wid, counter observed or '' (it leaves itself)
 -- Returns: OK | GONE | RENEWED
@@ -15,8 +15,8 @@ if not head then return refusal end
 local wid = argv[2]
 local entry = call('HGET', W, wid)
 if not entry then return { call('HEXISTS', DW, wid) == 1 and 'OK' or 'GONE' } end
--- When it was heard of last: now, if it speaks for itself.
-local heard = argv[3] == '' and num(now()) or call('HGET', HB, wid)
+-- When it was heard of last: now, if it speaks for itself. A counter that is lost, or no number, is 0.
+local heard = argv[3] == '' and num(now()) or num(tonumber(call('HGET', HB, wid)) or 0)
 if argv[3] ~= '' and heard ~= argv[3] then return { 'RENEWED' } end
 local changes = { wid, false }
 local slot = match(entry, '^[UG]|(%d+)|')

@@ -3,7 +3,8 @@
 -- with its entry.
 -- KEYS: m w hb dw cf ch
 -- ARGV: inc, nonce, node, meta, preferred slot or '', then (setting, value)*
--- Returns: OK wid entry first (1: the pool's only live slot) | SHUTDOWN | SETTING name theirs ours | BADARG | NOTOKENS
+-- Returns: OK wid entry first (1: the pool's only live slot) | LOST signs (as renew) | SHUTDOWN |
+--          SETTING name theirs ours | BADARG | NOTOKENS
 -- Publishes: w, one entry and, when the ring grows, its size; cf, settings that are new
 --@base
 --@guard
@@ -23,6 +24,10 @@ for i = 1, #all, 2 do
   end
 end
 if call('HEXISTS', CF, 'sd') == 1 then return { 'SHUTDOWN' } end
+-- Who joins would hide that the others were lost.
+if head[3] ~= '1' and call('HEXISTS', W, 'size') == 0 and not find(call('HGET', M, 'lost') or '', 'm', 1, true) then
+  return { 'LOST', 'm' }
+end
 local added, ttl = {}, nil
 for i = 6, #argv, 2 do
   local name, ours = argv[i], argv[i + 1]
@@ -57,6 +62,6 @@ local wid = num(call('HINCRBY', M, 'tok', 1))
 local entry = (slot and 'U|' .. slot or 'P|-') .. '|' .. ttl .. '|' .. nonce .. '|' .. node .. '|' .. meta
 call('HSET', HB, wid, 1)
 local changes = { wid, entry }
-grow(changes, slot)
+grow(changes, slot or 0)
 mapput('w', W, M, 'mv', CH, argv[1], changes)
 return { 'OK', wid, entry, slot and live == 0 and '1' or '0' }

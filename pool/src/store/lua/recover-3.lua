@@ -3,7 +3,7 @@
 -- a pool that the caller knows to have ended, as they were before, their shutdown flag goes: it is not this pool's.
 -- KEYS: m cf ch
 -- ARGV: inc expected, highest token and highest incarnation seen by the caller, run id, last incarnation that it knows to have
---       been shut down or 0
+--       been shut down or 0, signs of the loss as renew answers them or ''
 -- Returns: OK inc
 -- Publishes: all maps, new incarnation; cf, without the flag
 --@base
@@ -21,6 +21,7 @@ local stored, begins = tonumber(head[6]), math.max(floor_at(t), seen_token(argv[
 if not stored or stored < begins then call('HSET', M, 'tok', num(begins)) end
 call('HSET', M, 'inc', inc, 'ph', 'R', 'rid', argv[4])
 if closed > 0 then call('HSET', M, 'closed', num(closed)) end
+if argv[6] ~= '' then call('HSET', M, 'lost', argv[6]) end
 if tonumber(head[1]) <= ended and call('HEXISTS', CF, 'sd') == 1 then
   mapput('cf', CF, M, 'cv', CH, inc, { 'sd', false })
 end

@@ -56,9 +56,7 @@ impl State {
             member.slot = member.slot.filter(|slot| *slot < SLOTS && !self.slots().contains_key(slot));
             member.state = if member.slot.is_some() { MemberState::Up } else { MemberState::Standby };
         }
-        if member.state == MemberState::Up {
-            self.grow(member.slot);
-        }
+        self.grow(member.slot.filter(|_| member.state == MemberState::Up));
         self.heartbeats.insert(worker, 1);
         self.members.insert(worker, member);
         self.meta.members.0 += 1;
@@ -106,7 +104,8 @@ impl State {
         if ended && same.is_none() && found.as_ref().is_some_and(|other| other.owner.is_none()) {
             return AttestReply::Ended; // accepted since: nobody has it yet
         }
-        if same.is_none() && !ended && payload.is_none() {
+        let lacks = self.jobs.get(key).is_none_or(|job| job.payload.is_none());
+        if (same.is_none() || lacks) && !ended && payload.is_none() {
             return AttestReply::SendPayload;
         }
         if let Some(other) = found.filter(|_| same.is_none()) {
@@ -119,6 +118,9 @@ impl State {
             self.plan_job(plan, key.clone());
             record
         });
+        if let (Some(job), Some(payload)) = (self.jobs.get_mut(key).filter(|_| lacks), payload) {
+            job.payload = Some(payload.clone());
+        }
         if let Some(owner) = record.owner {
             self.disown(owner, key);
         }

@@ -191,7 +191,7 @@ impl State {
 
     /// The payload of a job.
     pub(super) fn payload(&self, key: &JobKey) -> Option<Bytes> {
-        self.jobs.get(key).map(|job| job.payload.clone())
+        self.jobs.get(key)?.payload.clone()
     }
 
     /// A page of all jobs, in the order of their acceptance: what is accepted meanwhile comes last.

@@ -1,6 +1,6 @@
 //! The pool's creation and recovery, its members and their end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::state::{Dead, State};
 use crate::breakage::Breakage;
@@ -87,8 +87,12 @@ impl State {
         inc: Incarnation,
         seen: Seen,
         run_id: &str,
+        lost: &str,
     ) -> Result<Incarnation, Refusal> {
         self.guard(inc)?;
+        if !lost.is_empty() {
+            lost.clone_into(&mut self.meta.lost);
+        }
         let next = Incarnation(now.max(inc.max(seen.incarnation).0.saturating_add(1)));
         self.meta.incarnation = Some(next);
         self.meta.recovering = true;
@@ -165,6 +169,9 @@ impl State {
         }
         if self.settings.contains_key("sd") {
             return Err(Refusal::ShuttingDown);
+        }
+        if self.has_lost_members() && !self.meta.lost.contains('m') {
+            return Err(Refusal::Lost("m".into()));
         }
         let fields = request.settings.fields();
         for (name, ours) in &fields {
@@ -253,8 +260,23 @@ impl State {
         Ok(self.seat(worker, &member))
     }
 
+    /// The ring has room for this slot; with any member, it has one at least.
     pub(super) fn grow(&mut self, slot: Option<u32>) {
-        self.ring_size = self.ring_size.max(slot.map_or(0, |slot| slot + 1));
+        self.ring_size = self.ring_size.max(slot.map_or(1, |slot| slot + 1));
+    }
+
+    /// Every pool that has had a member has a ring.
+    fn has_lost_members(&self) -> bool {
+        self.meta.members.0 != 1 && self.ring_size == 0
+    }
+
+    /// What was lost alone, as what the keys say of each other shows.
+    fn signs(&self) -> String {
+        let (jobs, owned) = (self.jobs.len(), self.owned.values().map(BTreeSet::len).sum::<usize>());
+        let unlisted = owned == 0 && jobs > self.queue.len() + self.parked.len();
+        let empty = jobs > 0 && self.jobs.values().all(|job| job.payload.is_none());
+        let signs = [('m', self.has_lost_members()), ('r', owned > jobs), ('p', empty), ('o', unlisted)];
+        signs.into_iter().filter(|(_, is_lost)| *is_lost).map(|(sign, _)| sign).collect()
     }
 
     /// Heartbeat of a node's workers. `server` is the process that answers.
@@ -268,6 +290,13 @@ impl State {
         server: &str,
     ) -> Result<Renewal, Refusal> {
         let recovering = self.guard(inc)?;
+        if !recovering {
+            let found = self.signs();
+            if found.chars().any(|sign| !self.meta.lost.contains(sign)) {
+                return Err(Refusal::Lost(found));
+            }
+            self.meta.lost = found;
+        }
         self.raise_tokens(high_water);
         let mut states = Vec::with_capacity(workers.len());
         for worker in workers {
@@ -287,6 +316,8 @@ impl State {
             run_id: server.to_owned(),
             queued: self.meta.queued.max(0).unsigned_abs(),
             opened,
+            damage: self.meta.lost.clone(),
+            evicts: None,
             states,
         })
     }
@@ -319,11 +350,11 @@ impl State {
         if !self.members.contains_key(&worker) {
             return Ok(if self.dead.contains_key(&worker) { Expired::Done } else { Expired::Gone });
         }
-        let count = self.heartbeats.get(&worker).copied();
-        if seq.is_some() && count != seq {
+        let count = self.heartbeats.get(&worker).copied().unwrap_or_default();
+        if seq.is_some_and(|seq| seq != count) {
             return Ok(Expired::Renewed);
         }
-        let heard = seq.map_or(now, |_| count.unwrap_or_default());
+        let heard = seq.map_or(now, |_| count);
         if let Some(member) = self.members.remove(&worker) {
             if member.state == MemberState::Up {
                 self.hand_on_slot(member.slot);

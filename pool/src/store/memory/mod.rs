@@ -180,6 +180,26 @@ impl MemoryStore {
         self.shared.lock().state.settings.remove(name);
     }
 
+    /// Loses one of the pool's keys: `w`, `hb`, `jo` (with the payloads), `jp` or `bw`.
+    #[doc(hidden)]
+    pub fn lose(&self, name: &str) {
+        let state = &mut self.shared.lock().state;
+        match name {
+            "w" => {
+                state.members.clear();
+                state.ring_size = 0;
+            }
+            "hb" => state.heartbeats.clear(),
+            "jo" => {
+                state.jobs.clear();
+                state.serials.clear();
+            }
+            "jp" => state.jobs.values_mut().for_each(|job| job.payload = None),
+            "bw" => state.owned.clear(),
+            _ => {}
+        }
+    }
+
     /// Loses the routers' consumer group.
     #[doc(hidden)]
     pub fn destroy_group(&self) {

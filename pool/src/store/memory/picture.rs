@@ -31,7 +31,8 @@ impl State {
             let marks = meta.attested.iter().map(|(worker, inc)| (format!("a:{worker}"), inc.to_string()));
             let numbers = numbers.into_iter().map(|(name, number)| (name.to_owned(), number));
             let closed = (meta.closed.0 > 0).then(|| ("closed".to_owned(), meta.closed.to_string()));
-            dump.hash("m", numbers.chain(marks).chain(closed));
+            let lost = (!meta.lost.is_empty()).then(|| ("lost".to_owned(), meta.lost.clone()));
+            dump.hash("m", numbers.chain(marks).chain(closed).chain(lost));
         } else if let Some(tombstone) = &self.tombstone {
             dump.hash("m", [("closed", tombstone.incarnation.to_string())]);
         }
@@ -55,7 +56,7 @@ impl State {
             Stored::Damaged(raw) => (key, Text::from(raw)),
         });
         dump.hash("jo", records);
-        dump.hash("jp", self.jobs.iter().map(|(key, job)| (key, &job.payload)));
+        dump.hash("jp", self.jobs.iter().filter_map(|(key, job)| Some((key, job.payload.as_ref()?))));
         let owned = self.owned.iter().flat_map(|(worker, keys)| keys.iter().map(move |key| (worker, key)));
         dump.scores(
             "bw",

@@ -40,6 +40,11 @@ impl<M: Ord + Clone> Scored<M> {
         self.scores.contains_key(member)
     }
 
+    /// How many members there are.
+    pub(super) fn len(&self) -> usize {
+        self.scores.len()
+    }
+
     /// The score of a member.
     pub(super) fn score(&self, member: &M) -> Option<u64> {
         self.scores.get(member).copied()

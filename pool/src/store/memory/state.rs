@@ -33,6 +33,8 @@ pub(super) struct Meta {
     /// Notifications stored so far.
     pub(super) notified: u64,
     pub(super) run_id: String,
+    /// The signs of a loss that a recovery was made for and that have not gone since.
+    pub(super) lost: String,
     /// The last incarnation of a pool that was shut down before, else 0.
     pub(super) closed: Incarnation,
     /// In which incarnation each worker has attested all that it has.
@@ -58,7 +60,8 @@ pub(super) enum Stored {
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) stored: Stored,
-    pub(super) payload: Bytes,
+    /// None: it was lost.
+    pub(super) payload: Option<Bytes>,
     /// Its place in the listing of all jobs.
     pub(super) serial: u64,
 }
@@ -246,7 +249,7 @@ impl State {
         self.forget(&key);
         self.last_serial += 1;
         self.serials.insert(self.last_serial, key.clone());
-        self.jobs.insert(key, Job { stored, payload, serial: self.last_serial });
+        self.jobs.insert(key, Job { stored, payload: Some(payload), serial: self.last_serial });
     }
 
     /// Adds a key to a worker's index.

@@ -49,8 +49,8 @@ impl Store for MemoryStore {
         self.execute(&mut *self.reach()?, |state, now| state.bootstrap(now, seen, run_id, settings))
     }
 
-    async fn recover(&self, inc: Incarnation, seen: Seen, run_id: &str) -> Result<Incarnation> {
-        self.execute(&mut *self.reach()?, |state, now| state.recover(now, inc, seen, run_id))
+    async fn recover(&self, inc: Incarnation, seen: Seen, run_id: &str, lost: &str) -> Result<Incarnation> {
+        self.execute(&mut *self.reach()?, |state, now| state.recover(now, inc, seen, run_id, lost))
     }
 
     async fn attest(

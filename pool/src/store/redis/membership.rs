@@ -32,9 +32,10 @@ pub(super) async fn recover(
     inc: Incarnation,
     seen: Seen,
     run_id: &str,
+    lost: &str,
 ) -> Result<Incarnation> {
     let mut call = steps.scripts.recover.call(&[]);
-    call.arg(inc.0).arg(seen.token.0).arg(seen.incarnation.0).arg(run_id).arg(seen.closed.0);
+    call.arg(inc.0).arg(seen.token.0).arg(seen.incarnation.0).arg(run_id).arg(seen.closed.0).arg(lost);
     Ok(Incarnation(steps.run("recover", call).await?.ok()?.number()?))
 }
 
@@ -96,7 +97,7 @@ pub(super) async fn renew(
     for worker in workers {
         call.arg(worker.0);
     }
-    let mut values = steps.run("renew", call).await?.items(7 + workers.len())?;
+    let mut values = steps.run("renew", call).await?.items(9 + workers.len())?;
     Ok(Renewal {
         members: Revision(values.number()?),
         settings: Revision(values.number()?),
@@ -105,6 +106,8 @@ pub(super) async fn renew(
         run_id: values.text()?,
         queued: values.number()?,
         opened: values.number()? == 1,
+        damage: values.text()?,
+        evicts: Some(values.text()?).filter(|policy| policy != super::server::POLICY && !policy.is_empty()),
         states: workers
             .iter()
             .map(|_| values.bytes().map(|state| member_state(&state)))

@@ -275,6 +275,7 @@ impl Reply {
             b"STALEINC" => Refusal::StaleIncarnation(crate::id::Incarnation(values.number()?)),
             b"RECOVERING" => Refusal::Recovering,
             b"NORMAL" => Refusal::Normal,
+            b"LOST" => Refusal::Lost(values.text()?),
             b"SHUTDOWN" => Refusal::ShuttingDown,
             b"STALERING" => Refusal::StaleRing(crate::id::Revision(values.number()?)),
             b"FENCED" => Refusal::Fenced,

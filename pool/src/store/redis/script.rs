@@ -103,7 +103,7 @@ scripts! {
     reap = "reap-15",
     recover = "recover-3",
     release = "release-14+",
-    renew = "renew-4+",
+    renew = "renew-9+",
     restore_group = "restore_group-2",
     route = "route-6+",
     sched = "sched-3",

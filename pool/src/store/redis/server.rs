@@ -14,7 +14,7 @@ use crate::id::{Incarnation, Revision};
 use crate::store::{PoolState, Result, ServerIdentity, StoreError};
 
 const OLDEST: Version = Version { major: 7, minor: 0, patch: 0 };
-const POLICY: &str = "noeviction";
+pub(super) const POLICY: &str = "noeviction";
 
 /// A server that a pool cannot live on. Nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

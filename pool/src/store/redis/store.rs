@@ -49,8 +49,8 @@ impl Store for RedisStore {
         membership::bootstrap(&self.open, seen, run_id, settings).await
     }
 
-    async fn recover(&self, inc: Incarnation, seen: Seen, run_id: &str) -> Result<Incarnation> {
-        membership::recover(&self.open, inc, seen, run_id).await
+    async fn recover(&self, inc: Incarnation, seen: Seen, run_id: &str, lost: &str) -> Result<Incarnation> {
+        membership::recover(&self.open, inc, seen, run_id, lost).await
     }
 
     async fn attest(

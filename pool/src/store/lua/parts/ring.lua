@@ -14,8 +14,8 @@ local function ring()
   return used, live, oldest, entry, all
 end
 
--- Adds the ring's size to a change of w when the slot is beyond it. It never shrinks: a trailing slot that was left
--- is a hole like any other, so that nobody else's keys move.
+-- Adds the ring's size to a change of w when the slot is beyond it; with any member, it is 1 at least. It never shrinks:
+-- a trailing slot that was left is a hole like any other, so that nobody else's keys move.
 local function grow(changes, slot)
   local size = tonumber(call('HGET', W, 'size') or '0') or 0
   if slot and slot >= size then

@@ -1,0 +1,68 @@
+#!lua flags=allow-oom
+-- Heartbeat of all workers of a node: a counter that is never behind the clock, ms, so that it also says when it was
+-- raised last. Raises the token counter to what the caller has seen; keeps the node's stream.
+-- In phase N it compares what the keys say of each other: a key that is lost alone is answered, and nothing is renewed.
+-- KEYS: m w hb cf jo jp bw q pk, then the node's ns if it waits for outcomes
+-- ARGV: inc, highest token seen by the caller, wid*
+-- Returns: OK mv cv flag phase run_id nq opened (1: the node's stream was made) signs policy (of eviction), then per worker
+--          U | P | G | F (no member). Or LOST signs.
+--          A sign is a letter: m members, r records, p payloads, o lists of what workers own. OK has those that a
+--          recovery left
+--@base
+--@guard
+--@clock
+--@settings
+--@tokens
+local head, refusal = guard(true, 'tok', 'lost')
+if not head then return refusal end
+local flag, ttl = settings('ttl')
+
+local function signs()
+  local jobs, owned, found = call('HLEN', JO), call('ZCARD', BW), ''
+  if head[3] ~= '1' and call('HEXISTS', W, 'size') == 0 then found = 'm' end
+  if owned > jobs then found = found .. 'r' end
+  if jobs > 0 and call('HLEN', JP) == 0 then found = found .. 'p' end
+  if owned == 0 and jobs > call('ZCARD', Q) + call('ZCARD', PK) then found = found .. 'o' end
+  return found
+end
+
+-- One that a recovery was made for is no sign of another loss, until it has gone.
+-- Those of a newer version stay.
+local known = match(head[7] or '', '^%l*$') or ''
+if head[2] ~= 'R' then
+  local found = signs() .. (gsub(known, '[mrpo]', ''))
+  if gsub(found, '[' .. known .. '-]', '') ~= '' then return { 'LOST', found } end
+  if found ~= (head[7] or '') then
+    if found == '' then call('HDEL', M, 'lost') else call('HSET', M, 'lost', found) end
+  end
+  known = found
+end
+raise(head[6], seen_token(argv[2]))
+-- Who answers, and, if it was promoted, since when.
+local facts = call('INFO', 'server') .. call('INFO', 'replication')
+local server, before = match(facts, 'run_id:(%w+)') or '', match(facts, 'master_replid2:(%w+)')
+if before and find(before, '[^0]') then
+  server = server .. '+' .. before .. '.' .. (match(facts, 'second_repl_offset:([%d-]+)') or '')
+end
+local policy = match(call('INFO', 'memory'), 'maxmemory_policy:([%w-]+)') or ''
+local queued = num(math.max(tonumber(head[5]) or 0, 0))
+local t, out = now(), { 'OK', head[3], head[4], flag or '', head[2], server, queued, '0', known, policy }
+-- A counter that is no number goes on from the clock.
+local function beat(wid)
+  local count = tonumber(call('HGET', HB, wid)) or 0
+  call('HSET', HB, wid, num(math.max(count + 1, t)))
+end
+for i = 3, #argv do
+  local entry = call('HGET', W, argv[i])
+  if entry then beat(argv[i]) end
+  out[#out + 1] = entry and sub(entry, 1, 1) or 'F'
+end
+if KEYS[10] then
+  local ms = math.max(60000, 2 * ttl)
+  if call('PEXPIRE', KEYS[10], ms) == 0 then
+    out[8] = '1'
+    call('XADD', KEYS[10], '*', 'open', '1')
+    call('PEXPIRE', KEYS[10], ms)
+  end
+end
+return out

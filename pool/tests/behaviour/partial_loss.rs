@@ -1,0 +1,149 @@
+//! Only one of the pool's keys is lost, or some of its fields, and the others are as they were.
+
+use std::time::Duration;
+
+use tenure_pool::{Node, Unhealthy};
+use tenure_testing::eventually;
+
+use crate::server_loss::TTL;
+use crate::world::{PATIENCE, POOL, World, held_by, moved, workers_on};
+
+/// For jobs that are to lose their workers.
+const SHORT_TTL: Duration = Duration::from_secs(1);
+
+fn name(key: &str) -> String {
+    format!("tenure:{{{POOL}}}:{key}")
+}
+
+impl World {
+    fn delete(&self, key: &str) {
+        redis::cmd("DEL").arg(name(key)).exec(&mut self.client()).unwrap();
+    }
+
+    fn fact(&self, field: &str) -> String {
+        redis::cmd("HGET").arg(name("m")).arg(field).query(&mut self.client()).unwrap()
+    }
+
+    /// Another incarnation is open, and every node takes part in it.
+    async fn repaired(&self, nodes: &[&Node], incarnation: &str) {
+        eventually(PATIENCE, "the loss to be repaired", async || {
+            self.fact("inc") != incarnation
+                && self.fact("ph") == "N"
+                && nodes.iter().all(|node| node.health().is_healthy())
+        })
+        .await;
+    }
+
+    /// Loses this, and sees that nothing of what runs notices that.
+    async fn runs_on_without(&self, lose: impl Fn(&[String])) {
+        let (a, b) = (self.node_with("a", 2).await, self.node_with("b", 2).await);
+        let keys = self.dispatch(&a, 30).await;
+        let (before, incarnation) = (self.placed(&a, &keys).await, self.fact("inc"));
+        lose(&keys);
+        self.repaired(&[&a, &b], &incarnation).await;
+        self.dispatch_one(&b, "another").await;
+        assert_eq!(moved(&before, &self.placed(&b, &keys).await), [""; 0]);
+        keys.iter().for_each(|key| assert_eq!(self.recorder.starts_of(key), 1, "{key}"));
+        self.assert_clean();
+        // What was written again is whole: a node that goes leaves its jobs to the other.
+        a.close().await.unwrap();
+        eventually(PATIENCE, "every job to run on the node that is left", async || {
+            keys.iter().all(|key| self.recorder.is_running(key))
+        })
+        .await;
+        self.assert_clean();
+        b.close().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_that_are_lost_are_written_again() {
+    let world = World::on_redis().with_ttl(TTL);
+    world.runs_on_without(|_| world.delete("w")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_of_what_workers_own_are_written_again() {
+    let world = World::on_redis().with_ttl(TTL);
+    world.runs_on_without(|_| world.delete("bw")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn payloads_that_are_lost_are_written_again() {
+    let world = World::on_redis().with_ttl(TTL);
+    world.runs_on_without(|_| world.delete("jp")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_loss_that_nobody_can_make_good_is_named_in_health() {
+    let world = World::on_redis().with_ttl(SHORT_TTL);
+    let client = world.builder("client").client_only().join().await.unwrap();
+    client.submit("waits", "payload").await.unwrap();
+    world.delete("jp");
+    let named = || client.health().damage.as_deref() == Some("the pool has lost payloads of jobs");
+    eventually(PATIENCE, "the loss to be named", async || named()).await;
+    client.stop_job("waits").await.unwrap();
+    eventually(PATIENCE, "the loss to be named no more", async || client.health().damage.is_none()).await;
+    client.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_of_some_jobs_are_written_again() {
+    let world = World::on_redis().with_ttl(TTL);
+    world
+        .runs_on_without(|keys| {
+            redis::cmd("HDEL").arg(name("jo")).arg(&keys[..10]).exec(&mut world.client()).unwrap();
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_that_callers_make_again_double_no_job() {
+    let world = World::on_redis().with_ttl(TTL);
+    let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 2).await);
+    let keys = world.dispatch(&a, 36).await;
+    world.placed(&a, &keys).await;
+    world.delete("jo");
+    futures::future::join_all(keys.iter().map(|key| b.submit(key.as_str(), "again").into_future())).await;
+    world.placed(&a, &keys).await;
+    world.assert_clean();
+    a.close().await.unwrap();
+    b.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_dies_with_its_counters_leaves_its_jobs_to_others() {
+    let world = World::on_redis().with_ttl(SHORT_TTL);
+    let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 2).await);
+    let keys = world.dispatch(&b, 30).await;
+    let orphans = held_by(&world.placed(&b, &keys).await, &workers_on(&a));
+    assert!(!orphans.is_empty());
+    a.abandon();
+    a.closed().await;
+    world.delete("hb");
+    eventually(PATIENCE, "its jobs to run again", async || {
+        orphans.iter().all(|key| world.recorder.starts_of(key) > 1 && world.recorder.is_running(key))
+    })
+    .await;
+    world.assert_clean();
+    b.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_begins_to_evict_is_named_until_it_no_longer_does() {
+    let world = World::on_redis().with_ttl(SHORT_TTL);
+    let node = world.node_with("a", 1).await;
+    let set = |policy: &str| {
+        let mut config = redis::cmd("CONFIG");
+        config.arg("SET").arg("maxmemory-policy").arg(policy).exec(&mut world.client()).unwrap();
+    };
+    let named = || node.health().reasons.iter().any(|why| matches!(why, Unhealthy::Evicts(_)));
+    eventually(PATIENCE, "the node to be well", async || node.health().is_healthy()).await;
+    set("allkeys-lru");
+    eventually(PATIENCE, "the policy to be named", async || named()).await;
+    assert_eq!(node.health().evicts.as_deref(), Some("allkeys-lru"));
+    set("noeviction");
+    eventually(PATIENCE, "the policy to be named no more", async || !named()).await;
+    assert_eq!(node.health().evicts, None);
+    node.close().await.unwrap();
+}
