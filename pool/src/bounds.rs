@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::settings::InvalidSetting;
+use crate::settings::{InvalidSetting, field};
 
 /// A day, ms: longer than anything here has to wait, and short enough to be added up without end.
 const DAY: u64 = 86_400_000;
@@ -67,7 +67,7 @@ pub(crate) const BOUNDS: [Bound; 23] = [
     bound("period", 1, 365 * DAY, Unit::Ms),
 ];
 
-/// Refuses a value that is out of the bounds of that name.
+/// Refuses a value that is out of the bounds of that name; the refusal has the name that users know.
 pub(crate) fn check(name: &'static str, value: u128) -> Result<(), InvalidSetting> {
     let Some(Bound { least, most, unit, .. }) = BOUNDS.into_iter().find(|bound| bound.name == name) else {
         return Ok(());
@@ -76,7 +76,7 @@ pub(crate) fn check(name: &'static str, value: u128) -> Result<(), InvalidSettin
         return Ok(());
     }
     let why = format!("must be from {least} to {most}{unit}").into();
-    Err(InvalidSetting { name, value: format!("{value}{unit}"), why })
+    Err(InvalidSetting { name: field(name), value: format!("{value}{unit}"), why })
 }
 
 /// Refuses a time that is out of the bounds of that name. What is below a millisecond counts as less than one.
@@ -129,6 +129,7 @@ mod tests {
     }
 
     fn refused(error: &Error, Bound { name, least, most, unit }: Bound, value: u64) {
+        let name = field(name);
         let said = format!("setting {name} is {value}{unit}: must be from {least} to {most}{unit}");
         let Error::Setting(invalid) = error else { panic!("{error:?}, not {said}") };
         assert_eq!(invalid.to_string(), said);
@@ -198,7 +199,7 @@ mod tests {
             ("join_timeout", builder().join_timeout(never)),
         ] {
             match builder.join().await.unwrap_err() {
-                Error::Setting(invalid) => assert_eq!(invalid.name, name),
+                Error::Setting(invalid) => assert_eq!(invalid.name, field(name)),
                 other => panic!("{name}: {other:?}"),
             }
         }

@@ -128,6 +128,8 @@ pub enum Breakage {
     ExpireBeforeJoined,
     /// A worker joins with another time to live than the pool's.
     OtherTtlJoins,
+    /// The leases of a node that was given no worker TTL go by the default, and not by the pool's.
+    OwnTtlKept,
     /// A node joins a shard of a pool that has another number of them.
     OtherShardsJoin,
     /// The first shard of a pool is cleaned up while others still end their jobs.

@@ -8,14 +8,14 @@ use tenure_connection::Client;
 
 use crate::bounds::{check, check_time};
 use crate::breakage::Breakages;
-use crate::core::ctx::{Config, HashKeys, Purpose};
+use crate::core::ctx::{Config, Purpose};
 use crate::core::lease::Timing;
 use crate::error::Error;
 use crate::id::{NodeName, PoolName};
 use crate::node::Node;
 use crate::runtime::meters::Meters;
 use crate::runtime::thread::EngineThread;
-use crate::settings::{InvalidSetting, Settings, Shard};
+use crate::settings::{Given, InvalidSetting, Settings, Shard};
 use crate::store::{MemoryStore, RedisStore, Store, StoreError};
 use crate::trace::TraceContext;
 
@@ -99,7 +99,8 @@ impl fmt::Debug for JobSpanHook {
     }
 }
 
-/// Builds a [`Node`]. The pool-wide settings must be the same on every node of a pool.
+/// Builds a [`Node`]. Pool-wide settings that are not given here are the pool's, or the defaults where this node makes the
+/// pool; one that is given must be the pool's, or the join is refused.
 #[derive(Clone, Debug)]
 #[must_use = "a node joins only when `join` is awaited"]
 pub struct NodeBuilder {
@@ -107,6 +108,7 @@ pub struct NodeBuilder {
     backend: Backend,
     name: Option<String>,
     settings: Settings,
+    given: Given,
     stable_after: Duration,
     handoff_parallel: usize,
     start_timeout: Duration,
@@ -128,6 +130,7 @@ impl NodeBuilder {
             backend,
             name: None,
             settings: Settings::default(),
+            given: Given::default(),
             stable_after: Duration::from_secs(5),
             handoff_parallel: 128,
             start_timeout: Duration::from_secs(30),
@@ -149,28 +152,40 @@ impl NodeBuilder {
         self
     }
 
-    /// All pool-wide settings at once. Without `hash_keys`, those that were given before stay.
+    /// All pool-wide settings at once. Those that differ from the defaults count as given; the others are the pool's, where
+    /// there is one. Without `hash_keys`, those that were given before stay.
     pub fn settings(mut self, settings: Settings) -> Self {
         let former = std::mem::replace(&mut self.settings, settings);
         self.settings.hash_keys = self.settings.hash_keys.or(former.hash_keys);
+        self.given = Given::of(&self.settings);
         self
     }
 
     /// Pool-wide: how long a silent worker keeps its jobs. 10 s.
     pub fn worker_ttl(mut self, ttl: Duration) -> Self {
         self.settings.worker_ttl = ttl;
+        self.given = self.given.and(["ttl"]);
         self
     }
 
     /// Pool-wide: how many accepted jobs that were never begun the pool holds. 10,000.
     pub fn max_queued(mut self, jobs: u64) -> Self {
         self.settings.max_queued = jobs;
+        self.given = self.given.and(["max_queued"]);
+        self
+    }
+
+    /// Pool-wide: after how many begins without success a job is parked. 20.
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.settings.max_attempts = attempts;
+        self.given = self.given.and(["max_attempts"]);
         self
     }
 
     /// Pool-wide: how long a new worker waits to be given the slot of one that leaves. 5 s.
     pub fn join_settle(mut self, settle: Duration) -> Self {
         self.settings.join_settle = settle;
+        self.given = self.given.and(["join_settle"]);
         self
     }
 
@@ -275,7 +290,7 @@ impl NodeBuilder {
     /// called on, and the node ends with it. The node's engine and its leases have a thread each.
     ///
     /// # Errors
-    /// A name or setting is not valid; the pool runs with other settings; the server is too old or evicts keys;
+    /// A name or setting is not valid; the pool runs with another value of a setting that was given; the server is too old or evicts keys;
     /// the pool is shutting down; the store does not answer within the time. Nothing was written then, but for an
     /// empty pool that others may join.
     ///
@@ -313,11 +328,9 @@ impl NodeBuilder {
             node,
             nonce: rand_u64(),
             timing: Timing::of(self.settings.worker_ttl),
-            hash_keys: match self.settings.hash_keys {
-                Some(_) => HashKeys::Given,
-                None => HashKeys::OfThePool { drawn: (rand_u64(), rand_u64()) },
-            },
+            drawn_keys: (rand_u64(), rand_u64()),
             settings: self.settings.clone(),
+            given: self.given.clone(),
             stable_after: self.stable_after,
             handoff_parallel: self.handoff_parallel,
             start_timeout: self.start_timeout,

@@ -21,14 +21,14 @@ pub enum Error {
     /// A setting is out of its range. Nothing was written.
     #[error("not a valid setting, nothing was written")]
     Setting(#[from] InvalidSetting),
-    /// The pool runs with another value of a pool-wide setting. Nothing was written.
+    /// The pool runs with another value of a pool-wide setting than this node was given. Nothing was written.
     #[error("the pool runs with {name} = {theirs}, this node was given {ours}; nothing was written")]
     SettingMismatch {
-        /// The setting's name in the store.
+        /// The setting's name, as in [`Settings`](crate::Settings) and the builders.
         name: String,
-        /// The pool's value.
+        /// The pool's value, with its unit.
         theirs: String,
-        /// This node's value.
+        /// The value that this node was given.
         ours: String,
     },
     /// The pool was made with another number of shards, which it keeps for its life. Nothing was written.
@@ -42,13 +42,13 @@ pub enum Error {
     /// This setting cannot change while the pool lives: shut the pool down, and make it anew. Nothing was written.
     #[error("{name} cannot change while the pool lives; nothing was written")]
     FixedSetting {
-        /// The setting's name in the store.
+        /// The setting's name, as in [`Settings`](crate::Settings).
         name: &'static str,
     },
     /// This setting may only grow while the pool lives. Nothing was written.
     #[error("{name} may only grow while the pool lives; nothing was written")]
     LoweredSetting {
-        /// The setting's name in the store.
+        /// The setting's name, as in [`Settings`](crate::Settings).
         name: &'static str,
     },
     /// The pool's counter of tokens is used up or damaged: nobody can join, and no schedule can be made or taken. Nothing

@@ -9,10 +9,17 @@ use crate::bounds::{check, check_time};
 use crate::id::{Incarnation, Revision};
 use crate::store::SettingChange;
 
+mod given;
+mod shown;
+
+pub(crate) use given::Given;
+pub(crate) use shown::{field, shown};
+
 /// The protocol's major number; members with another one cannot run together.
 pub const PROTOCOL: u64 = 2;
 
-/// The settings that all nodes of a pool share. A node that joins with other values is refused.
+/// The settings that all nodes of a pool share. A node takes those that it was not given from its pool; one that was given
+/// another value than the pool's is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// T: how long a worker without a heartbeat keeps its jobs. 10 s.
@@ -104,9 +111,9 @@ impl Default for Settings {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("setting {name} is {value}: {why}")]
 pub struct InvalidSetting {
-    /// The setting's name in the store.
+    /// The setting's name, as in [`Settings`] and the builders.
     pub name: &'static str,
-    /// Its value.
+    /// Its value, with its unit.
     pub value: String,
     /// What is wrong with it.
     pub why: Cow<'static, str>,
@@ -128,7 +135,8 @@ impl Settings {
         if self.outcome_retention < self.max_dispatch_deadline {
             // A dispatch that is handed in again after its outcome was forgotten would start a second time.
             let value = format!("{} ms", self.outcome_retention.as_millis());
-            return Err(InvalidSetting { name: "od_ms", value, why: "must be at least late_ms".into() });
+            let why = "must be at least max_dispatch_deadline".into();
+            return Err(InvalidSetting { name: "outcome_retention", value, why });
         }
         check("max_attempts", self.max_attempts.into())?;
         check_time("stable_ms", self.stable_run)?;
@@ -179,9 +187,26 @@ pub(crate) fn is_fixed(name: &str) -> bool {
 impl Settings {
     /// These settings, with what may change as it is stored; what is stored and cannot be used is left out.
     pub(crate) fn adopting(&self, stored: &BTreeMap<String, String>) -> Self {
+        self.taking(stored, |name| !is_fixed(name))
+    }
+
+    /// The same, and also that of the fixed ones which the node was not given and which nothing that it holds rests on: the
+    /// keys of the placement hash, which are others in a pool that was made anew by a node that knew none.
+    pub(crate) fn following(&self, stored: &BTreeMap<String, String>, given: &Given) -> Self {
+        let adopted = self.adopting(stored);
+        if given.has("k1") { adopted } else { adopted.placed_as(stored) }
+    }
+
+    /// These settings as a node that comes to a pool goes by them: all that it was not given is the pool's.
+    pub(crate) fn joining(&self, stored: &BTreeMap<String, String>, given: &Given) -> Self {
+        let adopted = self.taking(stored, |name| !given.has(name));
+        if given.has("k1") { adopted } else { adopted.placed_as(stored) }
+    }
+
+    fn taking(&self, stored: &BTreeMap<String, String>, takes: impl Fn(&str) -> bool) -> Self {
         let mut adopted = self.clone();
         // Twice: what does not fit the others may fit them as they will be.
-        for (name, value) in stored.iter().chain(stored) {
+        for (name, value) in stored.iter().chain(stored).filter(|(name, _)| takes(name)) {
             let mut next = adopted.clone();
             if next.take(name, value).is_some() && next.validate().is_ok() {
                 adopted = next;
@@ -191,16 +216,17 @@ impl Settings {
     }
 
     /// The same with the stored keys of the placement hash, if they can be read.
-    pub(crate) fn placed_as(self, stored: &BTreeMap<String, String>) -> Self {
+    fn placed_as(self, stored: &BTreeMap<String, String>) -> Self {
         let key = |name| stored.get(name)?.parse().ok();
         Self { hash_keys: key("k1").zip(key("k2")).or(self.hash_keys), ..self }
     }
 
-    /// Takes one stored field over; `None` for one that is fixed, unknown or no number.
+    /// Takes one stored field over; `None` for one that is unknown, no number, or not up to the pool.
     fn take(&mut self, name: &str, value: &str) -> Option<()> {
         let number: u64 = value.parse().ok()?;
         let ms = Duration::from_millis(number);
         match name {
+            "ttl" => self.worker_ttl = ms,
             "max_queued" => self.max_queued = number,
             "route_ms" => self.route_timeout = ms,
             "assign_ms" => self.assign_timeout = ms,
@@ -302,7 +328,7 @@ mod tests {
     fn the_defaults_are_valid_and_the_limits_hold() {
         assert_eq!(Settings::default().validate(), Ok(()));
         let bad = Settings { worker_ttl: Duration::from_millis(10), ..Settings::default() };
-        assert_eq!(bad.validate().map_err(|e| e.name), Err("ttl"));
+        assert_eq!(bad.validate().map_err(|e| e.name), Err("worker_ttl"));
         let bad = Settings { strikes: 0, ..Settings::default() };
         assert_eq!(bad.validate().map_err(|e| e.name), Err("strikes"));
     }
@@ -315,7 +341,7 @@ mod tests {
             ..Settings::default()
         };
         assert_eq!(with(30, 30).validate(), Ok(()));
-        assert_eq!(with(30, 29).validate().map_err(|e| e.name), Err("od_ms"));
+        assert_eq!(with(30, 29).validate().map_err(|e| e.name), Err("outcome_retention"));
         for (ours, theirs) in [(with(30, 40), with(50, 60)), (with(50, 60), with(30, 40))] {
             let stored = theirs.fields().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
             assert_eq!(ours.adopting(&stored), theirs);
@@ -334,7 +360,9 @@ mod tests {
                 adopted.fields().into_iter().find(|(known, _)| *known == name).map(|(_, value)| value);
             assert_eq!(field.as_ref() == Some(&changed), !is_fixed(name), "{name}");
             assert_eq!(field.is_some_and(|field| field == value), is_fixed(name), "{name}");
-            theirs.take(name, &changed);
+            if !is_fixed(name) {
+                theirs.take(name, &changed);
+            }
         }
         let changes = ours.changes_to(&theirs).unwrap_or_default();
         assert_eq!(changes.len(), ours.fields().len() - 4);

@@ -10,7 +10,7 @@ use super::lease::Timing;
 use super::time::{Jitter, Time};
 use crate::breakage::Breakages;
 use crate::id::{Incarnation, NodeName, WorkerId};
-use crate::settings::Settings;
+use crate::settings::{Given, Settings};
 
 /// The pause before what failed or could not be done yet is tried again.
 pub(crate) const RETRY: Duration = Duration::from_millis(100);
@@ -27,15 +27,6 @@ pub(crate) enum Purpose {
     End,
 }
 
-/// Where a node has the keys of the placement hash from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HashKeys {
-    /// Its settings, as it was given them: a pool with others is not joined.
-    Given,
-    /// The pool, whatever it has. These were drawn, for the pool that the node makes while it knows no other.
-    OfThePool { drawn: (u64, u64) },
-}
-
 /// What a node runs with.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
@@ -43,7 +34,10 @@ pub(crate) struct Config {
     /// What tells this life of the node from another.
     pub(crate) nonce: u64,
     pub(crate) settings: Settings,
-    pub(crate) hash_keys: HashKeys,
+    /// Which of the settings it was given: what it was not, it takes from the pool.
+    pub(crate) given: Given,
+    /// The keys of the placement hash, for the pool that the node makes while it was given none and knows none.
+    pub(crate) drawn_keys: (u64, u64),
     pub(crate) timing: Timing,
     /// How long a changed ring must stay as it is before jobs are moved.
     pub(crate) stable_after: Duration,
@@ -68,20 +62,9 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// What a pool must have to be joined: nothing that this node has from the pool.
-    pub(crate) fn demands(&self) -> Settings {
-        let given = self.hash_keys == HashKeys::Given;
-        let hash_keys = self.settings.hash_keys.filter(|_| given);
-        Settings { hash_keys, ..self.settings.clone() }
-    }
-
     /// What a pool is made with: the keys that this node goes by, so that no job moves when the data are lost.
     pub(crate) fn founding(&self) -> Settings {
-        let drawn = match self.hash_keys {
-            HashKeys::Given => None,
-            HashKeys::OfThePool { drawn } => Some(drawn),
-        };
-        Settings { hash_keys: self.settings.hash_keys.or(drawn), ..self.settings.clone() }
+        Settings { hash_keys: self.settings.hash_keys.or(Some(self.drawn_keys)), ..self.settings.clone() }
     }
 }
 

@@ -164,8 +164,9 @@ impl Engine {
         let refusal = if self.pool.held_back { self.other_setting() } else { None };
         if self.pool.held_back && refusal.is_none() {
             self.pool.held_back = false;
+            // Before anything is renewed: the leases go by the pool's worker TTL.
+            self.take_over_settings();
             self.ctx.out.push(Effect::Renew { incarnation });
-            self.adopt_settings();
         }
         if self.attaching.is_empty() {
             return;
@@ -202,20 +203,23 @@ impl Engine {
         })
     }
 
-    /// The first of the pool's settings that is not this node's.
+    /// The first of the pool's settings that is not this node's, of those that it was given.
     fn other_setting(&self) -> Option<Refused> {
         if let Some(refused) = self.other_shard() {
             return Some(refused);
         }
         let differs = |(name, ours): (&'static str, String)| {
             let theirs = self.settings.fields.get(name)?.clone();
+            if !self.ctx.config.given.has(name) {
+                return None;
+            }
             (theirs != ours && name != Shard::SETTING).then(|| Refused::Setting {
                 name: name.into(),
                 theirs,
                 ours,
             })
         };
-        self.ctx.config.demands().fields().into_iter().find_map(differs)
+        self.ctx.config.settings.fields().into_iter().find_map(differs)
     }
 
     /// Ends the engine once nothing of this node is left in the pool, or of the pool.

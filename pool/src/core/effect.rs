@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::call::Call;
 use super::input::{Answer, LocalWorker, ReplyTo};
+use super::lease::Timing;
 use super::scheduling::LocalSchedule;
 use super::time::Time;
 use crate::id::{DispatchId, Incarnation, JobKey, Revision, ScheduleName, Term, Token, WorkerId};
@@ -47,8 +48,8 @@ pub(crate) enum Effect {
     Abort { worker: WorkerId, key: JobKey, token: Token },
     /// The worker has this id now; `None`: it has left for good.
     Seated { local: LocalWorker, worker: Option<WorkerId> },
-    /// The pool's settings are these now, by the map's revision.
-    Settings { revision: Revision, settings: Box<Settings> },
+    /// The pool's settings are these now, by the map's revision. Leases that are held from now on have this timing.
+    Settings { revision: Revision, settings: Box<Settings>, timing: Timing },
     /// Ask the planner; what it comes to comes back with this number.
     Plan { local: LocalSchedule, run: u64, tick: NewTick },
     /// Abort the planner; its end comes back when it has ended.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::call::Call;
 use super::closing::Closing;
-use super::ctx::{Config, Ctx, HashKeys, Purpose};
+use super::ctx::{Config, Ctx, Purpose};
 use super::dispatching::Dispatching;
 use super::effect::{Effect, Notice};
 use super::input::{Answer, Command, Input, LocalWorker, Refused, ReplyTo};
+use super::lease::Timing;
 use super::liveness::Liveness;
 use super::phase::{Change, Phase, PoolPhase};
 use super::reading::Reading;
@@ -24,7 +25,7 @@ use crate::breakage::Breakage;
 use crate::error::DispatchError;
 use crate::id::{DispatchId, Incarnation, Token, WorkerId};
 use crate::member::{MemberState, Members};
-use crate::settings::StoredSettings;
+use crate::settings::{Settings, StoredSettings};
 use crate::store::{Outcome, Refusal, Renewal, Result, StoreError};
 
 /// All of one node's decisions.
@@ -230,16 +231,28 @@ impl Engine {
         if !ours || self.pool.held_back {
             return;
         }
-        let mut adopted = self.ctx.config.settings.adopting(&self.settings.fields);
-        if self.ctx.config.hash_keys != HashKeys::Given {
-            adopted = adopted.placed_as(&self.settings.fields);
+        let adopted = self.ctx.config.settings.following(&self.settings.fields, &self.ctx.config.given);
+        self.go_by(adopted);
+    }
+
+    /// Goes on with the pool's settings, but for those that this node was given, which are the same. The node has no worker
+    /// yet, so that nothing rests on what its own were.
+    pub(super) fn take_over_settings(&mut self) {
+        let adopted = self.ctx.config.settings.joining(&self.settings.fields, &self.ctx.config.given);
+        if !self.ctx.config.broken.has(Breakage::OwnTtlKept) {
+            self.ctx.config.timing = Timing::of(adopted.worker_ttl);
         }
+        self.go_by(adopted);
+    }
+
+    fn go_by(&mut self, adopted: Settings) {
         if adopted != self.ctx.config.settings {
             self.ctx.config.settings = adopted.clone();
             self.on_members(self.members.clone());
         }
+        let timing = self.ctx.config.timing;
         let (revision, settings) = (self.settings.revision, Box::new(adopted));
-        self.ctx.out.push(Effect::Settings { revision, settings });
+        self.ctx.out.push(Effect::Settings { revision, settings, timing });
     }
 
     fn on_members(&mut self, members: Arc<Members>) {

@@ -11,7 +11,7 @@ use super::time::Time;
 use crate::error::{DispatchError, Error};
 use crate::id::{DispatchId, Incarnation, JobKey, Token, WorkerId};
 use crate::member::Members;
-use crate::settings::StoredSettings;
+use crate::settings::{StoredSettings, field, shown};
 use crate::store::{DispatchItem, Refusal, Renewal, ScheduleEntry, ShutdownMode, StoreError};
 use crate::ticket::Ticket;
 
@@ -237,7 +237,11 @@ impl Refused {
             Self::PoolClosed => Error::PoolClosed,
             Self::NodeClosed => Error::NodeClosed,
             Self::ShuttingDown => Error::ShuttingDown,
-            Self::Setting { name, theirs, ours } => Error::SettingMismatch { name, theirs, ours },
+            Self::Setting { name, theirs, ours } => Error::SettingMismatch {
+                theirs: shown(&name, &theirs),
+                ours: shown(&name, &ours),
+                name: field(&name).to_owned(),
+            },
             Self::JobNotFound => Error::JobNotFound,
             Self::NotParked => Error::NotParked,
             Self::NotifyFull => Error::NotifyFull,

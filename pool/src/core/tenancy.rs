@@ -45,6 +45,15 @@ impl Tenancies {
         Self { timing, broken, incarnation: None, held: BTreeMap::new() }
     }
 
+    pub(crate) fn timing(&self) -> Timing {
+        self.timing
+    }
+
+    /// What is held from now on runs out by this timing.
+    pub(crate) fn go_by(&mut self, timing: Timing) {
+        self.timing = timing;
+    }
+
     /// Renew in this incarnation from now on.
     pub(crate) fn renew_in(&mut self, incarnation: Incarnation) {
         self.incarnation = Some(incarnation);

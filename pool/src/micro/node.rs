@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Meter, Unmeasured, sure};
 use crate::breakage::Breakages;
 use crate::core::call::{Call, Done};
-use crate::core::ctx::{Config, HashKeys, Purpose};
+use crate::core::ctx::{Config, Purpose};
 use crate::core::effect::Effect;
 use crate::core::engine::Engine;
 use crate::core::input::{Command, Input, LocalWorker, ReplyTo};
@@ -16,7 +16,7 @@ use crate::core::lease::Timing;
 use crate::core::time::Time;
 use crate::id::{Incarnation, NodeName, Nonce, Revision, WorkerId};
 use crate::member::{Member, MemberState, Members};
-use crate::settings::{Settings, StoredSettings};
+use crate::settings::{Given, Settings, StoredSettings};
 use crate::store::{PoolState, Renewal, Seat, ServerIdentity};
 
 /// The node's worker.
@@ -56,7 +56,8 @@ fn config() -> Config {
         nonce: 7,
         timing: Timing::of(settings.worker_ttl),
         settings,
-        hash_keys: HashKeys::Given,
+        given: Given::default(),
+        drawn_keys: (1, 2),
         stable_after: Duration::from_secs(5),
         handoff_parallel: 128,
         start_timeout: Duration::from_secs(30),

@@ -8,7 +8,7 @@ use super::calls::PATIENCE;
 use crate::error::Error;
 use crate::health::PoolPhase;
 use crate::id::{Incarnation, Revision};
-use crate::settings::{Settings, StoredSettings};
+use crate::settings::{Settings, StoredSettings, field};
 use crate::store::{Refusal, SettingChange, StoreError};
 
 /// The pause before the store is asked again.
@@ -16,7 +16,8 @@ const AGAIN: Duration = Duration::from_millis(50);
 
 impl Node {
     /// Changes limits and times of the whole pool while it runs, and returns what they are then. Every node goes by
-    /// them at once; a node that joins later must have been given them, so change them first and deploy them after.
+    /// them at once, and so does one that joins later, unless it was given another value: then it is refused. So change
+    /// what a deployment gives its nodes first, and deploy it after.
     /// `change` sets values; it is called again when somebody else changes a setting at the same time, and what it does
     /// not touch stays.
     ///
@@ -112,9 +113,10 @@ impl Node {
         change(&mut wanted);
         wanted.validate()?;
         if wanted.max_dispatch_deadline < now.max_dispatch_deadline {
-            return Err(Error::LoweredSetting { name: "late_ms" });
+            return Err(Error::LoweredSetting { name: field("late_ms") });
         }
-        let mut changes = now.changes_to(&wanted).map_err(|name| Error::FixedSetting { name })?;
+        let mut changes =
+            now.changes_to(&wanted).map_err(|name| Error::FixedSetting { name: field(name) })?;
         for change in &mut changes {
             // What this version cannot use is stored otherwise than it goes by.
             change.from = stored.fields.get(&change.name).cloned().unwrap_or_default();

@@ -98,6 +98,11 @@ impl Actors {
         }
     }
 
+    /// The node goes by these settings now.
+    pub(super) fn go_by(&mut self, config: &Config) {
+        self.grace = notify_grace(config);
+    }
+
     pub(super) fn start(&mut self, handler: Arc<dyn AnyHandler>, worker: WorkerId, job: NewJob) {
         let NewJob { key, token, id, payload, attempts, created_ms, begun_ms } = job;
         let lease = self.leases.admit(worker);

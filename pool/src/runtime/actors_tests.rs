@@ -10,13 +10,13 @@ use tokio::sync::Semaphore;
 
 use super::*;
 use crate::breakage::Breakages;
-use crate::core::ctx::{HashKeys, Purpose};
+use crate::core::ctx::Purpose;
 use crate::core::lease::Timing;
 use crate::error::BoxError;
 use crate::handler::{JobHandler, Start};
 use crate::id::{Incarnation, NodeName};
 use crate::runtime::clock;
-use crate::settings::Settings;
+use crate::settings::{Given, Settings};
 use crate::wire::{self, Envelope};
 
 const WORKER: WorkerId = WorkerId(1);
@@ -45,7 +45,8 @@ impl Bench {
             nonce: 0,
             timing: Timing::of(Duration::from_secs(600)),
             settings,
-            hash_keys: HashKeys::Given,
+            given: Given::default(),
+            drawn_keys: (1, 2),
             stable_after: Duration::ZERO,
             handoff_parallel: 1,
             start_timeout: Duration::from_secs(600),

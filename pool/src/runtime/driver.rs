@@ -326,8 +326,12 @@ impl Driver {
                     }
                 }
             }
-            Effect::Settings { revision, settings } => {
-                Arc::make_mut(&mut self.config).settings.clone_from(&settings);
+            Effect::Settings { revision, settings, timing } => {
+                let config = Arc::make_mut(&mut self.config);
+                config.settings.clone_from(&settings);
+                config.timing = timing;
+                self.leases.go_by(timing);
+                self.actors.go_by(config);
                 self.watched.settings.send_replace((revision, Arc::from(settings)));
             }
             Effect::Plan { local, run, tick } => {

@@ -44,7 +44,6 @@ struct Tenant {
 #[derive(Debug)]
 pub(crate) struct Leases {
     node: NodeName,
-    timing: Timing,
     broken: Breakages,
     state: Mutex<State>,
     /// When the driver last did something.
@@ -93,7 +92,6 @@ impl Leases {
         };
         Self {
             node,
-            timing,
             broken,
             state: Mutex::new(state),
             progress,
@@ -106,6 +104,15 @@ impl Leases {
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn timing(&self) -> Timing {
+        self.state().tenancies.timing()
+    }
+
+    /// What is held from now on runs out by this timing.
+    pub(crate) fn go_by(&self, timing: Timing) {
+        self.state().tenancies.go_by(timing);
     }
 
     /// Renew in this incarnation from now on.
@@ -258,8 +265,9 @@ impl Leases {
     fn due(&self, now: Time) -> Option<(Incarnation, Vec<WorkerId>)> {
         let since = |at: &AtomicU64| now.since(Time(at.load(Ordering::Acquire)));
         let (idle, deaf) = (since(&self.progress), since(&self.read));
-        let stalled = idle > self.timing.ttl || deaf > longest_read(self.timing.ttl);
         let mut state = self.state();
+        let ttl = state.tenancies.timing().ttl;
+        let stalled = idle > ttl || deaf > longest_read(ttl);
         if stalled != state.stalled {
             state.stalled = stalled;
             if stalled {
@@ -301,7 +309,8 @@ impl Leases {
                 Expiry::Abort => tenant.abort(),
             }
         }
-        for (worker, tenant) in state.over(now, self.timing.kill) {
+        let kill = state.tenancies.timing().kill;
+        for (worker, tenant) in state.over(now, kill) {
             let running = tenant.running();
             if running > 0 {
                 tenant.overdue = true;
@@ -371,6 +380,13 @@ fn tick(timing: Timing) -> Duration {
     (timing.ttl / 50).clamp(Duration::from_millis(5), Duration::from_millis(200))
 }
 
+/// Ticks whenever the leases are to be looked at.
+fn watch_by(timing: Timing) -> tokio::time::Interval {
+    let mut watch = tokio::time::interval(tick(timing));
+    watch.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    watch
+}
+
 /// How long a renewal may take: after one that hangs there is time for another before the soft deadline.
 fn patience(timing: Timing) -> Duration {
     timing.renew_every
@@ -416,20 +432,23 @@ impl LeaseThread {
             }
             let error = panicked(&*panic);
             tracing::error!(node = %self.node, error, "the lease thread failed: all workers give up their jobs");
-            std::thread::sleep(tick(self.leases.timing));
+            std::thread::sleep(tick(self.leases.timing()));
         }
     }
 
     async fn run(&self) {
-        let timing = self.leases.timing;
+        let mut timing = self.leases.timing();
         let mut next_renewal = clock::now();
         let mut renewals = std::pin::pin!(futures::future::OptionFuture::from(None));
         let mut renewing = false;
         let mut store = None;
-        let mut watch = tokio::time::interval(tick(timing));
-        watch.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut watch = watch_by(timing);
         while !self.leases.may_end() {
             let now = clock::now();
+            if timing != self.leases.timing() {
+                timing = self.leases.timing();
+                watch = watch_by(timing);
+            }
             self.age.set(self.leases.oldest(now).as_secs_f64());
             self.leases.look_at_polls(now);
             for worker in self.leases.watch(now, self.policy) {
@@ -469,7 +488,7 @@ impl LeaseThread {
     ) -> (Option<Arc<dyn Store>>, bool) {
         let sent = clock::now();
         let high_water = Token(self.leases.high_water.load(Ordering::Acquire));
-        let patience = patience(self.leases.timing);
+        let patience = patience(self.leases.timing());
         let attempt = async {
             let store = match store {
                 Some(store) => store,

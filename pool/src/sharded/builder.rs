@@ -14,7 +14,8 @@ use crate::node::Node;
 use crate::settings::Settings;
 use crate::trace::TraceContext;
 
-/// Builds a [`ShardedPool`]. The pool-wide settings, and the number of shards, must be the same on every node of a pool.
+/// Builds a [`ShardedPool`]. The number of shards must be the same on every node of a pool; pool-wide settings are as with a
+/// [`NodeBuilder`].
 #[derive(Clone, Debug)]
 #[must_use = "a node joins only when `join` is awaited"]
 pub struct ShardedPoolBuilder {
@@ -44,6 +45,7 @@ impl ShardedPoolBuilder {
         settings(settings: Settings),
         worker_ttl(ttl: Duration),
         max_queued(jobs: u64),
+        max_attempts(attempts: u32),
         join_settle(settle: Duration),
         stable_after(stable: Duration),
         handoff_parallel(jobs: usize),

@@ -11,7 +11,7 @@ use super::planner::Part;
 use super::users::Asked;
 use super::world::{Event, MS, World};
 use crate::breakage::Breakage;
-use crate::core::ctx::{Config, HashKeys, Purpose};
+use crate::core::ctx::{Config, Purpose};
 use crate::core::effect::Effect;
 use crate::core::engine::Engine;
 use crate::core::input::{Input, LocalWorker, ReplyTo};
@@ -22,7 +22,7 @@ use crate::core::time::Time;
 use crate::health::longest_read;
 use crate::id::{JobKey, NodeName, Token, WorkerId};
 use crate::member::Members;
-use crate::settings::StoredSettings;
+use crate::settings::{Given, StoredSettings};
 use crate::store::{MemoryStore, Renewal, Store};
 
 /// What does not get through between a node and the server.
@@ -91,7 +91,8 @@ impl World {
             node: name.clone(),
             nonce,
             settings: self.settings.clone(),
-            hash_keys: HashKeys::OfThePool { drawn: KEYS },
+            given: Given::default(),
+            drawn_keys: KEYS,
             timing,
             stable_after: Duration::from_millis(500),
             handoff_parallel: 4,
@@ -254,7 +255,11 @@ impl World {
                     node.locals.remove(&local);
                 }
             }
-            Effect::Settings { settings, .. } => Arc::make_mut(&mut node.config).settings = *settings,
+            Effect::Settings { settings, timing, .. } => {
+                let config = Arc::make_mut(&mut node.config);
+                (config.settings, config.timing) = (*settings, timing);
+                node.leases.go_by(timing);
+            }
             Effect::Reply { to, answer } => self.reply(at, to, answer),
             Effect::Plan { local, run, tick } => self.plan(at, local, run, tick),
             Effect::AbortPlan { local } => self.abort_plan(at, local),

@@ -80,7 +80,7 @@ async fn a_join_with_another_setting_is_refused(world: World) {
     let other = world.builder("b").worker_ttl(Duration::from_secs(7));
     match other.join().await.unwrap_err() {
         Error::SettingMismatch { name, theirs, ours } => {
-            assert_eq!((name.as_str(), theirs.as_str(), ours.as_str()), ("ttl", "10000", "7000"));
+            assert_eq!((name.as_str(), theirs.as_str(), ours.as_str()), ("worker_ttl", "10s", "7s"));
         }
         other => panic!("{other:?}"),
     }

@@ -12,7 +12,9 @@ use crate::world::{Home, PATIENCE, POOL, SHORT, World, on_both_stores};
 
 on_both_stores!(
     a_change_holds_on_every_node_at_once,
-    a_later_join_needs_the_changed_settings_and_a_refused_one_harms_nobody,
+    a_later_join_takes_what_it_was_not_given_and_a_refused_one_harms_nobody,
+    a_tool_that_was_given_nothing_lists_any_pool,
+    leases_go_by_the_worker_ttl_of_the_pool,
     what_the_leases_rest_on_does_not_change,
     changes_made_at_once_are_all_kept,
     what_ended_dispatches_are_remembered_by_only_grows,
@@ -49,16 +51,21 @@ async fn a_change_holds_on_every_node_at_once(world: World) {
     b.submit("third", "").await.unwrap();
 }
 
-async fn a_later_join_needs_the_changed_settings_and_a_refused_one_harms_nobody(world: World) {
+async fn a_later_join_takes_what_it_was_not_given_and_a_refused_one_harms_nobody(world: World) {
     let a = world.node_with("a", 1).await;
     world.dispatch_one(&a, "key").await;
     a.change_settings(|settings| settings.max_queued = 7).await.unwrap();
-    match world.builder("old").join().await.unwrap_err() {
+    match world.builder("old").max_queued(10_000).join().await.unwrap_err() {
         Error::SettingMismatch { name, theirs, ours } => {
             assert_eq!((name.as_str(), theirs.as_str(), ours.as_str()), ("max_queued", "7", "10000"));
         }
         other => panic!("{other:?}"),
     }
+    // One that was never told of it: a restart of an old binary.
+    let old = world.builder("old").join().await.unwrap();
+    assert_eq!(old.settings().max_queued, 7);
+    world.add_worker(&old).await;
+    old.close().await.unwrap();
     let b = world.builder("new").max_queued(7).join().await.unwrap();
     world.add_worker(&b).await;
     // A node that was there before it joins its workers with what is stored, too.
@@ -67,13 +74,44 @@ async fn a_later_join_needs_the_changed_settings_and_a_refused_one_harms_nobody(
     world.assert_clean();
 }
 
+async fn a_tool_that_was_given_nothing_lists_any_pool(world: World) {
+    let own = Settings { max_attempts: 25, notify_cap: 7, hash_keys: Some((1, 2)), ..Settings::default() };
+    let own = Settings { worker_ttl: Duration::from_secs(7), join_settle: SHORT, ..own };
+    let node = world.builder("service").settings(own.clone()).join().await.unwrap();
+    world.add_worker(&node).await;
+    world.dispatch_one(&node, "key").await;
+    let tool = Node::builder(POOL, world.backend()).client_only().join().await.unwrap();
+    assert_eq!(*tool.settings(), own);
+    assert_eq!(tool.jobs().await.unwrap().len(), 1);
+    tool.notify("key", "x").await.unwrap();
+    // A second service of the same binary, whose default it is.
+    let other = Node::builder(POOL, world.backend()).name("other").stable_after(SHORT).join().await.unwrap();
+    world.add_worker(&other).await;
+    world.placed(&node, &["key".to_owned()]).await;
+    world.assert_clean();
+}
+
+/// Else its worker would go on for the ten seconds of the default, while others take its jobs after two.
+async fn leases_go_by_the_worker_ttl_of_the_pool(world: World) {
+    let ttl = Duration::from_secs(2);
+    let _service = world.builder("service").worker_ttl(ttl).join().await.unwrap();
+    let other = Node::builder(POOL, world.backend()).join_settle(SHORT).join().await.unwrap();
+    let _worker = other.add_worker(world.recorder.clone()).await.unwrap();
+    for _ in 0..20 {
+        let left = other.health().workers[0].lease_left;
+        assert!(left <= ttl * 6 / 10, "{left:?}");
+        tokio::time::sleep(SHORT).await;
+    }
+    assert_eq!(other.settings().worker_ttl, ttl);
+}
+
 async fn what_the_leases_rest_on_does_not_change(world: World) {
     let node = world.node("a").await;
     let before = node.settings();
     let refused = node.change_settings(|settings| settings.worker_ttl *= 2).await;
-    assert!(matches!(refused, Err(Error::FixedSetting { name: "ttl" })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::FixedSetting { name: "worker_ttl" })), "{refused:?}");
     let refused = node.change_settings(|s| s.hash_keys = s.hash_keys.map(|(k1, k2)| (k1, k2 + 1))).await;
-    assert!(matches!(refused, Err(Error::FixedSetting { name: "k2" })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::FixedSetting { name: "hash_keys" })), "{refused:?}");
     let refused = node.change_settings(|settings| settings.strikes = 0).await;
     assert!(matches!(refused, Err(Error::Setting(_))), "{refused:?}");
     assert_eq!(node.change_settings(|_| {}).await.unwrap(), before, "nothing to change is fine");
@@ -111,7 +149,7 @@ async fn what_ended_dispatches_are_remembered_by_only_grows(world: World) {
     };
     set(60).await.unwrap();
     let refused = set(59).await;
-    assert!(matches!(refused, Err(Error::LoweredSetting { name: "late_ms" })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::LoweredSetting { name: "max_dispatch_deadline" })), "{refused:?}");
     assert_eq!(node.settings().max_dispatch_deadline, Duration::from_secs(60));
 }
 

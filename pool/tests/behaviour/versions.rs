@@ -51,8 +51,8 @@ async fn a_newer_record_is_named_by_every_call_and_left_as_it_is() {
     assert_eq!(record, "2|anything|else");
     write(&world, "jo", "key", b"rubbish");
     let damaged = node.stop_job("key").await.unwrap_err();
-    assert!(matches!(damaged, Error::BadRecord), "{damaged:?}");
-    assert!(matches!(node.dispatch("key", "").await, Err(DispatchError::BadRecord)));
+    assert!(matches!(damaged, Error::BadRecord { .. }), "{damaged:?}");
+    assert!(matches!(node.dispatch("key", "").await, Err(DispatchError::BadRecord(_))));
     node.stop_job("good").until_stopped().await.unwrap();
 }
 
@@ -79,7 +79,7 @@ async fn a_newer_entry_of_an_id_is_named_and_left_as_it_is() {
     let no_outcome = b"\x83\xa1v\x01\xa3key\xa3key\xa7outcome\xc2";
     for damaged in [&b"rubbish"[..], no_outcome] {
         write(&world, "od", "order-17", damaged);
-        assert!(matches!(node.submit("key", "").id("order-17").await, Err(DispatchError::BadRecord)));
+        assert!(matches!(node.submit("key", "").id("order-17").await, Err(DispatchError::BadRecord(_))));
     }
     assert_eq!(node.jobs().await.unwrap(), vec![]);
 }
@@ -116,7 +116,7 @@ async fn a_payload_of_another_version_is_run_if_it_can_be_read() {
 async fn a_pool_of_another_major_number_is_not_joined() {
     let world = World::on_redis();
     let node = world.node("a").await;
-    write(&world, "cf", "proto", b"3");
+    write(&world, "cf", "protocol", b"3");
     let client = Client::open(&world.server().url()).unwrap();
     let join = Node::builder(POOL, client).join_timeout(Duration::from_secs(15)).assume_fresh(true);
     match join.join().await.unwrap_err() {

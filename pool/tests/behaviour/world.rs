@@ -114,6 +114,10 @@ impl World {
         }
     }
 
+    pub(crate) fn backend(&self) -> Backend {
+        self.backend.clone()
+    }
+
     /// A connection of the test's own.
     pub(crate) fn client(&self) -> redis::Connection {
         redis::Client::open(self.server().url()).unwrap().get_connection().unwrap()

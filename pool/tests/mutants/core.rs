@@ -98,6 +98,7 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (LossesNeverForgiven, Scenario("a_job_that_has_proven_itself_is_not_blamed")),
     (SuspectsTogether, Scenario("a_loss_soon_after_another_one_costs_a_pause")),
     (OtherTtlJoins, Scenario("other_settings_are_refused_before_anything_is_written")),
+    (OwnTtlKept, Core("leases_go_by_the_worker_ttl_of_the_pool")),
     (OtherShardsJoin, Core("a_shard_of_another_number_is_not_joined")),
     (FirstShardEndsAlone, Core("the_first_shard_is_cleaned_up_last")),
     (HearsayGoesFirst, Core("what_a_shard_was_asked_for_goes_before_what_others_heard")),

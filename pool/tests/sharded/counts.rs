@@ -77,7 +77,7 @@ async fn settings_change_in_all_shards(fleet: Fleet) {
     let (a, b) = (fleet.node("a").await, fleet.node("b").await);
     let changed = a.change_settings(|settings| settings.max_queued = 7).await.unwrap();
     assert_eq!((changed.max_queued, a.settings().max_queued), (7, 7));
-    match fleet.builder("old", SHARDS).join().await.unwrap_err() {
+    match fleet.builder("old", SHARDS).max_queued(8).join().await.unwrap_err() {
         Error::SettingMismatch { name, .. } => assert_eq!(name, "max_queued"),
         other => panic!("{other:?}"),
     }

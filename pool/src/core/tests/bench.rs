@@ -13,7 +13,7 @@ use tenure_streaming::EntryId;
 use super::render;
 use crate::breakage::Breakages;
 use crate::core::call::{Call, Done};
-use crate::core::ctx::{Config, HashKeys, Purpose};
+use crate::core::ctx::{Config, Purpose};
 use crate::core::effect::Effect;
 use crate::core::engine::Engine;
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker, ReplyTo};
@@ -23,7 +23,7 @@ use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, Toke
 use crate::member::{Member, MemberState, Members};
 use crate::policy::RestartPolicy;
 use crate::record::{Begun, JobState, Record};
-use crate::settings::{Settings, StoredSettings};
+use crate::settings::{Given, Settings, StoredSettings};
 use crate::store::{
     AttestReply, BeginReply, DispatchItem, NodeEvents, PoolState, Refusal, ReleaseMode, ReleaseReply,
     Renewal, Seat, ServerIdentity, StoreError, Taken, WorkerBegins, WorkerBegun, WorkerEvent,
@@ -115,7 +115,8 @@ pub(super) fn config() -> Config {
         nonce: 7,
         timing: Timing::of(settings.worker_ttl),
         settings,
-        hash_keys: HashKeys::Given,
+        given: Given::default(),
+        drawn_keys: (1, 2),
         stable_after: secs(5),
         handoff_parallel: 128,
         broken: Breakages::default(),

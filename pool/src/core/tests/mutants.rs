@@ -270,6 +270,21 @@ fn a_shard_of_another_number_is_not_joined() {
 }
 
 #[test]
+fn leases_go_by_the_worker_ttl_of_the_pool() {
+    let kept = [Breakages::default(), Breakages::of([Breakage::OwnTtlKept])].map(|broken| {
+        let mut bench = Bench::new(Config { broken, ..config() });
+        bench.stored.fields.insert("ttl".into(), "2000".into());
+        bench.survey(present(1, false, "a"));
+        bench.maps(1);
+        // Before the first renewal, which the leases count from.
+        let seen = bench.of(&["settings", "renew"]);
+        assert!(seen[0].starts_with("settings") && seen[1].starts_with("renew"), "{seen:?}");
+        bench.engine.ctx.config.timing.ttl
+    });
+    assert_eq!(kept, [secs(2), secs(10)]);
+}
+
+#[test]
 fn the_first_shard_is_cleaned_up_last() {
     let done = [Breakages::default(), Breakages::of([Breakage::FirstShardEndsAlone])].map(|broken| {
         let mut bench = first_of_four(broken, "0/4");

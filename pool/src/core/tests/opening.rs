@@ -7,7 +7,7 @@ use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
 use crate::core::input::{Command, Input};
 use crate::id::{Incarnation, Revision, WorkerId};
-use crate::settings::ShutdownFlag;
+use crate::settings::{Given, ShutdownFlag};
 use crate::store::{AttestReply, Bootstrapped, PoolState, Refusal, ServerIdentity, StoreError};
 
 pub(super) fn created(bench: &mut Bench, incarnation: u64, created: bool) {
@@ -290,8 +290,9 @@ fn a_node_is_attached_once_the_pool_is_open_its_settings_are_the_same_and_a_rene
 }
 
 #[test]
-fn a_node_with_another_setting_is_told_which() {
-    let mut bench = Bench::new(config());
+fn a_node_that_was_given_another_setting_is_told_which() {
+    let given = Given::default().and(["ttl"]);
+    let mut bench = Bench::new(Config { given, ..config() });
     bench.command(|reply| Command::Attach { reply });
     bench.stored.fields.insert("ttl".into(), "5000".into());
     bench.survey(present(1, false, "a"));
