@@ -9,6 +9,10 @@ use crate::Error;
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
+const PORT_RANGE: &str =
+    "the port in the url is not a number from 1 to 65535 (in a password, / is %2F and @ is %40)";
+const DB_RANGE: &str = "the database in the url, after the host's /, is not a number";
+
 /// Where one server listens.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Address {
@@ -110,7 +114,7 @@ impl Url {
         if !path.starts_with('/') {
             return Err(config("a unix socket is named by its whole path: redis+unix:///path"));
         }
-        let db = query.db.take().map_or(Ok(0), |db| number(&db))?;
+        let db = query.db.take().map_or(Ok(0), |db| number(&db, DB_RANGE))?;
         let credentials = credentials(query.user.take(), query.pass.take())?;
         let address = Address::Unix(Path::new(&path).into());
         query.into_url(Deployment::Single(address), false, credentials, db)
@@ -146,7 +150,11 @@ impl Query {
                 "key" => &mut query.key,
                 // The redis crate's; each role here has the protocol that it needs.
                 "protocol" => continue,
-                _ => return Err(config("the url has a parameter that is not known")),
+                _ => {
+                    return Err(config(
+                        "the url has a parameter that is not known: they are ca, cert, key, sentinel_user, sentinel_password",
+                    ));
+                }
             };
             *place = Some(decoded(value)?);
         }
@@ -212,16 +220,32 @@ fn credentials(user: Option<String>, password: Option<String>) -> Result<Option<
 pub(crate) fn address(text: &str, default_port: u16) -> Result<Address, Error> {
     let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, "")) => (host, None),
-        Some((host, rest)) => (host, Some(rest.strip_prefix(':').ok_or_else(unusable)?)),
+        Some((host, rest)) => {
+            let port = rest.strip_prefix(':');
+            (
+                host,
+                Some(
+                    port.ok_or_else(|| config("in the url, ':' and a port are to follow the ']' of a host"))?,
+                ),
+            )
+        }
         None => match text.split_once(':') {
             Some((host, port)) => (host, Some(port)),
             None => (text, None),
         },
     };
-    let port = port.map_or(Ok(default_port), number)?;
+    let port = port.map_or(Ok(default_port), |port| number(port, PORT_RANGE))?;
     let in_a_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%');
-    if host.is_empty() || port == 0 || !host.chars().all(in_a_name) {
-        return Err(config("the url has a host or a port that cannot be"));
+    if host.is_empty() {
+        return Err(config("the url has no host, or an empty one among several"));
+    }
+    if port == 0 {
+        return Err(config(PORT_RANGE));
+    }
+    if !host.chars().all(in_a_name) {
+        return Err(config(
+            "the host in the url has a character that no host has (in a password, / is %2F and @ is %40)",
+        ));
     }
     Ok(Address::Tcp(host.into(), port))
 }
@@ -229,12 +253,12 @@ pub(crate) fn address(text: &str, default_port: u16) -> Result<Address, Error> {
 fn database(path: &str) -> Result<u32, Error> {
     match path.trim_end_matches('/') {
         "" => Ok(0),
-        db => number(db),
+        db => number(db, DB_RANGE),
     }
 }
 
-fn number<N: std::str::FromStr>(text: &str) -> Result<N, Error> {
-    text.parse().map_err(|_| config("the url has a port or a database that is not a number in range"))
+fn number<N: std::str::FromStr>(text: &str, range: &'static str) -> Result<N, Error> {
+    text.parse().map_err(|_| config(range))
 }
 
 fn decoded(text: &str) -> Result<String, Error> {
@@ -375,6 +399,27 @@ mod tests {
         ] {
             let error = Url::parse(url).unwrap_err();
             assert!(matches!(error, Error::Config { source: None, .. }), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_error_says_which_part_and_nothing_of_a_password() {
+        for (url, part) in [
+            ("redis://host:70000", "the port"),
+            ("redis://host:0", "the port"),
+            ("redis://host/notanumber", "the database"),
+            ("redis+unix:///tmp/a?db=x", "the database"),
+            ("redis://:7000", "no host"),
+            ("redis+cluster://a,,b", "no host"),
+            ("redis://ho st", "the host"),
+            ("redis://[::1]x", "']'"),
+            ("redis://host?typo=1", "a parameter"),
+            // A password whose '/' is not written as it must be: nothing of it is a host.
+            ("redis://:pa/secret@host", "the port"),
+            ("redis://me:secret/@host", "the port"),
+        ] {
+            let shown = Url::parse(url).unwrap_err().to_string();
+            assert!(shown.contains(part) && !shown.contains("secret"), "{url}: {shown}");
         }
     }
 

@@ -1,40 +1,37 @@
 //! One error for all roles. Its variants are what a caller branches on: was it sent, was it applied, may it be
 //! sent again.
 
+use std::fmt;
 use std::io;
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerError, Value};
+use tokio_rustls::rustls;
 
 /// Why a call to Redis did not return its reply.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The URL or a setting is unusable. Nothing was sent.
-    #[error("{what}, nothing was sent")]
     Config {
         /// What is wrong.
         what: &'static str,
-        /// The URL parser's own complaint.
-        #[source]
+        /// Why a file or a certificate cannot be used, if it is that.
         source: Option<RedisError>,
     },
     /// Redis refused the user, the password or the permission. Nothing was applied.
-    #[error("redis refused the credentials or the permission, nothing was applied")]
-    Auth(#[source] RedisError),
+    Auth(RedisError),
+    /// The server's certificate is not one that is trusted for its name and by now. Nothing was sent.
+    Certificate(RedisError),
     /// No connection could be made within the deadline. The command was not sent.
-    #[error("redis cannot be reached, the command was not sent")]
-    Unreachable(#[source] RedisError),
+    Unreachable(RedisError),
     /// The connection broke after the command was handed to it. The command may have been executed.
-    #[error("the connection broke, the command may have been executed")]
-    Lost(#[source] RedisError),
+    Lost(RedisError),
     /// No reply within the deadline. The command may have been executed, or may be executed later.
-    #[error("no reply within {0:?}, the command may have been executed")]
     TimedOut(Duration),
     /// Redis answered with an error.
     ///
     /// It was not applied, with one exception: a script that raises after its first write keeps that write.
-    #[error("redis answered {code}: {detail}")]
     Server {
         /// The first word of the answer, such as `NOGROUP`.
         code: Box<str>,
@@ -42,18 +39,52 @@ pub enum Error {
         detail: Box<str>,
     },
     /// The [`Admission`](crate::Admission) refused the server at the other end. The command was not sent.
-    #[error("the server with run id {run_id} is not admitted, the command was not sent")]
     OtherServer {
         /// The [`identity`](crate::ServerInfo::identity) of the server that the connection has reached: its run id, and
         /// its last promotion, if there was any.
         run_id: Box<str>,
     },
     /// The reply has a shape that the command never returns. The command was executed.
-    #[error("the reply is not {expected}, the command was executed")]
     Reply {
         /// What was expected.
         expected: &'static str,
     },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config { what, .. } => write!(f, "{what}, nothing was sent"),
+            Self::Auth(_) => {
+                f.write_str("redis refused the credentials or the permission, nothing was applied")
+            }
+            Self::Certificate(_) => f.write_str("the server's certificate is refused, nothing was sent"),
+            Self::Unreachable(_) => f.write_str("redis cannot be reached, the command was not sent"),
+            Self::Lost(_) => f.write_str("the connection broke, the command may have been executed"),
+            Self::TimedOut(within) => {
+                write!(f, "no reply within {within:?}, the command may have been executed")
+            }
+            Self::Server { code, detail } => write!(f, "redis answered {code}: {detail}"),
+            Self::OtherServer { run_id } => {
+                write!(f, "the server with run id {run_id} is not admitted, the command was not sent")
+            }
+            Self::Reply { expected } => write!(f, "the reply is not {expected}, the command was executed"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    /// The `redis` crate's errors have the same text as their sources, if they have any: what is chained is the source.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let cause = match self {
+            Self::Config { source, .. } => source.as_ref()?,
+            Self::Auth(cause) | Self::Certificate(cause) | Self::Unreachable(cause) | Self::Lost(cause) => {
+                cause
+            }
+            _ => return None,
+        };
+        cause.source().or(Some(cause))
+    }
 }
 
 impl Error {
@@ -166,6 +197,27 @@ impl Error {
 
     pub(crate) fn connect_timed_out() -> Self {
         Self::Unreachable(RedisError::from(io::Error::from(io::ErrorKind::TimedOut)))
+    }
+
+    /// Nothing was made of a connection in the time that it has. Where it has tls, the port may not.
+    pub(crate) fn not_made_within(within: Duration, tls: bool) -> Self {
+        let hint = if tls { "; is it a port for tls (rediss://)?" } else { "" };
+        let what = format!("no connection was made within {within:?}{hint}");
+        Self::Unreachable(RedisError::from(io::Error::new(io::ErrorKind::TimedOut, what)))
+    }
+
+    /// What it means that no stream could be opened. That a certificate is refused stays so: somebody has to change it, or
+    /// what is trusted.
+    pub(crate) fn opening(error: io::Error) -> Self {
+        let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
+        match tls {
+            Some(rustls::Error::InvalidCertificate(_)) => Self::Certificate(error.into()),
+            Some(rustls::Error::InvalidMessage(_)) => Self::Unreachable(RedisError::from(io::Error::new(
+                error.kind(),
+                format!("{error}; is it a port for tls (rediss://)?"),
+            ))),
+            _ => Self::Unreachable(error.into()),
+        }
     }
 
     fn refusal(error: &RedisError) -> Option<Self> {

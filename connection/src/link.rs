@@ -121,8 +121,10 @@ impl Connector {
     }
 
     async fn in_time<T>(&self, made: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        let made = timeout(self.access.settings.connect_timeout, made);
-        made.await.unwrap_or_else(|_| Err(Error::connect_timed_out())).map_err(Error::during_setup)
+        let settings = &self.access.settings;
+        let late = |_| Err(Error::not_made_within(settings.connect_timeout, settings.tls.is_some()));
+        let made = timeout(settings.connect_timeout, made);
+        made.await.unwrap_or_else(late).map_err(Error::during_setup)
     }
 
     async fn address(&self) -> Result<Address, Error> {
@@ -165,7 +167,7 @@ impl Settings {
 /// Opens a connection on which nothing has been said yet. The caller bounds the time.
 pub(crate) async fn open(address: &Address, settings: &Settings) -> Result<Wire, Error> {
     let stream = transport::open(address, settings.tls.as_ref()).await;
-    stream.map(Wire::new).map_err(|error| Error::Unreachable(error.into()))
+    stream.map(Wire::new).map_err(Error::opening)
 }
 
 /// Sends all steps at once. Returns the last answer, or the first error among the answers.

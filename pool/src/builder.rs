@@ -13,7 +13,6 @@ use crate::core::lease::Timing;
 use crate::error::Error;
 use crate::id::{NodeName, PoolName};
 use crate::node::Node;
-use crate::runtime::meters::Meters;
 use crate::runtime::thread::EngineThread;
 use crate::settings::{Given, InvalidSetting, Settings, Shard};
 use crate::store::{MemoryStore, RedisStore, Store, StoreError};
@@ -119,6 +118,7 @@ pub struct NodeBuilder {
     on_job_span: Option<JobSpanHook>,
     client_only: bool,
     assume_fresh: bool,
+    must_exist: bool,
     join_timeout: Option<Duration>,
     broken: Breakages,
 }
@@ -141,6 +141,7 @@ impl NodeBuilder {
             on_job_span: None,
             client_only: false,
             assume_fresh: false,
+            must_exist: false,
             join_timeout: None,
             broken: Breakages::default(),
         }
@@ -270,9 +271,18 @@ impl NodeBuilder {
         self
     }
 
+    /// The pool must be there: where there is none, or where it was shut down, [`join`](Self::join) fails at once with
+    /// [`Error::NoPool`] and writes nothing. For tools, which must not make a pool of a name that was mistyped. Without it a
+    /// join makes the pool, so that jobs can be dispatched before the first worker comes.
+    pub fn must_exist(mut self) -> Self {
+        self.must_exist = true;
+        self
+    }
+
     /// How long [`join`](Self::join) may take; it has to wait for the worker TTL where a store may have lost
     /// its data, and where a pool was shut down halfway. 60 s, or twice the worker TTL and 10 s where that is longer.
-    /// That nothing listens at the server's address is told at once.
+    /// A join that has waited for 2 s says why in the log. What somebody has to mend is told at once: that nothing listens at
+    /// the server's address, a refused password, right or certificate, a server that evicts or is too old.
     pub fn join_timeout(mut self, timeout: Duration) -> Self {
         self.join_timeout = Some(timeout);
         self
@@ -287,11 +297,13 @@ impl NodeBuilder {
     }
 
     /// Joins the pool; creates it if there is none. Handlers and planners of the node run on the tokio runtime that this is
-    /// called on, and the node ends with it. The node's engine and its leases have a thread each.
+    /// called on, and the node ends with it. The node's engine and its leases have a thread each. It waits for a server that
+    /// cannot be reached, or that is a read-only replica, for [`join_timeout`](Self::join_timeout).
     ///
     /// # Errors
     /// A name or setting is not valid; the pool runs with another value of a setting that was given; the server is too old or evicts keys;
-    /// the pool is shutting down; the store does not answer within the time. Nothing was written then, but for an
+    /// the pool is shutting down; there is none, and it [must exist](Self::must_exist); [`Error::NotJoined`] with the last
+    /// trouble when the time is up. Nothing was written then, but for an
     /// empty pool that others may join.
     ///
     /// # Cancel safety
@@ -318,8 +330,7 @@ impl NodeBuilder {
         };
         let timeout = self.patience();
         let config = self.config(node, purpose);
-        let meters = Meters::new(&pool, &config.node);
-        Node::start(config, store, thread, self.fence_policy, self.on_job_span, timeout, meters).await
+        Node::start(pool, config, store, thread, self.fence_policy, self.on_job_span, timeout).await
     }
 
     /// What the node runs with.
@@ -340,6 +351,7 @@ impl NodeBuilder {
             start_permits: self.start_permits,
             client_only: self.client_only,
             assume_fresh: self.assume_fresh,
+            must_exist: self.must_exist,
             purpose,
             broken: self.broken.clone(),
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::id::IdError;
+use crate::id::{IdError, JobKey};
 use crate::settings::InvalidSetting;
 use crate::store::StoreError;
 use crate::ticket::Ticket;
@@ -11,16 +11,25 @@ use crate::ticket::Ticket;
 /// Any error, boxed: what handlers return.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
 
-/// Why a node could not do what it was asked.
+/// An error with all that caused it, each text once.
+pub(crate) fn whole(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    causes.map(ToString::to_string).fold(error.to_string(), |text, cause| {
+        if text.ends_with(&cause) { text } else { format!("{text}: {cause}") }
+    })
+}
+
+/// Why a node could not do what it was asked. Its text says the whole of it: an error that caused another one is part of
+/// the text, and not chained besides.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A name or key is not valid. Nothing was written.
-    #[error("not a valid name, nothing was written")]
-    Name(#[from] IdError),
+    #[error("{0}; nothing was written")]
+    Name(IdError),
     /// A setting is out of its range. Nothing was written.
-    #[error("not a valid setting, nothing was written")]
-    Setting(#[from] InvalidSetting),
+    #[error("{0}; nothing was written")]
+    Setting(InvalidSetting),
     /// The pool runs with another value of a pool-wide setting than this node was given. Nothing was written.
     #[error("the pool runs with {name} = {theirs}, this node was given {ours}; nothing was written")]
     SettingMismatch {
@@ -68,17 +77,20 @@ pub enum Error {
         max: usize,
     },
     /// No job of this key lives, or it is being stopped.
-    #[error("no job with this key")]
-    JobNotFound,
+    #[error("no job has the key {0}")]
+    JobNotFound(JobKey),
     /// The job is not parked. Nothing was changed.
-    #[error("the job is not parked, nothing was changed")]
-    NotParked,
+    #[error("the job {0} is not parked, nothing was changed")]
+    NotParked(JobKey),
     /// The job has as many notifications waiting as it may have. This one was not kept.
-    #[error("too many notifications wait for this job, this one was not kept")]
-    NotifyFull,
-    /// The record of the job, or what is stored of the dispatch's id, is damaged. It was left as it is.
-    #[error("the record of the job or of its id cannot be read, it was left as it is")]
-    BadRecord,
+    #[error("too many notifications wait for the job {0}, this one was not kept")]
+    NotifyFull(JobKey),
+    /// The record of a job or schedule, or what is stored of the dispatch's id, is damaged. It was left as it is.
+    #[error("the record of {of}, or of its id, cannot be read; it was left as it is")]
+    BadRecord {
+        /// The job's key, or the schedule.
+        of: String,
+    },
     /// What is stored was written by a newer version of this crate. It was left as it is.
     #[error("{what} has version {version}, this node reads up to {known}; it was left as it is")]
     NewerVersion {
@@ -107,24 +119,68 @@ pub enum Error {
     /// The worker is another node's. Nothing was done.
     #[error("the worker is another node's, nothing was done")]
     OtherNode,
+    /// There is no pool of this name, and the node was told that there must be one. Nothing was written.
+    #[error("there is no pool {pool:?}; nothing was written")]
+    NoPool {
+        /// The pool's name.
+        pool: String,
+    },
+    /// The pool was not joined in time.
+    #[error("the pool was not joined within {within:?}{}", trouble_of(.last.as_ref()))]
+    NotJoined {
+        /// How long it was tried.
+        within: Duration,
+        /// What the store has last said, if it did not do something.
+        last: Option<StoreError>,
+    },
+    /// The stop of the job is recorded, so that the job will not come back; its handler had not ended in time.
+    #[error("the stop of {key} is recorded, but the job had not ended within {within:?}")]
+    StillStopping {
+        /// The job's key.
+        key: JobKey,
+        /// How long it was waited for.
+        within: Duration,
+    },
     /// Not answered in time; what was asked for may still happen.
     #[error("no answer within {0:?}, what was asked for may still happen")]
     Deadline(Duration),
     /// The process's signals cannot be listened to; the node goes on.
-    #[error("the process's signals cannot be listened to, the node goes on")]
-    Signals(#[source] Arc<std::io::Error>),
+    #[error("the process's signals cannot be listened to, the node goes on: {0}")]
+    Signals(Arc<std::io::Error>),
     /// The store cannot be used.
-    #[error("the store did not do it")]
-    Store(#[from] StoreError),
+    #[error("{}", whole(.0))]
+    Store(StoreError),
 }
 
-/// What a dispatch came to, when it did not come to a started job.
+fn trouble_of(error: Option<&StoreError>) -> String {
+    error.map(|error| format!("; the last trouble: {}", whole(error))).unwrap_or_default()
+}
+
+impl From<IdError> for Error {
+    fn from(error: IdError) -> Self {
+        Self::Name(error)
+    }
+}
+
+impl From<InvalidSetting> for Error {
+    fn from(error: InvalidSetting) -> Self {
+        Self::Setting(error)
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// What a dispatch came to, when it did not come to a started job. As [`Error`], its text says the whole of it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DispatchError {
     /// The key or id is not valid. Nothing was written.
-    #[error("not a valid key or id, nothing was written")]
-    Key(#[from] IdError),
+    #[error("{0}; nothing was written")]
+    Key(IdError),
     /// The payload is too long. Nothing was written.
     #[error("the payload has {len} bytes, at most {max} are allowed; nothing was written")]
     PayloadTooLong {
@@ -134,17 +190,21 @@ pub enum DispatchError {
         max: usize,
     },
     /// The payload cannot be encoded. Nothing was written.
-    #[error("the payload of type {kind:?} cannot be encoded, nothing was written")]
+    #[error("the payload of type {kind:?} cannot be encoded, nothing was written: {error}")]
     Encode {
         /// The name of its type.
         kind: &'static str,
         /// What is wrong with it.
-        #[source]
-        source: Arc<rmp_serde::encode::Error>,
+        error: Arc<rmp_serde::encode::Error>,
     },
     /// A job with this key lives. Nothing was changed.
-    #[error("a job with this key exists, nothing was changed")]
-    JobExists,
+    #[error("a job with the key {key} exists{}, nothing was changed", if *.parked { " and is parked" } else { "" })]
+    JobExists {
+        /// The key.
+        key: JobKey,
+        /// It failed too often and is parked: nothing tries it again by itself.
+        parked: bool,
+    },
     /// The pool holds as many queued jobs as it may. The job was not accepted.
     #[error("the pool's queue is full, the job was not accepted")]
     PoolFull,
@@ -178,15 +238,16 @@ pub enum DispatchError {
     #[error("the node was closed, the job stays accepted if it was")]
     NodeClosed,
     /// Not answered in time. Where it was accepted, the job stays accepted: wait for it with the ticket.
-    #[error("no answer in time for {ticket}, the job stays accepted if it was")]
+    #[error("no answer in time for {ticket}; {}", known(*.accepted, *.no_worker, .trouble.as_deref()))]
     Deadline {
         /// What to wait for it by.
         ticket: Ticket,
         /// It is known to have been accepted.
         accepted: bool,
+        /// The pool has no worker that could start it, as far as this node knows.
+        no_worker: bool,
         /// Why the store did not answer, as far as is known; `None` when it did and the job was just not started.
-        #[source]
-        source: Option<Arc<StoreError>>,
+        trouble: Option<Arc<StoreError>>,
     },
     /// It was cancelled, by [`Node::cancel`](crate::Node::cancel) or, as was asked for, because it was not started by the
     /// deadline: the job does not run, or is being stopped, and does not come back.
@@ -197,8 +258,8 @@ pub enum DispatchError {
     },
     /// The record of the key, or what is stored of the id, is damaged; or the store refuses an argument. What is stored
     /// was left as it is.
-    #[error("the record of the key or of the id cannot be read, it was left as it is")]
-    BadRecord,
+    #[error("the record of the key {0} or of the id cannot be read, it was left as it is")]
+    BadRecord(JobKey),
     /// What is stored was written by a newer version of this crate. It was left as it is.
     #[error("{what} has version {version}, this node reads up to {known}; it was left as it is")]
     NewerVersion {
@@ -210,6 +271,81 @@ pub enum DispatchError {
         known: u64,
     },
     /// The store cannot be used.
-    #[error("the store did not do it")]
-    Store(#[from] StoreError),
+    #[error("{}", whole(.0))]
+    Store(StoreError),
+}
+
+/// What is known of a dispatch that was not answered in time.
+fn known(accepted: bool, no_worker: bool, trouble: Option<&StoreError>) -> String {
+    let accepted =
+        if accepted { "the job is accepted and stays so" } else { "the job stays accepted if it was" };
+    let no_worker = if no_worker { "; the pool has no worker" } else { "" };
+    let trouble = trouble.map(|error| format!("; the last trouble: {}", whole(error))).unwrap_or_default();
+    format!("{accepted}{no_worker}{trouble}")
+}
+
+impl From<IdError> for DispatchError {
+    fn from(error: IdError) -> Self {
+        Self::Key(error)
+    }
+}
+
+impl From<StoreError> for DispatchError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::error::Error as _;
+    use std::io;
+
+    use super::*;
+    use crate::id::{DispatchId, NodeName};
+    use crate::store::Refusal;
+
+    fn refused() -> StoreError {
+        let error = io::Error::other(io::Error::other("refused (os error 111)"));
+        StoreError::NotExecuted(Arc::new(error))
+    }
+
+    #[test]
+    fn an_error_says_the_whole_of_it_once() {
+        for error in [Error::Store(refused()), Error::Store(StoreError::Refused(Refusal::NoPool))] {
+            assert!(error.source().is_none(), "{error:?}");
+        }
+        assert_eq!(Error::Store(refused()).to_string(), "refused (os error 111)");
+        let name = Error::from(NodeName::new("a.b").unwrap_err()).to_string();
+        assert_eq!(name, "node name \"a.b\" has '.', allowed are A-Z a-z 0-9 _ : -; nothing was written");
+        let setting =
+            InvalidSetting { name: "worker_ttl", value: "1ms".into(), why: "must be at least 500 ms" };
+        let setting = Error::from(setting).to_string();
+        assert_eq!(setting, "worker_ttl = 1ms, it must be at least 500 ms; nothing was written");
+    }
+
+    #[test]
+    fn errors_about_a_job_name_its_key() {
+        let key = || JobKey::try_from("acme").unwrap();
+        assert_eq!(Error::JobNotFound(key()).to_string(), "no job has the key acme");
+        let exists = |parked| DispatchError::JobExists { key: key(), parked }.to_string();
+        assert_eq!(exists(false), "a job with the key acme exists, nothing was changed");
+        assert_eq!(exists(true), "a job with the key acme exists and is parked, nothing was changed");
+    }
+
+    #[test]
+    fn a_deadline_says_what_is_known() {
+        let id = DispatchId::of_caller(&NodeName::new("n").unwrap(), "17").unwrap();
+        let ticket = Ticket { key: JobKey::try_from("acme").unwrap(), id };
+        let late = |accepted, no_worker, trouble: Option<StoreError>| {
+            let trouble = trouble.map(Arc::new);
+            DispatchError::Deadline { ticket: ticket.clone(), accepted, no_worker, trouble }.to_string()
+        };
+        let start = "no answer in time for n.!17 of acme; ";
+        let known = "the job is accepted and stays so; the pool has no worker";
+        assert_eq!(late(true, true, None), format!("{start}{known}"));
+        let not_known = "the job stays accepted if it was; the last trouble: refused (os error 111)";
+        assert_eq!(late(false, false, Some(refused())), format!("{start}{not_known}"));
+    }
 }

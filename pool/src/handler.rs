@@ -98,7 +98,12 @@ pub trait JobHandler: Send + Sync + 'static {
 }
 
 /// A handler from one async closure: the job runs as the future that it returns, until that ends by itself or the
-/// job's cancellation fires. Notifications come from [`Job::notified`].
+/// job's cancellation fires. Notifications come from [`Job::notified`]. A function whose error has a type of its own is for
+/// [`handler_fn`].
+///
+/// The job counts as started when the closure has returned its future, before any of it has run: so a dispatch answers `Ok`
+/// also where the first line of the future fails. A job that has to connect before it counts as started is a
+/// [`JobHandler`] whose `start` connects and returns [`Start::Running`].
 ///
 /// The future must not block its thread: see [`JobHandler`].
 ///
@@ -121,6 +126,30 @@ where
     Fut: Future<Output = Result<(), BoxError>> + Send + 'static,
 {
     Running(body)
+}
+
+/// As [`run`], from an async function whose error is its own type, such as `anyhow::Error`.
+///
+/// ```
+/// use tenure_pool::Job;
+///
+/// async fn work(job: Job) -> Result<(), std::io::Error> {
+///     job.cancelled().await;
+///     Ok(())
+/// }
+/// let handler = tenure_pool::handler_fn(work);
+/// # let _ = handler;
+/// ```
+pub fn handler_fn<F, Fut, E>(body: F) -> impl JobHandler
+where
+    F: Fn(Job) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<(), E>> + Send + 'static,
+    E: Into<BoxError>,
+{
+    run(move |job| {
+        let body = body(job);
+        async move { body.await.map_err(Into::into) }
+    })
 }
 
 struct Running<F>(F);

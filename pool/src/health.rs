@@ -43,9 +43,14 @@ pub struct Health {
 
 impl Health {
     /// Nothing is wrong: the node takes part in an open pool, all its workers are members and hold their leases, and
-    /// everything made progress. As a readiness probe.
+    /// everything made progress. One that leaves as it was told to is healthy, too.
     pub fn is_healthy(&self) -> bool {
         self.reasons.is_empty()
+    }
+
+    /// It is healthy and does not leave: as a readiness probe.
+    pub fn is_ready(&self) -> bool {
+        self.is_healthy() && !self.leaving
     }
 
     /// Something is wrong that does not pass by itself, as far as can be told: only the end of the process helps. As

@@ -33,10 +33,12 @@ pub enum IdError {
         max: usize,
     },
     /// The text has a character outside the alphabet of names.
-    #[error("{what} has the character {found:?}, allowed are {allowed}")]
+    #[error("{what} {text:?} has {found:?}, allowed are {allowed}")]
     Character {
         /// What was being named.
         what: &'static str,
+        /// The text.
+        text: String,
         /// The first character that is not allowed.
         found: char,
         /// The alphabet.
@@ -71,7 +73,7 @@ fn check_name(what: &'static str, text: &str, dot: bool) -> Result<(), IdError> 
     }
     let allowed = if dot { "A-Z a-z 0-9 _ : - ." } else { "A-Z a-z 0-9 _ : -" };
     match text.chars().find(|&c| !u8::try_from(c).is_ok_and(|byte| is_of_names(byte, dot))) {
-        Some(found) => Err(IdError::Character { what, found, allowed }),
+        Some(found) => Err(IdError::Character { what, text: text.to_owned(), found, allowed }),
         None => Ok(()),
     }
 }
@@ -221,6 +223,11 @@ impl JobKey {
     /// The key's bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// The key as text, if it is UTF-8. What any key looks like is its `Display`, as in `key = %job.key()` for `tracing`.
+    pub fn as_str(&self) -> Option<&str> {
+        std::str::from_utf8(&self.0).ok()
     }
 
     /// The key's bytes, shared.
@@ -396,6 +403,14 @@ impl FromStr for DispatchId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_of_text_is_shown_as_text() {
+        let key = JobKey::try_from("acme").unwrap();
+        assert_eq!(key.as_str(), Some("acme"));
+        let bytes = JobKey::try_from(&[0xff, b'a'][..]).unwrap();
+        assert_eq!((bytes.as_str(), bytes.to_string().as_str()), (None, "\\xffa"));
+    }
 
     #[test]
     fn keys_are_any_bytes_within_bounds() {

@@ -39,7 +39,7 @@ mod worker;
 
 pub use builder::{Backend, FencePolicy, NodeBuilder};
 pub use error::{BoxError, DispatchError, Error};
-pub use handler::{JobHandler, Start, run};
+pub use handler::{JobHandler, Start, handler_fn, run};
 pub use health::{BlockedJob, Health, PoolPhase, StoreHealth, Unhealthy, WorkerHealth};
 pub use id::{DispatchId, JobKey, Term, Token, WorkerId};
 pub use job::Job;

@@ -184,7 +184,7 @@ pub(crate) async fn job(store: &dyn Store, key: JobKey) -> Result<Option<JobInfo
         return Err(Error::NewerVersion { what, version, known: Record::VERSION });
     }
     if found.bad {
-        return Err(Error::BadRecord);
+        return Err(Error::BadRecord { of: format!("the job {key}") });
     }
     Ok(found.record.map(|record| JobInfo::new(key, &record)))
 }

@@ -5,6 +5,7 @@ mod calls;
 mod dispatching;
 mod ends;
 mod health;
+mod joining;
 mod listings;
 mod notifications;
 mod overseen;
@@ -19,6 +20,8 @@ pub(crate) use calls::PATIENCE;
 pub use dispatching::Dispatch;
 pub(crate) use ends::CLOSING;
 pub use ends::{CloseReport, Shutdown, ShutdownReport};
+use joining::Waiting;
+pub(crate) use joining::check_server;
 pub(crate) use overseen::Overseen;
 pub use stopping::StopJob;
 pub use waiting::Wait;
@@ -32,11 +35,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
 use crate::builder::{Backend, FencePolicy, JobSpanHook, NodeBuilder, join_patience};
-use crate::core::ctx::{Config, RETRY};
-use crate::core::input::{Answer, Command, LocalWorker, ReplyTo};
+use crate::core::ctx::Config;
+use crate::core::input::{Answer, Command, LocalWorker, Refused, ReplyTo};
 use crate::error::Error;
 use crate::handler::{AnyHandler, JobHandler};
-use crate::id::{DispatchId, Incarnation, NodeName, Revision, WorkerId, check_meta};
+use crate::id::{DispatchId, Incarnation, NodeName, PoolName, Revision, WorkerId, check_meta};
 use crate::listing::WorkerInfo;
 use crate::runtime::driver::{Driver, Message, Watched};
 use crate::runtime::lease::{LeaseThread, Leases};
@@ -76,6 +79,7 @@ pub struct Node {
 
 #[derive(Debug)]
 struct Shared {
+    pool: PoolName,
     name: NodeName,
     client_only: bool,
     /// What the engine goes by, and the map's revision that it is from.
@@ -108,6 +112,7 @@ impl Node {
     }
 
     pub(crate) async fn start(
+        pool: PoolName,
         config: Config,
         store: Arc<dyn Store>,
         thread: EngineThread,
@@ -117,15 +122,22 @@ impl Node {
         mut meters: Meters,
     ) -> Result<Self, Error> {
         let begun = Instant::now();
+        let mut waiting = Waiting::new(&pool, &config.node);
         let checked = thread.run({
             let store = store.clone();
-            async move { check_server(&*store, begun + timeout).await }
+            async move {
+                let checked = check_server(&*store, begun + timeout, |error| waiting.hear(error)).await;
+                checked.map(|()| waiting)
+            }
         });
         let checked = checked.await.unwrap_or_else(|panic| Err(StoreError::NotExecuted(Arc::new(panic))));
-        if let Err(error) = checked {
-            store.close().await;
-            return Err(error.into());
-        }
+        let mut waiting = match checked {
+            Ok(waiting) => waiting,
+            Err(error) => {
+                store.close().await;
+                return Err(error.into());
+            }
+        };
         let (inputs, events) = mpsc::unbounded_channel();
         let (messages, inbox) = mpsc::channel(QUEUE);
         let leases = Arc::new(Leases::new(config.node.clone(), config.timing, config.broken.clone()));
@@ -152,6 +164,7 @@ impl Node {
         let store = StoreHandle(store.apart());
         let node = Self {
             shared: Arc::new(Shared {
+                pool,
                 name,
                 client_only,
                 settings,
@@ -166,16 +179,30 @@ impl Node {
             }),
         };
         let rest = timeout.saturating_sub(begun.elapsed());
-        let attached = tokio::time::timeout(rest, node.ask(|reply| Command::Attach { reply })).await;
-        let failed = match attached {
-            Ok(Some(Answer::Attached(Ok(())))) => return Ok(node),
-            Ok(Some(Answer::Attached(Err(refused)))) => refused.into_error(timeout),
-            Ok(_) => Error::NodeClosed,
-            Err(_) => Error::Deadline(timeout),
+        let attached = async {
+            tokio::select! {
+                answer = node.ask(|reply| Command::Attach { reply }) => Ok(answer),
+                lasting = node.lasting_trouble(&mut waiting) => Err(lasting),
+            }
+        };
+        let failed = match tokio::time::timeout(rest, attached).await {
+            Ok(Ok(Some(Answer::Attached(Ok(()))))) => return Ok(node),
+            Ok(Ok(Some(Answer::Attached(Err(Refused::NoPool))))) => {
+                Error::NoPool { pool: node.pool_name().to_owned() }
+            }
+            Ok(Ok(Some(Answer::Attached(Err(refused))))) => refused.into_error(timeout),
+            Ok(Ok(_)) => Error::NodeClosed,
+            Ok(Err(lasting)) => Error::Store(lasting),
+            Err(_) => Error::NotJoined { within: timeout, last: node.last_trouble() },
         };
         node.abandon();
         node.shared.store.0.close().await;
         Err(failed)
+    }
+
+    /// The pool's name; of a shard, with its number.
+    pub fn pool_name(&self) -> &str {
+        self.shared.pool.as_str()
     }
 
     /// The node's name.
@@ -303,13 +330,13 @@ impl Node {
 
     /// As [`ask`](Self::ask), about a dispatch. Dropped, it takes back that anybody waits for what becomes of it.
     async fn ask_about(&self, id: &DispatchId, command: impl FnOnce(ReplyTo) -> Command) -> Option<Answer> {
-        let mut waiting = Waiting { node: self, id, reply: None };
+        let mut asked = Asked { node: self, id, reply: None };
         let ask = self.ask(|reply| {
-            waiting.reply = Some(reply);
+            asked.reply = Some(reply);
             command(reply)
         });
         let answer = ask.await;
-        waiting.reply = None;
+        asked.reply = None;
         answer
     }
 
@@ -319,44 +346,18 @@ impl Node {
 }
 
 /// Somebody waits for what becomes of a dispatch.
-struct Waiting<'a> {
+struct Asked<'a> {
     node: &'a Node,
     id: &'a DispatchId,
     /// Where the answer is to go, once it has been asked for and until it has come.
     reply: Option<ReplyTo>,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for Asked<'_> {
     fn drop(&mut self) {
         if let Some(reply) = self.reply {
             // A node that is too busy to hear of it finds out at the deadline.
             let _ = self.node.shared.messages.try_send(Message::Withdrawn(self.id.clone(), reply));
         }
-    }
-}
-
-/// Looks whether a pool can live on this server, until it answers or the time is up. That nothing listens at its address
-/// is an answer: more often than not the address is wrong.
-pub(crate) async fn check_server(store: &dyn Store, deadline: Instant) -> Result<(), StoreError> {
-    let late = std::io::Error::new(std::io::ErrorKind::TimedOut, "the server checks took too long");
-    let mut last = StoreError::NotExecuted(Arc::new(late));
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        match tokio::time::timeout(left, store.server_checks()).await {
-            Err(_) => return Err(last),
-            Ok(Err(StoreError::NotExecuted(error))) if nobody_listens(&error) => {
-                return Err(StoreError::NotExecuted(error));
-            }
-            Ok(Err(error @ (StoreError::NotExecuted(_) | StoreError::Unanswered(_)))) => last = error,
-            Ok(checked) => return checked,
-        }
-        tokio::time::sleep(RETRY.min(deadline.saturating_duration_since(Instant::now()))).await;
-    }
-}
-
-fn nobody_listens(error: &Arc<dyn std::error::Error + Send + Sync>) -> bool {
-    match error.downcast_ref() {
-        Some(tenure_connection::Error::Unreachable(error)) => error.is_connection_refusal(),
-        _ => false,
     }
 }

@@ -156,7 +156,7 @@ impl Plan {
     /// The plan as the core carries it out.
     pub(crate) fn ready(self, node: &NodeName, payload_max: usize) -> Planned {
         let mut wanted = Wanted { exactly: self.exactly, ends: self.end, ..Wanted::default() };
-        for job in self.start {
+        for (at, job) in self.start.into_iter().enumerate() {
             let key = job.key().cloned();
             match (job.anonymous().seal(node, payload_max), key) {
                 (Ok((_, item)), _) => wanted.start.push(item),
@@ -164,7 +164,7 @@ impl Plan {
                     wanted.errors.push(format!("{key}: {error}"));
                     wanted.kept.push(key);
                 }
-                (Err(error), None) => wanted.errors.push(error.to_string()),
+                (Err(error), None) => wanted.errors.push(format!("its job {}: {error}", at + 1)),
             }
         }
         let stays: HashSet<_> =
@@ -173,7 +173,7 @@ impl Plan {
             match key {
                 Ok(key) if stays.contains(&key) => {}
                 Ok(key) => wanted.stop.push(key),
-                Err(error) => wanted.errors.push(error.to_string()),
+                Err(error) => wanted.errors.push(format!("a job to stop: {error}")),
             }
         }
         Planned::Made(wanted)
@@ -201,6 +201,9 @@ mod tests {
         assert_eq!((wanted.start[0].hash.as_str(), wanted.start[0].id.caller_id()), ("", None));
         assert_eq!(wanted.kept, [JobKey::try_from("long").unwrap()]);
         assert_eq!(wanted.stop, [JobKey::try_from("other").unwrap()]);
-        assert_eq!(wanted.errors.len(), 3, "{:?}", wanted.errors);
+        let [first, long, last] = &wanted.errors[..] else { panic!("{:?}", wanted.errors) };
+        assert_eq!(first, "its job 1: job key is empty; nothing was written");
+        assert!(long.starts_with("long: the payload has"), "{long}");
+        assert_eq!(last, "a job to stop: job key is empty");
     }
 }

@@ -16,6 +16,8 @@ use crate::node::{CloseReport, Node};
 const LAST_WORD: Duration = Duration::from_secs(1);
 /// How many of the jobs that are left are named in the log.
 const NAMED: usize = 10;
+/// A signal that comes again within this time is the same one.
+const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
 impl Node {
     /// Runs until the process is told to end (SIGTERM or SIGINT, which is Ctrl-C), then leaves the pool as
@@ -23,7 +25,8 @@ impl Node {
     ///
     /// Returns also when the node has left for another reason, as when the pool was shut down. When the time is up
     /// the report says what is left: the caller ends the process, best by [`CloseReport::exit`], which waits for no handler
-    /// that blocks its thread, and these jobs start elsewhere when the leases have run out. A second signal means at once: handlers are aborted as by [`abandon`](Self::abandon).
+    /// that blocks its thread, and these jobs start elsewhere when the leases have run out. A second signal, half a
+    /// second later or more, means at once: handlers are aborted as by [`abandon`](Self::abandon).
     ///
     /// The signals are listened to from this call on, not from the first poll, and do not end the process any more.
     /// Call it right after the join, before the workers are added. For several nodes, call it for each and await
@@ -91,7 +94,7 @@ pub(crate) fn leave_on_signal<L: Leave>(
         tokio::select! {
             biased;
             report = node.close_within(budget) => report.inspect(|report| tell(node.name(), report, told)),
-            name = signals.next() => {
+            name = signals.another() => {
                 tracing::warn!(node = node.name(), signal = name, "told to end at once: the node drops its jobs");
                 let report = give_up(&node).await;
                 tell(node.name(), &report, told);
@@ -130,6 +133,17 @@ impl Signals {
         // Without a runtime the listeners would panic.
         Handle::try_current().map_err(io::Error::other)?;
         Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
+    }
+
+    /// The next one that is another than the last: some supervisors send one signal twice, to a process and to its group.
+    async fn another(&mut self) -> &'static str {
+        let told = Instant::now();
+        loop {
+            let name = self.next().await;
+            if told.elapsed() >= SAME_SIGNAL {
+                return name;
+            }
+        }
     }
 
     async fn next(&mut self) -> &'static str {

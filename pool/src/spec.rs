@@ -61,7 +61,7 @@ impl JobSpec {
         match typed::encode(payload) {
             Ok(bytes) => Self { kind: Some(T::TYPE), ..Self::new(key, bytes) },
             Err(source) => {
-                let error = DispatchError::Encode { kind: T::TYPE, source: Arc::new(source) };
+                let error = DispatchError::Encode { kind: T::TYPE, error: Arc::new(source) };
                 let job = Self::new(key, Bytes::new());
                 Self { key: job.key.and(Err(error)), ..job }
             }

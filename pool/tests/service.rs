@@ -143,6 +143,11 @@ async fn a_second_signal_drops_everything_at_once() {
         node.workers().iter().all(|worker| worker.state == tenure_pool::MemberState::Draining)
     })
     .await;
+    // The same signal once more, as from a supervisor that sends it to the process and to its group.
+    tell(Signal::TERM);
+    let told = tokio::time::Instant::now();
+    eventually(PATIENCE, "half a second to pass", async || told.elapsed() > Duration::from_millis(600)).await;
+    assert!(!serving.is_finished(), "a signal that comes twice is one");
     tell(Signal::INT);
     let report = tokio::time::timeout(PATIENCE, serving).await.unwrap().unwrap().unwrap();
     assert!(!report.complete);

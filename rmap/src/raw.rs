@@ -121,6 +121,11 @@ impl RawMap {
         &self.view
     }
 
+    /// The map's name.
+    pub fn name(&self) -> &str {
+        &self.layout.name
+    }
+
     /// Where the map lies in Redis: for scripts of one's own that change it with [`lua::CHANGE`].
     pub fn layout(&self) -> &Layout {
         &self.layout

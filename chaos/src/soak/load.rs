@@ -64,7 +64,7 @@ impl Load {
         let Some(place) = self.replacing else { return };
         loop {
             match self.node.stop_job(&*self.keys[place]).until_stopped().await {
-                Ok(()) | Err(Error::JobNotFound) => break,
+                Ok(()) | Err(Error::JobNotFound(_)) => break,
                 Err(_) => self.again().await,
             }
         }

@@ -196,7 +196,7 @@ impl Key {
                 books.history.accepted(&self.name);
                 Known::Lives
             }
-            Some(Err(DispatchError::JobExists)) => {
+            Some(Err(DispatchError::JobExists { .. })) => {
                 books.history.record(Event::Existed { key: self.name.clone(), asked });
                 if self.known == Known::Lives { Known::Lives } else { Known::Unknown }
             }
@@ -224,7 +224,7 @@ impl Key {
                 }
                 Known::Gone
             }
-            Some(Err(Error::JobNotFound)) => self.was_not_found(asked, books),
+            Some(Err(Error::JobNotFound(_))) => self.was_not_found(asked, books),
             Some(Err(Error::Deadline(_) | Error::Store(_))) | None => Known::Unknown,
             Some(Err(other)) => {
                 books.strange(format!("{}: a stop was answered: {other}", self.name));
@@ -243,8 +243,8 @@ impl Key {
                 books.history.record(Event::NotifyAccepted { key, number, asked });
                 return true;
             }
-            Ok(Err(Error::JobNotFound)) => self.known = self.was_not_found(asked, books),
-            Ok(Err(Error::Deadline(_) | Error::Store(_) | Error::NotifyFull)) => {}
+            Ok(Err(Error::JobNotFound(_))) => self.known = self.was_not_found(asked, books),
+            Ok(Err(Error::Deadline(_) | Error::Store(_) | Error::NotifyFull(_))) => {}
             Ok(Err(other)) => books.strange(format!("{key}: a notification was answered: {other}")),
             Err(_) => books.silent(format!("{key}: a notification was not answered")),
         }

@@ -35,7 +35,7 @@ async fn main() -> Result<()> {
                 office.wait(&ticket).await?;
                 println!("{city}: started");
             }
-            Err(DispatchError::JobExists) => println!("{city}: it is watched already"),
+            Err(DispatchError::JobExists { .. }) => println!("{city}: it is watched already"),
             Err(error) => return Err(error.into()),
         }
     }

@@ -55,6 +55,8 @@ pub(crate) struct Config {
     pub(crate) client_only: bool,
     /// The store is known to be new: no waiting before the pool opens.
     pub(crate) assume_fresh: bool,
+    /// It joins a pool that is there, and makes none.
+    pub(crate) must_exist: bool,
     /// What it joins for.
     pub(crate) purpose: Purpose,
     /// What a proof has broken on purpose.
@@ -62,6 +64,12 @@ pub(crate) struct Config {
 }
 
 impl Config {
+    /// What a worker joins with: not the keys that this node has from the pool, which may be another pool by then.
+    pub(crate) fn demands(&self) -> Settings {
+        let hash_keys = self.settings.hash_keys.filter(|_| self.given.has("k1"));
+        Settings { hash_keys, ..self.settings.clone() }
+    }
+
     /// What a pool is made with: the keys that this node goes by, so that no job moves when the data are lost.
     pub(crate) fn founding(&self) -> Settings {
         Settings { hash_keys: self.settings.hash_keys.or(Some(self.drawn_keys)), ..self.settings.clone() }

@@ -160,14 +160,20 @@ impl Dispatching {
             open.is_back();
             match answer {
                 DispatchReply::Accepted => self.accepted(ctx, &item.id),
-                DispatchReply::Exists => self.refuse(ctx, &item.id, &DispatchError::JobExists),
+                DispatchReply::Exists | DispatchReply::Parked => {
+                    let parked = answer == DispatchReply::Parked;
+                    let key = item.key.clone();
+                    self.refuse(ctx, &item.id, &DispatchError::JobExists { key, parked });
+                }
                 DispatchReply::Full => self.refuse(ctx, &item.id, &DispatchError::PoolFull),
                 DispatchReply::Ended => self.settle(ctx, &item.id, &Err(DispatchError::Ended)),
                 DispatchReply::OutOfTokens => self.refuse(ctx, &item.id, &DispatchError::OutOfTokens),
                 DispatchReply::Conflict => self.refuse(ctx, &item.id, &DispatchError::Conflict),
                 DispatchReply::Outcome(outcome) => self.on_outcome(ctx, &item.id, &outcome),
                 DispatchReply::ShuttingDown => self.settle(ctx, &item.id, &Err(DispatchError::ShuttingDown)),
-                DispatchReply::Bad => self.settle(ctx, &item.id, &Err(DispatchError::BadRecord)),
+                DispatchReply::Bad => {
+                    self.settle(ctx, &item.id, &Err(DispatchError::BadRecord(item.key.clone())));
+                }
                 DispatchReply::Late if !settled && self.was_accepted(&item.id) => {
                     self.send_later(ctx, &item.id);
                 }
@@ -246,7 +252,7 @@ impl Dispatching {
             return self.settle(
                 ctx,
                 id,
-                &Err(DispatchError::Deadline { ticket, accepted: false, source: None }),
+                &Err(DispatchError::Deadline { ticket, accepted: false, no_worker: false, trouble: None }),
             );
         }
         if let Some(item) = &mut open.item {
@@ -328,12 +334,15 @@ impl Dispatching {
                 }
                 Lookup { ended: true, .. } => self.settle(ctx, id, &Err(DispatchError::Ended)),
                 Lookup { bad: true, .. } | Lookup { bad_id: true, .. } => {
-                    self.settle(ctx, id, &Err(DispatchError::BadRecord));
+                    let key = ticket.key.clone();
+                    self.settle(ctx, id, &Err(DispatchError::BadRecord(key)));
                 }
                 _ if stopping => self.settle(ctx, id, &Err(DispatchError::ShuttingDown)),
-                Lookup { record: Some(_), .. } => {
+                Lookup { record: Some(record), .. } => {
                     let sent = self.open.get(id).is_some_and(|open| open.item.is_some());
-                    let error = if sent { DispatchError::JobExists } else { DispatchError::Unknown };
+                    let (key, parked) = (ticket.key.clone(), record.state == JobState::Parked);
+                    let exists = DispatchError::JobExists { key, parked };
+                    let error = if sent { exists } else { DispatchError::Unknown };
                     self.settle(ctx, id, &Err(error));
                 }
                 Lookup { record: None, .. } => {
@@ -427,7 +436,7 @@ impl Dispatching {
     ) {
         while let Some(first) = self.timers.first_entry().filter(|first| first.key().0 <= ctx.now) {
             let id = first.remove();
-            self.on_time(ctx, &id);
+            self.on_time(ctx, &id, ring.is_empty());
         }
         if std::mem::take(&mut self.some_ended) {
             self.sends.retain(|item| self.open.contains_key(&item.id));
@@ -455,11 +464,11 @@ impl Dispatching {
         }
     }
 
-    fn on_time(&mut self, ctx: &mut Ctx, id: &DispatchId) {
+    fn on_time(&mut self, ctx: &mut Ctx, id: &DispatchId, no_worker: bool) {
         let Some(open) = self.open.get_mut(id) else { return };
         let gone = ctx.pool_is_gone.then(|| Arc::new(StoreError::Refused(Refusal::NoPool)));
-        let (ticket, source) = (open.ticket.clone(), gone.or_else(|| open.trouble.clone()));
-        let error = DispatchError::Deadline { ticket, accepted: open.accepted, source };
+        let (ticket, trouble) = (open.ticket.clone(), gone.or_else(|| open.trouble.clone()));
+        let error = DispatchError::Deadline { ticket, accepted: open.accepted, no_worker, trouble };
         open.waiters.retain(|waiter| {
             let waits = ctx.now < waiter.deadline;
             if !waits {

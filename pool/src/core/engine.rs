@@ -439,6 +439,11 @@ impl Engine {
                 }
             }
             Change::Closed => self.on_pool_gone(),
+            Change::Missing => {
+                for to in self.attaching.drain(..) {
+                    self.ctx.reply(to, Answer::Attached(Err(Refused::NoPool)));
+                }
+            }
         }
     }
 

@@ -204,6 +204,8 @@ pub(crate) enum Until {
 /// Why a command other than a dispatch was not carried out.
 #[derive(Clone, Debug)]
 pub(crate) enum Refused {
+    /// There is no pool, and the node was to join one that is there.
+    NoPool,
     /// The pool was shut down.
     PoolClosed,
     /// The node is closing or closed.
@@ -213,19 +215,21 @@ pub(crate) enum Refused {
     /// The pool runs with another value of a setting.
     Setting { name: String, theirs: String, ours: String },
     /// No such job.
-    JobNotFound,
+    JobNotFound(JobKey),
     /// The job is not parked.
-    NotParked,
+    NotParked(JobKey),
     /// The job has as many notifications waiting as it may.
-    NotifyFull,
-    /// The key's record does not parse.
-    BadRecord,
+    NotifyFull(JobKey),
+    /// The record of this job or schedule does not parse.
+    BadRecord(String),
     /// The schedule's entry has this newer version.
     NewerSchedule(u64),
     /// The schedule has ended.
     ScheduleEnded,
     /// Not answered in time.
     Deadline,
+    /// The stop of this job is recorded, and the job had not ended in time.
+    StillStopping(JobKey),
     /// The store will not do it.
     Store(StoreError),
 }
@@ -234,6 +238,8 @@ impl Refused {
     /// As the user sees it; `patience` is how long it was waited for.
     pub(crate) fn into_error(self, patience: Duration) -> Error {
         match self {
+            // Only a join is refused so, and knows the name.
+            Self::NoPool => Error::Store(StoreError::Refused(crate::store::Refusal::NoPool)),
             Self::PoolClosed => Error::PoolClosed,
             Self::NodeClosed => Error::NodeClosed,
             Self::ShuttingDown => Error::ShuttingDown,
@@ -242,10 +248,10 @@ impl Refused {
                 ours: shown(&name, &ours),
                 name: field(&name).to_owned(),
             },
-            Self::JobNotFound => Error::JobNotFound,
-            Self::NotParked => Error::NotParked,
-            Self::NotifyFull => Error::NotifyFull,
-            Self::BadRecord => Error::BadRecord,
+            Self::JobNotFound(key) => Error::JobNotFound(key),
+            Self::NotParked(key) => Error::NotParked(key),
+            Self::NotifyFull(key) => Error::NotifyFull(key),
+            Self::BadRecord(of) => Error::BadRecord { of },
             Self::NewerSchedule(version) => {
                 let what = "the schedule's entry";
                 Error::NewerVersion { what, version, known: ScheduleEntry::VERSION }
@@ -253,6 +259,7 @@ impl Refused {
             Self::ScheduleEnded => Error::ScheduleEnded,
             Self::Deadline => Error::Deadline(patience),
             Self::Store(StoreError::Refused(Refusal::OutOfTokens)) => Error::OutOfTokens,
+            Self::StillStopping(key) => Error::StillStopping { key, within: patience },
             Self::Store(error) => Error::Store(error),
         }
     }

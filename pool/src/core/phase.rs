@@ -45,6 +45,8 @@ pub(crate) enum Change {
     },
     /// The pool was shut down.
     Closed,
+    /// There is none, and this node was to join one that is there.
+    Missing,
 }
 
 /// One node's knowledge of its pool.
@@ -215,6 +217,9 @@ impl PoolPhase {
                 self.closed()
             }
             PoolState::Absent if ends => self.closed(),
+            PoolState::Absent | PoolState::Closed { .. } if self.may_create && ctx.config.must_exist => {
+                Change::Missing
+            }
             PoolState::Absent | PoolState::Closed { .. } if !needed => {
                 ctx.pool_is_gone = true;
                 Change::Nothing

@@ -345,6 +345,7 @@ impl Doing {
         let why = match reply {
             DispatchReply::Accepted | DispatchReply::Ended | DispatchReply::Late => return,
             DispatchReply::Exists => return self.to_check.push_back(item),
+            DispatchReply::Parked => "it is parked",
             DispatchReply::Full => "the pool's queue is full",
             DispatchReply::OutOfTokens => "the pool has no tokens left",
             DispatchReply::ShuttingDown => "the pool is shutting down",

@@ -154,9 +154,11 @@ impl Requests {
                     }
                 }
                 (_, Some(record)) => self.on_record(ctx, to, record),
-                (_, None) if found.bad => self.finish(ctx, to, Err(Refused::BadRecord)),
+                (_, None) if found.bad => {
+                    self.refuse(ctx, to, |key| Refused::BadRecord(format!("the job {key}")));
+                }
                 (Want::Unpark(Unpark { in_doubt: true, .. }), None) => self.finish(ctx, to, Ok(())),
-                (_, None) => self.finish(ctx, to, Err(Refused::JobNotFound)),
+                (_, None) => self.refuse(ctx, to, Refused::JobNotFound),
             }
         }
     }
@@ -169,7 +171,7 @@ impl Requests {
                 if unpark.in_doubt && unpark.parked != parked {
                     self.finish(ctx, to, Ok(()));
                 } else if parked.is_none() {
-                    self.finish(ctx, to, Err(Refused::NotParked));
+                    self.refuse(ctx, to, Refused::NotParked);
                 } else {
                     unpark.parked = parked;
                     self.unparks.push(to);
@@ -190,8 +192,8 @@ impl Requests {
             match reply {
                 // It was parked before, so that one that lives has been un-parked since, perhaps by this very call.
                 UnparkReply::Queued | UnparkReply::Lives => self.finish(ctx, to, Ok(())),
-                UnparkReply::Absent => self.finish(ctx, to, Err(Refused::JobNotFound)),
-                UnparkReply::Bad => self.finish(ctx, to, Err(Refused::BadRecord)),
+                UnparkReply::Absent => self.refuse(ctx, to, Refused::JobNotFound),
+                UnparkReply::Bad => self.refuse(ctx, to, |key| Refused::BadRecord(format!("the job {key}"))),
                 UnparkReply::Recovering => self.wait_until(to, Some(ctx.now + RETRY)),
             }
         }
@@ -225,14 +227,14 @@ impl Requests {
                     self.wait_until(to, Some(ctx.now + POLL));
                 }
                 StopReply::Ended if stop.until == Until::Cancelled && !stop.in_doubt => {
-                    self.finish(ctx, to, Err(Refused::JobNotFound));
+                    self.refuse(ctx, to, Refused::JobNotFound);
                 }
                 // It was found before, or was to be cancelled by a call whose answer was lost: an absent one has ended
                 // since, perhaps by this very stop.
                 StopReply::Deleted | StopReply::Stopping | StopReply::Ended | StopReply::Absent => {
                     self.finish(ctx, to, Ok(()));
                 }
-                StopReply::Bad => self.finish(ctx, to, Err(Refused::BadRecord)),
+                StopReply::Bad => self.refuse(ctx, to, |key| Refused::BadRecord(format!("the job {key}"))),
                 StopReply::Owner(owner) => {
                     if let Some(request) = self.open.get_mut(&to) {
                         request.owner = *owner;
@@ -259,9 +261,9 @@ impl Requests {
         for (to, reply) in std::mem::take(&mut self.in_flight.notes).into_iter().zip(replies) {
             match reply {
                 NotifyReply::Kept => self.finish(ctx, to, Ok(())),
-                NotifyReply::Full => self.finish(ctx, to, Err(Refused::NotifyFull)),
-                NotifyReply::Absent => self.finish(ctx, to, Err(Refused::JobNotFound)),
-                NotifyReply::Bad => self.finish(ctx, to, Err(Refused::BadRecord)),
+                NotifyReply::Full => self.refuse(ctx, to, Refused::NotifyFull),
+                NotifyReply::Absent => self.refuse(ctx, to, Refused::JobNotFound),
+                NotifyReply::Bad => self.refuse(ctx, to, |key| Refused::BadRecord(format!("the job {key}"))),
                 NotifyReply::Owner(owner) => {
                     if let Some(request) = self.open.get_mut(&to) {
                         request.owner = *owner;
@@ -340,6 +342,14 @@ impl Requests {
         (true, key)
     }
 
+    /// Answers with a refusal that names the job.
+    fn refuse(&mut self, ctx: &mut Ctx, to: ReplyTo, why: impl FnOnce(JobKey) -> Refused) {
+        if let Some(request) = self.open.get(&to) {
+            let why = why(request.key.clone());
+            self.finish(ctx, to, Err(why));
+        }
+    }
+
     fn finish(&mut self, ctx: &mut Ctx, to: ReplyTo, result: Result<(), Refused>) {
         let Some(request) = self.open.remove(&to) else { return };
         self.timers.remove(&(request.deadline, to));
@@ -379,8 +389,12 @@ impl Requests {
             self.timers.pop_first();
             let Some(request) = self.open.get_mut(&to) else { continue };
             if ctx.now >= request.deadline {
-                let gone = ctx.pool_is_gone.then_some(Refused::Store(StoreError::Refused(Refusal::NoPool)));
-                self.finish(ctx, to, Err(gone.unwrap_or(Refused::Deadline)));
+                let late = match &request.want {
+                    _ if ctx.pool_is_gone => Refused::Store(StoreError::Refused(Refusal::NoPool)),
+                    Want::Stop(Stop { watched: true, .. }) => Refused::StillStopping(request.key.clone()),
+                    _ => Refused::Deadline,
+                };
+                self.finish(ctx, to, Err(late));
                 some_ended = true;
             } else {
                 request.next = None;

@@ -59,6 +59,11 @@ impl Ring {
         self.slots.sort_unstable();
     }
 
+    /// No worker is up.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
     /// The members' revision that it was made from.
     pub(crate) fn revision(&self) -> Revision {
         self.revision

@@ -285,7 +285,10 @@ impl Own {
             Ok(ScheduleState::Ended) => Ok(Fate::Goes(Refused::ScheduleEnded)),
             Ok(ScheduleState::Bad { newer }) => {
                 self.report_bad(ctx);
-                Ok(Fate::Goes(newer.map_or(Refused::BadRecord, Refused::NewerSchedule)))
+                Ok(Fate::Goes(newer.map_or_else(
+                    || Refused::BadRecord(format!("the schedule {}", self.new.key)),
+                    Refused::NewerSchedule,
+                )))
             }
             Err(StoreError::Refused(Refusal::StaleTerm)) => {
                 self.forget_planners_end();

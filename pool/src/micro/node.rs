@@ -67,6 +67,7 @@ fn config() -> Config {
         start_permits: 256,
         client_only: false,
         assume_fresh: false,
+        must_exist: false,
         purpose: Purpose::Part,
         broken: Breakages::default(),
     }

@@ -132,7 +132,12 @@ impl Node {
 impl Node {
     /// Whether the job that lives under the key runs, or is to. One that is being stopped is waited for until it is gone.
     async fn is_to_run(&self, ticket: &Ticket, deadline: Time) -> Result<bool> {
-        let late = || DispatchError::Deadline { ticket: ticket.clone(), accepted: false, source: None };
+        let late = || DispatchError::Deadline {
+            ticket: ticket.clone(),
+            accepted: false,
+            no_worker: false,
+            trouble: None,
+        };
         let left = deadline.since(clock::now());
         let items = [(ticket.key.clone(), None)];
         let found = match tokio::time::timeout(left, self.shared.store.0.lookup(&items)).await {
@@ -148,7 +153,7 @@ impl Node {
                 let (key, id, until) = (ticket.key.clone(), Some(id), Until::Gone);
                 let stop = |reply| Command::StopJob { reply, key, id, until, deadline };
                 match self.request(left, stop).await {
-                    Err(Error::Deadline(_)) => Err(late()),
+                    Err(Error::Deadline(_) | Error::StillStopping { .. }) => Err(late()),
                     Err(Error::NodeClosed) => Err(DispatchError::NodeClosed),
                     // What else there may be to say the dispatch says.
                     Ok(()) | Err(_) => Ok(false),
@@ -246,7 +251,7 @@ impl<T> Dispatch<T> {
             let item = item.clone();
             let call = node.ask_about(&ticket.id, |reply| Command::Submit { reply, item, started, deadline });
             return match tokio::time::timeout(patience.saturating_add(MARGIN), call).await {
-                Ok(Some(Answer::Submitted(Err(DispatchError::JobExists)))) if ensure => {
+                Ok(Some(Answer::Submitted(Err(DispatchError::JobExists { .. })))) if ensure => {
                     if node.is_to_run(&ticket, deadline).await? {
                         Ok(ticket)
                     } else {
@@ -258,7 +263,9 @@ impl<T> Dispatch<T> {
                 }
                 Ok(Some(Answer::Submitted(result))) => node.named_dispatch(&ticket, result).await,
                 Ok(_) => Err(DispatchError::NodeClosed),
-                Err(_) => Err(DispatchError::Deadline { ticket, accepted: false, source: None }),
+                Err(_) => {
+                    Err(DispatchError::Deadline { ticket, accepted: false, no_worker: false, trouble: None })
+                }
             };
         }
     }

@@ -1,14 +1,14 @@
 //! How a node is.
 
-use std::error::Error as _;
 use std::sync::atomic::Ordering;
 
 use super::Node;
 use crate::core::lease::Timing;
 use crate::core::time::Time;
+use crate::error::whole;
 use crate::health::{Health, StoreHealth, WorkerHealth, judge};
 use crate::runtime::clock;
-use crate::store::{StoreError, loss};
+use crate::store::loss;
 
 impl Node {
     /// How the node is: whether its parts made progress, how its leases stand, what the store has last said, which
@@ -30,7 +30,8 @@ impl Node {
         let now = clock::now();
         let since = |at: Time| now.since(at);
         let failing: Vec<_> = seen.failing(now, timing.soft);
-        let error = seen.error.as_ref().or(failing.first().map(|(_, _, error)| *error)).map(chain);
+        let error = seen.error.as_ref().or(failing.first().map(|(_, _, error)| *error));
+        let error = error.map(|error| whole(error));
         let failing = failing.into_iter().map(|(step, age, _)| (step, age)).collect();
         let left = self.shared.left.load(Ordering::Acquire);
         let workers = seen.picture.workers.iter().map(|worker| {
@@ -68,10 +69,4 @@ impl Node {
         health.reasons.extend(overdue);
         health
     }
-}
-
-/// An error with all that caused it.
-fn chain(error: &StoreError) -> String {
-    let causes = std::iter::successors(error.source(), |&cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -58,14 +58,14 @@ impl Node {
 
     /// The pool's jobs as a stream, one page in memory at a time; as [`jobs_page`](Self::jobs_page) lists them. It
     /// ends after the first error, and can be dropped at any time.
-    pub fn job_stream(&self) -> impl Stream<Item = Result<JobInfo, Error>> + Send + use<> {
+    pub fn job_stream(&self) -> impl Stream<Item = Result<JobInfo, Error>> + Send + Unpin + use<> {
         let pages = stream::try_unfold((self.clone(), Some(None)), |(node, at)| async move {
             let Some(cursor) = at else { return Ok(None) };
             let page = node.jobs_page(cursor, PAGE).await?;
             let items = stream::iter(page.items.into_iter().map(Ok));
             Ok::<_, Error>(Some((items, (node, page.next.map(Some)))))
         });
-        pages.try_flatten()
+        Box::pin(pages.try_flatten())
     }
 
     /// The jobs that a worker owns, also those that it has not begun: at least `limit` of them if there are so many,

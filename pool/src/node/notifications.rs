@@ -29,8 +29,8 @@ impl Node {
         let (mut all, mut from) = (Vec::new(), 0);
         loop {
             match self.shared.store.0.notifications(&key, from).await? {
-                Waiting::Absent => return Err(Error::JobNotFound),
-                Waiting::Bad => return Err(Error::BadRecord),
+                Waiting::Absent => return Err(Error::JobNotFound(key)),
+                Waiting::Bad => return Err(Error::BadRecord { of: format!("the job {key}") }),
                 Waiting::Page { first, bodies, more } => {
                     from = first + bodies.len() as u64;
                     all.extend(
@@ -75,7 +75,7 @@ impl Node {
             let incarnation = self.known_incarnation().await?;
             loop {
                 match self.shared.store.0.drop_notifications(incarnation, &key, through).await {
-                    Ok(left) => return left.ok_or(Error::JobNotFound),
+                    Ok(left) => return left.ok_or_else(|| Error::JobNotFound(key.clone())),
                     Err(StoreError::Refused(Refusal::Closed)) => return Err(Error::PoolClosed),
                     Err(StoreError::NotExecuted(_) | StoreError::Unanswered(_)) => {}
                     Err(error) => return Err(error.into()),

@@ -97,7 +97,7 @@ impl Node {
                 match answer {
                     Ok(()) => unparked.jobs += 1,
                     // Somebody else was faster.
-                    Err(Error::JobNotFound | Error::NotParked) => {}
+                    Err(Error::JobNotFound(_) | Error::NotParked(_)) => {}
                     Err(error) => return Err(error),
                 }
             }

@@ -39,7 +39,7 @@ impl Node {
     /// ```
     ///
     /// # Errors
-    /// The key is not valid; no such job; no answer by the deadline.
+    /// The key is not valid; no such job; no answer by the deadline; or, with `until_stopped`, the job has not ended by then.
     pub fn stop_job<K>(&self, key: K) -> StopJob
     where
         K: TryInto<JobKey>,
@@ -59,8 +59,8 @@ impl StopJob {
         Self { until: Until::Gone, ..self }
     }
 
-    /// How long to wait: 20 s unless it is said here. Then the answer is [`Error::Deadline`]; a stop that was recorded
-    /// stays recorded.
+    /// How long to wait: 20 s unless it is said here. Then the answer is [`Error::Deadline`], or
+    /// [`Error::StillStopping`] where the stop is known to be recorded; one that was recorded stays recorded.
     pub fn deadline(self, deadline: Duration) -> Self {
         Self { patience: deadline, ..self }
     }

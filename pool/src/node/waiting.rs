@@ -63,7 +63,7 @@ impl Node {
     pub(super) async fn cancel_late(&self, ticket: &Ticket, late: DispatchError) -> DispatchError {
         match self.cancel_within(ticket, CANCELLING).await {
             Ok(()) => DispatchError::Cancelled { ticket: ticket.clone() },
-            Err(Error::JobNotFound) => DispatchError::Ended,
+            Err(Error::JobNotFound(_)) => DispatchError::Ended,
             Err(_) => late,
         }
     }
@@ -76,9 +76,9 @@ impl Node {
         result: Result<T, Error>,
     ) -> Result<T, Error> {
         match result {
-            Err(Error::BadRecord) => match self.newer(key, id).await {
+            Err(bad @ Error::BadRecord { .. }) => match self.newer(key, id).await {
                 Some(Newer { what, version, known }) => Err(Error::NewerVersion { what, version, known }),
-                None => Err(Error::BadRecord),
+                None => Err(bad),
             },
             result => result,
         }
@@ -91,11 +91,11 @@ impl Node {
         result: Result<T, DispatchError>,
     ) -> Result<T, DispatchError> {
         match result {
-            Err(DispatchError::BadRecord) => match self.newer(&ticket.key, Some(&ticket.id)).await {
+            Err(bad @ DispatchError::BadRecord(_)) => match self.newer(&ticket.key, Some(&ticket.id)).await {
                 Some(Newer { what, version, known }) => {
                     Err(DispatchError::NewerVersion { what, version, known })
                 }
-                None => Err(DispatchError::BadRecord),
+                None => Err(bad),
             },
             result => result,
         }
@@ -134,7 +134,9 @@ impl Wait {
         match tokio::time::timeout(patience.saturating_add(MARGIN), wait).await {
             Ok(Some(Answer::Submitted(result))) => node.named_dispatch(&ticket, result).await.map(|_| ()),
             Ok(_) => Err(DispatchError::NodeClosed),
-            Err(_) => Err(DispatchError::Deadline { ticket, accepted: true, source: None }),
+            Err(_) => {
+                Err(DispatchError::Deadline { ticket, accepted: true, no_worker: false, trouble: None })
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ use tracing::{Instrument, Span};
 use super::polls::Poll;
 use crate::builder::JobSpanHook;
 use crate::core::input::{HandlerEvent, Input};
-use crate::error::BoxError;
+use crate::error::{BoxError, whole};
 use crate::handler::{AnyHandler, Start};
 use crate::job::Job;
 use crate::stop::StopReason;
@@ -325,14 +325,7 @@ fn guarded(job: Job, future: BoxFuture<'static, Result<(), BoxError>>) -> Body {
 
 /// An error and all its sources. It is logged as a value, quoted: a line break of a handler's makes no line.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    cut(text)
+    cut(whole(error))
 }
 
 /// Shortens a text to [`TEXT_MAX`], between two characters.

@@ -56,6 +56,7 @@ impl Bench {
             start_permits: 1,
             client_only: false,
             assume_fresh: false,
+            must_exist: false,
             purpose: Purpose::default(),
             broken: Breakages::default(),
         };

@@ -252,7 +252,7 @@ fn reason(why: StopReason) -> &'static str {
 fn outcome(error: Option<&DispatchError>) -> &'static str {
     match error {
         None => "ok",
-        Some(DispatchError::JobExists) => "exists",
+        Some(DispatchError::JobExists { .. }) => "exists",
         Some(DispatchError::PoolFull) => "full",
         Some(DispatchError::Conflict) => "conflict",
         Some(DispatchError::StartFailed(_)) => "start_failed",

@@ -1,8 +1,6 @@
 //! The planners and tickers of a node: planners run as tasks of their own, ticks go where they are taken.
 
 use std::collections::HashMap;
-use std::error::Error;
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -18,6 +16,7 @@ use super::driver::drop_at;
 use crate::core::effect::NewTick;
 use crate::core::input::{Input, Planned};
 use crate::core::scheduling::LocalSchedule;
+use crate::error::whole;
 use crate::id::NodeName;
 use crate::plan::{AnyPlanner, Tick};
 
@@ -77,7 +76,7 @@ impl Planners {
         let planning = async move {
             match planner.plan(shown(tick)).await {
                 Ok(plan) => plan.ready(&node, payload_max),
-                Err(error) => Planned::Failed(chain(&*error)),
+                Err(error) => Planned::Failed(whole(&*error)),
             }
         };
         let task = self.tasks.spawn_on(planning, &self.home);
@@ -162,17 +161,6 @@ impl Drop for Planners {
 fn shown(tick: NewTick) -> Tick {
     let NewTick { number, term, at_ms } = tick;
     Tick { number, term, at: SystemTime::UNIX_EPOCH + Duration::from_millis(at_ms) }
-}
-
-/// An error with all its causes.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let _ = write!(text, ": {error}");
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

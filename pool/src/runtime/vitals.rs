@@ -24,6 +24,8 @@ pub(crate) struct Seen {
     pub(crate) answered: Option<Time>,
     /// What it did not do since.
     pub(crate) error: Option<StoreError>,
+    /// What was not done last, whether or not it has been done since.
+    latest: Option<StoreError>,
     /// The steps that failed when they were last called.
     failing: BTreeMap<&'static str, Failing>,
 }
@@ -69,7 +71,10 @@ impl Vitals {
                 state.answered = Some(clock::now());
                 state.error = None;
             }
-            Err(error) => state.error = Some(error.clone()),
+            Err(error) => {
+                state.error = Some(error.clone());
+                state.latest = Some(error.clone());
+            }
         }
     }
 
@@ -86,6 +91,9 @@ impl Vitals {
             state.failing.remove(step);
             return;
         };
+        if !matches!(error, StoreError::Refused(_)) {
+            state.latest = Some(error.clone());
+        }
         let fresh = Failing { since: now, last: now, error: error.clone() };
         let failing = state.failing.entry(step).or_insert_with(|| fresh.clone());
         if now.since(failing.last) >= FORGOTTEN {
@@ -102,6 +110,11 @@ impl Vitals {
         }
         let failing = state.failing(now, Duration::ZERO).into_iter();
         failing.map(|(step, long, error)| (step, long, error.clone())).collect()
+    }
+
+    /// What was not done last, by a renewal or another step, whether or not it has been done since.
+    pub(crate) fn latest_trouble(&self) -> Option<StoreError> {
+        self.state().latest.clone()
     }
 
     /// The engine looks like this now.

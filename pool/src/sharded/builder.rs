@@ -57,6 +57,7 @@ impl ShardedPoolBuilder {
         on_job_span(hook: impl Fn(&tracing::Span, &TraceContext) + Send + Sync + 'static),
         client_only(),
         assume_fresh(fresh: bool),
+        must_exist(),
         join_timeout(timeout: Duration),
     }
 

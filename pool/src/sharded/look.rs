@@ -33,7 +33,7 @@ pub(super) struct Look {
 impl Look {
     /// Through a store of its own.
     pub(super) async fn at(store: Arc<dyn Store>, deadline: Instant) -> Result<Self, Error> {
-        check_server(&*store, deadline).await?;
+        check_server(&*store, deadline, |_| {}).await?;
         Ok(Self { store, own: true, deadline })
     }
 

@@ -150,7 +150,7 @@ impl World {
         let stops = record.is_some_and(|record| record.id.is_same(id) && record.state == JobState::Stopping);
         let wrong = match answer {
             Ok(()) => !stops,
-            Err(Refused::JobNotFound) => true,
+            Err(Refused::JobNotFound(_)) => true,
             Err(_) => return,
         };
         if wrong && !lost && self.judge.lives(id) {
@@ -192,7 +192,7 @@ impl World {
             Err(DispatchError::Conflict) => {
                 (!judge.clashes(id)).then_some("nothing else was handed in under the id")
             }
-            Err(DispatchError::JobExists) => {
+            Err(DispatchError::JobExists { .. }) => {
                 (!judge.another_lived(key, id, since)).then_some("no other job lived under the key")
             }
             Err(DispatchError::PoolFull) => (!judge.was_full(since)).then_some("the pool was not full"),

@@ -103,6 +103,7 @@ impl World {
             start_permits: 4,
             client_only,
             assume_fresh: false,
+            must_exist: false,
             purpose: Purpose::default(),
             broken: if places { broken } else { broken.and(Breakage::NothingPlaced) },
         };

@@ -322,7 +322,9 @@ impl World {
             (Ask::Submit { item, started, ensures }, Answer::Submitted(answer)) => {
                 let answer = answer.map(drop);
                 self.fits(at, &item, started, asked.since, &answer);
-                if let (true, Err(DispatchError::JobExists), Some(by)) = (ensures, answer, asked.deadline) {
+                if let (true, Err(DispatchError::JobExists { .. }), Some(by)) =
+                    (ensures, answer, asked.deadline)
+                {
                     self.ensure(at, item, by);
                 }
             }
@@ -343,11 +345,12 @@ impl World {
             }
             (
                 Ask::Stop { key, .. } | Ask::Notify { key, .. },
-                Answer::Stopped(Err(Refused::JobNotFound)) | Answer::Notified(Err(Refused::JobNotFound)),
+                Answer::Stopped(Err(Refused::JobNotFound(_)))
+                | Answer::Notified(Err(Refused::JobNotFound(_))),
             ) if self.judge.lived_throughout(&key, asked.since) => {
                 self.judge.violations.push(format!("L8: {key} is said not to exist, and has all the time"));
             }
-            (Ask::Notify { key, .. }, Answer::Notified(Err(Refused::NotifyFull)))
+            (Ask::Notify { key, .. }, Answer::Notified(Err(Refused::NotifyFull(_))))
                 if !self.judge.was_crowded(&key, asked.since) =>
             {
                 let what = format!("S11: n{at} says {key} has too many notifications, and it has not");

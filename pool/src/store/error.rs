@@ -79,8 +79,8 @@ pub(crate) fn loss(signs: &str) -> String {
 #[non_exhaustive]
 pub enum StoreError {
     /// The step was answered with a refusal: nothing was changed.
-    #[error("refused, nothing was changed")]
-    Refused(#[source] Refusal),
+    #[error("{0}, nothing was changed")]
+    Refused(Refusal),
     /// The server process behind the connection is not the one that the pool last blessed: a sign of data loss.
     /// Nothing was sent.
     #[error("another server process answers (run id {run_id}), nothing was sent")]
@@ -89,8 +89,8 @@ pub enum StoreError {
         run_id: String,
     },
     /// The step was not executed; it may be sent again.
-    #[error("not executed")]
-    NotExecuted(#[source] Arc<dyn std::error::Error + Send + Sync>),
+    #[error(transparent)]
+    NotExecuted(Arc<dyn std::error::Error + Send + Sync>),
     /// The step may or may not have been executed; it is to be sent again, unchanged.
     #[error("no answer, the step may have been executed")]
     Unanswered(#[source] Arc<dyn std::error::Error + Send + Sync>),

@@ -326,6 +326,11 @@ pub trait Store: Send + Sync + 'static {
     /// A hint that the maps are at these revisions: a replica that is not reads again.
     fn expect(&self, inc: Incarnation, members: Revision, settings: Revision);
 
+    /// Why the maps cannot be followed, while they cannot.
+    fn unfollowed(&self) -> Option<StoreError> {
+        None
+    }
+
     /// The same store over connections of its own, for use on another runtime. The replicas are those of this one, which
     /// follows them.
     fn apart(&self) -> Arc<dyn Store>;

@@ -33,6 +33,8 @@ pub enum DispatchReply {
     Accepted,
     /// `E`: the key lives under another dispatch.
     Exists,
+    /// `P`: the same, and that one is parked.
+    Parked,
     /// `B`: the bound of queued jobs is reached.
     Full,
     /// `T`: the dispatch ended before.

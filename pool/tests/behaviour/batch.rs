@@ -35,7 +35,7 @@ async fn every_job_of_a_batch_has_its_own_result_in_order(world: World) {
             [
                 Ok(()),
                 Err(DispatchError::Key(_)),
-                Err(DispatchError::JobExists),
+                Err(DispatchError::JobExists { .. }),
                 Err(DispatchError::StartFailed(_)),
                 Err(DispatchError::PayloadTooLong { .. }),
                 Ok(())

@@ -29,7 +29,7 @@ async fn one_of_many_callers_wins_a_key(world: World) {
         let calls = (0..50).map(|i| nodes[i % 3].dispatch(key.as_str(), "").into_future());
         let (won, lost): (Vec<_>, Vec<_>) = join_all(calls).await.into_iter().partition(Result::is_ok);
         assert_eq!(won.len(), 1, "{lost:?}");
-        assert!(lost.iter().all(|answer| matches!(answer, Err(DispatchError::JobExists))), "{lost:?}");
+        assert!(lost.iter().all(|answer| matches!(answer, Err(DispatchError::JobExists { .. }))), "{lost:?}");
         assert_eq!(world.recorder.starts_of(&key), 1);
     }
 }
@@ -145,7 +145,7 @@ async fn a_dropped_dispatch_is_still_run(world: World) {
     assert!(call.await.unwrap_err().is_cancelled());
     world.add_worker(&node).await;
     eventually(PATIENCE, "it to run", async || world.recorder.is_running("key")).await;
-    assert!(matches!(node.dispatch("key", "").await, Err(DispatchError::JobExists)));
+    assert!(matches!(node.dispatch("key", "").await, Err(DispatchError::JobExists { .. })));
 }
 
 async fn a_key_is_any_bytes(world: World) {

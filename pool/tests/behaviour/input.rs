@@ -6,6 +6,7 @@ use tenure_connection::Error as ConnectionError;
 use tenure_pool::id::IdError;
 use tenure_pool::store::{StoreError, UnsuitableServer};
 use tenure_pool::{Client, DispatchError, Error, Node, NodeBuilder};
+use tenure_testing::tls::Authority;
 use tenure_testing::{Proxy, RedisServer, eventually};
 
 use crate::world::{PATIENCE, POOL, World, on_both_stores};
@@ -16,6 +17,7 @@ on_both_stores!(
     a_bad_name_is_refused,
     a_setting_out_of_range_is_refused,
     a_join_with_another_setting_is_refused,
+    a_node_for_a_pool_that_must_exist_makes_none,
 );
 
 async fn a_bad_key_is_refused(world: World) {
@@ -106,6 +108,61 @@ async fn a_url_that_is_none_is_refused() {
         let refused = Client::open(url).expect_err("no address of a Redis");
         assert!(matches!(refused, ConnectionError::Config { .. }), "{refused:?}");
     }
+}
+
+/// The error of a join that could wait for a minute, and does not.
+async fn told_at_once(url: &str) -> Error {
+    let join = Node::builder(POOL, Client::open(url).unwrap()).join_timeout(10 * PATIENCE).join();
+    tokio::time::timeout(PATIENCE, join).await.expect("an answer").unwrap_err()
+}
+
+#[tokio::test]
+async fn a_right_that_is_missing_ends_a_join_at_once() {
+    let server = RedisServer::start().unwrap();
+    let keys = format!("~tenure:{{{POOL}}}:*");
+    let channel = format!("&tenure:{{{POOL}}}:ch");
+    for (user, word, rights) in [
+        ("keys", "noperm", ["~tenure:{other}:*", &channel, "+@all"]),
+        ("channel", "channel", [&*keys, "&tenure:{other}:ch", "+@all"]),
+    ] {
+        let refused = told_at_once(&server.acl_user(user, "secret", &rights).unwrap()).await;
+        assert!(matches!(refused, Error::Store(StoreError::Unusable(_))), "{user}: {refused:?}");
+        assert!(refused.to_string().to_lowercase().contains(word), "{user}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_refused_ends_a_join_at_once() {
+    let (authority, other) = (Authority::new().unwrap(), Authority::new().unwrap());
+    let server = RedisServer::builder().tls(&authority).unwrap().start().unwrap();
+    let file = server.dir().join("other.pem");
+    std::fs::write(&file, other.ca_pem()).unwrap();
+    let refused = told_at_once(&format!("{}?ca={}", server.url(), file.display())).await;
+    assert!(matches!(refused, Error::Store(StoreError::Unusable(_))), "{refused:?}");
+    assert!(refused.to_string().contains("certificate is refused"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_join_that_ran_out_of_time_says_what_kept_it() {
+    let server = RedisServer::start().unwrap();
+    let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let () = redis::cmd("REPLICAOF").arg("127.0.0.1").arg(1).query(&mut connection).unwrap();
+    let refused = refusal(&server.url()).await;
+    let Error::NotJoined { last: Some(last), .. } = &refused else { panic!("{refused:?}") };
+    assert!(last.to_string().contains("READONLY"), "{last}");
+    assert_eq!(refused.to_string().matches("READONLY").count(), 1, "{refused}");
+}
+
+async fn a_node_for_a_pool_that_must_exist_makes_none(world: World) {
+    let tool = || Node::builder(POOL, world.backend()).client_only().must_exist();
+    let refused = tool().join().await.unwrap_err();
+    assert!(matches!(&refused, Error::NoPool { pool } if pool == POOL), "{refused:?}");
+    assert_eq!(world.data().await, [""; 0]);
+    let node = world.node_with("a", 1).await;
+    assert_eq!(tool().join().await.unwrap().jobs().await.unwrap(), []);
+    assert!(node.shutdown().await.unwrap().complete);
+    let ended = tool().join().await.unwrap_err();
+    assert!(matches!(ended, Error::NoPool { .. }), "{ended:?}");
 }
 
 #[tokio::test]

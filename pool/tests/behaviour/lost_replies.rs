@@ -67,7 +67,7 @@ async fn a_stop_of_a_queued_job() {
         scene.cut_after(place);
         scene.node.stop_job(&*key).await.unwrap();
         assert!(scene.is_gone(&key).await, "{key}");
-        assert!(matches!(scene.node.stop_job(&*key).await, Err(Error::JobNotFound)));
+        assert!(matches!(scene.node.stop_job(&*key).await, Err(Error::JobNotFound(_))));
     }
 }
 
@@ -83,7 +83,7 @@ async fn a_stop_of_a_running_job() {
     }
     eventually(PATIENCE, "all to end", async || scene.watcher.jobs().await.unwrap().is_empty()).await;
     for (_, key) in places() {
-        assert!(matches!(scene.node.stop_job(&*key).await, Err(Error::JobNotFound)));
+        assert!(matches!(scene.node.stop_job(&*key).await, Err(Error::JobNotFound(_))));
         assert_eq!(scene.world.recorder.stops(&key).len(), 1);
         scene.world.history().stop_acknowledged(&key);
     }
@@ -109,7 +109,7 @@ async fn an_unpark() {
     }
     eventually(PATIENCE, "all to run", async || scene.world.recorder.running().len() == jobs).await;
     assert!(scene.world.recorder.starts().values().all(|&starts| starts == 2));
-    assert!(matches!(scene.node.unpark("job-0").await, Err(Error::NotParked)));
+    assert!(matches!(scene.node.unpark("job-0").await, Err(Error::NotParked(_))));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -42,7 +42,7 @@ async fn notifications_keep_their_order_over_a_hand_over(world: World) {
         let (b, bodies) = (b.clone(), bodies.clone());
         async move {
             for body in bodies {
-                while let Err(Error::NotifyFull) = b.notify("key", body.clone()).await {
+                while let Err(Error::NotifyFull(_)) = b.notify("key", body.clone()).await {
                     tokio::task::yield_now().await;
                 }
             }
@@ -108,9 +108,9 @@ async fn the_bound_of_waiting_notifications_holds(world: World) {
     for i in 0..3 {
         node.notify("many", i.to_string()).await.unwrap();
     }
-    assert!(matches!(node.notify("many", "3").await, Err(Error::NotifyFull)));
+    assert!(matches!(node.notify("many", "3").await, Err(Error::NotifyFull(_))));
     node.notify("long", "x".repeat(60)).await.unwrap();
-    assert!(matches!(node.notify("long", "x".repeat(60)).await, Err(Error::NotifyFull)));
+    assert!(matches!(node.notify("long", "x".repeat(60)).await, Err(Error::NotifyFull(_))));
     let too_long = node.notify("long", "x".repeat(101)).await;
     assert!(matches!(too_long, Err(Error::TooLong { len: 101, max: 100, .. })), "{too_long:?}");
     world.add_worker(&node).await;

@@ -52,10 +52,7 @@ fn dispatch(world: &World, node: &Node, key: &'static str) -> JoinHandle<Result<
 async fn refused(world: &World, node: &Node, key: &str) -> String {
     world.history().submitted(key);
     match node.dispatch(key, "").deadline(Duration::from_secs(1)).await {
-        Err(DispatchError::Deadline { accepted: false, source: Some(source), .. }) => {
-            let cause = std::error::Error::source(&*source).map(ToString::to_string);
-            cause.unwrap_or_default()
-        }
+        Err(DispatchError::Deadline { accepted: false, trouble: Some(trouble), .. }) => trouble.to_string(),
         other => panic!("{other:?}"),
     }
 }

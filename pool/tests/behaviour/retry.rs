@@ -45,7 +45,7 @@ async fn a_retry_gets_the_first_outcome_from_any_node(world: World) {
     assert_eq!(a.job("key").await.unwrap(), None);
     assert_eq!(world.recorder.starts_of("key"), 1);
     b.dispatch("key", "payload").id("order-18").await.unwrap();
-    assert!(matches!(a.dispatch("key", "payload").await, Err(DispatchError::JobExists)));
+    assert!(matches!(a.dispatch("key", "payload").await, Err(DispatchError::JobExists { .. })));
     assert_eq!(world.recorder.starts_of("key"), 2);
 }
 
@@ -122,7 +122,7 @@ async fn two_hundred_callers_on_four_nodes_make_one_job_of_a_key(world: World) {
     let calls = (0..200).map(|i| nodes[i % 4].dispatch("key", i.to_string()).into_future());
     let (won, lost): (Vec<_>, Vec<_>) = join_all(calls).await.into_iter().partition(Result::is_ok);
     assert_eq!((won.len(), lost.len()), (1, 199));
-    assert!(lost.iter().all(|answer| matches!(answer, Err(DispatchError::JobExists))), "{lost:?}");
+    assert!(lost.iter().all(|answer| matches!(answer, Err(DispatchError::JobExists { .. }))), "{lost:?}");
     assert_eq!(world.recorder.starts_of("key"), 1);
 }
 
@@ -183,7 +183,7 @@ async fn one_job_of_a_key_is_made_through_lost_replies() {
     let outcomes = with_lost_replies(&world, 10_000, |node, i| node.submit("key", i.to_string())).await;
     let (won, lost): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
     assert_eq!((won.len(), lost.len()), (1, 199));
-    assert!(lost.iter().all(|answer| matches!(answer, Err(DispatchError::JobExists))), "{lost:?}");
+    assert!(lost.iter().all(|answer| matches!(answer, Err(DispatchError::JobExists { .. }))), "{lost:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

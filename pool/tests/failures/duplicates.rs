@@ -295,7 +295,7 @@ mod cases {
         ground.worker_events_handled(worker.id().unwrap()).await;
         ground.goes_on(&node, "another").await;
         ground.assert_clean();
-        assert!(matches!(again, Err(DispatchError::JobExists)), "{again:?}");
+        assert!(matches!(again, Err(DispatchError::JobExists { .. })), "{again:?}");
         told.notify_one();
         ground.each_runs_once(&keys).await;
         ground.assert_starts(&keys, 1);
@@ -324,7 +324,7 @@ mod cases {
         ground.worker_events_handled(worker.id().unwrap()).await;
         ground.goes_on(&node, "another").await;
         ground.assert_clean();
-        assert!(matches!(second, Err(DispatchError::JobExists)), "{second:?}");
+        assert!(matches!(second, Err(DispatchError::JobExists { .. })), "{second:?}");
         told.notify_one();
         ground.assert_starts(&keys, 1);
     }

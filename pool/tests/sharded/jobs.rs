@@ -46,7 +46,7 @@ async fn a_job_lives_its_life_in_the_shard_of_its_key(fleet: Fleet) {
         }
         assert_eq!(a.job(&key).await.unwrap().unwrap().key.to_string(), key);
         assert_eq!(a.payload(&key).await.unwrap().unwrap(), format!("payload of {key}"));
-        assert!(matches!(a.dispatch(&key, "").await, Err(DispatchError::JobExists)));
+        assert!(matches!(a.dispatch(&key, "").await, Err(DispatchError::JobExists { .. })));
         a.ensure(&key, "").await.unwrap();
         a.notify(&key, "hello").await.unwrap();
         eventually(PATIENCE, "the notification", async || fleet.recorder.notes(&key) == ["hello"]).await;
@@ -56,7 +56,7 @@ async fn a_job_lives_its_life_in_the_shard_of_its_key(fleet: Fleet) {
         fleet.stop_requested(std::slice::from_ref(&key));
         b.stop_job(&key).until_stopped().await.unwrap();
         assert!(a.job(&key).await.unwrap().is_none());
-        assert!(matches!(b.stop_job(&key).await, Err(Error::JobNotFound)));
+        assert!(matches!(b.stop_job(&key).await, Err(Error::JobNotFound(_))));
         let ticket = a.submit(&key, "").id(&id).await.unwrap();
         b.wait(&b.ticket(&key, &id).unwrap()).await.unwrap();
         b.cancel(&ticket).await.unwrap();

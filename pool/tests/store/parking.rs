@@ -6,8 +6,8 @@ use tenure_pool::id::{JobKey, WorkerId};
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    BeginReply, NotifyReply, Parked, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, ShutdownMode,
-    UnparkReply,
+    BeginReply, DispatchReply, NotifyReply, Parked, Refusal, ReleaseItem, ReleaseMode, ReleaseReply,
+    ShutdownMode, UnparkReply,
 };
 
 use super::lab::{Kind, Lab, id, key, node, release};
@@ -37,6 +37,7 @@ async fn park(lab: &Lab, worker: WorkerId, name: &str, error: &str) {
     let token = lab.run(name, &format!("node1.{name}"), worker).await;
     let item = ReleaseItem { result: error.into(), ..release(name, token, ReleaseMode::Fail) };
     assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Parked);
+    assert_eq!(lab.dispatch(name, "node1.another").await, DispatchReply::Parked);
 }
 
 async fn unpark(lab: &Lab, jobs: &[(&str, &str)]) -> Vec<UnparkReply> {

@@ -159,7 +159,7 @@ async fn too_many_failures_park_a_job(kind: Kind) {
     assert!(lab.starts().await.is_empty());
     let told = lab.store().node_events(&node("node1"), &Cursors::default(), 10, ms(0)).await.unwrap();
     assert_eq!(told.outcomes.last().unwrap().1, [(record.id, "parked".to_owned())]);
-    assert_eq!(lab.dispatch("k", "node1.h").await, DispatchReply::Exists);
+    assert_eq!(lab.dispatch("k", "node1.h").await, DispatchReply::Parked);
     assert_eq!(lab.stop("k", "node1.g", None).await, StopReply::Deleted);
     let dump = lab.backend.dump().await;
     assert!(dump.get("pk").is_none() && dump.get("je").is_none() && dump.get("jo").is_none());

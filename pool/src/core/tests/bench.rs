@@ -127,6 +127,7 @@ pub(super) fn config() -> Config {
         start_permits: 256,
         client_only: false,
         assume_fresh: false,
+        must_exist: false,
         purpose: Purpose::default(),
     }
 }

@@ -68,7 +68,7 @@ fn a_client_whose_pool_is_gone_says_so_at_the_deadline_and_goes_on_when_it_is_ba
     assert_eq!(
         bench.of(&["reply", "dispatch", "notify"]),
         [
-            "reply 1 submitted Deadline accepted=false since refused, nothing was changed",
+            "reply 1 submitted Deadline accepted=false since there is no such pool, nothing was changed",
             "reply 2 notified Store(Refused(NoPool))",
         ]
     );

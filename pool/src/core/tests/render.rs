@@ -190,15 +190,20 @@ fn answer(answer: &Answer) -> String {
     fn result<T>(name: &str, result: &Result<T, impl std::fmt::Debug>) -> String {
         match result {
             Ok(_) => format!("{name} ok"),
-            Err(error) => format!("{name} {error:?}"),
+            Err(error) => {
+                let text = format!("{error:?}");
+                let named = ["JobNotFound", "NotParked", "NotifyFull", "BadRecord", "JobExists"];
+                let named = named.into_iter().find(|word| text.starts_with(word));
+                format!("{name} {}", named.unwrap_or(&text))
+            }
         }
     }
     match answer {
         Answer::Attached(r) => result("attached", r),
         Answer::WorkerAdded(r) => result("worker", r),
         Answer::Submitted(r) => match r {
-            Err(crate::DispatchError::Deadline { accepted, source, .. }) => {
-                let why = source.as_ref().map(|error| format!(" since {error}"));
+            Err(crate::DispatchError::Deadline { accepted, trouble, .. }) => {
+                let why = trouble.as_ref().map(|error| format!(" since {error}"));
                 format!("submitted Deadline accepted={accepted}{}", why.unwrap_or_default())
             }
             r => result("submitted", r),

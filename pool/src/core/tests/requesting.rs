@@ -191,7 +191,7 @@ fn a_look_at_another_life_of_the_pools_data_says_nothing() {
 fn a_wait_for_the_end_of_a_job_ends_at_its_deadline() {
     let mut bench = watching();
     bench.advance(secs(5));
-    assert_eq!(bench.of(&["reply"]), ["reply 1 stopped Deadline"]);
+    assert_eq!(bench.of(&["reply"]), ["reply 1 stopped StillStopping(\"k\")"]);
     told(&mut bench, "n.k");
     assert_eq!(bench.of(&["reply"]), [""; 0]);
 }

@@ -63,7 +63,7 @@ for i = 1, n do
     local r = accepted[key] or stored[i]
     if r then
       local p = parse(r)
-      letter = not p and 'X' or same(p.id, id) and 'A' or 'E'
+      letter = not p and 'X' or same(p.id, id) and 'A' or p.state == 'P' and 'P' or 'E'
       break
     end
     if ended[i] then letter = 'T' break end

@@ -87,6 +87,9 @@ impl State {
         match self.jobs.get(key).map(|job| &job.stored) {
             Some(Stored::Damaged(_)) => return Some(DispatchReply::Bad),
             Some(Stored::Record(record)) if record.id.is_same(id) => return Some(DispatchReply::Accepted),
+            Some(Stored::Record(Record { state: JobState::Parked, .. })) => {
+                return Some(DispatchReply::Parked);
+            }
             Some(Stored::Record(_)) => return Some(DispatchReply::Exists),
             None => {}
         }

@@ -43,6 +43,7 @@ fn dispatch_reply(letter: u8, outcomes: &mut Values) -> Result<Option<DispatchRe
     Ok(Some(match letter {
         b'A' => DispatchReply::Accepted,
         b'E' => DispatchReply::Exists,
+        b'P' => DispatchReply::Parked,
         b'B' => DispatchReply::Full,
         b'T' => DispatchReply::Ended,
         b'C' => DispatchReply::Conflict,

@@ -1,7 +1,7 @@
 //! The two replicated maps of a pool, members and settings, read into their types.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tenure_connection::{Backoff, Client};
@@ -11,9 +11,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::keys::Keys;
+use super::reply::failed;
 use crate::id::{Incarnation, Revision};
 use crate::member::{Member, Members, SLOTS};
 use crate::settings::StoredSettings;
+use crate::store::StoreError;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -25,6 +27,7 @@ pub(super) struct Maps {
     members: watch::Receiver<Arc<Members>>,
     settings: watch::Receiver<Arc<StoredSettings>>,
     views: Arc<OnceLock<[View; 2]>>,
+    trouble: Arc<Mutex<Option<StoreError>>>,
     tasks: TaskTracker,
     stop: CancellationToken,
     _stop_on_drop: DropGuard,
@@ -35,6 +38,7 @@ struct Follower {
     broken: Breakages,
     layouts: [Layout; 2],
     views: Arc<OnceLock<[View; 2]>>,
+    trouble: Arc<Mutex<Option<StoreError>>>,
     members: watch::Sender<Arc<Members>>,
     settings: watch::Sender<Arc<StoredSettings>>,
 }
@@ -51,7 +55,16 @@ impl Maps {
         let (settings, settings_seen) = watch::channel(Arc::default());
         let views = Arc::new(OnceLock::new());
         let layouts = [layout(keys, "w", "mv"), layout(keys, "cf", "cv")];
-        let follower = Follower { client, broken, layouts, views: views.clone(), members, settings };
+        let trouble: Arc<Mutex<_>> = Arc::default();
+        let follower = Follower {
+            client,
+            broken,
+            layouts,
+            views: views.clone(),
+            trouble: trouble.clone(),
+            members,
+            settings,
+        };
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         tasks.spawn(stop.clone().run_until_cancelled_owned(follower.run(blessed)));
         tasks.close();
@@ -59,6 +72,7 @@ impl Maps {
             members: members_seen,
             settings: settings_seen,
             views,
+            trouble,
             tasks,
             _stop_on_drop: stop.clone().drop_guard(),
             stop,
@@ -71,6 +85,11 @@ impl Maps {
 
     pub(super) fn settings(&self) -> watch::Receiver<Arc<StoredSettings>> {
         self.settings.clone()
+    }
+
+    /// Why they could not be read so far, if they could not.
+    pub(super) fn trouble(&self) -> Option<StoreError> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Takes a hint where the maps are. Before they have been read once it is not needed.
@@ -114,14 +133,26 @@ impl Follower {
         }
     }
 
+    fn trouble(&self, error: Option<&tenure_rmap::Error>) {
+        let trouble = error.map(|error| match error {
+            tenure_rmap::Error::Redis(error) => failed(error.clone()),
+            other => StoreError::NotExecuted(Arc::new(other.clone())),
+        });
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
     async fn join(&self) -> [View; 2] {
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         // What was said last: whether it may pass by itself.
         let mut said = None;
         loop {
             match View::join_broken(&self.client, self.layouts.clone(), self.broken.clone()).await {
-                Ok(views) => return views,
+                Ok(views) => {
+                    self.trouble(None);
+                    return views;
+                }
                 Err(error) => {
+                    self.trouble(Some(&error));
                     let may_pass = matches!(&error, tenure_rmap::Error::Redis(error) if error.is_transient());
                     let error = &error as &dyn std::error::Error;
                     if said.replace(may_pass) == Some(may_pass) {

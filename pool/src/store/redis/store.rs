@@ -356,6 +356,10 @@ impl Store for RedisStore {
         self.maps.expect(inc, members, settings);
     }
 
+    fn unfollowed(&self) -> Option<StoreError> {
+        self.maps.trouble()
+    }
+
     fn apart(&self) -> Arc<dyn Store> {
         Arc::new(self.over_own_connections())
     }
