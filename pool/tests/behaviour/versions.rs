@@ -116,12 +116,12 @@ async fn a_payload_of_another_version_is_run_if_it_can_be_read() {
 async fn a_pool_of_another_major_number_is_not_joined() {
     let world = World::on_redis();
     let node = world.node("a").await;
-    write(&world, "cf", "protocol", b"3");
+    write(&world, "cf", "proto", b"3");
     let client = Client::open(&world.server().url()).unwrap();
     let join = Node::builder(POOL, client).join_timeout(Duration::from_secs(15)).assume_fresh(true);
     match join.join().await.unwrap_err() {
         Error::SettingMismatch { name, theirs, ours } => {
-            assert_eq!((name.as_str(), theirs.as_str(), ours.as_str()), ("proto", "3", "2"));
+            assert_eq!((name.as_str(), theirs.as_str(), ours.as_str()), ("protocol", "3", "2"));
         }
         other => panic!("{other:?}"),
     }
