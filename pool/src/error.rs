@@ -275,6 +275,13 @@ pub enum DispatchError {
     Store(StoreError),
 }
 
+impl DispatchError {
+    /// Not answered in time, and nothing more is known.
+    pub(crate) fn late(ticket: Ticket) -> Self {
+        Self::Deadline { ticket, accepted: false, no_worker: false, trouble: None }
+    }
+}
+
 /// What is known of a dispatch that was not answered in time.
 fn known(accepted: bool, no_worker: bool, trouble: Option<&StoreError>) -> String {
     let accepted =

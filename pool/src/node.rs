@@ -119,8 +119,8 @@ impl Node {
         policy: FencePolicy,
         on_job_span: Option<JobSpanHook>,
         timeout: Duration,
-        mut meters: Meters,
     ) -> Result<Self, Error> {
+        let mut meters = Meters::new(&pool, &config.node);
         let begun = Instant::now();
         let mut waiting = Waiting::new(&pool, &config.node);
         let checked = thread.run({

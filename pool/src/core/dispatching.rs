@@ -249,11 +249,7 @@ impl Dispatching {
         }
         if open.in_doubt {
             let ticket = open.ticket.clone();
-            return self.settle(
-                ctx,
-                id,
-                &Err(DispatchError::Deadline { ticket, accepted: false, no_worker: false, trouble: None }),
-            );
+            return self.settle(ctx, id, &Err(DispatchError::late(ticket)));
         }
         if let Some(item) = &mut open.item {
             item.not_after = 0;

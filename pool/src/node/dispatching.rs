@@ -132,12 +132,7 @@ impl Node {
 impl Node {
     /// Whether the job that lives under the key runs, or is to. One that is being stopped is waited for until it is gone.
     async fn is_to_run(&self, ticket: &Ticket, deadline: Time) -> Result<bool> {
-        let late = || DispatchError::Deadline {
-            ticket: ticket.clone(),
-            accepted: false,
-            no_worker: false,
-            trouble: None,
-        };
+        let late = || DispatchError::late(ticket.clone());
         let left = deadline.since(clock::now());
         let items = [(ticket.key.clone(), None)];
         let found = match tokio::time::timeout(left, self.shared.store.0.lookup(&items)).await {
@@ -263,9 +258,7 @@ impl<T> Dispatch<T> {
                 }
                 Ok(Some(Answer::Submitted(result))) => node.named_dispatch(&ticket, result).await,
                 Ok(_) => Err(DispatchError::NodeClosed),
-                Err(_) => {
-                    Err(DispatchError::Deadline { ticket, accepted: false, no_worker: false, trouble: None })
-                }
+                Err(_) => Err(DispatchError::late(ticket)),
             };
         }
     }

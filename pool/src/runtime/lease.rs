@@ -17,6 +17,7 @@ use super::actor::panicked;
 use super::clock;
 use super::guard::LeaseGuard;
 use super::numbered::Numbered;
+use super::pace::{patience, pause, tick, watch_by};
 use super::polls;
 use crate::breakage::{Breakage, Breakages};
 use crate::builder::FencePolicy;
@@ -373,28 +374,6 @@ impl Tenant {
             task.abort();
         }
     }
-}
-
-/// The time between two looks at the leases.
-fn tick(timing: Timing) -> Duration {
-    (timing.ttl / 50).clamp(Duration::from_millis(5), Duration::from_millis(200))
-}
-
-/// Ticks whenever the leases are to be looked at.
-fn watch_by(timing: Timing) -> tokio::time::Interval {
-    let mut watch = tokio::time::interval(tick(timing));
-    watch.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    watch
-}
-
-/// How long a renewal may take: after one that hangs there is time for another before the soft deadline.
-fn patience(timing: Timing) -> Duration {
-    timing.renew_every
-}
-
-/// The pause after a renewal that failed.
-fn pause(timing: Timing) -> Duration {
-    timing.renew_every / 4
 }
 
 /// What the lease thread needs.

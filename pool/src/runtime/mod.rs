@@ -20,6 +20,7 @@ pub(crate) mod lease;
 pub(crate) mod meters;
 mod notice;
 mod numbered;
+mod pace;
 pub(crate) mod perform;
 pub(crate) mod planners;
 pub(crate) mod polls;

@@ -242,7 +242,7 @@ fn at_the_deadline_it_is_said_why_the_store_did_not_answer() {
     bench.all();
     bench.advance(secs(10));
     let seen = bench.of(&["reply"]);
-    assert_eq!(seen, ["reply 1 submitted Deadline accepted=false since the store cannot be used: OOM"]);
+    assert_eq!(seen, ["reply 1 submitted Deadline accepted=false since the store cannot be used"]);
 }
 
 /// Somebody waits for a under the id x, and another hands b in under it.
