@@ -327,9 +327,9 @@ mod tests {
         let name = Error::from(NodeName::new("a.b").unwrap_err()).to_string();
         assert_eq!(name, "node name \"a.b\" has '.', allowed are A-Z a-z 0-9 _ : -; nothing was written");
         let setting =
-            InvalidSetting { name: "worker_ttl", value: "1ms".into(), why: "must be at least 500 ms" };
+            InvalidSetting { name: "worker_ttl", value: "1ms".into(), why: "must be at least 500 ms".into() };
         let setting = Error::from(setting).to_string();
-        assert_eq!(setting, "worker_ttl = 1ms, it must be at least 500 ms; nothing was written");
+        assert_eq!(setting, "setting worker_ttl is 1ms: must be at least 500 ms; nothing was written");
     }
 
     #[test]

@@ -49,7 +49,7 @@ async fn line_with(parts: &[&str]) -> String {
 
 async fn join(name: &str) -> Node {
     let _ = log();
-    let builder = Node::builder("logs", &MemoryStore::new()).name(name).assume_fresh(true);
+    let builder = Node::builder("logs", MemoryStore::new()).name(name).assume_fresh(true);
     builder.join_settle(SHORT).stable_after(SHORT).join().await.unwrap()
 }
 

@@ -416,7 +416,7 @@ mod tests {
             "dispatches_total",
             &[
                 (outcome(None), "ok"),
-                (of(DispatchError::JobExists), "exists"),
+                (of(DispatchError::JobExists { key: ticket.key.clone(), parked: false }), "exists"),
                 (of(DispatchError::PoolFull), "full"),
                 (of(DispatchError::Conflict), "conflict"),
                 (of(DispatchError::StartFailed("x".into())), "start_failed"),
@@ -424,7 +424,10 @@ mod tests {
                 (of(DispatchError::Stopped), "stopped"),
                 (of(DispatchError::Ended), "ended"),
                 (of(DispatchError::ShuttingDown), "shutting_down"),
-                (of(DispatchError::Deadline { ticket, accepted: true, source: None }), "deadline"),
+                (
+                    of(DispatchError::Deadline { ticket, accepted: true, no_worker: false, trouble: None }),
+                    "deadline",
+                ),
                 (of(DispatchError::NodeClosed), "error"),
             ],
         );

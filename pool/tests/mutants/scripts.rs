@@ -152,7 +152,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_job_that_names_its_worker_is_assigned_at_once";
     "a placement with an old token": "dispatch", "token or num(call('HINCRBY', M, 'tok', 1))"
         => "token or call('HGET', M, 'tok')", by "a_job_that_names_its_worker_is_assigned_at_once";
-    "a placement sent again is made again": "dispatch", "letter = not p and 'X' or same(p.id, id) and 'A' or 'E'\n      break"
+    "a placement sent again is made again": "dispatch", "letter = not p and 'X' or same(p.id, id) and 'A' or p.state == 'P' and 'P' or 'E'\n      break"
         => "if not same(p.id, id) then letter = 'E' break end", by "a_placed_job_sent_again_is_assigned_once";
     "route by a stale ring": "route", "if head[3] ~= argv[2] then return { 'STALERING', head[3] } end"
         => "", by "a_stale_ring_assigns_nothing";
