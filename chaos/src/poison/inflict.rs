@@ -205,10 +205,23 @@ impl<'a> Poisoner<'a> {
         };
         let touched = Touched::Key(job_of(kind.key, &field));
         if of_pool {
+            let before = self.sound(key, &field, before);
             let remedy = Remedy::Field { key: key.to_owned(), field, before, damaged };
             self.held.push((Instant::now() + HELD, remedy));
         }
         Ok(Some((what, touched)))
+    }
+
+    /// What stood in a field before all damage to it: what is put right is not another damage. Its remedy is replaced.
+    fn sound(&mut self, key: &str, field: &[u8], before: Vec<u8>) -> Vec<u8> {
+        let held = self.held.iter().position(|(_, remedy)| {
+            matches!(remedy, Remedy::Field { key: of, field: held, damaged, .. }
+                if of == key && held == field && damaged.as_ref() == Some(&before))
+        });
+        match held.map(|at| self.held.remove(at).1) {
+            Some(Remedy::Field { before, .. }) => before,
+            _ => before,
+        }
     }
 
     fn member(&mut self, kind: Kind, key: &str) -> Result<Option<(String, Touched)>> {

@@ -358,6 +358,12 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "local stops = ended", by "a_stop_sticks";
     "attested tokens do not count": "attest", "raise(head[6], top)"
         => "", by "attested_tokens_are_never_minted_again";
+    "the pool waits for garbage": "open_normal", "or call('HEXISTS', HB, wid) == 1"
+        => "or true", by "a_recovery_waits_for_members_and_for_nothing_else";
+    "the pool opens without a member whose entry is damaged": "open_normal", "or call('HEXISTS', HB, wid) == 1"
+        => "", by "a_recovery_waits_for_members_and_for_nothing_else";
+    "garbage keeps the pool from opening": "open_normal", "if not match(wid, '^%d+$') or #wid > 19 then return false end"
+        => "", by "a_recovery_waits_for_members_and_for_nothing_else";
     "an old mark counts": "open_normal", "marked[wid] = facts[i + 1] == argv[1]"
         => "marked[wid] = true", by "the_pool_waits_for_members_until_they_have_attested";
     "a stop does not stick at attend": "attend", "if p.state == 'S' then"

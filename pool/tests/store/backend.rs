@@ -236,7 +236,6 @@ impl Backend {
         }
     }
 
-    #[allow(dead_code, reason = "the table of mutants tampers with nothing")]
     /// Sends a command that is none of the pool's, on Redis; `name` is one of the pool's keys, without its prefix.
     pub(crate) async fn write(&self, command: &str, name: &str, args: &[&str]) {
         self.raw(redis::cmd(command).arg(self.key(name)).arg(args)).await;

@@ -28,6 +28,7 @@ scenarios! {
     a_pool_of_any_size_shows_no_loss,
     who_joins_does_not_hide_that_the_members_were_lost,
     a_lost_counter_counts_as_0,
+    a_recovery_waits_for_members_and_for_nothing_else,
 }
 
 async fn a_pool_is_created_once(kind: Kind) {
@@ -374,4 +375,27 @@ async fn a_lost_counter_counts_as_0(kind: Kind) {
     assert_eq!(lab.store().expire(lab.inc, living, Some(0)).await.unwrap(), Expired::Renewed);
     assert_eq!(lab.store().expire(lab.inc, silent, Some(1)).await.unwrap(), Expired::Renewed);
     assert_eq!(lab.store().expire(lab.inc, silent, Some(0)).await.unwrap(), Expired::Done);
+}
+
+/// Garbage can stand among the members of the Redis store alone.
+async fn a_recovery_waits_for_members_and_for_nothing_else(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    if matches!(kind, Kind::Redis) {
+        for (name, entry) in [("", "x"), ("x|y", "U|1|1|n|n|"), ("5", "1|R|"), ("99999999999999999999", "x")]
+        {
+            lab.backend.write("HSET", "w", &[name, entry]).await;
+        }
+        lab.backend.write("HSET", "w", &["6", "\u{e9}"]).await;
+        lab.backend.write("HSET", "hb", &["6", "3"]).await;
+    }
+    lab.recover().await;
+    if matches!(kind, Kind::Redis) {
+        let damaged = Some(WorkerId(6));
+        assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), damaged, "it has been heard of");
+        assert_eq!(lab.store().expire(lab.inc, WorkerId(6), Some(3)).await.unwrap(), Expired::Done);
+    }
+    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), Some(worker));
+    lab.store().attend(lab.inc, worker, None, 10).await.unwrap();
+    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
 }

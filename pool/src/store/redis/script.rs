@@ -94,7 +94,7 @@ scripts! {
     lookup = "lookup-3",
     notifications = "notifications-2",
     notify = "notify-4+",
-    open_normal = "open_normal-3",
+    open_normal = "open_normal-4",
     owned = "owned-3",
     parked = "parked-3",
     planned = "planned-3",

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Leaves phase R, once every member has attested in this incarnation. The caller has observed it for T, or may skip
 -- that.
--- KEYS: m w ch
+-- KEYS: m w hb ch
 -- ARGV: inc
 -- Returns: OK | WAIT wid
 -- Publishes: all maps, new phase
@@ -18,9 +18,17 @@ for i = 1, #facts, 2 do
     marked[wid] = facts[i + 1] == argv[1]
   end
 end
-local lowest = nil
-for _, wid in ipairs(call('HKEYS', W)) do
-  if wid ~= 'size' and not marked[wid] and (not lowest or tonumber(wid) < tonumber(lowest)) then lowest = wid end
+-- An entry that no client can read, and that has no counter, is no member: nobody would ever expire it.
+local function is_member(wid, entry)
+  if not match(wid, '^%d+$') or #wid > 19 then return false end
+  return match(entry, '^[UPG]|[%d-]+|%d+|[%w_:.-]+|[%w_:-]+|') or call('HEXISTS', HB, wid) == 1
+end
+local lowest, all = nil, call('HGETALL', W)
+for i = 1, #all, 2 do
+  local wid = all[i]
+  if not marked[wid] and is_member(wid, all[i + 1]) and (not lowest or tonumber(wid) < tonumber(lowest)) then
+    lowest = wid
+  end
 end
 if lowest then return { 'WAIT', lowest } end
 for i = 1, #marks, 1000 do call('HDEL', M, unpack(marks, i, math.min(i + 999, #marks))) end
