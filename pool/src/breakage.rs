@@ -44,6 +44,8 @@ pub enum Breakage {
     FailedStopUntold,
     /// The shutdown flag is sent once, and whoever asked for it waits for ever.
     ShutdownAskedOnce,
+    /// The answer to a cleanup that was asked for in a former incarnation is the end of the present pool.
+    FormerCleanupEnds,
     /// Renewals say nothing of what the maps have come to, nor of the shutdown flag.
     FlagNotPolled,
     /// A router that leaves routes no more, and waits until it has nothing left to route.

@@ -159,10 +159,12 @@ impl Closing {
     /// True when the pool is gone.
     pub(crate) fn on_cleaned(&mut self, ctx: &Ctx, answer: Result<u64>) -> Result<bool> {
         self.busy = false;
-        self.is_of_before = false;
+        let is_of_before = std::mem::take(&mut self.is_of_before);
         self.purged = false;
         self.rest(ctx.now);
         match answer {
+            // Another one has been made in its place, and this node is part of that.
+            Ok(_) if is_of_before && !ctx.config.broken.has(Breakage::FormerCleanupEnds) => Ok(false),
             Ok(left) => {
                 self.dropped += left;
                 Ok(true)

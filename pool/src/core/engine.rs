@@ -278,7 +278,7 @@ impl Engine {
     fn on_renewed(&mut self, workers: &[WorkerId], answer: Result<Renewal>) -> Result<()> {
         // Of a renewal without an answer nobody knows whether it has made the node's stream.
         if answer.as_ref().map_or(true, |renewal| renewal.opened) {
-            self.reading.reopened();
+            self.reading.doubt();
         }
         let renewal = answer?;
         self.renewed = true;

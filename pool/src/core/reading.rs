@@ -14,30 +14,87 @@ use crate::store::{Cursors, NodeEvents, Result};
 
 const RETRY: Duration = Duration::from_millis(50);
 
+/// How much of the node's stream was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Up to this entry, and to the end not yet: an earlier process of this node's name was told what it says, maybe of
+    /// dispatches whose ids come again.
+    Former(EntryId),
+    /// Up to this entry, in this stream.
+    After(EntryId),
+    /// Up to this entry, if it is still there.
+    Doubted(EntryId),
+}
+
+impl Place {
+    fn cursor(self) -> EntryId {
+        match self {
+            Self::Former(last) | Self::After(last) => last,
+            Self::Doubted(last) => last.previous(),
+        }
+    }
+
+    /// Where the node goes on after a read from here. Leaves in `events` what is news.
+    fn after(self, events: &mut NodeEvents) -> Self {
+        let outcomes = &mut events.outcomes;
+        let first = outcomes.first().map(|(entry, _)| *entry);
+        let last = outcomes.last().map(|(entry, _)| *entry);
+        match self {
+            Self::Former(_) if let Some(last) = last => {
+                outcomes.clear();
+                Self::Former(last)
+            }
+            Self::Former(end) => Self::After(end),
+            Self::After(before) => Self::After(last.map_or(before, |last| last.max(before))),
+            // Another stream with lower ids, or nothing of this one is left.
+            Self::Doubted(_) if last.is_none() => Self::After(EntryId::MIN),
+            Self::Doubted(before) => {
+                if first == Some(before) {
+                    outcomes.remove(0);
+                }
+                Self::After(last.unwrap_or(before))
+            }
+        }
+    }
+}
+
 /// The node's reader.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Reading {
     round: u64,
     waiting: Option<Cursors>,
-    node: EntryId,
+    place: Place,
     retry_at: Option<Time>,
     /// When a read was last answered, or the first one sent.
     progressed: Option<Time>,
 }
 
+impl Default for Reading {
+    fn default() -> Self {
+        let place = Place::Former(EntryId::MIN);
+        Self { round: 0, waiting: None, place, retry_at: None, progressed: None }
+    }
+}
+
 impl Reading {
-    /// The node's stream is another one now.
+    /// The pool lives in another incarnation.
     pub(crate) fn reset(&mut self) {
         self.round += 1;
-        self.node = EntryId::default();
         self.waiting = None;
         self.progressed = None;
+        self.doubt();
     }
 
     /// The node's stream may have been made anew: with lower ids than the last one read, where the server's clock has stepped
-    /// back. It is read from its beginning; what comes again changes nothing.
-    pub(crate) fn reopened(&mut self) {
-        self.node = EntryId::default();
+    /// back. What was read of the present one does not count twice: an id of a dispatch may have come again since.
+    pub(crate) fn doubt(&mut self) {
+        if let Place::After(last) = self.place
+            && last != EntryId::MIN
+        {
+            self.place = Place::Doubted(last);
+            self.round += 1;
+            self.waiting = None;
+        }
     }
 
     /// When a read was last answered, or the first one sent; `None` before.
@@ -56,11 +113,9 @@ impl Reading {
             return Ok(None);
         }
         self.waiting = None;
-        let events = answer.inspect_err(|_| self.retry_at = Some(ctx.now + RETRY))?;
+        let mut events = answer.inspect_err(|_| self.retry_at = Some(ctx.now + RETRY))?;
         self.progressed = Some(ctx.now);
-        if let Some((last, _)) = events.outcomes.last() {
-            self.node = self.node.max(*last);
-        }
+        self.place = self.place.after(&mut events);
         Ok(Some(events))
     }
 
@@ -74,14 +129,15 @@ impl Reading {
             return;
         }
         let failed = self.retry_at.take().is_some();
-        let cursors = Cursors { workers: workers.collect(), node: self.node };
+        let cursors = Cursors { workers: workers.collect(), node: self.place.cursor() };
         if self.waiting.as_ref() == Some(&cursors) {
             return;
         }
         self.progressed.get_or_insert(ctx.now);
         self.round += 1;
         let replaces = self.waiting.replace(cursors.clone()).is_some();
-        let block = if replaces || failed { Duration::ZERO } else { READ_BLOCK };
+        let looks = !matches!(self.place, Place::After(_));
+        let block = if replaces || failed || looks { Duration::ZERO } else { READ_BLOCK };
         ctx.call(Call::ReadNode { round: self.round, cursors, block });
     }
 

@@ -1,5 +1,6 @@
 //! That a node ends, and leaves nobody waiting.
 #![allow(clippy::unwrap_used)]
+use tenure_testing::eventually;
 use tokio::sync::oneshot;
 
 use super::*;
@@ -14,19 +15,11 @@ async fn node() -> Node {
     builder.assume_fresh(true).join().await.unwrap()
 }
 
-/// All others on this thread have come to rest.
-async fn rest() {
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
-}
-
 #[tokio::test]
 async fn a_node_that_has_left_ends_though_nothing_happens() {
     let node = node().await;
     assert!(node.close().await.unwrap().complete);
-    rest().await;
-    assert!(node.shared.messages.is_closed(), "it waits for what may never come");
+    eventually(PATIENCE, "its driver to end", async || node.shared.messages.is_closed()).await;
 }
 
 #[tokio::test]
@@ -34,8 +27,8 @@ async fn what_is_sent_while_a_node_ends_is_dropped_and_not_left_unanswered() {
     let node = node().await;
     let sending = node.shared.messages.reserve().await.unwrap();
     assert!(node.close().await.unwrap().complete);
-    rest().await;
-    assert!(node.shared.settings.has_changed().is_err(), "the driver has let go of all else");
+    let let_go = async || node.shared.settings.has_changed().is_err();
+    eventually(PATIENCE, "the driver to let go of all else", let_go).await;
     let (answer, answered) = oneshot::channel();
     sending.send(Message::Command(Command::Attach { reply: ReplyTo(7) }, answer));
     let answered = tokio::time::timeout(PATIENCE, answered).await.unwrap();

@@ -167,6 +167,7 @@ impl Bench {
         bench.survey(present(1, false, "a"));
         bench.maps(1);
         bench.renewed();
+        bench.events(NodeEvents::default());
         bench.answer("time", |_| Done::ServerTime(Ok(1_000_000)));
         bench.all();
         bench

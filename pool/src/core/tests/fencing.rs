@@ -1,15 +1,12 @@
 //! A fenced worker sends nothing but its good-bye, and that only when nothing of it runs.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_streaming::EntryId;
-
-use super::bench::{Bench, entry, key, millis, present, record, secs};
+use super::bench::{Bench, key, millis, present, record, secs};
 use crate::core::call::{Call, Done, READ_BLOCK};
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
 use crate::id::{Incarnation, WorkerId};
-use crate::store::{Expired, NodeEvents, OwnedPage, Refusal, Renewal, StoreError};
+use crate::store::{Expired, NodeEvents, OwnedPage, Refusal, StoreError};
 
 /// Answers the good-bye of worker 1.
 pub(super) fn gone(bench: &mut Bench) {
@@ -56,22 +53,6 @@ fn a_read_that_replaces_one_that_waits_is_answered_at_once() {
     bench.fail("read-node");
     bench.advance(secs(1));
     assert_eq!(block(&mut bench), (0, Duration::ZERO), "nobody knows whether it would be answered");
-}
-
-#[test]
-fn a_stream_that_was_made_anew_is_read_from_its_beginning() {
-    let read_on_after = |opened: Option<bool>| {
-        let mut bench = Bench::with_worker();
-        bench.events(NodeEvents { workers: vec![], outcomes: vec![(entry(9_000), vec![])] });
-        let lost = || StoreError::Unanswered(Arc::new(std::io::Error::other("lost")));
-        let answer = opened.map(|opened| Renewal { opened, ..bench.renewal() }).ok_or_else(lost);
-        bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer }]);
-        let Call::ReadNode { cursors, .. } = bench.call("read-node") else { panic!("no read") };
-        cursors.node
-    };
-    assert_eq!(read_on_after(Some(false)), entry(9_000), "it was there");
-    assert_eq!(read_on_after(Some(true)), EntryId::default());
-    assert_eq!(read_on_after(None), EntryId::default(), "nobody knows");
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod notifying;
 mod observing;
 mod opening;
 mod overtaking;
+mod reading;
 mod rebalancing;
 mod render;
 mod requesting;

@@ -96,6 +96,20 @@ fn a_pool_that_was_made_after_the_end_is_another_one() {
 }
 
 #[test]
+fn a_cleanup_of_a_former_pool_does_not_end_this_one() {
+    let ends = [Breakages::default(), Breakages::of([Breakage::FormerCleanupEnds])].map(|broken| {
+        let mut bench = Bench::attached_with(Config { broken, ..config() });
+        hear_of_stopping(&mut bench);
+        purged(&mut bench, vec![]);
+        assert!(bench.is_calling("cleanup"));
+        bench.lost(2);
+        bench.answer("cleanup", |_| Done::Cleanup(Ok(0)));
+        bench.is_calling("forget-node")
+    });
+    assert_eq!(ends, [false, true]);
+}
+
+#[test]
 fn a_tombstone_from_before_the_pool_is_not_its_end() {
     let makes = whole_and_broken(Breakage::OlderTombstoneEnds).map(|bench| {
         let done = super::opening::meets_tombstone(bench, 1);
