@@ -282,6 +282,7 @@ impl Engine {
         }
         let renewal = answer?;
         self.renewed = true;
+        self.pool.saw_token(renewal.token);
         self.queued = Some(renewal.queued);
         if renewal.damage != self.damage {
             self.damage.clone_from(&renewal.damage);

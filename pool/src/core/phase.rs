@@ -20,6 +20,9 @@ use crate::breakage::Breakage;
 use crate::id::{Incarnation, Revision, Token, WorkerId};
 use crate::store::{Bootstrapped, PoolState, Refusal, Result, Seen, ServerIdentity, StoreError};
 
+/// More tokens than a pool gives out between two renewals of a node.
+const UNSEEN_TOKENS: u64 = 1 << 20;
+
 /// Where the pool is, as far as this node knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -102,6 +105,14 @@ impl PoolPhase {
         if token <= Token::LAST {
             self.seen.token = self.seen.token.max(token);
         }
+    }
+
+    /// What it has seen, with room for the tokens that the pool gave out since: nobody who is left may know of them, and
+    /// the clock may be behind.
+    fn beyond_seen(&self) -> Seen {
+        let Seen { token, .. } = self.seen;
+        let room = if token == Token::default() { 0 } else { UNSEEN_TOKENS };
+        Seen { token: Token(token.0.saturating_add(room)).min(Token::LAST), ..self.seen }
     }
 
     /// The members' revision, as the server says. One that went back is a sign of loss.
@@ -254,7 +265,7 @@ impl PoolPhase {
                 if !lost.is_empty() {
                     ctx.report(Notice::Lost { signs: lost.clone() });
                 }
-                let call = Call::Recover { seen: self.seen, run_id, lost };
+                let call = Call::Recover { seen: self.beyond_seen(), run_id, lost };
                 ctx.out.push(Effect::Call { incarnation, call });
                 Change::Nothing
             }
@@ -280,7 +291,7 @@ impl PoolPhase {
     fn bootstrap(&mut self, ctx: &mut Ctx, wait: Duration, run_id: String) {
         self.busy = true;
         self.wait = wait;
-        ctx.call(Call::Bootstrap { seen: self.seen, run_id });
+        ctx.call(Call::Bootstrap { seen: self.beyond_seen(), run_id });
     }
 
     pub(crate) fn on_bootstrapped(

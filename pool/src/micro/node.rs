@@ -14,7 +14,7 @@ use crate::core::engine::Engine;
 use crate::core::input::{Command, Input, LocalWorker, ReplyTo};
 use crate::core::lease::Timing;
 use crate::core::time::Time;
-use crate::id::{Incarnation, NodeName, Nonce, Revision, WorkerId};
+use crate::id::{Incarnation, NodeName, Nonce, Revision, Token, WorkerId};
 use crate::member::{Member, MemberState, Members};
 use crate::settings::{Given, Settings, StoredSettings};
 use crate::store::{PoolState, Renewal, Seat, ServerIdentity};
@@ -112,6 +112,7 @@ impl Node {
             opened: false,
             damage: String::new(),
             evicts: None,
+            token: Token(0),
             members: Revision(0),
             settings: Revision(0),
             flag: None,

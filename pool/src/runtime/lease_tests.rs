@@ -6,7 +6,7 @@ use std::cell::Cell;
 use futures::FutureExt;
 
 use super::*;
-use crate::id::{JobKey, Revision};
+use crate::id::{JobKey, Revision, Token};
 use crate::job::Parts;
 use crate::member::MemberState;
 use crate::store::MemoryStore;
@@ -105,6 +105,7 @@ fn the_end_of_a_node_ends_each_of_its_leases_for_good() {
         opened: false,
         damage: String::new(),
         evicts: None,
+        token: Token(0),
         states: vec![Some(MemberState::Up)],
     };
     leases.renewed(from, clock::now(), &renewing, &renewal);

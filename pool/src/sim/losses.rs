@@ -252,7 +252,13 @@ impl World {
         // One that could not say all that it has in time gives up, so that the others can go on.
         let patience = nanos(self.settings.worker_ttl) * 3;
         let soon = self.judge.lost_at.is_some_and(|lost| self.now < lost + patience);
-        let known = if lossy { soon && !self.store.is_dead(worker) } else { self.store.is_member(worker) };
+        // Without an answer to its last word it does not know that it is heard, and that the pool is open.
+        let unheard = node.unheard.contains(&worker) && !soon;
+        let known = if lossy {
+            soon && !self.store.is_dead(worker)
+        } else {
+            self.store.is_member(worker) && !unheard
+        };
         if holds && known && !self.ending && !self.closing {
             self.judge.violations.push(format!("S4: {worker} is given up, and its lease holds"));
         }

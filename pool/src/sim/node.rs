@@ -1,6 +1,6 @@
 //! A node of the simulation: a real engine, its leases, its replicas of the maps, and what its shell would do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +11,9 @@ use super::planner::Part;
 use super::users::Asked;
 use super::world::{Event, MS, World};
 use crate::breakage::Breakage;
+use crate::core::call::Call;
 use crate::core::ctx::{Config, Purpose};
-use crate::core::effect::Effect;
+use crate::core::effect::{Effect, Notice};
 use crate::core::engine::Engine;
 use crate::core::input::{Input, LocalWorker, ReplyTo};
 use crate::core::lease::{Lease, Standing, Timing};
@@ -52,6 +53,8 @@ pub(super) struct SimNode {
     members: Arc<Members>,
     settings: Arc<StoredSettings>,
     pub(super) running: BTreeMap<(WorkerId, JobKey), u64>,
+    /// Its workers whose last word about a loss of data is not answered yet.
+    pub(super) unheard: BTreeSet<WorkerId>,
     /// What handlers and the lease say arrives in the order it was said in.
     last_said: u64,
     pub(super) asked: BTreeMap<ReplyTo, Asked>,
@@ -135,6 +138,7 @@ impl World {
             members: Arc::default(),
             settings: Arc::default(),
             running: BTreeMap::new(),
+            unheard: BTreeSet::new(),
             last_said: 0,
             asked: BTreeMap::new(),
             locals: BTreeMap::new(),
@@ -197,7 +201,15 @@ impl World {
         self.note(|| format!("n{at} -> {effect:?}"));
         let Some(node) = self.nodes.get_mut(at) else { return };
         match effect {
-            Effect::Call { incarnation, call } => self.call(at, incarnation, call),
+            Effect::Call { incarnation, call } => {
+                if let Call::Attest { worker, .. } | Call::Attend { worker, .. } = &call {
+                    node.unheard.insert(*worker);
+                }
+                self.call(at, incarnation, call);
+            }
+            Effect::Report(Notice::Attested { worker, .. }) => {
+                node.unheard.remove(&worker);
+            }
             Effect::StopReadingPool => self.drop_read(at, Role::PoolRead),
             Effect::Bless(run_id) => node.client.bless(&run_id),
             Effect::Expect { incarnation, members, settings } => {

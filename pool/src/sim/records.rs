@@ -158,7 +158,9 @@ impl Judge {
             let over = life.to.is_some() || life.cancelled;
             // Handed in when it was forgotten, or before, by a call that was held up.
             let forgotten = life.id.caller_id().is_some() && life.is_forgotten(now, own_kept);
-            let again = over && (now < life.again_until || forgotten);
+            // A word that comes late finds its job ended, with all that belonged to it: what comes of it is to stop.
+            let late = attested && record.state == Stopping;
+            let again = over && !late && (now < life.again_until || forgotten);
             if again {
                 // A caller's own id that was forgotten.
                 *life = Life {
@@ -172,11 +174,7 @@ impl Judge {
                     ..Life::new(key, &life.id, life.policy)
                 };
             }
-            // A word that comes late finds its job ended, with all that belonged to it: what comes of it is to stop.
-            if (life.to.is_some() || life.cancelled)
-                && !life.tainted
-                && !(attested && record.state == Stopping)
-            {
+            if (life.to.is_some() || life.cancelled) && !life.tainted && !late {
                 violations.push(wrong("S5"));
             }
             if life.to.is_some() || life.from.is_none() {

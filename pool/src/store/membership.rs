@@ -121,6 +121,8 @@ pub struct Renewal {
     pub run_id: String,
     /// Jobs of the pool that were accepted and never begun.
     pub queued: u64,
+    /// The highest token that the pool has given out; 0 when its counter is damaged.
+    pub token: Token,
     /// The node's stream was not there, and was made: what was read of an earlier one says nothing of where this one begins.
     pub opened: bool,
     /// Signs of a loss that a recovery did not mend, as in [`Refusal::Lost`](super::Refusal::Lost); else empty.

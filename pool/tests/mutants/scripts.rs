@@ -209,7 +209,9 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "a stream that was made anew is not told": "renew", "out[8] = '1'"
         => "", by "a_heartbeat_opens_the_nodes_stream";
     "renewals do not raise the token": "renew", "raise(head[6], seen_token(argv[2]))"
-        => "", by "a_heartbeat_raises_the_token_counter";
+        => "raise(head[6], 0)", by "a_heartbeat_raises_the_token_counter";
+    "renewals do not tell the token": "renew", "num(highest)"
+        => "'0'", by "a_heartbeat_raises_the_token_counter";
     "a join that is sent again joins twice": "join", "'^%u|[^|]*|%d+|([^|]*)|') == nonce then"
         => "'^%u|[^|]*|%d+|([^|]*)|') == '' then", by "a_repeated_join_gets_its_entry_again";
     "two workers in one slot": "join", "preferred % 1 == 0 and not used[preferred] then"

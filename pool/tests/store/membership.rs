@@ -228,7 +228,8 @@ async fn a_heartbeat_raises_the_token_counter(kind: Kind) {
     let worker = lab.worker().await;
     let high_water = Token(worker.0 + 1_000_000);
     lab.store().renew(lab.inc, high_water, None, &[worker]).await.unwrap();
-    lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+    let renewal = lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+    assert_eq!(renewal.token, high_water, "the others hear of it");
     assert_eq!(lab.join().await.worker, WorkerId(high_water.0 + 1));
 }
 

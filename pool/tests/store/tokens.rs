@@ -182,7 +182,7 @@ async fn a_counter_beyond_its_end_stays_there(kind: Kind) {
     let join = lab.refused(lab.store().join(lab.inc, &lab.request())).await;
     assert_eq!(join, Refusal::OutOfTokens);
     lab.recover().await;
-    lab.store().renew(lab.inc, Token(5), None, &[]).await.unwrap();
+    assert_eq!(lab.store().renew(lab.inc, Token(5), None, &[]).await.unwrap().token, Token(0));
     assert_eq!(counter(&lab).await, beyond, "what may have been given out is not given out again");
     lab.store().open_normal(lab.inc).await.unwrap();
     lab.backend.set_token(HALF).await;

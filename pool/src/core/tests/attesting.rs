@@ -349,7 +349,7 @@ fn a_pool_that_was_opened_without_a_living_worker_recovers_once_more() {
     bench.all();
     bench.fail_with("attest", StoreError::Refused(Refusal::Normal));
     bench.survey(present(2, false, "a"));
-    assert_eq!(bench.seen(), ["survey", "recover a above 3"]);
+    assert_eq!(bench.seen(), ["survey", "recover a above 1048579"]);
     let answer = Ok(Incarnation(3));
     bench.answer("recover", |_| Done::Recover { run_id: "a".into(), answer });
     assert_eq!(bench.of(&["attest"]), ["attest 1: k@3 started"]);

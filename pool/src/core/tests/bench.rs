@@ -331,6 +331,7 @@ impl Bench {
             opened: false,
             damage: String::new(),
             evicts: None,
+            token: Token(0),
             members: self.members.revision,
             settings: Revision(0),
             flag: None,

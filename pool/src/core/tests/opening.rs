@@ -6,9 +6,9 @@ use super::bench::{Bench, config, millis, present, secs, server, unanswered, up}
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
 use crate::core::input::{Command, Input};
-use crate::id::{Incarnation, Revision, WorkerId};
+use crate::id::{Incarnation, Revision, Token, WorkerId};
 use crate::settings::{Given, ShutdownFlag};
-use crate::store::{AttestReply, Bootstrapped, PoolState, Refusal, ServerIdentity, StoreError};
+use crate::store::{AttestReply, Bootstrapped, PoolState, Refusal, Renewal, ServerIdentity, StoreError};
 
 pub(super) fn created(bench: &mut Bench, incarnation: u64, created: bool) {
     let answer = Ok(Bootstrapped { incarnation: Incarnation(incarnation), created });
@@ -154,11 +154,23 @@ fn another_server_process_is_a_sign_of_loss_and_starts_another_incarnation() {
     }]);
     assert_eq!(bench.seen(), ["! trouble", "survey"]);
     bench.survey_of(present(1, false, "a"), server("b"));
-    assert_eq!(bench.seen(), ["recover b above 3"]);
+    assert_eq!(bench.seen(), ["recover b above 1048579"]);
     let answer = Ok(Incarnation(2));
     bench.answer("recover", |_| Done::Recover { run_id: "b".into(), answer });
     let adopted = ["bless b", "renew 2", "! recovering 2 for 10s"];
     assert_eq!(bench.seen(), [&adopted[..], &["attest 1: k@3 started"]].concat());
+}
+
+#[test]
+fn tokens_begin_again_beyond_those_that_others_were_given() {
+    let mut bench = Bench::attached();
+    let renewal = Renewal { token: Token(7_000), ..bench.renewal() };
+    bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer: Ok(renewal) }]);
+    let answer = Err(StoreError::Refused(Refusal::NoPool));
+    bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer }]);
+    bench.command(|reply| Command::Attach { reply });
+    bench.survey_of(PoolState::Absent, settled());
+    assert_eq!(bench.of(&["bootstrap"]), ["bootstrap a above 1055576"], "7000, and room for 2^20 since");
 }
 
 #[test]
@@ -200,7 +212,7 @@ fn data_that_went_back_is_a_sign_of_loss() {
     bench.advance(millis(100));
     assert_eq!(bench.seen(), ["survey"]);
     bench.survey(present(1, false, "a"));
-    assert_eq!(bench.seen(), ["recover a above 1"]);
+    assert_eq!(bench.seen(), ["recover a above 1048577"]);
 }
 
 #[test]
@@ -213,7 +225,7 @@ fn a_pool_that_is_gone_is_made_anew_and_observed() {
     bench.survey_of(PoolState::Absent, settled());
     created(&mut bench, 2, true);
     let seen = bench.seen();
-    let waits = ["bootstrap a above 1", "bless a", "renew 2", "! recovering 2 for 10s"];
+    let waits = ["bootstrap a above 1048577", "bless a", "renew 2", "! recovering 2 for 10s"];
     assert_eq!(seen[..4], waits, "leases of the lost one may still run");
     assert_eq!(seen[4], "attest 1: ");
 }
@@ -258,7 +270,7 @@ pub(super) fn meets_tombstone(mut bench: Bench, ended: u64) -> Vec<String> {
 #[test]
 fn a_pool_whose_tombstone_is_from_before_it_is_made_anew_and_its_workers_say_what_they_run() {
     let done = meets_tombstone(Bench::with_worker(), 1);
-    assert_eq!(done, ["bootstrap a above 3", "! recovering 3 for 10s", "attest 1: k@3 started"]);
+    assert_eq!(done, ["bootstrap a above 1048579", "! recovering 3 for 10s", "attest 1: k@3 started"]);
     for ended in [2, 3] {
         let done = meets_tombstone(Bench::with_worker(), ended);
         assert_eq!(done, ["! fenced 1 with 1", "STOP k@3 LeaseLost"]);

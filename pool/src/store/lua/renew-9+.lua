@@ -4,8 +4,8 @@
 -- In phase N it compares what the keys say of each other: a key that is lost alone is answered, and nothing is renewed.
 -- KEYS: m w hb cf jo jp bw q pk, then the node's ns if it waits for outcomes
 -- ARGV: inc, highest token seen by the caller, wid*
--- Returns: OK mv cv flag phase run_id nq opened (1: the node's stream was made) signs policy (of eviction), then per worker
---          U | P | G | F (no member). Or LOST signs.
+-- Returns: OK mv cv flag phase run_id nq opened (1: the node's stream was made) signs policy (of eviction) tok, then per
+--          worker U | P | G | F (no member). Or LOST signs.
 --          A sign is a letter: m members, r records, p payloads, o lists of what workers own. OK has those that a
 --          recovery left
 --@base
@@ -37,7 +37,7 @@ if head[2] ~= 'R' then
   end
   known = found
 end
-raise(head[6], seen_token(argv[2]))
+local highest = raise(head[6], seen_token(argv[2]))
 -- Who answers, and, if it was promoted, since when.
 local facts = call('INFO', 'server') .. call('INFO', 'replication')
 local server, before = match(facts, 'run_id:(%w+)') or '', match(facts, 'master_replid2:(%w+)')
@@ -46,7 +46,7 @@ if before and find(before, '[^0]') then
 end
 local policy = match(call('INFO', 'memory'), 'maxmemory_policy:([%w-]+)') or ''
 local queued = num(math.max(tonumber(head[5]) or 0, 0))
-local t, out = now(), { 'OK', head[3], head[4], flag or '', head[2], server, queued, '0', known, policy }
+local t, out = now(), { 'OK', head[3], head[4], flag or '', head[2], server, queued, '0', known, policy, num(highest) }
 -- A counter that is no number goes on from the clock.
 local function beat(wid)
   local count = tonumber(call('HGET', HB, wid)) or 0

@@ -315,6 +315,7 @@ impl State {
             recovering,
             run_id: server.to_owned(),
             queued: self.meta.queued.max(0).unsigned_abs(),
+            token: Some(Token(self.meta.token)).filter(|token| *token <= Token::LAST).unwrap_or_default(),
             opened,
             damage: self.meta.lost.clone(),
             evicts: None,

@@ -97,7 +97,7 @@ pub(super) async fn renew(
     for worker in workers {
         call.arg(worker.0);
     }
-    let mut values = steps.run("renew", call).await?.items(9 + workers.len())?;
+    let mut values = steps.run("renew", call).await?.items(10 + workers.len())?;
     Ok(Renewal {
         members: Revision(values.number()?),
         settings: Revision(values.number()?),
@@ -108,6 +108,7 @@ pub(super) async fn renew(
         opened: values.number()? == 1,
         damage: values.text()?,
         evicts: Some(values.text()?).filter(|policy| policy != super::server::POLICY && !policy.is_empty()),
+        token: Token(values.number()?),
         states: workers
             .iter()
             .map(|_| values.bytes().map(|state| member_state(&state)))

@@ -19,10 +19,11 @@ local function seen_token(text)
   return n and n >= 0 and n <= LAST_TOKEN and n or 0
 end
 
--- Raises the counter to what was seen; one that is damaged stays as it is.
+-- Raises the counter to what was seen, and returns it; one that is damaged stays as it is, and is 0.
 local function raise(text, seen)
   local n = counted(text)
   if n and seen > n then call('HSET', M, 'tok', num(seen)) end
+  return n and math.max(n, seen) or 0
 end
 
 -- Where tokens begin by this time of the clock, 4,096 a millisecond since 2025. A clock that is wrong uses up half of
