@@ -26,6 +26,8 @@ pub enum Breakage {
     HandedOnMints,
     /// `attest` takes a record that nobody owns for an owner under its token.
     UnownedOutranks,
+    /// What nobody owns gives way to a run of an earlier dispatch.
+    NextDispatchGivesWay,
     /// `route` assigns whatever ring its caller knows.
     RouteUnchecked,
     /// A job that ran for long before its worker was lost is blamed like any other.

@@ -43,6 +43,7 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (AttendMints, Model("mutants_in_pairs_violate_a_property")),
     (HandedOnMints, Model("mutants_in_pairs_violate_a_property")),
     (UnownedOutranks, Scenario("what_nobody_owns_outranks_nobody")),
+    (NextDispatchGivesWay, Scenario("what_was_begun_later_outranks_an_earlier_dispatch")),
     (RouteUnchecked, Simulator("S9")),
     (EngineAtHome, Failure("handlers", "a50_a_handler_that_blocks_the_only_thread_costs_no_lease")),
     (StartsInTurn, Failure("handlers", "a23_a_start_that_hangs_holds_up_nothing_else")),

@@ -344,13 +344,15 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if p and (p.owner == '' or tonumber(p.token) > token) then return '-' end", by "what_ended_is_gone_and_never_accepted_again";
     "what has ended outranks": "attest", "if p and p.owner ~= '' and tonumber(p.token) > token then return '-' end"
         => "", by "an_end_is_no_end_for_another_owner_or_dispatch";
-    "a lower token is attested over another owner": "attest", "if p and p.owner ~= '' and tonumber(p.token) > token then return 'O' end"
+    "a lower token is attested over another owner": "attest", "if p and tonumber(p.token) > token and (p.owner ~= '' or not mine) then return 'O' end"
         => "", by "a_runner_under_a_lower_token_is_outranked";
     "what was handed on outranks": "attest", "or p.owner == '' or tonumber(p.token) > token then return '-' end"
         => "or p.owner == '' then return '-' end", by "only_the_owners_word_hands_on";
     "what has ended is not remembered": "attest", "call('ZADD', TB, t + late_ms, id)"
         => "", by "what_ended_is_gone_and_never_accepted_again";
-    "a queued record outranks its runner": "attest", "if p and p.owner ~= '' and tonumber(p.token) > token then return 'O' end"
+    "a later dispatch gives way to an earlier one": "attest", "if p and tonumber(p.token) > token and (p.owner ~= '' or not mine) then return 'O' end"
+        => "if p and tonumber(p.token) > token and p.owner ~= '' then return 'O' end", by "what_was_begun_later_outranks_an_earlier_dispatch";
+    "a queued record outranks its runner": "attest", "if p and tonumber(p.token) > token and (p.owner ~= '' or not mine) then return 'O' end"
         => "if p and tonumber(p.token) > token then return 'O' end", by "what_nobody_owns_outranks_nobody";
     "what has ended runs on when attested": "attest", "local stops = ended or p.state == 'S'"
         => "local stops = p.state == 'S'", by "a_runner_whose_dispatch_has_ended_must_stop";

@@ -24,6 +24,7 @@ scenarios! {
     a_runner_under_a_lower_token_is_outranked,
     only_a_higher_token_outranks,
     what_nobody_owns_outranks_nobody,
+    what_was_begun_later_outranks_an_earlier_dispatch,
     a_stop_sticks,
     a_stop_of_what_was_given_up_long_after_its_dispatch_sticks,
     a_stop_sticks_of_which_a_worker_that_gives_up_has_not_heard,
@@ -322,6 +323,22 @@ async fn what_nobody_owns_outranks_nobody(kind: Kind) {
     lab.recover().await;
     assert_eq!(lab.attest(first, item("a", token, "node1.a", runs())).await, AttestReply::Kept);
     lab.owns(first, "a", token, JobState::Running).await;
+}
+
+/// The end of the earlier one went with the data.
+async fn what_was_begun_later_outranks_an_earlier_dispatch(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let (first, second) = (lab.worker().await, lab.worker().await);
+    let earlier = lab.run("a", "node1.a", first).await;
+    assert_eq!(lab.release("a", first, ReleaseMode::Delete).await, ReleaseReply::Deleted);
+    lab.run("a", "node1.b", second).await;
+    lab.release("a", second, ReleaseMode::HandOff).await;
+    let later = lab.record("a").await.unwrap();
+    lab.backend.advance(100_000).await;
+    lab.recover().await;
+    let said = item("a", earlier, "node1.a", all_of_it(Begun::Started, 1, ""));
+    assert_eq!(lab.attest(first, said).await, AttestReply::Outranked);
+    assert_eq!(lab.record("a").await.unwrap().to_string(), later.to_string());
 }
 
 async fn a_stop_sticks(kind: Kind) {

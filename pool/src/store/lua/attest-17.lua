@@ -62,7 +62,7 @@ local function higher(a, b) return tonumber(a) > tonumber(b) and a or b end
 
 local function runs(key, p, token, id, begun, attempts, created, plan, sent, payload)
   local ended, mine = has_ended(key, id), p and same(p.id, id)
-  if p and p.owner ~= '' and tonumber(p.token) > token then return 'O' end
+  if p and tonumber(p.token) > token and (p.owner ~= '' or not mine) then return 'O' end
   -- Given up since it was attested: this came late, or twice.
   if mine and p.owner == '' and p.ainc == argv[1] and tonumber(p.token) >= token then return '-' end
   -- Accepted since this one has ended: nobody has it yet.

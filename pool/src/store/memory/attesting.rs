@@ -94,7 +94,11 @@ impl State {
         let ended = self.has_ended(key, id);
         let found = self.record(key).cloned();
         let unowned = self.broken.has(Breakage::UnownedOutranks);
-        if found.as_ref().is_some_and(|r| (r.owner.is_some() || unowned) && r.token > *token) {
+        let gives_way = self.broken.has(Breakage::NextDispatchGivesWay);
+        let outranks = |r: &Record| {
+            r.token > *token && (r.owner.is_some() || unowned || !r.id.is_same(id) && !gives_way)
+        };
+        if found.as_ref().is_some_and(outranks) {
             return AttestReply::Outranked;
         }
         let same = found.as_ref().filter(|record| record.id.is_same(id)).cloned();
