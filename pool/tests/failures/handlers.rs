@@ -1,8 +1,11 @@
-//! What one handler or caller does to the others: a23 to a25, and a50.
+//! What one handler or caller does to the others: a23 to a25, a50 and a52.
 
-use tenure_pool::breakage::Breakage;
+use tenure_pool::breakage::{Breakage, ScriptPatch};
 
-use crate::ground::{cases, lines};
+use crate::ground::{cases, lines, patch, scripts};
+
+/// All jobs of a lost worker are begun again at once, and together.
+const SUSPECTS_TOGETHER: ScriptPatch = patch("reap", "return spread(", "return 0 * spread(");
 
 cases! {
     a23_a_start_that_hangs_holds_up_nothing_else: lines(&[Breakage::StartsInTurn]), "the others to be started";
@@ -12,6 +15,8 @@ cases! {
         lines(&[Breakage::EarlyAnswersUnheard]), "Deadline";
     a50_a_handler_that_blocks_the_only_thread_costs_no_lease:
         lines(&[Breakage::EngineAtHome]), "the lease went on";
+    a52_a_job_that_kills_its_process_is_parked_alone:
+        scripts(&[SUSPECTS_TOGETHER]), "who is parked beside the culprit";
 }
 
 mod cases {
@@ -19,6 +24,7 @@ mod cases {
     use std::sync::atomic::AtomicBool;
     use std::time::{Duration, Instant};
 
+    use tenure_pool::JobState;
     use tenure_testing::{Proxy, eventually};
     use tokio::sync::Notify;
 
@@ -181,6 +187,40 @@ mod cases {
         })
         .await;
         ground.assert_starts(&keys, 1);
+        ground.assert_clean();
+    }
+    /// A process dies whenever it starts a certain job, and another one takes its place at once.
+    pub(super) async fn a52_a_job_that_kills_its_process_is_parked_alone(ground: Ground) {
+        const LOOP: Duration = Duration::from_secs(90);
+        let ground = ground.with(|settings| {
+            settings.worker_ttl = Duration::from_millis(1_500);
+            settings.stable_run = Duration::from_secs(1);
+            settings.max_attempts = 8;
+        });
+        let watcher = ground.builder("watcher").client_only().join().await.unwrap();
+        let neighbours: Vec<_> = (0..4).map(|i| format!("tenant-{i}")).collect();
+        for key in &neighbours {
+            ground.submit(&watcher, key).await;
+        }
+        watcher.submit("culprit", "").await.unwrap();
+        let mut process = ground.node("process-0").await;
+        process.add_worker(ground.recorder.clone()).await.unwrap();
+        let mut crashes = 0;
+        eventually(LOOP, "the culprit to be parked", async || {
+            if ground.recorder.starts_of("culprit") > crashes {
+                crashes += 1;
+                process.abandon();
+                process = ground.node(&format!("process-{crashes}")).await;
+                process.add_worker(ground.recorder.clone()).await.unwrap();
+            }
+            matches!(watcher.job("culprit").await, Ok(Some(job)) if job.state == JobState::Parked)
+        })
+        .await;
+        let parked = watcher.parked().await.unwrap().into_iter().map(|job| job.key.to_string());
+        let beside: Vec<_> = parked.filter(|key| key != "culprit").collect();
+        assert_eq!(beside, [""; 0], "who is parked beside the culprit, after {crashes} crashes");
+        assert_eq!(crashes, 8);
+        ground.each_runs_once(&neighbours).await;
         ground.assert_clean();
     }
 }
