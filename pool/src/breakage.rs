@@ -32,6 +32,10 @@ pub enum Breakage {
     RouteUnchecked,
     /// A job that ran for long before its worker was lost is blamed like any other.
     LossesNeverForgiven,
+    /// The first worker that comes where jobs wait and nobody is up takes a slot at once.
+    FirstTakesAll,
+    /// A worker that was not heard of for its time to live counts as up until it is expired.
+    SilentAreUp,
     /// The jobs of a lost worker are begun again at once, all together, however often that happens.
     SuspectsTogether,
     /// Start handlers run one after the other, however long one takes.

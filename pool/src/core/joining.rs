@@ -17,6 +17,9 @@ use crate::store::{JoinRequest, Refusal, Result, Seat, StoreError};
 /// The pause before a worker that the pool refuses to have back asks again.
 const REFUSED_RETRY: Duration = Duration::from_secs(5);
 
+/// How long those that come while nobody is up wait for each other.
+const GATHERING: Duration = Duration::from_secs(1);
+
 /// One join under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seating {
@@ -44,7 +47,7 @@ impl Worker {
         let refused = match answer {
             Ok(seat) => {
                 self.seated(ctx, seating.since, &seat);
-                return Ok(seat.first);
+                return Ok(seat.first && seat.member.state == MemberState::Up);
             }
             Err(StoreError::Refused(Refusal::Setting { .. })) if behind => {
                 // It joins with other settings: another join, with a lease of its own.
@@ -84,8 +87,10 @@ impl Worker {
         self.audit = Audit::default();
         self.refused = false;
         self.slot = seat.member.slot.or(self.slot);
-        let settle_at =
-            (seat.member.state == MemberState::Standby).then(|| ctx.now + ctx.config.settings.join_settle);
+        let settle = ctx.config.settings.join_settle;
+        // Where nobody is up, no slot is handed over: it waits for those that come with it.
+        let settle = if seat.first { settle.min(GATHERING) } else { settle };
+        let settle_at = (seat.member.state == MemberState::Standby).then(|| ctx.now + settle);
         self.stage = Stage::In { settle_at, busy: false };
         ctx.out.push(Effect::Hold { incarnation: ctx.incarnation, worker: seat.worker, from: since });
         ctx.out.push(Effect::Seated { local: self.local, worker: Some(seat.worker) });

@@ -22,6 +22,8 @@ pub(crate) struct Ring {
     revision: Revision,
     slots: Vec<Option<WorkerId>>,
     live: u32,
+    /// Nobody is up, and somebody is about to be.
+    filling: bool,
     strikes: u32,
     hasher: JumpHasher,
 }
@@ -48,9 +50,15 @@ impl Ring {
             }
         }
         let live = slots.iter().flatten().count() as u32;
+        let filling = live == 0 && members.entries.values().any(|m| m.state == MemberState::Standby);
         let (k1, k2) = settings.hash_keys.unwrap_or(UNKNOWN);
         let hasher = JumpHasher::new_with_keys(k1, k2);
-        Self { revision: members.revision, slots, live, strikes: settings.strikes.max(1), hasher }
+        Self { revision: members.revision, slots, live, filling, strikes: settings.strikes.max(1), hasher }
+    }
+
+    /// Nobody is up, and standbys are about to take slots.
+    pub(crate) fn is_filling(&self) -> bool {
+        self.filling
     }
 
     /// Closes its holes, as [`Breakage::PackedRing`](crate::breakage::Breakage::PackedRing) says.

@@ -9,7 +9,7 @@ use super::ctx::Ctx;
 use super::effect::{Effect, Notice};
 use super::lane::{Width, is_of_an_item};
 use super::ring::Ring;
-use super::time::Time;
+use super::time::{Time, earliest};
 use crate::breakage::Breakage;
 use crate::id::{JobKey, Revision};
 use crate::store::{PoolEvent, Refusal, Result, RouteReply, StoreError};
@@ -31,6 +31,7 @@ pub(crate) struct Routing {
     retry_at: Option<Time>,
     /// Not before the ring is at this revision.
     wants_ring: Option<Revision>,
+    filling: Filling,
     leaving: Leaving,
     width: Width,
     /// Jobs on which a step has failed alone, and that were told of. The sweeper announces them again.
@@ -49,6 +50,18 @@ enum Leaving {
     /// It routes what it still has.
     Routing,
 }
+
+/// Whether what was read waits for the slots of standbys.
+#[derive(Clone, Copy, Debug, Default)]
+enum Filling {
+    #[default]
+    No,
+    Until(Time),
+    Over,
+}
+
+/// For how long: twice the time after which they take them.
+const FILLING: Duration = Duration::from_secs(2);
 
 /// How many jobs are kept in mind that were told of.
 const TOLD_MAX: usize = 1_000;
@@ -173,6 +186,7 @@ impl Routing {
     /// Forgets what it read: the pool's data is not what it was.
     pub(crate) fn reset(&mut self) {
         self.events.clear();
+        self.filling = Filling::No;
         self.wants_ring = None;
         self.progressed = None;
     }
@@ -181,6 +195,9 @@ impl Routing {
         if self.wants_ring.is_some_and(|wanted| ring.revision() >= wanted) {
             self.wants_ring = None;
             self.retry_at = None;
+        }
+        if matches!(self.filling, Filling::Until(at) if ctx.now >= at) {
+            self.filling = Filling::Over;
         }
         if self.retry_at.is_some_and(|at| ctx.now < at) {
             return;
@@ -194,7 +211,7 @@ impl Routing {
             return;
         }
         let drains = self.leaving == Leaving::No || !ctx.config.broken.has(Breakage::LeavingStopsDraining);
-        if drains && !self.assigning && !self.events.is_empty() {
+        if drains && !self.assigning && !self.events.is_empty() && !self.waits_for_slots(ctx, ring) {
             self.route(ctx, ring);
         }
         if !self.reading && self.leaving == Leaving::No && self.events.len() < 16 {
@@ -202,6 +219,17 @@ impl Routing {
             self.progressed.get_or_insert(ctx.now);
             ctx.call(Call::ReadPool);
         }
+    }
+
+    /// Standbys are about to take slots: what is routed meanwhile would wait for long. Those that do not come to it in time
+    /// have died, or may not.
+    fn waits_for_slots(&mut self, ctx: &Ctx, ring: &Ring) -> bool {
+        self.filling = match self.filling {
+            _ if !ring.is_filling() || self.leaving != Leaving::No => Filling::No,
+            Filling::No => Filling::Until(ctx.now + FILLING),
+            still => still,
+        };
+        matches!(self.filling, Filling::Until(_))
     }
 
     /// Whole entries, as many as a step takes. Of one that has more jobs than that a part goes alone, and the entry with the
@@ -229,6 +257,9 @@ impl Routing {
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.retry_at
+        match self.filling {
+            Filling::Until(at) => earliest(self.retry_at, Some(at)),
+            Filling::No | Filling::Over => self.retry_at,
+        }
     }
 }

@@ -90,8 +90,9 @@ pub struct Seat {
     pub worker: WorkerId,
     /// Its entry.
     pub member: Member,
-    /// It is the pool's only live slot: whoever got this answer kicks the sweeper. A call that is sent again says
-    /// so again, since its first answer may be lost; a superfluous kick is harmless.
+    /// It is up, and nobody may have been before: whoever got this answer kicks the sweeper. Or it stands by, and nobody
+    /// is up: it settles soon. A call that is sent again says so again, since its first answer may be lost; a superfluous
+    /// kick is harmless.
     pub first: bool,
 }
 

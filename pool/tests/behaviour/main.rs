@@ -7,6 +7,7 @@
 
 mod batch;
 mod clients;
+mod cold_start;
 mod crash;
 mod deadline;
 mod deployments;

@@ -99,6 +99,8 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (ExpireBeforeJoined, Simulator("S1")),
     (LossesNeverForgiven, Scenario("a_job_that_has_proven_itself_is_not_blamed")),
     (SuspectsTogether, Scenario("a_loss_soon_after_another_one_costs_a_pause")),
+    (FirstTakesAll, Scenario("who_comes_to_jobs_while_nobody_is_up_waits_for_the_others")),
+    (SilentAreUp, Scenario("the_silent_are_not_up")),
     (OtherTtlJoins, Scenario("other_settings_are_refused_before_anything_is_written")),
     (OwnTtlKept, Core("leases_go_by_the_worker_ttl_of_the_pool")),
     (OtherShardsJoin, Core("a_shard_of_another_number_is_not_joined")),

@@ -220,8 +220,24 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if false then", by "other_settings_are_refused_before_anything_is_written";
     "join while closing": "join", "if call('HEXISTS', CF, 'sd') == 1 then return { 'SHUTDOWN' } end"
         => "", by "a_closing_pool_takes_no_worker";
-    "settle in a slot that is taken": "settle", "while used[slot] do"
-        => "while false do", by "the_first_worker_gets_slot_zero";
+    "settle in a slot that is taken": "settle", "repeat slot = slot + 1 until not used[slot]"
+        => "slot = slot + 1", by "a_standby_settles_on_the_lowest_hole";
+    "a slot that is taken is given where no job is": "join", "while used[slot] do slot = slot + 1 end"
+        => "", by "where_no_job_is_every_worker_is_up_at_once";
+    "who comes first to waiting jobs takes them all": "join", "if up == 0 and not empty then\n  slot = nil"
+        => "if up == 0 and not empty then\n  slot = 0", by "who_comes_to_jobs_while_nobody_is_up_waits_for_the_others";
+    "a newcomer takes a slot beside jobs": "join", "if not slot and empty then"
+        => "if not slot then", by "the_first_worker_gets_slot_zero";
+    "a standby settles alone while nobody is up": "settle", "if up > 0 then waiting = {} end"
+        => "waiting = {}", by "who_comes_to_jobs_while_nobody_is_up_waits_for_the_others";
+    "all standbys settle at once beside others": "settle", "if up > 0 then waiting = {} end"
+        => "", by "a_standby_settles_alone_beside_others";
+    "the silent count as up": "", "if beat and (beat == 1 or beat + ttl > t) then"
+        => "if beat then", by "the_silent_are_not_up";
+    "who has not renewed yet is silent": "", "if beat and (beat == 1 or beat + ttl > t) then"
+        => "if beat and beat + ttl > t then", by "the_silent_are_not_up";
+    "the last one that is up leaves its slot to one": "expire", "if up == 0 and next(waiting) then"
+        => "if false then", by "the_last_one_that_is_up_leaves_room_for_all";
     "no bound of notifications": "notify", "if count >= cap or"
         => "if", by "the_bounds_are_exact";
     "no wake-up for a notification": "notify", "call('XADD', KEYS[4 + x], '*', unpack(event, 1, event.n))"

@@ -96,6 +96,13 @@ impl Lab {
         self.store().join(self.inc, &self.request()).await.unwrap()
     }
 
+    /// A worker in the ring, and a job: who comes after it stands by.
+    pub(crate) async fn worker_with_a_job(&self) -> WorkerId {
+        let worker = self.worker().await;
+        self.dispatch("there", "node1.there").await;
+        worker
+    }
+
     /// A worker in the ring.
     pub(crate) async fn worker(&self) -> WorkerId {
         let seat = self.join().await;

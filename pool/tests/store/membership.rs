@@ -20,6 +20,11 @@ scenarios! {
     a_drained_slot_goes_to_the_oldest_standby,
     a_draining_standby_hands_nothing_on,
     an_expired_slot_goes_to_the_oldest_standby,
+    where_no_job_is_every_worker_is_up_at_once,
+    who_comes_to_jobs_while_nobody_is_up_waits_for_the_others,
+    a_standby_settles_alone_beside_others,
+    the_silent_are_not_up,
+    the_last_one_that_is_up_leaves_room_for_all,
     a_new_worker_takes_over_a_draining_or_dead_slot,
     worker_ids_are_never_used_again,
     a_heartbeat_counts_members_only,
@@ -46,16 +51,18 @@ async fn the_first_worker_gets_slot_zero(kind: Kind) {
     let lab = Lab::new(kind).await;
     let first = lab.join().await;
     assert_eq!((first.member.state, first.member.slot, first.first), (MemberState::Up, Some(0), true));
+    lab.dispatch("there", "node1.there").await;
     let second = lab.join().await;
     assert_eq!((second.member.state, second.member.slot, second.first), (MemberState::Standby, None, false));
     let settled = lab.store().settle(lab.inc, second.worker).await.unwrap();
     assert_eq!((settled.member.state, settled.member.slot, settled.first), (MemberState::Up, Some(1), false));
-    assert_eq!(lab.store().settle(lab.inc, second.worker).await.unwrap(), settled);
+    let again = lab.store().settle(lab.inc, second.worker).await.unwrap();
+    assert_eq!((&again.member, again.first), (&settled.member, true), "its first answer may have said so");
 }
 
 async fn a_standby_settles_on_the_lowest_hole(kind: Kind) {
     let lab = Lab::new(kind).await;
-    let (first, second, third) = (lab.worker().await, lab.worker().await, lab.worker().await);
+    let (first, second, third) = (lab.worker_with_a_job().await, lab.worker().await, lab.worker().await);
     lab.leave(second).await;
     let standby = lab.join().await;
     assert_eq!(standby.member.state, MemberState::Standby);
@@ -80,13 +87,13 @@ async fn a_repeated_join_gets_its_entry_again(kind: Kind) {
 
 async fn who_has_the_only_slot_is_told_so_again(kind: Kind) {
     let lab = Lab::new(kind).await;
-    let first = lab.worker().await;
+    let first = lab.worker_with_a_job().await;
     let request = lab.request();
     let standby = lab.store().join(lab.inc, &request).await.unwrap();
     assert!(!lab.store().join(lab.inc, &request).await.unwrap().first, "it stands by");
     assert!(lab.store().settle(lab.inc, first).await.unwrap().first);
     assert!(!lab.store().settle(lab.inc, standby.worker).await.unwrap().first);
-    assert!(!lab.store().settle(lab.inc, first).await.unwrap().first, "two are up");
+    assert!(!lab.store().join(lab.inc, &request).await.unwrap().first, "two are up");
     lab.store().expire(lab.inc, first, None).await.unwrap();
     assert!(lab.store().join(lab.inc, &request).await.unwrap().first);
     lab.store().drain(lab.inc, standby.worker).await.unwrap();
@@ -135,6 +142,7 @@ async fn a_free_preferred_slot_is_given(kind: Kind) {
     };
     let first = join(7).await;
     assert_eq!((first.member.slot, first.first), (Some(7), true));
+    lab.dispatch("there", "node1.there").await;
     assert_eq!(join(65_535).await.member.slot, Some(65_535));
     assert_eq!(join(7).await.member.slot, None, "it is taken");
     assert_eq!(join(65_536).await.member.slot, None, "it is out of range");
@@ -142,7 +150,7 @@ async fn a_free_preferred_slot_is_given(kind: Kind) {
 
 async fn a_drained_slot_goes_to_the_oldest_standby(kind: Kind) {
     let lab = Lab::new(kind).await;
-    let leaving = lab.worker().await;
+    let leaving = lab.worker_with_a_job().await;
     let (oldest, other) = (lab.join().await.worker, lab.join().await.worker);
     let before = lab.revision().await;
     let member = lab.store().drain(lab.inc, leaving).await.unwrap();
@@ -158,7 +166,7 @@ async fn a_drained_slot_goes_to_the_oldest_standby(kind: Kind) {
 
 async fn a_draining_standby_hands_nothing_on(kind: Kind) {
     let lab = Lab::new(kind).await;
-    lab.worker().await;
+    lab.worker_with_a_job().await;
     let (leaving, other) = (lab.join().await.worker, lab.join().await.worker);
     let member = lab.store().drain(lab.inc, leaving).await.unwrap();
     assert_eq!((member.state, member.slot), (MemberState::Draining, None));
@@ -167,15 +175,91 @@ async fn a_draining_standby_hands_nothing_on(kind: Kind) {
 
 async fn an_expired_slot_goes_to_the_oldest_standby(kind: Kind) {
     let lab = Lab::new(kind).await;
-    let dying = lab.worker().await;
+    let (dying, other) = (lab.worker_with_a_job().await, lab.worker().await);
     let standby = lab.join().await.worker;
     lab.store().expire(lab.inc, dying, Some(1)).await.unwrap();
     assert_eq!(slot(&lab, standby).await, (MemberState::Up, Some(0)));
+    assert_eq!(slot(&lab, other).await, (MemberState::Up, Some(1)));
+}
+
+async fn where_no_job_is_every_worker_is_up_at_once(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    for slot in 0..3 {
+        let seat = lab.join().await;
+        assert_eq!(
+            (seat.member.state, seat.member.slot, seat.first),
+            (MemberState::Up, Some(slot), slot == 0)
+        );
+    }
+    lab.dispatch("there", "node1.there").await;
+    assert_eq!(lab.join().await.member.state, MemberState::Standby);
+}
+
+async fn who_comes_to_jobs_while_nobody_is_up_waits_for_the_others(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.dispatch("there", "node1.there").await;
+    let request = JoinRequest { preferred: Some(5), ..lab.request() };
+    let first = lab.store().join(lab.inc, &request).await.unwrap();
+    assert_eq!((first.member.state, first.first), (MemberState::Standby, true));
+    assert_eq!(lab.store().join(lab.inc, &request).await.unwrap(), first, "it is told so again");
+    let (second, third) = (lab.join().await, lab.join().await);
+    assert!(second.first && third.first);
+    let before = lab.revision().await;
+    let settled = lab.store().settle(lab.inc, second.worker).await.unwrap();
+    assert_eq!((settled.member.slot, settled.first), (Some(1), true));
+    assert_eq!(lab.revision().await.0, before.0 + 1, "one revision for all");
+    assert_eq!(slot(&lab, first.worker).await, (MemberState::Up, Some(0)));
+    assert_eq!(slot(&lab, third.worker).await, (MemberState::Up, Some(2)));
+    assert!(lab.store().settle(lab.inc, first.worker).await.unwrap().first, "its answer may come first");
+    assert!(!lab.join().await.first);
+}
+
+async fn a_standby_settles_alone_beside_others(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.worker_with_a_job().await;
+    let (first, second) = (lab.join().await.worker, lab.join().await.worker);
+    let settled = lab.store().settle(lab.inc, second).await.unwrap();
+    assert_eq!((settled.member.slot, settled.first), (Some(1), false));
+    assert_eq!(slot(&lab, first).await, (MemberState::Standby, None));
+}
+
+async fn the_silent_are_not_up(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (silent, gone) = (lab.worker_with_a_job().await, lab.worker().await);
+    let quiet = lab.join().await;
+    assert!(!quiet.first, "they have only just come");
+    let renewed = [silent, gone, quiet.worker];
+    lab.store().renew(lab.inc, Token(0), None, &renewed).await.unwrap();
+    lab.backend.advance(lab.settings.worker_ttl.as_millis() as u64 + 1).await;
+    let (first, second) = (lab.join().await, lab.join().await);
+    assert!(first.first && second.first);
+    let settled = lab.store().settle(lab.inc, second.worker).await.unwrap();
+    assert_eq!(
+        (settled.member.slot, settled.first),
+        (Some(3), true),
+        "beside those that are not expired yet"
+    );
+    assert_eq!(slot(&lab, first.worker).await, (MemberState::Up, Some(2)));
+    assert_eq!(slot(&lab, quiet.worker).await, (MemberState::Standby, None), "it is silent, too");
+}
+
+async fn the_last_one_that_is_up_leaves_room_for_all(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (dying, silent) = (lab.worker_with_a_job().await, lab.worker().await);
+    lab.store().renew(lab.inc, Token(0), None, &[silent]).await.unwrap();
+    lab.backend.advance(lab.settings.worker_ttl.as_millis() as u64 + 1).await;
+    let (first, second) = (lab.join().await.worker, lab.join().await.worker);
+    let before = lab.revision().await;
+    lab.store().expire(lab.inc, dying, Some(1)).await.unwrap();
+    assert_eq!(lab.revision().await.0, before.0 + 1, "one revision for all");
+    assert_eq!(slot(&lab, first).await, (MemberState::Up, Some(0)));
+    assert_eq!(slot(&lab, second).await, (MemberState::Up, Some(2)));
 }
 
 async fn a_new_worker_takes_over_a_draining_or_dead_slot(kind: Kind) {
     let lab = Lab::new(kind).await;
-    let (first, second, third) = (lab.worker().await, lab.worker().await, lab.worker().await);
+    let (first, second, third) = (lab.worker_with_a_job().await, lab.worker().await, lab.worker().await);
+    lab.worker().await;
     lab.store().expire(lab.inc, first, None).await.unwrap();
     lab.store().drain(lab.inc, third).await.unwrap();
     lab.store().drain(lab.inc, second).await.unwrap();

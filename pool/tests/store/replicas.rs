@@ -41,6 +41,7 @@ async fn members_are_followed(kind: Kind) {
     let seen = members(&mut watch, |members| !members.entries.is_empty()).await;
     assert_eq!((seen.incarnation, seen.revision), (Some(lab.inc), lab.revision().await));
     assert_eq!(seen.entries[&seat.worker], seat.member);
+    lab.dispatch("there", "node1.there").await;
     let standby = lab.join().await.worker;
     lab.store().drain(lab.inc, seat.worker).await.unwrap();
     let revision = lab.revision().await;

@@ -4,6 +4,7 @@ use super::bench::{Bench, entry, key, millis, up};
 use super::render;
 use crate::core::call::{Call, Done};
 use crate::id::{Revision, WorkerId};
+use crate::member::{Member, MemberState};
 use crate::store::{PoolEvent, Refusal, RouteReply, StoreError};
 
 fn event(number: u64, names: &[&str]) -> PoolEvent {
@@ -58,6 +59,30 @@ fn without_a_worker_a_job_is_left_waiting() {
     let mut bench = Bench::attached();
     read(&mut bench, vec![event(5, &["a"])]);
     assert_eq!(bench.seen(), ["route at 0: a>-; done 5"]);
+}
+
+#[test]
+fn what_is_read_waits_for_standbys_while_nobody_is_up() {
+    for comes in [true, false] {
+        let mut bench = Bench::attached();
+        let waits = Member { state: MemberState::Standby, slot: None, ..up(0) };
+        bench.change_members(|members| {
+            members.insert(WorkerId(9), waits);
+        });
+        bench.all();
+        read(&mut bench, vec![event(5, &["a"])]);
+        bench.advance(millis(1_900));
+        assert_eq!(bench.of(&["route"]), [""; 0]);
+        if comes {
+            bench.change_members(|members| {
+                members.insert(WorkerId(9), up(0));
+            });
+            assert_eq!(bench.of(&["route"]), ["route at 2: a>9; done 5"]);
+        } else {
+            bench.advance(millis(100));
+            assert_eq!(bench.of(&["route"]), ["route at 1: a>-; done 5"], "it has died");
+        }
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::bench::{Bench, id, key, millis, secs, up};
 use crate::core::call::{Call, Done, PAGE};
 use crate::core::input::{Command, LocalWorker};
 use crate::id::WorkerId;
+use crate::member::{Member, MemberState};
 use crate::store::{Seat, Swept};
 
 fn swept(bench: &mut Bench, swept: Swept) {
@@ -57,6 +58,26 @@ fn a_full_page_is_followed_by_the_next_at_once() {
     assert_eq!(bench.of(&["sweep"]), ["sweep"]);
     swept(&mut bench, Swept::default());
     assert_eq!(bench.of(&["sweep"]), [""; 0]);
+}
+
+#[test]
+fn who_stands_by_while_nobody_is_up_settles_after_a_second() {
+    for (first, after) in [(true, secs(1)), (false, secs(5))] {
+        let mut bench = sweeper();
+        bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
+        bench.leases.insert(WorkerId(1), bench.now + secs(100));
+        let member = Member { state: MemberState::Standby, slot: None, ..up(0) };
+        let seat = Seat { worker: WorkerId(1), member, first };
+        bench.answer("join", |call| match call {
+            Call::Join { seating, .. } => Done::Join { seating, answer: Ok(seat) },
+            call => panic!("{call:?}"),
+        });
+        bench.advance(after - millis(1));
+        assert!(!bench.is_calling("settle"));
+        bench.advance(millis(1));
+        assert!(bench.is_calling("settle"));
+        assert!(!bench.of(&["sweep"]).contains(&"sweep kick".to_owned()), "it is not up");
+    }
 }
 
 #[test]

@@ -1,14 +1,15 @@
 #!lua flags=allow-oom
 -- A worker's end: its counter, 0 if it is lost, has not moved for its time to live, or it leaves itself and nothing of
--- it runs. The oldest standby takes its slot; its jobs wait for reap.
+-- it runs. The oldest standby takes its slot, or, where nobody else is up, all standbys take slots; its jobs wait for reap.
 -- KEYS: m w hb dw ch
 -- ARGV: inc, wid, counter observed or '' (it leaves itself)
 -- Returns: OK | GONE | RENEWED
--- Publishes: w, one or two entries
+-- Publishes: w, its entry and those of who takes slots and, when the ring grows, its size
 --@base
 --@guard
 --@clock
 --@ring
+--@seats
 --@change
 local head, refusal = guard(true)
 if not head then return refusal end
@@ -21,8 +22,14 @@ if argv[3] ~= '' and heard ~= argv[3] then return { 'RENEWED' } end
 local changes = { wid, false }
 local slot = match(entry, '^[UG]|(%d+)|')
 if slot and sub(entry, 1, 1) == 'U' then
-  local _, _, oldest, standby = ring()
-  if oldest then changes[3], changes[4] = oldest, 'U|' .. slot .. sub(standby, 4) end
+  local used, _, oldest, standby, all = ring()
+  local up, waiting = living(all, now(), wid)
+  if up == 0 and next(waiting) then
+    used[tonumber(slot)] = nil
+    seat_all(changes, used, waiting)
+  elseif oldest then
+    changes[3], changes[4] = oldest, 'U|' .. slot .. sub(standby, 4)
+  end
 end
 call('HDEL', HB, wid)
 call('HSET', DW, wid, heard .. '|' .. (slot or ''))

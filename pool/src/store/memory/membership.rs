@@ -159,13 +159,18 @@ impl State {
     }
 
     /// A worker joins.
-    pub(super) fn join(&mut self, inc: Incarnation, request: &JoinRequest) -> Result<Seat, Refusal> {
+    pub(super) fn join(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        request: &JoinRequest,
+    ) -> Result<Seat, Refusal> {
         self.guard_normal(inc)?;
         if !is_meta(&request.meta) {
             return Err(Refusal::BadArgument);
         }
         if let Some((&worker, member)) = self.members.iter().find(|(_, m)| m.nonce == request.nonce) {
-            return Ok(self.seat(worker, member));
+            return Ok(self.seat(now, worker, member));
         }
         if self.settings.contains_key("sd") {
             return Err(Refusal::ShuttingDown);
@@ -191,7 +196,8 @@ impl State {
         if self.settings.len() > known {
             self.meta.settings.0 += 1;
         }
-        let slot = self.vacant_slot(request.preferred);
+        let up = self.up(now);
+        let slot = self.vacant_slot(up, request.preferred);
         let worker = WorkerId(self.mint());
         let member = Member {
             state: if slot.is_some() { MemberState::Up } else { MemberState::Standby },
@@ -205,13 +211,64 @@ impl State {
         self.members.insert(worker, member.clone());
         self.grow(slot);
         self.meta.members.0 += 1;
-        Ok(self.seat(worker, &member))
+        Ok(self.seat(now, worker, &member))
     }
 
-    /// A member's answer, which says whether it has the pool's only live slot.
-    fn seat(&self, worker: WorkerId, member: &Member) -> Seat {
-        let first = member.state == MemberState::Up && self.slots().len() == 1;
+    /// A member's answer, which says whether it has the pool's only live slot, or stands by while nobody is up.
+    fn seat(&self, now: u64, worker: WorkerId, member: &Member) -> Seat {
+        let first = match member.state {
+            MemberState::Up => self.slots().len() == 1,
+            MemberState::Standby => self.up(now) == 0,
+            MemberState::Draining => false,
+        };
         Seat { worker, member: member.clone(), first }
+    }
+
+    /// Whether a member has been heard of within its time to live. One that has not renewed yet counts.
+    fn is_living(&self, now: u64, worker: WorkerId, member: &Member) -> bool {
+        let ttl = u64::try_from(member.ttl.as_millis()).unwrap_or(u64::MAX);
+        let beat = self.heartbeats.get(&worker).copied().unwrap_or_default();
+        beat == 1 || beat.saturating_add(ttl) > now || self.broken.has(Breakage::SilentAreUp)
+    }
+
+    /// How many of those that are up are living.
+    fn up(&self, now: u64) -> usize {
+        let up = self.members.iter().filter(|(_, member)| member.state == MemberState::Up);
+        up.filter(|(worker, member)| self.is_living(now, **worker, member)).count()
+    }
+
+    /// All standbys that are living, and this one, take the lowest free slots, the oldest one first.
+    fn seat_all(&mut self, now: u64, one: Option<WorkerId>) {
+        let standbys = self.members.iter().filter(|(worker, member)| {
+            let waits = member.state == MemberState::Standby;
+            waits && (Some(**worker) == one || self.is_living(now, **worker, member))
+        });
+        let standbys: Vec<_> = standbys.map(|(worker, _)| *worker).collect();
+        standbys.into_iter().for_each(|worker| self.take_lowest_slot(worker));
+    }
+
+    /// The slot of one that was up goes to the oldest standby; where nobody else is up, all standbys take slots.
+    fn fill_slot(&mut self, now: u64, slot: Option<u32>) {
+        let standbys = self.members.iter().filter(|(_, member)| member.state == MemberState::Standby);
+        let mut standbys = standbys.filter(|(worker, member)| self.is_living(now, **worker, member));
+        if self.up(now) == 0 && standbys.next().is_some() {
+            self.seat_all(now, None);
+        } else {
+            self.hand_on_slot(slot);
+        }
+    }
+
+    fn take_lowest_slot(&mut self, worker: WorkerId) {
+        let slot = self.lowest_slot();
+        if let Some(member) = self.members.get_mut(&worker) {
+            (member.state, member.slot) = (MemberState::Up, slot);
+            self.grow(slot);
+        }
+    }
+
+    fn lowest_slot(&self) -> Option<u32> {
+        let used = self.slots();
+        (0..=u32::MAX).find(|slot| !used.contains_key(slot))
     }
 
     /// The slots of the ring and who has them.
@@ -221,8 +278,11 @@ impl State {
     }
 
     /// The slot that a new worker takes at once: the preferred one, that of a draining worker, that of an expired
-    /// one, or the first of all. Otherwise it stands by.
-    fn vacant_slot(&self, preferred: Option<u32>) -> Option<u32> {
+    /// one, or, where there are no jobs, the lowest one. Otherwise it stands by, as where there are jobs and nobody is `up`.
+    fn vacant_slot(&self, up: usize, preferred: Option<u32>) -> Option<u32> {
+        if up == 0 && !self.jobs.is_empty() {
+            return self.broken.has(Breakage::FirstTakesAll).then(|| self.lowest_slot()).flatten();
+        }
         let used = self.slots();
         let vacant = |slot: &u32| !used.contains_key(slot);
         let draining = self.members.values().filter(|member| member.state == MemberState::Draining);
@@ -230,7 +290,7 @@ impl State {
             .filter(|slot| *slot < PREFERRED_MAX && vacant(slot))
             .or_else(|| draining.filter_map(|member| member.slot).filter(vacant).min())
             .or_else(|| self.dead.values().filter_map(|dead| dead.slot).filter(vacant).min())
-            .or_else(|| used.is_empty().then_some(0))
+            .or_else(|| self.jobs.is_empty().then(|| self.lowest_slot()).flatten())
     }
 
     /// Hands a slot that becomes free to the oldest standby.
@@ -242,22 +302,22 @@ impl State {
         }
     }
 
-    /// A standby takes a slot of its own: the lowest that is free.
-    pub(super) fn settle(&mut self, inc: Incarnation, worker: WorkerId) -> Result<Seat, Refusal> {
+    /// A standby takes a slot of its own: the lowest that is free. While nobody is up, all standbys do.
+    pub(super) fn settle(&mut self, now: u64, inc: Incarnation, worker: WorkerId) -> Result<Seat, Refusal> {
         self.guard(inc)?;
-        let used = self.slots();
-        let member = self.members.get_mut(&worker).ok_or(Refusal::Fenced)?;
-        let settles = member.state == MemberState::Standby;
-        if settles {
-            member.state = MemberState::Up;
-            member.slot = (0..=u32::MAX).find(|slot| !used.contains_key(slot));
-        }
-        let member = member.clone();
-        if settles {
-            self.grow(member.slot);
+        let state = self.members.get(&worker).ok_or(Refusal::Fenced)?.state;
+        let mut first = state == MemberState::Up;
+        if state == MemberState::Standby {
+            first = self.up(now) == 0;
+            if first {
+                self.seat_all(now, Some(worker));
+            } else {
+                self.take_lowest_slot(worker);
+            }
             self.meta.members.0 += 1;
         }
-        Ok(self.seat(worker, &member))
+        let member = self.members.get(&worker).ok_or(Refusal::Fenced)?.clone();
+        Ok(Seat { worker, member, first })
     }
 
     /// The ring has room for this slot; with any member, it has one at least.
@@ -358,7 +418,7 @@ impl State {
         let heard = seq.map_or(now, |_| count);
         if let Some(member) = self.members.remove(&worker) {
             if member.state == MemberState::Up {
-                self.hand_on_slot(member.slot);
+                self.fill_slot(now, member.slot);
             }
             self.heartbeats.remove(&worker);
             self.dead.insert(worker, Dead { heard, slot: member.slot });

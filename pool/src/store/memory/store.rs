@@ -82,11 +82,11 @@ impl Store for MemoryStore {
     }
 
     async fn join(&self, inc: Incarnation, request: &JoinRequest) -> Result<Seat> {
-        self.step(|state, _| state.join(inc, request)).await
+        self.step(|state, now| state.join(now, inc, request)).await
     }
 
     async fn settle(&self, inc: Incarnation, worker: WorkerId) -> Result<Seat> {
-        self.step(|state, _| state.settle(inc, worker)).await
+        self.step(|state, now| state.settle(now, inc, worker)).await
     }
 
     async fn renew(

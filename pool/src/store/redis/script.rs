@@ -90,7 +90,7 @@ scripts! {
     drain = "drain-3",
     drop_notifications = "drop_notifications-3",
     expire = "expire-5",
-    join = "join-6",
+    join = "join-7",
     lookup = "lookup-3",
     notifications = "notifications-2",
     notify = "notify-4+",
@@ -107,7 +107,7 @@ scripts! {
     restore_group = "restore_group-2",
     route = "route-6+",
     sched = "sched-3",
-    settle = "settle-3",
+    settle = "settle-4",
     shutdown = "shutdown-3",
     started = "started-5+",
     stop = "stop-13+",
@@ -119,7 +119,7 @@ scripts! {
 }
 
 /// The parts that several scripts share; `change` is the replicated map's own.
-const PARTS: [(&str, &str); 15] = [
+const PARTS: [(&str, &str); 16] = [
     ("base", include_str!("../lua/parts/base.lua")),
     ("change", tenure_rmap::lua::CHANGE),
     ("clock", include_str!("../lua/parts/clock.lua")),
@@ -131,6 +131,7 @@ const PARTS: [(&str, &str); 15] = [
     ("requeue", include_str!("../lua/parts/requeue.lua")),
     ("suspect", include_str!("../lua/parts/suspect.lua")),
     ("ring", include_str!("../lua/parts/ring.lua")),
+    ("seats", include_str!("../lua/parts/seats.lua")),
     ("settings", include_str!("../lua/parts/settings.lua")),
     ("tell", include_str!("../lua/parts/tell.lua")),
     ("term", include_str!("../lua/parts/term.lua")),

@@ -23,6 +23,3 @@ local function grow(changes, slot)
     changes[#changes + 1] = num(slot + 1)
   end
 end
-
--- Whether a member has the pool's only live slot, as the answer says it: again when the first one was lost.
-local function is_only(entry, live) return live == 1 and byte(entry) == 85 and '1' or '0' end

@@ -1,14 +1,17 @@
 #!lua
--- A worker joins: with a slot when one is to be had, else as a standby. A nonce that is a member already is answered
--- with its entry.
--- KEYS: m w hb dw cf ch
+-- A worker joins: with a slot when one is to be had, else as a standby. Where there are no jobs it has one at once. Where
+-- there are, and nobody is up, it stands by: whoever comes meanwhile has its slot in the same step. A nonce that is a member
+-- already is answered with its entry.
+-- KEYS: m w hb dw cf jo ch
 -- ARGV: inc, nonce, node, meta, preferred slot or '', then (setting, value)*
--- Returns: OK wid entry first (1: the pool's only live slot) | LOST signs (as renew) | SHUTDOWN |
+-- Returns: OK wid entry first (1: the pool's only live slot, or nobody is up) | LOST signs (as renew) | SHUTDOWN |
 --          SETTING name theirs ours | BADARG | NOTOKENS
 -- Publishes: w, one entry and, when the ring grows, its size; cf, settings that are new
 --@base
 --@guard
+--@clock
 --@ring
+--@seats
 --@tokens
 --@change
 local head, refusal = guard(false, 'tok')
@@ -18,9 +21,10 @@ if not (is_name(nonce) and is_name(node) and not find(node, '.', 1, true) and (m
   return { 'BADARG' }
 end
 local used, live, _, _, all = ring()
+local up = living(all, now())
 for i = 1, #all, 2 do
   if match(all[i + 1], '^%u|[^|]*|%d+|([^|]*)|') == nonce then
-    return { 'OK', all[i], all[i + 1], is_only(all[i + 1], live) }
+    return { 'OK', all[i], all[i + 1], is_first(all[i + 1], live, up) }
   end
 end
 if call('HEXISTS', CF, 'sd') == 1 then return { 'SHUTDOWN' } end
@@ -47,14 +51,20 @@ local function offer(text)
   local free = tonumber(text)
   if free and free < 65536 and not used[free] and (not slot or free < slot) then slot = free end
 end
-if preferred and preferred >= 0 and preferred < 65536 and preferred % 1 == 0 and not used[preferred] then
+local empty = call('HLEN', JO) == 0
+if up == 0 and not empty then
+  slot = nil
+elseif preferred and preferred >= 0 and preferred < 65536 and preferred % 1 == 0 and not used[preferred] then
   slot = preferred
 else -- the slot of a draining worker, or of an expired one that is not reaped yet
   for i = 1, #all, 2 do offer(match(all[i + 1], '^G|(%d+)|')) end
   if not slot then
     for _, dead in ipairs(call('HVALS', DW)) do offer(match(dead, '|(%d+)$')) end
   end
-  if not slot and live == 0 then slot = 0 end
+  if not slot and empty then
+    slot = 0
+    while used[slot] do slot = slot + 1 end
+  end
 end
 
 if #added > 0 then mapput('cf', CF, M, 'cv', CH, argv[1], added) end
@@ -64,4 +74,4 @@ call('HSET', HB, wid, 1)
 local changes = { wid, entry }
 grow(changes, slot or 0)
 mapput('w', W, M, 'mv', CH, argv[1], changes)
-return { 'OK', wid, entry, slot and live == 0 and '1' or '0' }
+return { 'OK', wid, entry, is_first(entry, slot and live + 1 or live, up) }

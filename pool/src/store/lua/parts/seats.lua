@@ -1,0 +1,35 @@
+-- How many of those that are up have been heard of within their time to live, and which standbys. One that has not renewed
+-- yet counts, `but` does not. A clock that steps costs time only.
+local function living(all, t, but)
+  local beats, counters = {}, call('HGETALL', HB)
+  for i = 1, #counters, 2 do beats[counters[i]] = tonumber(counters[i + 1]) end
+  local up, waiting = 0, {}
+  for i = 1, #all, 2 do
+    local state, ttl = match(all[i + 1], '^([UP])|[^|]*|(%d+)|')
+    local beat = state and all[i] ~= but and tonumber(all[i]) and beats[all[i]]
+    if beat and (beat == 1 or beat + ttl > t) then
+      if state == 'U' then up = up + 1 else waiting[all[i]] = all[i + 1] end
+    end
+  end
+  return up, waiting
+end
+
+-- Adds to a change of w that these standbys take the lowest free slots, the oldest one first.
+local function seat_all(changes, used, waiting)
+  local ids, slot = {}, -1
+  for wid in pairs(waiting) do ids[#ids + 1] = wid end
+  table.sort(ids, function(a, b) return tonumber(a) < tonumber(b) end)
+  for _, wid in ipairs(ids) do
+    repeat slot = slot + 1 until not used[slot]
+    changes[#changes + 1] = wid
+    changes[#changes + 1] = 'U|' .. slot .. sub(waiting[wid], 4)
+  end
+  if slot >= 0 then grow(changes, slot) end
+end
+
+-- Whether a member has the pool's only live slot, or stands by while nobody is up; as the answer says it: again when the
+-- first one was lost.
+local function is_first(entry, live, up)
+  local state = byte(entry)
+  return (state == 85 and live == 1 or state == 80 and up == 0) and '1' or '0'
+end

@@ -1,0 +1,108 @@
+//! A fleet that starts while nobody is up, to jobs that wait for it: each of them is placed once.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::future::join_all;
+use tenure_pool::{JobSpec, Node};
+use tenure_testing::eventually;
+
+use crate::world::{PATIENCE, World, on_both_stores, workers_on};
+
+on_both_stores!(
+    jobs_that_wait_for_a_fleet_are_placed_once,
+    jobs_of_a_fleet_that_is_killed_are_placed_once,
+    a_fleet_that_finds_no_job_is_up_at_once,
+);
+
+const NODES: usize = 3;
+const JOBS: usize = 1_000;
+/// Whoever waits for a leaver waits for this long, and whoever does not is up long before.
+const SETTLE: Duration = Duration::from_secs(4);
+/// A fleet that was killed is gone when those who come have waited for leavers, or long before.
+const TTL: Duration = Duration::from_secs(2);
+
+/// Nodes of one worker each that are started together.
+async fn fleet(world: &World, generation: &str) -> Vec<Node> {
+    let started = (0..NODES).map(async |number| {
+        let builder = world.builder(&format!("{generation}{number}")).join_settle(SETTLE);
+        let node = builder.join().await.unwrap();
+        node.add_worker(world.recorder.clone()).await.unwrap();
+        node
+    });
+    join_all(started).await
+}
+
+async fn recorded(world: &World) -> (Node, Vec<String>) {
+    let client = world.builder("client").join_settle(SETTLE).client_only().join().await.unwrap();
+    let keys: Vec<_> = (0..JOBS).map(|number| format!("job-{number}")).collect();
+    keys.iter().for_each(|key| world.history().submitted(key));
+    let specs: Vec<_> = keys.iter().map(|key| JobSpec::new(key.as_str(), "")).collect();
+    for accepted in client.submit_many(specs).await {
+        accepted.unwrap();
+    }
+    keys.iter().for_each(|key| world.history().accepted(key));
+    (client, keys)
+}
+
+/// Waits until each of these nodes runs its share, and all keys were started this often at least; and says how often.
+async fn shared_out(
+    world: &World,
+    client: &Node,
+    nodes: &[Node],
+    keys: &[String],
+    times: usize,
+) -> BTreeSet<usize> {
+    eventually(PATIENCE, "each node to have its share", async || {
+        let holders = world.holders(client).await;
+        let at = |node: &Node| {
+            let own = workers_on(node);
+            holders.values().filter(|held| own.contains(&held.owner)).count()
+        };
+        let shares: Vec<_> = nodes.iter().map(at).collect();
+        let whole = shares.iter().sum::<usize>() == keys.len();
+        let starts = world.recorder.starts();
+        // A job that is begun is about to be started.
+        let started = keys.iter().all(|key| starts.get(key).is_some_and(|starts| *starts >= times));
+        if whole && started && shares.iter().all(|share| *share > JOBS / 10) {
+            Ok(())
+        } else {
+            Err(format!("{shares:?}"))
+        }
+    })
+    .await;
+    world.recorder.starts().into_values().collect()
+}
+
+async fn jobs_that_wait_for_a_fleet_are_placed_once(world: World) {
+    let (client, keys) = recorded(&world).await;
+    let nodes = fleet(&world, "a").await;
+    let starts = shared_out(&world, &client, &nodes, &keys, 1).await;
+    assert_eq!(starts, BTreeSet::from([1]));
+    world.assert_clean();
+}
+
+async fn jobs_of_a_fleet_that_is_killed_are_placed_once(world: World) {
+    let world = world.with_ttl(TTL);
+    let (client, keys) = recorded(&world).await;
+    let killed = fleet(&world, "a").await;
+    shared_out(&world, &client, &killed, &keys, 1).await;
+    killed.iter().for_each(Node::abandon);
+    join_all(killed.iter().map(Node::closed)).await;
+    // One more than before: it takes its share with the others.
+    let mut nodes = fleet(&world, "b").await;
+    nodes.extend(fleet(&world, "c").await);
+    let starts = shared_out(&world, &client, &nodes, &keys, 2).await;
+    assert_eq!(starts, BTreeSet::from([2]));
+    world.assert_clean();
+}
+
+async fn a_fleet_that_finds_no_job_is_up_at_once(world: World) {
+    let nodes = fleet(&world, "a").await;
+    let client = world.builder("client").join_settle(SETTLE).client_only().join().await.unwrap();
+    let keys = world.dispatch(&client, JOBS / 10).await;
+    let up: BTreeSet<_> = world.holders(&client).await.into_values().map(|held| held.owner).collect();
+    assert_eq!(up, nodes.iter().flat_map(workers_on).collect());
+    assert_eq!(world.recorder.starts().len(), keys.len());
+    world.assert_clean();
+}
