@@ -57,9 +57,10 @@ impl Notices {
     /// What the core reports: lasting troubles one line per cause and half minute.
     pub(super) fn log(&mut self, now: Time, notice: &Notice) {
         let count = match notice {
-            Notice::Trouble(StoreError::Unusable(source)) => {
+            Notice::Trouble(StoreError::Unusable(source) | StoreError::Damaged(source)) => {
                 self.lately.say(now, &format!("unusable {source}"))
             }
+            Notice::SetAside { error, .. } => self.lately.say(now, &format!("aside {}", chain(error))),
             Notice::NotTakenBack { error } => self.lately.say(now, &format!("refused {error}")),
             Notice::BadRecord { .. } => self.lately.say(now, "record"),
             Notice::Unreadable { error, .. } => self.lately.say(now, &format!("payload {error}")),
@@ -105,7 +106,7 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
         }
         Notice::SetAside { key, error } => {
             let source = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-            tracing::error!(%node, %key, %error, ?source, "a step fails on this job, it is tried again after a pause, and others go on");
+            tracing::error!(%node, %key, %error, ?source, count, "a step fails on this job, it is tried again after a pause, and others go on");
         }
         Notice::Expired { worker, of } => {
             let of = of.as_deref().unwrap_or_default();
@@ -227,6 +228,20 @@ mod tests {
         });
         assert_eq!(lines.len(), 3, "{lines:?}");
         assert!(lines[1].contains("count=1500") && lines[1].contains("the counter is a list"), "{lines:?}");
+    }
+
+    #[test]
+    fn jobs_that_a_step_fails_on_share_a_line_for_each_cause() {
+        let lines = said(|notices| {
+            for n in 0..1_000 {
+                let cause = std::io::Error::other(if n % 2 == 0 { "a list" } else { "a text" });
+                let error = StoreError::Damaged(Arc::new(cause));
+                notices.log(at(n), &Notice::Trouble(error.clone()));
+                let key = JobKey::try_from(format!("k{n}")).unwrap();
+                notices.log(at(n), &Notice::SetAside { key, error });
+            }
+        });
+        assert_eq!(lines.len(), 4, "{lines:?}");
     }
 
     #[test]
