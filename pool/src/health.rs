@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::core::call::READ_BLOCK;
 use crate::id::{JobKey, WorkerId};
+use crate::serial;
 
-/// How a node is, at one moment. From [`Node::health`](crate::Node::health).
-#[derive(Clone, Debug)]
+/// How a node is, at one moment. From [`Node::health`](crate::Node::health). Serialized, times are milliseconds, and reasons are
+/// text.
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Health {
     /// The pool, as far as the node knows.
@@ -15,11 +19,14 @@ pub struct Health {
     pub leaving: bool,
     /// How long ago the node's engine has last done something. It does so with every renewal at the
     /// latest, five times per worker TTL.
+    #[serde(serialize_with = "serial::lapse")]
     pub engine_idle: Duration,
     /// How long ago the read of what concerns the node's workers and dispatches was last answered: a few seconds
     /// where nothing happens. `None` while there is nothing to read.
+    #[serde(serialize_with = "serial::maybe_lapse")]
     pub reader_idle: Option<Duration>,
     /// The same of the read of what the node routes.
+    #[serde(serialize_with = "serial::maybe_lapse")]
     pub router_idle: Option<Duration>,
     /// The connection to the store.
     pub store: StoreHealth,
@@ -33,6 +40,9 @@ pub struct Health {
     pub dispatches: usize,
     /// Jobs of the whole pool that were accepted and had never begun at the last renewal.
     pub queued: Option<u64>,
+    /// Jobs of the whole pool that were parked at this node's last sweep: they failed too often, and wait for
+    /// [`Node::unpark`](crate::Node::unpark). `None` before the first, and at a client.
+    pub parked: Option<u64>,
     /// What a loss of data has left at the last renewal, though it was repaired as far as can be.
     pub damage: Option<String>,
     /// The server's `maxmemory-policy` at the last renewal, if it may drop keys when its memory is full.
@@ -62,7 +72,8 @@ impl Health {
 }
 
 /// Where a pool is, as far as one node knows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum PoolPhase {
     /// To be found out: the node has just begun, or there was a sign that data was lost.
@@ -81,27 +92,31 @@ pub enum PoolPhase {
 }
 
 /// The connection to the store: by its renewals, which come every fifth of the worker TTL, and by what else it is asked.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct StoreHealth {
     /// How long ago the store has last answered; `None` if it never has.
+    #[serde(serialize_with = "serial::maybe_lapse")]
     pub answered: Option<Duration>,
     /// The last error since then, or of a step that fails, with all its causes.
     pub error: Option<String>,
     /// Steps, named as in `docs/protocol.md`, that it has not done for longer than a lease lasts, though they were sent
     /// again and again; and for how long. Renewals go through where these do not, as when a Redis has no memory left.
+    #[serde(serialize_with = "serial::lapses")]
     pub failing: Vec<(&'static str, Duration)>,
 }
 
 /// One of the node's workers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct WorkerHealth {
     /// Its id; `None` while it is no member of the pool.
     pub id: Option<WorkerId>,
     /// How long ago the last renewal that was acknowledged was sent; `None` without a lease.
+    #[serde(serialize_with = "serial::maybe_lapse")]
     pub lease_age: Option<Duration>,
     /// How long it may go on without another one; zero once the lease is given up.
+    #[serde(serialize_with = "serial::lapse")]
     pub lease_left: Duration,
     /// Jobs in its hands.
     pub jobs: usize,
@@ -112,7 +127,7 @@ pub struct WorkerHealth {
 }
 
 /// A job whose handler blocks its thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct BlockedJob {
     /// Its key.
@@ -120,6 +135,7 @@ pub struct BlockedJob {
     /// The worker that runs it.
     pub worker: WorkerId,
     /// For how long it has blocked the thread, at least.
+    #[serde(serialize_with = "serial::lapse")]
     pub lasted: Duration,
 }
 

@@ -26,6 +26,7 @@ fn well() -> Health {
         blocked_jobs: Vec::new(),
         dispatches: 5,
         queued: Some(7),
+        parked: Some(2),
         damage: None,
         evicts: None,
         reasons: Vec::new(),

@@ -23,6 +23,7 @@ mod policy;
 pub mod record;
 mod runtime;
 mod schedule;
+mod serial;
 mod service;
 pub mod settings;
 mod sharded;

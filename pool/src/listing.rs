@@ -7,12 +7,14 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use serde::Serialize;
 
 use crate::error::Error;
 use crate::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::member::{MemberState, Members};
 use crate::record::{JobState, Record};
-use crate::store::{Store, StoreError};
+use crate::serial;
+use crate::store::{Pause, Store, StoreError};
 use crate::wire::{self, EnvelopeError};
 
 /// Items per page where a listing is read to its end.
@@ -61,7 +63,7 @@ pub(crate) fn page_size(limit: usize) -> usize {
 }
 
 /// A worker of the pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct WorkerInfo {
     /// Its id.
@@ -76,8 +78,8 @@ pub struct WorkerInfo {
     pub meta: String,
 }
 
-/// A job of the pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A job of the pool. Serialized, times are milliseconds since 1970.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct JobInfo {
     /// Its key.
@@ -88,28 +90,41 @@ pub struct JobInfo {
     pub state: JobState,
     /// The worker that owns it.
     pub owner: Option<WorkerId>,
+    /// The node that its owner lives on, as far as this node knows.
+    pub node: Option<String>,
     /// The fencing token of its last assignment; 0 before the first.
     pub token: Token,
     /// Begins since it was last healthy.
     pub attempts: u32,
+    /// Why it waits to be tried again, or is parked: the error of its last attempt, at most 1 KiB; `worker lost` when that
+    /// ended with its worker. `None` for a job that runs, or has not failed.
+    pub error: Option<String>,
+    /// Of a queued job: when it is tried again, by the store's clock, or announced again if nobody has taken it by then.
+    #[serde(serialize_with = "serial::maybe_time")]
+    pub next_try: Option<SystemTime>,
     /// When it was last begun or became free, by the store's clock.
+    #[serde(serialize_with = "serial::time")]
     pub since: SystemTime,
     /// When it was accepted, by the store's clock.
+    #[serde(serialize_with = "serial::time")]
     pub created: SystemTime,
     /// The [schedule](crate::Node::schedule) whose plan it belongs to; `None`: it was dispatched by itself.
     pub plan: Option<String>,
 }
 
 impl JobInfo {
-    fn new(key: JobKey, record: &Record) -> Self {
+    fn new(key: JobKey, record: &Record, pause: Pause, members: &Members) -> Self {
         let time = |ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
         Self {
             key,
             id: record.id.clone(),
             state: record.state,
             owner: record.owner,
+            node: record.owner.and_then(|owner| Some(members.entries.get(&owner)?.node.to_string())),
             token: record.token,
             attempts: record.attempts,
+            error: pause.error,
+            next_try: pause.until.filter(|_| record.state == JobState::Queued).map(time),
             since: time(record.since),
             created: time(record.created),
             plan: (!record.plan.is_empty()).then(|| record.plan.clone()),
@@ -134,7 +149,7 @@ pub(crate) async fn jobs_page(
     limit: usize,
 ) -> Result<Page<JobInfo>, Error> {
     let page = store.jobs_page(cursor.map_or(0, |cursor| cursor.0), page_size(limit)).await?;
-    Ok(Page::new(infos(page.jobs), page.next))
+    Ok(Page::new(infos(store, page.jobs).await?, page.next))
 }
 
 /// All jobs, ordered by key, each once.
@@ -164,7 +179,7 @@ pub(crate) async fn jobs_of(
     let mut after = after.cloned();
     loop {
         let page = store.owned(incarnation, worker, after.as_ref(), page_size(limit)).await?;
-        jobs.extend(infos(page.jobs).into_iter().filter(|job| job.owner == Some(worker)));
+        jobs.extend(infos(store, page.jobs).await?.into_iter().filter(|job| job.owner == Some(worker)));
         after = page.next;
         if after.is_none() || jobs.len() >= limit {
             return Ok(jobs);
@@ -172,9 +187,25 @@ pub(crate) async fn jobs_of(
     }
 }
 
-/// Those with a record that can be read.
-fn infos(jobs: Vec<(JobKey, Option<Record>)>) -> Vec<JobInfo> {
-    jobs.into_iter().filter_map(|(key, record)| record.map(|record| JobInfo::new(key, &record))).collect()
+/// Those with a record that can be read. What waits is looked at once more, to say why.
+async fn infos(store: &dyn Store, jobs: Vec<(JobKey, Option<Record>)>) -> Result<Vec<JobInfo>, Error> {
+    let waits = |record: &Record| !matches!(record.state, JobState::Running | JobState::Stopping);
+    let jobs: Vec<_> = jobs.into_iter().filter_map(|(key, record)| Some((key, record?))).collect();
+    let waiting: Vec<_> =
+        jobs.iter().filter(|(_, record)| waits(record)).map(|(key, _)| key.clone()).collect();
+    let mut pauses: BTreeMap<_, _> =
+        if waiting.is_empty() { BTreeMap::new() } else { pauses(store, waiting).await? };
+    let members = store.members().borrow().clone();
+    let info = |(key, record): (JobKey, Record)| {
+        let pause = pauses.remove(&key).unwrap_or_default();
+        JobInfo::new(key, &record, pause, &members)
+    };
+    Ok(jobs.into_iter().map(info).collect())
+}
+
+async fn pauses(store: &dyn Store, keys: Vec<JobKey>) -> Result<BTreeMap<JobKey, Pause>, Error> {
+    let pauses = store.pauses(&keys).await?;
+    Ok(keys.into_iter().zip(pauses).collect())
 }
 
 pub(crate) async fn job(store: &dyn Store, key: JobKey) -> Result<Option<JobInfo>, Error> {
@@ -186,7 +217,7 @@ pub(crate) async fn job(store: &dyn Store, key: JobKey) -> Result<Option<JobInfo
     if found.bad {
         return Err(Error::BadRecord { of: format!("the job {key}") });
     }
-    Ok(found.record.map(|record| JobInfo::new(key, &record)))
+    Ok(infos(store, vec![(key, found.record)]).await?.pop())
 }
 
 pub(crate) async fn payload(store: &dyn Store, key: &JobKey) -> Result<Option<Bytes>, Error> {

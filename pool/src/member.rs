@@ -10,7 +10,8 @@ use crate::id::{Incarnation, NodeName, Nonce, Revision, WorkerId};
 pub(crate) const SLOTS: u32 = 65_536;
 
 /// Whether a worker is in the ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum MemberState {
     /// `U`: in the ring, with a slot.

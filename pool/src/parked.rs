@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use serde::Serialize;
+
 use crate::error::Error;
 use crate::id::{DispatchId, JobKey};
 use crate::listing::{Cursor, PAGE, Page, page_size};
+use crate::serial;
 use crate::store::{Parked, Store};
 
-/// A job that failed too often: nothing tries it again until [`Node::unpark`](crate::Node::unpark) says so.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A job that failed too often: nothing tries it again until [`Node::unpark`](crate::Node::unpark) says so. Serialized, times
+/// are milliseconds since 1970.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ParkedJob {
     /// Its key.
@@ -21,8 +25,10 @@ pub struct ParkedJob {
     /// Begins since it was last healthy.
     pub attempts: u32,
     /// When it was parked, by the store's clock.
+    #[serde(serialize_with = "serial::time")]
     pub since: SystemTime,
     /// When it was accepted, by the store's clock.
+    #[serde(serialize_with = "serial::time")]
     pub created: SystemTime,
 }
 

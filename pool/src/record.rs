@@ -6,7 +6,8 @@ use std::fmt;
 use crate::id::{DispatchId, Incarnation, Token, WorkerId};
 
 /// Where a job is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum JobState {
     /// `Q`: nobody's; wants a worker.

@@ -436,6 +436,7 @@ impl Engine {
     fn on_swept(&mut self, kick: bool, answer: Result<Swept>) -> Result<()> {
         let nodes: BTreeSet<_> = self.members.entries.values().map(|m| &m.node).collect();
         let mut swept = self.sweeping.on_swept(&mut self.ctx, nodes.len(), kick, answer)?;
+        self.parked = Some(swept.parked);
         self.requests.stop_again(stops_again(&mut swept));
         self.pass_on(std::mem::take(&mut swept.outcomes));
         for key in swept.bad {

@@ -54,6 +54,8 @@ pub(crate) struct Engine {
     pub(super) evicts: Option<String>,
     /// The pool's jobs that had never begun when that was.
     pub(super) queued: Option<u64>,
+    /// The pool's jobs that were parked at the last sweep.
+    pub(super) parked: Option<u64>,
     pub(super) clock: Clock,
     pub(super) tells: Tells,
     pub(super) end: End,
@@ -128,6 +130,7 @@ impl Engine {
             damage: String::new(),
             evicts: None,
             queued: None,
+            parked: None,
             clock: Clock::default(),
             tells: Tells::default(),
             end: End::No,

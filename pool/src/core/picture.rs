@@ -22,6 +22,8 @@ pub(crate) struct Picture {
     pub(crate) evicts: Option<String>,
     /// Jobs of the pool that had never begun at the last renewal.
     pub(crate) queued: Option<u64>,
+    /// Jobs of the pool that were parked at this node's last sweep.
+    pub(crate) parked: Option<u64>,
     /// When its readers were last answered; `None` while they have nothing to read.
     pub(crate) read: Option<Time>,
     pub(crate) routed: Option<Time>,
@@ -77,6 +79,7 @@ impl Engine {
             damage: self.damage.clone(),
             evicts: self.evicts.clone(),
             queued: self.queued,
+            parked: self.parked,
             read: self.reading.progressed(),
             routed: self.routing.progressed(),
         }

@@ -56,6 +56,7 @@ impl Node {
             blocked_jobs: self.shared.leases.blocked_jobs(),
             dispatches: seen.picture.dispatches,
             queued: seen.picture.queued,
+            parked: seen.picture.parked,
             damage: (!seen.picture.damage.is_empty()).then(|| loss(&seen.picture.damage)),
             evicts: seen.picture.evicts,
             reasons: Vec::new(),

@@ -56,6 +56,7 @@ pub(crate) struct Meters {
     workers: Gauge,
     waiting: Gauge,
     queued: Gauge,
+    parked: Gauge,
     lease_age: Gauge,
     open: Gauge,
 }
@@ -105,6 +106,7 @@ impl Meters {
             workers: gauge("tenure_pool_workers"),
             waiting: gauge("tenure_pool_open_dispatches"),
             queued: gauge("tenure_pool_queued_jobs"),
+            parked: gauge("tenure_pool_parked_jobs"),
             lease_age: gauge("tenure_pool_lease_age_seconds"),
             open: gauge("tenure_pool_open"),
         }
@@ -188,7 +190,8 @@ impl Meters {
 
     /// The node is no more: it has nothing, and knows nothing.
     pub(super) fn rest(&self) {
-        for gauge in [&self.jobs, &self.stuck, &self.workers, &self.waiting, &self.queued, &self.open] {
+        let of_pool = [&self.queued, &self.parked, &self.open];
+        for gauge in [&self.jobs, &self.stuck, &self.workers, &self.waiting].into_iter().chain(of_pool) {
             gauge.set(0.0);
         }
     }
@@ -204,6 +207,9 @@ impl Meters {
         self.waiting.set(picture.dispatches as f64);
         if let Some(queued) = picture.queued {
             self.queued.set(queued as f64);
+        }
+        if let Some(parked) = picture.parked {
+            self.parked.set(parked as f64);
         }
         self.open.set(f64::from(u8::from(picture.phase == PoolPhase::Open)));
     }
@@ -339,6 +345,7 @@ fn describe() {
     gauge("tenure_pool_workers", "Workers of this node that are members of the pool.");
     gauge("tenure_pool_open_dispatches", "Dispatches of this node that wait for what becomes of them.");
     gauge("tenure_pool_queued_jobs", "Jobs of the whole pool that have never begun, as of the last renewal.");
+    gauge("tenure_pool_parked_jobs", "Jobs of the whole pool that are parked, as of this node's last sweep.");
     gauge("tenure_pool_open", "1 while the pool is open, as far as this node knows.");
     let age = "Age of the oldest lease of this node's workers.";
     metrics::describe_gauge!("tenure_pool_lease_age_seconds", Unit::Seconds, age);

@@ -155,6 +155,8 @@ pub struct Swept {
     pub dead: Vec<WorkerId>,
     /// It forgot as many ended dispatches as one call does; there may be more.
     pub forgets_more: bool,
+    /// Jobs of the pool that are parked.
+    pub parked: u64,
 }
 
 /// expire's answer.

@@ -312,6 +312,8 @@ pub trait Store: Send + Sync + 'static {
     async fn unpark(&self, inc: Incarnation, jobs: &[(JobKey, DispatchId)]) -> Result<Vec<UnparkReply>>;
     /// A page of the parked jobs; about `limit` of them.
     async fn parked_page(&self, cursor: u64, limit: usize) -> Result<ParkedPage>;
+    /// Why these jobs wait, and until when: of each that is queued, assigned or parked.
+    async fn pauses(&self, keys: &[JobKey]) -> Result<Vec<Pause>>;
     /// Tells nodes about outcomes: a hint, never the truth.
     async fn tell(&self, outcomes: &[(DispatchId, Outcome)]) -> Result<()>;
     /// Deletes the node's own stream: a leaving node's last act.

@@ -19,6 +19,15 @@ pub enum UnparkReply {
     Bad,
 }
 
+/// Why a job waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pause {
+    /// Server time, ms, at which the sweeper looks at it.
+    pub until: Option<u64>,
+    /// The error that it waits or is parked with; at most 1 KiB.
+    pub error: Option<String>,
+}
+
 /// A job that failed too often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parked {

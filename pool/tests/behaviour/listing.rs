@@ -4,15 +4,17 @@ use std::collections::BTreeSet;
 
 use futures::future::join_all;
 use futures::stream::TryStreamExt;
-use tenure_pool::{Cursor, Error, JobState, MemberState, Token};
+use tenure_pool::{Cursor, Error, JobSpec, JobState, MemberState, RestartPolicy, Token};
 
-use crate::world::{World, on_both_stores};
+use crate::recorder::Act;
+use crate::world::{PATIENCE, World, on_both_stores};
 
 on_both_stores!(
     every_node_lists_the_workers_and_what_they_are_called,
     a_node_without_workers_lists_a_job_and_its_payload,
     a_listing_comes_in_pages_and_leaves_no_job_out,
     a_worker_lists_its_own_jobs,
+    a_job_that_waits_says_why_and_until_when,
     a_removed_worker_leaves_its_jobs_to_the_others_and_may_be_removed_again,
 );
 
@@ -20,7 +22,7 @@ async fn every_node_lists_the_workers_and_what_they_are_called(world: World) {
     let (a, client) = (world.node("a").await, world.node("client").await);
     let worker = a.add_worker_as("zone-1", world.recorder.clone()).await.unwrap();
     let other = a.add_worker(world.recorder.clone()).await.unwrap();
-    tenure_testing::eventually(crate::world::PATIENCE, "both to be up", async || {
+    tenure_testing::eventually(PATIENCE, "both to be up", async || {
         let listed = client.workers();
         listed.len() == 2 && listed.iter().all(|worker| worker.state == MemberState::Up)
     })
@@ -104,4 +106,32 @@ async fn a_removed_worker_leaves_its_jobs_to_the_others_and_may_be_removed_again
     a.remove_worker(&goes).await.unwrap();
     assert_eq!(a.workers().len(), 1);
     world.assert_clean();
+}
+
+async fn a_job_that_waits_says_why_and_until_when(world: World) {
+    let (node, client) = (world.node("a").await, world.node("client").await);
+    let failing = world.recorder.acting(|job| match job.key().as_str() {
+        Some("key") => Act::Fail("no route to the feed"),
+        _ => Act::Run,
+    });
+    node.add_worker(failing).await.unwrap();
+    node.submit_job(JobSpec::new("key", "payload").restart(RestartPolicy::OnFailure)).await.unwrap();
+    // Between two attempts; the pause grows, so that a look meets one.
+    let seen = std::sync::Mutex::new(None);
+    tenure_testing::eventually(PATIENCE, "the job to wait after it failed", async || {
+        let job = client.job("key").await.ok().flatten().filter(|job| job.error.is_some());
+        *seen.lock().unwrap() = job;
+        seen.lock().unwrap().is_some()
+    })
+    .await;
+    let job = seen.into_inner().unwrap().unwrap();
+    assert_eq!((job.state, job.error.as_deref()), (JobState::Queued, Some("no route to the feed")));
+    assert!(job.attempts > 0 && job.next_try.is_some_and(|at| at > job.since), "{job:?}");
+    let json = serde_json::to_value(&job).unwrap();
+    assert_eq!((&json["key"], &json["state"]), (&"key".into(), &"queued".into()));
+    assert!(json["next_try"].as_u64() > json["since"].as_u64(), "{json}");
+    world.dispatch_one(&client, "another").await;
+    assert_eq!(client.job("another").await.unwrap().unwrap().node.as_deref(), Some("a"));
+    let health = serde_json::to_value(client.health()).unwrap();
+    assert!(health["reasons"].as_array().is_some_and(Vec::is_empty), "{health}");
 }

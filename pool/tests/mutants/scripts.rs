@@ -154,6 +154,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "token or call('HGET', M, 'tok')", by "a_job_that_names_its_worker_is_assigned_at_once";
     "a placement sent again is made again": "dispatch", "letter = not p and 'X' or same(p.id, id) and 'A' or p.state == 'P' and 'P' or 'E'\n      break"
         => "if not same(p.id, id) then letter = 'E' break end", by "a_placed_job_sent_again_is_assigned_once";
+    "an error outlasts the next begin": "begin", "if #explained > 0 then redis.pcall('HDEL', JE, unpack(explained)) end"
+        => "", by "an_error_goes_with_the_next_begin_or_the_job";
+    "an error outlasts its job": "stop", "local waits = (p.state == 'Q' or p.state == 'A') and p.attempts ~= '0'"
+        => "local waits = false", by "an_error_goes_with_the_next_begin_or_the_job";
     "route by a stale ring": "route", "if head[3] ~= argv[2] then return { 'STALERING', head[3] } end"
         => "", by "a_stale_ring_assigns_nothing";
     "route of what is not queued": "route", "'^1|Q||%d+('"

@@ -23,6 +23,9 @@ scenarios! {
     many_parked_jobs_are_listed_in_pages,
     a_parked_jobs_error_ends_between_two_characters,
     a_damaged_record_is_listed_and_not_unparked,
+    a_job_that_failed_says_why_it_waits_and_until_when,
+    an_error_goes_with_the_next_begin_or_the_job,
+    a_sweep_counts_the_parked_jobs,
 }
 
 /// A pool that parks a job at its first failure, and a worker.
@@ -194,4 +197,65 @@ async fn a_damaged_record_is_listed_and_not_unparked(kind: Kind) {
     let jobs = [("bad", "node1.bad"), ("good", "node1.good")];
     assert_eq!(unpark(&lab, &jobs).await, [UnparkReply::Bad, UnparkReply::Queued]);
     assert_eq!(lab.field("jo", "bad").await, before);
+}
+
+/// A job that failed, and waits for a second.
+async fn pause(lab: &Lab, worker: WorkerId, name: &str, mode: ReleaseMode, error: &str) {
+    let token = lab.token(name).await;
+    let delay = std::time::Duration::from_secs(1);
+    let item = ReleaseItem { result: error.into(), delay, ..release(name, token, mode) };
+    assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Queued);
+}
+
+async fn pauses(lab: &Lab, names: &[&str]) -> Vec<(Option<u64>, Option<String>)> {
+    let keys: Vec<_> = names.iter().map(|name| key(name)).collect();
+    let pauses = lab.store().pauses(&keys).await.unwrap();
+    pauses.into_iter().map(|pause| (pause.until, pause.error)).collect()
+}
+
+async fn a_job_that_failed_says_why_it_waits_and_until_when(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    for (name, mode) in [("failed", ReleaseMode::Fail), ("refused", ReleaseMode::Refuse)] {
+        lab.run(name, &format!("node1.{name}"), worker).await;
+        pause(&lab, worker, name, mode, "no route").await;
+    }
+    lab.dispatch("queued", "node1.queued").await;
+    lab.run("running", "node1.running", worker).await;
+    let now = lab.backend.now();
+    let names = ["failed", "refused", "queued", "running", "absent"];
+    let error = Some("no route".to_owned());
+    let soon = (Some(now + 2_000), None);
+    assert_eq!(
+        pauses(&lab, &names).await,
+        [(Some(now + 1_000), error), (Some(now + 1_000), None), soon, (None, None), (None, None)]
+    );
+    assert_eq!(pauses(&lab, &[]).await, []);
+}
+
+async fn an_error_goes_with_the_next_begin_or_the_job(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    for name in ["begun", "queued", "assigned"] {
+        lab.run(name, &format!("node1.{name}"), worker).await;
+        pause(&lab, worker, name, ReleaseMode::Fail, "no route").await;
+    }
+    lab.run_again("begun", worker).await;
+    lab.route("assigned", worker).await;
+    let errors: Vec<_> = pauses(&lab, &["begun", "queued", "assigned"]).await;
+    let has_one: Vec<_> = errors.into_iter().map(|(_, error)| error.is_some()).collect();
+    assert_eq!(has_one, [false, true, true]);
+    for name in ["queued", "assigned"] {
+        lab.stop(name, &format!("node1.{name}"), None).await;
+    }
+    assert!(lab.backend.dump().await.get("je").is_none());
+}
+
+async fn a_sweep_counts_the_parked_jobs(kind: Kind) {
+    let (lab, worker) = strict(kind).await;
+    assert_eq!(lab.store().sweep(lab.inc, 10, false).await.unwrap().parked, 0);
+    for name in ["a", "b"] {
+        park(&lab, worker, name, "boom").await;
+    }
+    assert_eq!(lab.store().sweep(lab.inc, 10, false).await.unwrap().parked, 2);
 }

@@ -75,10 +75,8 @@ local function runs(key, p, token, id, begun, attempts, created, plan, sent, pay
   end
   if mine then
     if p.owner ~= '' then call('ZREM', BW, p.owner .. ':' .. key) end
-    if p.state == 'P' then
-      call('ZREM', PK, key)
-      call('HDEL', JE, key)
-    end
+    if p.state == 'P' then call('ZREM', PK, key) end
+    redis.pcall('HDEL', JE, key)
     if p.begun == '0' then count('nq', -1) end
     local begun_here = (p.state == 'R' or p.state == 'S') and p.owner == wid and tonumber(p.token) == token
     if not begun_here then p.since = ts end
@@ -126,6 +124,7 @@ local function handed_on(key, p, token, id, begun, attempts, delay, mode, reason
     return 'E'
   end
   p.attempts = attempts
+  redis.pcall('HDEL', JE, key)
   if mode == 'r' then p.mix = num(p.mix + 1) elseif mode ~= 'q' then p.mix = '0' end
   requeue(key, p, t, math.min(tonumber(delay), 240000), route_ms, max_attempts, reason)
   write_requeued()

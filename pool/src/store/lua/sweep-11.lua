@@ -4,7 +4,7 @@
 -- KEYS: m cf jo q bw pk je ps tb od dw
 -- ARGV: inc, limit, kick 0|1 (also jobs that wait because no worker lived)
 -- Returns: OK count next_due or '' now {key, id, owner, ..} stops {id, outcome, ..} {key, ..} bad {wid, ..} to reap
---          0|1 (it forgot as many ended ids as one call does) |
+--          0|1 (it forgot as many ended ids as one call does) parked jobs |
 --          BACKLOG, the same shape (the pool's stream is too long: nothing was sent again)
 --@base
 --@guard
@@ -66,8 +66,10 @@ end
 
 local forgets_more = forget_ended()
 local dead = call('HKEYS', DW)
-if is_stopping(flag) then return { 'OK', 0, '', num(t), {}, {}, {}, dead, forgets_more } end
-if call('XLEN', PS) > 4096 then return { 'BACKLOG', 0, '', num(t), {}, {}, {}, dead, forgets_more } end
+local parked_jobs = redis.pcall('ZCARD', PK)
+if type(parked_jobs) ~= 'number' then parked_jobs = 0 end
+if is_stopping(flag) then return { 'OK', 0, '', num(t), {}, {}, {}, dead, forgets_more, parked_jobs } end
+if call('XLEN', PS) > 4096 then return { 'BACKLOG', 0, '', num(t), {}, {}, {}, dead, forgets_more, parked_jobs } end
 local due, waiting = due_jobs()
 for i, key in ipairs(due) do
   local r = call('HGET', JO, key)
@@ -85,4 +87,4 @@ write_requeues()
 -- A score that no step has written may have a fraction, or be beyond all numbers.
 local next_due = tonumber(call('ZRANGE', Q, 0, 0, 'WITHSCORES')[2])
 next_due = next_due and num(math.floor(math.min(math.max(next_due, 0), 2 ^ 52)))
-return { 'OK', #due, next_due or '', num(t), stops, told, bad, dead, forgets_more }
+return { 'OK', #due, next_due or '', num(t), stops, told, bad, dead, forgets_more, parked_jobs }

@@ -35,7 +35,7 @@ end
 for i = 1, n do out[i + 1] = answer(keys[i], argv[2 * i + 1]) end
 if #unparked > 0 then
   call('ZREM', PK, unpack(unparked))
-  call('HDEL', JE, unpack(unparked))
+  redis.pcall('HDEL', JE, unpack(unparked))
 end
 write_requeues()
 return out

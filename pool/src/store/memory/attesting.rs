@@ -204,6 +204,7 @@ impl State {
             return AttestReply::Ended;
         }
         record.attempts = on.attempts;
+        self.errors.remove(key);
         match on.mode {
             ReleaseMode::HandOff | ReleaseMode::GiveBack => record.mix = 0,
             ReleaseMode::Refuse => record.mix += 1,

@@ -112,6 +112,15 @@ impl MemoryStore {
 }
 
 impl State {
+    /// It is parked, or may wait after it failed.
+    pub(super) fn may_have_error(&self, key: &JobKey) -> bool {
+        let waits = |record: &Record| match record.state {
+            JobState::Queued | JobState::Assigned => record.attempts > 0,
+            state => state == JobState::Parked,
+        };
+        self.record(key).is_some_and(waits)
+    }
+
     fn disagreements(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut must = |holds: bool, key: &JobKey, what: &str| {
@@ -147,7 +156,7 @@ impl State {
                 must(self.jobs.contains_key(key), key, "in the queue or parked without a record");
             }
             for key in self.errors.keys() {
-                must(self.parked.contains(key), key, "has an error and is not parked");
+                must(self.may_have_error(key), key, "has an error, and neither waits with one nor is parked");
             }
             for key in self.mailboxes.keys() {
                 must(self.jobs.contains_key(key), key, "has notifications and no record");

@@ -85,6 +85,7 @@ impl State {
             if !self.broken.has(Breakage::BegunStaysQueued) {
                 self.queue.remove(key);
             }
+            self.errors.remove(key);
             self.write(key, record.clone());
         }
         let payload = self.payload(key).unwrap_or_default();

@@ -4,7 +4,7 @@ use super::state::State;
 use super::streams::Starts;
 use crate::id::{DispatchId, Incarnation, JobKey};
 use crate::record::{JobState, Record};
-use crate::store::{Parked, ParkedPage, Refusal, UnparkReply};
+use crate::store::{Parked, ParkedPage, Pause, Refusal, UnparkReply};
 
 impl State {
     /// Parked jobs are tried again: attempts and strikes start anew.
@@ -38,6 +38,13 @@ impl State {
                 UnparkReply::Queued
             }
         }
+    }
+
+    /// Why a job waits, and until when.
+    pub(super) fn pause(&self, key: &JobKey) -> Pause {
+        let error = self.errors.get(key).filter(|error| !error.is_empty());
+        let error = error.map(|text| String::from_utf8_lossy(text).into_owned());
+        Pause { until: self.queue.score(key), error }
     }
 
     /// A page of the parked jobs, in the order of their acceptance.

@@ -114,7 +114,7 @@ impl Snapshot {
             ("bw", indexed.collect::<BTreeSet<_>>() != owned),
             ("q", state.queue.iter().any(|(_, key)| state.record(key).is_none())),
             ("pk", state.parked.iter().any(|(_, key)| state.record(key).is_none())),
-            ("je", state.errors.keys().any(|key| !state.parked.contains(key))),
+            ("je", state.errors.keys().any(|key| !state.may_have_error(key))),
             ("jn", state.mailboxes.keys().any(|key| state.record(key).is_none())),
             ("nq", state.meta.queued != never_begun),
         ];

@@ -340,6 +340,9 @@ impl State {
             self.errors.insert(key.clone(), shortened(reason));
         } else if delay > 0 {
             self.queue.put(key.clone(), now + delay);
+            if record.attempts > 0 && !reason.is_empty() {
+                self.errors.insert(key.clone(), shortened(reason));
+            }
         } else {
             self.queue.put(key.clone(), now + self.limit("route_ms"));
             starts.push((key.clone(), record.mix));

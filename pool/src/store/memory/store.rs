@@ -18,11 +18,11 @@ use crate::member::{Member, Members};
 use crate::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::store::{
     AttestItem, AttestReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JobsPage,
-    JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, PlannedPage,
-    PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, ScheduleChange,
-    ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply,
-    Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, Waiting, WorkerBegins,
-    WorkerBegun, WorkerStarts, check_batch,
+    JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, Pause,
+    PlannedPage, PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply,
+    ScheduleChange, ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode,
+    StopItem, StopReply, Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply,
+    Waiting, WorkerBegins, WorkerBegun, WorkerStarts, check_batch,
 };
 
 #[async_trait]
@@ -350,6 +350,10 @@ impl Store for MemoryStore {
 
     async fn parked_page(&self, cursor: u64, limit: usize) -> Result<ParkedPage> {
         self.step(|state, _| Ok(state.parked_page(cursor, limit))).await
+    }
+
+    async fn pauses(&self, keys: &[JobKey]) -> Result<Vec<Pause>> {
+        self.step(|state, _| Ok(keys.iter().map(|key| state.pause(key)).collect())).await
     }
 
     async fn tell(&self, outcomes: &[(DispatchId, Outcome)]) -> Result<()> {

@@ -3,7 +3,7 @@
 use super::steps::Steps;
 use crate::id::{DispatchId, Incarnation, JobKey};
 use crate::record::Record;
-use crate::store::{Parked, ParkedPage, Result, UnparkReply, check_batch};
+use crate::store::{Parked, ParkedPage, Pause, Result, UnparkReply, check_batch};
 
 pub(super) async fn unpark(
     steps: &Steps,
@@ -48,4 +48,19 @@ pub(super) async fn page(steps: &Steps, cursor: u64, limit: usize) -> Result<Par
     })?;
     steps.tell(&values);
     Ok(ParkedPage { next: (next != 0).then_some(next), jobs })
+}
+
+pub(super) async fn pauses(steps: &Steps, keys: &[JobKey]) -> Result<Vec<Pause>> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut call = steps.scripts.pauses.call(&[]);
+    call.args(keys.iter().map(JobKey::as_bytes));
+    let mut values = steps.run("pauses", call).await?.items(2 * keys.len())?;
+    let pauses = keys.iter().map(|_| {
+        let (until, error) = (values.number_or_empty()?, values.bytes()?);
+        let error = (!error.is_empty()).then(|| String::from_utf8_lossy(&error).into_owned());
+        Ok(Pause { until, error })
+    });
+    pauses.collect()
 }

@@ -82,7 +82,7 @@ macro_rules! scripts {
 scripts! {
     attend = "attend-14",
     attest = "attest-17",
-    begin = "begin-7+",
+    begin = "begin-8+",
     bootstrap = "bootstrap-4",
     change_settings = "change_settings-3",
     cleanup = "cleanup-18",
@@ -97,6 +97,7 @@ scripts! {
     open_normal = "open_normal-4",
     owned = "owned-3",
     parked = "parked-3",
+    pauses = "pauses-2",
     planned = "planned-3",
     prune_consumers = "prune_consumers-2",
     purge = "purge-12",

@@ -85,7 +85,7 @@ fn scripts_that_run_without_memory_are_these_and_only_readers_write_nothing() {
         "tick",
     ];
     assert_eq!(with("allow-oom"), without_memory);
-    assert_eq!(with("no-writes"), ["lookup", "notifications", "owned", "parked", "planned"]);
+    assert_eq!(with("no-writes"), ["lookup", "notifications", "owned", "parked", "pauses", "planned"]);
 }
 
 #[test]

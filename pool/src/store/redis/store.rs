@@ -20,11 +20,11 @@ use crate::member::{Member, Members};
 use crate::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::store::{
     AttestItem, AttestReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JobsPage,
-    JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, PlannedPage,
-    PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, ScheduleChange,
-    ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply,
-    Store, StoreError, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, Waiting,
-    WorkerBegins, WorkerBegun, WorkerStarts,
+    JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, Pause,
+    PlannedPage, PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply,
+    ScheduleChange, ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode,
+    StopItem, StopReply, Store, StoreError, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn,
+    UnparkReply, Waiting, WorkerBegins, WorkerBegun, WorkerStarts,
 };
 
 #[async_trait]
@@ -334,6 +334,10 @@ impl Store for RedisStore {
 
     async fn parked_page(&self, cursor: u64, limit: usize) -> Result<ParkedPage> {
         parking::page(&self.steps, cursor, limit).await
+    }
+
+    async fn pauses(&self, keys: &[JobKey]) -> Result<Vec<Pause>> {
+        parking::pauses(&self.steps, keys).await
     }
 
     async fn tell(&self, outcomes: &[(DispatchId, Outcome)]) -> Result<()> {

@@ -27,9 +27,10 @@ pub(super) async fn sweep(steps: &Steps, inc: Incarnation, limit: usize, kick: b
     let mut dead = values.groups(1, |worker| worker.number().map(WorkerId))?;
     dead.sort_unstable();
     let forgets_more = values.number()? == 1;
+    let parked = values.number()?;
     steps.tell(&values);
     let next_in = next_due.map(|due| Duration::from_millis(due.saturating_sub(now)));
-    Ok(Swept { count, backlog, next_due, next_in, stops, outcomes, bad, dead, forgets_more })
+    Ok(Swept { count, backlog, next_due, next_in, stops, outcomes, bad, dead, forgets_more, parked })
 }
 
 pub(super) async fn shutdown(

@@ -38,7 +38,9 @@ local function collect(key, owner, queued, id, since, t, late_ms)
 end
 
 local function delete(key, p, t, outcome, late_ms, od_ms)
-  if p.state == 'P' then unparked[#unparked + 1] = key end
+  -- Parked, or waiting after it failed: only such have an error.
+  local waits = (p.state == 'Q' or p.state == 'A') and p.attempts ~= '0'
+  if waits or p.state == 'P' then unparked[#unparked + 1] = key end
   if p.plan ~= '' then unplanned[#unplanned + 1] = p.plan .. '|' .. key end
   if p.begun == '0' then never_begun = never_begun + 1 end
   local own = find(p.id, '.!', 1, true)
@@ -60,7 +62,7 @@ local function write_deletions()
   if #unowned > 0 then call('ZREM', BW, unpack(unowned)) end
   if #unparked > 0 then
     call('ZREM', PK, unpack(unparked))
-    call('HDEL', JE, unpack(unparked))
+    redis.pcall('HDEL', JE, unpack(unparked))
   end
   if #unplanned > 0 then call('ZREM', PI, unpack(unplanned)) end
   if #remembered > 0 then call('ZADD', TB, unpack(remembered)) end

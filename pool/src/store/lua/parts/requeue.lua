@@ -18,7 +18,8 @@ local function shortened(text)
   return sub(text, 1, n)
 end
 
--- Queues the job: announced now, or left to the sweeper after `delay`; after too many attempts, parks it. `Q` or `P`.
+-- Queues the job: announced now, or left to the sweeper after `delay`; after too many attempts, parks it. `Q` or `P`. What
+-- waits because it failed, or is parked, keeps the reason: until it is begun, or ends.
 local function requeue(key, p, t, delay, route_ms, max_attempts, reason)
   if p.owner ~= '' then released[#released + 1] = p.owner .. ':' .. key end
   p.owner, p.since = '', num(t)
@@ -38,6 +39,10 @@ local function requeue(key, p, t, delay, route_ms, max_attempts, reason)
   if delay > 0 then
     scores[#scores + 1] = t + delay
     scores[#scores + 1] = key
+    if reason ~= '' and p.attempts ~= '0' then
+      errors[#errors + 1] = key
+      errors[#errors + 1] = shortened(reason)
+    end
   else
     announce(key, p.mix, t + route_ms)
   end
@@ -50,8 +55,8 @@ local function write_requeued()
   if #unscored > 0 then
     call('ZREM', Q, unpack(unscored))
     call('ZADD', PK, unpack(parked))
-    call('HSET', JE, unpack(errors))
   end
+  if #errors > 0 then redis.pcall('HSET', JE, unpack(errors)) end -- only shown: a damaged key stops no job
   if #scores > 0 then call('ZADD', Q, unpack(scores)) end
   records, scores, released, parked, errors, unscored = {}, {}, {}, {}, {}, {}
 end

@@ -1,7 +1,7 @@
 #!lua
 -- Owners, all of one node, take assigned jobs into their hands: no handler starts before. Begun before with the same
 -- token: the same answer. Entries of their streams that are finished are deleted.
--- KEYS: m w cf jo jp q jn, then the ws of each worker named
+-- KEYS: m w cf jo jp q jn je, then the ws of each worker named
 -- ARGV: inc, count of workers, wid*, count of its finished entries*, count of its jobs*, count of tokens, token*, a byte
 --       per job: which token it has; then entry*, key*
 -- Returns: OK, a letter per worker, O heard | F fenced | Z shutting down; a letter per job of those that are heard,
@@ -25,7 +25,7 @@ local n = #argv - base
 local stored = n > 0 and call('HMGET', JO, unpack(argv, base + 1, base + n))
 local out, heard, letters, at = { 'OK', '', '' }, {}, {}, 3
 local any_notes, ts = n > 0 and call('EXISTS', JN) == 1, num(now())
-local records, unqueued, seen, k, never_begun, bytes = {}, {}, {}, 0, 0, 0
+local records, unqueued, explained, seen, k, never_begun, bytes = {}, {}, {}, {}, 0, 0, 0
 local page, payloads = nil, nil -- payloads are read 16 at a time, and only as far as the answer may go
 local last = 0 -- the last job of the workers before
 for w = 1, workers do
@@ -50,6 +50,7 @@ for w = 1, workers do
         if attempts then
           is_new = true
           if flag == '0' then flag, news = '1', 1 end
+          if attempts ~= '0' then explained[#explained + 1] = key end -- it may have waited with an error
           begun = '1|R' .. mine .. '|' .. num(attempts + 1) .. '|' .. flag .. '|' .. ts .. sub(r, behind)
         end
       end
@@ -79,6 +80,7 @@ end
 if k > 0 then
   call('HSET', JO, unpack(records))
   call('ZREM', Q, unpack(unqueued))
+  if #explained > 0 then redis.pcall('HDEL', JE, unpack(explained)) end
   if never_begun > 0 then count('nq', -never_begun) end
 end
 out[2], out[3] = table.concat(heard), table.concat(letters)
@@ -87,7 +89,7 @@ for w = 1, workers do
   local entries = tonumber(argv[of_entries + w])
   -- A stream that is damaged fails no other worker's jobs.
   if entries > 0 and heard[w] == 'O' then
-    redis.pcall('XDEL', KEYS[7 + w], unpack(argv, entry + 1, entry + entries))
+    redis.pcall('XDEL', KEYS[8 + w], unpack(argv, entry + 1, entry + entries))
   end
   entry = entry + entries
 end
