@@ -1,6 +1,6 @@
 # Everything needs only Rust and make: each target fetches what else it wants.
 #
-#   make demo          the main job: one live feed per tenant   STORE=redis|memory   TENANTS=path.csv
+#   make demo          the main job: one live feed per tenant   STORE=redis|memory   TENANTS=path.csv   RELEASE=1
 #   make deploy-drill  a rolling deploy of ten nodes under 2,000 running jobs, which fails on its own bounds
 #   make test          every test, documentation included; names all that failed at its end
 #   make test-often    every test again and again, under three loads, and what failed how often; about 3 minutes a round when
@@ -23,6 +23,7 @@
 
 STORE ?= redis
 TENANTS ?=
+RELEASE ?=
 SEEDS ?= 1000
 START ?= 1
 STEPS ?= 2000
@@ -38,9 +39,9 @@ help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
 
 demo:
-	cargo build -p tenure-examples --bin feeds
+	cargo build $(if $(RELEASE),--release) -p tenure-examples --bin feeds
 	@if [ "$(STORE)" = redis ] && [ -z "$$REDIS_URL" ]; then $(with_redis); fi && \
-		cargo run -q -p tenure-examples --bin feeds -- demo --store "$(STORE)" $(if $(TENANTS),--tenants "$(TENANTS)")
+		cargo run -q $(if $(RELEASE),--release) -p tenure-examples --bin feeds -- demo --store "$(STORE)" $(if $(TENANTS),--tenants "$(TENANTS)")
 
 deploy-drill:
 	cargo build -p tenure-examples --bin deploy-drill

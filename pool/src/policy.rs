@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RestartPolicy {
-    /// The job is gone. The default.
+    /// The job is gone. The default, since the pool cannot know whether work that failed may be repeated. Work that is to
+    /// last, such as a connection to a feed, wants [`OnFailure`](Self::OnFailure).
     #[default]
     Never,
     /// After an error or a panic it is started again, with a pause that grows; after a clean end it is gone.

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// Chooses entries by their topic. Entries without a topic match no filter.
+/// Chooses entries by their topic. Entries without a topic match no filter. For anything else take a closure, by
+/// `futures::StreamExt::filter` or `try_filter` on the reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter(Kind);
 

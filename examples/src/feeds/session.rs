@@ -9,6 +9,8 @@ use super::wire::{Hello, Reply, Request};
 
 /// How long an answer may take. Lines come more often than that.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the judge may take: what it knows of ten thousand tenants is a long line.
+const JUDGE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Why a session is over or never began.
 #[derive(Debug, thiserror::Error)]
@@ -179,7 +181,7 @@ impl Control {
             None => Link::connect(self.address).await?,
         };
         link.send(request).await?;
-        let reply = link.receive(PATIENCE).await?.ok_or(SessionError::Closed)?;
+        let reply = link.receive(JUDGE_PATIENCE).await?.ok_or(SessionError::Closed)?;
         self.link = Some(link);
         Ok(reply)
     }

@@ -7,18 +7,26 @@ use tenure_pool::BoxError;
 use super::report::Change;
 use super::stage::StageError;
 
-/// How long a step may take, settling included.
-pub(super) const DEADLINE: Duration = Duration::from_secs(20);
+/// How long a step may take with so many tenants, settling included: a build that is not optimised needs some
+/// milliseconds for each.
+pub(super) fn deadline(tenants: usize) -> Duration {
+    Duration::from_secs(20) + Duration::from_millis(20) * u32::try_from(tenants).unwrap_or(u32::MAX)
+}
 
 /// Why the story broke off.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoryError {
     /// A step was not done in time.
-    #[error("{step}: not done within {} s, waited for {awaited}", DEADLINE.as_secs())]
+    #[error(
+        "{step}: not done within {} s, waited for {awaited}; an optimised build carries more tenants (make demo RELEASE=1)",
+        within.as_secs()
+    )]
     Deadline {
         /// The step.
         step: &'static str,
+        /// How long it had.
+        within: Duration,
         /// What was awaited.
         awaited: String,
     },

@@ -2,6 +2,7 @@
 //! something. Each step settles before the next, and says how many tenants moved and how few had to.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
@@ -15,7 +16,7 @@ use super::node::{Timings, WORKERS};
 use super::progress::Progress;
 use super::report::StepReport;
 use super::stage::Stage;
-use super::step::{DEADLINE, Failure, Step, StoryError};
+use super::step::{Failure, Step, StoryError, deadline};
 use super::tenants::Tenant;
 use super::view::View;
 
@@ -79,9 +80,10 @@ impl<'a> Story<'a> {
     pub async fn play(&mut self) -> Result<(), StoryError> {
         for step in Step::ALL {
             let begun = Instant::now();
-            let Ok(performed) = timeout(DEADLINE, self.perform(step)).await else {
+            let within = deadline(self.tenants.len());
+            let Ok(performed) = timeout(within, self.perform(step)).await else {
                 let awaited = std::mem::take(&mut self.awaited);
-                return Err(StoryError::Deadline { step: step.name(), awaited });
+                return Err(StoryError::Deadline { step: step.name(), within, awaited });
             };
             let (view, fewest) = performed.map_err(|failure| failure.of(step))?;
             let report = StepReport {
@@ -175,7 +177,6 @@ impl<'a> Story<'a> {
 
     /// Submits a job for each tenant, and waits until each has been started.
     async fn submit(&mut self) -> Result<(), Failure> {
-        "all jobs to be started".clone_into(&mut self.awaited);
         self.progress.now("submitting");
         let node = &self.stage.node;
         let started = stream::iter(self.tenants).map(|tenant| async move {
@@ -186,8 +187,15 @@ impl<'a> Story<'a> {
             node.wait(&ticket).await.map_err(|error| failed(error.into()))?;
             Ok::<_, Failure>(tenant.id.clone())
         });
-        self.live = started.buffer_unordered(CONCURRENCY).try_collect().await?;
-        Ok(())
+        let mut started = pin!(started.buffer_unordered(CONCURRENCY));
+        let all = self.tenants.len();
+        loop {
+            self.awaited = format!("all {all} jobs to be started, {} are", self.live.len());
+            match started.try_next().await? {
+                Some(tenant) => self.live.insert(tenant),
+                None => return Ok(()),
+            };
+        }
     }
 
     async fn stop(&mut self) -> Result<(), Failure> {
