@@ -61,6 +61,16 @@ impl Client {
         Self::new(origin)
     }
 
+    /// A client of the same servers whose connections have this name at the server, where `CLIENT LIST` shows it; it shares
+    /// no connection with this one. Redis takes no spaces and no control characters in a name: they are left out.
+    #[must_use]
+    pub fn with_name(&self, name: &str) -> Self {
+        let mut origin = self.origin.clone();
+        let name: String = name.chars().filter(char::is_ascii_graphic).collect();
+        origin.access.name = Some(name.into());
+        Self::new(origin)
+    }
+
     /// The connection for commands that all clones of this client share.
     pub fn commands(&self) -> Connection {
         self.commands.clone()
@@ -192,7 +202,7 @@ impl ClientBuilder {
             }
             Deployment::Cluster { seeds } => Place::Cluster(Directory::new(seeds, settings.clone())),
         };
-        Ok(Client::new(Origin { place, access: Access { settings, admission: None } }))
+        Ok(Client::new(Origin { place, access: Access { settings, admission: None, name: None } }))
     }
 
     fn tls(&self, url: &Url) -> Result<Tls, Error> {

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::address::{Address, Credentials};
 use crate::pulse::Pulse;
-use crate::role::{Protocol, Role, hello};
+use crate::role::{Protocol, Role, hello_as};
 use crate::sentinel::Sentinels;
 use crate::tls::Tls;
 use crate::transport::{self, Heard};
@@ -36,6 +36,8 @@ pub(crate) struct Settings {
 pub(crate) struct Access {
     pub(crate) settings: Arc<Settings>,
     pub(crate) admission: Option<Arc<dyn Admission>>,
+    /// What connections are called at the server.
+    pub(crate) name: Option<Arc<str>>,
 }
 
 /// How the server to connect to is found.
@@ -142,7 +144,7 @@ impl Connector {
             Target::MasterOf(_) => Step::IsMaster,
             Target::Server(_) => Step::Question,
         };
-        steps.push((step, hello(protocol)));
+        steps.push((step, hello_as(protocol, self.access.name.as_deref())));
         steps
     }
 }

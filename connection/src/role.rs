@@ -24,6 +24,15 @@ pub(crate) fn hello(protocol: Protocol) -> Cmd {
     redis::cmd("HELLO").arg(number).take()
 }
 
+/// The same, and the connection has this name at the server.
+pub(crate) fn hello_as(protocol: Protocol, name: Option<&str>) -> Cmd {
+    let mut hello = hello(protocol);
+    if let Some(name) = name {
+        hello.arg("SETNAME").arg(name);
+    }
+    hello
+}
+
 impl Role {
     /// Reads an answer to [`hello`] in either protocol.
     pub(crate) fn read(answer: &Value) -> Option<Self> {

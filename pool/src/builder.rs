@@ -326,7 +326,7 @@ impl NodeBuilder {
             .map_err(|error| StoreError::NotExecuted(Arc::new(error)))?;
         let store = {
             let _here = thread.enter();
-            self.store_of(shard)?
+            self.store_of(shard, Some(&node))?
         };
         let timeout = self.patience();
         let config = self.config(node, purpose);
@@ -363,9 +363,18 @@ impl NodeBuilder {
     }
 
     /// A store of the pool, or of this shard of it.
-    pub(crate) fn store_of(&self, shard: Option<Shard>) -> Result<Arc<dyn Store>, Error> {
+    pub(crate) fn store_of(
+        &self,
+        shard: Option<Shard>,
+        node: Option<&NodeName>,
+    ) -> Result<Arc<dyn Store>, Error> {
         Ok(match (&self.backend.0, shard) {
-            (Kind::Redis(client), _) => Arc::new(RedisStore::open(client, &self.pool_of(shard)?)),
+            (Kind::Redis(client), _) => {
+                let pool = self.pool_of(shard)?;
+                let node = node.map_or("", NodeName::as_str);
+                let client = client.with_name(&format!("tenure:{}:{node}", pool.as_str()));
+                Arc::new(RedisStore::open(&client, &pool))
+            }
             (Kind::Memory(store), None) => Arc::new(store.clone()),
             (Kind::Memory(store), Some(shard)) => Arc::new(store.shard(shard.index)),
             (Kind::Store(store), None) => store.clone(),

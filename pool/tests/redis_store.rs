@@ -232,6 +232,18 @@ async fn steps_go_to_the_blessed_server_process_only() {
 }
 
 #[tokio::test]
+async fn the_connections_of_a_node_say_whose_they_are() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let node = tenure_pool::Node::builder("feeds", client.clone()).name("n1").assume_fresh(true);
+    let node = node.join().await.unwrap();
+    let connected = clients(&client).await;
+    assert!(connected.matches(" name=tenure:feeds:n1 ").count() > 2, "{connected}");
+    assert_eq!(connected.matches(" name= ").count(), 1, "the asker's: {connected}");
+    node.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_lost_group_is_told_and_restored() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);

@@ -326,3 +326,22 @@ async fn a_dropped_connection_is_closed() {
     drop((redis, client));
     eventually(SOON, "only the watcher to be connected", async || list().await == 1).await;
 }
+
+#[tokio::test]
+async fn connections_have_the_name_of_their_client() {
+    let server = RedisServer::start().unwrap();
+    let plain = client(&server, SOON);
+    let named = plain.with_name("tenure:a b\n:c");
+    let redis = named.commands();
+    ping(&redis).await.unwrap();
+    let mut subscriber = named.subscriber(["news"]);
+    assert!(matches!(subscriber.next().await, tenure_connection::Event::Subscribed));
+    let mut blocking = named.blocking();
+    blocking.command(&cmd("PING"), SOON).await.unwrap();
+    let Value::BulkString(list) = plain.commands().command(cmd("CLIENT").arg("LIST")).await.unwrap() else {
+        panic!("no list")
+    };
+    let list = String::from_utf8(list).unwrap();
+    assert_eq!(list.matches(" name=tenure:ab:c ").count(), 3, "{list}");
+    assert_eq!(list.matches(" name= ").count(), 1, "{list}");
+}

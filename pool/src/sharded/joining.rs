@@ -159,7 +159,7 @@ impl Joining {
 
     async fn look_at(&self, index: u32) -> Result<Look, Error> {
         // The place matters, and not how many there are.
-        let store = self.node.store_of(Some(Shard { index, count: self.count }))?;
+        let store = self.node.store_of(Some(Shard { index, count: self.count }), None)?;
         Look::at(store, self.deadline).await
     }
 
