@@ -27,6 +27,7 @@ fn well() -> Health {
         dispatches: 5,
         queued: Some(7),
         parked: Some(2),
+        namesake: false,
         damage: None,
         evicts: None,
         reasons: Vec::new(),

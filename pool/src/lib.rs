@@ -11,6 +11,7 @@ mod health;
 pub mod id;
 mod job;
 mod listing;
+#[doc(hidden)]
 pub mod member;
 #[cfg(feature = "micro")]
 #[doc(hidden)]
@@ -20,6 +21,7 @@ mod notification;
 mod parked;
 mod plan;
 mod policy;
+#[doc(hidden)]
 pub mod record;
 mod runtime;
 mod schedule;
@@ -28,6 +30,7 @@ mod service;
 pub mod settings;
 mod sharded;
 #[cfg(feature = "sim")]
+#[doc(hidden)]
 pub mod sim;
 mod spec;
 mod stop;

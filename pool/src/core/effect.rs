@@ -131,6 +131,8 @@ pub(crate) enum Notice {
     Lost { signs: String },
     /// A loss has left this, though it was repaired as far as can be; empty: nothing any more.
     Damaged { signs: String },
+    /// Another node that lives has this node's name.
+    Namesake,
     /// The server may drop keys when its memory is full, by this policy; `None`: it may no more.
     Evicts { policy: Option<String> },
     /// The record of a job does not parse.

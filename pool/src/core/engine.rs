@@ -11,6 +11,7 @@ use super::effect::{Effect, Notice};
 use super::input::{Answer, Command, Input, LocalWorker, Refused, ReplyTo};
 use super::lease::Timing;
 use super::liveness::Liveness;
+use super::namesake::Namesake;
 use super::phase::{Change, Phase, PoolPhase};
 use super::reading::Reading;
 use super::requests::Requests;
@@ -56,6 +57,7 @@ pub(crate) struct Engine {
     pub(super) queued: Option<u64>,
     /// The pool's jobs that were parked at the last sweep.
     pub(super) parked: Option<u64>,
+    pub(super) namesake: Namesake,
     pub(super) clock: Clock,
     pub(super) tells: Tells,
     pub(super) end: End,
@@ -131,6 +133,7 @@ impl Engine {
             evicts: None,
             queued: None,
             parked: None,
+            namesake: Namesake::default(),
             clock: Clock::default(),
             tells: Tells::default(),
             end: End::No,
@@ -287,6 +290,7 @@ impl Engine {
         self.renewed = true;
         self.pool.saw_token(renewal.token);
         self.queued = Some(renewal.queued);
+        self.look_for_namesake();
         if renewal.damage != self.damage {
             self.damage.clone_from(&renewal.damage);
             self.ctx.report(Notice::Damaged { signs: renewal.damage });

@@ -44,6 +44,7 @@ mod journal;
 mod lane;
 pub(crate) mod lease;
 mod liveness;
+mod namesake;
 mod open;
 mod phase;
 pub(crate) mod picture;

@@ -24,6 +24,8 @@ pub(crate) struct Picture {
     pub(crate) queued: Option<u64>,
     /// Jobs of the pool that were parked at this node's last sweep.
     pub(crate) parked: Option<u64>,
+    /// Another node has this one's name.
+    pub(crate) namesake: bool,
     /// When its readers were last answered; `None` while they have nothing to read.
     pub(crate) read: Option<Time>,
     pub(crate) routed: Option<Time>,
@@ -80,6 +82,7 @@ impl Engine {
             evicts: self.evicts.clone(),
             queued: self.queued,
             parked: self.parked,
+            namesake: self.namesake.lives,
             read: self.reading.progressed(),
             routed: self.routing.progressed(),
         }

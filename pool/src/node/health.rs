@@ -57,6 +57,7 @@ impl Node {
             dispatches: seen.picture.dispatches,
             queued: seen.picture.queued,
             parked: seen.picture.parked,
+            namesake: seen.picture.namesake,
             damage: (!seen.picture.damage.is_empty()).then(|| loss(&seen.picture.damage)),
             evicts: seen.picture.evicts,
             reasons: Vec::new(),

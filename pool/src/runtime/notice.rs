@@ -132,6 +132,9 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
         Notice::Lost { signs } => {
             tracing::error!(%node, lost = loss(signs), "a key of the pool was lost alone: what living workers know is written again");
         }
+        Notice::Namesake => {
+            tracing::warn!(%node, "another node that lives has this node's name: its dispatches may hear of their jobs late, and metrics are mixed up");
+        }
         Notice::Damaged { signs } if signs.is_empty() => {
             tracing::info!(%node, "what a loss had left of the pool's data is gone");
         }

@@ -13,6 +13,7 @@ use crate::recorder::{Act, Release};
 use crate::world::{PATIENCE, POOL, SHORT, World, on_both_stores, workers_on};
 
 on_both_stores!(
+    a_node_says_that_another_has_its_name,
     a_node_at_work_is_healthy_and_one_that_has_left_is_too,
     a_node_without_its_store_names_the_store_and_then_its_workers,
     an_abandoned_node_wants_its_process_restarted,
@@ -273,4 +274,17 @@ async fn a_node_that_cannot_hear_of_its_jobs_loses_its_leases_and_they_move() {
     assert!(health.workers[0].id.is_some());
     world.placed(&b, &keys).await;
     world.assert_clean();
+}
+
+async fn a_node_says_that_another_has_its_name(world: World) {
+    let world = world.with_ttl(Duration::from_secs(1));
+    let one = world.node_with("twin", 1).await;
+    let other = world.node_with("twin", 1).await;
+    tenure_testing::eventually(PATIENCE, "both to say it", async || {
+        one.health().namesake && other.health().namesake
+    })
+    .await;
+    assert!(one.health().is_healthy(), "it is safe");
+    other.close().await.unwrap();
+    tenure_testing::eventually(PATIENCE, "it to be over", async || !one.health().namesake).await;
 }

@@ -244,6 +244,7 @@ fn notice(notice: &Notice) -> String {
             format!("attested {worker} {} {} {}{}", c.kept, c.stopped, c.outranked, past.collect::<String>())
         }
         Notice::Lost { signs } => format!("lost {signs}"),
+        Notice::Namesake => "namesake".into(),
         Notice::Damaged { signs } => format!("damaged {signs}"),
         Notice::Evicts { policy } => format!("evicts {}", policy.as_deref().unwrap_or("nothing")),
         Notice::Outranked { key, token } => format!("outranked {key}@{token}"),
