@@ -26,6 +26,8 @@ pub enum Breakage {
     HandedOnMints,
     /// `attest` takes a record that nobody owns for an owner under its token.
     UnownedOutranks,
+    /// What a job has taken when it ends is given to its next owner again.
+    TakenForgotten,
     /// What nobody owns gives way to a run of an earlier dispatch.
     NextDispatchGivesWay,
     /// `route` assigns whatever ring its caller knows.

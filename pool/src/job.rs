@@ -213,6 +213,11 @@ impl Job {
         }
     }
 
+    /// Whether a notification was handed to [`notified`](Self::notified) and comes to nobody.
+    pub(crate) fn has_withdrawn(&self) -> bool {
+        self.shared.hearing.get().is_some_and(|hearing| hearing.notes.has_withdrawn())
+    }
+
     /// Until this is dropped somebody may take notifications.
     pub(crate) fn listening(&self) -> Listening {
         Listening(self.clone())

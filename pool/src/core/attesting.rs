@@ -133,6 +133,9 @@ impl Jobs {
             }
         }
         self.intake = Intake::default();
+        for id in std::mem::take(&mut self.unacknowledged) {
+            self.release_after(&id);
+        }
         for (_, item) in std::mem::take(&mut self.retaken) {
             self.releases.push((item, Vec::new()));
         }
@@ -143,8 +146,7 @@ impl Jobs {
             if let Some(order) = &mut held.order {
                 order.entries.clear();
             }
-            held.notes.ack = 0;
-            held.notes.wanted = true;
+            held.notes.void();
         }
         let keys: Vec<_> = self.held.keys().cloned().collect();
         for key in keys {

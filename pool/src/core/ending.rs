@@ -234,6 +234,13 @@ impl Jobs {
         }
         let id = (item.key.clone(), item.token);
         let goes_on = item.mode != ReleaseMode::Delete;
+        let owes = held.notes.owes && goes_on;
+        if owes {
+            if !held.notes.busy {
+                self.takes.push(TakeItem { key: id.0.clone(), token: id.1, ack: held.notes.ack });
+            }
+            self.unacknowledged.insert(id.clone());
+        }
         let (attempts, started) = (held.attempts, held.started_before);
         let out = Out {
             id: Some(held.id.clone()),
@@ -247,6 +254,8 @@ impl Jobs {
         self.releasing.insert(id.clone(), out);
         if unnoted && goes_on {
             item.tell = None;
+        }
+        if (unnoted || owes) && goes_on {
             self.after_note.insert(id, (item, entries));
             return;
         }
@@ -255,6 +264,26 @@ impl Jobs {
             item.result = "ok".into();
         }
         self.releases.push((item, entries));
+    }
+
+    /// The store knows what was delivered to a job that is on its way out, or never will. Returns whether one was.
+    pub(super) fn acknowledged(&mut self, item: &TakeItem) -> bool {
+        let id = (item.key.clone(), item.token);
+        let was = self.unacknowledged.remove(&id);
+        if was {
+            self.release_after(&id);
+        }
+        was
+    }
+
+    /// Gives the job back if that has waited for something, and waits no more.
+    pub(super) fn release_after(&mut self, id: &(JobKey, Token)) {
+        if self.unnoted.contains(id) || self.unacknowledged.contains(id) {
+            return;
+        }
+        if let Some(release) = self.after_note.remove(id) {
+            self.releases.push(release);
+        }
     }
 
     /// Gives back a job that was not started here.
@@ -336,6 +365,7 @@ impl Jobs {
         self.begins.clear();
         self.starteds.clear();
         self.unnoted.clear();
+        self.unacknowledged.clear();
         self.after_note.clear();
         self.releases.clear();
         self.takes.clear();

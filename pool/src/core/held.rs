@@ -47,6 +47,25 @@ pub(crate) struct Notes {
     pub(crate) busy: bool,
     /// All below this number have been delivered.
     pub(crate) ack: u64,
+    /// So many from there on are being delivered.
+    pub(crate) in_hand: u16,
+    /// The store does not know yet how far it has come.
+    pub(crate) owes: bool,
+}
+
+impl Notes {
+    /// So many of those in hand have been delivered, and no more of them will be.
+    pub(crate) fn delivered(&mut self, count: usize) {
+        let count = usize::from(std::mem::take(&mut self.in_hand)).min(count);
+        self.ack += count as u64;
+        self.owes |= count > 0;
+        self.busy = false;
+    }
+
+    /// The data were lost: its numbers say nothing any more.
+    pub(crate) fn void(&mut self) {
+        *self = Self { wanted: true, busy: self.busy, ..Self::default() };
+    }
 }
 
 /// One job in a worker's hands. There are many, for long: what most of them do not have is a pointer.

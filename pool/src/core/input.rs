@@ -65,8 +65,10 @@ pub(crate) enum HandlerEvent {
     Refused { backoff: Option<Duration> },
     /// start failed or panicked. Nothing of it runs.
     Failed(String),
-    /// Notifications were delivered.
+    /// The notifications that it was given were delivered.
     Delivered,
+    /// So many of them were, and its end follows.
+    Took(usize),
     /// The job ended by itself. Nothing of it runs.
     Ended(Result<(), String>),
     /// stop has returned. Nothing of it runs.

@@ -18,7 +18,7 @@ use super::held::{Held, Order, Out, Phase};
 use super::input::{HandlerEvent, LocalWorker};
 use super::intake::Intake;
 use super::journal::Journal;
-use super::lane::Lane;
+use super::lane::{Lane, is_of_an_item};
 use super::taking_up::Successor;
 use super::time::Time;
 use crate::breakage::Breakage;
@@ -67,8 +67,11 @@ pub(crate) struct Jobs {
     pub(super) starteds: Lane<StartedItem>,
     /// Starts that succeeded and that the store may not know of yet.
     pub(super) unnoted: BTreeSet<(JobKey, Token)>,
-    /// Jobs to give back once their start is noted: a release that overtook the note would leave the dispatcher
-    /// waiting, and the job as one that never ran.
+    /// Jobs on their way out whose delivered notifications the store may not know of yet.
+    pub(super) unacknowledged: BTreeSet<(JobKey, Token)>,
+    /// Jobs to give back once their start is noted and their notifications are acknowledged. A release that overtook the
+    /// note would leave the dispatcher waiting, and the job as one that never ran; one that overtook the acknowledgement
+    /// would give the next owner what was delivered.
     pub(super) after_note: BTreeMap<(JobKey, Token), ToRelease>,
     pub(super) releases: Lane<ToRelease>,
     pub(super) takes: Lane<TakeItem>,
@@ -105,6 +108,7 @@ impl Jobs {
             begins: Lane::default(),
             starteds: Lane::default(),
             unnoted: BTreeSet::new(),
+            unacknowledged: BTreeSet::new(),
             after_note: BTreeMap::new(),
             releases: Lane::default(),
             takes: Lane::default(),
@@ -331,11 +335,16 @@ impl Jobs {
         self.takes.answered();
         self.intake.deleted(finished);
         for (item, reply) in items.into_iter().zip(replies) {
-            let Some(held) = self.held.get_mut(&item.key).filter(|h| h.token == item.token) else { continue };
+            let Some(held) = self.held.get_mut(&item.key).filter(|h| h.token == item.token) else {
+                self.acknowledged(&item);
+                continue;
+            };
+            held.notes.owes = false;
             let running = matches!(held.phase, Phase::Running);
             match reply {
                 Some(Taken { first, bodies }) if !bodies.is_empty() && running => {
-                    held.notes.ack = first + bodies.len() as u64;
+                    held.notes.ack = first;
+                    held.notes.in_hand = u16::try_from(bodies.len()).unwrap_or(u16::MAX);
                     let (worker, key, token) = (self.worker, item.key, item.token);
                     ctx.out.push(Effect::Deliver { worker, key, token, bodies });
                 }
@@ -401,6 +410,14 @@ impl Jobs {
     ) -> bool {
         self.intake.not_deleted(finished);
         let whole = items.len();
+        if let [item] = &items[..]
+            && is_of_an_item(error)
+            && self.acknowledged(item)
+        {
+            // What is damaged holds up no release.
+            self.takes.put_back(now, Vec::new());
+            return true;
+        }
         self.takes.failed(now, items, whole, error)
     }
 
@@ -415,9 +432,7 @@ impl Jobs {
                 continue;
             }
             self.unnoted.remove(&id);
-            if let Some(release) = self.after_note.remove(&id) {
-                self.releases.push(release);
-            }
+            self.release_after(&id);
         }
         if again.is_empty() {
             self.starteds.answered();
@@ -446,9 +461,11 @@ impl Jobs {
             HandlerEvent::Started => self.on_started(ctx, key),
             HandlerEvent::Delivered => {
                 held.notes.wanted = true;
-                held.notes.busy = false;
+                held.notes.delivered(usize::MAX);
                 self.fetch(key);
             }
+            HandlerEvent::Took(_) if ctx.config.broken.has(Breakage::TakenForgotten) => {}
+            HandlerEvent::Took(count) => held.notes.delivered(count),
             HandlerEvent::NotRun => self.never_ran(key),
             HandlerEvent::Refused { backoff } => self.refused(ctx, key, backoff),
             HandlerEvent::Failed(error) => self.failed(ctx, key, &error),

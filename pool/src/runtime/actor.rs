@@ -86,7 +86,7 @@ pub(crate) struct Own {
 #[derive(Debug)]
 pub(crate) enum Came {
     /// The job goes on, has no future of its own, and nothing to do; with what is to be said of it, and its span.
-    Idle(Option<HandlerEvent>, Span),
+    Idle(HandlerEvent, Span),
     /// The job has ended.
     Ended(HandlerEvent),
 }
@@ -117,7 +117,7 @@ pub(crate) async fn start(own: Own, recheck: bool, on_span: Option<JobSpanHook>)
     };
     match live.instrument(span.clone()).await {
         Some(event) => Came::Ended(event),
-        None => Came::Idle(Some(HandlerEvent::Started), span),
+        None => Came::Idle(HandlerEvent::Started, span),
     }
 }
 
@@ -125,23 +125,20 @@ pub(crate) async fn start(own: Own, recheck: bool, on_span: Option<JobSpanHook>)
 pub(crate) async fn attend(own: Own, span: Span) -> Came {
     let attended = async {
         match own.mailbox.next().await {
-            Order::Deliver(bodies) => {
-                deliver(&own, bodies, &mut None).await;
-                Ok(())
-            }
+            Order::Deliver(bodies) => Ok(deliver(&own, bodies, &mut None).await.1),
             Order::Stop(why) => Err(HandlerEvent::Stopped(stop(&own, why).await)),
         }
     };
     match attended.instrument(span.clone()).await {
-        Ok(()) => Came::Idle(delivered(&own.job), span),
+        Ok(count) => Came::Idle(delivered(&own.job, count), span),
         Err(event) => Came::Ended(event),
     }
 }
 
 /// What is said of notifications that were handed over. A job that is to end may not have taken all of them: its next
-/// owner gets them again.
-fn delivered(job: &Job) -> Option<HandlerEvent> {
-    (!job.is_ending()).then_some(HandlerEvent::Delivered)
+/// owner gets the others.
+fn delivered(job: &Job, count: usize) -> HandlerEvent {
+    if job.is_ending() { HandlerEvent::Took(count) } else { HandlerEvent::Delivered }
 }
 
 /// What everything that a job does runs in. It names the dispatcher's trace, which the pool carries and does not join:
@@ -193,12 +190,14 @@ async fn run(own: &Own, body: Body) -> HandlerEvent {
         };
         match order {
             Order::Deliver(bodies) => {
-                if let Some(ended) = Box::pin(deliver(own, bodies, &mut body)).await {
-                    return Box::pin(end(own, ended)).await;
-                }
-                if let Some(event) = delivered(&own.job) {
-                    own.say(event);
-                }
+                let (ended, count) = Box::pin(deliver(own, bodies, &mut body)).await;
+                let Some(ended) = ended else {
+                    own.say(delivered(&own.job, count));
+                    continue;
+                };
+                // It may have ended by what it has taken.
+                own.say(HandlerEvent::Took(count));
+                return Box::pin(end(own, ended)).await;
             }
             Order::Stop(why) => {
                 let ended = ended(&mut body).await;
@@ -208,15 +207,18 @@ async fn run(own: &Own, body: Body) -> HandlerEvent {
     }
 }
 
-/// Hands notifications over, one after the other, while the body goes on. Returns how that ended, if it did.
-async fn deliver(own: &Own, bodies: Vec<Bytes>, body: &mut Option<Body>) -> Option<Outcome> {
+/// Hands notifications over, one after the other, while the body goes on. Returns how that ended, if it did, and how many
+/// were delivered.
+async fn deliver(own: &Own, bodies: Vec<Bytes>, body: &mut Option<Body>) -> (Option<Outcome>, usize) {
     let Own { job, handler, grace, .. } = own;
+    let mut count = 0;
     for note in bodies {
         if job.is_ending() {
             break;
         }
         let delivery = caught(job, || handler.notify(job, note)).instrument(tracing::debug_span!("notify"));
         let (ended, taken) = beside(body, delivery, job, *grace).await;
+        let is_dropped = taken.is_none();
         match taken {
             Some(Ok(Ok(()))) => {}
             Some(Ok(Err(error))) => {
@@ -229,11 +231,15 @@ async fn deliver(own: &Own, bodies: Vec<Bytes>, body: &mut Option<Body>) -> Opti
                 tracing::warn!(key = %job.key(), "a notification's handler did not end with its job, it was dropped");
             }
         }
+        if job.has_withdrawn() || is_dropped {
+            return (ended, count);
+        }
+        count += 1;
         if ended.is_some() {
-            return ended;
+            return (ended, count);
         }
     }
-    None
+    (None, count)
 }
 
 /// What the end of the body means. One whose cancellation has fired was asked to end: the order that says why is

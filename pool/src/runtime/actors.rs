@@ -173,17 +173,17 @@ impl Actors {
         }
         let token = busy.job.token();
         let event = match came {
-            Came::Ended(event) => Some(event),
+            Came::Ended(event) => event,
             // What has started all the same is to be stopped: the engine sees to that.
-            Came::Idle(event, _) if busy.aborted && !matches!(event, Some(HandlerEvent::Started)) => {
-                Some(HandlerEvent::Aborted)
+            Came::Idle(event, _) if busy.aborted && !matches!(event, HandlerEvent::Started) => {
+                HandlerEvent::Aborted
             }
             Came::Idle(event, span) => {
                 self.rest(busy, span);
                 event
             }
         };
-        event.map(|event| Input::Handler { worker, key: place.1, token, event })
+        Some(Input::Handler { worker, key: place.1, token, event })
     }
 
     /// Aborts everything, and waits until nothing runs any more.

@@ -18,6 +18,8 @@ pub(crate) struct Handover {
 struct Slot {
     body: Option<Bytes>,
     closed: bool,
+    /// A body was given that nobody has taken, and nobody will.
+    withdrawn: bool,
 }
 
 impl Handover {
@@ -30,6 +32,7 @@ impl Handover {
         {
             let mut slot = self.slot();
             if slot.closed {
+                slot.withdrawn = true;
                 return;
             }
             slot.body = Some(body);
@@ -61,8 +64,17 @@ impl Handover {
 
     /// Nobody takes any more: a body that is in the slot is withdrawn.
     pub(crate) fn close(&self) {
-        *self.slot() = Slot { body: None, closed: true };
+        {
+            let mut slot = self.slot();
+            slot.closed = true;
+            slot.withdrawn |= slot.body.take().is_some();
+        }
         self.taken.notify_one();
+    }
+
+    /// Whether a body that was given comes to nobody.
+    pub(crate) fn has_withdrawn(&self) -> bool {
+        self.slot().withdrawn
     }
 }
 
@@ -80,6 +92,8 @@ mod tests {
         assert_eq!(handover.take().now_or_never(), Some("a".into()));
         assert!(giving.now_or_never().is_some());
         assert_eq!(handover.take().now_or_never(), None, "it is handed out once");
+        handover.close();
+        assert!(!handover.has_withdrawn());
     }
 
     #[tokio::test]
@@ -88,6 +102,7 @@ mod tests {
         let mut giving = std::pin::pin!(handover.give("a".into()));
         assert!(giving.as_mut().now_or_never().is_none());
         handover.close();
+        assert!(handover.has_withdrawn());
         assert!(giving.now_or_never().is_some());
         assert_eq!(handover.take().now_or_never(), None);
         assert!(handover.give("b".into()).now_or_never().is_some(), "nobody would take it");

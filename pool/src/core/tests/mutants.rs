@@ -96,6 +96,17 @@ fn a_pool_that_was_made_after_the_end_is_another_one() {
 }
 
 #[test]
+fn what_a_job_has_taken_at_its_end_is_acknowledged() {
+    let says = whole_and_broken(Breakage::TakenForgotten).map(|mut bench| {
+        super::notifying::give_three(&mut bench);
+        bench.handler(1, "k", 7, HandlerEvent::Took(1));
+        bench.handler(1, "k", 7, HandlerEvent::Ended(Err("bad".into())));
+        bench.is_calling("take")
+    });
+    assert_eq!(says, [true, false]);
+}
+
+#[test]
 fn a_cleanup_of_a_former_pool_does_not_end_this_one() {
     let ends = [Breakages::default(), Breakages::of([Breakage::FormerCleanupEnds])].map(|broken| {
         let mut bench = Bench::attached_with(Config { broken, ..config() });

@@ -1,7 +1,11 @@
 //! Notifications: fetched, delivered and acknowledged in turn, and none is overlooked.
 
-use super::bench::{Bench, config, secs};
+use std::sync::Arc;
+
+use super::bench::{Bench, config, sealed, secs};
 use crate::core::input::HandlerEvent;
+use crate::policy::RestartPolicy;
+use crate::store::StoreError;
 
 #[test]
 fn what_waits_at_the_begin_is_fetched_after_the_start_and_acknowledged_after_the_delivery() {
@@ -87,6 +91,83 @@ fn nothing_is_fetched_or_delivered_while_the_job_stops() {
     assert_eq!(bench.seen(), [""; 0], "fetched before the stop: the next owner gets it");
     bench.notify_event(1, 10, "k", 7);
     assert_eq!(bench.seen(), ["begin 1: ; done 10"]);
+}
+
+/// A job with three notifications in its hands.
+fn given_three() -> Bench {
+    let mut bench = Bench::with_worker();
+    give_three(&mut bench);
+    bench
+}
+
+pub(super) fn give_three(bench: &mut Bench) {
+    bench.assign(1, 7, 7, &["k"]);
+    bench.begun_as(&sealed(RestartPolicy::OnFailure), true, |_| {});
+    bench.handler(1, "k", 7, HandlerEvent::Started);
+    bench.started_noted();
+    bench.taken(4, &["x", "y", "z"]);
+    bench.all();
+}
+
+/// The job takes so many, and fails.
+fn fails_after(bench: &mut Bench, count: usize) {
+    bench.handler(1, "k", 7, HandlerEvent::Took(count));
+    bench.handler(1, "k", 7, HandlerEvent::Ended(Err("bad".into())));
+}
+
+#[test]
+fn a_job_that_fails_acknowledges_before_it_is_released() {
+    let mut bench = given_three();
+    fails_after(&mut bench, 2);
+    assert_eq!(bench.of(&["take", "release"]), ["take 1: k@7 ack=6"], "the third comes again");
+    bench.fail("take");
+    bench.advance(secs(1));
+    assert_eq!(bench.of(&["take", "release"]), ["take 1: k@7 ack=6"]);
+    bench.taken(6, &["z"]);
+    assert_eq!(bench.of(&["DELIVER", "take", "release"]).len(), 1, "only the release");
+    assert!(bench.is_calling("release"));
+}
+
+#[test]
+fn a_job_that_fails_while_it_acknowledges_waits_for_that() {
+    let mut bench = given_three();
+    bench.handler(1, "k", 7, HandlerEvent::Delivered);
+    bench.handler(1, "k", 7, HandlerEvent::Ended(Err("bad".into())));
+    assert_eq!(bench.of(&["take", "release"]), ["take 1: k@7 ack=7"]);
+    bench.taken(0, &[]);
+    assert!(bench.is_calling("release"));
+}
+
+#[test]
+fn a_job_that_has_taken_nothing_is_released_at_once() {
+    let mut bench = given_three();
+    fails_after(&mut bench, 0);
+    assert!(bench.is_calling("release") && !bench.is_calling("take"));
+}
+
+#[test]
+fn a_job_that_ends_for_good_acknowledges_nothing() {
+    let mut bench = given_three();
+    bench.handler(1, "k", 7, HandlerEvent::Took(2));
+    bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
+    assert!(bench.is_calling("release") && !bench.is_calling("take"), "all of it goes with its record");
+}
+
+#[test]
+fn damaged_notifications_hold_up_no_release() {
+    let mut bench = given_three();
+    fails_after(&mut bench, 2);
+    bench.fail_with("take", StoreError::Damaged(Arc::new(std::io::Error::other("of the script"))));
+    assert!(bench.is_calling("release"));
+}
+
+#[test]
+fn what_was_taken_before_a_loss_of_data_says_nothing() {
+    let mut bench = given_three();
+    fails_after(&mut bench, 2);
+    assert!(!bench.is_calling("release"));
+    bench.lost(2);
+    assert!(bench.is_calling("release"), "its numbers may be used again");
 }
 
 #[test]
