@@ -170,3 +170,15 @@ async fn a_sweep_puts_off_what_a_client_cannot_read() {
     assert_eq!(bad, ["id", "mix", "node", "owner"]);
     assert!(swept.stops.is_empty());
 }
+
+#[tokio::test]
+async fn a_key_of_another_type_costs_no_lease() {
+    for name in ["jo", "jp", "bw", "q", "pk"] {
+        let lab = Lab::new(Kind::Redis).await;
+        let worker = lab.worker().await;
+        lab.run("a", "node1.a", worker).await;
+        lab.backend.write("SET", name, &["x"]).await;
+        let renewal = lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+        assert!(renewal.states[0].is_some() && renewal.damage.is_empty(), "{name}");
+    }
+}

@@ -17,12 +17,19 @@ local head, refusal = guard(true, 'tok', 'lost')
 if not head then return refusal end
 local flag, ttl = settings('ttl')
 
+-- Nil for a key of another type: that is no loss, and costs nobody a lease.
+local function size(command, key)
+  local n = redis.pcall(command, key)
+  return type(n) == 'number' and n or nil
+end
+
 local function signs()
-  local jobs, owned, found = call('HLEN', JO), call('ZCARD', BW), ''
+  local jobs, owned, paid, found = size('HLEN', JO), size('ZCARD', BW), size('HLEN', JP), ''
+  local due, parked = size('ZCARD', Q), size('ZCARD', PK)
   if head[3] ~= '1' and call('HEXISTS', W, 'size') == 0 then found = 'm' end
-  if owned > jobs then found = found .. 'r' end
-  if jobs > 0 and call('HLEN', JP) == 0 then found = found .. 'p' end
-  if owned == 0 and jobs > call('ZCARD', Q) + call('ZCARD', PK) then found = found .. 'o' end
+  if jobs and owned and owned > jobs then found = found .. 'r' end
+  if jobs and jobs > 0 and paid == 0 then found = found .. 'p' end
+  if owned == 0 and jobs and due and parked and jobs > due + parked then found = found .. 'o' end
   return found
 end
 
