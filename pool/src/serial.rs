@@ -18,6 +18,7 @@ pub(crate) fn lapse<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::E
 }
 
 /// Milliseconds, if there are any.
+#[allow(clippy::ref_option, reason = "serde gives a reference to the field")]
 pub(crate) fn maybe_lapse<S: Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
     time.map(ms).serialize(to)
 }
@@ -37,6 +38,7 @@ pub(crate) fn time<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::
 }
 
 /// Milliseconds since 1970, if it is known.
+#[allow(clippy::ref_option, reason = "serde gives a reference to the field")]
 pub(crate) fn maybe_time<S: Serializer>(time: &Option<SystemTime>, to: S) -> Result<S::Ok, S::Error> {
     time.map(since_1970).serialize(to)
 }

@@ -74,9 +74,9 @@ impl Liveness {
             None => members.entries.keys().copied().collect::<Vec<_>>(),
         };
         if !broken.has(Breakage::UncountedLive) {
-            looked_at.into_iter().for_each(|worker| {
+            for worker in looked_at {
                 beats.entry(worker).or_insert(0);
-            });
+            }
         }
         self.seen.retain(|worker, _| members.entries.contains_key(worker) || beats.contains_key(worker));
         for (worker, seq) in beats {

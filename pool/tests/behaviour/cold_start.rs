@@ -36,12 +36,16 @@ async fn fleet(world: &World, generation: &str) -> Vec<Node> {
 async fn recorded(world: &World) -> (Node, Vec<String>) {
     let client = world.builder("client").join_settle(SETTLE).client_only().join().await.unwrap();
     let keys: Vec<_> = (0..JOBS).map(|number| format!("job-{number}")).collect();
-    keys.iter().for_each(|key| world.history().submitted(key));
+    for key in &keys {
+        world.history().submitted(key);
+    }
     let specs: Vec<_> = keys.iter().map(|key| JobSpec::new(key.as_str(), "")).collect();
     for accepted in client.submit_many(specs).await {
         accepted.unwrap();
     }
-    keys.iter().for_each(|key| world.history().accepted(key));
+    for key in &keys {
+        world.history().accepted(key);
+    }
     (client, keys)
 }
 

@@ -44,7 +44,9 @@ impl World {
         self.dispatch_one(&b, "another").await;
         assert_eq!(moved(&before, &self.placed(&b, &keys).await), [""; 0]);
         keys.push("another".into());
-        keys.iter().for_each(|key| assert_eq!(self.recorder.starts_of(key), 1, "{key}"));
+        for key in &keys {
+            assert_eq!(self.recorder.starts_of(key), 1, "{key}");
+        }
         self.assert_clean();
         // What was written again is whole: a node that goes leaves its jobs to the other.
         a.close().await.unwrap();

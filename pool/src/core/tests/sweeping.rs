@@ -72,7 +72,7 @@ fn who_stands_by_while_nobody_is_up_settles_after_a_second() {
             Call::Join { seating, .. } => Done::Join { seating, answer: Ok(seat) },
             call => panic!("{call:?}"),
         });
-        bench.advance(after - millis(1));
+        bench.advance(after.saturating_sub(millis(1)));
         assert!(!bench.is_calling("settle"));
         bench.advance(millis(1));
         assert!(bench.is_calling("settle"));

@@ -244,7 +244,9 @@ impl State {
             waits && (Some(**worker) == one || self.is_living(now, **worker, member))
         });
         let standbys: Vec<_> = standbys.map(|(worker, _)| *worker).collect();
-        standbys.into_iter().for_each(|worker| self.take_lowest_slot(worker));
+        for worker in standbys {
+            self.take_lowest_slot(worker);
+        }
     }
 
     /// The slot of one that was up goes to the oldest standby; where nobody else is up, all standbys take slots.
