@@ -206,7 +206,7 @@ impl Error {
         Self::Unreachable(RedisError::from(io::Error::new(io::ErrorKind::TimedOut, what)))
     }
 
-    /// What it means that no stream could be opened. That a certificate is refused stays so: somebody has to change it, or
+    /// The meaning of a stream that could not be opened. That a certificate is refused stays so: somebody has to change it, or
     /// what is trusted.
     pub(crate) fn opening(error: io::Error) -> Self {
         let tls = error.get_ref().and_then(|inner| inner.downcast_ref());

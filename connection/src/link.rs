@@ -36,7 +36,7 @@ pub(crate) struct Settings {
 pub(crate) struct Access {
     pub(crate) settings: Arc<Settings>,
     pub(crate) admission: Option<Arc<dyn Admission>>,
-    /// What connections are called at the server.
+    /// The name of connections at the server.
     pub(crate) name: Option<Arc<str>>,
 }
 

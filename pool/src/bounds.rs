@@ -9,7 +9,7 @@ use crate::settings::{InvalidSetting, field};
 /// A day, ms: longer than anything here has to wait, and short enough to be added up without end.
 const DAY: u64 = 86_400_000;
 
-/// What a setting counts.
+/// The unit of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Ms,
@@ -79,7 +79,7 @@ pub(crate) fn check(name: &'static str, value: u128) -> Result<(), InvalidSettin
     Err(InvalidSetting { name: field(name), value: format!("{value}{unit}"), why })
 }
 
-/// Refuses a time that is out of the bounds of that name. What is below a millisecond counts as less than one.
+/// Refuses a time that is out of the bounds of that name. A time below a millisecond counts as less than one.
 pub(crate) fn check_time(name: &'static str, time: Duration) -> Result<(), InvalidSetting> {
     check(name, time.as_millis())
 }

@@ -26,9 +26,9 @@ pub enum Breakage {
     HandedOnMints,
     /// `attest` takes a record that nobody owns for an owner under its token.
     UnownedOutranks,
-    /// What a job has taken when it ends is given to its next owner again.
+    /// A job's next owner is given again what the job had taken when it ended.
     TakenForgotten,
-    /// What nobody owns gives way to a run of an earlier dispatch.
+    /// A record that nobody owns gives way to a run of an earlier dispatch.
     NextDispatchGivesWay,
     /// `route` assigns whatever ring its caller knows.
     RouteUnchecked,

@@ -281,7 +281,7 @@ impl NodeBuilder {
 
     /// How long [`join`](Self::join) may take; it has to wait for the worker TTL where a store may have lost
     /// its data, and where a pool was shut down halfway. 60 s, or twice the worker TTL and 10 s where that is longer.
-    /// A join that has waited for 2 s says why in the log. What somebody has to mend is told at once: that nothing listens at
+    /// A join that has waited for 2 s says why in the log. A trouble that somebody has to mend is told at once: that nothing listens at
     /// the server's address, a refused password, right or certificate, a server that evicts or is too old.
     pub fn join_timeout(mut self, timeout: Duration) -> Self {
         self.join_timeout = Some(timeout);
@@ -333,7 +333,7 @@ impl NodeBuilder {
         Node::start(pool, config, store, thread, self.fence_policy, self.on_job_span, timeout).await
     }
 
-    /// What the node runs with.
+    /// The settings that the node runs with.
     fn config(&self, node: NodeName, purpose: Purpose) -> Config {
         Config {
             node,

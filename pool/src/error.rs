@@ -130,7 +130,7 @@ pub enum Error {
     NotJoined {
         /// How long it was tried.
         within: Duration,
-        /// What the store has last said, if it did not do something.
+        /// The last error of the store, if it did not do something.
         last: Option<StoreError>,
     },
     /// The stop of the job is recorded, so that the job will not come back; its handler had not ended in time.
@@ -174,7 +174,7 @@ impl From<StoreError> for Error {
     }
 }
 
-/// What a dispatch came to, when it did not come to a started job. As [`Error`], its text says the whole of it.
+/// The outcome of a dispatch that did not come to a started job. As [`Error`], its text says the whole of it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DispatchError {
@@ -282,7 +282,7 @@ impl DispatchError {
     }
 }
 
-/// What is known of a dispatch that was not answered in time.
+/// The known state of a dispatch that was not answered in time.
 fn known(accepted: bool, no_worker: bool, trouble: Option<&StoreError>) -> String {
     let accepted =
         if accepted { "the job is accepted and stays so" } else { "the job stays accepted if it was" };

@@ -46,7 +46,7 @@ pub struct Health {
     /// A worker of another node that has this node's name has been there for more than two worker TTLs. That is safe and no
     /// reason, but dispatches of one of them may hear of their jobs a second late, and their metrics are mixed up.
     pub namesake: bool,
-    /// What a loss of data has left at the last renewal, though it was repaired as far as can be.
+    /// The damage that a loss of data has left at the last renewal, after a repair as far as can be.
     pub damage: Option<String>,
     /// The server's `maxmemory-policy` at the last renewal, if it may drop keys when its memory is full.
     pub evicts: Option<String>,

@@ -225,7 +225,7 @@ impl JobKey {
         &self.0
     }
 
-    /// The key as text, if it is UTF-8. What any key looks like is its `Display`, as in `key = %job.key()` for `tracing`.
+    /// The key as text, if it is UTF-8. Any key can be shown by its `Display`, as in `key = %job.key()` for `tracing`.
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }

@@ -187,7 +187,7 @@ pub(crate) async fn jobs_of(
     }
 }
 
-/// Those with a record that can be read. What waits is looked at once more, to say why.
+/// Those with a record that can be read. Waiting jobs are looked at once more, to say why they wait.
 async fn infos(store: &dyn Store, jobs: Vec<(JobKey, Option<Record>)>) -> Result<Vec<JobInfo>, Error> {
     let waits = |record: &Record| !matches!(record.state, JobState::Running | JobState::Stopping);
     let jobs: Vec<_> = jobs.into_iter().filter_map(|(key, record)| Some((key, record?))).collect();

@@ -212,7 +212,7 @@ impl<'a> Poisoner<'a> {
         Ok(Some((what, touched)))
     }
 
-    /// What stood in a field before all damage to it: what is put right is not another damage. Its remedy is replaced.
+    /// The value of a field before all damage to it: a field is put right to that, and not to another damage. Its remedy is replaced.
     fn sound(&mut self, key: &str, field: &[u8], before: Vec<u8>) -> Vec<u8> {
         let held = self.held.iter().position(|(_, remedy)| {
             matches!(remedy, Remedy::Field { key: of, field: held, damaged, .. }

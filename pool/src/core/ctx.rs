@@ -64,7 +64,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// What a worker joins with: not the keys that this node has from the pool, which may be another pool by then.
+    /// The settings that a worker joins with: not the keys that this node has from the pool, which may be another pool by then.
     pub(crate) fn demands(&self) -> Settings {
         let hash_keys = self.settings.hash_keys.filter(|_| self.given.has("k1"));
         Settings { hash_keys, ..self.settings.clone() }

@@ -50,7 +50,7 @@ pub(crate) struct Engine {
     pub(super) attaching: Vec<ReplyTo>,
     /// A renewal was answered in this incarnation.
     pub(super) renewed: bool,
-    /// What was wrong with the data and the server when that was.
+    /// The damage of the data and of the server at that time.
     pub(super) damage: String,
     pub(super) evicts: Option<String>,
     /// The pool's jobs that had never begun when that was.

@@ -47,14 +47,14 @@ pub(crate) struct Notes {
     pub(crate) busy: bool,
     /// All below this number have been delivered.
     pub(crate) ack: u64,
-    /// So many from there on are being delivered.
+    /// The count of those from there on that are being delivered.
     pub(crate) in_hand: u16,
     /// The store does not know yet how far it has come.
     pub(crate) owes: bool,
 }
 
 impl Notes {
-    /// So many of those in hand have been delivered, and no more of them will be.
+    /// `count` of those in hand have been delivered, and no more of them will be.
     pub(crate) fn delivered(&mut self, count: usize) {
         let count = usize::from(std::mem::take(&mut self.in_hand)).min(count);
         self.ack += count as u64;

@@ -67,7 +67,7 @@ pub(crate) enum HandlerEvent {
     Failed(String),
     /// The notifications that it was given were delivered.
     Delivered,
-    /// So many of them were, and its end follows.
+    /// A count of them was, and the job's end follows.
     Took(usize),
     /// The job ended by itself. Nothing of it runs.
     Ended(Result<(), String>),

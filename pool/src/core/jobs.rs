@@ -414,7 +414,7 @@ impl Jobs {
             && is_of_an_item(error)
             && self.acknowledged(item)
         {
-            // What is damaged holds up no release.
+            // Damaged notifications hold up no release.
             self.takes.put_back(now, Vec::new());
             return true;
         }

@@ -13,7 +13,7 @@ pub(crate) struct Namesake {
 }
 
 impl Engine {
-    /// Looked at with each renewal. What a crash has left is expired after little more than a worker TTL, by any node.
+    /// Looked at with each renewal. The leftovers of a crash are expired after little more than a worker TTL, by any node.
     pub(super) fn look_for_namesake(&mut self) {
         let own = |id| self.workers.values().any(|worker| worker.jobs.worker == id);
         let name = &self.ctx.config.node;

@@ -107,8 +107,8 @@ impl PoolPhase {
         }
     }
 
-    /// What it has seen, with room for the tokens that the pool gave out since: nobody who is left may know of them, and
-    /// the clock may be behind.
+    /// The highest numbers that it has seen, with room for tokens that the pool gave out since. Nobody who is left may know
+    /// of those, and the clock may be behind.
     fn beyond_seen(&self) -> Seen {
         let Seen { token, .. } = self.seen;
         let room = if token == Token::default() { 0 } else { UNSEEN_TOKENS };

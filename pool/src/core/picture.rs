@@ -17,7 +17,7 @@ pub(crate) struct Picture {
     pub(crate) workers: Vec<WorkerPicture>,
     /// Dispatches of this node that wait for what becomes of them.
     pub(crate) dispatches: usize,
-    /// What was wrong with the data and the server at the last renewal.
+    /// The damage of the data and of the server at the last renewal.
     pub(crate) damage: String,
     pub(crate) evicts: Option<String>,
     /// Jobs of the pool that had never begun at the last renewal.

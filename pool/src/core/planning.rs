@@ -89,7 +89,7 @@ impl Planning {
         matches!(self.work, Work::Asked { over: true, .. })
     }
 
-    /// Asks the planner. What the plan before has left undone is told.
+    /// Asks the planner. The plan before has left something undone: it is told.
     pub(super) fn begin(&mut self, ctx: &mut Ctx, local: LocalSchedule, plan: &ScheduleName, tick: NewTick) {
         let left = if let Work::Doing(doing) = &self.work { doing.unfinished() } else { None };
         if let Some(error) = left {
@@ -387,7 +387,7 @@ impl Doing {
         self.until = ctx.now + ctx.config.plan_timeout;
     }
 
-    /// What is left of it when the next plan takes its place.
+    /// The rest of it when the next plan takes its place.
     fn unfinished(&self) -> Option<String> {
         let stopping = self.to_check.iter().chain(&self.checking).map(|item| &item.key).next();
         let first = stopping.map(|key| format!("{key}: it is still being stopped"));

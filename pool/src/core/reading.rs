@@ -86,7 +86,7 @@ impl Reading {
     }
 
     /// The node's stream may have been made anew: with lower ids than the last one read, where the server's clock has stepped
-    /// back. What was read of the present one does not count twice: an id of a dispatch may have come again since.
+    /// back. Entries that were read do not count twice: an id of a dispatch may have come again since.
     pub(crate) fn doubt(&mut self) {
         if let Place::After(last) = self.place
             && last != EntryId::MIN

@@ -49,7 +49,7 @@ impl Tenancies {
         self.timing
     }
 
-    /// What is held from now on runs out by this timing.
+    /// A lease that is held from now on runs out by this timing.
     pub(crate) fn go_by(&mut self, timing: Timing) {
         self.timing = timing;
     }

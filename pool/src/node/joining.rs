@@ -51,7 +51,7 @@ impl Node {
         }
     }
 
-    /// What the store has last failed to do.
+    /// The last failure of the store.
     pub(super) fn last_trouble(&self) -> Option<StoreError> {
         self.shared.store.0.unfollowed().or_else(|| self.shared.vitals.latest_trouble())
     }

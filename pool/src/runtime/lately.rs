@@ -1,4 +1,4 @@
-//! What was said lately, so that what goes on for long is said now and then, and not each time.
+//! Remembers what was said lately: a trouble that lasts is said now and then, and not each time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn one_cause_is_said_at_once_and_then_each_half_minute_with_its_count() {
+    fn one_cause_is_said_at_once_and_then_each_half_minute() {
         let mut lately = Lately::default();
         let said: Vec<_> = (0..=90).filter_map(|s| lately.say(at(s), "x").map(|n| (s, n))).collect();
         assert_eq!(said, [(0, 1), (30, 30), (60, 30), (90, 30)]);

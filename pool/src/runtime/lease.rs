@@ -111,7 +111,7 @@ impl Leases {
         self.state().tenancies.timing()
     }
 
-    /// What is held from now on runs out by this timing.
+    /// A lease that is held from now on runs out by this timing.
     pub(crate) fn go_by(&self, timing: Timing) {
         self.state().tenancies.go_by(timing);
     }

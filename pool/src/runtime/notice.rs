@@ -11,7 +11,7 @@ use crate::store::{Result, StoreError, loss};
 /// A step that has failed for this long is no hiccup.
 const HICCUP: Duration = Duration::from_secs(2);
 
-/// What is said of one node.
+/// The log lines of one node.
 #[derive(Debug)]
 pub(super) struct Notices {
     node: NodeName,
@@ -54,7 +54,7 @@ impl Notices {
         }
     }
 
-    /// What the core reports: lasting troubles one line per cause and half minute.
+    /// Logs what the core reports: a trouble that lasts has one line per cause and half minute.
     pub(super) fn log(&mut self, now: Time, notice: &Notice) {
         let count = match notice {
             Notice::Trouble(StoreError::Unusable(source) | StoreError::Damaged(source)) => {

@@ -11,7 +11,7 @@ pub(super) fn tick(timing: Timing) -> Duration {
     (timing.ttl / 50).clamp(Duration::from_millis(5), Duration::from_millis(200))
 }
 
-/// Ticks whenever the leases are to be looked at.
+/// Ticks whenever the leases must be looked at.
 pub(super) fn watch_by(timing: Timing) -> Interval {
     let mut watch = interval(tick(timing));
     watch.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -24,7 +24,7 @@ pub(crate) struct Seen {
     pub(crate) answered: Option<Time>,
     /// What it did not do since.
     pub(crate) error: Option<StoreError>,
-    /// What was not done last, whether or not it has been done since.
+    /// The last step that was not done, whether or not it has been done since.
     latest: Option<StoreError>,
     /// The steps that failed when they were last called.
     failing: BTreeMap<&'static str, Failing>,
@@ -112,7 +112,7 @@ impl Vitals {
         failing.map(|(step, long, error)| (step, long, error.clone())).collect()
     }
 
-    /// What was not done last, by a renewal or another step, whether or not it has been done since.
+    /// The last renewal or step that was not done, whether or not it has been done since.
     pub(crate) fn latest_trouble(&self) -> Option<StoreError> {
         self.state().latest.clone()
     }

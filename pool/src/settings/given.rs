@@ -60,7 +60,7 @@ mod tests {
         let joined = ours.joining(&stored, &given);
         assert_eq!((joined.worker_ttl, joined.strikes), (ours.worker_ttl, ours.strikes));
         assert_eq!((joined.hash_keys, joined.max_attempts), (Some((1, 2)), 25));
-        // What leases rest on stays for the node's life; what places jobs is the pool's.
+        // Settings that leases rest on stay for the node's life; those that place jobs are the pool's.
         let later = ours.following(&stored, &Given::default());
         assert_eq!((later.worker_ttl, later.hash_keys), (ours.worker_ttl, Some((1, 2))));
         assert_eq!(ours.following(&stored, &Given::default().and(["k1", "k2"])).hash_keys, ours.hash_keys);

@@ -62,7 +62,7 @@ pub enum Refusal {
     Members(u64),
 }
 
-/// What was lost, by its signs as the store says them.
+/// The keys that were lost, by their signs as the store says them.
 pub(crate) fn loss(signs: &str) -> String {
     let what = |sign| match sign {
         'm' => "members",

@@ -17,7 +17,7 @@ on_both_stores!(
 
 const NODES: usize = 3;
 const JOBS: usize = 1_000;
-/// Whoever waits for a leaver waits for this long, and whoever does not is up long before.
+/// A standby that waits for a leaver waits for this long; the others are up long before.
 const SETTLE: Duration = Duration::from_secs(4);
 /// A fleet that was killed is gone when those who come have waited for leavers, or long before.
 const TTL: Duration = Duration::from_secs(2);

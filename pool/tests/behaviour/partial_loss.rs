@@ -48,7 +48,7 @@ impl World {
             assert_eq!(self.recorder.starts_of(key), 1, "{key}");
         }
         self.assert_clean();
-        // What was written again is whole: a node that goes leaves its jobs to the other.
+        // The records that were written again are whole: a node that goes leaves its jobs to the other.
         a.close().await.unwrap();
         eventually(PATIENCE, "every job to run on the node that is left", async || {
             keys.iter().all(|key| self.recorder.is_running(key))
@@ -133,7 +133,7 @@ async fn a_node_that_dies_with_its_counters_leaves_its_jobs_to_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_begins_to_evict_is_named_until_it_no_longer_does() {
+async fn a_server_that_evicts_is_named_as_long_as_it_does() {
     let world = World::on_redis().with_ttl(SHORT_TTL);
     let node = world.node_with("a", 1).await;
     let set = |policy: &str| {

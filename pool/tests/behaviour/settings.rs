@@ -12,7 +12,7 @@ use crate::world::{Home, PATIENCE, POOL, SHORT, World, on_both_stores};
 
 on_both_stores!(
     a_change_holds_on_every_node_at_once,
-    a_later_join_takes_what_it_was_not_given_and_a_refused_one_harms_nobody,
+    a_later_join_takes_settings_that_it_was_not_given,
     a_tool_that_was_given_nothing_lists_any_pool,
     leases_go_by_the_worker_ttl_of_the_pool,
     what_the_leases_rest_on_does_not_change,
@@ -51,7 +51,7 @@ async fn a_change_holds_on_every_node_at_once(world: World) {
     b.submit("third", "").await.unwrap();
 }
 
-async fn a_later_join_takes_what_it_was_not_given_and_a_refused_one_harms_nobody(world: World) {
+async fn a_later_join_takes_settings_that_it_was_not_given(world: World) {
     let a = world.node_with("a", 1).await;
     world.dispatch_one(&a, "key").await;
     a.change_settings(|settings| settings.max_queued = 7).await.unwrap();

@@ -1,4 +1,4 @@
-//! What one handler or caller does to the others: a23 to a25, a50 and a52.
+//! One handler or caller and the others: a23 to a25, a50 and a52.
 
 use tenure_pool::breakage::{Breakage, ScriptPatch};
 

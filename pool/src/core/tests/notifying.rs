@@ -109,7 +109,7 @@ pub(super) fn give_three(bench: &mut Bench) {
     bench.all();
 }
 
-/// The job takes so many, and fails.
+/// The job takes `count` of them, and fails.
 fn fails_after(bench: &mut Bench, count: usize) {
     bench.handler(1, "k", 7, HandlerEvent::Took(count));
     bench.handler(1, "k", 7, HandlerEvent::Ended(Err("bad".into())));

@@ -452,7 +452,7 @@ fn a_pool_that_is_lost_while_it_is_opened_is_said_to_be_opened_once_for_each_inc
 }
 
 #[test]
-fn a_key_that_is_lost_alone_is_recovered_from_and_its_workers_run_on() {
+fn a_key_lost_alone_is_recovered_and_its_workers_run_on() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["k"]);
     bench.all();

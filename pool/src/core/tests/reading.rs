@@ -1,4 +1,4 @@
-//! What a node reads of its own stream, and what of it counts.
+//! A node reads its own stream: from where, and which entries count.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 #!lua
--- A worker joins: with a slot when one is to be had, else as a standby. Where there are no jobs it has one at once. Where
+-- A worker joins: with a slot if there is one for it, else as a standby. Where there are no jobs it has one at once. Where
 -- there are, and nobody is up, it stands by: whoever comes meanwhile has its slot in the same step. A nonce that is a member
 -- already is answered with its entry.
 -- KEYS: m w hb dw cf jo ch
@@ -28,7 +28,7 @@ for i = 1, #all, 2 do
   end
 end
 if call('HEXISTS', CF, 'sd') == 1 then return { 'SHUTDOWN' } end
--- Who joins would hide that the others were lost.
+-- A worker that joins would hide that the others were lost.
 if head[3] ~= '1' and call('HEXISTS', W, 'size') == 0 and not find(call('HGET', M, 'lost') or '', 'm', 1, true) then
   return { 'LOST', 'm' }
 end

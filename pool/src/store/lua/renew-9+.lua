@@ -45,7 +45,7 @@ if head[2] ~= 'R' then
   known = found
 end
 local highest = raise(head[6], seen_token(argv[2]))
--- Who answers, and, if it was promoted, since when.
+-- The server that answers, and, if it was promoted, since when.
 local facts = call('INFO', 'server') .. call('INFO', 'replication')
 local server, before = match(facts, 'run_id:(%w+)') or '', match(facts, 'master_replid2:(%w+)')
 if before and find(before, '[^0]') then

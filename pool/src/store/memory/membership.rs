@@ -332,7 +332,7 @@ impl State {
         self.meta.members.0 != 1 && self.ring_size == 0
     }
 
-    /// What was lost alone, as what the keys say of each other shows.
+    /// The keys that were lost alone: the others show it.
     fn signs(&self) -> String {
         let (jobs, owned) = (self.jobs.len(), self.owned.values().map(BTreeSet::len).sum::<usize>());
         let unlisted = owned == 0 && jobs > self.queue.len() + self.parked.len();
