@@ -432,7 +432,9 @@ impl Jobs {
                 continue;
             }
             self.unnoted.remove(&id);
-            self.release_after(&id);
+            if !self.after_note.is_empty() {
+                self.release_after(&id);
+            }
         }
         if again.is_empty() {
             self.starteds.answered();
