@@ -301,10 +301,10 @@ impl NodeBuilder {
     /// cannot be reached, or that is a read-only replica, for [`join_timeout`](Self::join_timeout).
     ///
     /// # Errors
-    /// A name or setting is not valid; the pool runs with another value of a setting that was given; the server is too old or evicts keys;
-    /// the pool is shutting down; there is none, and it [must exist](Self::must_exist); [`Error::NotJoined`] with the last
-    /// trouble when the time is up. Nothing was written then, but for an
-    /// empty pool that others may join.
+    /// A name or setting is not valid. The pool runs with another value of a setting that was given, or is shutting down.
+    /// There is no pool, and it [must exist](Self::must_exist). The server is too old or evicts keys.
+    /// [`Error::NotJoined`], with the last trouble, when the time is up. Nothing was written then, but for an empty pool
+    /// that others may join.
     ///
     /// # Cancel safety
     /// A dropped call leaves nothing but, perhaps, an empty pool.

@@ -190,8 +190,8 @@ impl Settings {
         self.taking(stored, |name| !is_fixed(name))
     }
 
-    /// The same, and also that of the fixed ones which the node was not given and which nothing that it holds rests on: the
-    /// keys of the placement hash, which are others in a pool that was made anew by a node that knew none.
+    /// The same, and the stored keys of the placement hash, if the node was given none. They are fixed for a pool's life, but
+    /// nothing that the node holds rests on them, and a pool that was made anew may have others.
     pub(crate) fn following(&self, stored: &BTreeMap<String, String>, given: &Given) -> Self {
         let adopted = self.adopting(stored);
         if given.has("k1") { adopted } else { adopted.placed_as(stored) }

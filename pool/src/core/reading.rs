@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tenure_streaming::EntryId;
 
-use super::call::{Call, READ_BLOCK};
+use super::call::{Call, READ_BLOCK, READ_ENTRIES};
 use super::ctx::Ctx;
 use super::time::Time;
 use crate::store::{Cursors, NodeEvents, Result};
@@ -39,20 +39,21 @@ impl Place {
         let outcomes = &mut events.outcomes;
         let first = outcomes.first().map(|(entry, _)| *entry);
         let last = outcomes.last().map(|(entry, _)| *entry);
-        match self {
-            Self::Former(_) if let Some(last) = last => {
+        match (self, last) {
+            (Self::Former(_), Some(last)) => {
+                let is_all = outcomes.len() < READ_ENTRIES;
                 outcomes.clear();
-                Self::Former(last)
+                if is_all { Self::After(last) } else { Self::Former(last) }
             }
-            Self::Former(end) => Self::After(end),
-            Self::After(before) => Self::After(last.map_or(before, |last| last.max(before))),
+            (Self::Former(end), None) => Self::After(end),
+            (Self::After(before), last) => Self::After(last.map_or(before, |last| last.max(before))),
             // Another stream with lower ids, or nothing of this one is left.
-            Self::Doubted(_) if last.is_none() => Self::After(EntryId::MIN),
-            Self::Doubted(before) => {
+            (Self::Doubted(_), None) => Self::After(EntryId::MIN),
+            (Self::Doubted(before), Some(last)) => {
                 if first == Some(before) {
                     outcomes.remove(0);
                 }
-                Self::After(last.unwrap_or(before))
+                Self::After(last)
             }
         }
     }
