@@ -4,7 +4,7 @@
 #   make deploy-drill  a rolling deploy of ten nodes under 2,000 running jobs, which fails on its own bounds
 #   make test          every test, documentation included; names all that failed at its end
 #   make test-often    every test again and again, under three loads, and what failed how often; about 3 minutes a round when
-#                      alone, 5 for a round under both other loads: hours for 30   TIMES=30 LOAD=alone|busy|nice ONLY=name
+#                      alone, 5 for a round under both other loads: hours for 30   TIMES=30 LOAD="alone busy nice" ONLY=name
 #   make model         every interleaving of the protocol's steps at a small scope; says how many states it saw
 #   make sim           simulated runs of the pool under faults   SEEDS=1000 START=1 STEPS=2000 FAULTS=Crash,Wipe   TRACE=1 with one seed
 #   make bench         how fast the pool, a map and a stream are, beside the floor of the same minute, and what moves when
@@ -28,6 +28,7 @@ SEEDS ?= 1000
 START ?= 1
 STEPS ?= 2000
 TIMES ?= 30
+LOAD ?= alone busy nice
 
 # The server that private Redis servers run, fetched when there is none.
 with_redis = REDIS_SERVER_BIN="$$(scripts/redis-server --path)" && export REDIS_SERVER_BIN
@@ -48,10 +49,10 @@ deploy-drill:
 	@$(with_redis) && cargo run -q -p tenure-examples --bin deploy-drill
 
 test:
-	@$(with_redis) && scripts/test
+	@scripts/test
 
 test-often:
-	@scripts/test-often --times $(TIMES) $(if $(ONLY),--only "$(ONLY)") $(if $(LOAD),--load $(LOAD))
+	@scripts/test --times $(TIMES) $(foreach load,$(LOAD),--load $(load)) $(if $(ONLY),--only "$(ONLY)")
 
 model:
 	cargo test --release -p tenure-pool --test model -- --include-ignored --nocapture --test-threads 1
