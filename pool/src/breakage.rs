@@ -128,6 +128,8 @@ pub enum Breakage {
     ScriptBeforeIdentity,
     /// An observer that gets no answer begins to watch anew.
     ResetOnReconnect,
+    /// Nobody looks at the records of owners that nobody knows.
+    NeverInspects,
     /// A member whose counter is lost is not watched.
     UncountedLive,
     /// A counter that is seen anew counts as seen when it was asked for.

@@ -30,6 +30,8 @@ mod closing;
 mod damage;
 #[path = "store/dispatching.rs"]
 mod dispatching;
+#[path = "store/inspecting.rs"]
+mod inspecting;
 #[path = "store/lab.rs"]
 mod lab;
 #[path = "store/membership.rs"]

@@ -37,6 +37,8 @@ mod core;
 mod damage;
 #[path = "store/dispatching.rs"]
 mod dispatching;
+#[path = "store/inspecting.rs"]
+mod inspecting;
 #[path = "store/lab.rs"]
 mod lab;
 #[path = "store/membership.rs"]
@@ -99,6 +101,7 @@ const SUITES: &[(&str, &[Scenario])] = &[
     ("closing", closing::ALL),
     ("damage", damage::ALL),
     ("dispatching", dispatching::ALL),
+    ("inspecting", inspecting::ALL),
     ("membership", membership::ALL),
     ("notifications", notifications::ALL),
     ("outcomes", outcomes::ALL),

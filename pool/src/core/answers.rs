@@ -149,6 +149,7 @@ impl Engine {
             Done::Heartbeats(answer) => {
                 return self.liveness.on_heartbeats(&mut self.ctx, &self.members, answer);
             }
+            Done::Inspect { held, answer } => return self.on_inspected(held, answer),
             Done::Sweep { kick, answer } => return self.on_swept(kick, answer),
             Done::PruneConsumers(answer) => return answer,
             Done::Tell { outcomes, answer } => {

@@ -8,20 +8,23 @@ use tenure_streaming::EntryId;
 
 use super::joining::Seating;
 use super::scheduling::LocalSchedule;
-use crate::id::{DispatchId, Incarnation, JobKey, Revision, ScheduleId, ScheduleName, Term, WorkerId};
+use crate::id::{DispatchId, Incarnation, JobKey, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId};
 use crate::member::Member;
 use crate::settings::ShutdownFlag;
 use crate::store::{
-    AttestItem, AttestReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JoinRequest,
-    Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, PlannedPage, PoolEvent, PoolState,
-    Reaped, ReleaseItem, ReleaseReply, Result, RouteReply, ScheduleChange, ScheduleKey, ScheduleState, Seat,
-    Seen, ServerIdentity, ShutdownMode, StopItem, StopReply, StoreError, Swept, TakeItem, Taken, TermItem,
-    Terms, TickReply, Turn, UnparkReply, WorkerBegins, WorkerBegun, WorkerStarts,
+    AttestItem, AttestReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, Inspected,
+    JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, PlannedPage, PoolEvent,
+    PoolState, Reaped, ReleaseItem, ReleaseReply, Result, RouteReply, ScheduleChange, ScheduleKey,
+    ScheduleState, Seat, Seen, ServerIdentity, ShutdownMode, StopItem, StopReply, StoreError, Swept,
+    TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, WorkerBegins, WorkerBegun, WorkerStarts,
 };
 use crate::ticket::Ticket;
 
 /// A job to give up, with the entries of the worker's stream that are handled when it is.
 pub(crate) type ToRelease = (ReleaseItem, Vec<EntryId>);
+
+/// A job in a worker's hands.
+pub(crate) type HeldJob = (WorkerId, JobKey, Token);
 
 /// One step or read of the [`Store`](crate::store::Store).
 #[derive(Clone, Debug)]
@@ -115,6 +118,10 @@ pub(crate) enum Call {
     Sweep {
         kick: bool,
     },
+    Inspect {
+        cursor: u64,
+        held: Vec<HeldJob>,
+    },
     Heartbeats(Option<Vec<WorkerId>>),
     ReadPool,
     /// `all`: also what other nodes have only just read.
@@ -201,6 +208,7 @@ impl Call {
             Self::FindOwners(_) => Done::FindOwners(Err(error)),
             Self::Tell(outcomes) => Done::Tell { outcomes, answer: Err(error) },
             Self::Sweep { kick } => Done::Sweep { kick, answer: Err(error) },
+            Self::Inspect { held, .. } => Done::Inspect { held, answer: Err(error) },
             Self::Heartbeats(_) => Done::Heartbeats(Err(error)),
             Self::ReadPool => Done::ReadPool(Err(error)),
             Self::ClaimPool { .. } => Done::ClaimPool(Err(error)),
@@ -361,6 +369,10 @@ pub(crate) enum Done {
         kick: bool,
         answer: Result<Swept>,
     },
+    Inspect {
+        held: Vec<HeldJob>,
+        answer: Result<Inspected>,
+    },
     Heartbeats(Result<BTreeMap<WorkerId, u64>>),
     ReadPool(Result<Option<Vec<PoolEvent>>>),
     ClaimPool(Result<Option<Vec<PoolEvent>>>),
@@ -431,6 +443,7 @@ impl Done {
             | Self::FindOwners(Err(error))
             | Self::Tell { answer: Err(error), .. }
             | Self::Sweep { answer: Err(error), .. }
+            | Self::Inspect { answer: Err(error), .. }
             | Self::Heartbeats(Err(error))
             | Self::ReadPool(Err(error))
             | Self::ClaimPool(Err(error))
@@ -465,5 +478,7 @@ impl PlanStep {
 pub(crate) const READ_ENTRIES: usize = 8;
 /// How long a read of a stream waits for the first entry.
 pub(crate) const READ_BLOCK: Duration = Duration::from_secs(5);
+/// Records per page of the slow look at all of them.
+pub(crate) const INSPECT: usize = 512;
 /// Jobs per page of a sweep, a reap, a purge or a scan.
 pub(crate) const PAGE: usize = 256;

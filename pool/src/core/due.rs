@@ -47,6 +47,9 @@ impl Engine {
                 self.routing.claim(&mut self.ctx);
             }
         }
+        if self.is_normal() && door.is_known() && self.inspects() {
+            self.inspecting.flush(&mut self.ctx, &self.workers);
+        }
         self.flush_users(door.is_known());
         self.finish();
     }
@@ -75,6 +78,12 @@ impl Engine {
     /// and no other node may be left to hear of them.
     pub(super) fn sweeps(&self) -> bool {
         self.serves() || self.closing.is_stopping()
+    }
+
+    /// It compares the records with what else stands there, and with what runs here.
+    pub(super) fn inspects(&self) -> bool {
+        let broken = self.ctx.config.broken.has(Breakage::NeverInspects);
+        self.serves() && !self.closing.is_stopping() && !self.closing.leaving && !broken
     }
 
     /// It looks for silent workers. A client does while the pool cannot go on without that, as far as it knows.

@@ -9,6 +9,7 @@ use super::ctx::{Config, Ctx, Purpose};
 use super::dispatching::Dispatching;
 use super::effect::{Effect, Notice};
 use super::input::{Answer, Command, Input, LocalWorker, Refused, ReplyTo};
+use super::inspecting::Inspecting;
 use super::lease::Timing;
 use super::liveness::Liveness;
 use super::namesake::Namesake;
@@ -43,6 +44,7 @@ pub(crate) struct Engine {
     pub(super) reading: Reading,
     pub(super) liveness: Liveness,
     pub(super) sweeping: Sweeping,
+    pub(super) inspecting: Inspecting,
     pub(super) dispatching: Dispatching,
     pub(super) requests: Requests,
     pub(super) scheduling: Scheduling,
@@ -123,6 +125,7 @@ impl Engine {
             reading: Reading::default(),
             liveness: Liveness::default(),
             sweeping: Sweeping::default(),
+            inspecting: Inspecting::default(),
             dispatching: Dispatching::default(),
             requests: Requests::default(),
             scheduling: Scheduling::default(),
@@ -164,6 +167,7 @@ impl Engine {
         let parts = [
             self.pool.deadline(),
             (normal && self.sweeps()).then(|| self.sweeping.deadline()).flatten(),
+            (normal && self.inspects()).then(|| self.inspecting.deadline()).flatten(),
             routes.then(|| self.routing.deadline()).flatten(),
             (known && self.watches()).then(|| self.liveness.deadline()).flatten(),
             known.then(|| self.reading.deadline()).flatten(),
@@ -428,6 +432,7 @@ impl Engine {
                 self.routing.reset();
                 self.reading.reset();
                 self.liveness.reset();
+                self.inspecting.reset();
                 self.closing.reset(self.attaching.is_empty(), self.server_ms());
                 self.scheduling.reset(&mut self.ctx);
                 self.dispatching.resubmit();

@@ -23,6 +23,8 @@ const WATCH_SOME: usize = 64;
 pub(crate) struct Liveness {
     seen: BTreeMap<WorkerId, (u64, Time)>,
     next: Option<Time>,
+    /// Until then all counters are looked at: somebody may be silent who is no member.
+    all_until: Option<Time>,
     /// When the look under way was sent, and at whom; `None`: at all.
     asked: Option<(Time, Option<Vec<WorkerId>>)>,
     expires: VecDeque<(WorkerId, u64)>,
@@ -41,6 +43,11 @@ impl Liveness {
     pub(crate) fn reset(&mut self) {
         let asked = self.asked.take();
         *self = Self { asked, expiring: self.expiring, reaping: self.reaping, ..Self::default() };
+    }
+
+    /// There is an owner who is no member.
+    pub(crate) fn look_at_all(&mut self, ctx: &Ctx) {
+        self.all_until = Some(ctx.now + ctx.config.timing.ttl * 2);
     }
 
     /// An expired worker that is not reaped yet.
@@ -176,6 +183,7 @@ impl Liveness {
     fn watched(&self, ctx: &Ctx, members: &Members) -> Option<Vec<WorkerId>> {
         let late = ctx.config.timing.ttl / 2;
         if members.entries.len() <= WATCH_ALL
+            || self.all_until.is_some_and(|until| ctx.now < until)
             || self.seen.values().any(|(_, since)| ctx.now.since(*since) > late)
         {
             return None;

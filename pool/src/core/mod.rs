@@ -37,6 +37,7 @@ mod ending;
 pub(crate) mod engine;
 mod held;
 pub(crate) mod input;
+mod inspecting;
 mod intake;
 mod jobs;
 mod joining;

@@ -304,6 +304,7 @@ pub(crate) fn step(call: &Call) -> Option<&'static str> {
         Call::Notify(_) => "notify",
         Call::LookUp(_) | Call::FindOwners(_) => "lookup",
         Call::Tell(_) => "tell",
+        Call::Inspect { .. } => "inspect",
         Call::Sweep { .. } => "sweep",
         Call::Heartbeats(_) => "heartbeats",
         Call::ClaimPool { .. } => "claim",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::core::call::{Call, Done, PAGE, PlanCall, PlanStep, READ_BLOCK, READ_ENTRIES};
+use crate::core::call::{Call, Done, INSPECT, PAGE, PlanCall, PlanStep, READ_BLOCK, READ_ENTRIES};
 use crate::core::ctx::Config;
 use crate::id::Incarnation;
 use crate::store::Store;
@@ -99,6 +99,10 @@ pub(crate) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
         Call::Tell(outcomes) => {
             let answer = store.tell(&outcomes).await;
             Done::Tell { outcomes, answer }
+        }
+        Call::Inspect { cursor, held } => {
+            let answer = store.inspect(inc, cursor, INSPECT, &held).await;
+            Done::Inspect { held, answer }
         }
         Call::Sweep { kick } => Done::Sweep { kick, answer: store.sweep(inc, PAGE, kick).await },
         Call::Heartbeats(workers) => Done::Heartbeats(store.heartbeats(workers.as_deref()).await),

@@ -73,6 +73,7 @@ fn needs_memory(call: &Call) -> bool {
         | Call::Notify(_)
         | Call::Unpark(_)
         | Call::Sweep { .. }
+        | Call::Inspect { .. }
         | Call::Join { .. }
         | Call::Settle { .. }
         | Call::Bootstrap { .. }

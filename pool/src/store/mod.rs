@@ -215,6 +215,16 @@ pub trait Store: Send + Sync + 'static {
     async fn drop_notifications(&self, inc: Incarnation, key: &JobKey, through: u64) -> Result<Option<u64>>;
     /// Repairs what is due, at most `limit` jobs; `kick`: also those that wait for a worker.
     async fn sweep(&self, inc: Incarnation, limit: usize, kick: bool) -> Result<Swept>;
+    /// A slow look at a page of the records, about `limit` of them from `cursor` on: a job is put into the indexes of its
+    /// state, and an owner that nobody knows gets a counter, so that it is expired. `held`, at most [`BATCH_MAX`] jobs in
+    /// the hands of workers, is compared with the records.
+    async fn inspect(
+        &self,
+        inc: Incarnation,
+        cursor: u64,
+        limit: usize,
+        held: &[(WorkerId, JobKey, Token)],
+    ) -> Result<Inspected>;
     /// A page of the worker's jobs, beginning after `after`.
     async fn owned(
         &self,

@@ -192,6 +192,28 @@ pub struct OwnedPage {
     pub jobs: Vec<(JobKey, Option<Record>)>,
 }
 
+/// What is said of a job that a worker holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldState {
+    /// `K`: nothing is wrong.
+    Kept,
+    /// `O`: its record has a higher token.
+    Outranked,
+    /// `M`: it has no record, though its worker is a member.
+    Missing,
+}
+
+/// inspect's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspected {
+    /// Where the next page of the records begins; 0 after the last.
+    pub next: u64,
+    /// Owners in this page that are neither members nor to be reaped.
+    pub strangers: usize,
+    /// Per job held, in order.
+    pub held: Vec<HeldState>,
+}
+
 /// One dispatch, looked up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lookup {

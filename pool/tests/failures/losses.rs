@@ -1,4 +1,4 @@
-//! A job is lost, or dropped and nobody is told: a12 to a22, a47 and a48.
+//! A job is lost, or dropped and nobody is told: a12 to a22, a47 to a49.
 
 use tenure_pool::breakage::{Breakage, ScriptPatch};
 
@@ -81,9 +81,11 @@ cases! {
     a22_a_worker_whose_handlers_panic_goes_on:
         lines(&[Breakage::PanicEndsReading]), "the job after a panic",
         a22_a_panic_is_told: lines(&[Breakage::PanicUntold]), "the panic is told";
-    a47_members_that_are_lost_alone_cost_no_job: scripts(&FORGOTTEN_MEMBERS), "every job to run once";
+    a47_members_that_are_lost_alone_cost_no_job: scripts(&FORGOTTEN_MEMBERS), "was started 2 times";
     a48_a_worker_that_dies_with_its_counter_leaves_its_jobs_to_others:
         lines(&[Breakage::UncountedLive]), "every job to be started";
+    a49_a_worker_that_dies_with_all_that_told_of_it_leaves_its_jobs_to_others:
+        lines(&[Breakage::NeverInspects]), "every job to be started";
 }
 
 mod cases {
@@ -446,6 +448,28 @@ mod cases {
         a.abandon();
         a.closed().await;
         redis::cmd("DEL").arg(key_of("hb")).exec(&mut ground.redis()).unwrap();
+        ground.started(&orphans, 2).await;
+        ground.assert_starts(&orphans, 2);
+        ground.assert_clean();
+    }
+
+    /// A node dies, and its workers' entries and counters are lost: only the records still name them.
+    pub(super) async fn a49_a_worker_that_dies_with_all_that_told_of_it_leaves_its_jobs_to_others(
+        ground: Ground,
+    ) {
+        let ground = ground.expiring();
+        let (a, b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
+        let _keys = ground.dispatch(&b, 20).await;
+        let orphans = ground.keys_on(&a).await;
+        assert!(!orphans.is_empty());
+        let dead: Vec<_> = a.health().workers.iter().filter_map(|worker| worker.id).collect();
+        a.abandon();
+        a.closed().await;
+        for worker in dead {
+            for name in ["w", "hb"] {
+                redis::cmd("HDEL").arg(key_of(name)).arg(worker.0).exec(&mut ground.redis()).unwrap();
+            }
+        }
         ground.started(&orphans, 2).await;
         ground.assert_starts(&orphans, 2);
         ground.assert_clean();

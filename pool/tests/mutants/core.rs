@@ -93,6 +93,10 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (NotesRefusedEarly, Simulator("S11")),
     (IncarnationUnchecked, Model("mutants_of_recovery_violate_a_property")),
     (ScriptBeforeIdentity, Scenario("an_unblessed_client_sends_nothing")),
+    (
+        NeverInspects,
+        Failure("losses", "a49_a_worker_that_dies_with_all_that_told_of_it_leaves_its_jobs_to_others"),
+    ),
     (UncountedLive, Core("a_member_whose_counter_is_lost_is_expired")),
     (ResetOnReconnect, Core("an_observer_that_gets_no_answer_watches_on")),
     (FirstSeenBeforeReply, Core("an_observer_counts_from_after_the_reply")),

@@ -50,8 +50,36 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "who_joins_does_not_hide_that_the_members_were_lost";
     "nobody joins a pool that has lost its members": "join", "and not find(call('HGET', M, 'lost') or '', 'm', 1, true)"
         => "", by "who_joins_does_not_hide_that_the_members_were_lost";
-    "a member without a counter lives for ever": "expire", "num(tonumber(call('HGET', HB, wid)) or 0)"
-        => "call('HGET', HB, wid)", by "a_lost_counter_counts_as_0";
+    "a member without a counter lives for ever": "expire", "num(tonumber(counter) or 0)"
+        => "counter", by "a_lost_counter_counts_as_0";
+    "a stranger is not seen": "inspect", "strangers[#strangers + 1] = p.owner"
+        => "", by "an_owner_that_nobody_knows_is_expired_and_reaped";
+    "who is to be reaped is a stranger": "inspect", "and call('HEXISTS', DW, p.owner) == 0 then"
+        => "then", by "an_owner_that_is_to_be_reaped_is_no_stranger";
+    "a stranger has no counter": "inspect", "call('HSET', HB, wid, t)"
+        => "", by "an_owner_that_nobody_knows_is_expired_and_reaped";
+    "a stranger's counter moves": "inspect", "if call('HEXISTS', HB, wid) == 0 then"
+        => "if true then", by "an_owner_that_nobody_knows_is_expired_and_reaped";
+    "who is no member is never expired": "expire", "or argv[3] == '' or not counter)"
+        => "or true)", by "an_owner_that_nobody_knows_is_expired_and_reaped";
+    "an owner's list is not mended": "inspect", "put(BW, owned)"
+        => "", by "a_job_that_no_index_names_is_put_where_it_belongs";
+    "a score that hides others stays": "inspect", "call('ZADD', index, 0, member)"
+        => "", by "a_score_that_hides_others_is_put_right";
+    "the queue is not mended": "inspect", "put(Q, due)"
+        => "", by "a_job_that_no_index_names_is_put_where_it_belongs";
+    "what is parked is not listed again": "inspect", "put(PK, parked)"
+        => "", by "a_job_that_no_index_names_is_put_where_it_belongs";
+    "a look changes sound scores": "inspect", "call('ZADD', index, 'NX', unpack"
+        => "call('ZADD', index, unpack", by "a_look_at_sound_records_changes_nothing";
+    "a job that runs is due": "inspect", "or p.state ~= 'R' and due)"
+        => "or due)", by "a_look_at_sound_records_changes_nothing";
+    "an outranked run is not told": "inspect", "tonumber(p.token) > tonumber(argv[i + 2]) and 'O' or 'K'"
+        => "false and 'O' or 'K'", by "what_is_held_is_compared_with_the_records";
+    "a missing record is not told": "inspect", "letters[#letters + 1] = 'M'"
+        => "letters[#letters + 1] = 'K'", by "what_is_held_is_compared_with_the_records";
+    "who is fenced has lost its records": "inspect", "if call('HEXISTS', W, argv[i]) == 0 then"
+        => "if false then", by "what_a_stranger_holds_is_left_to_its_renewal";
     "begin takes every record": "begin", "first, begun_first = '^1|A' .. mine .. '|0|0|%d+('"
         => "first, begun_first = '^1|%u|%d*|%d+|%d+|%d|%d+('", by "begin_needs_the_worker_the_token_and_the_state";
     "begin under any token": "begin", "if token ~= of_token then"

@@ -508,6 +508,13 @@ impl<'a> Driver<'a> {
                 Step::Take(worker, self.oldest(worker, *finish).await, items)
             }
             Op::Sweep { limit, kick } => Step::Sweep(*limit, *kick),
+            Op::Inspect { worker, keys } => {
+                let mut held = Vec::new();
+                for (key, aim) in keys {
+                    held.push((self.worker(*worker), job(*key), self.token(*key, *aim).await));
+                }
+                Step::Inspect(held)
+            }
             Op::Owned { worker, after, limit } => Step::Owned(self.worker(*worker), after.map(job), *limit),
             Op::Read { node: at, max } => Step::Read(node(*at), *max),
             Op::Claim { node: at, max } => Step::Claim(node(*at), *max),

@@ -122,6 +122,10 @@ pub(crate) enum Op {
         limit: usize,
         kick: bool,
     },
+    Inspect {
+        worker: usize,
+        keys: Vec<(usize, Aim)>,
+    },
     Owned {
         worker: usize,
         after: Option<usize>,
@@ -399,6 +403,7 @@ fn op() -> impl Strategy<Value = Op> {
     let reads = prop_oneof![
         2 => (worker(), prop::option::of(key()), 1_usize..4)
             .prop_map(|(worker, after, limit)| Op::Owned { worker, after, limit }),
+        4 => (worker(), vec((key(), aim()), 0..3)).prop_map(|(worker, keys)| Op::Inspect { worker, keys }),
         2 => (node(), 1_usize..4).prop_map(|(node, max)| Op::Read { node, max }),
         2 => (node(), 1_usize..4).prop_map(|(node, max)| Op::Claim { node, max }),
         3 => (node(), 1_usize..40).prop_map(|(node, max)| Op::NodeEvents { node, max }),

@@ -31,7 +31,8 @@ use crate::store::{
 use crate::wire::Envelope;
 
 /// What a node does all the time, whatever the test is about.
-const UPKEEP: [&str; 10] = [
+const UPKEEP: [&str; 11] = [
+    "inspect",
     "read-node",
     "read-pool",
     "claim-pool",

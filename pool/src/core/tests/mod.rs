@@ -9,6 +9,7 @@ mod dispatching;
 mod ending;
 mod fencing;
 mod idling;
+mod inspecting;
 mod joining;
 mod leaving;
 mod mutants;

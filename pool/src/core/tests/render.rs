@@ -138,6 +138,7 @@ pub(super) fn call(call: &Call) -> String {
         Call::LookUp(tickets) => format!("lookup {}", join(tickets, |t| format!("{}/{}", t.key, t.id))),
         Call::FindOwners(keys) => format!("find {}", join(keys, ToString::to_string)),
         Call::Tell(outcomes) => format!("tell {}", join(outcomes, |(id, outcome)| format!("{id}={outcome}"))),
+        Call::Inspect { cursor, held } => format!("inspect from={cursor} held={}", held.len()),
         Call::Sweep { kick } => format!("sweep{}", if *kick { " kick" } else { "" }),
         Call::Heartbeats(workers) => {
             format!("heartbeats{}", some("of", workers.as_ref().map(|w| join(w, ToString::to_string))))

@@ -410,10 +410,15 @@ impl State {
         seq: Option<u64>,
     ) -> Result<Expired, Refusal> {
         self.guard(inc)?;
-        if !self.members.contains_key(&worker) {
-            return Ok(if self.dead.contains_key(&worker) { Expired::Done } else { Expired::Gone });
+        let count = self.heartbeats.get(&worker).copied();
+        let is_member = self.members.contains_key(&worker);
+        if self.dead.contains_key(&worker) && !is_member {
+            return Ok(Expired::Done);
         }
-        let count = self.heartbeats.get(&worker).copied().unwrap_or_default();
+        if !is_member && (seq.is_none() || count.is_none()) {
+            return Ok(Expired::Gone);
+        }
+        let count = count.unwrap_or_default();
         if seq.is_some_and(|seq| seq != count) {
             return Ok(Expired::Renewed);
         }
@@ -424,6 +429,10 @@ impl State {
             }
             self.heartbeats.remove(&worker);
             self.dead.insert(worker, Dead { heard, slot: member.slot });
+            self.meta.members.0 += 1;
+        } else {
+            self.heartbeats.remove(&worker);
+            self.dead.insert(worker, Dead { heard, slot: None });
             self.meta.members.0 += 1;
         }
         Ok(Expired::Done)

@@ -9,6 +9,7 @@ mod closing;
 mod dispatching;
 #[cfg(feature = "sim")]
 mod exam;
+mod inspecting;
 mod log;
 mod membership;
 mod notifications;
@@ -180,7 +181,7 @@ impl MemoryStore {
         self.shared.lock().state.settings.remove(name);
     }
 
-    /// Loses one of the pool's keys: `w`, `hb`, `jo` (with the payloads), `jp` or `bw`.
+    /// Loses one of the pool's keys: `w`, `hb`, `jo` (with the payloads), `jp`, `bw`, `q` or `pk`.
     #[doc(hidden)]
     pub fn lose(&self, name: &str) {
         let state = &mut self.shared.lock().state;
@@ -196,6 +197,8 @@ impl MemoryStore {
             }
             "jp" => state.jobs.values_mut().for_each(|job| job.payload = None),
             "bw" => state.owned.clear(),
+            "q" => state.queue = scored::Scored::default(),
+            "pk" => state.parked = scored::Scored::default(),
             _ => {}
         }
     }

@@ -17,9 +17,9 @@ use crate::id::{
 use crate::member::{Member, Members};
 use crate::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::store::{
-    AttestItem, AttestReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, JobsPage,
-    JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, Pause,
-    PlannedPage, PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply,
+    AttestItem, AttestReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, Inspected,
+    JobsPage, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage,
+    Pause, PlannedPage, PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply,
     ScheduleChange, ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode,
     StopItem, StopReply, Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply,
     Waiting, WorkerBegins, WorkerBegun, WorkerStarts, check_batch,
@@ -192,6 +192,17 @@ impl Store for MemoryStore {
 
     async fn sweep(&self, inc: Incarnation, limit: usize, kick: bool) -> Result<Swept> {
         self.step(|state, now| state.sweep(now, inc, limit, kick)).await
+    }
+
+    async fn inspect(
+        &self,
+        inc: Incarnation,
+        cursor: u64,
+        limit: usize,
+        held: &[(WorkerId, JobKey, Token)],
+    ) -> Result<Inspected> {
+        check_batch(held.len())?;
+        self.step(|state, now| state.inspect(now, inc, cursor, limit, held)).await
     }
 
     async fn owned(

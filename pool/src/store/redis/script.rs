@@ -90,6 +90,7 @@ scripts! {
     drain = "drain-3",
     drop_notifications = "drop_notifications-3",
     expire = "expire-5",
+    inspect = "inspect-9",
     join = "join-7",
     lookup = "lookup-3",
     notifications = "notifications-2",

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use super::reply::Values;
 use super::steps::Steps;
-use crate::id::{DispatchId, Incarnation, NodeName, WorkerId};
+use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Token, WorkerId};
 use crate::settings::ShutdownFlag;
-use crate::store::{Outcome, Result, ShutdownMode, Swept, millis_of_a_day};
+use crate::store::{
+    HeldState, Inspected, Outcome, Result, ShutdownMode, Swept, check_batch, millis_of_a_day,
+};
 
 pub(super) async fn sweep(steps: &Steps, inc: Incarnation, limit: usize, kick: bool) -> Result<Swept> {
     let mut call = steps.scripts.sweep.call(&[]);
@@ -31,6 +33,30 @@ pub(super) async fn sweep(steps: &Steps, inc: Incarnation, limit: usize, kick: b
     steps.tell(&values);
     let next_in = next_due.map(|due| Duration::from_millis(due.saturating_sub(now)));
     Ok(Swept { count, backlog, next_due, next_in, stops, outcomes, bad, dead, forgets_more, parked })
+}
+
+pub(super) async fn inspect(
+    steps: &Steps,
+    inc: Incarnation,
+    cursor: u64,
+    limit: usize,
+    held: &[(WorkerId, JobKey, Token)],
+) -> Result<Inspected> {
+    check_batch(held.len())?;
+    let mut call = steps.scripts.inspect.call(&[]);
+    call.arg(inc.0).arg(cursor).arg(limit);
+    for (worker, key, token) in held {
+        call.arg(worker.0).arg(key.as_bytes()).arg(token.0);
+    }
+    let mut values = steps.run("inspect", call).await?.ok()?;
+    let (next, strangers) = (values.number()?, values.number()? as usize);
+    let letters = values.bytes()?;
+    let state = |letter: &u8| match letter {
+        b'O' => HeldState::Outranked,
+        b'M' => HeldState::Missing,
+        _ => HeldState::Kept,
+    };
+    Ok(Inspected { next, strangers, held: letters.iter().map(state).collect() })
 }
 
 pub(super) async fn shutdown(

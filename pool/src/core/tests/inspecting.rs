@@ -1,0 +1,74 @@
+//! A node looks at the records now and then, and at whether they agree with what runs here.
+
+use super::bench::{Bench, key, secs};
+use crate::core::call::{Call, Done, HeldJob};
+use crate::id::{Token, WorkerId};
+use crate::store::{BATCH_MAX, HeldState, Inspected};
+
+/// Waits for the next look, and answers it; says what was asked.
+fn look(
+    bench: &mut Bench,
+    next: u64,
+    strangers: usize,
+    of: impl Fn(&HeldJob) -> HeldState,
+) -> (u64, Vec<HeldJob>) {
+    while !bench.is_calling("inspect") {
+        bench.advance(secs(1));
+    }
+    bench.seen();
+    let Call::Inspect { cursor, held } = bench.call("inspect") else { panic!("no look") };
+    let inspected = Inspected { next, strangers, held: held.iter().map(of).collect() };
+    bench.done(Done::Inspect { held: held.clone(), answer: Ok(inspected) });
+    (cursor, held)
+}
+
+#[test]
+fn each_look_goes_on_where_the_one_before_has_ended() {
+    let mut bench = Bench::with_worker();
+    let names: Vec<_> = (0..BATCH_MAX + 2).map(|n| format!("{n:03}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    for page in names.chunks(64) {
+        bench.running(3, page);
+    }
+    let mut seen = Vec::new();
+    for (next, cursor) in [(7, 0), (0, 7), (0, 0)] {
+        let (asked, held) = look(&mut bench, next, 0, |_| HeldState::Kept);
+        assert_eq!(asked, cursor);
+        assert!(held.iter().all(|(worker, _, token)| (*worker, *token) == (WorkerId(1), Token(3))));
+        seen.push((held.first().cloned().unwrap().1, held.len()));
+    }
+    assert_eq!(seen, [(key("000"), BATCH_MAX), (key("128"), 2), (key("000"), BATCH_MAX)]);
+    assert_eq!(bench.of(&["STOP", "survey", "!"]), [""; 0]);
+}
+
+#[test]
+fn a_run_that_its_record_outranks_is_ended() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k", "l"]);
+    look(&mut bench, 0, 0, |(_, name, _)| match *name == key("k") {
+        true => HeldState::Outranked,
+        false => HeldState::Kept,
+    });
+    assert_eq!(bench.of(&["STOP", "survey", "!"]), ["STOP k@3 LeaseLost", "! outranked k@3"]);
+}
+
+#[test]
+fn a_run_without_a_record_shows_that_data_were_lost() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    look(&mut bench, 0, 0, |_| HeldState::Missing);
+    assert_eq!(bench.of(&["STOP", "survey"]), ["survey"], "and it runs on");
+}
+
+#[test]
+fn what_is_ending_by_itself_lacks_no_record() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    while !bench.is_calling("inspect") {
+        bench.advance(secs(1));
+    }
+    bench.stop_event(1, 9, None, &[("k", 3)]);
+    bench.seen();
+    look(&mut bench, 0, 0, |_| HeldState::Missing);
+    assert_eq!(bench.of(&["survey"]), [""; 0]);
+}

@@ -1,0 +1,185 @@
+//! The slow look at the records, whatever was lost beside them, and at what workers hold.
+
+use tenure_pool::id::{Token, WorkerId};
+use tenure_pool::record::JobState;
+use tenure_pool::settings::Settings;
+use tenure_pool::store::{Expired, HeldState, Inspected, Refusal, ReleaseMode};
+
+use super::lab::{Kind, Lab, id, key};
+
+scenarios! {
+    a_look_at_sound_records_changes_nothing,
+    a_job_that_no_index_names_is_put_where_it_belongs,
+    an_owner_that_nobody_knows_is_expired_and_reaped,
+    an_owner_that_is_to_be_reaped_is_no_stranger,
+    what_is_held_is_compared_with_the_records,
+    what_a_stranger_holds_is_left_to_its_renewal,
+    pages_show_every_record,
+    a_score_that_hides_others_is_put_right,
+    a_recovery_is_not_inspected,
+}
+
+const PAGE: usize = 512;
+
+impl Lab {
+    async fn inspect(&self, held: &[(WorkerId, &str, Token)]) -> Inspected {
+        let held: Vec<_> = held.iter().map(|(worker, name, token)| (*worker, key(name), *token)).collect();
+        self.store().inspect(self.inc, 0, PAGE, &held).await.unwrap()
+    }
+}
+
+/// The first failure of a job parks it.
+async fn strict(kind: Kind) -> Lab {
+    Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await
+}
+
+async fn a_look_at_sound_records_changes_nothing(kind: Kind) {
+    let lab = strict(kind).await;
+    let worker = lab.worker().await;
+    lab.dispatch("queued", "node1.q").await;
+    lab.dispatch("assigned", "node1.a").await;
+    lab.route("assigned", worker).await;
+    let token = lab.run("runs", "node1.r", worker).await;
+    lab.run("stops", "node1.s", worker).await;
+    lab.stop("stops", "node1.s", Some(worker)).await;
+    lab.run("parks", "node1.p", worker).await;
+    lab.release("parks", worker, ReleaseMode::Fail).await;
+    lab.backend.advance(50).await;
+    let before = lab.backend.dump().await;
+    let seen = lab.inspect(&[(worker, "runs", token)]).await;
+    assert_eq!(seen, Inspected { next: 0, strangers: 0, held: vec![HeldState::Kept] });
+    assert_eq!(lab.backend.dump().await, before);
+}
+
+async fn a_job_that_no_index_names_is_put_where_it_belongs(kind: Kind) {
+    let lab = strict(kind).await;
+    let worker = lab.worker().await;
+    lab.dispatch("queued", "node1.q").await;
+    lab.run("runs", "node1.r", worker).await;
+    lab.run("stops", "node1.s", worker).await;
+    lab.stop("stops", "node1.s", Some(worker)).await;
+    lab.run("parks", "node1.p", worker).await;
+    lab.release("parks", worker, ReleaseMode::Fail).await;
+    for index in ["q", "pk", "bw"] {
+        lab.backend.lose(index).await;
+    }
+    lab.backend.advance(50).await;
+    lab.inspect(&[]).await;
+    let now = Some(lab.backend.now());
+    for name in ["queued", "stops"] {
+        assert_eq!((lab.score("q", name).await, lab.score("pk", name).await), (now, None), "{name}");
+    }
+    assert_eq!((lab.score("q", "parks").await, lab.score("pk", "parks").await), (None, now));
+    assert_eq!((lab.score("q", "runs").await, lab.score("pk", "runs").await), (None, None));
+    for name in ["runs", "stops"] {
+        assert_eq!(lab.score("bw", &format!("{worker}:{name}")).await, Some(0), "{name}");
+    }
+    let swept = lab.store().sweep(lab.inc, 100, false).await.unwrap();
+    assert_eq!(swept.stops, [(key("stops"), id("node1.s"), worker)]);
+}
+
+async fn an_owner_that_nobody_knows_is_expired_and_reaped(kind: Kind) {
+    for also in ["", "hb"] {
+        let lab = Lab::new(kind).await;
+        let gone = lab.worker().await;
+        lab.run("a", "node1.a", gone).await;
+        lab.run("b", "node1.b", gone).await;
+        lab.stop("b", "node1.b", Some(gone)).await;
+        lab.backend.lose("w").await;
+        lab.backend.lose(also).await;
+        lab.backend.advance(50).await;
+        assert_eq!(lab.inspect(&[]).await.strangers, 1, "two jobs, one owner");
+        let counter = lab.store().heartbeats(None).await.unwrap()[&gone];
+        // A new one is of now: its jobs are suspected of nothing.
+        assert_eq!(counter, if also == "hb" { lab.backend.now() } else { 1 });
+        let expire = async |seq| lab.store().expire(lab.inc, gone, seq).await.unwrap();
+        assert_eq!(expire(None).await, Expired::Gone, "it does not leave by itself any more");
+        assert_eq!(expire(Some(counter + 1)).await, Expired::Renewed);
+        assert_eq!(expire(Some(counter)).await, Expired::Done);
+        assert_eq!(expire(Some(counter)).await, Expired::Done, "again");
+        assert!(!lab.store().heartbeats(None).await.unwrap().contains_key(&gone));
+        assert_eq!(lab.inspect(&[]).await.strangers, 0, "it is to be reaped");
+        assert!(lab.store().reap(lab.inc, gone, 100).await.unwrap().done);
+        assert_eq!(lab.record("a").await.unwrap().state, JobState::Queued);
+        assert_eq!(lab.record("b").await, None);
+        assert_eq!(expire(Some(counter)).await, Expired::Gone);
+    }
+}
+
+async fn an_owner_that_is_to_be_reaped_is_no_stranger(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("a", "node1.a", worker).await;
+    lab.store().expire(lab.inc, worker, Some(1)).await.unwrap();
+    let before = lab.backend.dump().await;
+    assert_eq!(lab.inspect(&[]).await.strangers, 0);
+    assert_eq!(lab.backend.dump().await, before);
+}
+
+async fn what_is_held_is_compared_with_the_records(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("a", "node1.a", worker).await;
+    let (before, after) = (Token(token.0 - 1), Token(token.0 + 1));
+    lab.backend.write_record(&key("x"), b"garbage").await;
+    let held = [
+        (worker, "a", token),
+        (worker, "a", before),
+        (worker, "a", after),
+        (worker, "none", token),
+        (worker, "x", token),
+    ];
+    use HeldState::{Kept, Missing, Outranked};
+    assert_eq!(lab.inspect(&held).await.held, [Kept, Outranked, Kept, Missing, Kept]);
+}
+
+async fn what_a_stranger_holds_is_left_to_its_renewal(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("a", "node1.a", worker).await;
+    let other = WorkerId(worker.0 + 1_000);
+    let held = [(other, "none", token), (other, "a", Token(token.0 - 1))];
+    assert_eq!(lab.inspect(&held).await.held, [HeldState::Kept, HeldState::Kept]);
+}
+
+async fn pages_show_every_record(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    for job in 0..1_000 {
+        lab.dispatch(&format!("{job:03}"), &format!("node1.{job}")).await;
+    }
+    lab.backend.lose("q").await;
+    let (mut cursor, mut pages) = (0, 0);
+    while pages == 0 || cursor != 0 {
+        cursor = lab.store().inspect(lab.inc, cursor, 100, &[]).await.unwrap().next;
+        pages += 1;
+    }
+    assert!(pages > 5, "{pages}");
+    for job in 0..1_000 {
+        assert!(lab.score("q", &format!("{job:03}")).await.is_some(), "{job}");
+    }
+}
+
+async fn a_recovery_is_not_inspected(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    lab.recover().await;
+    let refused = lab.refused(lab.store().inspect(lab.inc, 0, PAGE, &[])).await;
+    assert_eq!(refused, Refusal::Recovering);
+}
+
+/// Only the Redis store has scores there.
+async fn a_score_that_hides_others_is_put_right(kind: Kind) {
+    let Kind::Redis = kind else { return };
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("a", "node1.a", worker).await;
+    let (listed, stray) = (format!("{worker}:a"), "0:stray");
+    for score in ["-inf", "-1", "0.5", "inf"] {
+        lab.backend.write("ZADD", "bw", &[score, &listed, "7", stray]).await;
+        lab.backend.write("ZADD", "pi", &[score, "plan|a"]).await;
+        lab.inspect(&[]).await;
+        for (index, member) in [("bw", &*listed), ("bw", stray), ("pi", "plan|a")] {
+            assert_eq!(lab.score(index, member).await, Some(0), "{score} {index} {member}");
+        }
+        assert_eq!(lab.store().owned(lab.inc, worker, None, 10).await.unwrap().jobs.len(), 1);
+    }
+}
