@@ -70,8 +70,12 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_job_that_no_index_names_is_put_where_it_belongs";
     "what is parked is not listed again": "inspect", "put(PK, parked)"
         => "", by "a_job_that_no_index_names_is_put_where_it_belongs";
-    "a look changes sound scores": "inspect", "call('ZADD', index, 'NX', unpack"
-        => "call('ZADD', index, unpack", by "a_look_at_sound_records_changes_nothing";
+    "an index of another type holds up the look": "inspect", "redis.pcall('ZADD', index, 'NX'"
+        => "call('ZADD', index, 'NX'", by "an_index_of_another_type_holds_up_no_other";
+    "one of another type holds up the scores": "inspect", "redis.pcall('ZRANGEBYSCORE', index"
+        => "call('ZRANGEBYSCORE', index", by "an_index_of_another_type_holds_up_no_other";
+    "a look changes sound scores": "inspect", "pcall('ZADD', index, 'NX', unpack"
+        => "pcall('ZADD', index, unpack", by "a_look_at_sound_records_changes_nothing";
     "a job that runs is due": "inspect", "or p.state ~= 'R' and due)"
         => "or due)", by "a_look_at_sound_records_changes_nothing";
     "an outranked run is not told": "inspect", "tonumber(p.token) > tonumber(argv[i + 2]) and 'O' or 'K'"

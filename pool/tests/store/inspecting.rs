@@ -3,7 +3,7 @@
 use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
-use tenure_pool::store::{Expired, HeldState, Inspected, Refusal, ReleaseMode};
+use tenure_pool::store::{BATCH_MAX, Content, Expired, HeldState, Inspected, Refusal, ReleaseMode};
 
 use super::lab::{Kind, Lab, id, key};
 
@@ -16,6 +16,7 @@ scenarios! {
     what_a_stranger_holds_is_left_to_its_renewal,
     pages_show_every_record,
     a_score_that_hides_others_is_put_right,
+    an_index_of_another_type_holds_up_no_other,
     a_recovery_is_not_inspected,
 }
 
@@ -144,8 +145,9 @@ async fn what_a_stranger_holds_is_left_to_its_renewal(kind: Kind) {
 
 async fn pages_show_every_record(kind: Kind) {
     let lab = Lab::new(kind).await;
-    for job in 0..1_000 {
-        lab.dispatch(&format!("{job:03}"), &format!("node1.{job}")).await;
+    let jobs: Vec<_> = (0..1_000).map(|n| lab.item(&format!("{n:03}"), &format!("node1.{n}"))).collect();
+    for page in jobs.chunks(BATCH_MAX) {
+        lab.dispatch_all(page).await;
     }
     lab.backend.lose("q").await;
     let (mut cursor, mut pages) = (0, 0);
@@ -154,9 +156,9 @@ async fn pages_show_every_record(kind: Kind) {
         pages += 1;
     }
     assert!(pages > 5, "{pages}");
-    for job in 0..1_000 {
-        assert!(lab.score("q", &format!("{job:03}")).await.is_some(), "{job}");
-    }
+    let dump = lab.backend.dump().await;
+    let Some(Content::Scores(queued)) = dump.get("q") else { panic!("nothing is queued") };
+    assert_eq!(queued.len(), jobs.len());
 }
 
 async fn a_recovery_is_not_inspected(kind: Kind) {
@@ -181,5 +183,29 @@ async fn a_score_that_hides_others_is_put_right(kind: Kind) {
             assert_eq!(lab.score(index, member).await, Some(0), "{score} {index} {member}");
         }
         assert_eq!(lab.store().owned(lab.inc, worker, None, 10).await.unwrap().jobs.len(), 1);
+    }
+}
+
+/// Only the Redis store has types there.
+async fn an_index_of_another_type_holds_up_no_other(kind: Kind) {
+    let Kind::Redis = kind else { return };
+    for broken in ["bw", "pi", "q", "pk"] {
+        let lab = strict(kind).await;
+        let worker = lab.worker().await;
+        lab.dispatch("queued", "node1.q").await;
+        lab.run("runs", "node1.r", worker).await;
+        lab.run("parks", "node1.p", worker).await;
+        lab.release("parks", worker, ReleaseMode::Fail).await;
+        for index in ["q", "pk", "bw"] {
+            lab.backend.lose(index).await;
+        }
+        lab.backend.write("SET", broken, &["x"]).await;
+        lab.inspect(&[]).await;
+        let listed = format!("{worker}:runs");
+        for (index, member) in [("bw", &*listed), ("q", "queued"), ("pk", "parks")] {
+            if index != broken {
+                assert!(lab.score(index, member).await.is_some(), "{index} beside {broken}");
+            }
+        }
     }
 }

@@ -47,15 +47,15 @@ for i = 4, #argv, 3 do
   end
 end
 
--- What stands there stays as it is.
+-- What stands there stays as it is. An index of another type keeps no other from being put right.
 local function put(index, members)
-  for i = 1, #members, 1000 do call('ZADD', index, 'NX', unpack(members, i, math.min(i + 999, #members))) end
+  for i = 1, #members, 1000 do redis.pcall('ZADD', index, 'NX', unpack(members, i, math.min(i + 999, #members))) end
 end
 put(BW, owned)
 -- One with another score than 0 would hide others from who looks for them by name.
 for _, index in ipairs({ BW, PI }) do
   for _, range in ipairs({ { '-inf', '(0' }, { '(0', '+inf' } }) do
-    for _, member in ipairs(call('ZRANGEBYSCORE', index, range[1], range[2], 'LIMIT', 0, 256)) do
+    for _, member in ipairs(redis.pcall('ZRANGEBYSCORE', index, range[1], range[2], 'LIMIT', 0, 256)) do
       call('ZADD', index, 0, member)
     end
   end
