@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use tenure_chaos::poison::{
-    Choice, Evidence, Kind, Manner, Shape, Touched, Worked, Wound, Wrong, all, chosen, judge,
+    Choice, Evidence, Kind, Manner, Shape, Touched, Worked, Wound, Wrong, all, chosen, judge, rests,
 };
 use tenure_testing::history::{Event, History};
 
@@ -126,6 +126,20 @@ fn a_token_of_two_is_found_unless_its_record_was_changed() {
     assert_eq!(wrongs(&world), []);
     world.stale_accepted = 1;
     assert_eq!(wrongs(&world), [Wrong::Token]);
+}
+
+#[test]
+fn a_pool_in_which_a_job_moves_is_not_at_rest() {
+    let moves = [(true, "a", 1, "n1"), (true, "b", 1, "n1"), (false, "b", 1, "n1"), (true, "b", 2, "n2")];
+    let keys = sound().keys;
+    let rests_after =
+        |count: usize, sound: &[String]| rests(&history(&moves[..count]).entries(), &keys, sound);
+    assert!(rests_after(2, &keys));
+    assert!(!rests_after(3, &keys), "b is on its way");
+    assert!(rests_after(3, &keys[..1]), "what was touched may be gone");
+    assert!(rests_after(4, &keys));
+    let twice = history(&[(true, "a", 1, "n1"), (true, "b", 1, "n1"), (true, "b", 2, "n2")]).entries();
+    assert!(!rests(&twice, &keys, &keys[..1]), "what was touched may not run twice");
 }
 
 #[test]

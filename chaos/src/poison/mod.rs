@@ -24,7 +24,7 @@ use tokio::time::sleep;
 
 pub use inflict::{Touched, Wound};
 pub use kind::{Choice, Kind, Manner, Shape, all, chosen};
-pub use verdict::{Evidence, Finding, WRONGS, Worked, Wrong, judge, running, touched};
+pub use verdict::{Evidence, Finding, WRONGS, Worked, Wrong, judge, rests, running, touched};
 
 use crate::{Result, within};
 use inflict::Poisoner;
@@ -40,7 +40,7 @@ const HEALED: Duration = Duration::from_secs(60);
 /// Everything that was not touched must run so soon after the damage. A record that cannot be read is tried again after a minute,
 /// and nobody else waits for it.
 const REST: Duration = Duration::from_secs(45);
-/// A job that runs twice must have one handler so soon after it was asked for again.
+/// Each job must have one handler at the same moment so soon after all were asked for again.
 const SETTLED: Duration = Duration::from_secs(10);
 /// Jobs of the damaged pool, and of its neighbour.
 const KEYS: usize = 40;
@@ -200,11 +200,12 @@ async fn play(dir: &Path, kinds: &[Kind], control: bool, mut random: StdRng) -> 
     if !control {
         pool.ensure(&pool.keys).await;
     }
-    let once = || async {
-        let running = running(&pool.entries().ok()?);
-        pool.keys.iter().all(|key| running.get(key).is_none_or(|holders| holders.len() < 2)).then_some(())
+    let at_rest = || async { pool.entries().ok().filter(|entries| rests(entries, &pool.keys, &sound)) };
+    let limit = if control { Duration::ZERO } else { SETTLED };
+    let entries = match within(limit, "each job to have one handler", at_rest).await {
+        Ok(entries) => entries,
+        Err(_) => pool.entries()?,
     };
-    let _ = within(SETTLED, "each job to have one handler", once).await;
     let mut processes = used(&redis, &mut pool, &mut neighbour);
     for process in &mut processes {
         if let Some(before) = before.iter().find(|before| before.name == process.name) {
@@ -217,7 +218,7 @@ async fn play(dir: &Path, kinds: &[Kind], control: bool, mut random: StdRng) -> 
         watched: began.elapsed(),
         processes,
         panics: PANICS.load(Ordering::Relaxed) - panics,
-        pool: pool.entries()?,
+        pool: entries,
         neighbour: neighbour.entries()?,
         keys: pool.keys.clone(),
         neighbour_keys: neighbour.keys.clone(),

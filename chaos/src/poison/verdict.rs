@@ -129,6 +129,14 @@ pub fn running(entries: &[Entry]) -> BTreeMap<String, Vec<Holder>> {
     running
 }
 
+/// Whether no job of `keys` has two handlers, and each of `sound` has one, all at the same moment: a job that moves is on its
+/// way to rest, and nothing is judged before.
+pub fn rests(entries: &[Entry], keys: &[String], sound: &[String]) -> bool {
+    let running = running(entries);
+    let handlers = |key: &String| running.get(key).map_or(0, Vec::len);
+    keys.iter().all(|key| handlers(key) < 2) && sound.iter().all(|key| handlers(key) == 1)
+}
+
 /// The jobs whose own values were damaged.
 pub fn touched<'a>(wounds: impl IntoIterator<Item = &'a Wound>, keys: &[String]) -> BTreeSet<String> {
     let mut touched = BTreeSet::new();
