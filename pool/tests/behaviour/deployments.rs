@@ -18,7 +18,7 @@ async fn lives_a_whole_life(world: World) {
     eventually(PATIENCE, "the notification", async || world.recorder.notes(&keys[0]) == ["hello"]).await;
 
     let second = world.add_worker(&b).await;
-    let spread = world.placed(&a, &keys).await;
+    let spread = world.placed(&b, &keys).await;
     assert!(!moved(&placed, &spread).is_empty());
     second.drain().await.unwrap();
     eventually(PATIENCE, "the drained worker to be gone", async || a.workers().len() == 1).await;

@@ -39,7 +39,7 @@ async fn an_added_worker_takes_exactly_its_share(world: World) {
     let keys = world.dispatch(&b, JOBS).await;
     let before = world.placed(&a, &keys).await;
     let added = world.add_worker(&b).await;
-    let after = world.placed(&a, &keys).await;
+    let after = world.placed(&b, &keys).await;
     let share = held_by(&after, &[added.id().unwrap().0]);
     assert_moved(&world, &before, &after, &share);
 }

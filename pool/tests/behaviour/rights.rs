@@ -40,7 +40,7 @@ async fn the_documented_rights_are_enough_for_a_whole_life() {
 
     let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
     let client = world.builder("client").client_only().join().await.unwrap();
-    let keys = world.dispatch(&client, 10).await;
+    let keys = world.dispatch(&client, 20).await;
     let placed = world.placed(&a, &keys).await;
     b.dispatch("own", "").id("order-17").await.unwrap();
     b.dispatch("own", "").id("order-17").await.unwrap();
@@ -48,7 +48,7 @@ async fn the_documented_rights_are_enough_for_a_whole_life() {
     eventually(PATIENCE, "the notification", async || world.recorder.notes(&keys[0]) == ["hello"]).await;
 
     let second = world.add_worker(&b).await;
-    let spread = world.placed(&a, &keys).await;
+    let spread = world.placed(&b, &keys).await;
     assert!(!moved(&placed, &spread).is_empty());
     second.drain().await.unwrap();
     eventually(PATIENCE, "the drained worker to be gone", async || a.workers().len() == 1).await;

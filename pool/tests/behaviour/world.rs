@@ -223,7 +223,8 @@ impl World {
             .collect()
     }
 
-    /// Waits until every one of these jobs runs where it belongs, and says where.
+    /// Waits until every one of these jobs runs where it belongs by what the node knows of the workers, and says where.
+    /// After a change ask the node that has seen it: another one may still place by the workers from before.
     pub(crate) async fn placed(&self, node: &Node, keys: &[String]) -> Holders {
         eventually(PATIENCE, "every job to run where it belongs", async || {
             let holders = self.holders(node).await;
