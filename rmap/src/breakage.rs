@@ -1,19 +1,19 @@
-//! What proofs break on purpose in how a copy follows its map. Without the feature `sim` nothing can be broken, and the
-//! questions cost nothing.
+//! The lines of the following of a map that proofs leave out on purpose. Without the feature `sim` none can be left
+//! out, and the checks cost nothing.
 
 #[cfg(feature = "sim")]
 use std::collections::BTreeSet;
 
-/// One line of the following that is left out.
+/// A line of the following that is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Breakage {
-    /// A change is applied if it is newer than the copy, whatever was missed in between.
+    /// Applies a change that is newer than the copy, even when changes before it were missed.
     GapsApplied,
-    /// A new subscription is not followed by a read, and places are not compared: only a gap is.
+    /// Does not read after a new subscription, and compares no places: only a gap leads to a read.
     NoResync,
-    /// What has no higher revision than the copy is old, of whatever incarnation, and when it was read.
+    /// Takes a change or content without a higher revision for old, whatever its incarnation and stamp.
     RevisionsOnly,
-    /// A watcher tells only of what changes while it is asked.
+    /// A watcher reports only changes that happen while it is awaited.
     WatchesAnew,
 }
 
@@ -22,7 +22,7 @@ pub enum Breakage {
 pub struct Breakages(#[cfg(feature = "sim")] BTreeSet<Breakage>);
 
 impl Breakages {
-    /// These and no others.
+    /// Leaves out exactly these lines.
     #[cfg(feature = "sim")]
     pub fn of(breakages: impl IntoIterator<Item = Breakage>) -> Self {
         Self(breakages.into_iter().collect())
@@ -34,7 +34,7 @@ impl Breakages {
         self.0.contains(&breakage)
     }
 
-    /// Whether the line is left out: never, without the feature `sim`.
+    /// Whether the line is left out: never without the feature `sim`.
     #[cfg(not(feature = "sim"))]
     #[expect(clippy::unused_self, reason = "with the feature there is something to look at")]
     pub(crate) const fn has(&self, _: Breakage) -> bool {

@@ -1,4 +1,4 @@
-//! Settings of a map that is to be joined.
+//! Settings for joining a map.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,19 +10,18 @@ use tenure_connection::Client;
 use crate::raw::RawMap;
 use crate::{Error, Layout, View};
 
-/// How long a map as a whole lives. When its time is over all of it is gone at once, and the next write begins a new
-/// one.
+/// The life of a map as a whole. At its end all of it is gone at once, and the next write begins a new map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expiry {
-    /// Until this long after its last change. An entry that ends by its own deadline is a change.
+    /// Until this long after its last change. The end of an entry by its own deadline is a change.
     Sliding(Duration),
     /// Until this long after its first write.
     Absolute(Duration),
 }
 
 impl Expiry {
-    /// As the scripts take it.
+    /// The argument of the scripts.
     fn text(self) -> Arc<str> {
         match self {
             Self::Sliding(life) => millis(life).to_string().into(),
@@ -37,7 +36,7 @@ pub(crate) fn millis(life: Duration) -> u64 {
     u64::try_from(life.as_millis().clamp(1, LONGEST)).unwrap_or(1)
 }
 
-/// Settings of a [`RawMap`] or a [`Map`](crate::Map) that is to be joined.
+/// Settings for joining a [`RawMap`] or a [`Map`](crate::Map).
 #[must_use]
 pub struct Builder<M> {
     client: Client,
@@ -53,14 +52,14 @@ impl<M: From<RawMap>> Builder<M> {
         Self { client, name, expiry: None, entry_ttl: None, map: PhantomData }
     }
 
-    /// How long the map lives that begins with a write of this handle. A map that has begun keeps the life that it
-    /// was given then, whatever others say. Without this it lives until it is destroyed.
+    /// The life of a map that begins with a write of this handle. An existing map keeps the life that it began with.
+    /// Without this setting a map lives until it is destroyed.
     pub fn expiry(mut self, expiry: Expiry) -> Self {
         self.expiry = Some(expiry);
         self
     }
 
-    /// As [`RawMap::with_entry_ttl`].
+    /// See [`RawMap::with_entry_ttl`].
     pub fn entry_ttl(mut self, ttl: Duration) -> Self {
         self.entry_ttl = Some(ttl);
         self
@@ -69,7 +68,7 @@ impl<M: From<RawMap>> Builder<M> {
     /// Joins the map and returns when it has been read once.
     ///
     /// # Errors
-    /// [`Error::Name`] for a name that is none; [`Error::Redis`] when Redis cannot be reached in time or refuses;
+    /// [`Error::Name`] for an invalid name; [`Error::Redis`] when Redis cannot be reached in time or refuses;
     /// [`Error::Malformed`] when the map's keys hold something else.
     ///
     /// # Cancel safety

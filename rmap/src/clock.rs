@@ -1,8 +1,8 @@
-//! The server's clock, guessed from what it has said. Pure: local moments come in as arguments.
+//! An estimate of the server's clock, from the times in its messages and replies. Pure: local moments are arguments.
 //!
-//! Invariant: the guess is not ahead of the server. A time that the server has put into a message or a reply was past
-//! when it arrived; the latest of them, counted on by the local clock, is the guess. The time in a reply also says
-//! how far the guess may be at most, so that a server's clock that was set back, or another server, is noticed.
+//! Invariant: the estimate is never ahead of the server. A time in a message or a reply was past when it arrived; the
+//! latest of them, advanced by the local clock, is the estimate. A reply also gives an upper bound, which reveals a
+//! server's clock that was set back, and another server.
 
 /// Microseconds since the Unix epoch by the server's clock, for local moments in microseconds of any steady clock.
 #[derive(Clone, Copy, Debug, Default)]
@@ -12,14 +12,14 @@ pub(crate) struct ServerClock {
 }
 
 impl ServerClock {
-    /// Takes the time in a message that has arrived at the moment `local`.
+    /// Takes the time in a message that arrived at the moment `local`.
     pub(crate) fn heard(&mut self, server: u64, local: u64) {
         let least = difference(server, local);
         self.offset = Some(self.offset.map_or(least, |offset| offset.max(least)));
     }
 
-    /// Takes the time in a message that has arrived at the moment `local`, and that says by itself that the clock was
-    /// set back.
+    /// Takes the time in a message that arrived at the moment `local`, and that itself shows that the clock was set
+    /// back.
     pub(crate) fn was_set_back(&mut self, server: u64, local: u64) {
         let least = difference(server, local);
         self.offset = Some(self.offset.map_or(least, |offset| offset.min(least)));
@@ -35,12 +35,12 @@ impl ServerClock {
         });
     }
 
-    /// The server's time in ms; 0 as long as it has said nothing.
+    /// The server's time in ms; 0 before the server has told any time.
     pub(crate) fn millis(&self, local: u64) -> u64 {
         self.offset.map_or(0, |offset| local.saturating_add_signed(offset) / 1000)
     }
 
-    /// The local moment at which the server's clock shows this time in ms, or `None` as long as it has said nothing.
+    /// The local moment at which the server's clock shows this time in ms; `None` before the server has told any time.
     pub(crate) fn local(&self, server_millis: u64) -> Option<u64> {
         let micros = server_millis.saturating_mul(1000);
         self.offset.map(|offset| micros.saturating_add_signed(offset.saturating_neg()))
@@ -86,7 +86,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn the_guess_is_never_ahead_and_behind_by_the_shortest_way_at_most(
+        fn the_estimate_is_never_ahead_and_lags_by_one_way_at_most(
             real_offset in 0_u64..1 << 50,
             heard in proptest::collection::vec((1_u64..50_000, 0_u64..50_000, 0_u64..50_000, any::<bool>()), 1..40),
         ) {

@@ -1,7 +1,6 @@
-//! One map's copy, shared by the task that follows the original and by those who read.
+//! One map's copy, shared by the task that follows the original and by the readers.
 //!
-//! The lock is held for moments: to look one thing up, to take a snapshot, or to apply one change. It is never held
-//! across an await.
+//! The lock is held only to look one thing up, to take a snapshot or to apply one change, and never across an await.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
@@ -26,7 +25,7 @@ pub(crate) struct Copy {
 struct State {
     replica: Replica,
     clock: ServerClock,
-    /// The last local moment, in µs, at which the copy was what the map was, as far as is known.
+    /// The last local moment, in µs, at which the copy is known to have equalled the map.
     confirmed: u64,
 }
 
@@ -76,8 +75,8 @@ impl Copy {
         applied
     }
 
-    /// Takes what was read by a call that was sent at the local moment `sent`: the content, unless it is the same, and
-    /// when the map ends. Returns whether it is news.
+    /// Takes the result of a read that was sent at the local moment `sent`: the content, unless it is unchanged, and
+    /// the end of the map. Returns whether anything is new.
     pub(crate) fn install(
         &self,
         content: Option<Arc<Content>>,
@@ -106,7 +105,7 @@ impl Copy {
         }
     }
 
-    /// How long ago the copy was surely what the map was.
+    /// How outdated the copy may be: the time since it is known to have equalled the map.
     pub(crate) fn staleness(&self) -> Duration {
         let confirmed = self.read().confirmed;
         Duration::from_micros(self.local().saturating_sub(confirmed))
@@ -118,7 +117,7 @@ impl Copy {
         self.write().clock.answered(time, sent, received);
     }
 
-    /// When the next entry ends, and when the map does, as far as the server's clock is known.
+    /// When the next entry ends, and when the map ends, as far as the server's clock is known.
     pub(crate) fn ends(&self) -> (Option<Instant>, Option<Instant>) {
         let state = self.read();
         let content = state.replica.content();
@@ -126,7 +125,8 @@ impl Copy {
         (local(content.first_deadline()), local(content.end.map(gone_after)))
     }
 
-    /// When the next of what had not ended at the server's time `told` ends, an entry or the map.
+    /// The end that comes next after the server's time `told`, of an entry or of the map: in server ms, and as a local
+    /// moment.
     pub(crate) fn next_end(&self, told: u64) -> Option<(u64, Instant)> {
         let state = self.read();
         let content = state.replica.content();
@@ -135,12 +135,12 @@ impl Copy {
         Some((next, self.at(state.clock.local(next)?)))
     }
 
-    /// The server's time in ms, as readers take it.
+    /// The server's time in ms, as readers use it.
     pub(crate) fn time(&self) -> u64 {
         self.now(&self.read())
     }
 
-    /// Now, as a local moment in µs.
+    /// The present local moment in µs.
     pub(crate) fn local(&self) -> u64 {
         u64::try_from(self.epoch.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
@@ -150,7 +150,7 @@ impl Copy {
     }
 
     fn at(&self, local: u64) -> Instant {
-        /// Further ahead than any process lives, and near enough for every clock.
+        /// Longer than any process lives, and short enough for every clock.
         const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365 * 30);
         self.epoch + Duration::from_micros(local).min(FAR)
     }
@@ -164,7 +164,7 @@ impl Copy {
     }
 }
 
-/// A map is there until the end of the millisecond in which it ends.
+/// A map exists until the end of the millisecond in which it ends.
 fn gone_after(end: u64) -> u64 {
     end.saturating_add(1)
 }
@@ -175,7 +175,7 @@ mod tests {
     use crate::snapshot::Entry;
 
     #[test]
-    fn a_change_that_was_made_before_the_one_before_sets_the_clock_back() {
+    fn a_change_older_than_the_one_before_it_sets_the_clock_back() {
         let copy = Copy::new(Breakages::default());
         let place = |revision, stamp| Place::new(1, revision, stamp);
         let content =

@@ -1,4 +1,4 @@
-//! Why a map could not be joined, read or written.
+//! The reasons why a map could not be joined, read or written.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::Layout;
 
-/// What went wrong with a map.
+/// A failed operation on a map.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -24,7 +24,7 @@ pub enum Error {
         /// The longest allowed.
         max: usize,
     },
-    /// The value is too long, or a list would become so. Nothing was written.
+    /// The value is too long, or the write would make a list too long. Nothing was written.
     #[error("a value has at most {max} bytes, not {len}")]
     Value {
         /// Its length in bytes.
@@ -83,31 +83,31 @@ pub enum Error {
     Decode {
         /// The key.
         key: Bytes,
-        /// What does not fit.
+        /// The reason.
         #[source]
         source: Arc<rmp_serde::decode::Error>,
     },
-    /// Redis did not do it, or did not say whether it did: its error knows which.
+    /// Redis did not execute the call, or did not say whether it did; its error tells which.
     #[error("redis did not complete the call")]
     Redis(#[from] tenure_connection::Error),
-    /// What is stored under the map's keys, or what was answered, is no map.
+    /// The map's keys, or a reply, hold something that is not a map.
     #[error("the keys hold no map: {what}")]
     Malformed {
-        /// What was found.
+        /// The unexpected content.
         what: &'static str,
     },
     /// This handle's map was closed: its copy stays as it was, and no write is sent.
     #[error("the map is closed here, its copy is no longer refreshed")]
     Closed,
-    /// The write was done, but the copy here could not be brought up to date, for the reason that is the source. It
-    /// follows as soon as it can, unless it was closed.
+    /// The write was done, but the local copy could not be brought up to date; the source says why. The copy follows as
+    /// soon as it can, unless the map was closed.
     #[error("the write was done, but the copy here has not seen it")]
     NotSeen(#[source] Box<Error>),
 }
 
 impl Error {
-    /// Whether the write may have been done, although it failed. Which writes may simply be sent again then stands
-    /// with each of them.
+    /// Whether the write may have been done, although it failed. The documentation of each write says whether it may
+    /// then simply be sent again.
     pub fn may_have_executed(&self) -> bool {
         match self {
             Self::Redis(error) => error.may_have_executed() || was_raised_by_a_script(error),
@@ -117,7 +117,7 @@ impl Error {
     }
 }
 
-/// Whether a command inside of a script was refused, maybe behind others that had written. Redis says where.
+/// Whether a command inside a script was refused, possibly after others that had written. Redis names the place.
 fn was_raised_by_a_script(error: &tenure_connection::Error) -> bool {
     let detail = match error {
         tenure_connection::Error::Server { detail, .. } => Some(&**detail),

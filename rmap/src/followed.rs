@@ -1,5 +1,5 @@
-//! One map that a [`Mirror`](crate::mirror::Mirror) follows: when it is read, compared, cleared of what is due, and
-//! when its readers hear that something ended.
+//! One map that a [`Mirror`](crate::mirror::Mirror) follows: when to read it, compare it and delete its due entries,
+//! and when to tell its readers that something ended.
 
 use std::collections::hash_map::RandomState;
 use std::future::{Future, pending};
@@ -17,30 +17,31 @@ use crate::copy::Copy;
 use crate::wire::{self, Found, Read};
 use crate::{Error, Layout, lua};
 
-/// How often a copy's place is compared with its original's when nothing else says that it should be: finds the loss
-/// of a message that was not followed by another.
+/// The interval at which a copy's place is compared with its original's, when nothing else causes a comparison. It
+/// finds a lost message that no other followed.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
-/// How far off a comparison is that is left out.
+/// The time until a comparison that is left out: effectively never.
 const NEVER: Duration = Duration::from_secs(60 * 60 * 24);
-/// So many entries are read by the comparison itself, over the connection that all share.
+/// The most entries that the comparison reads itself, over the shared connection.
 const SMALL: u64 = 1_000;
-/// What the server, the network and this process may take for each entry of a bigger map, besides the time for a call.
+/// The time allowed for each entry of a bigger map, for the server, the network and this process, besides the time for
+/// a call.
 const PER_ENTRY: Duration = Duration::from_micros(50);
-/// A link that died in the midst of a read is given up after this at the latest, besides the time for a call.
+/// The longest time allowed for a read, besides the time for a call: it bounds the loss when a link dies during a read.
 const LONGEST_READ: Duration = Duration::from_secs(30);
-/// Copies of a big map that all have to be read again spread over this time for each entry.
+/// When all copies of a big map must read it again, they spread over this time per entry.
 const SPREAD_PER_ENTRY: Duration = Duration::from_micros(10);
 const LONGEST_SPREAD: Duration = Duration::from_secs(2);
-/// Not before this is a big map read again that could not be read in time; it doubles, and so does the time.
+/// Delay before the next attempt at a big map whose read timed out. The delay and the allowed time double with each.
 const LATE_PAUSE: Duration = Duration::from_secs(1);
 const MOST_DOUBLINGS: u32 = 4;
-/// Copies spread over this time who of them deletes what is due.
+/// Copies spread the deletion of due entries over this time, so that one of them does it.
 const EXPIRY_JITTER: Duration = Duration::from_millis(200);
-/// What was due was deleted, by this copy or another: the message is under way.
+/// The pause after a deletion by this copy or another, while its message is under way.
 const EXPIRY_PAUSE: Duration = Duration::from_secs(1);
-/// A map that should have ended, and has not, is asked again no sooner; it doubles.
+/// The least pause before the next look at a map that should have ended and has not. It doubles each time.
 const END_PAUSE: Duration = Duration::from_millis(20);
-/// Entries that one call deletes.
+/// The most entries that one call deletes.
 const EXPIRY_BATCH: u64 = 256;
 
 pub(crate) struct Followed {
@@ -48,27 +49,26 @@ pub(crate) struct Followed {
     pub(crate) copy: Arc<Copy>,
     pub(crate) changed: watch::Sender<()>,
     needs_read: bool,
-    /// When it is read, if it needs to be, or else compared.
+    /// When the next read is due, or the next comparison if no read is needed.
     read_at: Instant,
     waiting: Vec<oneshot::Sender<Result<(), Error>>>,
-    /// Whether a comparison, which reads a small map, had no answer in time, and the whole map was not read quickly
-    /// since.
+    /// Whether a comparison, which reads a small map, timed out and no quick read of the whole map has followed.
     is_late: bool,
-    /// How many reads of a big map in a row were not done in time.
+    /// The number of reads of a big map in a row that timed out.
     late_reads: u32,
     /// Entries are not deleted before this.
     expire_after: Instant,
-    /// How much later than its due time this copy deletes an entry.
+    /// The delay after an entry's deadline before this copy deletes it.
     jitter: Duration,
-    /// Whether the map has ended is not looked at before this.
+    /// This copy does not look before this whether the map has ended.
     end_after: Instant,
     end_pause: Duration,
-    /// Readers know of all that has ended until this time of the server's clock, in ms.
+    /// The time of the server's clock, in ms, up to which readers know of all ends.
     told: u64,
 }
 
 impl Followed {
-    /// A map that is to be read at once.
+    /// A map that needs a read at once.
     pub(crate) fn new(layout: Layout, now: Instant, broken: Breakages) -> Self {
         Self {
             layout,
@@ -87,7 +87,7 @@ impl Followed {
         }
     }
 
-    /// Has it read soon.
+    /// Requests a read soon.
     pub(crate) fn need(&mut self) {
         if !self.needs_read {
             self.needs_read = true;
@@ -95,7 +95,7 @@ impl Followed {
         }
     }
 
-    /// Has it read for a reason that all copies have: those of a big map take turns.
+    /// Requests a read that all copies need at the same time: those of a big map take turns.
     pub(crate) fn need_with_all(&mut self) {
         if !self.needs_read {
             self.need();
@@ -106,7 +106,7 @@ impl Followed {
         }
     }
 
-    /// Has it read at once, for somebody who waits.
+    /// Requests a read at once, for a caller that waits.
     pub(crate) fn answer_soon(&mut self, done: oneshot::Sender<Result<(), Error>>) {
         self.needs_read = true;
         self.read_at = Instant::now();
@@ -115,29 +115,29 @@ impl Followed {
 
     pub(crate) fn answer(&mut self, result: &Result<(), Error>) {
         for waiting in self.waiting.drain(..) {
-            // Who does not wait any more needs no answer.
+            // A caller that has stopped waiting needs no answer.
             let _ = waiting.send(result.clone());
         }
     }
 
-    /// Whether it was too big to be read in time, which says nothing of other maps.
+    /// Whether the last reads timed out because of the map's size, which says nothing about other maps.
     pub(crate) fn is_slow(&self) -> bool {
         self.late_reads > 0
     }
 
-    /// When it is read or compared.
+    /// When the next read or comparison is due.
     pub(crate) fn read_at(&self) -> Instant {
         self.read_at
     }
 
-    /// When this copy deletes the next entry that is due.
+    /// When this copy deletes the next due entry.
     pub(crate) fn expire_at(&self) -> Option<Instant> {
         self.layout.deadlines.as_ref()?;
         let due = Instant::from_std(self.copy.ends().0?) + self.jitter;
         Some(due.max(self.expire_after))
     }
 
-    /// Has nothing deleted for a while and this much longer.
+    /// Deletes nothing for the usual pause and this much longer.
     pub(crate) fn expire_later(&mut self, by: Duration) {
         self.expire_after = Instant::now() + EXPIRY_PAUSE + by;
     }
@@ -150,7 +150,7 @@ impl Followed {
         Some(Instant::from_std(self.copy.ends().1?).max(self.end_after))
     }
 
-    /// Has it read when it should have ended.
+    /// Requests a read if the map should have ended.
     pub(crate) fn look_at_the_end(&mut self, now: Instant) {
         if self.end_at().is_some_and(|end| end <= now) {
             self.need();
@@ -159,12 +159,13 @@ impl Followed {
         }
     }
 
-    /// When the readers are to hear that something has ended.
+    /// When to tell the readers of the next end.
     pub(crate) fn tell_at(&self) -> Option<Instant> {
         self.copy.next_end(self.told).map(|(_, at)| Instant::from_std(at))
     }
 
-    /// Tells the readers when an entry or the map has ended by the clock: nothing else does as long as Redis is away.
+    /// Tells the readers that an entry or the map has ended by the clock: nothing else does while Redis is out of
+    /// reach.
     pub(crate) fn tell_ends(&mut self) {
         let now = self.copy.time();
         if self.copy.next_end(self.told).is_some_and(|(end, _)| end <= now) {
@@ -173,7 +174,7 @@ impl Followed {
         self.told = now;
     }
 
-    /// Awaits an answer, and tells of what ends meanwhile.
+    /// Awaits an answer, and tells readers of ends meanwhile.
     async fn while_telling<T>(&mut self, answer: impl Future<Output = T>) -> T {
         let mut answer = pin!(answer);
         loop {
@@ -192,8 +193,8 @@ impl Followed {
         }
     }
 
-    /// Compares the copy's place, and reads the map when it is at another: a big one over a connection of its own,
-    /// and in the time that its size takes.
+    /// Compares the copy's place with the map's, and reads the map if they differ. A big map is read over a connection
+    /// of its own, within a time that depends on its size.
     pub(crate) async fn read(&mut self, client: &Client) -> Result<(), Error> {
         self.needs_read = true;
         // A small map may have big values.
@@ -203,7 +204,7 @@ impl Followed {
         let (mut read, mut sent) = compared?;
         if let Found::Many(entries) = read.found {
             let own = client.dedicated();
-            // Connects, in the time for a call.
+            // Connects, within the time for a call.
             self.ask(&own, Some(0)).await?;
             let size = times(PER_ENTRY, entries).saturating_mul(2_u32.pow(self.late_reads)).min(LONGEST_READ);
             let allowed = client.response_timeout().saturating_add(size);
@@ -238,7 +239,7 @@ impl Followed {
         Ok(())
     }
 
-    /// One call of the script, and the local moment at which it was sent.
+    /// Calls the script. Returns its reply, and the local moment at which the call was sent.
     async fn ask(&mut self, redis: &Connection, most: Option<u64>) -> Result<(Read, u64), Error> {
         let Layout { meta, hash, inc_field, rev_field, deadlines, .. } = &self.layout;
         let keys: Vec<_> = [meta, hash].into_iter().chain(deadlines).collect();
@@ -256,7 +257,7 @@ impl Followed {
         Ok((Read::decode(reply)?, sent))
     }
 
-    /// Deletes what is due.
+    /// Deletes due entries.
     pub(crate) async fn expire(&mut self, client: &Client) -> Result<(), Error> {
         let Layout { name, hash, meta, inc_field, rev_field, deadlines, channel } = &self.layout;
         let Some(deadlines) = deadlines else { return Ok(()) };
@@ -281,8 +282,8 @@ fn times(each: Duration, count: u64) -> Duration {
     each.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// Up to so long.
+/// A random time up to `longest`.
 fn at_random(longest: Duration) -> Duration {
-    // The seeds of the standard hasher are drawn at random, which is all the randomness jitter needs.
+    // The standard hasher draws its seeds at random: enough for jitter.
     longest.mul_f64(RandomState::new().hash_one(0_u64) as f64 / u64::MAX as f64)
 }

@@ -14,11 +14,11 @@ pub struct Layout {
     pub meta: String,
     /// The field of `meta` that holds the incarnation, a decimal number. Without it there is no map.
     pub inc_field: String,
-    /// The field of `meta` that holds the revision, a decimal number. The fields of that name with `:at` and `:ttl`
-    /// behind it hold the stamp of the revision and the life of the map.
+    /// The field of `meta` that holds the revision, a decimal number. Two more fields append `:at` and `:ttl` to its
+    /// name: they hold the stamp of the revision and the life of the map.
     pub rev_field: String,
-    /// Key of the sorted set with the deadlines of the entries that end; `None` for a map whose entries all stay.
-    /// Copies of a map that has it delete what is due.
+    /// Key of the sorted set with the deadlines of the entries that end; `None` for a map whose entries are all
+    /// permanent. The copies of a map with this key delete due entries.
     pub deadlines: Option<String>,
     /// The channel on which changes are published.
     pub channel: String,
@@ -27,21 +27,21 @@ pub struct Layout {
 impl Layout {
     /// The longest key of an entry, in bytes.
     pub const MAX_KEY: usize = 512;
-    /// The longest value, in bytes, and the longest that a list may grow to: every change travels to every replica.
+    /// The longest value in bytes, and the longest list: every change travels to every copy.
     pub const MAX_VALUE: usize = 1 << 20;
-    /// The most items that a list may grow to: every change of it handles all of them.
+    /// The most items of a list: each change of a list handles all of them.
     pub const MAX_ITEMS: usize = 1 << 16;
     /// The most keys that one call may change.
     pub const MAX_MANY: usize = 10_000;
-    /// The most bytes that the keys, values or items of one call may have together.
+    /// The most bytes of all keys, values or items of one call.
     pub const MAX_CALL: usize = 4 << 20;
 
     const MAX_NAME: usize = 64;
 
-    /// The keys of a map of its own: `tenure:map:{name}:…`, all in one slot of a cluster.
+    /// The keys of a map by itself: `tenure:map:{name}:…`, all in one slot of a cluster.
     ///
     /// # Errors
-    /// [`Error::Name`] for a name that is not 1 to 64 characters of `A-Z a-z 0-9 _ : . -`.
+    /// [`Error::Name`] if the name is not 1 to 64 characters of `A-Z a-z 0-9 _ : . -`.
     pub fn stand_alone(name: &str) -> Result<Self, Error> {
         let fits = (1..=Self::MAX_NAME).contains(&name.len());
         if !fits || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_:.-".contains(&b)) {
@@ -58,7 +58,7 @@ impl Layout {
         })
     }
 
-    /// The slots of a cluster that the keys and the channel are in.
+    /// The cluster slots of the keys and the channel.
     pub(crate) fn slots(&self) -> impl Iterator<Item = u16> {
         let names = [&self.meta, &self.hash, &self.channel].into_iter().chain(&self.deadlines);
         names.map(tenure_connection::slot)
@@ -71,7 +71,7 @@ impl Layout {
         }
     }
 
-    /// Checks what a call with several keys or items carries.
+    /// Checks the number and size of the keys or items of one call.
     pub(crate) fn check_many(count: usize, bytes: usize) -> Result<(), Error> {
         if count > Self::MAX_MANY || bytes > Self::MAX_CALL {
             return Err(Error::TooMany { count, bytes });

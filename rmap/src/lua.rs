@@ -10,23 +10,25 @@ use tenure_connection::Script;
 /// local function mapput(name, hash, meta, rev_field, channel, inc, changes, deadlines)
 /// ```
 ///
-/// The first five, and `deadlines`, are those of the map's [`Layout`](crate::Layout); `inc` is what the script has
-/// read from the field `inc_field` of `meta`. `changes` is `{ field, value, ... }`, each field once, where a value is
-/// - a string: the entry stays,
+/// The first five and `deadlines` are those of the map's [`Layout`](crate::Layout). `inc` is the value that the script
+/// has read from the field `inc_field` of `meta`. `changes` is `{ field, value, ... }`, each field once, where a value
+/// is
+/// - a string: the entry is permanent,
 /// - `{ string, deadline }`: the entry ends at that time of the server's clock, in ms since the Unix epoch, as text
 ///   (`string.format('%.0f', ms)`); only with `deadlines`, the key of the sorted set that keeps them,
-/// - `false`: the entry goes.
+/// - `false`: the entry is deleted.
 ///
-/// `changes.clear = true` deletes all that was there before. The function makes one revision of it: it writes the
-/// fields, the revision and its stamp, publishes one message and returns revision and stamp, as text. A map that has
-/// a life as a whole (`Expiry`) lives on by it.
+/// `changes.clear = true` deletes all existing entries first. The function makes one revision: it writes the fields,
+/// the revision and its stamp, publishes one message, and returns revision and stamp as text. The change extends a
+/// sliding life of the map (`Expiry`).
 ///
-/// The script declares `hash`, `meta` and `deadlines` as keys, which lie in one slot with the channel; the function may be called any number of times.
-/// A key of another type, or a deadline without `deadlines`, raises before anything is written. A right that the user
-/// lacks may raise later: then the copies read what is there. Values of a map in its own keys have at most [`Layout::MAX_VALUE`](crate::Layout::MAX_VALUE) bytes.
+/// The script declares `hash`, `meta` and `deadlines` as keys, which lie in one slot with the channel. It may call the
+/// function any number of times. A key of another type, or a deadline without `deadlines`, raises before anything is
+/// written. A right that the user lacks may raise later: then the copies read the map. Values of a map in its own keys
+/// have at most [`Layout::MAX_VALUE`](crate::Layout::MAX_VALUE) bytes.
 ///
-/// A script that changes a map in another way (a new incarnation, a deleted hash) publishes
-/// `cmsgpack.pack({'*', inc})` or `cmsgpack.pack({'closed', inc})`: every map on that channel is read again.
+/// A script that changes a map in another way (a new incarnation, a deleted hash) publishes `cmsgpack.pack({'*', inc})`
+/// or `cmsgpack.pack({'closed', inc})`. All copies then read every map on that channel again.
 pub const CHANGE: &str = include_str!("lua/change.lua");
 
 /// Reads a map.
@@ -37,7 +39,7 @@ pub(crate) static READ: LazyLock<Script> =
 pub(crate) static DESTROY: LazyLock<Script> =
     LazyLock::new(|| Script::new("rmap.destroy", include_str!("lua/destroy-3.lua")));
 
-/// Deletes what is due in a map.
+/// Deletes due entries of a map.
 pub(crate) static EXPIRE: LazyLock<Script> = LazyLock::new(|| {
     let source =
         concat!("#!lua flags=allow-oom\n", include_str!("lua/change.lua"), include_str!("lua/expire-3.lua"));
@@ -46,7 +48,7 @@ pub(crate) static EXPIRE: LazyLock<Script> = LazyLock::new(|| {
 
 macro_rules! change {
     ($name:ident, $file:literal, $flags:literal $(, $part:literal)?) => {
-        /// The contract stands in the file.
+        /// The file's header states the contract.
         pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
             let source = concat!(
                 "#!lua", $flags, "\n",
@@ -60,7 +62,7 @@ macro_rules! change {
     };
 }
 
-// Only what frees memory works when there is none left.
+// When the memory is full, only scripts that free memory work.
 change!(SET, "set", "");
 change!(SET_MANY, "set_many", "");
 change!(SET_IF_ABSENT, "set_if_absent", "");
@@ -87,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_say_what_goes_in_and_out_and_free_memory_when_there_is_none() {
+    fn scripts_state_their_contract_and_delete_when_memory_is_full() {
         let freeing = [
             &DESTROY,
             &EXPIRE,

@@ -16,11 +16,11 @@ use tenure_connection::Client;
 use crate::raw::{Exchange, RawMap};
 use crate::{Builder, Error, KeyWatcher, Snapshot, Watcher};
 
-/// A [`RawMap`] whose values are of the type `V`: MessagePack, with the names of a struct's fields, so that fields
-/// can be added later (`#[serde(default)]`). A value may nest 64 levels.
+/// A [`RawMap`] whose values are of the type `V`. They are stored as MessagePack with the names of a struct's fields,
+/// so that fields can be added later (`#[serde(default)]`). A value may nest 64 levels.
 ///
-/// Clones share the local copy. The conditional writes compare the encoded bytes: `V` must encode to the same bytes
-/// each time, which a `HashMap` does not.
+/// Clones share the local copy. The conditional writes compare the encoded bytes. `V` must therefore encode to the same
+/// bytes each time, which a `HashMap` does not.
 pub struct Map<V> {
     pub(crate) raw: RawMap,
     pub(crate) value: PhantomData<fn() -> V>,
@@ -45,7 +45,7 @@ impl<V: Serialize + DeserializeOwned> From<RawMap> for Map<V> {
 }
 
 impl<V: Serialize + DeserializeOwned> Map<V> {
-    /// As [`RawMap::join`].
+    /// See [`RawMap::join`].
     ///
     /// # Errors
     /// As [`RawMap::join`].
@@ -56,23 +56,23 @@ impl<V: Serialize + DeserializeOwned> Map<V> {
         Self::builder(client, name).join().await
     }
 
-    /// A map with settings.
+    /// Settings for joining a map.
     pub fn builder(client: &Client, name: &str) -> Builder<Self> {
         Builder::new(client, name)
     }
 
-    /// The map of bytes under this one, on the same copy: for all that does not look at the values.
+    /// The map of bytes under this one, on the same copy, for operations that do not decode values.
     pub fn raw(&self) -> &RawMap {
         &self.raw
     }
 
-    /// As [`RawMap::with_entry_ttl`].
+    /// See [`RawMap::with_entry_ttl`].
     #[must_use]
     pub fn with_entry_ttl(&self, ttl: Duration) -> Self {
         self.raw.with_entry_ttl(ttl).typed()
     }
 
-    /// The value of a key, as the local copy has it.
+    /// The value of a key in the local copy.
     ///
     /// # Errors
     /// [`Error::Decode`] when the value is of another type.
@@ -81,48 +81,48 @@ impl<V: Serialize + DeserializeOwned> Map<V> {
         self.raw.get(key).map(|value| decode(key, &value)).transpose()
     }
 
-    /// As [`RawMap::contains`].
+    /// See [`RawMap::contains`].
     pub fn contains(&self, key: impl AsRef<[u8]>) -> bool {
         self.raw.contains(key)
     }
 
-    /// As [`RawMap::len`].
+    /// See [`RawMap::len`].
     pub fn len(&self) -> usize {
         self.raw.len()
     }
 
-    /// As [`RawMap::is_empty`].
+    /// See [`RawMap::is_empty`].
     pub fn is_empty(&self) -> bool {
         self.raw.is_empty()
     }
 
-    /// As [`RawMap::keys`].
+    /// See [`RawMap::keys`].
     pub fn keys(&self) -> Vec<Bytes> {
         self.raw.keys()
     }
 
-    /// The entries of the local copy as it is now, in the order of their keys. A value of another type is an
+    /// The entries of the local copy as it is now, in the order of their keys. A value of another type yields an
     /// [`Error::Decode`] in its place.
     pub fn iter(&self) -> impl Iterator<Item = Result<(Bytes, V), Error>> {
         decoded(self.raw.snapshot())
     }
 
-    /// The entries of a snapshot, which may be one that a [`Watcher`] has given: as [`Map::iter`].
+    /// The entries of a snapshot, such as one from a [`Watcher`]; see [`Map::iter`].
     pub fn decoded(&self, snapshot: Snapshot) -> impl Iterator<Item = Result<(Bytes, V), Error>> {
         decoded(snapshot)
     }
 
-    /// Tells of every change from now on.
+    /// Watches every change from now on.
     pub fn watch(&self) -> Watcher {
         self.raw.watch()
     }
 
-    /// Tells of every other value of a key from now on.
+    /// Watches every change of a key's value from now on.
     pub fn watch_key(&self, key: impl AsRef<[u8]>) -> ValueWatcher<V> {
         ValueWatcher { raw: self.raw.watch_key(key), value: PhantomData }
     }
 
-    /// Sets a key. The value that it had is not looked at: it may be of another type.
+    /// Sets a key. The previous value is not decoded: it may be of another type.
     ///
     /// # Errors
     /// As [`RawMap::set`]; [`Error::Encode`] before anything is sent.
@@ -133,7 +133,7 @@ impl<V: Serialize + DeserializeOwned> Map<V> {
         self.raw.set(key, encode(value)?).await.map(|_| ())
     }
 
-    /// As [`Map::set`], and returns when the local copy has it, or something newer.
+    /// Sets a key like [`Map::set`], and returns when the local copy has the value, or something newer.
     ///
     /// # Errors
     /// As [`RawMap::set_and_wait`]; [`Error::Encode`] before anything is sent.
@@ -144,7 +144,7 @@ impl<V: Serialize + DeserializeOwned> Map<V> {
         self.raw.set_and_wait(key, encode(value)?).await.map(|_| ())
     }
 
-    /// Sets several keys as one change: as [`RawMap::set_many`].
+    /// Sets several keys as one change; see [`RawMap::set_many`].
     ///
     /// # Errors
     /// As [`RawMap::set_many`]; [`Error::Encode`] before anything is sent.
@@ -163,10 +163,10 @@ impl<V: Serialize + DeserializeOwned> Map<V> {
         self.raw.set_many(entries?).await
     }
 
-    /// Sets a key that is not there.
+    /// Sets a key that is absent.
     ///
     /// # Errors
-    /// As [`Map::set`]; [`Error::Decode`] when the value that is there is of another type: nothing was written.
+    /// As [`Map::set`]; [`Error::Decode`] when the existing value is of another type: nothing was written.
     ///
     /// # Cancel safety
     /// The write may be done all the same.
@@ -215,7 +215,7 @@ impl<V: Serialize + DeserializeOwned> Map<V> {
         self.raw.delete(key).await.map(|before| before.is_some())
     }
 
-    /// As [`RawMap::close`].
+    /// See [`RawMap::close`].
     ///
     /// # Cancel safety
     /// As [`RawMap::close`].
@@ -224,14 +224,14 @@ impl<V: Serialize + DeserializeOwned> Map<V> {
     }
 }
 
-/// A [`KeyWatcher`] of a map whose values are of the type `V`. As a stream it ends when the map is closed.
+/// A [`KeyWatcher`] of a map whose values are of the type `V`. As a stream, it ends when the map is closed.
 pub struct ValueWatcher<V> {
     raw: KeyWatcher,
     value: PhantomData<fn() -> V>,
 }
 
 impl<V: DeserializeOwned> ValueWatcher<V> {
-    /// The value that was told last, at first the one that the key had when this was made.
+    /// The value that was reported last; at first, the value at the time of creation.
     ///
     /// # Errors
     /// [`Error::Decode`] when the value is of another type.
@@ -239,11 +239,11 @@ impl<V: DeserializeOwned> ValueWatcher<V> {
         self.raw.value().map(|value| decode(self.raw.key(), value)).transpose()
     }
 
-    /// As [`KeyWatcher::changed`].
+    /// See [`KeyWatcher::changed`].
     ///
     /// # Errors
-    /// As [`KeyWatcher::changed`]; [`Error::Decode`] when the value is of another type: later ones are told all the
-    /// same.
+    /// As [`KeyWatcher::changed`]; [`Error::Decode`] when the value is of another type. Later values are still
+    /// reported.
     ///
     /// # Cancel safety
     /// As [`KeyWatcher::changed`].
@@ -268,7 +268,7 @@ impl<V> fmt::Debug for ValueWatcher<V> {
     }
 }
 
-/// How many levels a value nests at most: to read one more level takes more of the stack.
+/// The most levels of a value: each further level takes more of the stack.
 const LEVELS: usize = 64;
 
 fn encode<V: Serialize>(value: &V) -> Result<Vec<u8>, Error> {
@@ -328,14 +328,14 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_nests_too_deep_is_refused_both_ways() {
+    fn a_value_that_nests_too_deeply_is_refused_both_ways() {
         let bytes = encode(&chain(LEVELS)).unwrap_or_default();
         assert_eq!(decode::<Chain>(b"k", &bytes).ok().as_ref().map(length), Some(LEVELS));
         assert!(matches!(encode(&chain(LEVELS + 1)), Err(Error::Encode(_))));
     }
 
     #[test]
-    fn a_deep_value_is_no_end_of_a_small_stack() {
+    fn a_deep_value_does_not_overflow_a_small_stack() {
         for opening in [&b"\x81\xa4next"[..], b"\x91"] {
             let bytes = [&opening.repeat(100_000), &b"\xc0"[..]].concat();
             let decoded = move || decode::<Chain>(b"k", &bytes).map(|chain| length(&chain));

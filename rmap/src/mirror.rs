@@ -1,10 +1,10 @@
-//! The task that keeps the copies of some maps up to date. It alone changes them; it ends when nobody holds a view
-//! of them any more.
+//! The task that keeps the copies of some maps up to date. Only this task changes them. It ends when no view of them is
+//! left.
 //!
-//! Maps are read in the task's own turn, so no message is applied while a read is on its way, and a message that
-//! waits behind it is either contained in it (stale) or follows it.
+//! The task reads a map in its own turn, so it applies no message during a read. A message that waits meanwhile is
+//! either contained in the read (stale) or follows it.
 //!
-//! Nothing is polled but the places of the maps, every few seconds: what ends, ends at a moment that is known.
+//! Only the places of the maps are polled, every few seconds. Entries and maps end at known moments.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use crate::{Error, Layout};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// A wish of a view to have a map read again.
+/// A view's request to read a map again.
 pub(crate) struct Request {
     /// Which of the task's maps.
     pub(crate) map: usize,
-    /// Who wants to know when it is done.
+    /// The caller that waits for the read.
     pub(crate) done: Option<oneshot::Sender<Result<(), Error>>>,
 }
 
@@ -38,11 +38,11 @@ pub(crate) struct Mirror {
     maps: Vec<Followed>,
     backoff: Backoff,
     expiry_backoff: Backoff,
-    /// Nothing is read before this: in the past, but after a failure.
+    /// Nothing is read before this: a moment in the past, except after a failure.
     read_after: Instant,
-    /// Whether the present outage has been said.
+    /// Whether the present outage has been logged.
     is_outage_said: bool,
-    /// Whether it has been said that somebody else uses a channel.
+    /// Whether it has been logged that somebody else uses a channel.
     is_rubbish_said: bool,
     broken: Breakages,
 }
@@ -80,7 +80,7 @@ impl Mirror {
         Ok(mirror)
     }
 
-    /// What readers hold: the copies, and what tells that they have changed.
+    /// The readers' part: the copies, and the notices that they have changed.
     pub(crate) fn copies(&self) -> Vec<(Arc<Copy>, watch::Receiver<()>)> {
         self.maps.iter().map(|map| (map.copy.clone(), map.changed.subscribe())).collect()
     }
@@ -107,7 +107,7 @@ impl Mirror {
         .await;
     }
 
-    /// When this task has to act, if nothing is heard before.
+    /// When this task must act if it hears nothing before.
     fn wake(&self) -> Instant {
         let reads = self.maps.iter().map(|map| map.read_at().max(self.read_after));
         let ends = self.maps.iter().flat_map(|map| [map.expire_at(), map.end_at(), map.tell_at()]).flatten();
@@ -117,7 +117,7 @@ impl Mirror {
     fn on_request(&mut self, Request { map, done }: Request) {
         let Some(map) = self.maps.get_mut(map) else { return };
         map.need();
-        // A hint waits for its turn after a failure; who awaits the answer does not.
+        // After a failure a hint waits for its turn; a caller that awaits the answer does not.
         if let Some(done) = done {
             self.read_after = Instant::now();
             map.answer_soon(done);
@@ -161,7 +161,7 @@ impl Mirror {
         let mut addressed = self.maps.iter_mut().filter(is_addressed).peekable();
         let mut change = Some(change);
         while let Some(map) = addressed.next() {
-            // As a rule there is one: it takes the bytes as they are.
+            // Usually there is one, which takes the bytes as they are.
             let change = if addressed.peek().is_some() { change.clone() } else { change.take() };
             match change.map(|change| map.copy.apply(change)) {
                 Some(Applied::Applied) => map.changed.send_replace(()),
@@ -189,7 +189,7 @@ impl Mirror {
         self.expire().await;
     }
 
-    /// Says the beginning and the end of an outage.
+    /// Logs the beginning and the end of an outage.
     fn say(&mut self, result: Result<(), Error>) {
         let was_said = std::mem::replace(&mut self.is_outage_said, result.is_err());
         match result {
@@ -206,8 +206,8 @@ impl Mirror {
         }
     }
 
-    /// Reads what needs it, and answers those who wait for it. A map that is spoiled does not hinder the others; when
-    /// Redis cannot be reached it is not tried for each of them.
+    /// Reads the maps that need it, and answers the callers that wait. A damaged map does not hinder the others. When
+    /// Redis cannot be reached, one map's attempt stands for all.
     async fn read(&mut self) -> Result<(), Error> {
         let (mut result, mut is_hopeless) = (Ok(()), false);
         let now = Instant::now();
@@ -227,7 +227,7 @@ impl Mirror {
         result
     }
 
-    /// Deletes what is due. All copies do; the first one finds it.
+    /// Deletes due entries. All copies do this; the first one succeeds.
     async fn expire(&mut self) {
         let now = Instant::now();
         for map in &mut self.maps {

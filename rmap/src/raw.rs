@@ -1,4 +1,4 @@
-//! A replicated map of bytes with keys of its own.
+//! A replicated map of bytes in its own keys.
 
 mod conditional;
 mod lane;
@@ -20,56 +20,55 @@ use crate::builder::millis;
 use crate::wire::Written;
 use crate::{Builder, Error, KeyWatcher, Layout, Map, Snapshot, View, Watcher, lua};
 
-/// A named map that everybody who joins it sees, and may change. Keys and values are any bytes. Clones share the
-/// local copy.
+/// A named map, shared by all who join it. Keys and values are any bytes. Clones share the local copy.
 ///
-/// Reads are local. Each write is one atomic step in Redis, and is told to every copy. The map begins with its first
-/// write.
+/// Reads are local. Each write is one atomic step in Redis and is published to every copy. The map begins with its
+/// first write.
 ///
-/// Sets that are made at the same time through a handle and its clones may share a step: they are one revision then,
-/// and of a key that several of them set only the last value is told. Each is answered as if they had been done one
-/// after the other.
+/// Concurrent sets through a handle and its clones may share a step. They are one revision then, and of several sets of
+/// one key only the last value is published. Each is answered as if they had been done one after the other.
 ///
 /// # Sending a write again
-/// After an error whose [`Error::may_have_executed`] is true the write may have been done. `set`, `set_many`,
-/// `delete`, `delete_many`, `append_unique`, `remove_values`, `reset` and `destroy` leave the same behind when they
-/// are sent again, but may undo what another wrote in between, and answer what they find then. The conditional
-/// writes may be sent again, and write only over the value that they expect: also when it was the first attempt that
-/// took that value away, and others have brought it back since. That `Kept` holds the new value tells that the first
-/// attempt was done, or that somebody else did the same. `increment` and `append` must not simply be sent again: they
-/// may count or append twice.
+/// After an error whose [`Error::may_have_executed`] is true, the write may have been done.
+///
+/// - `set`, `set_many`, `delete`, `delete_many`, `append_unique`, `remove_values`, `reset` and `destroy` have the same
+///   result when they are sent again. They may undo another's write in between, and they answer what they find then.
+/// - The conditional writes may be sent again, and replace only the value that they expect. That may happen twice, if
+///   others have restored that value after the first attempt. If `Kept` holds the new value, the first attempt was
+///   done, or somebody else did the same.
+/// - `increment` and `append` must not simply be sent again: they may count or append twice.
 #[derive(Clone, Debug)]
 pub struct RawMap {
     view: View,
     redis: Connection,
     layout: Arc<Layout>,
-    /// The life of a map that begins with a write of this handle, as the scripts take it.
+    /// The life of a map that begins with a write of this handle, as an argument of the scripts.
     life: Arc<str>,
-    /// The life of the entries that this handle writes, in ms.
+    /// The life of entries that this handle writes, in ms.
     entry_ttl: Option<u64>,
     /// The sets of this handle and its clones.
     lane: Arc<Lane>,
 }
 
-/// What a conditional write did.
+/// The outcome of a conditional write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Exchange<V = Bytes> {
-    /// The condition held: it was done.
+    /// The condition held, and the write was done.
     Written,
     /// The condition did not hold: this value was found and kept; `None` when the key was absent.
     Kept(Option<V>),
 }
 
 impl<V> Exchange<V> {
-    /// Whether it was done.
+    /// Whether the write was done.
     pub fn is_written(&self) -> bool {
         matches!(self, Self::Written)
     }
 }
 
 impl RawMap {
-    /// Joins the map of this name and returns when it has been read once.
+    /// Joins the map of this name, and returns after the first read.
     ///
     /// # Errors
     /// As [`Builder::join`].
@@ -80,7 +79,7 @@ impl RawMap {
         Self::builder(client, name).join().await
     }
 
-    /// A map with settings.
+    /// Settings for joining a map.
     pub fn builder(client: &Client, name: &str) -> Builder<Self> {
         Builder::new(client, name)
     }
@@ -97,14 +96,14 @@ impl RawMap {
         Self { view, redis, layout, life, entry_ttl, lane }
     }
 
-    /// Another handle on the same copy, whose writes give the entries that they write this long to live, counted
-    /// from the write by the server's clock. Writing an entry again moves its deadline; a write through a handle
-    /// without a time to live makes it stay. At least 1 ms, at most 100 years.
+    /// Another handle on the same copy. Entries that it writes live this long, counted from the write by the server's
+    /// clock. Writing an entry again moves its deadline; a write through a handle without a time to live makes it
+    /// permanent. At least 1 ms, at most 100 years.
     ///
-    /// An entry that is past its deadline is not seen by any read any more, nor by any write's condition. All
-    /// copies are told of its end as of a deletion.
+    /// No read and no condition of a write sees an entry that is past its deadline. All copies are told of its end as
+    /// of a deletion.
     ///
-    /// Keep the handle: sets share a step only with those of the same handle and its clones.
+    /// Keep the handle: only sets of the same handle and its clones share a step.
     #[must_use]
     pub fn with_entry_ttl(&self, ttl: Duration) -> Self {
         let Self { view, redis, layout, life, .. } = self.clone();
@@ -126,12 +125,12 @@ impl RawMap {
         &self.layout.name
     }
 
-    /// Where the map lies in Redis: for scripts of one's own that change it with [`lua::CHANGE`].
+    /// Where the map lies in Redis, for scripts of your own that change it with [`lua::CHANGE`].
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The value of a key, as the local copy has it.
+    /// The value of a key in the local copy.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Bytes> {
         self.view.get(key)
     }
@@ -141,7 +140,7 @@ impl RawMap {
         self.view.contains(key)
     }
 
-    /// How many entries the local copy has.
+    /// The number of entries in the local copy.
     pub fn len(&self) -> usize {
         self.view.len()
     }
@@ -156,27 +155,27 @@ impl RawMap {
         self.snapshot().keys().cloned().collect()
     }
 
-    /// The whole local copy: as [`View::snapshot`]. Its iterators go over all entries, or over those with a prefix.
+    /// The whole local copy; see [`View::snapshot`]. Its iterators go over all entries, or over those with a prefix.
     pub fn snapshot(&self) -> Snapshot {
         self.view.snapshot()
     }
 
-    /// How outdated the local copy may be at most: as [`View::staleness`].
+    /// How outdated the local copy may be at most; see [`View::staleness`].
     pub fn staleness(&self) -> Duration {
         self.view.staleness()
     }
 
-    /// Tells of every change from now on.
+    /// Watches every change from now on.
     pub fn watch(&self) -> Watcher {
         self.view.watch()
     }
 
-    /// Tells of every other value of a key from now on.
+    /// Watches every change of a key's value from now on.
     pub fn watch_key(&self, key: impl AsRef<[u8]>) -> KeyWatcher {
         self.view.watch_key(key)
     }
 
-    /// As [`View::refresh`].
+    /// See [`View::refresh`].
     ///
     /// # Errors
     /// As [`View::refresh`].
@@ -187,9 +186,10 @@ impl RawMap {
         self.view.refresh().await
     }
 
-    /// As [`View::close`]; writes through this handle, its clones and its typed handles are refused afterwards, and
-    /// those that wait for their turn when a call before them ends. Sets that share calls in flight are answered first, or
-    /// the time for a call is over; one that its caller sends alone may be done afterwards. The map itself stays.
+    /// Closes the map; see [`View::close`]. Later writes through this handle, its clones and its typed handles are
+    /// refused, and so are sets that wait for the end of an earlier call. This returns after the answers to sets in
+    /// shared calls, or after the time for a call. A set that its caller sends alone may still be done afterwards. The
+    /// map itself stays.
     ///
     /// # Cancel safety
     /// Safe: the task ends all the same.
@@ -197,27 +197,27 @@ impl RawMap {
         self.view.close().await;
     }
 
-    /// Sets a key and returns the value that it had. The local copy follows.
+    /// Sets a key and returns its previous value. The local copy follows.
     ///
-    /// When others are on their way it may wait for one of their calls, and is sent together with all that wait; it is
-    /// answered within twice the response timeout.
+    /// While other sets are in flight, this one may wait for one of their calls and then share a call with all that
+    /// wait. The answer comes within twice the response timeout.
     ///
     /// # Errors
     /// [`Error::Key`], [`Error::Value`], [`Error::Closed`] before anything is sent; [`Error::Redis`] or
     /// [`Error::Malformed`] afterwards: [`Error::may_have_executed`] tells whether the write may have been done.
     ///
     /// # Cancel safety
-    /// The write may be done all the same, up to a response timeout later while Redis is out of reach: then it may also
+    /// The write may be done all the same, up to a response timeout later while Redis is out of reach. It may then even
     /// come after a later set of the same caller.
     pub async fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Option<Bytes>, Error> {
         Ok(self.write_entry(key.as_ref(), value.as_ref()).await?.found)
     }
 
-    /// As [`RawMap::set`], and returns when the local copy has it, or something newer. A message that is lost on the
-    /// way does not hinder it: then the map is read.
+    /// Sets a key like [`RawMap::set`], and returns when the local copy has the value, or something newer. A lost
+    /// message does not prevent this: the map is then read.
     ///
     /// # Errors
-    /// As [`RawMap::set`]; [`Error::NotSeen`] when the write was done, and the copy could not be brought up to date.
+    /// As [`RawMap::set`]; [`Error::NotSeen`] when the write was done, but the copy could not be brought up to date.
     ///
     /// # Cancel safety
     /// The write may be done all the same.
@@ -233,14 +233,14 @@ impl RawMap {
         let seen = match timeout(allowed, self.view.reach(place)).await {
             Ok(Ok(true)) => Ok(()),
             Ok(Err(error)) => Err(error),
-            // What is read now is not older than the write.
+            // A read that begins now is not older than the write.
             Ok(Ok(false)) | Err(_) => timeout(allowed, self.view.refresh()).await.unwrap_or_else(late),
         };
         seen.map_err(|error| Error::NotSeen(error.into()))?;
         Ok(written.found)
     }
 
-    /// Deletes a key and returns the value that it had.
+    /// Deletes a key and returns its previous value.
     ///
     /// # Errors
     /// As [`RawMap::set`].
@@ -253,10 +253,10 @@ impl RawMap {
         Ok(self.write(&call, key).await?.found)
     }
 
-    /// Adds to the number that a key holds and returns the sum. The number is decimal text of at most 64 bits; an
-    /// absent key counts as 0.
+    /// Adds to the number in a key and returns the sum. The number is decimal text of at most 64 bits; an absent key
+    /// counts as 0.
     ///
-    /// Must not simply be sent again when it may have been done.
+    /// This call must not simply be repeated when it may have been done.
     ///
     /// # Errors
     /// As [`RawMap::set`]; [`Error::NotANumber`] and [`Error::Overflow`] when nothing was written.
@@ -272,7 +272,7 @@ impl RawMap {
         sum.ok_or(Error::Malformed { what: "a sum that is no number" })
     }
 
-    /// Deletes every key. The map stays, and with it its life as a whole.
+    /// Deletes every key. The map and its life as a whole remain.
     ///
     /// # Errors
     /// As [`RawMap::set`].
@@ -283,8 +283,8 @@ impl RawMap {
         self.write(&self.call(&lua::RESET), b"").await.map(|_| ())
     }
 
-    /// Deletes the map with all its keys in Redis. All copies become empty; the next write, by whom ever, begins a
-    /// new map. Returns whether there was one.
+    /// Deletes the map with all its keys in Redis. All copies become empty; the next write, by any client, begins a new
+    /// map. Returns whether there was one.
     ///
     /// # Errors
     /// As [`RawMap::set`].
@@ -330,7 +330,7 @@ impl RawMap {
         if self.view.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Sends a write and gives the errors that a script answers their types.
+    /// Sends a write, and turns the errors that a script answers into their types.
     async fn write(&self, call: &Call, key: &[u8]) -> Result<Written, Error> {
         self.check_open()?;
         let key = || Bytes::copy_from_slice(key);
@@ -354,7 +354,7 @@ fn redis_keys(layout: &Layout) -> Vec<&String> {
     [meta, hash].into_iter().chain(deadlines).collect()
 }
 
-/// A call with what all changes begin with.
+/// A call with the arguments that all changes begin with.
 fn call(script: &Script, layout: &Layout, life: &str, entry_ttl: Option<u64>) -> Call {
     let mut call = script.call(&redis_keys(layout));
     call.arg(&layout.name).arg(&layout.channel).arg(life);
@@ -365,7 +365,7 @@ fn call(script: &Script, layout: &Layout, life: &str, entry_ttl: Option<u64>) ->
     call
 }
 
-/// The number that an error of a script begins with.
+/// The number at the beginning of a script's error.
 fn count(detail: &str) -> usize {
     detail.split(' ').next().and_then(|count| count.parse().ok()).unwrap_or(usize::MAX)
 }

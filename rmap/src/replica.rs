@@ -1,9 +1,8 @@
 //! The rule by which a copy of a map follows its original. Pure: no I/O, no clock.
 //!
-//! Invariant: the content is always one that the map really had at the copy's place. A change is taken only when it
-//! follows that very place: the same incarnation, the next revision, and the stamp of the revision before it. So
-//! whatever was missed is a gap, also another history that has reached the same numbers; and a gap is closed only by
-//! a snapshot.
+//! Invariant: the content is always one that the map really had at the copy's place. A change is applied only if it
+//! follows that exact place: same incarnation, next revision, and the stamp of the revision before it. Anything missed
+//! is therefore a gap, even another history with the same numbers. Only a snapshot closes a gap.
 
 use std::sync::Arc;
 
@@ -17,30 +16,30 @@ use crate::snapshot::{Content, Entry, Place, Snapshot};
 pub struct Change {
     /// The place that this change made.
     pub place: Place,
-    /// The stamp of the place that it was made from.
+    /// The stamp of the preceding place.
     pub after: u64,
-    /// Whether all entries went, before `fields` were set.
+    /// Whether all entries were deleted before `fields` were set.
     pub clear: bool,
     /// Keys with their new entries; `None` deletes.
     pub fields: Vec<(Bytes, Option<Entry>)>,
 }
 
 impl Change {
-    /// The change that led to `place` from the revision before it, whose stamp was `after`.
+    /// The change that led to `place` from the preceding revision, whose stamp was `after`.
     pub fn new(place: Place, after: u64, clear: bool, fields: Vec<(Bytes, Option<Entry>)>) -> Self {
         Self { place, after, clear, fields }
     }
 }
 
-/// What a change meant to a copy.
+/// The effect of a change on a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Applied {
-    /// It was the next one: the copy has it now.
+    /// The change was the next one: the copy has it now.
     Applied,
-    /// The copy had it already. Nothing changed.
+    /// The copy already had it. Nothing changed.
     Stale,
-    /// Something is missing in between, or the map began anew, or its history is another one. Nothing changed: take a
+    /// Changes are missing in between, or the map began anew, or its history is another one. Nothing changed: take a
     /// snapshot.
     Gap,
 }
@@ -52,7 +51,7 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// Takes a change, if it is the next one.
+    /// Applies a change if it is the next one.
     pub fn apply(&mut self, change: Change) -> Applied {
         let Change { place: next, after, clear, fields } = change;
         let Some(place) = self.content.place else { return Applied::Gap };
@@ -60,8 +59,8 @@ impl Replica {
             return Applied::Gap;
         }
         if next.revision <= place.revision {
-            // What the copy contains was written before it. A later stamp is of another history, and so is another
-            // stamp of the same revision.
+            // Everything in the copy was written before its stamp. A later stamp belongs to another history, and so
+            // does another stamp of the same revision.
             let is_contained = next.stamp <= place.stamp;
             let is_another = next.revision == place.revision && next.stamp != place.stamp;
             return if is_contained && !is_another { Applied::Stale } else { Applied::Gap };
@@ -83,7 +82,7 @@ impl Replica {
         Applied::Applied
     }
 
-    /// Takes a change by its revision alone, as a broken copy does.
+    /// Applies a change by its revision alone, as a broken copy does.
     pub(crate) fn apply_if_newer(&mut self, change: Change) -> Applied {
         let Some(place) = self.content.place else { return Applied::Gap };
         if change.place.revision <= place.revision {
@@ -94,24 +93,24 @@ impl Replica {
         self.apply(change)
     }
 
-    /// Whether this content has a higher revision, or the copy none.
+    /// Whether this content has a higher revision, or the copy has none.
     pub(crate) fn is_older(&self, content: &Content) -> bool {
         let revision = |content: &Content| content.place.map(|place| place.revision);
         revision(&self.content) < revision(content)
     }
 
-    /// Takes the place of whatever the copy had. Returns whether that was something else.
+    /// Replaces the content of the copy. Returns whether the new content differs.
     pub fn install(&mut self, snapshot: Snapshot) -> bool {
         self.replace(snapshot.into_content()).0
     }
 
-    /// Returns whether it is something else, and what was there.
+    /// Replaces the content. Returns whether the new one differs, and the old one.
     pub(crate) fn replace(&mut self, content: Arc<Content>) -> (bool, Arc<Content>) {
         let differs = self.content.place != content.place || *self.content != *content;
         (differs, std::mem::replace(&mut self.content, content))
     }
 
-    /// Takes what the server says about the end of the map. Returns whether that is news.
+    /// Takes the server's statement of the map's end. Returns whether it is new.
     pub(crate) fn set_end(&mut self, end: Option<u64>) -> bool {
         let differs = self.content.end != end;
         if differs {
@@ -120,7 +119,7 @@ impl Replica {
         differs
     }
 
-    /// The content, with all entries that are past their deadlines and not deleted yet.
+    /// The content, with all entries that are past their deadlines and not yet deleted.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::taken(self.content.clone(), 0)
     }

@@ -8,38 +8,38 @@ use bytes::Bytes;
 
 use crate::tree::{Cursor, Tree};
 
-/// Where in its history a map is. Two maps at the same place have the same content.
+/// A place in the history of a map. Two maps at the same place have the same content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place {
-    /// The life of the map's data: another one after the map was lost or destroyed and begun anew.
+    /// The life of the map's data: it changes when the map is lost or destroyed and begun anew.
     pub incarnation: u64,
-    /// Counts the changes of the incarnation.
+    /// The number of changes in this incarnation.
     pub revision: u64,
-    /// The server's clock at that change, in µs. It tells apart two histories that went on from the same revision,
-    /// after a fail-over to a server that had not got all.
+    /// The server's clock at that change, in µs. It distinguishes two histories that continued from the same revision,
+    /// after a fail-over to a replica that lagged behind.
     pub stamp: u64,
 }
 
 impl Place {
-    /// That revision of that incarnation, made at `stamp`.
+    /// The place of that revision of that incarnation, made at `stamp`.
     pub fn new(incarnation: u64, revision: u64, stamp: u64) -> Self {
         Self { incarnation, revision, stamp }
     }
 }
 
-/// A value and how long it lives.
+/// A value and its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
     /// The value.
     pub value: Bytes,
-    /// When it ends, by the server's clock in ms since the Unix epoch. `None`: it stays.
+    /// When it ends, by the server's clock in ms since the Unix epoch; `None` for a permanent entry.
     pub deadline: Option<u64>,
 }
 
 impl Entry {
-    /// A value that stays, or ends at `deadline`.
+    /// A permanent value, or one that ends at `deadline`.
     pub fn new(value: impl Into<Bytes>, deadline: Option<u64>) -> Self {
         Self { value: value.into(), deadline }
     }
@@ -49,7 +49,7 @@ impl Entry {
     }
 }
 
-/// How long a map as a whole lives.
+/// The life of a map as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     /// Until this long after its last change, in ms.
@@ -58,7 +58,7 @@ pub(crate) enum Life {
     Until(u64),
 }
 
-/// All that there is of a map, whether due or not.
+/// The full content of a map, including due entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(crate) place: Option<Place>,
@@ -67,7 +67,7 @@ pub(crate) struct Content {
     /// When the map as a whole ends, by the server's clock in ms.
     pub(crate) end: Option<u64>,
     entries: Tree<Bytes, Entry>,
-    /// The entries that end, by their deadlines.
+    /// The entries that end, by deadline.
     due: Tree<(u64, Bytes), ()>,
 }
 
@@ -107,7 +107,7 @@ impl Content {
         self.due = Tree::default();
     }
 
-    /// The value of a key, unless it is past its deadline at `now`, or the map past its own.
+    /// The value of a key, unless the entry is past its deadline at `now`, or the map past its own.
     pub(crate) fn get(&self, key: &[u8], now: u64) -> Option<&Bytes> {
         let entry = self.entries.get(key).filter(|entry| entry.is_live(now))?;
         (!self.has_ended(now)).then_some(&entry.value)
@@ -126,13 +126,13 @@ impl Content {
         self.first_deadline_after(0)
     }
 
-    /// When the next of the entries ends that have not ended at `now`.
+    /// When the next entry ends that has not ended at `now`.
     pub(crate) fn first_deadline_after(&self, now: u64) -> Option<u64> {
         let next = (now.checked_add(1)?, Bytes::new());
         self.due.at(self.due.seek(&next)).map(|((deadline, _), (), _)| *deadline)
     }
 
-    /// Comes to the place of a change, which moves the end of a map that has a life.
+    /// Moves to the place of a change, which extends a sliding life.
     pub(crate) fn advance(&mut self, place: Place) {
         self.place = Some(place);
         match self.life {
@@ -150,8 +150,8 @@ impl Content {
 /// The whole content of a map at one revision of one incarnation. Keys and values are any bytes, in the order of the
 /// keys.
 ///
-/// Cheap to clone and to keep: it shares with the map, and with other snapshots of it, all that has not changed.
-/// Entries that were past their deadline when it was taken are left out.
+/// Cheap to clone and to keep: it shares all unchanged parts with the map and with its other snapshots. Entries that
+/// were past their deadline when it was taken are left out.
 #[derive(Clone, Default)]
 pub struct Snapshot {
     content: Arc<Content>,
@@ -160,7 +160,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// A content whose entries stay.
+    /// A content whose entries are all permanent.
     pub fn new(incarnation: u64, revision: u64, entries: BTreeMap<Bytes, Bytes>) -> Self {
         let entries = entries.into_iter().map(|(key, value)| (key, Entry::new(value, None)));
         Self::at(Place::new(incarnation, revision, 0), entries)
@@ -182,17 +182,17 @@ impl Snapshot {
         self.content
     }
 
-    /// Where in its history the map was; `None` when there was no map, and then there are no entries.
+    /// The map's place in its history; `None` when there was no map, and then there are no entries.
     pub fn place(&self) -> Option<Place> {
         self.content.place
     }
 
-    /// The life of the map's data that this belongs to; `None` when there was no map.
+    /// The life of the map's data; `None` when there was no map.
     pub fn incarnation(&self) -> Option<u64> {
         self.content.place.map(|place| place.incarnation)
     }
 
-    /// Counts the changes of the incarnation.
+    /// The number of changes in this incarnation.
     pub fn revision(&self) -> u64 {
         self.content.place.map_or(0, |place| place.revision)
     }
@@ -212,14 +212,14 @@ impl Snapshot {
         self.get(key).is_some()
     }
 
-    /// When the key's entry ends, by the server's clock in ms since the Unix epoch; `None` for one that stays or is
-    /// not there.
+    /// When the key's entry ends, by the server's clock in ms since the Unix epoch; `None` for a permanent or absent
+    /// entry.
     pub fn deadline(&self, key: impl AsRef<[u8]>) -> Option<u64> {
         let entry = self.content.entries.get(key.as_ref())?;
         entry.deadline.filter(|deadline| *deadline > self.now)
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.content.len(self.now)
     }
@@ -239,7 +239,7 @@ impl Snapshot {
         self.iter().map(|(key, _)| key)
     }
 
-    /// The entries whose keys begin with `prefix`, in their order. Costs as much as it returns.
+    /// The entries whose keys begin with `prefix`, in their order. The cost grows only with their number.
     pub fn prefix<'a>(&'a self, prefix: &'a [u8]) -> impl Iterator<Item = (&'a Bytes, &'a Bytes)> {
         let begin = self.content.entries.seek(prefix);
         self.live(self.content.entries.iter_from(begin)).take_while(move |(key, _)| key.starts_with(prefix))

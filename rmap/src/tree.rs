@@ -1,8 +1,8 @@
-//! An ordered map whose copies share what they have in common. Pure.
+//! An ordered map whose copies share their common parts. Pure.
 //!
-//! Sorted leaves behind one list of pointers. A copy clones the list, a change clones the one leaf that it touches
-//! when a copy still holds it: so a reader can keep any number of snapshots of a big map, and no change costs more
-//! than the list and a leaf.
+//! Sorted leaves behind one list of pointers. A copy clones the list. A change clones only the leaf that it touches,
+//! and only if a copy still holds that leaf. So a reader can keep any number of snapshots of a big map, and no change
+//! costs more than the list and a leaf.
 //!
 //! Invariants: no leaf is empty, none has more than `LEAF` entries, and keys rise strictly from the first leaf to the
 //! last.
@@ -11,9 +11,9 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 
 const LEAF: usize = 128;
-/// Leaves are made with room for changes: a leaf that is full is split by the next entry.
+/// Leaves are made with room for changes: the next entry splits a full leaf.
 const FILLED: usize = 112;
-/// A leaf below this looks for a neighbour to be merged with.
+/// A leaf with fewer entries looks for a neighbour to merge with.
 const SPARSE: usize = LEAF / 4;
 const MERGED: usize = LEAF * 3 / 4;
 
@@ -43,7 +43,7 @@ impl<K, V> Tree<K, V> {
         self.len
     }
 
-    /// The entry behind a place, and the place behind it.
+    /// The entry after a place, and the place after that entry.
     pub(crate) fn at(&self, cursor: Cursor) -> Option<(&K, &V, Cursor)> {
         let leaf = self.leaves.get(cursor.leaf)?;
         if let Some((key, value)) = leaf.get(cursor.entry) {
@@ -77,7 +77,7 @@ impl<K: Ord + Clone, V: Clone> Tree<K, V> {
         leaf.get(entry).map(|(_, value)| value)
     }
 
-    /// The place in front of the first entry that is not less than `key`.
+    /// The place before the first entry that is not less than `key`.
     pub(crate) fn seek<Q: Ord + ?Sized>(&self, key: &Q) -> Cursor
     where
         K: Borrow<Q>,
@@ -87,7 +87,7 @@ impl<K: Ord + Clone, V: Clone> Tree<K, V> {
         Cursor { leaf, entry }
     }
 
-    /// Returns the value that was replaced.
+    /// Inserts an entry. Returns the replaced value.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let Some(at) = self.leaf_of(&key).or_else(|| (!self.leaves.is_empty()).then_some(0)) else {
             self.leaves.push(Arc::new(vec![(key, value)]));
@@ -113,7 +113,7 @@ impl<K: Ord + Clone, V: Clone> Tree<K, V> {
         None
     }
 
-    /// Returns the value that was removed.
+    /// Removes an entry. Returns its value.
     pub(crate) fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -131,7 +131,7 @@ impl<K: Ord + Clone, V: Clone> Tree<K, V> {
         Some(value)
     }
 
-    /// Puts a sparse leaf together with a neighbour, when one leaf can hold both.
+    /// Merges a sparse leaf with a neighbour, when one leaf can hold both.
     fn merge(&mut self, at: usize) {
         let fits = |a: usize, b: usize| match (self.leaves.get(a), self.leaves.get(b)) {
             (Some(a), Some(b)) => a.len() + b.len() <= MERGED,
@@ -148,7 +148,7 @@ impl<K: Ord + Clone, V: Clone> Tree<K, V> {
         Arc::make_mut(&mut self.leaves[lower]).extend(upper);
     }
 
-    /// The last leaf that begins at or before `key`; none when all begin after it.
+    /// The last leaf that begins at or before `key`; `None` when all begin after it.
     fn leaf_of<Q: Ord + ?Sized>(&self, key: &Q) -> Option<usize>
     where
         K: Borrow<Q>,
@@ -159,7 +159,7 @@ impl<K: Ord + Clone, V: Clone> Tree<K, V> {
 }
 
 impl<K: Ord, V> FromIterator<(K, V)> for Tree<K, V> {
-    /// Of equal keys the last one counts.
+    /// Of several entries with one key the last one counts.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let mut sorted: Vec<_> = entries.into_iter().collect();
         sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_leaves_no_sparse_leaves() {
+    fn removals_leave_no_sparse_leaves() {
         let mut tree: Tree<u32, u32> = (0..10_000).map(|n| (n, n)).collect();
         for n in (0..10_000).filter(|n| n % 50 != 0) {
             tree.remove(&n);

@@ -1,4 +1,4 @@
-//! A local copy of a map that follows it, for reading.
+//! A local copy that follows a map, for reading.
 
 use std::array;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::mirror::{Mirror, Request};
 use crate::snapshot::Place;
 use crate::{Error, KeyWatcher, Layout, Snapshot, Watcher};
 
-/// A local copy of a map, kept up to date in the background. Reads are local. Clones share it.
+/// A local copy of a map, kept up to date in the background. Reads are local. Clones share the copy.
 ///
 /// The background task ends with the last view of the maps that were joined together, or with [`View::close`].
 #[derive(Clone)]
@@ -40,7 +40,7 @@ impl Drop for Shared {
     }
 }
 
-/// Where the tasks of a view run, and what ends them.
+/// Where a view's tasks run, and the signal that ends them.
 #[derive(Clone, Debug)]
 pub(crate) struct Tasks {
     pub(crate) stop: CancellationToken,
@@ -49,7 +49,7 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// On the runtime of the caller.
+    /// Tasks on the caller's runtime.
     pub(crate) fn new() -> Self {
         Self { stop: CancellationToken::new(), tracker: TaskTracker::new(), runtime: Handle::current() }
     }
@@ -60,11 +60,12 @@ impl Tasks {
 }
 
 impl View {
-    /// Joins maps that lie in the given places, over one subscription, and returns when each has been read once. All
-    /// their keys and channels have to be in one slot of a cluster, also when there is none: the same `{hash tag}`.
+    /// Joins the maps at the given places over one subscription, and returns after the first read of each. All their
+    /// keys and channels must be in one slot of a cluster, that is, have the same `{hash tag}`, even on a single
+    /// server.
     ///
-    /// Entries that are past their deadlines are deleted in Redis by the copies of a map whose layout has
-    /// [`Layout::deadlines`]; else a view never writes.
+    /// If the layout has [`Layout::deadlines`], the copies delete entries past their deadlines in Redis. Otherwise a
+    /// view never writes.
     ///
     /// # Errors
     /// [`Error::Redis`] when Redis cannot be reached in time or refuses, or the keys and channels are in several slots;
@@ -76,7 +77,7 @@ impl View {
         Self::join_broken(client, layouts, Breakages::default()).await
     }
 
-    /// As [`View::join`], with copies that are broken on purpose: for proofs.
+    /// Joins maps like [`View::join`], with copies that are broken on purpose, for proofs.
     #[doc(hidden)]
     pub async fn join_broken<const N: usize>(
         client: &Client,
@@ -101,7 +102,7 @@ impl View {
         }))
     }
 
-    /// The value of a key, as the copy has it.
+    /// The value of a key in the copy.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Bytes> {
         self.copy.get(key.as_ref())
     }
@@ -111,7 +112,7 @@ impl View {
         self.copy.contains(key.as_ref())
     }
 
-    /// How many entries the copy has.
+    /// The number of entries in the copy.
     pub fn len(&self) -> usize {
         self.copy.len()
     }
@@ -121,30 +122,30 @@ impl View {
         self.len() == 0
     }
 
-    /// The whole copy as it is now. Cheap: nothing is copied, and a later change of the map copies only what it
-    /// touches.
+    /// The whole copy as it is now. Cheap: nothing is copied, and a later change of the map copies only the part that
+    /// it touches.
     pub fn snapshot(&self) -> Snapshot {
         self.copy.snapshot()
     }
 
-    /// How outdated the copy may be at most: the time since it was last compared with the map, before the answer
-    /// came. Under six seconds or so while all is well, whether or not the map changes; it grows while Redis is out of
-    /// reach, and after [`View::close`].
+    /// How outdated the copy may be at most: the time since the start of its last comparison with the map. Normally it
+    /// stays below about six seconds, whether or not the map changes. It grows while Redis is out of reach, and after
+    /// [`View::close`].
     pub fn staleness(&self) -> Duration {
         self.copy.staleness()
     }
 
-    /// Tells of every change from now on.
+    /// Watches every change from now on.
     pub fn watch(&self) -> Watcher {
         Watcher::new(self.copy.clone(), self.changes.clone())
     }
 
-    /// Tells of every other value of a key from now on.
+    /// Watches every change of a key's value from now on.
     pub fn watch_key(&self, key: impl AsRef<[u8]>) -> KeyWatcher {
         KeyWatcher::new(self.watch(), key.as_ref())
     }
 
-    /// Takes a hint from elsewhere about where the map is. When the copy is not there, it is read again at once.
+    /// Takes a hint from elsewhere about the map's place. If the copy is at another place, it is read again at once.
     pub fn expect(&self, incarnation: Option<u64>, revision: u64) {
         let place = self.copy.place();
         let is_there = match place {
@@ -152,7 +153,7 @@ impl View {
             None => incarnation.is_none(),
         };
         if !is_there {
-            // A closed map reads no more.
+            // A closed map is not read any more.
             let _ = self.shared.requests.send(Request { map: self.map, done: None });
         }
     }
@@ -175,8 +176,8 @@ impl View {
         answer.and_then(Result::ok).unwrap_or(Err(Error::Closed))
     }
 
-    /// Returns when the copy has come to a place of its present incarnation, or `false` when it is at another
-    /// incarnation, where only a read tells whether it is newer.
+    /// Returns when the copy has reached a place of its present incarnation. Returns `false` when the copy is in
+    /// another incarnation: only a read then tells whether it is newer.
     pub(crate) async fn reach(&self, place: Place) -> Result<bool, Error> {
         let mut changes = self.changes.clone();
         loop {
@@ -202,8 +203,8 @@ impl View {
         self.shared.tasks.stop.is_cancelled()
     }
 
-    /// Stops following this map and those joined together with it, ends their watchers, and returns when the
-    /// background task is gone. The copies stay readable.
+    /// Stops following this map and those joined together with it, ends their watchers, and returns when the background
+    /// task is gone. The copies stay readable.
     ///
     /// # Cancel safety
     /// Safe: the task ends all the same.

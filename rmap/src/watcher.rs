@@ -15,14 +15,14 @@ use crate::breakage::Breakage;
 use crate::copy::Copy;
 use crate::{Error, Snapshot};
 
-/// Tells of every change of a map since it was made. Many changes may come as one, none is missed: after the last
-/// change it always tells once more, and the snapshot that is taken then contains it.
+/// Reports every change of a map since its creation. Many changes may come as one, but none is missed: after the last
+/// change it reports once more, and a snapshot taken then contains that change.
 ///
-/// It ends when the map is closed or its last handle dropped; it does not keep the map joined itself. As a stream it
-/// yields a snapshot for each time that it tells.
+/// It ends when the map is closed or its last handle dropped; it does not keep the map joined itself. As a stream, it
+/// yields a snapshot for each report.
 pub struct Watcher {
     copy: Arc<Copy>,
-    /// Ends with the next change, or with an error when the task that follows the map has ended.
+    /// Completes with the next change, or with an error when the task that follows the map has ended.
     next: ReusableBoxFuture<'static, (Result<(), watch::error::RecvError>, watch::Receiver<()>)>,
     has_ended: bool,
 }
@@ -34,13 +34,13 @@ impl Watcher {
         Self { copy, next, has_ended: false }
     }
 
-    /// Returns when the map has changed since the last time, or since the watcher was made.
+    /// Returns when the map has changed since the last report, or since the watcher was made.
     ///
     /// # Errors
     /// [`Error::Closed`] when the map is closed: nothing will change any more.
     ///
     /// # Cancel safety
-    /// Safe: a change that was not told is told by the next call.
+    /// Safe: the next call reports a change that was not reported.
     pub async fn changed(&mut self) -> Result<(), Error> {
         poll_fn(|context| self.poll_changed(context)).await
     }
@@ -61,7 +61,7 @@ impl Watcher {
     }
 }
 
-/// `anew`: what has changed before this is first polled does not count.
+/// With `anew`, changes before the first poll do not count.
 async fn next(
     mut changes: watch::Receiver<()>,
     anew: bool,
@@ -87,10 +87,11 @@ impl fmt::Debug for Watcher {
     }
 }
 
-/// Tells when the value of one key is another than it was. Values in between may be skipped, the last one never is.
+/// Reports when the value of one key differs from the last reported one. Values in between may be skipped, but never
+/// the last one.
 ///
-/// It begins with the value that the key has when it is made, which [`KeyWatcher::value`] returns. As a stream it
-/// yields the new values, `None` when the key is gone, and ends when the map is closed.
+/// The first value is the one at the time of creation; [`KeyWatcher::value`] returns it. As a stream, it yields the new
+/// values, `None` when the key is gone, and ends when the map is closed.
 #[derive(Debug)]
 pub struct KeyWatcher {
     map: Watcher,
@@ -109,18 +110,18 @@ impl KeyWatcher {
         &self.key
     }
 
-    /// The value that was told last, at first the one that the key had when this was made.
+    /// The value that was reported last; at first, the value at the time of creation.
     pub fn value(&self) -> Option<&Bytes> {
         self.last.as_ref()
     }
 
-    /// Returns the value when it is another than the last one; `None` when the key is gone.
+    /// Returns the value when it differs from the last one; `None` when the key is gone.
     ///
     /// # Errors
     /// [`Error::Closed`] when the map is closed: nothing will change any more.
     ///
     /// # Cancel safety
-    /// Safe: a change that was not told is told by the next call.
+    /// Safe: the next call reports a change that was not reported.
     pub async fn changed(&mut self) -> Result<Option<Bytes>, Error> {
         poll_fn(|context| self.poll_changed(context)).await
     }

@@ -1,4 +1,4 @@
-//! Messages and replies as they come from Redis.
+//! Messages and replies from Redis.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,18 +12,18 @@ use crate::Error;
 use crate::replica::Change;
 use crate::snapshot::{Content, Entry, Life, Place};
 
-/// What a message on a map's channel says.
+/// A message on a map's channel.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Announcement {
     /// A change of the map with this name.
     Change { map: Bytes, change: Change },
-    /// Every map on the channel is to be read again.
+    /// Every map on the channel must be read again.
     ReadAgain,
 }
 
 impl Announcement {
     /// Reads `[map, inc, rev, stamp before, stamp, true?, (field, value | [value, deadline] | false)*]`, `['*', inc]`
-    /// or `['closed', inc]`. With `true` all that was there before is gone.
+    /// or `['closed', inc]`. `true` says that all entries before were deleted.
     pub(crate) fn decode(payload: &[u8]) -> Option<Self> {
         let mut items = rmp_serde::from_slice::<Vec<Item>>(payload).ok()?.into_iter().peekable();
         let Item::Bytes(map) = items.next()? else { return None };
@@ -50,7 +50,7 @@ impl Announcement {
     }
 }
 
-/// A member of a message. Numbers count as their decimal text, as they do in a Redis hash.
+/// A member of a message. Numbers count as their decimal text, as in a Redis hash.
 enum Item {
     Bytes(Bytes),
     Dated(Bytes, u64),
@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for Item {
     }
 }
 
-/// A member of a member, so that no message nests deeper, whoever sent it.
+/// A member of a member: no message, whoever sent it, may nest deeper.
 struct Inner(Item);
 
 impl<'de> Deserialize<'de> for Inner {
@@ -131,7 +131,7 @@ impl<'de> Visitor<'de> for ItemVisitor {
     }
 }
 
-/// The items of a list: a MessagePack array of strings, and of nothing else. Byte strings are none for the scripts.
+/// The items of a list, which is a MessagePack array of strings only. For the scripts, byte strings are no strings.
 pub(crate) fn list(value: &Bytes) -> Option<Vec<Bytes>> {
     let mut rest = Rest { value, at: 0 };
     let count = match rest.byte()? {
@@ -154,7 +154,7 @@ pub(crate) fn list(value: &Bytes) -> Option<Vec<Bytes>> {
     (rest.at == value.len()).then_some(items)
 }
 
-/// What is left of a value.
+/// The rest of a value.
 struct Rest<'a> {
     value: &'a Bytes,
     at: usize,
@@ -172,7 +172,7 @@ impl Rest<'_> {
         self.take(1).map(|byte| byte[0])
     }
 
-    /// Of so many bytes, the highest first.
+    /// A number of `length` bytes, the highest first.
     fn number(&mut self, length: usize) -> Option<usize> {
         let bytes = self.take(length)?;
         Some(bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
@@ -189,14 +189,14 @@ pub(crate) struct Read {
     pub(crate) found: Found,
 }
 
-/// What there is in place of what the caller has.
+/// The answer to a comparison with the caller's copy.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// The same.
+    /// The copy is up to date.
     Same,
-    /// This.
+    /// The content of the map.
     Content(Arc<Content>),
-    /// So many entries that they were not read.
+    /// The map was not read, because it has this many entries.
     Many(u64),
 }
 
@@ -260,7 +260,7 @@ fn pairs(items: Value) -> Result<Vec<(Bytes, Bytes)>, Error> {
     Ok(pairs)
 }
 
-/// The reply of a script that writes: where it was written, if it was, and the value it found or made.
+/// The reply of a script that writes: the place of the write, if it wrote, and the value that it found or made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) at: Option<Place>,
@@ -273,7 +273,7 @@ impl Written {
         Ok(Self { at, found: found.into_iter().next().flatten() })
     }
 
-    /// The same of a script that writes several keys and answers a value for each.
+    /// Decodes the reply of a script that writes several keys and answers a value for each.
     pub(crate) fn decode_all(reply: Value) -> Result<(Option<Place>, Vec<Option<Bytes>>), Error> {
         let mut items = array(reply)?.into_iter();
         let mut next = || items.next().unwrap_or_default();
@@ -297,7 +297,7 @@ impl Written {
     }
 }
 
-/// The reply of the script that deletes what is due: how many entries, and the server's clock in µs.
+/// Decodes the reply of the script that deletes due entries: their number, and the server's clock in µs.
 pub(crate) fn expired(reply: Value) -> Result<(u64, u64), Error> {
     let mut items = array(reply)?.into_iter();
     let count = number(items.next().unwrap_or_default())?;
@@ -316,7 +316,7 @@ fn array(value: Value) -> Result<Vec<Value>, Error> {
     }
 }
 
-/// Takes no more memory than the bytes themselves.
+/// The bytes of a value, in no more memory than they need.
 fn bytes(value: Value) -> Option<Bytes> {
     match value {
         Value::BulkString(bytes) => Some(bytes.into_boxed_slice().into()),
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_to_all_maps_is_read_and_anything_else_is_none() {
+    fn a_message_to_all_maps_is_read_and_anything_else_is_refused() {
         assert_eq!(Announcement::decode(b"\x92\xa1*\xa15"), Some(Announcement::ReadAgain));
         assert_eq!(Announcement::decode(b"\x92\xa6closed\x05"), Some(Announcement::ReadAgain));
         let head = |rest: &[u8]| [b"\x97\xa1w\x05\x06\x07\x08", rest].concat();
@@ -471,7 +471,7 @@ mod tests {
         fn no_bytes_do_harm(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..64)) {
             let _ = Announcement::decode(&bytes);
             let _ = list(&bytes.clone().into());
-            // As what a map might say, with its head.
+            // Like a message, with its head.
             let _ = Announcement::decode(&[b"\xdc\x00\x08\xa1w\x05\x06\x07\x08", &bytes[..]].concat());
         }
     }

@@ -1,5 +1,5 @@
-//! What is said in the log, and how often. Alone in its process: what one test hears must not depend on others, as
-//! places in the code that first speak on a thread without a listener may be taken for silent.
+//! The log messages, and how often they come. This test is alone in its process: a place in the code that first logs on
+//! a thread without a listener may be taken for silent.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use tracing::{Event, Level, Metadata, Subscriber, span};
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// Keeps what the library says at `info` and above on this thread.
+/// Records the library's messages at `info` and above on this thread.
 #[derive(Clone, Default)]
 struct Said(Arc<Mutex<Vec<(Level, String)>>>);
 
@@ -56,7 +56,7 @@ impl Subscriber for Said {
 }
 
 #[tokio::test]
-async fn an_outage_is_said_once_and_its_end_too() {
+async fn an_outage_and_its_end_are_logged_once() {
     let said = Said::default();
     let _guard = tracing::subscriber::set_default(said.clone());
     let server = RedisServer::start().unwrap();

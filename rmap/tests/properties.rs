@@ -7,23 +7,23 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use tenure_rmap::{Applied, Change, Entry, Place, Replica, Snapshot};
 
-/// A value, and how long it lives.
+/// A value and its life.
 type Written = (u8, Option<u8>);
 
-/// What happens to the map itself.
+/// A change of the map itself.
 #[derive(Clone, Debug)]
 enum Write {
-    /// One revision that sets fields, some of them with deadlines, and deletes others; it may delete all first.
+    /// One revision that sets fields, some of them with deadlines, and deletes others. It may delete all first.
     Change { clear: bool, fields: Vec<(u8, Option<Written>)> },
-    /// One revision that deletes all entries that are due by now.
+    /// One revision that deletes all entries that are due.
     Expire,
-    /// Another incarnation, empty, whose revisions begin anew.
+    /// Another incarnation: empty, with revisions that begin anew.
     BeginAnew,
-    /// A fail-over to a server that has not got the last writes.
+    /// A fail-over to a replica without the last writes.
     GoBack(usize),
 }
 
-/// What the network does to the message of a write: how often it comes, and how much later.
+/// The network's treatment of a write's message: how often it arrives, and how much later.
 #[derive(Clone, Debug)]
 struct Delivery {
     copies: usize,
@@ -63,7 +63,7 @@ impl State {
     }
 }
 
-/// A server's map, and all that it ever was.
+/// A server's map, and all its past states.
 struct Original {
     now: State,
     past: Vec<State>,
@@ -75,7 +75,7 @@ impl Original {
         Self { past: vec![now.clone()], now }
     }
 
-    /// Does it at `stamp`, which never comes twice, and returns the message.
+    /// Applies the write at `stamp`, which is unique, and returns the message.
     fn write(&mut self, write: &Write, stamp: u64) -> Option<Change> {
         let before = self.now.place;
         let (clear, fields) = match write {
@@ -95,7 +95,7 @@ impl Original {
                 (false, due.collect::<Vec<_>>())
             }
             Write::Change { clear, fields } => {
-                // A field stands in a change once.
+                // A change has each field once.
                 let fields: BTreeMap<_, _> = fields.iter().copied().collect();
                 let entry = |(value, ttl): (u8, Option<u8>)| {
                     Entry::new(value.to_string(), ttl.map(|ttl| stamp + u64::from(ttl)))
@@ -119,7 +119,7 @@ impl Original {
     }
 }
 
-/// Lets a copy follow over a bad network, and checks after each message that it is a state that was.
+/// Lets a copy follow over a bad network. Checks after each message that the copy is a state that the map has had.
 fn follow(
     steps: &[(Write, Delivery)],
     stamp: impl Fn(usize) -> u64,
@@ -157,11 +157,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1024, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_copy_is_always_a_state_that_was_and_ends_in_the_present_one(
+    fn a_copy_is_always_a_past_state_and_ends_in_the_present_one(
         steps in proptest::collection::vec((write(), delivery()), 1..60),
     ) {
         let (mut original, mut replica) = follow(&steps, |now| now as u64 * 10 + 10)?;
-        // One more change that arrives: whatever was lost before it, the copy is now up to date.
+        // A last change arrives: the copy is then up to date, whatever was lost before.
         let last = Write::Change { clear: false, fields: vec![(0, Some((0, None)))] };
         let last = original.write(&last, 1_000_000).unwrap();
         if replica.apply(last) == Applied::Gap {
@@ -171,7 +171,7 @@ proptest! {
     }
 
     #[test]
-    fn a_clock_that_jumps_hides_nothing_from_the_comparison_of_places(
+    fn a_clock_that_jumps_hides_nothing_from_a_comparison(
         steps in proptest::collection::vec((write(), delivery()), 1..60),
         clock in proptest::collection::vec(1_u64..50, 60),
     ) {

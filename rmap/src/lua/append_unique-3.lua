@@ -1,4 +1,4 @@
--- Appends those items to a list that it does not have.
+-- Appends the items that a list does not have yet.
 -- KEYS, ARGV: as own.lua, then field, items
 -- Returns: {inc, rev, stamp, how many were appended} | {} when none was | NOTALIST |
 -- TOOMANY items | TOOLONG length in bytes

@@ -1,10 +1,11 @@
 -- Changes a replicated map: one revision, one message.
--- changes: { field, value, ... }, each field once. A value is a string; or { string, deadline }, an entry that ends at
--- that time of the server's clock in ms, as text; or false, which deletes. With changes.clear, all that was there
--- before goes.
--- deadlines: the key of the sorted set with the entries' deadlines, or nil for a map whose entries all stay.
--- known: what the script has read already, or nil: { revision, stamp, life, time = ... }, with checked = true when it
--- has seen that no key is of another type, and undated = true when no entry has a deadline. It is kept up to date.
+-- changes: { field, value, ... }, each field once. changes.clear deletes all existing entries first. A value is
+--   a string;
+--   { string, deadline }, an entry that ends at that time of the server's clock, in ms as text;
+--   false, which deletes.
+-- deadlines: the key of the sorted set with the entries' deadlines, or nil for a map whose entries are all permanent.
+-- known: nil, or the values that the script has already read: { revision, stamp, life, time = ... }. The function
+-- keeps it up to date. checked = true says that no key is of another type; undated = true, that no entry has a deadline.
 -- Returns: revision, stamp; both text
 local function mapput(name, hash, meta, rev_field, channel, inc, changes, deadlines, known)
   local call, at_field = redis.call, rev_field .. ':at'
@@ -39,7 +40,7 @@ local function mapput(name, hash, meta, rev_field, channel, inc, changes, deadli
     call('HGET', hash, '')
     if deadlines then call('ZSCORE', deadlines, '') end
   end
-  -- The place goes first: should anything behind it raise, every copy finds that it is at another.
+  -- The place goes first: if a later command raises, every copy finds that its place differs.
   call('HSET', meta, rev_field, rev, at_field, stamp)
   if changes.clear then call('UNLINK', hash, deadlines or hash) end
   each('HSET', hash, set)

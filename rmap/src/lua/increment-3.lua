@@ -1,9 +1,9 @@
--- Adds to a field that holds a decimal number of 64 bits, 0 when it is absent.
+-- Adds to a field that holds a decimal number of 64 bits; an absent field counts as 0.
 -- KEYS, ARGV: as own.lua, then field, number to add
 -- Returns: {inc, rev, stamp, sum} | NOTANUMBER | OVERFLOW
 local before = present(ARGV[5])
 if before then
-  -- The sum is written by put, with a revision, as what HINCRBY leaves behind; a number of Lua has only 53 bits.
+  -- Writes the text that HINCRBY leaves with put, as a revision: a Lua number has only 53 bits.
   local sum = redis.pcall('HINCRBY', HASH, ARGV[5], ARGV[6])
   if type(sum) == 'table' and sum.err then
     if string.find(sum.err, 'overflow', 1, true) then return redis.error_reply('OVERFLOW the sum has more than 64 bits') end

@@ -1,5 +1,5 @@
 -- Lists as values: a MessagePack array of strings.
--- How many items the header at the front says, nil when it is not that of an array.
+-- The number of items that the header announces; nil when it is not an array's header.
 local function announced(value)
   local kind, a, b, c, d = string.byte(value, 1, 5)
   if not kind then return nil end
@@ -9,12 +9,12 @@ local function announced(value)
   return nil
 end
 
--- The items of a value, {} when there is none, nil when it is no list.
+-- The items of a value: {} without a value, nil when it is not a list.
 local function items_of(value)
   if not value then return {} end
   local length = announced(value)
   if not length then return nil end
-  -- What it returns first is -1 at the end of the value.
+  -- rest is -1 at the end of the value.
   local fine, rest, list = pcall(cmsgpack.unpack_one, value)
   if not fine or rest ~= -1 then return nil end
   for i = 1, length do
@@ -26,7 +26,7 @@ end
 local LONGEST, MOST = 1048576, 65536
 local no_list = redis.error_reply('NOTALIST the value is no list')
 
--- The reply to a call that leaves this list behind, which had so many items before.
+-- Writes a list that had `before` items, and returns the reply of the call.
 local function put_list(field, list, before, result)
   local value = false
   if #list > MOST and #list > before then return redis.error_reply('TOOMANY ' .. #list) end

@@ -1,13 +1,13 @@
--- What every change of a map with keys of its own begins with.
+-- The first part of every script that changes a map in its own keys.
 -- KEYS: meta hash deadlines
--- ARGV: name, channel, life of a map that begins with this change ('' | ms after the last change | '@' ms from now),
--- life of the entries that are written in ms ('' for good), then the script's own
+-- ARGV: name, channel, life of a map that begins with this change ('' | ms after the last change | '@' ms
+-- from now), life of the written entries in ms ('' for permanent ones), then the script's own
 local META, HASH, DUE = KEYS[1], KEYS[2], KEYS[3]
 local head, time = redis.call('HMGET', META, 'inc', 'rev', 'rev:at', 'rev:ttl'), redis.call('TIME')
 local inc, known = head[1], { head[2], head[3], head[4], time = time }
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
--- One revision. Returns where the map is then.
+-- Makes one revision. Returns its place.
 local function put(changes)
   if not inc then
     inc = string.format('%.0f', time[1] * 1000000 + time[2])
@@ -22,13 +22,13 @@ local function put(changes)
   return inc, rev, stamp
 end
 
--- A value as it is written: with a deadline, when entries written by the caller have one.
+-- The value to write: with a deadline, when the caller's entries have one.
 local function entry(value)
   if ARGV[4] == '' then return value end
   return { value, string.format('%.0f', now + ARGV[4]) }
 end
 
--- Some of the entries that are due go first, in a revision of their own.
+-- Deletes some of the due entries first, in a revision of their own.
 local due, first = {}, inc and redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES') or {}
 known.undated = not first[1]
 if first[1] and tonumber(first[2]) <= now then

@@ -1,11 +1,14 @@
 #!lua flags=no-writes
--- Compares a map with what the caller has, and reads it in the same atomic step, unless it is too big for that.
--- KEYS: meta hash, and deadlines of a map that has them
--- ARGV: incarnation field, revision field, how many entries are read at most ('' for all), then incarnation, revision
--- and stamp that the caller has, or nothing
--- Returns: {seconds, microseconds, end}, the time by the server's clock and when the map ends in ms (below 0: never),
--- alone when the caller has what there is, else followed by {} without a map | how many entries are too many |
--- {inc, rev, stamp, life or false, {field, value, ...}, {field, deadline, ...}}
+-- Compares a map with the caller's copy, and reads it in the same atomic step if they differ and it is not
+-- too big.
+-- KEYS: meta hash, and deadlines if the map has them
+-- ARGV: incarnation field, revision field, most entries to read ('' for all), then incarnation, revision and stamp of
+-- the caller's copy, or nothing
+-- Returns: {seconds, microseconds, end}: the time by the server's clock, and the end of the map in ms (below 0: never).
+-- This is all when the copy is up to date. Else there follows
+--   {} without a map;
+--   the number of entries, if there are too many;
+--   {inc, rev, stamp, life or false, {field, value, ...}, {field, deadline, ...}} otherwise.
 local time = redis.call('TIME')
 local head = redis.call('HMGET', KEYS[1], ARGV[1], ARGV[2], ARGV[2] .. ':at', ARGV[2] .. ':ttl')
 local inc, rev, stamp = head[1], head[2] or '0', head[3] or '0'

@@ -1,5 +1,5 @@
--- Deletes every field, if one of them has a certain value.
--- KEYS, ARGV: as own.lua, then field, value that it must have
+-- Deletes every field, if one field has the expected value.
+-- KEYS, ARGV: as own.lua, then field, expected value
 -- Returns: {inc, rev, stamp} when all were deleted | {false, false, false, present value or false}
 local found = present(ARGV[5])
 if found ~= ARGV[6] then return { false, false, false, found } end

@@ -1,5 +1,5 @@
--- Sets a field that has a certain value.
--- KEYS, ARGV: as own.lua, then field, value, value that it must have
+-- Sets a field that has the expected value.
+-- KEYS, ARGV: as own.lua, then field, value, expected value
 -- Returns: {inc, rev, stamp} when it was set | {false, false, false, present value or false}
 local found = present(ARGV[5])
 if found ~= ARGV[7] then return { false, false, false, found } end

@@ -1,11 +1,11 @@
-//! Writes that depend on what is there, by the server's clock: an entry past its deadline is not there.
+//! Writes that depend on the present value. The server's clock decides: an entry past its deadline is absent.
 
 use super::{Exchange, RawMap};
 use crate::wire::Written;
 use crate::{Error, lua};
 
 impl RawMap {
-    /// Sets a key that is not there.
+    /// Sets a key that is absent.
     ///
     /// # Errors
     /// As [`RawMap::set`].

@@ -1,18 +1,19 @@
-//! The sets of one handle and its clones on their way to Redis.
+//! Batches the sets of one handle and its clones on their way to Redis.
 //!
-//! A set that finds none on its way is sent at once, by its caller. The others wait for a task, which sends what waits
-//! in one call, up to a few calls at a time; then what waits when a call has ended is the next one. So calls grow with
-//! the load, without timers. Sets of one key that meet in a call are written as the last of them; each is answered what
-//! the one before it wrote.
+//! A caller sends its set itself, at once, when no other is on its way. Otherwise the set waits for a task. The task
+//! sends all waiting sets in one call, and has up to a few calls in flight; the sets that wait when a call ends are the
+//! next one. So calls grow with the load, without timers. A call writes only the last of several sets of one key; each
+//! of these is answered the value that the one before it wrote.
 //!
 //! Invariants:
-//! - What waits has a caller that awaits it: it goes with its caller, until its call is made up. So no more wait than there
-//!   are callers.
-//! - While something waits, the task is there, and has been woken or has a call in flight.
-//! - What waits is sent in the order in which it came. A call may be overtaken by the next one while the server is out of
-//!   reach or loads the script; that of a caller who awaits its sets one by one is never overtaken by its own.
-//! - A set is awaited no longer than twice the time for a call: what has waited longer than that time is not sent.
-//! - The lock is held for moments, never across an await.
+//! - A set that waits has a caller that awaits it. Until its call is built, it goes when its caller does. So no more
+//!   sets wait than there are callers.
+//! - While a set waits, the task exists, and has been woken or has a call in flight.
+//! - Sets leave in the order in which they came. A call may be overtaken by the next one while the server is out of
+//!   reach or loads the script. A caller who awaits its sets one by one never overtakes itself.
+//! - A set is awaited no longer than twice the time for a call. One that has waited longer than that time once is not
+//!   sent.
+//! - The lock is never held across an await.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -32,30 +33,30 @@ use crate::Error;
 use crate::view::Tasks;
 use crate::wire::Written;
 
-/// Calls that the task has in flight: on a long way to Redis none of them waits for the others.
+/// The most calls that the task has in flight: on a slow path to Redis they do not wait for each other.
 const MOST_CALLS: usize = 4;
-/// Sets that share a call: the server does nothing else meanwhile.
+/// The most sets that share a call: the server does nothing else meanwhile.
 const MOST_SETS: usize = 128;
-/// Bytes of the keys and values that share a call, but for a set that alone has more.
+/// The most bytes of keys and values that share a call, except for a single set that has more.
 const MOST_BYTES: usize = 256 << 10;
 
 type Answer = Result<Written, Error>;
 
 pub(crate) struct Lane {
     redis: Connection,
-    /// The call of the script without the entries.
+    /// The script's call without the entries.
     head: Call,
     tasks: Tasks,
     state: Mutex<State>,
-    /// Wakes the task when something waits.
+    /// Wakes the task when a set waits.
     arrived: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// Whether a caller has a call in flight itself.
+    /// Whether a caller has a call of its own in flight.
     is_alone: bool,
-    /// Whether the task is there that sends what waits.
+    /// Whether the task that sends waiting sets is running.
     is_sending: bool,
     next: u64,
     waiting: BTreeMap<u64, Waiting>,
@@ -73,7 +74,7 @@ impl Lane {
         Arc::new(Self { redis, head, tasks, state: Mutex::default(), arrived: Notify::new() })
     }
 
-    /// Sets a key; key and value were checked.
+    /// Sets a key. Key and value have been checked.
     pub(crate) async fn set(self: &Arc<Self>, key: &[u8], value: &[u8]) -> Answer {
         let Some((mut place, answer)) = self.enter(key, value) else {
             let _turn = Turn(self);
@@ -81,7 +82,7 @@ impl Lane {
             call.arg(key).arg(value);
             return Written::decode(self.redis.call(&call).await?);
         };
-        // Who is to answer may have no thread.
+        // The task that should answer may have no thread.
         let allowed = self.redis.response_timeout() * 2;
         let Ok(answer) = timeout(allowed, answer).await else {
             let not_sent = place.leave();
@@ -98,7 +99,8 @@ impl Lane {
         })
     }
 
-    /// The place of a set that has to wait, and where its answer comes; `None` for one that goes at once.
+    /// Registers a set that must wait, and returns its place and the channel of its answer; `None` for one that goes at
+    /// once.
     fn enter(self: &Arc<Self>, key: &[u8], value: &[u8]) -> Option<(Place<'_>, oneshot::Receiver<Answer>)> {
         let mut state = self.lock();
         if !state.is_sending && !state.is_alone {
@@ -121,7 +123,7 @@ impl Lane {
         Some((Place { lane: self, id, is_left: false }, answered))
     }
 
-    /// What is sent next. When nothing waits and nothing `is_in_flight` the task is over.
+    /// The next call. The task is over when nothing waits and nothing `is_in_flight`.
     fn take(&self, is_in_flight: bool) -> Option<Batch> {
         let allowed = self.redis.response_timeout();
         let (mut batch, mut late) = (Batch::default(), Vec::new());
@@ -148,7 +150,7 @@ impl Lane {
         (!is_empty).then_some(batch)
     }
 
-    /// Sends a call, answers those who share it and returns how many they are.
+    /// Sends a call, answers the sets in it and returns their number.
     async fn send(&self, batch: Batch) -> usize {
         let answers = self.call(&batch).await;
         let answered = batch.sets.len();
@@ -170,14 +172,14 @@ impl Lane {
     }
 }
 
-/// Nothing of it was sent.
+/// Refuses sets of which nothing was sent.
 fn refuse(waiting: BTreeMap<u64, Waiting>) {
     for waiting in waiting.into_values() {
         let _ = waiting.answer.send(Err(Error::Closed));
     }
 }
 
-/// A caller's own call.
+/// A call that a caller sends itself.
 struct Turn<'a>(&'a Lane);
 
 impl Drop for Turn<'_> {
@@ -186,7 +188,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// The task that sends what waits.
+/// The task that sends waiting sets.
 struct Sending {
     lane: Arc<Lane>,
     is_over: bool,
@@ -210,7 +212,7 @@ impl Sending {
                 answered = calls.next() => answered.unwrap_or(0),
                 () = self.lane.arrived.notified(), if has_room => 0,
             };
-            // Callers who write again at once do it together.
+            // Callers that write again at once then share the next call.
             if answered > 1 {
                 yield_now().await;
             }
@@ -221,7 +223,7 @@ impl Sending {
 }
 
 impl Drop for Sending {
-    /// Leaves nobody waiting when its runtime ends.
+    /// Lets no caller wait when the runtime ends.
     fn drop(&mut self) {
         if !self.is_over {
             let mut state = self.lane.lock();
@@ -233,7 +235,7 @@ impl Drop for Sending {
     }
 }
 
-/// The place of a set that waits.
+/// The place of a waiting set.
 struct Place<'a> {
     lane: &'a Lane,
     id: u64,
@@ -241,7 +243,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Whether the set still waited.
+    /// Gives the place up. Returns whether the set still waited.
     fn leave(&mut self) -> bool {
         self.is_left = true;
         // Dropped after the lock.
@@ -258,10 +260,10 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Sets that share a call.
+/// The sets of one call.
 #[derive(Default)]
 struct Batch {
-    /// In their order, each with the number of its key.
+    /// The sets in their order, each with the number of its key.
     sets: Vec<(usize, Waiting)>,
     /// The last set of each key, by the key's number.
     last: Vec<usize>,
@@ -285,12 +287,12 @@ impl Batch {
         self.sets.push((number, set));
     }
 
-    /// What is to be written, each key once.
+    /// The entries to write, each key once.
     fn entries(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.last.iter().map(|&last| (&*self.sets[last].1.key, &*self.sets[last].1.value))
     }
 
-    /// What each set has found, from what the keys had before.
+    /// The value that each set found, from the values that the keys had before.
     fn answers(&self, mut before: Vec<Written>) -> Result<Vec<Written>, Error> {
         if before.len() != self.last.len() {
             return Err(Error::Malformed { what: "another number of values than keys" });
@@ -303,7 +305,7 @@ impl Batch {
         Ok(answers.collect())
     }
 
-    /// Who does not wait any more needs no answer.
+    /// Answers each set. A caller that has stopped waiting needs no answer.
     fn answer(self, answers: Result<Vec<Written>, Error>) {
         match answers {
             Ok(answers) => {
@@ -354,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn each_key_is_written_once_and_each_set_finds_what_the_one_before_it_wrote() {
+    fn a_call_writes_a_key_once_and_each_set_finds_the_last_value() {
         let batch = batch(&[("k", "1"), ("l", "2"), ("k", "3"), ("m", "4"), ("k", "5")]);
         let entries: Vec<_> = batch.entries().collect();
         assert_eq!(entries, [(&b"k"[..], &b"5"[..]), (b"l", b"2"), (b"m", b"4")]);
@@ -368,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_has_so_many_sets_and_bytes_and_at_least_one() {
+    fn a_call_is_bounded_in_sets_and_bytes_and_has_at_least_one() {
         let mut batch = Batch::default();
         let long = || Waiting { value: vec![0; MOST_BYTES + 1].into(), ..waiting("k", "") };
         assert!(batch.has_room(&long()));
@@ -383,7 +385,7 @@ mod tests {
         assert!(!batch.has_room(&waiting("k", "v")));
     }
 
-    /// One that has sent nothing, and to which these wait, each for so long.
+    /// A lane that has sent nothing, with these sets waiting, each for the given time.
     fn lane(allowed: Duration, waiting: impl IntoIterator<Item = (Duration, Waiting)>) -> Arc<Lane> {
         let client = Client::builder("redis://127.0.0.1:1").response_timeout(allowed).build().unwrap();
         let lane = Lane::new(client.commands(), lua::SET.call(&["k"]), Tasks::new());
@@ -395,7 +397,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_waited_too_long_is_not_sent() {
+    async fn a_set_that_has_waited_too_long_is_not_sent() {
         let (answer, answered) = oneshot::channel();
         let late = Waiting { answer, ..waiting("late", "1") };
         let hour = Duration::from_secs(3600);

@@ -1,5 +1,5 @@
-//! Lists as values. A list is a MessagePack array of strings, so that its items may be any bytes; a key without a
-//! value is the empty list, and a list that becomes empty is deleted.
+//! Lists as values. A list is a MessagePack array of strings, so its items may be any bytes. An absent key is the empty
+//! list, and a list that becomes empty is deleted.
 
 use bytes::Bytes;
 use tenure_connection::Script;
@@ -9,19 +9,19 @@ use crate::wire::{self, Written};
 use crate::{Error, Layout, lua};
 
 impl RawMap {
-    /// The list that a key holds, as the local copy has it; empty when the key is absent.
+    /// The list in a key of the local copy; empty when the key is absent.
     ///
     /// # Errors
-    /// [`Error::NotAList`] when the value is none.
+    /// [`Error::NotAList`] when the value is not a list.
     pub fn list(&self, key: impl AsRef<[u8]>) -> Result<Vec<Bytes>, Error> {
         let key = key.as_ref();
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         wire::list(&value).ok_or_else(|| Error::NotAList { key: Bytes::copy_from_slice(key) })
     }
 
-    /// Appends items to the list that a key holds, in this order, and returns its length.
+    /// Appends items to the list in a key, in this order, and returns the new length.
     ///
-    /// Must not simply be sent again when it may have been done: [`RawMap::append_unique`] may.
+    /// This call must not simply be repeated when it may have been done; [`RawMap::append_unique`] may.
     ///
     /// # Errors
     /// As [`RawMap::set`]; when nothing was written: [`Error::NotAList`], [`Error::TooMany`], [`Error::Value`] for a
@@ -38,7 +38,7 @@ impl RawMap {
         self.list_write(&lua::APPEND, key.as_ref(), items).await?.count()
     }
 
-    /// Appends those items to the list that a key holds which it does not have, in this order, and returns how many.
+    /// Appends the items that the list in a key does not have yet, in this order, and returns how many it appended.
     ///
     /// # Errors
     /// As [`RawMap::append`].
@@ -53,8 +53,8 @@ impl RawMap {
         self.list_write(&lua::APPEND_UNIQUE, key.as_ref(), items).await?.count()
     }
 
-    /// Removes items from the list that a key holds, each wherever it is in it, and returns how many went. A list
-    /// that becomes empty is deleted.
+    /// Removes every occurrence of these items from the list in a key, and returns how many went. A list that becomes
+    /// empty is deleted.
     ///
     /// # Errors
     /// As [`RawMap::append`].

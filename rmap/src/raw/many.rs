@@ -1,4 +1,4 @@
-//! Changes of several keys that are seen together, or not at all: one revision, one message.
+//! Changes of several keys that are seen together or not at all: one revision, one message.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use super::RawMap;
 use crate::{Error, Layout, lua};
 
 impl RawMap {
-    /// Sets several keys as one change, which everybody sees as a whole. Of a key that is named twice the last value
+    /// Sets several keys as one change, which all copies see as a whole. If a key is named twice, the last value
     /// counts.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl RawMap {
         self.write(&call, b"").await.map(|_| ())
     }
 
-    /// Deletes several keys as one change, which everybody sees as a whole, and returns how many of them were there.
+    /// Deletes several keys as one change, which all copies see as a whole. Returns how many of them existed.
     ///
     /// # Errors
     /// As [`RawMap::set_many`].
@@ -68,7 +68,7 @@ impl RawMap {
     }
 }
 
-/// Takes no more than one call may have, however much there is. `checked` returns how many bytes one has.
+/// Collects the items, and stops at the limits of one call. `checked` returns the size of an item in bytes.
 fn bounded<T>(
     all: impl IntoIterator<Item = T>,
     checked: impl Fn(&T) -> Result<usize, Error>,

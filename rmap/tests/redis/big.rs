@@ -1,4 +1,4 @@
-//! Maps that are too big to be read as a small command is.
+//! Maps that are too big to be read in the time of a small command.
 
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ async fn filled(server: &RedisServer) -> RawMap {
     writer
 }
 
-/// In less time than reading them takes.
+/// Less time than a read of the map takes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_copies_are_read_again_though_their_calls_have_little_time() {
+async fn many_copies_are_read_again_with_little_time_for_each_call() {
     let server = RedisServer::start().unwrap();
     let writer = filled(&server).await;
     let redis = client(&server).commands();
@@ -34,7 +34,7 @@ async fn many_copies_are_read_again_though_their_calls_have_little_time() {
         copies.push(eventually(SOON, "a join", async || RawMap::join(&hurried, "m").await).await);
     }
     for round in ["1", "2"] {
-        // Changed behind their backs.
+        // A change that no copy hears of.
         run(&redis, &["HSET", &layout().hash, "00001", round]).await;
         run(&redis, &["HINCRBY", &layout().meta, "rev", "1"]).await;
         let again = "return redis.call('SPUBLISH', ARGV[1], cmsgpack.pack({'*', '1'}))";
@@ -46,9 +46,9 @@ async fn many_copies_are_read_again_though_their_calls_have_little_time() {
     }
 }
 
-/// The connection that is made for the read breaks in its midst.
+/// The read's own connection breaks during the read.
 #[tokio::test]
-async fn a_read_that_is_cut_leaves_the_copy_as_it_was_and_is_done_again() {
+async fn a_read_that_is_cut_leaves_the_copy_and_is_repeated() {
     let server = RedisServer::start().unwrap();
     let writer = join(&server).await;
     writer.set_many((0..5_000).map(|n| (n.to_string(), [b'x'; 20]))).await.unwrap();
@@ -58,11 +58,11 @@ async fn a_read_that_is_cut_leaves_the_copy_as_it_was_and_is_done_again() {
     let map = RawMap::join(&far, "m").await.unwrap();
     for (round, after) in [0, 1, 300, 30_000, 100_000].into_iter().enumerate() {
         let value = round.to_string();
-        // Changed behind its back.
+        // A change that the copy does not hear of.
         run(&redis, &["HSET", &layout().hash, "1", &value]).await;
         proxy.cut_next(Cut::after(Direction::ToClient, after));
         run(&redis, &["HINCRBY", &layout().meta, "rev", "1"]).await;
-        // Whether this attempt or a later one does it, the copy is whole.
+        // The copy is whole, whether this attempt or a later one reads it.
         let _ = map.refresh().await;
         assert_eq!(map.len(), 5_000);
         eventually(SOON, "the change", async || map.get("1") == bytes(&value)).await;
@@ -72,7 +72,7 @@ async fn a_read_that_is_cut_leaves_the_copy_as_it_was_and_is_done_again() {
 }
 
 #[tokio::test]
-async fn a_connection_of_its_own_is_made_for_a_big_map_and_not_kept() {
+async fn a_big_map_gets_its_own_connection_which_is_not_kept() {
     let server = RedisServer::start().unwrap();
     let few = join(&server).await;
     few.set("k", "v").await.unwrap();

@@ -1,5 +1,5 @@
-//! All operations and all faults in any order, from seeds: whatever happened, all copies end equal to what is in Redis,
-//! and every watcher has been told.
+//! All operations and all faults in any order, from seeds: all copies end equal to the map in Redis, and every watcher
+//! has been told.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -50,7 +50,7 @@ async fn operate(map: &RawMap, dice: &mut Dice) {
     };
 }
 
-/// What happens to Redis and on the way there.
+/// A fault of Redis or of the network.
 async fn harm(redis: &Connection, proxy: &Proxy, older: &mut Option<Older>, dice: &mut Dice) {
     match dice.roll(9) {
         0 => proxy.kill_all(),
@@ -92,7 +92,7 @@ async fn stored(redis: &Connection) -> (Option<Place>, BTreeMap<Bytes, Bytes>) {
 }
 
 #[tokio::test]
-async fn whatever_happens_all_copies_end_in_what_is_stored() {
+async fn all_copies_end_equal_to_the_stored_map_after_any_faults() {
     for seed in 0..8 {
         let mut dice = Dice(seed);
         let server = RedisServer::start().unwrap();
@@ -121,7 +121,7 @@ async fn whatever_happens_all_copies_end_in_what_is_stored() {
                 Err((snapshot, place, entries))
             })
             .await;
-            // The watcher has something to tell, and then tells of what is there now.
+            // The watcher reports a change, and then the present state.
             let mut last = None;
             while let Some(told) = watcher.changed().now_or_never() {
                 told.unwrap();

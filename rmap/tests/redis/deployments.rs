@@ -9,7 +9,7 @@ use tenure_testing::{Cluster, RedisServer, Sentinels, eventually};
 
 use crate::{SOON, bytes, holds, in_time, layout};
 
-/// Fail-overs take their time on a busy machine.
+/// Fail-overs take longer on a busy machine.
 const LATER: Duration = Duration::from_secs(60);
 
 async fn join(url: &str) -> RawMap {
@@ -56,7 +56,7 @@ async fn a_map_on_a_cluster_follows_its_slot() {
         holds(&b, LATER, "k", Some(&value)).await;
         same(&a, &b).await;
     }
-    // More than the comparison reads itself.
+    // More entries than the comparison reads itself.
     let many = (0..2_000).map(|n| (n.to_string(), "x"));
     eventually(LATER, "many entries", async || a.set_many(many.clone()).await).await;
     assert_eq!(join(&cluster.url()).await.snapshot(), same(&a, &b).await);
@@ -78,13 +78,13 @@ async fn a_map_on_a_cluster_follows_a_fail_over() {
 }
 
 #[tokio::test]
-async fn behind_sentinels_a_map_follows_fail_overs_also_to_a_server_that_has_not_got_all() {
+async fn behind_sentinels_a_map_follows_fail_overs_that_lose_data() {
     let sentinels = Sentinels::start().await.unwrap();
     let (a, b) = (join(&sentinels.url()).await, join(&sentinels.url()).await);
     all_operations(&a, &b).await;
 
     sentinels.fail_over().await.unwrap();
-    // The old one takes writes for a moment, and loses them.
+    // For a moment the old master takes writes, and loses them.
     eventually(LATER, "a write on the new master", async || {
         a.set("planned", "1").await.is_ok() && b.get("planned") == bytes("1")
     })

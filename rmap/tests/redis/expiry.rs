@@ -43,13 +43,13 @@ async fn many_entries_end_with_one_revision_for_many() {
     })
     .await;
     converged(&[&a, &b, &c]).await;
-    // Besides the two writes.
+    // Without the two writes.
     let revisions = a.snapshot().revision() - 2;
     assert!((4..=8).contains(&revisions), "{revisions} revisions for 1000 entries");
 }
 
 #[tokio::test]
-async fn a_write_moves_the_deadline_and_a_plain_one_takes_it_away() {
+async fn a_write_moves_the_deadline_and_a_plain_one_removes_it() {
     let server = RedisServer::start().unwrap();
     let map = join(&server).await;
     let (short, long) = (map.with_entry_ttl(SHORT), map.with_entry_ttl(LONG));
@@ -67,12 +67,12 @@ async fn a_write_moves_the_deadline_and_a_plain_one_takes_it_away() {
     let snapshot = map.snapshot();
     let dated: Vec<_> = snapshot.keys().filter(|key| snapshot.deadline(key).is_some()).collect();
     assert_eq!(dated, ["a", "n"]);
-    // One of them deletes what has ended.
+    // One of the copies deletes the ended entries.
     converged(&[&map, &join(&server).await]).await;
 }
 
 #[tokio::test]
-async fn each_write_gives_what_it_writes_the_life_of_its_handle() {
+async fn each_write_gives_its_entries_the_life_of_its_handle() {
     let server = RedisServer::start().unwrap();
     let map = join(&server).await;
     let long = map.with_entry_ttl(LONG);
@@ -97,7 +97,7 @@ async fn each_write_gives_what_it_writes_the_life_of_its_handle() {
     let all = ["absent", "appended", "many", "n", "removed", "set", "tested", "unique"];
     assert_eq!(dated().await, all);
     assert_eq!(map.len(), all.len());
-    // A handle without a life takes it away.
+    // A handle without a time to live makes the entry permanent.
     map.set("set", "2").await.unwrap();
     map.set_many([("many", "2")]).await.unwrap();
     map.delete("absent").await.unwrap();
@@ -112,7 +112,7 @@ async fn each_write_gives_what_it_writes_the_life_of_its_handle() {
 }
 
 #[tokio::test]
-async fn an_entry_ends_in_its_time_and_not_with_others() {
+async fn an_entry_ends_at_its_own_deadline_not_with_others() {
     let server = RedisServer::start().unwrap();
     let (a, b) = (join(&server).await, join(&server).await);
     a.with_entry_ttl(LONG).set("later", "1").await.unwrap();
@@ -125,7 +125,7 @@ async fn an_entry_ends_in_its_time_and_not_with_others() {
 }
 
 #[tokio::test]
-async fn what_is_not_due_is_there_however_much_is_due() {
+async fn entries_that_are_not_due_stay_however_many_others_are_due() {
     let server = RedisServer::start().unwrap();
     let redis = client(&server).commands();
     let map = join(&server).await;
@@ -137,7 +137,7 @@ async fn what_is_not_due_is_there_however_much_is_due() {
     assert_eq!(map.set_if_absent("lives", "2").await.unwrap(), Exchange::Kept(bytes("1")));
 }
 
-/// Writes see what is past its deadline as absent, also when no copy is there to delete it.
+/// Writes treat an entry past its deadline as absent, even when no copy exists to delete it.
 #[tokio::test]
 async fn conditions_are_judged_by_the_servers_clock() {
     let server = RedisServer::start().unwrap();
@@ -160,7 +160,7 @@ async fn conditions_are_judged_by_the_servers_clock() {
     assert_eq!(map.delete("e").await.unwrap(), None);
     due("f", "x").await;
     assert_eq!(map.set("f", "y").await.unwrap(), None);
-    // More than one write takes along: the own key counts as absent all the same.
+    // More due entries than one write deletes: the own key counts as absent all the same.
     for n in 0..40 {
         due(&format!("{n:02}"), "x").await;
     }
@@ -171,7 +171,7 @@ async fn conditions_are_judged_by_the_servers_clock() {
 }
 
 #[tokio::test]
-async fn an_entry_is_hidden_in_time_though_the_server_is_away() {
+async fn an_entry_is_hidden_in_time_while_the_server_is_away() {
     let server = RedisServer::start().unwrap();
     let map = join(&server).await;
     map.set("stays", "1").await.unwrap();
@@ -211,7 +211,7 @@ async fn a_map_with_an_absolute_life_ends_as_a_whole_and_begins_anew() {
     eventually(AT_ONCE, "both to be empty, and nobody deleted it", async || b.is_empty() && a.is_empty())
         .await;
     no_key_is_left(&server).await;
-    // Begun by a handle without a life.
+    // A map begun by a handle without a life.
     b.set_and_wait("k", "3").await.unwrap();
     assert_ne!(b.snapshot().incarnation(), first);
     assert_eq!(run(&redis, &["PTTL", &layout().meta]).await, Value::Int(-1));
@@ -219,7 +219,7 @@ async fn a_map_with_an_absolute_life_ends_as_a_whole_and_begins_anew() {
 }
 
 #[tokio::test]
-async fn a_map_that_has_ended_is_hidden_in_time_though_the_server_is_away() {
+async fn an_ended_map_is_hidden_in_time_while_the_server_is_away() {
     let server = RedisServer::start().unwrap();
     let map = join_with(&server, Expiry::Absolute(Duration::from_millis(800))).await;
     map.set_and_wait("k", "1").await.unwrap();
@@ -272,9 +272,9 @@ async fn a_map_with_a_sliding_life_ends_when_nobody_writes() {
     assert!(matches!(run(&client(&server).commands(), &["PTTL", &layout().meta]).await, Value::Int(1..=800)));
 }
 
-/// Somebody made the keys stay, or end at another time: what the server does counts.
+/// If somebody makes the keys permanent, or changes their expiry, the server's state counts.
 #[tokio::test]
-async fn the_servers_word_on_the_end_of_a_map_counts() {
+async fn the_servers_expiry_decides_when_a_map_ends() {
     let server = RedisServer::start().unwrap();
     let redis = client(&server).commands();
     let a = join_with(&server, Expiry::Absolute(Duration::from_millis(1_500))).await;
@@ -297,7 +297,7 @@ async fn the_servers_word_on_the_end_of_a_map_counts() {
         map.refresh().await.unwrap();
         assert_eq!(map.get("k"), bytes("1"), "it is there for those who joined before, too");
     }
-    // Nobody asks for it again and again.
+    // The copies do not ask for it again and again.
     let calls = async || {
         let Value::BulkString(text) = run(&redis, &["INFO", "commandstats"]).await else { panic!("no text") };
         let text = String::from_utf8(text).unwrap();

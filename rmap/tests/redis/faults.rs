@@ -1,4 +1,4 @@
-//! What Redis and the network do to a map.
+//! Faults of Redis and the network.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn flushed_scripts_are_loaded_again() {
 }
 
 #[tokio::test]
-async fn a_full_server_refuses_writes_whole_and_lets_things_go() {
+async fn a_full_server_refuses_writes_whole_and_allows_deletions() {
     let server = RedisServer::start().unwrap();
     let redis = client(&server).commands();
     let map = join(&server).await;
@@ -62,7 +62,7 @@ async fn a_full_server_refuses_writes_whole_and_lets_things_go() {
 }
 
 #[tokio::test]
-async fn a_server_that_became_a_replica_refuses_writes_and_is_followed() {
+async fn a_demoted_server_refuses_writes_and_its_map_is_followed() {
     let main = RedisServer::builder().tcp().start().unwrap();
     let server = RedisServer::builder().tcp().start().unwrap();
     let redis = client(&server).commands();
@@ -78,7 +78,7 @@ async fn a_server_that_became_a_replica_refuses_writes_and_is_followed() {
         other => panic!("{other:?}"),
     }
     holds(&map, SOON, "k", Some("main")).await;
-    // Messages are replicated, too.
+    // Redis replicates messages, too.
     original.set("k", "told").await.unwrap();
     holds(&map, SOON, "k", Some("told")).await;
     run(&redis, &["REPLICAOF", "NO", "ONE"]).await;
@@ -140,7 +140,7 @@ async fn a_server_that_lost_its_last_writes_is_followed() {
 }
 
 #[tokio::test]
-async fn a_server_that_loads_its_data_is_waited_for() {
+async fn a_server_that_still_loads_its_data_is_awaited() {
     let server = RedisServer::builder()
         .config("enable-debug-command", "yes")
         .config("rdbcompression", "no")
@@ -168,7 +168,7 @@ async fn a_server_that_loads_its_data_is_waited_for() {
 }
 
 #[tokio::test]
-async fn how_outdated_a_copy_may_be_is_known() {
+async fn staleness_says_how_outdated_a_copy_may_be() {
     let server = RedisServer::start().unwrap();
     let client = Client::builder(&server.url()).response_timeout(Duration::from_millis(500)).build().unwrap();
     let map = RawMap::join(&client, "m").await.unwrap();
@@ -182,7 +182,7 @@ async fn how_outdated_a_copy_may_be_is_known() {
     assert!(map.staleness() <= before.elapsed());
 }
 
-/// The rights in the README's block of that number, for the map `m`.
+/// The rights in the README's `block`, for the map `m`.
 fn rights(block: usize) -> Vec<String> {
     let readme = include_str!("../../README.md");
     let block = readme.split("```acl\n").nth(1 + block).expect("the rights");
@@ -228,7 +228,7 @@ async fn every_write(map: &RawMap) {
 }
 
 #[tokio::test]
-async fn who_may_only_read_follows_and_changes_nothing() {
+async fn a_user_that_may_only_read_follows_and_changes_nothing() {
     let server = RedisServer::builder().tcp().start().unwrap();
     let (map, reader) = (join(&server).await, user(&server, &rights(1)));
     let reader = RawMap::join(&reader, "m").await.unwrap();

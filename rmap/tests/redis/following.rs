@@ -1,4 +1,4 @@
-//! How a copy stays true to its map, whatever is lost, doubled, late or rolled back.
+//! A copy follows its map, whatever is lost, duplicated, late or rolled back.
 
 use redis::Value;
 use tenure_connection::Connection;
@@ -8,7 +8,7 @@ use tenure_testing::{Data, RedisServer, eventually};
 use crate::{AT_ONCE, SOON, bytes, client, converged, holds, in_time, join, layout, run};
 
 #[tokio::test]
-async fn many_writers_converge_and_a_watcher_ends_at_the_last_revision() {
+async fn many_writers_converge_and_a_watcher_sees_the_last_revision() {
     let server = RedisServer::start().unwrap();
     let reader = join(&server).await;
     let mut watch = reader.watch();
@@ -33,7 +33,7 @@ async fn many_writers_converge_and_a_watcher_ends_at_the_last_revision() {
     }
 }
 
-/// Writes as the scripts do, but tells nobody: as if the message was lost on the way.
+/// Writes as the scripts do, but publishes nothing, as if the message were lost.
 pub(crate) async fn write_unheard(redis: &Connection, key: &str, value: &str) {
     let Layout { hash, meta, .. } = layout();
     let script = "local time = redis.call('TIME') \
@@ -74,18 +74,18 @@ async fn set_and_wait_does_not_wait_for_a_message_that_cannot_come() {
     let redis = client(&server).commands();
     let map = join(&server).await;
     map.set_and_wait("k", "1").await.unwrap();
-    // The next message is a gap, and the copy reads what it missed.
+    // The next message is a gap, and the copy reads the missed change.
     write_unheard(&redis, "lost", "a").await;
     map.set_and_wait("k", "2").await.unwrap();
     assert_eq!((map.get("k"), map.get("lost")), (bytes("2"), bytes("a")));
-    // Another life of the map: nobody has told of its beginning.
+    // Another life of the map, whose beginning nobody has published.
     run(&redis, &["DEL", &layout().hash, &layout().meta]).await;
     map.set_and_wait("k", "3").await.unwrap();
     assert_eq!((map.get("k"), map.len()), (bytes("3"), 1));
 }
 
 #[tokio::test]
-async fn a_lost_message_that_nobody_hints_at_is_found_in_time() {
+async fn a_lost_message_is_found_in_time_without_a_hint() {
     let server = RedisServer::start().unwrap();
     let map = join(&server).await;
     map.set_and_wait("k", "1").await.unwrap();
@@ -96,7 +96,7 @@ async fn a_lost_message_that_nobody_hints_at_is_found_in_time() {
 }
 
 #[tokio::test]
-async fn to_compare_and_to_reconnect_transfers_nothing_that_is_known() {
+async fn comparing_and_reconnecting_transfer_no_known_entries() {
     let server = RedisServer::start().unwrap();
     let redis = client(&server).commands();
     let map = join(&server).await;
@@ -153,7 +153,7 @@ async fn a_doubled_or_late_message_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_killed_subscription_is_made_again_and_what_it_missed_is_read() {
+async fn a_killed_subscription_is_renewed_and_missed_changes_are_read() {
     let server = RedisServer::start().unwrap();
     let redis = client(&server).commands();
     let map = join(&server).await;
@@ -165,7 +165,7 @@ async fn a_killed_subscription_is_made_again_and_what_it_missed_is_read() {
 }
 
 #[tokio::test]
-async fn flushed_or_restarted_the_copy_follows_the_server() {
+async fn a_copy_follows_a_server_that_is_flushed_or_restarted() {
     let server = RedisServer::start().unwrap();
     let map = join(&server).await;
     map.set_and_wait("old", "1").await.unwrap();
@@ -189,7 +189,7 @@ async fn flushed_or_restarted_the_copy_follows_the_server() {
     assert!(map.snapshot().incarnation() > second);
 }
 
-/// Puts the map back to what it was, as a fail-over to a server that has not got all does: nobody is told.
+/// Restores an older state of the map without a message, as a fail-over to a lagging replica does.
 pub(crate) struct Older(Vec<(String, Value)>);
 
 impl Older {
@@ -227,7 +227,7 @@ impl Older {
 }
 
 #[tokio::test]
-async fn another_history_with_the_same_revisions_is_not_mixed_with_this_one() {
+async fn another_history_with_the_same_revisions_is_not_mixed_in() {
     let server = RedisServer::start().unwrap();
     let redis = client(&server).commands();
     let map = join(&server).await;
@@ -238,7 +238,7 @@ async fn another_history_with_the_same_revisions_is_not_mixed_with_this_one() {
 
     older.restore(&redis).await;
     let other = join(&server).await;
-    // The same incarnation, and the very next revision of what the first copy has.
+    // The same incarnation, and the revision right after the first copy's.
     other.set("a", "2").await.unwrap();
     other.set_and_wait("b", "3").await.unwrap();
     assert_eq!(other.snapshot().revision(), lost.revision() + 1);
@@ -260,7 +260,7 @@ async fn a_history_that_goes_back_is_found_without_a_message() {
 }
 
 #[tokio::test]
-async fn another_history_at_the_same_revision_is_found_without_a_message() {
+async fn another_history_at_one_revision_is_found_without_a_message() {
     let server = RedisServer::start().unwrap();
     let redis = client(&server).commands();
     let map = join(&server).await;
@@ -287,7 +287,7 @@ async fn a_reset_made_while_the_copy_was_cut_off_is_seen() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_none_does_no_harm() {
+async fn a_malformed_message_does_no_harm() {
     let server = RedisServer::start().unwrap();
     let redis = client(&server).commands();
     let map = join(&server).await;
@@ -359,7 +359,7 @@ async fn a_write_to_keys_of_another_type_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_map_that_is_spoiled_under_its_copy_is_followed_again_when_it_is_one() {
+async fn a_damaged_map_is_followed_again_once_it_is_repaired() {
     let server = RedisServer::start().unwrap();
     let redis = client(&server).commands();
     let map = join(&server).await;
@@ -391,7 +391,7 @@ async fn a_view_that_only_reads_follows_too() {
     eventually(AT_ONCE, "the value", async || view.get("k") == bytes("1")).await;
 }
 
-/// More than Redis keeps for a subscriber that does not come along, and than one may wait for.
+/// More than Redis keeps for a slow subscriber, and more than a test may wait for.
 #[tokio::test]
 async fn a_flood_of_big_changes_ends_in_the_last_of_them() {
     let server = RedisServer::start().unwrap();

@@ -1,4 +1,4 @@
-//! Writes that fail before they have begun, half way, and after they were done.
+//! Writes that fail before they begin, half way, and after they were done.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tenure_testing::{RedisServer, eventually};
 
 use crate::{SOON, bytes, client, join, layout, run};
 
-/// What `mapput` leads to in a script of that user's own.
+/// The result of `mapput` in a script that this user sends.
 async fn change(
     user: &Client,
     layout: &Layout,
@@ -80,7 +80,7 @@ async fn a_key_of_another_type_is_found_before_anything_is_written() {
 }
 
 #[tokio::test]
-async fn what_a_script_raised_half_way_may_have_been_done() {
+async fn a_script_that_raises_half_way_may_have_been_executed() {
     let server = RedisServer::builder().tcp().start().unwrap();
     let poor = RawMap::join(&user_without(&server, "-spublish"), "m").await.unwrap();
     let result = poor.set("k", "1").await;
@@ -93,9 +93,9 @@ async fn what_a_script_raised_half_way_may_have_been_done() {
     assert!(refused.set("k", vec![0; Layout::MAX_VALUE + 1]).await.is_err_and(|e| !e.may_have_executed()));
 }
 
-/// A user who may neither hear of changes nor read them.
+/// A user without the rights to hear of changes and to read them.
 #[tokio::test]
-async fn a_write_that_was_done_and_not_seen_says_so() {
+async fn a_write_that_was_done_but_not_seen_says_so() {
     let server = RedisServer::builder().tcp().start().unwrap();
     let url = server.acl_user("poor", "secret", &["~*", "&*", "+@all"]).unwrap();
     let poor = Client::builder(&url).response_timeout(Duration::from_secs(1)).build().unwrap();
@@ -115,7 +115,7 @@ async fn a_write_that_was_done_and_not_seen_says_so() {
 }
 
 #[tokio::test]
-async fn a_map_that_is_closed_while_a_write_waits_to_be_seen_does_not_deny_it() {
+async fn a_map_closed_while_a_write_is_awaited_does_not_deny_it() {
     let server = RedisServer::builder().tcp().start().unwrap();
     let url = server.acl_user("deaf", "secret", &["~*", "&*", "+@all"]).unwrap();
     let deaf = Client::builder(&url).response_timeout(SOON).build().unwrap();

@@ -23,7 +23,7 @@ async fn items_of_any_bytes_survive() {
 }
 
 #[tokio::test]
-async fn append_unique_appends_what_is_not_there_once() {
+async fn append_unique_appends_each_missing_item_once() {
     let server = RedisServer::start().unwrap();
     let map = join(&server).await;
     assert_eq!(map.append_unique("l", ["a", "b", "a"]).await.unwrap(), 2);
@@ -111,11 +111,11 @@ async fn a_list_does_not_grow_beyond_the_longest_value() {
 }
 
 #[tokio::test]
-async fn what_is_too_long_may_be_shortened() {
+async fn a_list_that_is_too_long_may_be_shortened() {
     let server = RedisServer::start().unwrap();
     let (map, redis) = (join(&server).await, client(&server).commands());
     map.set("l", "").await.unwrap();
-    // As another writer could leave them behind: both are too long also when they have an item less.
+    // As another writer could leave them behind: both stay too long with an item less.
     let strings = |count: usize, length: usize| -> Vec<u8> {
         let head = [&[0xdd][..], &u32::try_from(count).unwrap().to_be_bytes()].concat();
         let item = |n: usize| {
@@ -138,7 +138,7 @@ async fn what_is_too_long_may_be_shortened() {
 }
 
 #[tokio::test]
-async fn a_list_grows_behind_each_kind_of_head() {
+async fn a_list_grows_with_each_kind_of_header() {
     let server = RedisServer::start().unwrap();
     let map = join(&server).await;
     for length in [15, 16, 17] {
@@ -150,7 +150,7 @@ async fn a_list_grows_behind_each_kind_of_head() {
 }
 
 #[tokio::test]
-async fn a_list_is_an_array_of_strings_for_other_writers_of_messagepack() {
+async fn a_list_is_a_plain_messagepack_array_of_strings() {
     let server = RedisServer::start().unwrap();
     let map = join(&server).await;
     map.set("l", b"\x92\xd9\x02\xff\x00\xda\x00\x01a").await.unwrap();
@@ -163,7 +163,7 @@ async fn a_list_is_an_array_of_strings_for_other_writers_of_messagepack() {
 async fn a_list_does_not_grow_beyond_the_most_items() {
     let server = RedisServer::start().unwrap();
     let map = join(&server).await;
-    // As another writer could leave it behind: one item more than a list may grow to.
+    // As another writer could leave it behind: one item above the limit.
     let mut long = vec![0xdd, 0x00, 0x01, 0x00, 0x01];
     for n in 0..=Layout::MAX_ITEMS {
         long.extend_from_slice(&[0xa4]);

@@ -26,10 +26,10 @@ use tenure_rmap::{Layout, RawMap};
 use tenure_testing::{RedisServer, eventually};
 
 const SOON: Duration = Duration::from_secs(20);
-/// Under the time after which copies are checked anyway: what must be noticed by other means.
+/// Less than the interval of the comparisons: the time for changes that are noticed by other means.
 const AT_ONCE: Duration = Duration::from_secs(4);
 
-/// One that is patient with a busy machine.
+/// A client that is patient with a busy machine.
 fn client(server: &RedisServer) -> Client {
     Client::builder(&server.url()).response_timeout(Duration::from_secs(8)).build().unwrap()
 }
@@ -38,7 +38,7 @@ async fn run(redis: &Connection, words: &[&str]) -> Value {
     redis.command(cmd(words[0]).arg(&words[1..])).await.unwrap()
 }
 
-/// A map that another process would have: over a connection of its own.
+/// A map as in another process: over a connection of its own.
 async fn join(server: &RedisServer) -> RawMap {
     RawMap::join(&client(server), "m").await.unwrap()
 }
@@ -47,7 +47,7 @@ fn layout() -> Layout {
     Layout::stand_alone("m").unwrap()
 }
 
-/// The others come to where the first one is when it has looked.
+/// Refreshes the first copy and waits until the others equal it.
 async fn converged(maps: &[&RawMap]) {
     maps[0].refresh().await.unwrap();
     eventually(AT_ONCE, "the copies to be equal", async || {
@@ -63,13 +63,13 @@ async fn holds(map: &RawMap, within: Duration, key: &str, value: Option<&str>) {
     .await;
 }
 
-/// Redis deletes keys that have expired a moment later.
+/// Redis deletes expired keys a moment later.
 async fn no_key_is_left(server: &RedisServer) {
     let redis = client(server).commands();
     eventually(SOON, "the keys to be gone", async || run(&redis, &["DBSIZE"]).await == Value::Int(0)).await;
 }
 
-/// Waits for what must come, and says where it did not.
+/// Awaits something that must happen within a time, and panics with the caller's place if it does not.
 #[track_caller]
 fn in_time<F: Future>(within: Duration, what: F) -> impl Future<Output = F::Output> {
     let caller = std::panic::Location::caller();

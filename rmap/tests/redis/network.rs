@@ -1,4 +1,4 @@
-//! What a bad network does to a map: a proxy stands before the server and cuts, stalls and loses.
+//! A bad network: a proxy before the server cuts, stalls and loses.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ async fn far(proxy: &Proxy) -> RawMap {
     RawMap::join(&Client::open(&proxy.url()).unwrap(), "m").await.unwrap()
 }
 
-/// Whatever byte of whatever connection the cut follows, a write is done or not, a failed one says so, and all copies
-/// agree afterwards.
+/// At any byte of any connection the cut may come: a write is done or not, a failed one says so, and all copies agree
+/// afterwards.
 #[tokio::test]
 async fn connections_cut_at_any_byte_leave_no_copy_wrong() {
     let server = RedisServer::start().unwrap();
@@ -50,7 +50,7 @@ async fn connections_cut_at_any_byte_leave_no_copy_wrong() {
 }
 
 #[tokio::test]
-async fn open_connections_cut_in_the_middle_of_a_message_are_made_again() {
+async fn connections_cut_in_the_middle_of_a_message_are_renewed() {
     let server = RedisServer::start().unwrap();
     let near = join(&server).await;
     let proxy = Proxy::start(&server).await.unwrap();
@@ -83,9 +83,9 @@ async fn a_write_whose_answer_is_lost_says_that_it_may_have_been_done() {
     in_time(SOON, map.set_and_wait("k", "3")).await.unwrap();
 }
 
-/// The subscription hears nothing and nobody says so: neither the copy nor a waiting write depends on it.
+/// The subscription is silent without an error: neither the copy nor a waiting write depends on it.
 #[tokio::test]
-async fn a_subscription_that_hangs_is_no_silence_for_ever() {
+async fn a_hanging_subscription_does_not_stop_a_copy_for_ever() {
     let server = RedisServer::start().unwrap();
     let near = join(&server).await;
     let proxy = Proxy::start(&server).await.unwrap();
@@ -100,7 +100,7 @@ async fn a_subscription_that_hangs_is_no_silence_for_ever() {
 }
 
 #[tokio::test]
-async fn while_nobody_is_let_in_reads_go_on_and_afterwards_the_copy_follows() {
+async fn reads_work_while_redis_is_away_and_the_copy_follows_later() {
     let server = RedisServer::start().unwrap();
     let near = join(&server).await;
     let proxy = Proxy::start(&server).await.unwrap();
@@ -109,7 +109,7 @@ async fn while_nobody_is_let_in_reads_go_on_and_afterwards_the_copy_follows() {
     proxy.refuse().await;
     proxy.kill_all();
     near.set("k", "2").await.unwrap();
-    // The first one may go to a connection whose end is not known yet.
+    // The first attempt may go to a connection whose end is not known yet.
     eventually(SOON, "a write that was surely not done", async || {
         map.set("k", "3").await.is_err_and(|error| !error.may_have_executed())
     })
@@ -120,7 +120,7 @@ async fn while_nobody_is_let_in_reads_go_on_and_afterwards_the_copy_follows() {
 }
 
 #[tokio::test]
-async fn a_map_is_closed_in_time_though_nothing_comes_through() {
+async fn a_map_closes_in_time_while_nothing_gets_through() {
     let server = RedisServer::start().unwrap();
     let proxy = Proxy::start(&server).await.unwrap();
     let map = far(&proxy).await;

@@ -58,7 +58,7 @@ async fn test_and_reset_takes_all_or_nothing() {
 }
 
 #[tokio::test]
-async fn increment_counts_with_64_bits_and_refuses_what_is_no_number() {
+async fn increment_counts_with_64_bits_and_refuses_other_values() {
     let server = RedisServer::start().unwrap();
     let map = join(&server).await;
     assert_eq!(map.increment("n", 0).await.unwrap(), 0);
@@ -82,7 +82,7 @@ async fn increment_counts_with_64_bits_and_refuses_what_is_no_number() {
 }
 
 #[tokio::test]
-async fn of_many_at_once_each_counts_and_one_wins() {
+async fn concurrent_increments_all_count_and_one_exchange_wins() {
     let server = RedisServer::start().unwrap();
     let racers = (0..6).map(async |racer: u32| {
         let map = join(&server).await;
@@ -93,7 +93,7 @@ async fn of_many_at_once_each_counts_and_one_wins() {
             won +=
                 usize::from(map.set_if_absent(format!("first/{round}"), &mine).await.unwrap().is_written());
             map.append_unique("racers", [&mine]).await.unwrap();
-            // Counts by comparing: each attempt that fails says what is there.
+            // Counts by comparison: a failed attempt returns the present value.
             let mut seen = map.get("by comparing");
             loop {
                 let next =
@@ -158,7 +158,7 @@ async fn keys_and_prefixes_come_in_order() {
 }
 
 #[tokio::test]
-async fn a_reset_map_is_empty_everywhere_and_goes_on() {
+async fn a_reset_map_is_empty_everywhere_and_stays_usable() {
     let server = RedisServer::start().unwrap();
     let (a, b) = (join(&server).await, join(&server).await);
     b.reset().await.unwrap();
@@ -179,7 +179,7 @@ async fn a_destroyed_map_leaves_no_key_and_can_be_begun_again() {
     let redis = client(&server).commands();
     assert!(!a.destroy().await.unwrap());
     let mut before = None;
-    // At once again and again: no two lives of it are taken for one.
+    // At once, again and again: two lives of the map are never taken for one.
     for n in 0..50 {
         a.with_entry_ttl(AT_ONCE).set("short", "1").await.unwrap();
         a.set_and_wait("k", n.to_string()).await.unwrap();
@@ -198,7 +198,7 @@ async fn a_destroyed_map_leaves_no_key_and_can_be_begun_again() {
 }
 
 #[tokio::test]
-async fn bad_names_keys_and_values_are_refused_before_anything_is_written() {
+async fn bad_names_keys_and_values_are_refused_before_any_write() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     assert!(matches!(RawMap::join(&client, "no{brace}").await, Err(Error::Name { .. })));
@@ -231,7 +231,7 @@ async fn bad_names_keys_and_values_are_refused_before_anything_is_written() {
 }
 
 #[tokio::test]
-async fn what_others_left_under_the_keys_is_not_taken_for_the_map() {
+async fn leftovers_under_the_keys_are_not_taken_for_the_map() {
     let server = RedisServer::start().unwrap();
     let redis = client(&server).commands();
     run(&redis, &["HSET", &layout().hash, "left", "1", "over", "1"]).await;

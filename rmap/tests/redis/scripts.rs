@@ -1,4 +1,4 @@
-//! Maps that lie in somebody else's keys, changed by scripts of their own with the library's Lua.
+//! Maps in the keys of another, changed by scripts with the library's Lua.
 
 use redis::Value;
 use tenure_connection::Script;
@@ -56,7 +56,7 @@ async fn maps_in_the_keys_of_another_share_meta_and_channel() {
 }
 
 #[tokio::test]
-async fn a_script_of_ones_own_changes_a_map_also_with_deadlines_and_clears_it() {
+async fn a_custom_script_changes_a_map_with_deadlines_and_clears_it() {
     let server = RedisServer::start().unwrap();
     let redis = client(&server).commands();
     let map = join(&server).await;
@@ -99,7 +99,7 @@ async fn a_deadline_needs_a_key_for_deadlines() {
 }
 
 #[tokio::test]
-async fn a_spoiled_map_does_not_hinder_its_neighbour() {
+async fn a_damaged_map_does_not_hinder_its_neighbour() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let redis = client.commands();

@@ -1,4 +1,4 @@
-//! Sets that are made at the same time, and share calls.
+//! Concurrent sets, which share calls.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tenure_testing::{Proxy, RedisServer, eventually};
 use crate::{AT_ONCE, SOON, bytes, client, converged, in_time, join, layout, run};
 
 const MANY: usize = 64;
-/// Sets of which each has a call in flight, and then others wait.
+/// This many sets have a call in flight; further ones wait.
 const ALONE: usize = 5;
 
 async fn set_each(
@@ -27,7 +27,7 @@ fn numbered(value: &str) -> impl Iterator<Item = (String, String)> {
 }
 
 #[tokio::test]
-async fn sets_at_once_share_calls_and_each_learns_what_its_key_had() {
+async fn concurrent_sets_share_calls_and_learn_the_previous_values() {
     let server = RedisServer::start().unwrap();
     let (map, other) = (join(&server).await, join(&server).await);
     map.set_many((0..MANY).filter(|n| n % 3 > 0).map(|n| (n.to_string(), format!("before{n}"))))
@@ -52,7 +52,7 @@ async fn sets_at_once_share_calls_and_each_learns_what_its_key_had() {
 }
 
 #[tokio::test]
-async fn sets_of_one_key_at_once_happen_one_after_the_other() {
+async fn concurrent_sets_of_one_key_happen_one_after_the_other() {
     let server = RedisServer::start().unwrap();
     let (map, other) = (join(&server).await, join(&server).await);
     map.set("k", "before").await.unwrap();
@@ -68,10 +68,10 @@ async fn sets_of_one_key_at_once_happen_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn sets_at_once_wait_to_be_seen_together() {
+async fn concurrent_sets_wait_to_be_seen_together() {
     let server = RedisServer::start().unwrap();
     let map = join(&server).await;
-    // The first one that the server does not know the script of is overtaken while it is loaded.
+    // The first set whose script the server does not know is overtaken while it is loaded.
     map.set("first", "x").await.unwrap();
     let seen = (0..MANY).map(|n| {
         let map = &map;
@@ -86,14 +86,14 @@ async fn sets_at_once_wait_to_be_seen_together() {
 }
 
 #[tokio::test]
-async fn times_to_live_are_those_of_the_handle_that_sets() {
+async fn each_set_has_the_time_to_live_of_its_handle() {
     let server = RedisServer::start().unwrap();
     let (map, other) = (join(&server).await, join(&server).await);
     let brief = map.with_entry_ttl(Duration::from_secs(3600));
     set_each(&brief, numbered("brief")).await.into_iter().for_each(|found| drop(found.unwrap()));
     converged(&[&map, &other]).await;
     assert!(numbered("").all(|(key, _)| other.snapshot().deadline(&key).is_some()));
-    // They go on two ways at once.
+    // The sets take two ways at once.
     let (stay, end) = tokio::join!(
         set_each(&map, numbered("stay").step_by(2)),
         set_each(&brief, numbered("end").skip(1).step_by(2))
@@ -110,9 +110,9 @@ async fn times_to_live_are_those_of_the_handle_that_sets() {
     }
 }
 
-/// More of them are due than one call clears away.
+/// More entries are due than one call deletes.
 #[tokio::test]
-async fn what_is_past_its_deadline_is_nothing_that_a_key_had() {
+async fn a_value_past_its_deadline_is_no_previous_value() {
     let server = RedisServer::start().unwrap();
     let map = join(&server).await;
     let redis = client(&server).commands();
@@ -130,7 +130,7 @@ async fn what_is_past_its_deadline_is_nothing_that_a_key_had() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_fails_alone() {
+async fn a_set_that_cannot_be_written_fails_alone() {
     let server = RedisServer::start().unwrap();
     let map = join(&server).await;
     let sets = (0..MANY).map(|n| {
@@ -155,7 +155,7 @@ async fn what_cannot_be_written_fails_alone() {
 }
 
 #[tokio::test]
-async fn what_redis_says_to_a_call_all_hear_who_share_it_and_nobody_after_them() {
+async fn an_error_reaches_all_who_share_the_call_and_no_others() {
     let server = RedisServer::start().unwrap();
     let map = join(&server).await;
     let redis = client(&server).commands();
@@ -183,21 +183,21 @@ async fn far(server: &RedisServer, timeout: Duration) -> (RawMap, Proxy) {
 
 type Call = tokio::task::JoinHandle<Result<Option<bytes::Bytes>, Error>>;
 
-/// Calls that have all come as far as they can, of a map whose server does not answer.
+/// Calls to a map whose server does not answer; each has come as far as it can.
 async fn begun(map: &RawMap, keys: impl IntoIterator<Item = usize>) -> Vec<Call> {
     let mut calls = Vec::new();
     for key in keys {
         let map = map.clone();
         calls.push(tokio::spawn(async move { map.set(key.to_string(), "x").await }));
     }
-    // On a runtime with one thread each of them, and the map's own task, has had its turn when this one has had as many.
+    // The runtime has one thread: each call and the map's task have had a turn when this task has had as many.
     for _ in 0..calls.len() + 2 {
         tokio::task::yield_now().await;
     }
     calls
 }
 
-/// Calls of a map whose server does not answer: so many that have been sent, and others that wait.
+/// Calls to a map whose server does not answer: some have been sent, and others wait.
 async fn stalled(map: &RawMap) -> Vec<Call> {
     let mut calls = Vec::new();
     for n in 0..ALONE {
@@ -208,13 +208,13 @@ async fn stalled(map: &RawMap) -> Vec<Call> {
 }
 
 #[tokio::test]
-async fn a_caller_that_is_gone_takes_its_waiting_set_away_and_no_other() {
+async fn a_caller_that_goes_removes_its_own_waiting_set_only() {
     let server = RedisServer::start().unwrap();
     let (near, (map, proxy)) = (join(&server).await, far(&server, SOON).await);
     map.set_and_wait("k", "v").await.unwrap();
     proxy.pause_one_way(Direction::ToClient);
     let mut calls = stalled(&map).await;
-    // One that was sent, and some that wait.
+    // A call that was sent, and some that wait.
     for gone in [40, 39, 20, 0] {
         let call = calls.remove(gone);
         call.abort();
@@ -230,7 +230,7 @@ async fn a_caller_that_is_gone_takes_its_waiting_set_away_and_no_other() {
 }
 
 #[tokio::test]
-async fn callers_that_are_gone_leave_nobody_waiting_behind_them() {
+async fn callers_that_go_leave_nobody_waiting_behind_them() {
     let server = RedisServer::start().unwrap();
     let (map, proxy) = far(&server, SOON).await;
     map.set_and_wait("k", "v").await.unwrap();
@@ -246,7 +246,7 @@ async fn callers_that_are_gone_leave_nobody_waiting_behind_them() {
 }
 
 #[tokio::test]
-async fn more_than_fit_into_a_call_go_in_several_at_once() {
+async fn more_sets_than_fit_into_a_call_go_in_several_at_once() {
     let server = RedisServer::start().unwrap();
     let (near, (map, proxy)) = (join(&server).await, far(&server, SOON).await);
     map.set_and_wait("k", "v").await.unwrap();
@@ -291,7 +291,7 @@ async fn a_lost_answer_is_an_error_of_those_who_share_the_call() {
 }
 
 #[tokio::test]
-async fn a_map_that_is_closed_refuses_what_waits_and_answers_what_was_sent() {
+async fn a_closing_map_refuses_waiting_sets_and_answers_sent_ones() {
     let server = RedisServer::start().unwrap();
     let (map, proxy) = far(&server, SOON).await;
     map.set_and_wait("k", "v").await.unwrap();
@@ -346,7 +346,7 @@ fn nobody_waits_for_a_runtime_that_stands_still() {
 }
 
 #[test]
-fn a_set_that_was_sent_before_its_runtime_ended_may_have_been_done() {
+fn a_set_sent_before_its_runtime_ended_may_have_been_done() {
     let server = RedisServer::start().unwrap();
     let first = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (map, proxy) = first.block_on(far(&server, SOON));
@@ -384,7 +384,7 @@ async fn many_writers_of_many_kinds_agree_with_every_copy() {
                     1 => drop(map.set_if_absent(&key, "x").await.unwrap()),
                     _ => drop(map.set(&key, format!("{writer}:{round}")).await.unwrap()),
                 }
-                // Its own, which nobody else touches: what was there is what it has set.
+                // A key that no other writer touches: each set finds the value of the one before it.
                 let own = format!("own{writer}");
                 let before = map.set(&own, round.to_string()).await.unwrap();
                 assert_eq!(before, (round > 0).then(|| (round - 1).to_string().into()));

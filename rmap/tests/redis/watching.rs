@@ -7,7 +7,7 @@ use tenure_testing::{RedisServer, eventually};
 use crate::{AT_ONCE, SOON, bytes, holds, in_time, join};
 
 #[tokio::test]
-async fn a_watcher_tells_of_what_comes_and_always_of_the_last_change() {
+async fn a_watcher_reports_later_changes_and_always_the_last_one() {
     let server = RedisServer::start().unwrap();
     let (a, b) = (join(&server).await, join(&server).await);
     a.set_and_wait("before", "0").await.unwrap();
@@ -47,7 +47,7 @@ async fn a_cancelled_wait_loses_no_change() {
     let mut watch = map.watch();
     assert!(futures::poll!(std::pin::pin!(watch.changed())).is_pending());
     map.set_and_wait("k", "1").await.unwrap();
-    // Made and dropped again before the change is told.
+    // Created and dropped before the change is reported.
     drop(watch.changed());
     in_time(AT_ONCE, watch.changed()).await.unwrap();
     assert!(futures::poll!(std::pin::pin!(watch.changed())).is_pending());
