@@ -14,8 +14,8 @@ static ADD: LazyLock<Script> = LazyLock::new(|| Script::new("streaming.add", inc
 static ADD_ONCE: LazyLock<Script> =
     LazyLock::new(|| Script::new("streaming.add_once", include_str!("lua/add_once.lua")));
 
-/// What bounds a stream: its length with how to trim, its life with when it counts from, and how long the ids of
-/// publishers are known.
+/// The bounds of a stream: its length and how to trim it, its life and the moment that it counts from, and the time for
+/// which publishers' ids are known.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
     pub(crate) max_len: Option<(u64, &'static str)>,
@@ -23,7 +23,7 @@ pub(crate) struct Bounds {
     pub(crate) once_window: Duration,
 }
 
-/// How an entry is added.
+/// Options for adding an entry.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct AddOptions<'a> {
@@ -33,12 +33,12 @@ pub struct AddOptions<'a> {
 }
 
 impl<'a> AddOptions<'a> {
-    /// An ordinary entry.
+    /// No options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Says what the entry is about; 1 to 512 bytes.
+    /// Sets the topic of the entry: 1 to 512 bytes.
     pub fn topic(mut self, topic: &'a str) -> Self {
         self.topic = Some(topic);
         self
@@ -57,18 +57,18 @@ impl<'a> AddOptions<'a> {
     }
 }
 
-/// The entry that there is now.
+/// The entry that the stream has now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Added {
     /// Its id.
     pub id: EntryId,
-    /// Whether it had been added before, with the same publisher's id, and this call added nothing.
+    /// Whether this call added nothing, because the entry had been added before with the same publisher's id.
     pub repeated: bool,
 }
 
 impl Stream {
-    /// Adds an entry of at least one field, and returns its id. Names and values are any bytes; a name may come more
+    /// Adds an entry of at least one field, and returns its id. Names and values are any bytes; a name may occur more
     /// than once, and the order is kept. An entry has at most 1,024 fields and 1 MiB.
     ///
     /// # Errors
@@ -82,10 +82,10 @@ impl Stream {
         added.map(|added| added.id).ok_or(Error::Malformed { expected: "entry id" })
     }
 
-    /// Adds an entry at most once for this id of its publisher (1 to 512 bytes). A second call with the same id,
-    /// from wherever, adds nothing and returns the first one's entry: so a call whose reply was lost can be repeated.
-    /// An id is known for an hour, or as long as [`StreamBuilder::once_window`](crate::StreamBuilder::once_window)
-    /// says, even when the entry has been removed meanwhile.
+    /// Adds an entry at most once for this id of its publisher (1 to 512 bytes). A second call with the same id, from
+    /// any process, adds nothing and returns the first one's entry. So a call whose reply was lost can be repeated. An
+    /// id is known for an hour, or for the time of [`StreamBuilder::once_window`](crate::StreamBuilder::once_window),
+    /// even when the entry has been removed meanwhile.
     ///
     /// # Errors
     /// As [`Stream::add`], [`Error::Name`] and [`Error::NoSibling`] before anything is sent, and [`Error::Conflict`]
@@ -102,7 +102,7 @@ impl Stream {
         added.ok_or(Error::Malformed { expected: "entry id" })
     }
 
-    /// Adds an entry with options; `None` when it was to be added to an existing stream only, and there is none.
+    /// Adds an entry with options. Returns `None` for [`AddOptions::only_if_exists`] when there is no stream.
     ///
     /// # Errors
     /// As [`Stream::add`] and [`Stream::add_once`]; [`Error::Name`] for a topic that is empty or too long.
@@ -143,8 +143,8 @@ impl Stream {
         Ok(reply::optional_id(&self.redis.command(&command).await?)?.map(added))
     }
 
-    /// Adds entries in one step, all or none, and returns their ids in order. At most 4,096 entries and 8 MiB, for
-    /// which each field counts 32 bytes more than it has.
+    /// Adds entries in one step, all or none, and returns their ids in order. The limits are 4,096 entries and 8 MiB,
+    /// where each field counts 32 bytes more than it has.
     ///
     /// # Errors
     /// As [`Stream::add`], before anything is sent; [`Error::Redis`].
@@ -197,7 +197,7 @@ impl Stream {
 }
 
 impl Bounds {
-    /// The arguments with which both scripts begin.
+    /// The arguments that both scripts begin with.
     fn words(&self, call: &mut Call, only_if_exists: bool) {
         call.arg(u8::from(only_if_exists));
         match self.max_len {

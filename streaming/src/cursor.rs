@@ -1,21 +1,21 @@
 //! Positions in streams. Pure: no I/O, no clock.
 //!
-//! Invariant: a cursor moves only over what has been handed out, or where it is put on purpose. Moving is a
-//! comparison with where the reader believes it to be, so entries that were read before somebody put the cursor
-//! elsewhere are never handed out.
+//! Invariant: a cursor moves only over entries that have been handed out, or where somebody puts it on purpose. A move
+//! is a comparison with the place where the reader believes the cursor to be. So entries that were read before somebody
+//! moved the cursor are never handed out.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The id of an entry: the server's time in milliseconds at which it was added, and a count within that
-/// millisecond. The ids of a stream only rise.
+/// The id of an entry: the server's time in milliseconds when it was added, and a count within that millisecond. The
+/// ids of a stream only rise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryId {
     /// Milliseconds since 1970 by the server's clock.
     pub ms: u64,
-    /// Counts the entries of one millisecond.
+    /// The number of the entry within its millisecond.
     pub seq: u64,
 }
 
@@ -68,14 +68,14 @@ impl FromStr for EntryId {
     }
 }
 
-/// Where a reader is in each of its streams.
+/// The positions of a reader in its streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursors {
     after: BTreeMap<Arc<str>, EntryId>,
 }
 
 impl Cursors {
-    /// Puts the cursor of a stream after an entry, adding the stream if need be. Returns whether that changed
+    /// Puts the cursor of a stream after an entry, and adds the stream if it is new. Returns whether that changed
     /// anything.
     pub fn put(&mut self, stream: &str, after: EntryId) -> bool {
         if let Some(cursor) = self.after.get_mut(stream) {
@@ -90,13 +90,13 @@ impl Cursors {
         self.after.remove(stream).is_some()
     }
 
-    /// The last entry that was handed out of a stream.
+    /// The last entry of a stream that was handed out.
     pub fn get(&self, stream: &str) -> Option<EntryId> {
         self.after.get(stream).copied()
     }
 
     /// Moves the cursor of a stream from `from` to `to`, because the entries between have been handed out. Returns
-    /// `false`, and moves nothing, when the cursor is no longer at `from`: they must not be handed out.
+    /// `false` and moves nothing when the cursor is no longer at `from`: these entries must not be handed out.
     #[must_use]
     pub fn advance(&mut self, stream: &str, from: EntryId, to: EntryId) -> bool {
         match self.after.get_mut(stream) {
@@ -113,13 +113,13 @@ impl Cursors {
         self.after.iter().map(|(stream, after)| (stream, *after))
     }
 
-    /// A stream as it is held here, with its cursor.
+    /// A stream by its name, with its cursor.
     pub(crate) fn find(&self, stream: &[u8]) -> Option<(&Arc<str>, EntryId)> {
         let (stream, after) = self.after.get_key_value(std::str::from_utf8(stream).ok()?)?;
         Some((stream, *after))
     }
 
-    /// Forgets the streams that are not wanted.
+    /// Forgets the unwanted streams.
     pub(crate) fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
         self.after.retain(|stream, _| wanted(stream));
     }

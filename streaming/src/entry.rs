@@ -1,4 +1,4 @@
-//! What streams hold: entries that are to be added, and entries that were read.
+//! The entries of streams: new ones, and those that were read.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,27 +7,26 @@ use bytes::Bytes;
 
 use crate::{EntryId, Error, keys};
 
-/// The name of the field that a topic travels in, always the first one. No other field may have it.
+/// The name of the field that carries a topic. It is always the first field, and no other field may have the name.
 pub const TOPIC_FIELD: &str = "tenure:topic";
-/// How many fields an entry may have.
+/// The most fields of an entry.
 pub const MAX_FIELDS: usize = 1024;
-/// How many bytes the names and values of an entry, its topic included, may have together: 1 MiB.
+/// The most bytes of an entry's names and values, its topic included: 1 MiB.
 pub const MAX_ENTRY_BYTES: usize = 1 << 20;
-/// How many entries may be added at once.
+/// The most entries in one batch.
 pub const MAX_BATCH: usize = 4096;
-/// How many bytes the entries that are added at once may have together: 8 MiB. Each field counts 32 bytes more than it
-/// has, for what it costs when it is empty.
+/// The most bytes in one batch: 8 MiB. Each field counts 32 bytes more than it has, for its cost when empty.
 pub const MAX_BATCH_BYTES: usize = 8 << 20;
-/// What a field counts in a batch beside its bytes.
+/// The extra bytes that each field counts in a batch.
 pub(crate) const FIELD_BYTES: usize = 32;
 
-/// One entry of a stream. Its fields keep their order, and a name may come more than once.
+/// One entry of a stream. Its fields keep their order, and a name may occur more than once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
-    /// The stream that it was read from.
+    /// The stream that the entry was read from.
     pub stream: Arc<str>,
-    /// Its id.
+    /// The entry's id.
     pub id: EntryId,
     /// Names with their values, without the topic.
     pub fields: Vec<(Bytes, Bytes)>,
@@ -59,24 +58,24 @@ impl Entry {
         self.fields.iter().find(|(field, _)| field == name).map(|(_, value)| value)
     }
 
-    /// What it is about, if its publisher said so.
+    /// The entry's topic, if its publisher gave one.
     pub fn topic(&self) -> Option<&str> {
         self.topic.as_deref()
     }
 
-    /// When it was added, by the server's clock.
+    /// The time when it was added, by the server's clock.
     pub fn time(&self) -> SystemTime {
         UNIX_EPOCH.checked_add(Duration::from_millis(self.id.ms)).unwrap_or(UNIX_EPOCH)
     }
 
-    /// How often it has been given to a consumer of the sink's group, this time included: 1 unless it was not
-    /// acknowledged before. Readers always see 1.
+    /// The number of deliveries to consumers of the sink's group, this one included: 1 unless it was delivered before
+    /// and not acknowledged. Readers always see 1.
     pub fn deliveries(&self) -> u64 {
         self.deliveries
     }
 }
 
-/// An entry that is to be added together with others.
+/// A new entry, for a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct NewEntry {
@@ -96,7 +95,7 @@ impl NewEntry {
         self
     }
 
-    /// Says what it is about.
+    /// Sets the topic.
     pub fn topic(mut self, topic: impl Into<String>) -> Self {
         self.topic = Some(topic.into());
         self
@@ -107,7 +106,7 @@ impl NewEntry {
     }
 }
 
-/// Refuses what must not be sent, and returns the entry's size in bytes.
+/// Refuses entries that must not be sent, and returns the entry's size in bytes.
 pub(crate) fn check<N: AsRef<[u8]>, V: AsRef<[u8]>>(
     topic: Option<&str>,
     fields: &[(N, V)],
@@ -141,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_must_not_be_sent_is_refused() {
+    fn entries_that_must_not_be_sent_are_refused() {
         let none: &[(&str, &str)] = &[];
         assert!(matches!(check(None, none), Err(Error::NoFields)));
         assert!(matches!(check(None, &[("a", "b"), (TOPIC_FIELD, "x")]), Err(Error::ReservedField)));

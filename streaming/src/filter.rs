@@ -1,8 +1,8 @@
-//! Which topics are wanted. Pure.
+//! Filters by topic. Pure.
 
 use std::fmt;
 
-/// Chooses entries by their topic. Entries without a topic match no filter. For anything else take a closure, by
+/// Chooses entries by their topic. Entries without a topic match no filter. For other choices use a closure, with
 /// `futures::StreamExt::filter` or `try_filter` on the reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter(Kind);
@@ -29,8 +29,8 @@ impl Filter {
         Self(Kind::Topic(topic.into()))
     }
 
-    /// Entries whose topic looks like this as a whole: `*` stands for any characters or none, dots included, `?` for
-    /// one character, and a backslash takes the character behind it as it is.
+    /// Entries whose whole topic matches the pattern. `*` stands for any characters or none, dots included; `?` stands
+    /// for one character. A backslash takes the next character literally.
     pub fn pattern(pattern: &str) -> Self {
         let mut parts = Vec::new();
         let mut chars = pattern.chars();
@@ -56,7 +56,7 @@ impl Filter {
     }
 }
 
-/// As it was made, on one line: `topic "a.b"` or `pattern "a.*"`.
+/// The filter on one line, as it was built: `topic "a.b"` or `pattern "a.*"`.
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = match &self.0 {
@@ -76,13 +76,13 @@ impl fmt::Display for Filter {
     }
 }
 
-/// Whether one of the filters wants the topic; no filters want everything.
+/// Whether one of the filters wants the topic. An empty list wants everything.
 pub(crate) fn wanted(filters: &[Filter], topic: Option<&str>) -> bool {
     filters.is_empty() || filters.iter().any(|filter| filter.matches(topic))
 }
 
-/// Only the last `*` is ever widened: what one before it could take, the last one can take as well. So the work is at
-/// most the product of both lengths.
+/// Widens only the last `*`: anything an earlier one could take, the last one can take as well. So the work is at most
+/// the product of both lengths.
 fn looks_like(parts: &[Part], topic: &str) -> bool {
     let (mut part, mut rest) = (0, topic.chars());
     let mut last_any = None;

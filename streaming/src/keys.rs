@@ -1,4 +1,4 @@
-//! Every name and key: what names may look like, and the keys beside a stream.
+//! Names and keys: the rules for names, and the keys beside a stream.
 
 use tenure_connection::same_slot;
 
@@ -15,7 +15,7 @@ pub(crate) fn check(what: &'static str, name: impl AsRef<[u8]>) -> Result<(), Er
     }
 }
 
-/// Where publishers' ids are kept: what they were used for, and until when they are known.
+/// The keys for publishers' ids: the content of each, and the end of its window.
 #[derive(Clone, Debug)]
 pub(crate) struct OnceKeys {
     pub(crate) ids: String,
@@ -23,9 +23,9 @@ pub(crate) struct OnceKeys {
 }
 
 impl OnceKeys {
-    /// The keys beside a stream; none when its name leaves no room for keys in the same slot.
+    /// The keys beside a stream; `None` when its name allows no keys in the same slot.
     pub(crate) fn of(stream: &str) -> Option<Self> {
-        // `orders` and `{orders}` are two streams, and would share the keys.
+        // `orders` and `{orders}` are two streams, which would share the keys.
         let tagged = same_slot(stream, "")? == stream;
         let (ids, due) = if tagged { (":tagged:once", ":tagged:once:due") } else { (":once", ":once:due") };
         Some(Self { ids: same_slot(stream, ids)?, due: same_slot(stream, due)? })
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_beside_a_stream_is_in_its_slot() {
+    fn the_keys_beside_a_stream_are_in_its_slot() {
         for stream in ["orders", "a{b}c{d}", "a{b"] {
             let keys = OnceKeys::of(stream).unwrap();
             for key in [&keys.ids, &keys.due] {

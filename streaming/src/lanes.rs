@@ -1,8 +1,8 @@
-//! Reads in flight: one per connection, each made of rounds that whoever polls drives. There is no task.
+//! Reads in flight, one per connection. Each is made of rounds that run while the caller polls; there is no task.
 //!
-//! A blocking read covers streams of one cluster slot, so there is one lane, with a connection of its own, for each
-//! slot that is read; outside of a cluster all streams share one. A lane is with its round while that runs, and comes
-//! back with what it brought. So a caller that stops waiting loses nothing: the round goes on with the next poll.
+//! A blocking read covers streams of one cluster slot, so each slot has one lane with its own connection. Outside of a
+//! cluster all streams share one lane. A running round owns its lane, and returns it together with its result. So a
+//! caller that stops waiting loses nothing: the round continues with the next poll.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,7 +15,7 @@ use futures::stream::FuturesUnordered;
 use tenure_connection::{Backoff, Client, slot};
 use tokio::time::sleep;
 
-/// Which lane reads a stream.
+/// Maps streams to lanes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placement {
     cluster: bool,
@@ -30,7 +30,7 @@ impl Placement {
         if self.cluster { slot(stream) } else { 0 }
     }
 
-    /// The slots of these streams; one when there are no streams, so that there always is a lane.
+    /// The slots of these streams; one slot when there are no streams, so that a lane always exists.
     pub(crate) fn slots<'a>(self, streams: impl IntoIterator<Item = &'a Arc<str>>) -> BTreeSet<u16> {
         if !self.cluster {
             return BTreeSet::from([0]);
@@ -43,7 +43,8 @@ impl Placement {
     }
 }
 
-/// Waits between failures. A sleep of no time takes until the timer's next tick, which is long for a round.
+/// Waits between failures. Without a pause it skips the sleep, which would last until the timer's next tick: long for a
+/// round.
 pub(crate) async fn rest(backoff: &Backoff) {
     let pause = backoff.pause();
     if !pause.is_zero() {
@@ -51,11 +52,11 @@ pub(crate) async fn rest(backoff: &Backoff) {
     }
 }
 
-/// A lane that is done with its round, and what the round brought.
+/// A lane that has finished its round, and the round's result.
 type Done<L, T> = (u16, L, T);
 
 pub(crate) struct Lanes<L, T> {
-    /// Never locked: it makes what only its owner touches shareable.
+    /// Never locked: the mutex makes its owner's private state `Sync`.
     parts: Mutex<Parts<L, T>>,
 }
 
@@ -77,7 +78,7 @@ impl<L: Send + 'static, T: 'static> Lanes<L, T> {
         Self { parts: Mutex::new(parts) }
     }
 
-    /// These lanes are wanted. Those that are missing are made, the others go when their round is over.
+    /// Sets the wanted lanes. Missing ones are made; the others go when their round is over.
     pub(crate) fn arrange(&mut self, wanted: BTreeSet<u16>, mut make: impl FnMut() -> L) {
         let parts = self.parts();
         for slot in &wanted {
@@ -90,7 +91,7 @@ impl<L: Send + 'static, T: 'static> Lanes<L, T> {
         parts.wanted = wanted;
     }
 
-    /// Starts a round on every lane that has none.
+    /// Starts a round on every idle lane.
     pub(crate) fn start(&mut self, round: impl Fn(u16, L) -> BoxFuture<'static, (L, T)>) {
         let parts = self.parts();
         for (slot, lane) in parts.idle.drain(..) {
@@ -102,7 +103,7 @@ impl<L: Send + 'static, T: 'static> Lanes<L, T> {
         }
     }
 
-    /// What the next round brings that ends. There has to be one.
+    /// The result of the next round that ends. At least one round must be running.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<T> {
         let parts = self.parts();
         match parts.busy.poll_next_unpin(cx) {
@@ -118,7 +119,7 @@ impl<L: Send + 'static, T: 'static> Lanes<L, T> {
         }
     }
 
-    /// Drives the rounds under way to their end, and drops what they bring. No other begins.
+    /// Drives the running rounds to their end and drops their results. No new round begins.
     pub(crate) async fn finish(&mut self) {
         let parts = self.parts();
         while parts.busy.next().await.is_some() {}
@@ -149,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lane_goes_when_it_is_not_wanted_and_its_round_is_over() {
+    fn an_unwanted_lane_goes_when_its_round_is_over() {
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let mut lanes = Lanes::<u32, u16>::new();
         let mut made = 0;

@@ -1,4 +1,4 @@
-//! Replies about streams, decoded by hand: the order of fields and repeated names matter, and this path is hot.
+//! Replies about streams, decoded by hand: field order and repeated names matter, and this path is hot.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::{Entry, EntryId, Error, TOPIC_FIELD};
 /// Streams with their entries.
 pub(crate) type Read = Vec<(Arc<str>, Vec<Entry>)>;
 
-/// `XREAD` and `XREADGROUP`: the streams that had something, with their entries. `find` knows the streams by name.
+/// `XREAD` and `XREADGROUP`: the streams that had entries. `find` maps a name to its stream.
 pub(crate) fn streams(reply: Value, find: impl Fn(&[u8]) -> Option<Arc<str>>) -> Result<Read, Error> {
     let named = |name: &Value, list: Value| {
         let Value::BulkString(name) = name else { return Err(malformed("stream with entries")) };
@@ -41,7 +41,7 @@ pub(crate) fn entries(reply: Value, stream: &Arc<str>) -> Result<Vec<Entry>, Err
     Ok(entries)
 }
 
-/// `claim.lua`: where to go on, and what was claimed.
+/// `claim.lua`: the id to continue at, and the claimed entries.
 pub(crate) fn claimed(reply: Value, stream: &Arc<str>) -> Result<(EntryId, Vec<Entry>), Error> {
     match <[Value; 3]>::try_from(items(reply, "claim")?) {
         Ok([next, entries, deliveries]) => Ok((id(&next)?, counted(entries, deliveries, stream)?)),
@@ -49,7 +49,7 @@ pub(crate) fn claimed(reply: Value, stream: &Arc<str>) -> Result<(EntryId, Vec<E
     }
 }
 
-/// `take.lua`: what was delivered again.
+/// `take.lua`: the entries that were delivered again.
 pub(crate) fn taken(reply: Value, stream: &Arc<str>) -> Result<Vec<Entry>, Error> {
     match <[Value; 2]>::try_from(items(reply, "claim")?) {
         Ok([entries, deliveries]) => counted(entries, deliveries, stream),
@@ -71,7 +71,7 @@ pub(crate) fn ids(reply: Value) -> Result<Vec<EntryId>, Error> {
     items(reply, "list of ids")?.iter().map(id).collect()
 }
 
-/// The id of an entry, or none for nil.
+/// The id of an entry; `None` for nil.
 pub(crate) fn optional_id(reply: &Value) -> Result<Option<EntryId>, Error> {
     match reply {
         Value::Nil => Ok(None),
@@ -87,7 +87,7 @@ pub(crate) fn count(reply: &Value) -> Result<u64, Error> {
     }
 }
 
-/// `agree.lua`: whether the group was missing, and the consumer that stands for other settings.
+/// `agree.lua`: whether the group was missing, and the consumer that represents other settings.
 pub(crate) fn agreed(reply: Value) -> Result<(bool, Option<String>), Error> {
     let Ok([missing, others]) = <[Value; 2]>::try_from(items(reply, "settings")?) else {
         return Err(malformed("settings"));
@@ -138,7 +138,7 @@ fn counted(list: Value, deliveries: Value, stream: &Arc<str>) -> Result<Vec<Entr
     counted.map(|(entry, deliveries)| Ok(entry.with_deliveries(count(&deliveries)?))).collect()
 }
 
-/// An entry; none for one that was deleted while it was pending.
+/// An entry; `None` for one that was deleted while pending.
 fn entry(item: Value, stream: &Arc<str>) -> Result<Option<Entry>, Error> {
     if item == Value::Nil {
         return Ok(None);
@@ -301,7 +301,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_reply_is_more_than_a_typed_error(reply in any_value()) {
+        fn any_malformed_reply_is_a_typed_error(reply in any_value()) {
             let _ = read(reply.clone());
             let _ = entries(reply.clone(), &stream());
             let _ = claimed(reply.clone(), &stream());

@@ -1,4 +1,4 @@
-//! Where reading begins.
+//! The place where reading begins.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,22 +10,22 @@ use crate::{EntryId, Error, reply};
 /// Longer than anybody waits, and short enough for every clock and every reply to `PEXPIRE`: 100 years.
 const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 
-/// Where reading begins.
+/// The place where reading begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Start {
-    /// At the oldest entry that there is.
+    /// At the oldest entry.
     Oldest,
-    /// Behind the newest one: only what comes from now on.
+    /// After the newest entry: only later ones.
     Newest,
-    /// Behind this entry.
+    /// After this entry.
     After(EntryId),
     /// At the first entry added at or after this time, by the server's clock.
     At(SystemTime),
 }
 
 impl Start {
-    /// The cursor with which reading begins there; none when only Redis knows.
+    /// The cursor at which reading begins; `None` when only Redis knows it.
     pub(crate) fn cursor(self) -> Option<EntryId> {
         match self {
             Self::Oldest => Some(EntryId::MIN),
@@ -39,7 +39,7 @@ impl Start {
         }
     }
 
-    /// The cursor with which reading begins there, now. Only [`Start::Newest`] asks Redis.
+    /// The cursor at which reading begins, as of now. Only [`Start::Newest`] asks Redis.
     pub(crate) async fn resolve(self, redis: &Connection, stream: &str) -> Result<EntryId, Error> {
         match self.cursor() {
             Some(cursor) => Ok(cursor),
@@ -48,7 +48,7 @@ impl Start {
     }
 }
 
-/// The last id that a stream ever gave, if there is one. Not the newest entry's: that one may have been deleted.
+/// The last id that a stream has assigned, if it exists. The newest entry may have a lower id, after a deletion.
 pub(crate) async fn last_id(redis: &Connection, stream: &str) -> Result<Option<EntryId>, Error> {
     match redis.command(redis::cmd("XINFO").arg("STREAM").arg(stream)).await {
         Ok(info) => reply::optional_id(reply::field(&info, "last-generated-id").unwrap_or(&Value::Nil)),
@@ -59,12 +59,12 @@ pub(crate) async fn last_id(redis: &Connection, stream: &str) -> Result<Option<E
     }
 }
 
-/// Whole milliseconds, at least one unless there are none, and at most 100 years of them.
+/// A duration in whole milliseconds, rounded up, and at most 100 years.
 pub(crate) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.min(LONGEST).as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-/// A count that Redis takes: it knows no larger numbers.
+/// A count that Redis accepts: it knows no larger numbers.
 pub(crate) fn countable(count: u64) -> u64 {
     count.min(i64::MAX.unsigned_abs())
 }

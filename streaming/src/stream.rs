@@ -1,4 +1,4 @@
-//! A stream: its settings, and looking at it. What is added is the business of `adding`.
+//! A stream: its settings, its entries and their removal. `adding` adds entries.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -15,7 +15,7 @@ static DESTROY: LazyLock<Script> =
     LazyLock::new(|| Script::new("streaming.destroy", include_str!("lua/destroy.lua")));
 
 const ONCE_WINDOW: Duration = Duration::from_secs(3600);
-/// Ids that one command names.
+/// The most ids in one command.
 pub(crate) const IDS_PER_CALL: usize = 1000;
 
 /// A stream of entries. Cheap to clone.
@@ -26,7 +26,7 @@ pub struct Stream {
     pub(crate) bounds: Arc<Bounds>,
 }
 
-/// Settings of a [`Stream`]. They are this handle's, not the stream's: all who add should use the same ones.
+/// Settings of a [`Stream`]. They belong to this handle, not to the stream: all publishers should use the same ones.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct StreamBuilder {
@@ -36,34 +36,34 @@ pub struct StreamBuilder {
 }
 
 impl StreamBuilder {
-    /// Trims the stream with each entry added to about this many of its newest entries; never to fewer, and rarely
-    /// to many more than a hundred above. What is trimmed is gone, also for those who have not read it yet.
+    /// Trims the stream to about this many of its newest entries with each entry added: never to fewer, and rarely to
+    /// many more than a hundred above. Trimmed entries are gone, even for readers that have not read them yet.
     pub fn max_len(mut self, entries: u64) -> Self {
         self.bounds.max_len = Some((countable(entries), "~"));
         self
     }
 
-    /// Trims the stream with each entry added to exactly this many of its newest entries. That costs more than
+    /// Trims the stream to exactly this many of its newest entries with each entry added. This costs more than
     /// [`StreamBuilder::max_len`].
     pub fn max_len_exact(mut self, entries: u64) -> Self {
         self.bounds.max_len = Some((countable(entries), "="));
         self
     }
 
-    /// Lets the whole stream with its groups expire when nothing was added for this long.
+    /// Lets the whole stream and its groups expire when nothing was added for this long.
     pub fn sliding_ttl(mut self, ttl: Duration) -> Self {
         self.bounds.ttl = Some((ttl, ""));
         self
     }
 
-    /// Lets the whole stream with its groups expire this long after its first entry was added, whatever is added
-    /// meanwhile. An entry added later begins it anew.
+    /// Lets the whole stream and its groups expire this long after its first entry was added, whatever is added
+    /// meanwhile. An entry added later begins the stream anew.
     pub fn absolute_ttl(mut self, ttl: Duration) -> Self {
         self.bounds.ttl = Some((ttl, "NX"));
         self
     }
 
-    /// For how long [`Stream::add_once`] knows an id. 1 hour by default.
+    /// Sets for how long [`Stream::add_once`] knows an id. 1 hour by default.
     pub fn once_window(mut self, window: Duration) -> Self {
         self.bounds.once_window = window;
         self
@@ -101,13 +101,13 @@ impl Stream {
         StreamBuilder { redis: client.commands(), name: name.into(), bounds }
     }
 
-    /// Its key.
+    /// The stream's key.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// Deletes entries and returns how many there were. Groups that have one pending forget it when they next look
-    /// at it.
+    /// Deletes entries, and returns how many of them existed. A group that has one of them pending forgets it when it
+    /// next looks at it.
     ///
     /// # Errors
     /// [`Error::Redis`].
@@ -139,7 +139,7 @@ impl Stream {
         )
     }
 
-    /// Deletes all entries before this one, and returns how many there were.
+    /// Deletes all entries before this one, and returns how many.
     ///
     /// # Errors
     /// [`Error::Redis`].
@@ -152,7 +152,7 @@ impl Stream {
         reply::count(&self.redis.command(&command).await?)
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     ///
     /// # Errors
     /// [`Error::Redis`].
@@ -214,8 +214,7 @@ impl Stream {
         reply::entries(self.redis.command(&command).await?, &self.name)
     }
 
-    /// The entry behind which a reader begins that is to begin there; [`Start::Newest`] is where the stream ends
-    /// now.
+    /// The entry behind which a reader with this start begins; for [`Start::Newest`], the present end of the stream.
     ///
     /// # Errors
     /// [`Error::Redis`]; only [`Start::Newest`] asks Redis.
@@ -226,9 +225,8 @@ impl Stream {
         start.resolve(&self.redis, &self.name).await
     }
 
-    /// Deletes the stream with its groups and with the ids that [`Stream::add_once`] knows, in one step. Returns
-    /// whether there was a stream. A [`Sink`](crate::Sink) that still reads it creates it anew, empty: close sinks
-    /// first.
+    /// Deletes the stream, its groups and the ids that [`Stream::add_once`] knows, in one step. Returns whether there
+    /// was a stream. A [`Sink`](crate::Sink) that still reads it creates it anew, empty: close sinks first.
     ///
     /// # Errors
     /// [`Error::Redis`].

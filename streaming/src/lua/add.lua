@@ -2,7 +2,7 @@
 -- Adds entries, all or none, and bounds the stream's length and life.
 -- KEYS: stream
 -- ARGV: '1' to add to an existing stream only, or '0'; '~' or '='; max length or ''; time to live ms or '';
---       'NX' when it counts from the first entry, or ''; then for each entry how many words it has, and its words
+-- 'NX' when it counts from the first entry, or ''; then for each entry the number of its words, and its words
 -- Returns: the ids in order | nil when the stream had to exist and does not
 local key, op, max, ttl = KEYS[1], ARGV[2], ARGV[3], ARGV[4]
 if ARGV[1] == '1' and redis.call('EXISTS', key) == 0 then return false end
@@ -12,7 +12,7 @@ local function expire()
 end
 local expires = ttl == ''
 if not expires then
-  -- What can fail comes before the entries: an error is one where nothing was added, and nobody else's key expires.
+  -- Commands that can fail come first: after an error nothing was added, and no foreign key got an expiry.
   redis.call('XLEN', key)
   expires = expire() == 1
 end

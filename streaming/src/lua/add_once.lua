@@ -1,5 +1,6 @@
 #!lua
--- Adds an entry unless its publisher's id has been used within the window. Forgets up to 16 ids whose window is over.
+-- Adds an entry unless its publisher's id was used within the window. Forgets up to 16 ids whose window is
+-- over.
 -- KEYS: stream, ids (hash: id -> digest of the content and entry id), due (zset: id -> end of its window, ms)
 -- ARGV: '1' to add to an existing stream only, or '0'; '~' or '='; max length or ''; time to live ms or '';
 --       'NX' when it counts from the first entry, or ''; id; window ms; then the entry's words
@@ -16,15 +17,15 @@ local digest = redis.sha1hex(table.concat(words))
 local ends = redis.call('ZSCORE', due, id)
 if ends and tonumber(ends) > now then
   local known = redis.call('HGET', ids, id)
-  -- An id without an entry is one whose entry could not be added.
+  -- A shorter value is an id without an entry, because the entry could not be added.
   if known and #known > 40 then
     local entry = string.sub(known, 41)
     if string.sub(known, 1, 40) ~= digest then return redis.error_reply('CONFLICT ' .. entry) end
     return {entry, 1}
   end
 end
--- What can fail comes before the entry: a key of another kind, a right that is missing. So an error is one where
--- nothing was added, and the same call may be made again.
+-- Commands that can fail come first, because of a key of another type or a missing right. After an error
+-- nothing was added, and the same call may be repeated.
 redis.call('XLEN', key)
 if ARGV[1] == '1' and redis.call('EXISTS', key) == 0 then return false end
 
@@ -35,7 +36,7 @@ if #over > 0 then
 end
 redis.call('HSET', ids, id, digest)
 redis.call('ZADD', due, now + window, id)
--- When nothing is added any more, both keys go with the last id's window.
+-- When nothing is added any more, both keys expire with the last id's window.
 if redis.call('PTTL', due) < window then
   redis.call('PEXPIRE', ids, window)
   redis.call('PEXPIRE', due, window)

@@ -1,12 +1,12 @@
 #!lua
--- Lets a consumer into a group whose settings are its own, and creates the group, with its stream, where it is missing.
--- A consumer that never has an entry stands for the settings: they live and go with the group. They hold as long as
--- another consumer lives. Once none does, the caller's take their place.
+-- Lets a consumer into a group whose settings equal its own. Creates the group and its stream if they are
+-- missing. A consumer that never has an entry represents the settings, which therefore live and go with the
+-- group. They hold while another consumer lives; after that the caller's settings replace them.
 -- KEYS: stream
--- ARGV: group, consumer, the id behind which a new group begins or '$', the consumer that stands for these settings,
---       what the names of such consumers begin with, the consumer that stands for all who have left, after how many
---       idle ms a consumer lives no more, '1' to do it | '0' to look whether it may be done
--- Returns: {1 when the group was missing | 0, the consumer that stands for other settings, which hold | nil}
+-- ARGV: group, consumer, the id behind which a new group begins or '$', the consumer that represents these
+-- settings, the prefix of such consumers' names, the consumer that represents all who have left, idle ms
+-- after which a consumer counts as dead, '1' to get in | '0' to ask whether it could
+-- Returns: {1 when the group was missing | 0, the consumer that represents other settings, which hold | nil}
 local key, group, own, settings = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
 local is_missing, is_agreed, is_shared, others = redis.call('EXISTS', key) == 0, false, false, false
 if not is_missing then

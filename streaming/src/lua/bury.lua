@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Deletes consumers that have not asked for anything for long, and have nothing pending: others have claimed it by
--- then. One that was alive after all is there again with its next read. The caller shows that it lives: a read that
--- finds nothing does not count as a sign of life in Redis 7.0, one of its own pending entries does. It begins behind
--- the last but one id that there can be: the very last one would mean new entries.
+-- Deletes consumers that have been idle for long and have nothing pending, because others have claimed it. A
+-- consumer that was alive after all is back with its next read. The caller shows a sign of life with a read
+-- of its own pending entries: in Redis 7.0 a read that finds nothing new does not count. The read begins
+-- behind the last id but one, because the very last id would mean new entries.
 -- KEYS: stream
--- ARGV: group, own consumer, idle ms, the consumer that stands for the settings
+-- ARGV: group, own consumer, idle ms, the consumer that represents the settings
 -- Returns: how many consumers were deleted
 -- Errors: OTHERSETTINGS when other settings hold for the group, or none; nothing is deleted then
 redis.call('XREADGROUP', 'GROUP', ARGV[1], ARGV[2], 'COUNT', 1, 'STREAMS', KEYS[1],

@@ -1,12 +1,13 @@
 #!lua flags=allow-oom
--- Takes over entries that have been pending for long, with whichever consumer. Those that were deleted meanwhile are
--- no longer pending afterwards. One XAUTOCLAIM looks at ten times as many entries as it is to bring.
+-- Takes over entries that have been pending for long, with any consumer. Entries that were deleted meanwhile
+-- are no longer pending afterwards. One XAUTOCLAIM looks at up to ten times its COUNT of entries.
 -- KEYS: stream
--- ARGV: group, consumer, idle ms, id to begin at, how many, how many to look at when none of them may be taken, the
---       consumer that stands for the settings
--- Returns: {id to go on at or 0-0 at the end, entries, how often each was delivered}
+-- ARGV: group, consumer, idle ms, id to begin at, most entries to claim, number to look at when none may be
+-- claimed, the consumer that represents the settings
+-- Returns: {id to continue at or 0-0 at the end, entries, number of deliveries of each}
 -- Errors: OTHERSETTINGS when other settings hold for the group, or none; nothing is taken then
--- 0 when it is there, without a look at the others. Where there is no group, XAUTOCLAIM says so.
+-- CREATECONSUMER answers 0 when the settings are there, without a look at other consumers. Without a group
+-- XAUTOCLAIM fails.
 if redis.pcall('XGROUP', 'CREATECONSUMER', KEYS[1], ARGV[1], ARGV[7]) == 1 then
   redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[7])
   return redis.error_reply('OTHERSETTINGS the group has other settings, or none')

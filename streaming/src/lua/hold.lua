@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Sets since when entries have been pending with this consumer: now, to keep them, or 1970, to let anybody claim them
--- at once. What is pending with another consumer, or no longer, is left alone.
+-- Sets since when entries have been pending with this consumer: now, to keep them, or 1970, to let any
+-- consumer claim them at once. Leaves entries alone that are pending with another consumer, or not pending.
 -- KEYS: stream
 -- ARGV: group, consumer, 'keep' or 'release', then ids
 -- Returns: the ids that are pending with this consumer

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Moves what is pending with this consumer to one that stands for all who have left, where anybody may claim it at
--- once, a page at a time, and deletes the consumer when nothing is.
+-- Moves a page of this consumer's pending entries to the consumer that represents all who have left. There
+-- any consumer may claim them at once. Deletes this consumer when nothing is pending with it.
 -- KEYS: stream
--- ARGV: group, consumer, the one that stands for all who have left, how many
--- Returns: 1 when there may be more | 0 when it is done
+-- ARGV: group, consumer, the consumer that represents all who have left, how many
+-- Returns: 1 when there may be more | 0 when all are moved
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 local page = redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', ARGV[4], ARGV[2])
 if #page > 0 then

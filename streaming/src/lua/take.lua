@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Delivers again what is pending with this very consumer. What is pending with another by now stays there, and what
--- was deleted is no longer pending afterwards.
+-- Delivers again the entries that are pending with this very consumer. Entries that another consumer has by
+-- now stay there; deleted ones are no longer pending afterwards.
 -- KEYS: stream
 -- ARGV: group, consumer, then ids
--- Returns: {entries, how often each was delivered}
+-- Returns: {entries, number of deliveries of each}
 local entries, deliveries = {}, {}
 for i = 3, #ARGV do
   local pending = redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1, ARGV[2])

@@ -1,5 +1,5 @@
-//! Whether a cursor lies ahead of its stream: one that was begun anew with lower ids, or lost its end in a fail-over,
-//! would be silent until its ids have caught up.
+//! Detects a cursor ahead of its stream. A stream that was begun anew with lower ids, or lost its end in a fail-over,
+//! would otherwise seem silent until its ids have caught up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use tokio::time::{Instant, sleep_until};
 use super::shared::Shared;
 use crate::{EntryId, Error};
 
-/// Between two looks; there is another one after each failure.
+/// The time between two looks. Each failure of a read causes another one.
 pub(super) const EVERY: Duration = Duration::from_secs(5);
 
-/// Looks from `due` on every so often, until a cursor is found to be ahead that was not told of before.
+/// Looks at intervals, first at `due`. Returns the error for the first cursor that is ahead and not yet reported.
 pub(super) async fn look(shared: Arc<Shared>, slot: u16, mut due: Instant) -> Error {
     loop {
         sleep_until(due).await;
@@ -21,14 +21,14 @@ pub(super) async fn look(shared: Arc<Shared>, slot: u16, mut due: Instant) -> Er
                 continue;
             }
             match shared.last_id(stream).await {
-                // A stream that never had an entry will give ids by the clock.
+                // A stream without any entry so far will assign ids by the clock.
                 Ok(Some(last)) if last < cursor && last != EntryId::MIN => {
                     if shared.tell(stream, cursor) {
                         return Error::CursorAhead { stream: stream.clone(), cursor, last };
                     }
                 }
                 Ok(_) => {}
-                // The read says what is wrong, if anything is.
+                // A persistent problem shows in the read.
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
                     tracing::debug!(stream = &**stream, error, "not known whether the cursor is ahead");
@@ -39,7 +39,8 @@ pub(super) async fn look(shared: Arc<Shared>, slot: u16, mut due: Instant) -> Er
     }
 }
 
-/// A cursor in front of a time, which may lie in the future, ends with a number that no server counts to.
+/// Whether the cursor is an entry's id. A cursor made from a time, possibly a future one, ends with a number that no
+/// server counts to.
 fn is_of_an_entry(cursor: EntryId) -> bool {
     cursor.seq != u64::MAX
 }

@@ -32,35 +32,35 @@ impl ReaderBuilder {
         Self { client, streams: Vec::new(), filters: Vec::new(), count: COUNT, block: BLOCK }
     }
 
-    /// Reads this stream from there. Call it for each stream; more may be added later, with
-    /// [`ReaderHandle::add_stream`](crate::ReaderHandle::add_stream).
+    /// Reads this stream from there. Call it once for each stream;
+    /// [`ReaderHandle::add_stream`](crate::ReaderHandle::add_stream) adds more later.
     pub fn stream(mut self, name: impl Into<Arc<str>>, start: Start) -> Self {
         self.streams.push((name.into(), start));
         self
     }
 
-    /// Hands out only entries with such a topic. With several filters, those that one of them wants. The cursor moves
-    /// over the others too.
+    /// Hands out only entries that the filter wants; with several filters, entries that one of them wants. The cursor
+    /// moves over the other entries too.
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filters.push(filter);
         self
     }
 
-    /// How many entries of each stream one read may bring. 64 by default, at least 1, at most 10,000.
+    /// The most entries of each stream in one read. 64 by default, at least 1, at most 10,000.
     pub fn count(mut self, entries: u64) -> Self {
         self.count = entries.clamp(1, MOST);
         self
     }
 
-    /// How long [`Reader::next_batch`] waits when there is nothing. 5 s by default, an hour at most; zero does not
+    /// The longest wait of [`Reader::next_batch`] when there is nothing. 5 s by default, an hour at most; zero does not
     /// wait.
     pub fn block(mut self, block: Duration) -> Self {
         self.block = block.min(LONGEST_BLOCK);
         self
     }
 
-    /// The reader. Where it begins is settled when this returns: with [`Start::Newest`] nothing is missed that is
-    /// added afterwards.
+    /// Opens the reader. Its start is settled when this returns: with [`Start::Newest`] it misses nothing that is added
+    /// afterwards.
     ///
     /// # Errors
     /// [`Error::Name`]; [`Error::Redis`], only for [`Start::Newest`].

@@ -1,4 +1,4 @@
-//! One blocking read after another, for the streams of one slot.
+//! A sequence of blocking reads of one slot's streams.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(super) struct Lane {
     shared: Arc<Shared>,
     changes: watch::Receiver<()>,
     backoff: Backoff,
-    /// Goes on from round to round: a read may be quicker than a look.
+    /// Continues from round to round: a read may be quicker than a look.
     looking: Option<BoxFuture<'static, Error>>,
 }
 
@@ -40,8 +40,8 @@ impl Lane {
         }
     }
 
-    /// One read, which moves no cursor. It brings nothing when there was nothing for `block`, and when it was
-    /// interrupted by a change. After a failure it waits a little first, so that a caller may simply loop.
+    /// Does one read, which moves no cursor. It brings nothing after `block` without entries, or when a change
+    /// interrupts it. After a failure the next round first waits a little, so that a caller may simply loop.
     pub(super) async fn round(
         mut self,
         slot: u16,
@@ -49,7 +49,7 @@ impl Lane {
         block: Duration,
     ) -> (Self, Result<Vec<Item>, Error>) {
         let Self { blocking, shared, changes, backoff, looking } = &mut self;
-        // Before the cursors are looked at: no change is missed.
+        // Marked before the cursors are read, so that no change is missed.
         changes.mark_unchanged();
         let cursors = shared.cursors_in(slot);
         let look = |due| ahead::look(shared.clone(), slot, due).boxed();
@@ -61,7 +61,7 @@ impl Lane {
             biased;
             _ = changes.changed() => Ok(Vec::new()),
             error = looking.get_or_insert_with(|| look(Instant::now() + ahead::EVERY)) => {
-                // There may be more of them.
+                // There may be more such cursors.
                 *looking = Some(look(Instant::now()));
                 Err(error)
             }
@@ -86,7 +86,7 @@ async fn read(
     block: Duration,
 ) -> Result<Vec<Item>, Error> {
     if cursors.is_empty() {
-        // Until a stream is added, which interrupts this.
+        // Waits until a new stream interrupts this.
         let _ = timeout(block, std::future::pending::<()>()).await;
         return Ok(Vec::new());
     }

@@ -1,9 +1,9 @@
 //! Reading many streams at once, each behind a cursor of its own.
 //!
-//! - `lane`: one blocking read after another; the only place that asks Redis.
-//! - `ahead`: whether a cursor lies ahead of its stream.
-//! - `taking`: what was read and is not handed out yet. Pure.
-//! - `shared`: the cursors, which the reader and its handles share.
+//! - `lane`: a sequence of blocking reads, the only place that calls Redis.
+//! - `ahead`: detects a cursor ahead of its stream.
+//! - `taking`: entries that were read and not yet handed out. Pure.
+//! - `shared`: the cursors, shared by the reader and its handles.
 //! - `builder`: settings.
 
 mod ahead;
@@ -36,9 +36,9 @@ use taking::{Item, Taking};
 
 /// Reads several streams at once. Independent readers each see all entries.
 ///
-/// It is a [`futures::Stream`] of entries; an error is an item, and the stream goes on after it. Nothing is skipped: a
-/// cursor moves only over what was handed out, or was not wanted by the filters. Redis is read again only when what
-/// was read has been taken. Streams and cursors may be changed at any time through a [`ReaderHandle`].
+/// It is a [`futures::Stream`] of entries; an error is an item, after which the stream continues. It skips nothing: a
+/// cursor moves only over entries that were handed out or that the filters do not want. It reads Redis again only when
+/// all entries of the last read have been taken. A [`ReaderHandle`] changes streams and cursors at any time.
 ///
 /// It has no task: it reads while it is polled, and dropping it closes its connection.
 pub struct Reader {
@@ -58,29 +58,28 @@ struct Settings {
 }
 
 impl Reader {
-    /// A reader with these settings; it reads nothing until it is told what.
+    /// Settings of a reader, which at first reads no stream.
     pub fn builder(client: &Client) -> ReaderBuilder {
         ReaderBuilder::new(client)
     }
 
     fn new(client: Client, shared: Arc<Shared>, settings: Settings) -> Self {
         let mut changes = shared.watch();
-        // The first lanes are to be made.
+        // Makes the first lanes.
         changes.mark_changed();
         Self { client, shared, changes, settings, lanes: Lanes::new(), taking: Taking::default() }
     }
 
-    /// What changes the streams and cursors.
+    /// A handle that changes the streams and cursors.
     pub fn handle(&self) -> ReaderHandle {
         ReaderHandle::new(self.shared.clone())
     }
 
-    /// The next entries of all streams, in order within each; none when there were none for the time to wait.
+    /// The next entries of all streams, in order within each; an empty batch when none came within the wait.
     ///
-    /// # Errors
-    /// [`Error::Redis`]; no cursor has moved, and the next call goes on, after a pause that grows while it fails.
+    /// [`Error::Redis`]: no cursor has moved, and the next call continues, after a pause that grows while it fails.
     /// [`Error::CursorAhead`], once, when a stream has been begun anew with lower ids. [`Error::Malformed`] for a reply
-    /// that is no reply to a read. [`Error::Closed`].
+    /// that does not fit the read. [`Error::Closed`] for a closed reader.
     ///
     /// # Cancel safety
     /// Safe: the read goes on with the next call, and entries that were not returned come with it.
@@ -93,7 +92,7 @@ impl Reader {
             }
             let entries = self.taking.take_all(&mut self.shared.cursors());
             let left = until.saturating_duration_since(Instant::now());
-            // What no filter wants does not prolong the wait.
+            // Entries that no filter wants do not prolong the wait.
             if !entries.is_empty() || has_read && left.is_zero() {
                 return Ok(entries);
             }
@@ -102,13 +101,13 @@ impl Reader {
         }
     }
 
-    /// Stops reading and says where it was: another reader that begins behind these goes on without a gap.
+    /// Stops reading and returns the cursors: another reader that begins behind them continues without a gap.
     pub fn close(self) -> Cursors {
         self.shared.close();
         self.shared.cursors().clone()
     }
 
-    /// Drives the reads until one of them has ended.
+    /// Drives the reads until one of them ends.
     fn poll_round(&mut self, cx: &mut Context<'_>, block: Duration) -> Poll<Result<(), Error>> {
         let Self { client, shared, changes, settings, lanes, taking } = self;
         if changes.has_changed().unwrap_or(true) {
@@ -126,7 +125,7 @@ impl futures::Stream for Reader {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let reader = self.get_mut();
-        // One that was told not to wait does wait here: a stream has no other way to say that there is nothing.
+        // A reader with a wait of zero does wait here: a stream cannot report that there is nothing.
         let block = if reader.settings.block.is_zero() { builder::BLOCK } else { reader.settings.block };
         loop {
             if reader.shared.is_closed() {

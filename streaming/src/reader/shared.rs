@@ -1,4 +1,4 @@
-//! What a reader shares with its handles: the cursors.
+//! The cursors, shared by a reader and its handles.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,7 +16,7 @@ pub(super) struct Shared {
     redis: Connection,
     placement: Placement,
     cursors: Mutex<Cursors>,
-    /// Where cursors were when it was told that they are ahead.
+    /// The positions of the cursors that were reported as ahead.
     told: Mutex<Cursors>,
     closed: AtomicBool,
     changes: watch::Sender<()>,
@@ -42,22 +42,22 @@ impl Shared {
         Ok(())
     }
 
-    /// Where the reader is. Not held across an await.
+    /// The reader's positions. The lock is not held across an await.
     pub(super) fn cursors(&self) -> MutexGuard<'_, Cursors> {
         self.cursors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The last id that a stream ever gave, if there is one.
+    /// The last id that a stream has assigned, if it exists.
     pub(super) async fn last_id(&self, stream: &str) -> Result<Option<EntryId>, Error> {
         last_id(&self.redis, stream).await
     }
 
-    /// Whether it was told of this cursor that it is ahead.
+    /// Whether this cursor was reported as ahead.
     pub(super) fn is_told(&self, stream: &str, cursor: EntryId) -> bool {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).get(stream) == Some(cursor)
     }
 
-    /// It is told of this cursor that it is ahead, unless it is elsewhere by now.
+    /// Marks this cursor as reported. Returns `false` if it has moved meanwhile.
     pub(super) fn tell(&self, stream: &str, cursor: EntryId) -> bool {
         let cursors = self.cursors();
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,7 +77,7 @@ impl Shared {
         cursors
     }
 
-    /// Is told of every change since it was made or last looked.
+    /// A receiver of all changes since it was made or last checked.
     pub(super) fn watch(&self) -> watch::Receiver<()> {
         self.changes.subscribe()
     }
@@ -100,8 +100,8 @@ impl Shared {
     }
 }
 
-/// Changes what a [`Reader`](crate::Reader) reads, from any task. A change takes effect at once: a read that waits is
-/// interrupted, and entries that were read but not handed out before it are dropped where they no longer fit.
+/// Changes the streams and cursors of a [`Reader`](crate::Reader), from any task. A change takes effect at once: it
+/// interrupts a waiting read. Entries that were read before it and no longer fit are dropped.
 #[derive(Clone)]
 pub struct ReaderHandle {
     shared: Arc<Shared>,
@@ -112,11 +112,11 @@ impl ReaderHandle {
         Self { shared }
     }
 
-    /// Adds a stream. One that is read already is read from there. With [`Start::Newest`] nothing is missed that is
-    /// added after this returns.
+    /// Adds a stream. If it is read already, it is read from the new start. With [`Start::Newest`] the reader misses
+    /// nothing that is added after this returns.
     ///
     /// # Errors
-    /// [`Error::Name`]; [`Error::Redis`], only for [`Start::Newest`]. Nothing has changed then.
+    /// [`Error::Name`]; [`Error::Redis`], only for [`Start::Newest`]. Then nothing has changed.
     ///
     /// # Cancel safety
     /// Safe: the stream is added when this returns, or not at all.
@@ -139,7 +139,7 @@ impl ReaderHandle {
         known
     }
 
-    /// The last entry of a stream that was handed out or not wanted, or where its cursor was put since.
+    /// The last entry of a stream that was handed out or not wanted, or the place where its cursor was put since.
     pub fn cursor(&self, stream: &str) -> Option<EntryId> {
         self.shared.cursors().get(stream)
     }
@@ -149,8 +149,8 @@ impl ReaderHandle {
         self.shared.cursors().clone()
     }
 
-    /// Ends the reader: its stream is over, `next_batch` answers [`Error::Closed`], and its connection is closed when
-    /// it is next polled or dropped. Cursors stay where they are.
+    /// Closes the reader: its stream ends, `next_batch` answers [`Error::Closed`], and its connection closes when the
+    /// reader is next polled or dropped. Cursors stay where they are.
     pub fn close(&self) {
         self.shared.close();
     }

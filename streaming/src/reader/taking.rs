@@ -1,14 +1,14 @@
-//! What was read and is not handed out yet. Pure.
+//! Entries that were read and not yet handed out. Pure.
 //!
-//! Each item knows the cursor behind which it was read. It is handed out only when the stream's cursor is still there,
-//! and moves it.
+//! Each item knows the cursor behind which it was read. It is handed out only if the stream's cursor is still there,
+//! and then moves the cursor.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::{Cursors, Entry, EntryId, Filter, filter};
 
-/// A part of a stream without a gap: `from` exclusive, `to` inclusive. It ends with an entry that is wanted, or holds
+/// A part of a stream without a gap, from `from` (exclusive) to `to` (inclusive). It ends with a wanted entry, or holds
 /// none.
 #[derive(Debug)]
 pub(super) struct Item {
@@ -18,7 +18,7 @@ pub(super) struct Item {
     entry: Option<Entry>,
 }
 
-/// Cuts entries that were read behind `from` into items.
+/// Splits entries that were read behind `from` into items.
 pub(super) fn items(
     stream: &Arc<str>,
     from: EntryId,
@@ -39,7 +39,7 @@ pub(super) fn items(
     }
 }
 
-/// The items in the order in which they were read.
+/// The items in the order of the reads.
 #[derive(Debug, Default)]
 pub(super) struct Taking {
     items: VecDeque<Item>,
@@ -72,11 +72,11 @@ impl Taking {
         entries
     }
 
-    /// Moves the cursors over what nobody wants and is next.
+    /// Moves the cursors over unwanted entries that come next.
     fn pass(&mut self, cursors: &mut Cursors) {
         while self.items.front().is_some_and(|item| item.entry.is_none()) {
             if let Some(Item { stream, from, to, .. }) = self.items.pop_front() {
-                // Where it no longer fits there is nothing to lose.
+                // An item that no longer fits has nothing to lose.
                 let _ = cursors.advance(&stream, from, to);
             }
         }
@@ -98,19 +98,19 @@ mod tests {
         Entry::new("s", id(ms), Vec::new()).with_topic(topic)
     }
 
-    /// What may happen to a reader of a stream that holds 1, 2, 3 …
+    /// An event in the life of a reader of a stream that holds 1, 2, 3 …
     #[derive(Clone, Debug)]
     enum Step {
-        /// It reads that many entries behind its cursor, and the reply is lost or not.
+        /// Reads this many entries behind its cursor; the reply may be lost.
         Read {
             count: u64,
             lost: bool,
         },
         Take,
         TakeAll,
-        /// Somebody puts the cursor elsewhere.
+        /// Somebody moves the cursor.
         Put(u64),
-        /// The process dies, and another one goes on where the cursor was.
+        /// The process dies, and another one continues at the cursor.
         Restart,
     }
 
@@ -125,7 +125,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is lost or killed when, what is handed out is what stands behind the cursor, without a gap.
+        /// The entries handed out are those behind the cursor, without a gap, whatever is lost or killed.
         #[test]
         fn a_reader_skips_nothing(steps in prop::collection::vec(step(), 0..80), filtered: bool) {
             let filters = if filtered { vec![Filter::topic("fizz")] } else { Vec::new() };
@@ -133,7 +133,7 @@ mod tests {
             let stream: Arc<str> = "s".into();
             let (mut cursors, mut taking) = (Cursors::default(), Taking::default());
             cursors.put("s", EntryId::MIN);
-            // All up to here that are wanted have been seen, or the cursor was put behind them.
+            // All wanted entries up to here have been seen, or the cursor was put behind them.
             let mut seen = 0;
             for step in steps {
                 let mut taken = Vec::new();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cursor_passes_what_is_not_wanted() {
+    fn the_cursor_passes_unwanted_entries() {
         let (mut cursors, mut taking) = (Cursors::default(), Taking::default());
         cursors.put("s", EntryId::MIN);
         let mut read = Vec::new();

@@ -21,9 +21,9 @@ const BLOCK: Duration = Duration::from_secs(5);
 const LONGEST_BLOCK: Duration = Duration::from_secs(3600);
 const GRACE: Duration = Duration::from_secs(30);
 const LONGEST_GRACE: Duration = Duration::from_secs(30 * 86_400);
-/// A consumer that has not asked for anything for so many graces, and at least ten minutes, is dead.
+/// A consumer is dead after this many graces without a call, and at least ten minutes.
 const GRACES_TO_DEATH: u32 = 10;
-/// Looks for what was not acknowledged are so far apart.
+/// The shortest interval between looks for unacknowledged entries.
 const OFTENEST: Duration = Duration::from_millis(20);
 const RAREST_CLAIM: Duration = Duration::from_secs(1);
 const RAREST_BURIAL: Duration = Duration::from_secs(300);
@@ -64,89 +64,89 @@ impl SinkBuilder {
         }
     }
 
-    /// Reads this stream. Call it for each stream; more may be added later, with
-    /// [`SinkHandle::add_stream`](crate::SinkHandle::add_stream).
+    /// Reads this stream. Call it once for each stream; [`SinkHandle::add_stream`](crate::SinkHandle::add_stream) adds
+    /// more later.
     pub fn stream(mut self, name: impl Into<Arc<str>>) -> Self {
         self.streams.push(name.into());
         self
     }
 
-    /// The name of this consumer, which no other may have at the same time. A consumer that comes back under its name
-    /// gets at once what it had not acknowledged. By default a new name each time. Names that begin with `tenure:` are
-    /// reserved.
+    /// Sets the consumer's name, which no other consumer may have at the same time. A consumer that returns under its
+    /// name gets its unacknowledged entries at once. By default each sink has a new name. Names that begin with
+    /// `tenure:` are reserved.
     pub fn consumer(mut self, name: impl Into<Arc<str>>) -> Self {
         self.consumer = Some(name.into());
         self
     }
 
-    /// Where the group begins in a stream in which it is new. [`Start::Oldest`] by default. All sinks of a group must
-    /// have the same kind of start; of ids and times those of the first one count.
+    /// Sets where the group begins in a stream that is new to it. [`Start::Oldest`] by default. All sinks of a group
+    /// must use the same kind of start; of ids and times, those of the first sink count.
     pub fn start(mut self, start: Start) -> Self {
         self.start = start;
         self
     }
 
-    /// Where the group begins when it was lost and is created anew. [`Start::Oldest`] by default: what it had done is
-    /// no longer known, so all that is still in the stream comes again, and nothing is missed. Another place misses
-    /// what lies before it. All sinks of a group must have the same kind.
+    /// Sets where a lost group begins when it is created anew. [`Start::Oldest`] by default: the group's progress is
+    /// lost, so all remaining entries come again, and nothing is missed. Any other start misses the entries before it.
+    /// All sinks of a group must use the same kind.
     pub fn recreate_at(mut self, start: Start) -> Self {
         self.recreate_at = start;
         self
     }
 
-    /// How long an entry may stay unacknowledged before it is given to a consumer again. 30 s by default, at least
-    /// 1 ms, at most 30 days. It counts from when the entry was read from Redis, or kept. All sinks of a group
-    /// must have the same.
+    /// Sets how long an entry may stay unacknowledged before it is delivered again. 30 s by default, at least 1 ms, at
+    /// most 30 days. The time counts from the entry's read from Redis, or from the last keep. All sinks of a group must
+    /// use the same grace.
     pub fn ack_grace(mut self, grace: Duration) -> Self {
         self.grace = grace.clamp(Duration::from_millis(1), LONGEST_GRACE);
         self
     }
 
-    /// After how long without a sign of life a consumer is deleted, with its pending entries moved to another one. At
+    /// Sets the time without a sign of life after which a consumer is deleted, once others have its pending entries. At
     /// least the grace; ten graces by default, and no less than ten minutes. A consumer that is deleted while it lives
-    /// is there again with its next read, and its acknowledgements count.
+    /// is back with its next read, and its acknowledgements count.
     pub fn dead_after(mut self, idle: Duration) -> Self {
         self.dead_after = Some(idle);
         self
     }
 
-    /// Delivers each entry once at most: nothing needs to be acknowledged, and what a consumer has read when it dies is
-    /// lost. All sinks of a group must have it, or none.
+    /// Delivers each entry at most once: nothing needs to be acknowledged, and entries that a dying consumer has read
+    /// are lost. All sinks of a group must use this, or none.
     pub fn no_ack(mut self) -> Self {
         self.no_ack = true;
         self
     }
 
-    /// Hands out only entries with such a topic. With several filters, those that one of them wants. The others are
-    /// acknowledged at once. All sinks of a group must have the same filters, of at most 16 KiB together.
+    /// Hands out only entries that the filter wants; with several filters, entries that one of them wants. The others
+    /// are acknowledged at once. All sinks of a group must have the same filters, of at most 16 KiB together.
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filters.push(filter);
         self
     }
 
-    /// How many entries of each stream one read may bring when the sink is used as a stream. They are with this
-    /// consumer from then on. 64 by default, at least 1, at most 10,000.
+    /// The most entries of each stream in one read, when the sink is used as a stream. They are this consumer's from
+    /// then on. 64 by default, at least 1, at most 10,000.
     pub fn count(mut self, entries: u64) -> Self {
         self.count = entries.clamp(1, MOST);
         self
     }
 
-    /// How long [`Sink::next_batch`] waits when there is nothing. 5 s by default, an hour at most; zero does not
+    /// The longest wait of [`Sink::next_batch`] when there is nothing. 5 s by default, an hour at most; zero does not
     /// wait.
     pub fn block(mut self, block: Duration) -> Self {
         self.block = block.min(LONGEST_BLOCK);
         self
     }
 
-    /// Creates the group in each of the streams where it is missing, with the stream if need be.
+    /// Opens the sink. Creates the group in each stream where it is missing, and the stream too.
     ///
-    /// A group keeps the settings that its sinks must share, from its first sink on and while any other sink of it is
-    /// there: until that one is closed, or silent for ten minutes. After that the next sink brings its own.
+    /// A group keeps its shared settings from its first sink on, while any other sink of it lives: until that one is
+    /// closed, or silent for ten minutes. After that the next sink brings its own.
     ///
     /// # Errors
-    /// [`Error::Name`], [`Error::Config`] for a reserved name of a consumer, and [`Error::TooLarge`] for filters of more
-    /// than 16 KiB, before anything is sent; [`Error::SettingMismatch`] when one of the groups runs with other
-    /// settings, before anything is written; [`Error::Redis`].
+    /// Before anything is sent: [`Error::Name`], [`Error::Config`] for a reserved consumer name, and
+    /// [`Error::TooLarge`] for filters of more than 16 KiB. Before anything is written: [`Error::SettingMismatch`] when
+    /// one of the groups has other settings. [`Error::Redis`].
     ///
     /// # Cancel safety
     /// The groups may be created all the same.
@@ -179,7 +179,7 @@ impl SinkBuilder {
             },
         };
         let consumer = Consumer { redis: self.client.commands(), group: self.group, name, terms };
-        // One group that refuses leaves the others as they are.
+        // A group that refuses leaves the others unchanged.
         let look = |stream| consumer.agree(stream, self.start, SILENCE, Entrance::Look);
         try_join_all(self.streams.iter().map(|stream| look(stream))).await?;
         let shared = Arc::new(Shared::new(consumer, Placement::of(&self.client), self.start, self.no_ack));

@@ -1,4 +1,4 @@
-//! What a consumer asks of Redis, one function each.
+//! A consumer's calls to Redis, one function each.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -26,13 +26,13 @@ static LEAVE: LazyLock<Script> =
 static BURY: LazyLock<Script> =
     LazyLock::new(|| Script::new("streaming.bury", include_str!("../lua/bury.lua")));
 
-/// Entries that one script moves: what it costs is felt by all who use the server.
+/// The most entries that one script moves: all users of the server feel its cost.
 const PAGE: usize = 256;
-/// Pending entries that one script looks at when nothing of them may be claimed, however few are wanted.
+/// The most pending entries that one script looks at when none of them may be claimed, however few are wanted.
 const LOOKED_AT: usize = 10 * PAGE;
-/// The consumer that stands for all who have left. It is deleted as any other that has nothing and is silent.
+/// The consumer that represents all who have left. It is deleted like any other that has nothing and is silent.
 const LEFT: &str = "tenure:left";
-/// A consumer that lives shows it more often.
+/// A live consumer shows a sign of life more often than this.
 pub(super) const SILENCE: Duration = Duration::from_secs(600);
 
 /// A consumer of a group, for commands that do not block. Cheap to clone.
@@ -44,33 +44,33 @@ pub(super) struct Consumer {
     pub(super) terms: Terms,
 }
 
-/// Whether the consumer gets into the group, or only hears whether it may.
+/// Whether the consumer gets into the group, or only asks whether it could.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entrance {
-    /// It gets in.
+    /// Gets in.
     Use,
     /// Nothing is written.
     Look,
 }
 
-/// From when on the pending time of entries is to count.
+/// From when the pending time of entries counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hold {
     /// From now on.
     Keep,
-    /// From 1970 on: anybody may claim them at once.
+    /// From 1970 on: any consumer may claim them at once.
     Release,
 }
 
-/// Whether the group is not there, or its stream, or its settings.
+/// Whether the group, its stream or its settings are missing.
 pub(super) fn is_group_lost(error: &Error) -> bool {
-    // UNBLOCKED is said to a read that waited when the stream went.
+    // A waiting read gets UNBLOCKED when its stream goes.
     matches!(error.code(), Some("NOGROUP" | "UNBLOCKED" | "OTHERSETTINGS"))
 }
 
 impl Consumer {
-    /// Gets into the group, which is created with its stream where they are missing. Returns whether the group was.
-    /// Consumers that have been `silent` for so long do not hold on to other settings.
+    /// Gets into the group, and creates it and its stream if they are missing. Returns whether the group was missing.
+    /// Consumers that have been silent for `silent` do not hold on to other settings.
     pub(super) async fn agree(
         &self,
         stream: &str,
@@ -89,7 +89,7 @@ impl Consumer {
         }
     }
 
-    /// A page of what is pending with this consumer behind `after`, and whether it was a full one.
+    /// A page of the entries pending with this consumer behind `after`, and whether the page was full.
     pub(super) async fn pending(&self, stream: &str, after: EntryId) -> Result<(Vec<EntryId>, bool), Error> {
         let mut command = redis::cmd("XPENDING");
         command.arg(stream).arg(&*self.group).arg(format!("({after}")).arg("+").arg(PAGE).arg(&*self.name);
@@ -98,14 +98,14 @@ impl Consumer {
         Ok((page, full))
     }
 
-    /// Those of them that are still pending with this consumer, delivered again.
+    /// Delivers again those of the entries that are still pending with this consumer.
     pub(super) async fn take(&self, stream: &Arc<str>, ids: &[EntryId]) -> Result<Vec<Entry>, Error> {
         let mut call = TAKE.call(&[&**stream]);
         call.arg(&*self.group).arg(&*self.name).arg(words(ids));
         reply::taken(self.redis.call(&call).await?, stream)
     }
 
-    /// What has been pending for at least `grace`, and where to go on.
+    /// Claims entries that have been pending for at least `grace`. Returns the id to continue at, and the entries.
     pub(super) async fn claim(
         &self,
         stream: &Arc<str>,
@@ -119,14 +119,14 @@ impl Consumer {
         reply::claimed(self.redis.call(&call).await?, stream)
     }
 
-    /// Deletes consumers that have been idle for that long and have nothing pending. Returns how many.
+    /// Deletes consumers that have been idle for this long and have nothing pending. Returns how many.
     pub(super) async fn bury(&self, stream: &str, idle: Duration) -> Result<u64, Error> {
         let mut call = BURY.call(&[stream]);
         call.arg(&*self.group).arg(&*self.name).arg(milliseconds(idle)).arg(self.terms.consumer());
         reply::count(&self.redis.call(&call).await?)
     }
 
-    /// Acknowledges entries and returns how many were pending.
+    /// Acknowledges entries, and returns how many were pending.
     pub(super) async fn ack(&self, stream: &str, ids: &[EntryId], remove: bool) -> Result<u64, Error> {
         let one = async |ids: &[EntryId]| {
             let reply = if remove {
@@ -165,7 +165,7 @@ impl Consumer {
         Ok(pages.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
     }
 
-    /// Releases all that is pending with this consumer, and deletes it.
+    /// Releases all entries that are pending with this consumer, and deletes it.
     pub(super) async fn leave(&self, stream: &str) -> Result<(), Error> {
         loop {
             let mut call = LEAVE.call(&[stream]);
@@ -220,7 +220,7 @@ mod tests {
             Consumer { redis: self.client.commands(), group: "g".into(), name: name.into(), terms }
         }
 
-        /// A consumer with that many entries pending.
+        /// A consumer with this many entries pending.
         async fn holder(&self, name: &str, entries: usize) -> (Consumer, Vec<EntryId>) {
             let consumer = self.consumer(name);
             consumer.agree(&self.stream, Start::Oldest, LONG, Entrance::Use).await.unwrap();
@@ -241,7 +241,7 @@ mod tests {
             reply::pending(self.client.commands().command(&held).await.unwrap()).unwrap().len()
         }
 
-        /// How many there are beside the one that stands for the settings.
+        /// The number of consumers besides the one that represents the settings.
         async fn consumers(&self) -> usize {
             let info = redis::cmd("XINFO").arg(&["CONSUMERS", "s", "g"]).take();
             match self.client.commands().command(&info).await.unwrap() {
@@ -288,14 +288,15 @@ mod tests {
         assert!(!use_(&same, LONG).await.unwrap());
         assert_eq!(lab.consumers().await, 2, "it is there before it reads");
         same.leave(&lab.stream).await.unwrap();
-        // Neither a consumer of its own name, nor what stands for those who have left, nor a silent one holds them.
+        // The settings are held neither by a consumer of its own name, nor by the one for those who have left, nor by a
+        // silent one.
         assert!(!use_(&lab.with("first", &[Filter::topic("b")]), LONG).await.unwrap());
         lab.with("first", &[Filter::topic("b")]).leave(&lab.stream).await.unwrap();
         assert_eq!((lab.consumers().await, lab.held(LEFT).await), (1, ids.len()));
         assert!(!use_(&lab.consumer("last"), LONG).await.unwrap());
         assert!(use_(&other, LONG).await.is_err());
         assert!(!use_(&other, Duration::ZERO).await.unwrap());
-        // The others hear of it when they look for what is pending and for dead consumers, and have done nothing.
+        // The others notice when they look for pending entries and for dead consumers, and do nothing.
         let (consumers, last) = (lab.consumers().await, lab.consumer("last"));
         let error = last.bury(&lab.stream, Duration::ZERO).await.unwrap_err();
         assert!(is_group_lost(&error), "{error:?}");
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_consumer_that_looks_for_dead_ones_is_none() {
+    async fn a_consumer_that_looks_for_dead_ones_counts_as_alive() {
         let lab = Lab::new();
         let (quiet, ids) = lab.holder("quiet", 1).await;
         quiet.ack(&lab.stream, &ids, false).await.unwrap();
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_is_pending_with_this_consumer_is_taken_kept_or_released() {
+    async fn a_consumer_takes_keeps_and_releases_its_own_entries_only() {
         let lab = Lab::new();
         let (own, ids) = lab.holder("own", 3).await;
         let (other, others) = lab.holder("other", 1).await;
@@ -372,7 +373,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_taken_again_counts_its_own_deliveries() {
+    async fn an_entry_taken_again_counts_its_own_deliveries() {
         let lab = Lab::new();
         let (own, ids) = lab.holder("own", 4).await;
         for _ in 0..3 {
@@ -386,7 +387,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_kept_is_nobody_elses() {
+    async fn a_kept_entry_is_not_claimed_by_others() {
         let lab = Lab::new();
         let (own, ids) = lab.holder("own", 2).await;
         assert_eq!(own.hold(&lab.stream, &ids, Hold::Release).await.unwrap(), ids);
@@ -396,7 +397,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_may_be_claimed_is_found_behind_what_may_not_however_few_are_wanted() {
+    async fn old_entries_are_claimed_behind_any_number_of_young_ones() {
         let lab = Lab::new();
         let (holder, ids) = lab.holder("holder", LOOKED_AT).await;
         let last = &ids[ids.len() - 1..];

@@ -1,4 +1,4 @@
-//! What a sink shares with its handles: the streams, and what is held of them.
+//! The state that a sink shares with its handles: the streams, and the entries it holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,13 +17,13 @@ use crate::{Entry, EntryId, Error, Start, keys};
 pub(super) struct Shared {
     pub(super) consumer: Consumer,
     pub(super) start: Start,
-    /// No entry is ever pending.
+    /// Whether entries are never pending.
     pub(super) no_ack: bool,
     placement: Placement,
     opened: Instant,
     closed: AtomicBool,
     held: Mutex<Held>,
-    /// By slot.
+    /// The streams by slot.
     streams: Mutex<BTreeMap<u16, BTreeSet<Arc<str>>>>,
 }
 
@@ -34,12 +34,12 @@ impl Shared {
         Self { consumer, start, no_ack, placement, opened: Instant::now(), closed, held, streams }
     }
 
-    /// The time that the sink counts in.
+    /// The present time on the sink's own scale.
     pub(super) fn now(&self) -> Duration {
         self.opened.elapsed()
     }
 
-    /// Ends each round with the step that it is at.
+    /// Ends each round after its present step.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
@@ -48,12 +48,12 @@ impl Shared {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// What is held. Not held across an await.
+    /// The held entries. The lock is not held across an await.
     pub(super) fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The slots of the streams; one when there are no streams, so that there always is a lane.
+    /// The slots of the streams; one slot when there are no streams, so that a lane always exists.
     pub(super) fn slots(&self) -> BTreeSet<u16> {
         let streams = self.streams();
         if streams.is_empty() { BTreeSet::from([0]) } else { streams.keys().copied().collect() }
@@ -91,18 +91,19 @@ impl Shared {
     }
 }
 
-/// Acknowledges what a [`Sink`](crate::Sink) has handed out, and changes what it reads, from any task. Cheap to clone.
+/// Acknowledges entries that a [`Sink`](crate::Sink) has handed out, and changes its streams, from any task. Cheap to
+/// clone.
 #[derive(Clone)]
 pub struct SinkHandle {
     pub(super) shared: Arc<Shared>,
 }
 
 impl SinkHandle {
-    /// Acknowledges entries: the group is done with them. Returns how many were pending; an entry that was
-    /// acknowledged before counts no more, and neither does one of a group that was lost meanwhile.
+    /// Acknowledges entries: the group is done with them. Returns how many were pending. An entry that was acknowledged
+    /// before does not count again, and neither does one of a group that was lost meanwhile.
     ///
     /// # Errors
-    /// [`Error::Redis`]. Some may be acknowledged; call it again.
+    /// [`Error::Redis`]: some may be acknowledged; call it again.
     ///
     /// # Cancel safety
     /// They may be acknowledged all the same; call it again.
@@ -110,8 +111,8 @@ impl SinkHandle {
         self.ack_all(by_stream(entries), false).await
     }
 
-    /// Acknowledges entries and deletes them from their stream, in one step for each stream (for each 1,000 entries
-    /// of it). Returns how many were pending. For a stream that only one group reads.
+    /// Acknowledges entries and deletes them from their stream, in one step for each 1,000 entries of a stream. Returns
+    /// how many were pending. Only for a stream that a single group reads.
     ///
     /// # Errors
     /// As [`SinkHandle::ack`].
@@ -125,7 +126,7 @@ impl SinkHandle {
         self.ack_all(by_stream(entries), true).await
     }
 
-    /// Acknowledges entries of which only the ids are known.
+    /// Acknowledges entries by their ids.
     ///
     /// # Errors
     /// As [`SinkHandle::ack`].
@@ -136,11 +137,11 @@ impl SinkHandle {
         self.ack_all([(stream, ids.to_vec())], false).await
     }
 
-    /// Keeps entries for another grace, because the work on them takes longer. Returns how many are kept: the others
-    /// were acknowledged, or are with another consumer by now.
+    /// Keeps entries for another grace, because their work takes longer. Returns how many are kept: the others were
+    /// acknowledged, or are with another consumer by now.
     ///
     /// # Errors
-    /// The first [`Error::Redis`]; those of other streams are kept all the same.
+    /// The first [`Error::Redis`]; entries of other streams are kept all the same.
     ///
     /// # Cancel safety
     /// They may be kept all the same.
@@ -156,11 +157,11 @@ impl SinkHandle {
         counts.into_iter().sum()
     }
 
-    /// Gives entries back: whichever consumer looks first gets them, this one included, without waiting for the
-    /// grace. Returns how many were with this consumer.
+    /// Gives entries back without waiting for the grace: the consumer that looks first gets them, possibly this one.
+    /// Returns how many were with this consumer.
     ///
     /// # Errors
-    /// The first [`Error::Redis`]; those of other streams are given back all the same.
+    /// The first [`Error::Redis`]; entries of other streams are given back all the same.
     ///
     /// # Cancel safety
     /// They may be given back all the same.
@@ -174,10 +175,10 @@ impl SinkHandle {
         counts.into_iter().sum()
     }
 
-    /// Adds a stream, and creates the group there when it has none. It is read within a second.
+    /// Adds a stream, and creates the group there if it is missing. Reading begins within a second.
     ///
     /// # Errors
-    /// [`Error::Name`], [`Error::SettingMismatch`], [`Error::Redis`]. The stream is not read then.
+    /// [`Error::Name`], [`Error::SettingMismatch`], [`Error::Redis`]: the stream is not read then.
     ///
     /// # Cancel safety
     /// The group may be created all the same; the stream is read when this returns, or not at all.
@@ -185,8 +186,8 @@ impl SinkHandle {
         self.shared.add_stream(stream).await
     }
 
-    /// Stops reading a stream; returns whether it was read. Entries that were read from it before are still handed
-    /// out. What is pending of it goes to other consumers after the grace.
+    /// Stops reading a stream; returns whether it was read. Entries that were read from it before are still handed out.
+    /// Its pending entries go to other consumers after the grace.
     pub fn remove_stream(&self, stream: &str) -> bool {
         self.shared.remove_stream(stream)
     }

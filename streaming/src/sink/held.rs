@@ -1,8 +1,8 @@
-//! Which entries this consumer has been given and has not acknowledged. Pure.
+//! The entries that this consumer has received and not acknowledged. Pure.
 //!
-//! After a reply was lost, what is pending with the consumer and not held is what was in that reply. An entry that is
-//! forgotten here too early comes again too early; one that is remembered for too long comes again when anybody may
-//! claim it. Neither is lost.
+//! After a reply was lost, the entries that are pending with the consumer and not held here are those of that reply. An
+//! entry that is forgotten here too early comes again too early. One that is remembered for too long comes again when
+//! any consumer may claim it. Neither is lost.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use crate::EntryId;
 
-/// How many of a stream's entries are remembered: older ones are forgotten first.
+/// The most entries of a stream that are remembered: older ones are forgotten first.
 const REMEMBERED: usize = 65_536;
 
-/// What is held of each stream, and since when.
+/// The entries held of each stream, and since when.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     streams: BTreeMap<Arc<str>, Entries>,
@@ -22,12 +22,12 @@ pub(super) struct Held {
 #[derive(Debug, Default)]
 struct Entries {
     since: HashMap<EntryId, Duration>,
-    /// In the order in which they came. Those that were acknowledged stay here for a while.
+    /// The entries in order of arrival. Acknowledged ones stay here for a while.
     order: VecDeque<(EntryId, Duration)>,
 }
 
 impl Held {
-    /// They were delivered now.
+    /// Adds entries that were delivered now.
     pub(super) fn add(&mut self, stream: &Arc<str>, ids: impl IntoIterator<Item = EntryId>, now: Duration) {
         if !self.streams.contains_key(stream) {
             self.streams.insert(stream.clone(), Entries::default());
@@ -46,7 +46,7 @@ impl Held {
         }
     }
 
-    /// They are pending with this consumer no more.
+    /// Removes entries that are no longer pending with this consumer.
     pub(super) fn remove(&mut self, stream: &str, ids: impl IntoIterator<Item = EntryId>) {
         if let Some(entries) = self.streams.get_mut(stream) {
             for id in ids {
@@ -55,16 +55,16 @@ impl Held {
         }
     }
 
-    /// Whether the user, or the sink for him, has it.
+    /// Whether the user has the entry, or the sink holds it for the user.
     pub(super) fn contains(&self, stream: &str, id: EntryId) -> bool {
         self.streams.get(stream).is_some_and(|entries| entries.since.contains_key(&id))
     }
 
-    /// Forgets what was delivered before: by now anybody may claim it.
+    /// Forgets entries that were delivered before `time`: by now any consumer may claim them.
     pub(super) fn forget_before(&mut self, time: Duration) {
         for entries in self.streams.values_mut() {
             while entries.order.front().is_some_and(|(id, since)| {
-                // What was acknowledged, or delivered again since, is not the oldest any more.
+                // An entry that was acknowledged, or delivered again since, is not the oldest any more.
                 *since < time || entries.since.get(id) != Some(since)
             }) {
                 entries.forget_oldest();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_known_until_it_is_acknowledged_or_old() {
+    fn a_held_entry_is_known_until_it_is_acknowledged_or_old() {
         let (mut held, stream) = (Held::default(), "s".into());
         held.add(&stream, [id(1), id(2), id(3)], at(10));
         held.remove("s", [id(2), id(9)]);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_acknowledged_takes_no_room() {
+    fn an_acknowledged_entry_takes_no_room() {
         let (mut held, stream) = (Held::default(), "s".into());
         held.add(&stream, [id(0)], at(1));
         for ms in 1..3 * REMEMBERED as u64 {

@@ -1,4 +1,4 @@
-//! One step after another, as the plan says, for the streams of one slot.
+//! A sequence of steps, as planned, for the streams of one slot.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::{Entry, EntryId, Error, filter, reply};
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(50);
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// What a round brings, and when it asked for it: it was delivered later.
+/// A round's entries, and the time of its request: they were delivered later.
 pub(super) type Brought = (Vec<Entry>, Duration);
 
 pub(super) struct Lane {
@@ -27,7 +27,7 @@ pub(super) struct Lane {
     settings: Settings,
     plan: Plan,
     failures: Backoff,
-    /// A group was lost since one was last created.
+    /// Whether a group was lost since the last creation.
     lost: bool,
     lost_groups: Backoff,
 }
@@ -46,7 +46,7 @@ impl Lane {
         }
     }
 
-    /// Steps up to a read, or up to one that brings entries. After a failure it waits a little first, so that a
+    /// Does steps up to a read, or up to one that brings entries. After a failure it first waits a little, so that a
     /// caller may simply loop.
     pub(super) async fn round(
         mut self,
@@ -88,7 +88,7 @@ impl Lane {
         let consumer = &shared.consumer;
         match step {
             Step::Create { stream } => {
-                // Once for all streams of which it was not known which one's group was lost.
+                // Once for all streams when it is unknown which one's group was lost.
                 if std::mem::take(&mut self.lost) {
                     rest(&self.lost_groups).await;
                     self.lost_groups.fail();
@@ -171,7 +171,7 @@ impl Lane {
         command
     }
 
-    /// Tells the plan of a failure before it is passed on.
+    /// Tells the plan of a failure, and passes the result on.
     fn seen<T>(&mut self, stream: Option<&str>, result: Result<T, Error>) -> Result<T, Error> {
         if let Err(error) = &result {
             if is_group_lost(error) {
@@ -194,7 +194,7 @@ impl Lane {
         }
     }
 
-    /// Acknowledges what no filter wants. Where that fails they come again.
+    /// Acknowledges entries that no filter wants. If that fails, they come again.
     async fn drop_unwanted(&self, entries: &mut Vec<Entry>) {
         let filters = &self.settings.filters;
         if filters.is_empty() {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_no_filter_wants_is_not_held() {
+    async fn entries_that_no_filter_wants_are_not_held() {
         let server = RedisServer::start().unwrap();
         let client = Client::open(&server.url()).unwrap();
         let ids = fill(&client, 300).await;
@@ -262,13 +262,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_others_have_claimed_is_not_held() {
+    async fn entries_that_others_have_claimed_are_not_held() {
         let server = RedisServer::start().unwrap();
         let client = Client::open(&server.url()).unwrap();
         let ids = fill(&client, 9).await;
         let sink = || Sink::builder(&client, "g").stream("s").ack_grace(Duration::from_millis(100));
         let mut slow = sink().open().await.unwrap();
-        // One is in its user's hands, and the others wait.
+        // One entry is in its user's hands, and the others wait.
         let first = slow.next().await.unwrap().unwrap();
         assert_eq!((first.id, held(&slow, &ids)), (ids[0], 9));
         let mut other = sink().open().await.unwrap();

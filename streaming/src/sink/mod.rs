@@ -1,10 +1,10 @@
 //! A consumer group: several consumers share one cursor, and each entry stays pending with one of them until it is
 //! acknowledged.
 //!
-//! - `plan`: what a consumer does next, and `held`: what it has. Both pure.
-//! - `lane`: does what the plan says, with `calls`.
-//! - `handle`: what the sink shares with its handles.
-//! - `builder`: settings, and `terms`: those of them that all sinks of a group share.
+//! - `plan`: a consumer's next step; `held`: the entries it has. Both pure.
+//! - `lane`: executes the plan, with `calls`.
+//! - `handle`: the state shared by the sink and its handles.
+//! - `builder`: settings; `terms`: those that all sinks of a group share.
 
 mod builder;
 mod calls;
@@ -42,36 +42,36 @@ use handle::Shared;
 use lane::{Brought, Lane};
 use plan::Pace;
 
-/// What is waiting is renewed when a third of the grace has passed, so that two thirds are left when it is handed out.
+/// Waiting entries are renewed after a third of the grace, so that two thirds are left when they are handed out.
 const RENEWALS_PER_GRACE: u32 = 3;
 
-/// One consumer of a group. Sinks with the same group share the cursor, and must have the same settings; other groups
-/// get copies.
+/// One consumer of a group. Sinks of the same group share the cursor, and must have the same settings; other groups get
+/// copies.
 ///
-/// It is a [`futures::Stream`] of entries; an error is an item, and the stream goes on after it. An entry is pending
-/// until it is acknowledged, and given to a consumer again when it was not for the grace: **at least once**. Redis is
-/// read again only when what was read has been taken.
+/// It is a [`futures::Stream`] of entries; an error is an item, after which the stream continues. An entry is pending
+/// until it is acknowledged, and after the grace it is delivered again: **at least once**. The sink reads Redis again
+/// only when all entries of the last read have been taken.
 ///
-/// It has no task: it reads, claims and renews while it is polled. Dropping it closes its connection, and what it had
-/// not acknowledged goes to others after the grace; [`Sink::close`] hands it over at once.
+/// It has no task: it reads, claims and renews while it is polled. Dropping it closes its connection, and its
+/// unacknowledged entries go to others after the grace; [`Sink::close`] hands them over at once.
 pub struct Sink {
     client: Client,
     handle: SinkHandle,
     settings: Settings,
     lanes: Lanes<Lane, Result<Brought, Error>>,
     waiting: VecDeque<Entry>,
-    /// When the first of those that wait was delivered, at the earliest, or renewed.
+    /// The earliest time at which a waiting entry was delivered or renewed.
     waiting_since: Duration,
-    /// Never locked: it makes what only its owner touches shareable.
+    /// Never locked: the mutex makes its owner's private state `Sync`.
     renewing: Mutex<Option<BoxFuture<'static, Renewed>>>,
     renewals: Backoff,
 }
 
 struct Renewed {
-    /// What is to be handed out still, by stream.
+    /// The entries that are still this consumer's, by stream.
     ours: BTreeMap<Arc<str>, BTreeSet<EntryId>>,
     since: Duration,
-    /// Of some it is not known, and they are to be renewed again.
+    /// Whether the state of some is unknown, so that they need another renewal.
     again: bool,
     failed: Option<Error>,
 }
@@ -88,7 +88,7 @@ struct Settings {
 }
 
 impl Sink {
-    /// A consumer of this group, with these settings.
+    /// Settings of a consumer of this group.
     pub fn builder(client: &Client, group: impl Into<Arc<str>>) -> SinkBuilder {
         SinkBuilder::new(client, group.into())
     }
@@ -116,19 +116,19 @@ impl Sink {
         &self.handle.shared.consumer.group
     }
 
-    /// What acknowledges entries, and changes the streams, from other tasks.
+    /// A handle that acknowledges entries and changes the streams, from other tasks.
     pub fn handle(&self) -> SinkHandle {
         self.handle.clone()
     }
 
-    /// Up to `max` entries, and never more than 10,000; none when there were none for the time to wait.
+    /// Up to `max` entries, and never more than 10,000; an empty batch when none came within the wait.
     ///
-    /// One read asks each stream for as many. With several streams more may have been read than are returned: they are
-    /// with this consumer too, and the next calls bring them first.
+    /// One read asks each stream for up to `max`. With several streams it may read more than it returns: these entries
+    /// are with this consumer too, and the next calls return them first.
     ///
     /// # Errors
-    /// [`Error::Redis`]; the next call goes on, after a pause that grows while it fails. [`Error::Malformed`] for a
-    /// reply that is no reply to a read. A lost group is no error: it is created anew.
+    /// [`Error::Redis`]: the next call continues, after a pause that grows while it fails. [`Error::Malformed`] for a
+    /// reply that does not fit the read. A lost group is not an error: it is created anew.
     ///
     /// # Cancel safety
     /// Safe: the read goes on with the next call, and entries that were not returned come with it.
@@ -151,7 +151,7 @@ impl Sink {
         }
     }
 
-    /// As [`SinkHandle::ack`].
+    /// See [`SinkHandle::ack`].
     ///
     /// # Errors
     /// As [`SinkHandle::ack`].
@@ -162,7 +162,7 @@ impl Sink {
         self.handle.ack(entries).await
     }
 
-    /// As [`SinkHandle::ack_and_remove`].
+    /// See [`SinkHandle::ack_and_remove`].
     ///
     /// # Errors
     /// As [`SinkHandle::ack_and_remove`].
@@ -176,17 +176,17 @@ impl Sink {
         self.handle.ack_and_remove(entries).await
     }
 
-    /// Stops reading, gives back all that is pending with this consumer in the streams that it reads, so that
-    /// whichever looks first gets it without waiting for the grace, and deletes the consumer when nothing is.
-    /// Acknowledge first what is done.
+    /// Stops reading, gives back all entries that are pending with this consumer in its streams, and deletes the
+    /// consumer when nothing is pending. The next consumer that looks gets the entries without waiting for the grace.
+    /// Acknowledge handled entries first.
     ///
-    /// A read that waits is let end first, within a second: what it brings is given back too. However Redis behaves,
-    /// this ends within that and three response timeouts for one page of 256 entries; a page more, one more. Without
+    /// A waiting read ends first, within a second, and its entries are given back too. However Redis behaves, this ends
+    /// within that second and three response timeouts for one page of 256 entries; each further page adds one. Without
     /// acknowledgements nothing can be given back, and a read is ended at once.
     ///
     /// # Errors
-    /// The first [`Error::Redis`]; the other streams are left all the same. What was not given back goes to others
-    /// after the grace.
+    /// The first [`Error::Redis`]; the other streams are left all the same. Entries that were not given back go to
+    /// others after the grace.
     ///
     /// # Cancel safety
     /// Some may be given back; the connection is closed.
@@ -196,7 +196,7 @@ impl Sink {
         if !shared.no_ack {
             // A read whose connection is closed may still deliver after the consumer has left.
             let allowed = settings.pace.claim_every + client.response_timeout() * 2;
-            // Should it not end, what it delivers comes after the grace.
+            // If it does not end, its entries come after the grace.
             let _ = timeout(allowed, lanes.finish()).await;
         }
         drop(lanes);
@@ -205,7 +205,7 @@ impl Sink {
         left.into_iter().collect()
     }
 
-    /// Drives the reads until one of them has ended. Nothing may be waiting.
+    /// Drives the reads until one of them ends. No entry may be waiting.
     fn poll_round(&mut self, cx: &mut Context<'_>, count: u64, block: Duration) -> Poll<Result<(), Error>> {
         let Self { client, handle: SinkHandle { shared }, settings, lanes, .. } = self;
         lanes.arrange(shared.slots(), || Lane::new(client.blocking(), shared, settings));
@@ -216,7 +216,7 @@ impl Sink {
         Poll::Ready(Ok(()))
     }
 
-    /// Sees to it that what waits to be handed out is this consumer's for a good while yet.
+    /// Ensures that waiting entries stay this consumer's for a good while.
     fn poll_renewed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let shared = &self.handle.shared;
         let renewing = self.renewing.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -242,8 +242,8 @@ impl Sink {
     }
 }
 
-/// Renews what waits, and says what is to be handed out still; the rest was claimed or acknowledged by others. Where a
-/// stream fails for good, what waits of it is given up: it stays pending, and holds up nothing else.
+/// Renews waiting entries. Returns those to hand out: others have claimed or acknowledged the rest. If a stream fails
+/// for good, its waiting entries are given up: they stay pending, and hold up nothing else.
 fn renew(
     shared: Arc<Shared>,
     waiting: &VecDeque<Entry>,
@@ -265,7 +265,7 @@ fn renew(
             let all = || ids.iter().copied().collect::<BTreeSet<_>>();
             let held = match held {
                 Ok(held) => held.into_iter().collect(),
-                // Whatever becomes of the group, these have been read and are not lost.
+                // These entries have been read and are not lost, whatever becomes of the group.
                 Err(error) if calls::is_group_lost(&error) => all(),
                 Err(error) if error.is_transient() => {
                     renewed.again = true;

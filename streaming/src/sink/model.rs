@@ -1,4 +1,4 @@
-//! Consumers of a group against a model of what Redis does, with everything lost or killed that can be.
+//! Consumers of a group against a model of Redis, with every possible loss and kill.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,16 +23,16 @@ struct Server {
     entries: BTreeSet<EntryId>,
     added: u64,
     group: Option<Group>,
-    /// Reads that nobody waits for any more: they deliver the next entry all the same, until then.
+    /// Reads that nobody awaits any more: until then they still deliver the next entry.
     ghosts: Vec<(u64, Duration)>,
 }
 
 #[derive(Debug, Default)]
 struct Group {
     delivered: EntryId,
-    /// With which consumer, and since when.
+    /// The consumer of each pending entry, and since when.
     pending: BTreeMap<EntryId, (u64, Duration)>,
-    /// When each consumer was last heard of.
+    /// The last sign of life of each consumer.
     consumers: BTreeMap<u64, Duration>,
 }
 
@@ -124,7 +124,7 @@ impl Server {
     }
 }
 
-/// One consumer with its user, who holds entries until he acknowledges them.
+/// A consumer and its user, who holds entries until they are acknowledged.
 struct Consumer {
     name: u64,
     plan: Plan,
@@ -132,13 +132,13 @@ struct Consumer {
     hands: BTreeMap<EntryId, Duration>,
 }
 
-/// What becomes of a call.
+/// The fate of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Answered,
-    /// Done, but nobody hears of it.
+    /// Executed, but the reply is lost.
     ReplyLost,
-    /// Not done yet: the read waits in Redis without anybody behind it.
+    /// Not executed yet: the read waits in Redis, and nobody awaits it.
     Ghost,
     NotSent,
 }
@@ -148,8 +148,8 @@ impl Consumer {
         Self { name, plan: Plan::new(pace(returning)), held: Held::default(), hands: BTreeMap::new() }
     }
 
-    /// One step. Returns what was handed out; entries that the user has in his hands already and that nobody else may
-    /// have had meanwhile are a failure.
+    /// Does one step, and hands out its entries. It fails for an entry that is already in the user's hands and that
+    /// nobody else can have had meanwhile.
     fn step(
         &mut self,
         server: &mut Server,
@@ -204,7 +204,7 @@ impl Consumer {
             Step::Read { wait } => {
                 prop_assert!(wait <= CLAIM_EVERY);
                 if fate == Fate::Ghost && server.group.is_some() {
-                    // Redis may begin late to wait.
+                    // Redis may begin to wait late.
                     server.ghosts.push((self.name, now + CLAIM_EVERY));
                     self.plan.reply_lost(now);
                     return Ok(());
@@ -309,7 +309,7 @@ impl World {
             }
             Event::LoseGroup => {
                 self.server.group = None;
-                // Their entries come again, to whomever.
+                // Their entries come again, to any consumer.
                 self.consumers.iter_mut().for_each(|consumer| consumer.hands.clear());
             }
             Event::Wait(ms) => self.now += Duration::from_millis(ms),
@@ -317,7 +317,7 @@ impl World {
         Ok(())
     }
 
-    /// Lets everybody work without faults for that long, and acknowledge what he gets.
+    /// Lets all consumers work without faults for this long, and acknowledge their entries.
     fn settle(&mut self, time: Duration) -> Result<(), TestCaseError> {
         let end = self.now + time;
         while self.now < end {
@@ -346,8 +346,8 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Whatever is lost, killed or destroyed when, every entry that stays in the stream is handed out until it is
-    /// acknowledged, and none is twice in the same hands before the grace is over.
+    /// Every entry that stays in the stream is handed out until it is acknowledged, whatever is lost, killed or
+    /// destroyed. No entry is twice in the same hands before the grace is over.
     #[test]
     fn a_sink_loses_nothing(
         events in prop::collection::vec(prop_oneof![30 => event(3), 1 => Just(Event::LoseGroup)], 0..150),
@@ -360,19 +360,19 @@ proptest! {
         world.nothing_is_lost()?;
     }
 
-    /// What a lost reply delivered to a consumer that lives does not wait for the grace.
+    /// A live consumer need not wait for the grace to get the entries of a lost reply.
     #[test]
-    fn what_a_lost_reply_delivered_comes_at_once(events in prop::collection::vec(event(1), 0..100)) {
+    fn entries_of_a_lost_reply_come_at_once(events in prop::collection::vec(event(1), 0..100)) {
         let mut world = World::new(1, Duration::from_secs(500));
         for event in events {
             match event {
-                // These leave entries with the dead, for which there is the grace.
+                // These leave entries with dead consumers; the grace covers that case.
                 Event::Kill { same_name: false, .. } | Event::Ack(_, Fate::NotSent | Fate::Ghost) => {}
                 event => world.event(event)?,
             }
         }
         world.settle(CLAIM_EVERY * 6)?;
-        // What was removed while it was pending is nobody's: others forget it when they claim.
+        // An entry that was removed while pending belongs to nobody: others forget it when they claim.
         let entries = world.server.entries.clone();
         if let Some(group) = &mut world.server.group {
             group.pending.retain(|id, _| entries.contains(id));

@@ -1,8 +1,8 @@
-//! The scripts of a consumer, each with one line left out or turned round.
+//! Mutants of a consumer's scripts: each leaves one line out or inverts it.
 
 use tenure_testing::mutants::{self, Mutant};
 
-/// What a promise has become, the file, what stands there, what stands there now, and who notices.
+/// The broken promise, the file, the original text, its replacement, and the test that notices.
 const MUTANTS: &[Mutant] = tenure_testing::mutants! {
     "other settings are no hindrance": "agree.lua", "if others and is_shared then return {0, others} end"
         => "", by "sink::calls::tests::settings_hold_while_another_consumer_lives";
@@ -37,33 +37,33 @@ const MUTANTS: &[Mutant] = tenure_testing::mutants! {
     "a burial under other settings": "bury.lua", "if not is_agreed then"
         => "if false then", by "sink::calls::tests::settings_hold_while_another_consumer_lives";
     "who looks for the dead shows no life": "bury.lua", "redis.call('XREADGROUP', 'GROUP', ARGV[1], ARGV[2], 'COUNT', 1, 'STREAMS', KEYS[1],\n  '18446744073709551615-18446744073709551614')\n"
-        => "", by "sink::calls::tests::a_consumer_that_looks_for_dead_ones_is_none";
+        => "", by "sink::calls::tests::a_consumer_that_looks_for_dead_ones_counts_as_alive";
     "a sign of life takes what is new": "bury.lua", "'18446744073709551615-18446744073709551614'"
-        => "'>'", by "sink::calls::tests::a_consumer_that_looks_for_dead_ones_is_none";
+        => "'>'", by "sink::calls::tests::a_consumer_that_looks_for_dead_ones_counts_as_alive";
     "a claim under other settings": "claim.lua", "ARGV[7]) == 1 then"
         => "ARGV[7]) == 2 then", by "sink::calls::tests::settings_hold_while_another_consumer_lives";
     "a look for settings leaves its own": "claim.lua", "  redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[7])\n"
         => "", by "sink::calls::tests::settings_hold_while_another_consumer_lives";
     "a claim looks at one page": "claim.lua", "until #claimed[2] > 0 or from == '0-0' or looked_at >= tonumber(ARGV[6])"
-        => "until true", by "sink::calls::tests::what_may_be_claimed_is_found_behind_what_may_not_however_few_are_wanted";
+        => "until true", by "sink::calls::tests::old_entries_are_claimed_behind_any_number_of_young_ones";
     "what is young is claimed": "claim.lua", "ARGV[2], ARGV[3], from"
-        => "ARGV[2], 0, from", by "sink::calls::tests::what_may_be_claimed_is_found_behind_what_may_not_however_few_are_wanted";
+        => "ARGV[2], 0, from", by "sink::calls::tests::old_entries_are_claimed_behind_any_number_of_young_ones";
     "each claim is the first delivery": "claim.lua", "pending[1] and pending[1][4] or 1"
         => "1", by "sink::calls::tests::a_consumer_is_never_deleted_with_something_pending";
     "what is another's is taken": "take.lua", "ARGV[i], ARGV[i], 1, ARGV[2])"
-        => "ARGV[i], ARGV[i], 1)", by "sink::calls::tests::only_what_is_pending_with_this_consumer_is_taken_kept_or_released";
+        => "ARGV[i], ARGV[i], 1)", by "sink::calls::tests::a_consumer_takes_keeps_and_releases_its_own_entries_only";
     "what was removed is counted": "take.lua", "if entry[1] then"
-        => "if true then", by "sink::calls::tests::what_is_taken_again_counts_its_own_deliveries";
+        => "if true then", by "sink::calls::tests::an_entry_taken_again_counts_its_own_deliveries";
     "a delivery is not counted": "take.lua", "pending[1][4] + 1"
-        => "pending[1][4]", by "sink::calls::tests::only_what_is_pending_with_this_consumer_is_taken_kept_or_released";
+        => "pending[1][4]", by "sink::calls::tests::a_consumer_takes_keeps_and_releases_its_own_entries_only";
     "what is another's is kept": "hold.lua", "ARGV[i], ARGV[i], 1, ARGV[2])[1]"
-        => "ARGV[i], ARGV[i], 1)[1]", by "sink::calls::tests::only_what_is_pending_with_this_consumer_is_taken_kept_or_released";
+        => "ARGV[i], ARGV[i], 1)[1]", by "sink::calls::tests::a_consumer_takes_keeps_and_releases_its_own_entries_only";
     "what was removed is kept": "hold.lua", "if claimed[1] then held[#held + 1] = claimed[1] end"
-        => "held[#held + 1] = ARGV[i]", by "sink::calls::tests::only_what_is_pending_with_this_consumer_is_taken_kept_or_released";
+        => "held[#held + 1] = ARGV[i]", by "sink::calls::tests::a_consumer_takes_keeps_and_releases_its_own_entries_only";
     "what is released is kept": "hold.lua", "ARGV[i], 'TIME', 1, 'JUSTID')"
-        => "ARGV[i], 'IDLE', 0, 'JUSTID')", by "sink::calls::tests::what_may_be_claimed_is_found_behind_what_may_not_however_few_are_wanted";
+        => "ARGV[i], 'IDLE', 0, 'JUSTID')", by "sink::calls::tests::old_entries_are_claimed_behind_any_number_of_young_ones";
     "what is kept is released": "hold.lua", "ARGV[i], 'IDLE', 0, 'JUSTID')"
-        => "ARGV[i], 'TIME', 1, 'JUSTID')", by "sink::calls::tests::what_is_kept_is_nobody_elses";
+        => "ARGV[i], 'TIME', 1, 'JUSTID')", by "sink::calls::tests::a_kept_entry_is_not_claimed_by_others";
     "a page of what is left is all": "leave.lua", "1, ARGV[2]) > 0 then return 1 end"
         => "1, ARGV[2]) > 0 then return 0 end", by "sink::calls::tests::a_consumer_leaves_all_it_has_to_others";
     "who leaves is deleted with what is left": "leave.lua", "if #redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[2]) > 0 then return 1 end"

@@ -1,11 +1,11 @@
-//! What a consumer does next. Pure: time comes in as an argument, counted from any moment.
+//! Chooses a consumer's next step. Pure: time is an argument, counted from any moment.
 //!
 //! Invariants, for each stream:
-//! - What a lost reply may have delivered is looked for before anything new is read, and again until nothing of the
-//!   lost read can be under way in Redis any more.
-//! - What nobody has acknowledged for the grace is claimed every so often, however much there is to read, and what is
-//!   new is read every so often, however much there is to claim.
-//! - A group that is gone is created before anything else is asked of it.
+//! - Before anything new is read, the entries of a lost reply are looked for. That is repeated until the lost read can
+//!   no longer be under way in Redis.
+//! - Entries that nobody has acknowledged within the grace are claimed at intervals, however much there is to read. New
+//!   entries are read at intervals, however much there is to claim.
+//! - A missing group is created before any other call for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,39 +13,39 @@ use std::time::Duration;
 
 use crate::EntryId;
 
-/// Of many entries that are pending and young, no more pages are looked at in a row.
+/// The most pages of young pending entries that are looked at in a row.
 const YOUNG_PAGES: u32 = 8;
 
-/// After so many looks at what others left, what is new is read.
+/// After this many looks at others' entries, new entries are read.
 const LOOKS_IN_A_ROW: u32 = 16;
-/// So many streams are looked at as often as one; more, as many times more rarely.
+/// Up to this many streams are looked at as often as a single one; more streams, proportionally more rarely.
 const STREAMS_PER_LOOK: usize = 64;
 
-/// How often things are done.
+/// The intervals of a consumer's work.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// Between two looks for what was not acknowledged; no read waits for longer.
+    /// The interval between looks for unacknowledged entries, and the longest wait of a read.
     pub(super) claim_every: Duration,
-    /// Between two looks for dead consumers.
+    /// The interval between looks for dead consumers.
     pub(super) bury_every: Duration,
     /// Whether entries are pending until they are acknowledged.
     pub(super) acks: bool,
-    /// Whether the consumer may have been here before.
+    /// Whether the consumer may have existed before.
     pub(super) returning: bool,
 }
 
-/// What to do.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Create the group anew, or get into the one that others have made.
     Create { stream: Arc<str> },
-    /// Take what is pending with this consumer behind `after` and not held.
+    /// Take the entries that are pending with this consumer behind `after` and not held.
     Recover { stream: Arc<str>, after: EntryId },
-    /// Claim what has been pending for longer than the grace, from there.
+    /// Claim entries from `from` that have been pending for longer than the grace.
     Claim { stream: Arc<str>, from: EntryId },
     /// Delete dead consumers.
     Bury { stream: Arc<str> },
-    /// Read what is new in all streams, for no longer than this.
+    /// Read new entries of all streams, and wait no longer than this.
     Read { wait: Duration },
 }
 
@@ -54,7 +54,7 @@ pub(super) enum Step {
 pub(super) struct Plan {
     pace: Pace,
     streams: BTreeMap<Arc<str>, Course>,
-    /// Looks since the last read.
+    /// The number of looks since the last read.
     looks: u32,
 }
 
@@ -62,11 +62,11 @@ pub(super) struct Plan {
 struct Course {
     group_lost: bool,
     recover: Option<EntryId>,
-    /// Until when a read whose reply was lost may still deliver, as long as nobody has looked since.
+    /// Until when a read with a lost reply may still deliver, if nobody has looked since.
     ghost: Option<Duration>,
     claim_from: EntryId,
     claim_at: Duration,
-    /// Pages of pending entries in a row of which none had been pending for long.
+    /// The number of pages in a row without an entry that has been pending for long.
     young_pages: u32,
     bury_at: Duration,
 }
@@ -76,7 +76,7 @@ impl Plan {
         Self { pace, streams: BTreeMap::new(), looks: 0 }
     }
 
-    /// These streams are read from now on, and no others.
+    /// Sets the streams to read.
     pub(super) fn arrange(&mut self, streams: &BTreeSet<Arc<str>>, now: Duration) {
         self.streams.retain(|stream, _| streams.contains(stream));
         for stream in streams {
@@ -84,7 +84,7 @@ impl Plan {
                 let course = Course {
                     group_lost: false,
                     recover: self.pace.returning.then_some(EntryId::MIN),
-                    // Its former self may be reading still.
+                    // The consumer's former self may still be reading.
                     ghost: self.pace.returning.then_some(now + self.pace.claim_every),
                     claim_from: EntryId::MIN,
                     claim_at: now,
@@ -139,7 +139,7 @@ impl Plan {
         Step::Read { wait }
     }
 
-    /// The group is there again.
+    /// The group exists again.
     pub(super) fn created(&mut self, stream: &str) {
         if let Some(course) = self.streams.get_mut(stream) {
             course.group_lost = false;
@@ -148,26 +148,26 @@ impl Plan {
         }
     }
 
-    /// The group of this stream is gone, or that of any when it is not known which.
+    /// The group of this stream is missing, or that of any stream when it is unknown which.
     pub(super) fn group_lost(&mut self, stream: Option<&str>) {
         for (name, course) in &mut self.streams {
             course.group_lost |= stream.is_none_or(|stream| **name == *stream);
         }
     }
 
-    /// A page of what is pending with this consumer was taken; `last` is its end when there may be more.
+    /// A page of entries pending with this consumer was taken; `last` is its end when there may be more.
     pub(super) fn recovered(&mut self, stream: &str, last: Option<EntryId>) {
         if let Some(course) = self.streams.get_mut(stream) {
             course.recover = last;
         }
     }
 
-    /// What was new has been read.
+    /// New entries were read.
     pub(super) fn has_read(&mut self) {
         self.looks = 0;
     }
 
-    /// Entries were claimed, or not; `next` is where to go on.
+    /// A claim ended, with entries or without; `next` is the id to continue at.
     pub(super) fn claimed(&mut self, stream: &str, next: EntryId, any: bool, now: Duration) {
         let rarer = u32::try_from(self.streams.len() / STREAMS_PER_LOOK).unwrap_or(u32::MAX);
         let pause = self.pace.claim_every * rarer.saturating_add(1);
@@ -193,7 +193,7 @@ impl Plan {
         }
     }
 
-    /// A reply that may have delivered entries was lost. What it was waiting for ends by itself within a read's wait.
+    /// The reply to a read that may have delivered entries was lost. The read ends in Redis by itself within its wait.
     pub(super) fn reply_lost(&mut self, now: Duration) {
         for course in self.streams.values_mut() {
             course.recover = Some(EntryId::MIN);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_is_read_however_much_there_is_to_claim() {
+    fn new_entries_are_read_however_many_there_are_to_claim() {
         let streams = BTreeSet::from(["a".into()]);
         let mut plan = plan(&streams);
         for _ in 0..3 {

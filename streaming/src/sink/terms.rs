@@ -1,4 +1,4 @@
-//! The settings that all sinks of a group must share, and how they stand in Redis. Pure.
+//! The settings that all sinks of a group share, and their form in Redis. Pure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,21 +7,21 @@ use crate::entry::at_most;
 use crate::start::milliseconds;
 use crate::{Error, Filter, Start};
 
-/// Consumers whose names begin so stand for something else than a sink.
+/// The prefix of names that represent something else than a sink.
 pub(super) const RESERVED: &str = "tenure:";
-/// The names of consumers that stand for settings begin so.
+/// The prefix of names that represent settings.
 pub(super) const PREFIX: &str = "tenure:settings\n";
-/// How many bytes the filters of a sink may have together, as they are written.
+/// The most bytes of a sink's filters in their written form.
 const MAX_FILTERS: usize = 16 << 10;
 
-/// One line for each setting: its name, ` = ` and its value. The whole is the name of the consumer that stands for
-/// them.
+/// One line for each setting: its name, ` = ` and its value. The whole text is the name of the consumer that represents
+/// the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Terms(Arc<str>);
 
 impl Terms {
     /// # Errors
-    /// [`Error::TooLarge`] for filters that are too long to be written down.
+    /// [`Error::TooLarge`] for filters whose written form is too long.
     pub(super) fn new(
         filters: &[Filter],
         no_ack: bool,
@@ -41,12 +41,12 @@ impl Terms {
         Ok(Self(format!("{PREFIX}{lines}").into()))
     }
 
-    /// The consumer that stands for them.
+    /// The name of the consumer that represents them.
     pub(super) fn consumer(&self) -> &str {
         &self.0
     }
 
-    /// The first setting in which the group differs, whose settings that consumer stands for.
+    /// The error for the first setting that differs from the group's, which the consumer `theirs` represents.
     pub(super) fn mismatch(&self, stream: &str, group: &Arc<str>, theirs: &str) -> Error {
         let lines = |terms: &str| -> Vec<(String, String)> {
             let lines = terms.strip_prefix(PREFIX).unwrap_or(terms).lines();
@@ -70,7 +70,7 @@ impl Terms {
     }
 }
 
-/// An id or a time is often computed anew by each process, and only the first of them counts.
+/// The kind of start. Each process may compute an id or a time anew, and only the first one counts.
 fn kind(start: Start) -> &'static str {
     match start {
         Start::Oldest => "oldest",

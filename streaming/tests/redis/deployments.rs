@@ -1,4 +1,4 @@
-//! The same, wherever Redis runs.
+//! The same behaviour in every kind of deployment.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -46,7 +46,7 @@ async fn collect<S: futures::Stream<Item = Result<Entry, Error>> + Unpin>(
     collected
 }
 
-/// Adds in every way to every stream.
+/// Adds entries in every way to every stream.
 async fn add(client: &Client, once: &str) -> Known {
     let mut added = Known::new();
     for name in STREAMS {
@@ -69,7 +69,7 @@ async fn add(client: &Client, once: &str) -> Known {
     added
 }
 
-/// Everything that there is, over streams in several slots of a cluster.
+/// Uses everything, over streams in several slots of a cluster.
 async fn everything_works(client: &Client) {
     let reader = Reader::builder(client).stream(STREAMS[0], Start::Newest);
     let mut reader = reader.open().await.unwrap();
@@ -178,7 +178,7 @@ async fn add_soon(client: &Client) -> Known {
     Known::from([("s".to_owned(), id)])
 }
 
-/// Notes what comes, and acknowledges none of it.
+/// Records entries, and acknowledges none of them.
 async fn note<S: futures::Stream<Item = Result<Entry, Error>> + Unpin>(
     mut entries: S,
     seen: Arc<Mutex<Known>>,
@@ -188,21 +188,21 @@ async fn note<S: futures::Stream<Item = Result<Entry, Error>> + Unpin>(
             Ok(entry) => {
                 seen.lock().unwrap().insert(known(&entry));
             }
-            // The former master's end may be lost, and have been read.
+            // The former master's last entries may be lost after they were read.
             Err(Error::CursorAhead { .. }) => {}
             Err(error) => assert!(error.is_transient(), "{error:?}"),
         }
     }
 }
 
-/// What a server has of the stream.
+/// The entries of the stream on a server.
 fn there(server: &RedisServer) -> Option<Known> {
     let entries: Vec<(String, Value)> = server.query(cmd("XRANGE").arg("s").arg("-").arg("+")).ok()?;
     Some(entries.into_iter().map(|(id, _)| ("s".to_owned(), id.parse().unwrap())).collect())
 }
 
 #[tokio::test]
-async fn a_fail_over_is_followed_and_nothing_that_was_replicated_is_lost() {
+async fn a_fail_over_loses_no_replicated_entry() {
     let sentinels = Sentinels::start().await.unwrap();
     let client = Client::open(&sentinels.url()).unwrap();
     let reader = Reader::builder(&client).stream("s", Start::Oldest).open().await.unwrap();
@@ -220,7 +220,7 @@ async fn a_fail_over_is_followed_and_nothing_that_was_replicated_is_lost() {
                 sentinels.kill_master().await.unwrap();
             }
         }
-        // What the former master took at its end is lost with it: only what the present one has has to be seen.
+        // Entries that only the former master had are lost with it: only the present master's entries must be seen.
         let marker = eventually(SOON, "an entry on the master", async || {
             let marker = add_soon(&client).await;
             let there = there(sentinels.master().await.unwrap())?;
@@ -243,7 +243,7 @@ async fn a_fail_over_is_followed_and_nothing_that_was_replicated_is_lost() {
 }
 
 #[tokio::test]
-async fn a_node_of_a_cluster_that_dies_is_replaced_and_reading_goes_on() {
+async fn reading_continues_after_a_cluster_node_dies() {
     let cluster = Cluster::builder().replicas(1).start().await.unwrap();
     let client = Client::open(&cluster.url()).unwrap();
     let mut reader = Reader::builder(&client).stream("s", Start::Oldest).open().await.unwrap();

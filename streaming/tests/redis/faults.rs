@@ -1,4 +1,4 @@
-//! What a network, a server and its operators do to streams, readers and sinks, on a real Redis.
+//! Faults of the network, the server and its operators, on a real Redis.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn impatient(url: &str) -> Client {
     Client::builder(url).response_timeout(Duration::from_millis(500)).build().unwrap()
 }
 
-/// Only what is found again at once comes within a test, nothing that waits for the grace.
+/// With this grace, only entries that are found again at once come within a test.
 fn patient_sink(client: &Client) -> SinkBuilder {
     Sink::builder(client, "g").stream("s").ack_grace(LONG).count(2)
 }
@@ -29,7 +29,7 @@ async fn tcp() -> (RedisServer, Proxy) {
     (server, proxy)
 }
 
-/// The next entry, whatever errors come before it.
+/// The next entry, after any errors.
 async fn next<S: futures::Stream<Item = Result<Entry, Error>> + Unpin>(entries: &mut S, what: &str) -> Entry {
     let next = async {
         loop {
@@ -42,14 +42,14 @@ async fn next<S: futures::Stream<Item = Result<Entry, Error>> + Unpin>(entries: 
     tokio::time::timeout(SOON, next).await.unwrap_or_else(|_| panic!("in time: {what}"))
 }
 
-/// Where to cut, both early and late in what a session sends.
+/// Places to cut, both early and late in the bytes of a session.
 fn places() -> impl Iterator<Item = (Direction, u64)> {
     let both = [Direction::ToServer, Direction::ToClient];
     both.into_iter().flat_map(|direction| (0..700).step_by(37).map(move |bytes| (direction, bytes)))
 }
 
 #[tokio::test]
-async fn a_sink_whose_connection_is_cut_at_any_byte_loses_nothing_and_does_not_wait_for_the_grace() {
+async fn a_sink_cut_at_any_byte_loses_nothing_and_needs_no_grace() {
     let (server, proxy) = tcp().await;
     let outside = client(&server);
     let redis = outside.commands();
@@ -59,7 +59,7 @@ async fn a_sink_whose_connection_is_cut_at_any_byte_loses_nothing_and_does_not_w
         stream(&outside, "s").destroy().await.unwrap();
         let mut sink = eventually(SOON, "a sink", async || patient_sink(&through).open().await).await;
         let mut added: BTreeSet<_> = fill(&outside, "s", ENTRIES).await.into_iter().collect();
-        // Both of its connections are there.
+        // Both of its connections exist.
         let first = next(&mut sink, &what).await;
         eventually(SOON, "the first ack", async || sink.ack([&first]).await).await;
         added.remove(&first.id);
@@ -74,7 +74,7 @@ async fn a_sink_whose_connection_is_cut_at_any_byte_loses_nothing_and_does_not_w
 }
 
 #[tokio::test]
-async fn a_reader_whose_connection_is_cut_at_any_byte_skips_nothing_and_doubles_nothing() {
+async fn a_reader_cut_at_any_byte_skips_and_repeats_nothing() {
     let (server, proxy) = tcp().await;
     let added = fill(&client(&server), "s", ENTRIES).await;
     let through = impatient(&proxy.url());
@@ -90,7 +90,7 @@ async fn a_reader_whose_connection_is_cut_at_any_byte_skips_nothing_and_doubles_
 }
 
 #[tokio::test]
-async fn an_entry_added_once_is_there_once_wherever_the_connection_is_cut() {
+async fn add_once_cut_at_any_byte_adds_one_entry() {
     let (server, proxy) = tcp().await;
     let outside = stream(&client(&server), "s");
     let through = Stream::builder(&impatient(&proxy.url()), "s").absolute_ttl(LONG).build().unwrap();
@@ -108,18 +108,18 @@ async fn an_entry_added_once_is_there_once_wherever_the_connection_is_cut() {
     }
 }
 
-/// Acknowledges what it is given, until it is aborted.
+/// Acknowledges each entry, until the task is aborted.
 async fn work(mut sink: Sink) {
     while let Some(item) = sink.next().await {
         if let Ok(entry) = item {
-            // What is not acknowledged comes again.
+            // An entry that is not acknowledged comes again.
             let _ = sink.ack([&entry]).await;
         }
     }
 }
 
 #[tokio::test]
-async fn sinks_that_are_cut_off_and_killed_again_and_again_lose_nothing() {
+async fn sinks_that_are_cut_and_killed_repeatedly_lose_nothing() {
     let (server, proxy) = tcp().await;
     let outside = client(&server);
     let redis = outside.commands();
@@ -194,7 +194,7 @@ async fn a_server_that_hangs_is_an_error_in_time_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn replies_that_are_lost_or_late_lose_nothing_and_double_nothing() {
+async fn lost_and_late_replies_lose_and_repeat_no_entry() {
     let (server, proxy) = tcp().await;
     let outside = client(&server);
     let redis = outside.commands();
@@ -243,8 +243,8 @@ async fn replies_that_are_lost_or_late_lose_nothing_and_double_nothing() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_loading_is_waited_for() {
-    // It takes its time for each key, and answers meanwhile.
+async fn a_loading_server_is_awaited() {
+    // The server takes its time for each key, and answers meanwhile.
     let slow = RedisServer::builder().config("key-load-delay", "500");
     let server = slow.config("loading-process-events-interval-bytes", "1024").start().unwrap();
     let through = client(&server);
@@ -283,7 +283,7 @@ async fn a_server_that_is_loading_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_server_that_comes_back_empty_has_its_group_created_and_its_entries_read() {
+async fn a_server_that_returns_empty_gets_its_group_and_is_read() {
     let server = RedisServer::start().unwrap();
     let through = client(&server);
     fill(&through, "s", 3).await;
@@ -300,7 +300,7 @@ async fn a_server_that_comes_back_empty_has_its_group_created_and_its_entries_re
 }
 
 #[tokio::test]
-async fn connections_that_an_operator_kills_are_made_anew_and_nothing_is_lost() {
+async fn killed_connections_are_renewed_and_nothing_is_lost() {
     let server = RedisServer::start().unwrap();
     let outside = client(&server);
     let through = client(&server);
@@ -345,7 +345,7 @@ async fn scripts_that_are_flushed_are_loaded_again() {
 }
 
 #[tokio::test]
-async fn a_server_without_memory_refuses_to_add_and_still_reads_acknowledges_and_removes() {
+async fn a_full_server_refuses_to_add_but_reads_acks_and_removes() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let added = fill(&client, "s", 4).await;

@@ -23,7 +23,7 @@ fn builder(client: &Client) -> ReaderBuilder {
 }
 
 #[tokio::test]
-async fn several_streams_are_read_each_behind_its_cursor_and_nothing_is_skipped() {
+async fn each_stream_is_read_behind_its_own_cursor_without_a_gap() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let added = fill(&client, "a", 10).await;
@@ -132,7 +132,7 @@ async fn a_dropped_call_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_reader_is_a_stream_and_the_cursor_moves_as_entries_are_taken() {
+async fn the_cursor_moves_as_entries_are_taken_from_the_stream() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let added = fill(&client, "s", 5).await;
@@ -156,7 +156,7 @@ async fn a_reader_is_a_stream_and_the_cursor_moves_as_entries_are_taken() {
 }
 
 #[tokio::test]
-async fn redis_is_read_again_only_when_what_was_read_has_been_taken() {
+async fn redis_is_read_again_only_when_all_entries_are_taken() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let redis = client.commands();
@@ -222,7 +222,7 @@ async fn reading_begins_where_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn only_topics_that_are_wanted_are_handed_out_and_the_cursor_passes_the_others() {
+async fn only_wanted_topics_come_and_the_cursor_passes_the_others() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let stream = stream(&client, "s");
@@ -251,7 +251,7 @@ async fn only_topics_that_are_wanted_are_handed_out_and_the_cursor_passes_the_ot
 }
 
 #[tokio::test]
-async fn what_no_filter_wants_does_not_prolong_the_wait() {
+async fn entries_that_no_filter_wants_do_not_prolong_the_wait() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let one = builder(&client).stream("s", Start::Oldest).filter(Filter::topic("never"));
@@ -268,14 +268,14 @@ async fn what_no_filter_wants_does_not_prolong_the_wait() {
 }
 
 #[tokio::test]
-async fn a_cursor_ahead_of_a_stream_that_was_begun_anew_is_told_once() {
+async fn a_cursor_ahead_of_a_renewed_stream_is_reported_once() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let redis = client.commands();
     let add = async |id: &str| redis.command(cmd("XADD").arg(&["s", id, "n", "1"])).await.unwrap();
     let later = Start::At(SystemTime::now() + LONG);
     let one = builder(&client).stream("s", Start::Oldest).stream("later", later).stream("s2", Start::Oldest);
-    // Looked at before the others: there, but without any entry yet.
+    // Looked at before the other streams: this one exists, but has no entry yet.
     let behind = Start::After(EntryId::new(90, 0));
     redis.command(cmd("XGROUP").arg(&["CREATE", "empty", "group", "0", "MKSTREAM"])).await.unwrap();
     let mut reader = one.stream("empty", behind).open().await.unwrap();
@@ -293,12 +293,12 @@ async fn a_cursor_ahead_of_a_stream_that_was_begun_anew_is_told_once() {
     ahead(&mut reader, first, 50).await;
     assert_eq!(reader.handle().cursor("s"), Some(first), "not moved");
 
-    // Told once. The look that follows at once, at two streams, has its answers before the cursor moves.
+    // Reported once. The next look, at two streams, has its answers before the cursor moves.
     tokio::select! {
         item = reader.next() => panic!("{item:?}"),
         () = eventually(SOON, "the next look", async || calls(&redis, "xinfo|stream").await == 4) => {}
     }
-    // A failure is reason to look again.
+    // A failure causes another look.
     add("200-0").await;
     let second = take(&mut reader).await.id;
     redis.command(cmd("DEL").arg("s")).await.unwrap();
@@ -318,7 +318,7 @@ async fn a_cursor_ahead_of_a_stream_that_was_begun_anew_is_told_once() {
 }
 
 #[tokio::test]
-async fn an_error_is_an_item_and_the_stream_goes_on_without_a_busy_loop() {
+async fn an_error_is_an_item_and_causes_no_busy_loop() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let redis = client.commands();
@@ -335,7 +335,7 @@ async fn an_error_is_an_item_and_the_stream_goes_on_without_a_busy_loop() {
         }
     });
     assert!(loops.await.is_err());
-    // Pauses of at least 100, 200 ms by now: the slowest machine makes fewer.
+    // The pauses are at least 100 and 200 ms by now: the slowest machine makes fewer calls.
     assert!(calls(&redis, "xread").await - before <= 3);
     redis.command(cmd("DEL").arg("s")).await.unwrap();
     let added = fill(&client, "s", 1).await[0];
@@ -344,7 +344,7 @@ async fn an_error_is_an_item_and_the_stream_goes_on_without_a_busy_loop() {
 }
 
 #[tokio::test]
-async fn a_reader_outlives_its_server_and_nothing_is_left_of_a_dropped_one() {
+async fn a_reader_outlives_its_server_and_leaves_nothing_when_dropped() {
     let server = RedisServer::start().unwrap();
     let writer = client(&server);
     let first = fill(&writer, "s", 1).await;

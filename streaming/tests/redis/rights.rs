@@ -1,4 +1,4 @@
-//! Users with the rights that the README lists, and no others.
+//! Users with exactly the rights that the README lists.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::support::{LONG, SOON, client, fill, stream};
 
 const GRACE: Duration = Duration::from_millis(100);
 
-/// A client whose user may do what the README lists for this.
+/// A client of a user with the rights that the README lists for `what`.
 fn user(server: &RedisServer, what: &str) -> Client {
     let (_, list) = include_str!("../../README.md").split_once("```text").unwrap();
     let (list, _) = list.split_once("```").unwrap();
@@ -97,7 +97,7 @@ async fn of_a_sink() {
             _ => sink.ack_and_remove([&entry]).await.unwrap(),
         };
     }
-    // One of them stands for the settings.
+    // One of the consumers represents the settings.
     let consumers = || {
         let list = server.query::<Vec<Value>>(cmd("XINFO").arg("CONSUMERS").arg("orders").arg("g"));
         list.map_or(0, |list| list.len() - 1)
@@ -113,7 +113,7 @@ async fn of_a_sink() {
         server.query::<Vec<Value>>(cmd("XINFO").arg("GROUPS").arg("orders")).unwrap().len() == 1
     })
     .await;
-    // It comes back under its name and finds what it had.
+    // The consumer returns under its name and finds its entries.
     let name = sink.consumer().to_owned();
     let held = fill(&self::client(&server), "orders", 1).await;
     let entry = tokio::time::timeout(SOON, sink.next()).await.unwrap().unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! What the sinks of a group must have in common.
+//! The settings that the sinks of a group must share.
 
 use std::time::{Duration, SystemTime};
 
@@ -28,7 +28,7 @@ fn refused(result: Result<Sink, Error>) -> [String; 3] {
     }
 }
 
-/// All that the server keeps of a stream and its groups, but when consumers were last seen.
+/// The server's whole state of a stream and its groups, except the consumers' idle times.
 async fn state(client: &Client) -> String {
     let info = client.commands().command(cmd("DUMP").arg("s")).await.unwrap();
     let groups = client.commands().command(cmd("XINFO").arg("GROUPS").arg("s")).await.unwrap();
@@ -84,11 +84,11 @@ async fn each_setting_is_compared_before_anything_is_written() {
     for (other, [name, theirs]) in cases {
         let error = refused(other.clone().open().await);
         assert_eq!([&error[0], &error[1]], [name, theirs]);
-        // Nor in another stream, with which it could begin.
+        // The sink is refused in another stream as well, where it could be the first.
         assert_eq!(refused(other.stream("new").open().await), error);
     }
     assert_eq!(state(&client).await, before);
-    // In another order, and twice: the same.
+    // The same filters in another order, with one of them twice.
     let same = builder(&client).filter(Filter::pattern("a.*")).filter(Filter::topic("b"));
     let same = same.filter(Filter::topic("b")).start(Start::After(EntryId::MAX));
     let mut same = same.dead_after(LONG * 2).count(3).block(Duration::ZERO).open().await.unwrap();
@@ -100,7 +100,7 @@ async fn each_setting_is_compared_before_anything_is_written() {
 }
 
 #[tokio::test]
-async fn of_two_that_open_at_once_one_is_refused() {
+async fn of_two_different_sinks_that_open_at_once_one_is_refused() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     for round in 0..20 {
@@ -130,7 +130,7 @@ async fn when_all_have_left_the_next_sink_brings_its_settings() {
     let other = builder(&client).consumer("a").ack_grace(GRACE);
     refused(other.clone().open().await);
     second.close().await.unwrap();
-    // What has died does not stand in the way of its successor of the same name.
+    // A dead consumer does not block a successor of the same name.
     drop(first);
     let mut other = other.open().await.unwrap();
     assert_eq!(ids(&batch(&mut other).await), added, "what it had not acknowledged");
@@ -150,12 +150,12 @@ async fn when_all_have_left_the_next_sink_brings_its_settings() {
 }
 
 #[tokio::test]
-async fn settings_live_and_go_with_their_group() {
+async fn settings_last_as_long_as_their_group() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let redis = client.commands();
     let (of_a, of_b) = (builder(&client).filter(Filter::topic("a")), builder(&client));
-    // Made by somebody else, with one who reads: the first sink's count.
+    // A group that somebody else made, with a reader in it: the first sink's settings count.
     redis.command(cmd("XGROUP").arg(&["CREATE", "s", "g", "$", "MKSTREAM"])).await.unwrap();
     redis.command(cmd("XGROUP").arg(&["CREATECONSUMER", "s", "g", "old"])).await.unwrap();
     let first = of_a.clone().open().await.unwrap();
@@ -191,7 +191,7 @@ impl<F: AsyncFn()> AsyncLose for F {
 }
 
 #[tokio::test]
-async fn a_group_made_anew_has_the_settings_of_who_made_it() {
+async fn a_renewed_group_has_the_settings_of_its_creator() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let redis = client.commands();
@@ -215,7 +215,7 @@ async fn a_group_made_anew_has_the_settings_of_who_made_it() {
 }
 
 #[tokio::test]
-async fn a_sink_hears_that_its_group_has_other_settings() {
+async fn a_sink_notices_that_its_group_has_other_settings() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let redis = client.commands();
@@ -227,7 +227,7 @@ async fn a_sink_hears_that_its_group_has_other_settings() {
         };
         let mut first = sink("a").block(Duration::from_millis(20)).open().await.unwrap();
         assert!(first.next_batch(1).await.unwrap().is_empty());
-        // Between two of its reads, so that it misses the loss of its group.
+        // Between two of the sink's reads, so that it misses the loss of its group.
         redis.command(cmd("XGROUP").arg(&["DESTROY", "s", "g"])).await.unwrap();
         let other = sink("b").open().await.unwrap();
         fill(&client, "s", 5).await;
@@ -239,7 +239,7 @@ async fn a_sink_hears_that_its_group_has_other_settings() {
         }
         let groups = format!("{:?}", redis.command(cmd("XINFO").arg(&["GROUPS", "s"])).await.unwrap());
         assert!(groups.contains("\"0-0\""), "it has read nothing: {groups}");
-        // With the last of those who have other settings they are its own again.
+        // When the last sink with other settings has left, the group has its settings again.
         other.close().await.unwrap();
         let goes_on = async || first.next_batch(1).await;
         assert!(eventually(SOON, "it to go on", goes_on).await.is_empty(), "no topic that it wants");

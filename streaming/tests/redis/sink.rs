@@ -20,7 +20,7 @@ fn builder(client: &Client) -> SinkBuilder {
     Sink::builder(client, "g").stream("s")
 }
 
-/// A sink that gives nobody's entries to anybody within a test.
+/// A sink whose entries no other sink gets within a test.
 async fn open(client: &Client, consumer: &'static str) -> Sink {
     builder(client).consumer(consumer).ack_grace(LONG).open().await.unwrap()
 }
@@ -33,7 +33,7 @@ async fn take(sink: &mut Sink) -> Entry {
     tokio::time::timeout(SOON, sink.next()).await.expect("in time").expect("endless").unwrap()
 }
 
-/// Entries until there are that many.
+/// Collects this many entries.
 async fn collect(sink: &mut Sink, entries: usize) -> Vec<Entry> {
     let mut collected = Vec::new();
     while collected.len() < entries {
@@ -43,7 +43,7 @@ async fn collect(sink: &mut Sink, entries: usize) -> Vec<Entry> {
 }
 
 #[tokio::test]
-async fn consumers_share_a_cursor_other_groups_get_copies_and_what_is_acknowledged_is_done() {
+async fn consumers_share_a_cursor_and_other_groups_get_copies() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let added = fill(&client, "s", 10).await;
@@ -115,7 +115,7 @@ async fn a_sink_is_a_stream_with_back_pressure() {
 }
 
 #[tokio::test]
-async fn a_batch_has_at_most_what_was_asked_for_and_none_when_there_is_nothing() {
+async fn a_batch_has_at_most_the_asked_number_and_may_be_empty() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let redis = client.commands();
@@ -132,14 +132,14 @@ async fn a_batch_has_at_most_what_was_asked_for_and_none_when_there_is_nothing()
 }
 
 #[tokio::test]
-async fn what_is_not_acknowledged_goes_to_another_consumer_after_the_grace() {
+async fn unacknowledged_entries_go_to_others_after_the_grace() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let added = fill(&client, "s", 50).await;
     let mut dead = builder(&client).consumer("dead").ack_grace(GRACE).open().await.unwrap();
     assert_eq!(batch(&mut dead, 50).await.len(), 50);
     drop(dead);
-    // Deleted meanwhile: neither comes again nor wedges what does.
+    // One entry is deleted meanwhile: it neither comes again nor blocks the others.
     let trimmed = stream(&client, "s");
     assert_eq!(
         trimmed.trim_before(added[10]).await.unwrap() + trimmed.remove(&added[10..20]).await.unwrap(),
@@ -154,7 +154,7 @@ async fn what_is_not_acknowledged_goes_to_another_consumer_after_the_grace() {
 }
 
 #[tokio::test]
-async fn a_grace_that_is_not_over_keeps_entries_where_they_are() {
+async fn entries_stay_where_they_are_until_the_grace_is_over() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let redis = client.commands();
@@ -167,7 +167,7 @@ async fn a_grace_that_is_not_over_keeps_entries_where_they_are() {
 }
 
 #[tokio::test]
-async fn an_entry_that_is_kept_stays_and_one_that_is_released_goes_at_once() {
+async fn a_kept_entry_stays_and_a_released_one_goes_at_once() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let added = fill(&client, "s", 2).await;
@@ -205,14 +205,14 @@ async fn an_entry_that_is_kept_stays_and_one_that_is_released_goes_at_once() {
 }
 
 #[tokio::test]
-async fn what_waits_to_be_taken_stays_with_the_sink_that_is_slow() {
+async fn waiting_entries_stay_with_a_slow_sink() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let added = fill(&client, "s", 4).await;
     let mut slow = builder(&client).consumer("slow").ack_grace(GRACE).open().await.unwrap();
     let first = take(&mut slow).await;
     slow.ack([&first]).await.unwrap();
-    // Longer than the grace, and nobody polls the slow one: another takes what waits there, all but one of it.
+    // Longer than the grace, while nobody polls the slow sink: another takes all but one of its waiting entries.
     let mut other = builder(&client).ack_grace(GRACE).open().await.unwrap();
     let taken = collect(&mut other, 3).await;
     assert_eq!(ids(&taken), added[1..]);
@@ -225,7 +225,7 @@ async fn what_waits_to_be_taken_stays_with_the_sink_that_is_slow() {
 }
 
 #[tokio::test]
-async fn a_stream_that_fails_for_good_does_not_hold_up_what_waits_of_others() {
+async fn a_failing_stream_does_not_hold_up_entries_of_others() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let redis = client.commands();
@@ -273,7 +273,7 @@ async fn a_dead_consumer_is_deleted_when_its_entries_are_safe() {
     reading.abort();
     let _ = reading.await;
 
-    // One that was alive after all goes on, and what it acknowledges counts.
+    // A consumer that was alive after all continues, and its acknowledgements count.
     let more = fill(&client, "s", 1).await;
     let entry = take(&mut done).await;
     assert_eq!((entry.id, done.ack([&entry]).await.unwrap()), (more[0], 1));
@@ -285,7 +285,7 @@ trait NowOrNever {
 }
 
 impl<F: Future<Output = Result<Vec<Entry>, Error>>> NowOrNever for F {
-    /// Whether it brings nothing within a moment.
+    /// Whether the sink brings nothing within a moment.
     async fn now_or_never_empty(self) -> bool {
         match tokio::time::timeout(Duration::from_millis(20), self).await {
             Ok(result) => result.unwrap().is_empty(),
@@ -295,7 +295,7 @@ impl<F: Future<Output = Result<Vec<Entry>, Error>>> NowOrNever for F {
 }
 
 #[tokio::test]
-async fn a_consumer_deleted_while_it_waits_goes_on_and_its_acknowledgements_count() {
+async fn a_consumer_deleted_while_it_waits_continues_and_may_ack() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let redis = client.commands();
@@ -310,7 +310,7 @@ async fn a_consumer_deleted_while_it_waits_goes_on_and_its_acknowledgements_coun
     let (entry, sink) = reading.await.unwrap();
     assert_eq!(ids(std::slice::from_ref(&entry)), later);
     assert_eq!(handle.ack([&entry]).await.unwrap(), 1);
-    // What somebody else took from the group is out of our hands.
+    // Entries that somebody else took from the group are out of our control.
     assert_eq!(handle.ack([&held]).await.unwrap(), 0);
     assert_eq!(ids(&[held]), added);
     drop(sink);
@@ -351,7 +351,7 @@ async fn close_hands_over_at_once_and_leaves_nothing() {
     assert_eq!(keys(&redis).await, [""; 0], "nothing to leave is fine, and nothing is made for it");
 }
 
-/// Sinks that are closed at many moments of a read.
+/// Opens sinks and closes them at many moments of a read.
 async fn open_and_close(redis: &Connection, builder: SinkBuilder, times: u32) {
     for moment in 0..times {
         let mut sink = builder.clone().block(Duration::ZERO).open().await.unwrap();
@@ -389,7 +389,7 @@ async fn a_read_under_way_when_the_sink_closes_leaves_nothing_behind() {
     open_and_close(&redis, builder(&client).ack_grace(LONG), 100).await;
     adding.abort();
     let _ = adding.await;
-    // What may be claimed at once has been pending since 1970.
+    // An entry that may be claimed at once has been pending since 1970.
     let entries = redis.command(cmd("XPENDING").arg(&["s", "g", "-", "+", "100000"])).await.unwrap();
     let Value::Array(entries) = entries else { panic!() };
     let held = entries.iter().filter(
@@ -400,7 +400,7 @@ async fn a_read_under_way_when_the_sink_closes_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_consumer_that_comes_back_gets_at_once_what_it_had_not_acknowledged() {
+async fn a_returning_consumer_gets_its_unacknowledged_entries_at_once() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let added = fill(&client, "s", 300).await;
@@ -419,7 +419,7 @@ async fn a_consumer_that_comes_back_gets_at_once_what_it_had_not_acknowledged() 
 }
 
 #[tokio::test]
-async fn without_acknowledgements_each_entry_comes_once_and_nothing_is_pending() {
+async fn with_no_ack_each_entry_comes_once_and_nothing_is_pending() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let added = fill(&client, "s", 10).await;
@@ -436,7 +436,7 @@ async fn without_acknowledgements_each_entry_comes_once_and_nothing_is_pending()
 }
 
 #[tokio::test]
-async fn only_topics_that_are_wanted_are_handed_out_and_the_others_are_acknowledged() {
+async fn only_wanted_topics_come_and_the_others_are_acknowledged() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let stream = stream(&client, "s");
@@ -549,20 +549,20 @@ async fn one_lost_group_of_many_holds_nothing_up() {
     let mut sink = many.ack_grace(LONG).open().await.unwrap();
     redis.command(cmd("DEL").arg("s99")).await.unwrap();
     let added = fill(&client, "s7", 1).await;
-    // A pause for each of them would be minutes.
+    // A pause for each of them would add up to minutes.
     assert_eq!(take(&mut sink).await.id, added[0]);
     let added = fill(&client, "s99", 1).await;
     assert_eq!(take(&mut sink).await.id, added[0]);
 }
 
 #[tokio::test]
-async fn a_group_that_is_lost_again_and_again_is_no_busy_loop() {
+async fn a_group_lost_again_and_again_causes_no_busy_loop() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let redis = client.commands();
     let mut sink = open(&client, "c").await;
     let reading = tokio::spawn(async move { sink.next().await });
-    // Pauses of at least 0, 25, 50, 100, 200, 400 ms: the slowest machine makes fewer.
+    // The pauses are at least 0, 25, 50, 100, 200 and 400 ms: the slowest machine makes fewer attempts.
     let end = std::time::Instant::now() + Duration::from_millis(500);
     while std::time::Instant::now() < end {
         redis.command(cmd("DEL").arg("s")).await.unwrap();
@@ -573,7 +573,7 @@ async fn a_group_that_is_lost_again_and_again_is_no_busy_loop() {
 }
 
 #[tokio::test]
-async fn an_error_is_an_item_and_the_stream_goes_on_without_a_busy_loop() {
+async fn an_error_is_an_item_and_causes_no_busy_loop() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let redis = client.commands();
@@ -593,7 +593,7 @@ async fn an_error_is_an_item_and_the_stream_goes_on_without_a_busy_loop() {
         }
     });
     assert!(loops.await.is_err());
-    // Pauses of at least 100, 200 ms by now: the slowest machine makes fewer.
+    // The pauses are at least 100 and 200 ms by now: the slowest machine makes fewer calls.
     let made = asked().await - before;
     assert!(made <= 3, "{made}");
     redis.command(cmd("DEL").arg("s")).await.unwrap();
@@ -603,7 +603,7 @@ async fn an_error_is_an_item_and_the_stream_goes_on_without_a_busy_loop() {
 }
 
 #[tokio::test]
-async fn a_dropped_call_and_a_restart_lose_nothing_and_a_dropped_sink_leaves_nothing() {
+async fn a_dropped_call_and_a_restart_of_redis_lose_nothing() {
     let server = RedisServer::builder().append_only().config("appendfsync", "always").start().unwrap();
     let outside = client(&server);
     let redis = outside.commands();

@@ -94,7 +94,7 @@ async fn a_batch_is_added_in_order_in_one_step() {
 }
 
 #[tokio::test]
-async fn what_is_too_much_or_misnamed_is_refused_before_anything_is_sent() {
+async fn oversized_and_misnamed_entries_are_refused_before_sending() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let stream = stream(&client, "s");
@@ -153,7 +153,7 @@ async fn a_stream_has_a_greatest_length() {
 }
 
 #[tokio::test]
-async fn a_sliding_life_begins_anew_with_each_entry_and_an_absolute_one_does_not() {
+async fn each_entry_extends_a_sliding_life_but_not_an_absolute_one() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let redis = client.commands();
@@ -196,7 +196,7 @@ async fn an_entry_is_added_once_for_an_id() {
     assert!(!first.repeated);
     let again = stream.add_once("id", &[("n", "1"), ("m", "")]).await.unwrap();
     assert_eq!((again.id, again.repeated), (first.id, true));
-    // Same bytes, other borders: other content.
+    // The same bytes with other borders are other content.
     for other in
         [&[("n", "2"), ("m", "")][..], &[("n", "1")], &[("n1", ""), ("m", "")], &[("n", "1m"), ("", "")]]
     {
@@ -247,7 +247,7 @@ async fn ids_are_forgotten_when_their_window_is_over() {
 }
 
 #[tokio::test]
-async fn many_who_add_once_at_the_same_time_add_one_entry() {
+async fn many_concurrent_add_once_calls_add_one_entry() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let added = futures::future::join_all((0..50).map(|_| {
@@ -280,7 +280,7 @@ async fn another_kind_of_key_is_a_typed_error() {
 }
 
 #[tokio::test]
-async fn an_add_that_cannot_be_done_as_a_whole_adds_nothing_however_often_it_is_tried() {
+async fn an_add_that_fails_in_part_adds_nothing_however_often_tried() {
     let server = RedisServer::builder().tcp().start().unwrap();
     let client = client(&server);
     let redis = client.commands();

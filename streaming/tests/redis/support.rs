@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Parts that the tests of this crate share.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tenure_testing::RedisServer;
 
 /// Long enough for a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
-/// So long that only an event can end it in time.
+/// So long that only an event can end the wait in time.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
 
 pub(crate) fn client(server: &RedisServer) -> Client {
@@ -52,12 +52,12 @@ async fn info(redis: &Connection, section: &str, name: &str) -> Option<String> {
     info.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned)
 }
 
-/// How many clients wait in a read.
+/// The number of clients that wait in a read.
 pub(crate) async fn blocked(redis: &Connection) -> usize {
     info(redis, "clients", "blocked_clients:").await.unwrap().parse().unwrap()
 }
 
-/// How often a command was called.
+/// The number of calls of a command.
 pub(crate) async fn calls(redis: &Connection, command: &str) -> u64 {
     let Some(stats) = info(redis, "commandstats", &format!("cmdstat_{command}:calls=")).await else {
         return 0;
@@ -65,7 +65,7 @@ pub(crate) async fn calls(redis: &Connection, command: &str) -> u64 {
     stats.split(',').next().unwrap().parse().unwrap()
 }
 
-/// How many connections there are.
+/// The number of connections.
 pub(crate) async fn connections(redis: &Connection) -> usize {
     text(redis, cmd("CLIENT").arg("LIST")).await.lines().count()
 }
@@ -82,7 +82,7 @@ pub(crate) async fn keys(redis: &Connection) -> Vec<String> {
     keys
 }
 
-/// How many entries are pending in a group.
+/// The number of entries pending in a group.
 pub(crate) async fn pending(redis: &Connection, stream: &str, group: &str) -> i64 {
     match redis.command(cmd("XPENDING").arg(stream).arg(group)).await.unwrap() {
         Value::Array(items) => match items[0] {
@@ -93,7 +93,7 @@ pub(crate) async fn pending(redis: &Connection, stream: &str, group: &str) -> i6
     }
 }
 
-/// The names of a group's consumers, without the one that stands for its settings.
+/// The names of a group's consumers, without the one that represents its settings.
 pub(crate) async fn consumers(redis: &Connection, stream: &str, group: &str) -> Vec<String> {
     let Value::Array(items) =
         redis.command(cmd("XINFO").arg("CONSUMERS").arg(stream).arg(group)).await.unwrap()
