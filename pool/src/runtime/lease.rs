@@ -243,8 +243,9 @@ impl Leases {
 
     /// Every lease that is held or was given up.
     pub(crate) fn standings(&self) -> BTreeMap<WorkerId, LeaseStanding> {
-        let now = clock::now();
         let state = self.state();
+        // Not before: who waits for the state would take a renewal for one that came later than now.
+        let now = clock::now();
         let standing = |(worker, tenant): (&WorkerId, &Tenant)| {
             let lease = state.tenancies.lease(*worker)?;
             let standing = LeaseStanding {

@@ -4,7 +4,6 @@
 use std::hash::{Hash, Hasher};
 
 use jumphash::JumpHasher;
-use tenure_pool::{MemberState, WorkerInfo};
 
 struct Probe<'a>(&'a str, u32);
 
@@ -20,13 +19,13 @@ impl Hash for Probe<'_> {
 pub(crate) struct Slots(Vec<Option<u64>>);
 
 impl Slots {
-    /// Who is up now. A ring never shrinks.
-    pub(crate) fn fill(&mut self, workers: &[WorkerInfo]) {
+    /// Takes the slots and the workers that are up now. A ring never shrinks.
+    pub(crate) fn fill(&mut self, up: impl IntoIterator<Item = (u32, u64)>) {
         self.0.fill(None);
-        for worker in workers.iter().filter(|worker| worker.state == MemberState::Up) {
-            let Some(slot) = worker.slot.map(|slot| slot as usize) else { continue };
+        for (slot, worker) in up {
+            let slot = slot as usize;
             self.0.resize(self.0.len().max(slot + 1), None);
-            self.0[slot] = Some(worker.id.0);
+            self.0[slot] = Some(worker);
         }
     }
 

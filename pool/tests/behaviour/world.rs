@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tenure_pool::id::PoolName;
-use tenure_pool::store::{RedisStore, Store};
-use tenure_pool::{Backend, Client, JobState, MemoryStore, Node, NodeBuilder, Settings};
+use tenure_pool::member::Member;
+use tenure_pool::store::{Content, RedisStore, Store};
+use tenure_pool::{
+    Backend, Client, JobState, MemberState, MemoryStore, Node, NodeBuilder, Settings, WorkerInfo,
+};
 use tenure_testing::history::{Expect, History, check};
 use tenure_testing::{RedisServer, eventually};
 
@@ -157,7 +160,7 @@ impl World {
             worker.info().is_some_and(|info| info.state == tenure_pool::MemberState::Up)
         })
         .await;
-        self.ring.lock().unwrap().fill(&node.workers());
+        self.ring.lock().unwrap().fill(self.up(node));
         worker
     }
 
@@ -223,13 +226,40 @@ impl World {
             .collect()
     }
 
-    /// Waits until every one of these jobs runs where it belongs by what the node knows of the workers, and says where.
-    /// After a change ask the node that has seen it: another one may still place by the workers from before.
+    /// The slots and their workers, as the store has them: a node's copy may be older. Of a pool on servers of its test's
+    /// own, as that node knows them.
+    fn up(&self, node: &Node) -> Vec<(u32, u64)> {
+        let entries: Vec<(String, Vec<u8>)> = match &self.home {
+            Home::Memory(store) => match store.dump().get("w") {
+                Some(Content::Hash(fields)) => {
+                    fields.iter().map(|(field, entry)| (field.to_string(), entry.0.to_vec())).collect()
+                }
+                _ => Vec::new(),
+            },
+            Home::Redis(_) => {
+                let members = redis::cmd("HGETALL").arg(format!("tenure:{{{POOL}}}:w")).query(&mut self.client());
+                members.unwrap_or_default()
+            }
+            Home::Elsewhere => {
+                let up = |worker: WorkerInfo| {
+                    (worker.state == MemberState::Up).then_some((worker.slot?, worker.id.0))
+                };
+                return node.workers().into_iter().filter_map(up).collect();
+            }
+        };
+        let up = |(id, entry): (String, Vec<u8>)| {
+            let member = Member::parse(&entry).filter(|member| member.state == MemberState::Up)?;
+            Some((member.slot?, id.parse().ok()?))
+        };
+        entries.into_iter().filter_map(up).collect()
+    }
+
+    /// Waits until every one of these jobs runs where it belongs, and says where.
     pub(crate) async fn placed(&self, node: &Node, keys: &[String]) -> Holders {
         eventually(PATIENCE, "every job to run where it belongs", async || {
             let holders = self.holders(node).await;
             let mut ring = self.ring.lock().unwrap();
-            ring.fill(&node.workers());
+            ring.fill(self.up(node));
             let hash_keys = node.settings().hash_keys.unwrap();
             let belongs =
                 |key: &String| holders.get(key).map(|held| held.owner) == ring.worker_of(key, hash_keys);
