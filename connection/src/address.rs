@@ -1,4 +1,4 @@
-//! The URL that says where a deployment of Redis is and how to log in. Pure: nothing is resolved or opened here.
+//! The URL of a deployment of Redis and of the login to it. Pure: nothing is resolved or opened here.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ const PORT_RANGE: &str =
     "the port in the url is not a number from 1 to 65535 (in a password, / is %2F and @ is %40)";
 const DB_RANGE: &str = "the database in the url, after the host's /, is not a number";
 
-/// Where one server listens.
+/// The address of one server.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Address {
     /// A host name or address, without brackets, and a port.
@@ -22,7 +22,7 @@ pub(crate) enum Address {
     Unix(Arc<Path>),
 }
 
-/// Which servers there are, and how the one to talk to is found.
+/// The servers, and the way to find the one to talk to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Deployment {
     /// One server.
@@ -33,14 +33,14 @@ pub(crate) enum Deployment {
     Cluster { seeds: Vec<Address> },
 }
 
-/// A user's name, if it is not the default user, and the password.
+/// A user's name, unless it is the default user, and the password.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Credentials {
     pub(crate) user: Option<Box<str>>,
     pub(crate) password: Box<str>,
 }
 
-/// All that a URL says.
+/// The parts of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Url {
     pub(crate) deployment: Deployment,
@@ -148,7 +148,7 @@ impl Query {
                 "ca" => &mut query.ca,
                 "cert" => &mut query.cert,
                 "key" => &mut query.key,
-                // The redis crate's; each role here has the protocol that it needs.
+                // For the redis crate; each role here uses the protocol that it needs.
                 "protocol" => continue,
                 _ => {
                     return Err(config(
@@ -191,7 +191,7 @@ impl Query {
 
 /// Splits `[user:password@]host[:port][,host[:port]…][/path]`.
 fn authority(rest: &str, port: u16) -> Result<(Option<Credentials>, Vec<Address>, &str), Error> {
-    // A password may hold anything but a bare '/' and '@', which are written %2F and %40; a host holds neither.
+    // A password may hold anything but a bare '/' or '@', which are written %2F and %40; a host holds neither.
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (login, hosts) = match authority.rsplit_once('@') {
         Some((login, hosts)) => (Some(login), hosts),
@@ -287,7 +287,7 @@ fn config(what: &'static str) -> Error {
 }
 
 impl Address {
-    /// The same host with another port, for an answer that names none.
+    /// The same host with another port, for an answer without a host.
     pub(crate) fn with_port(&self, port: u16) -> Self {
         match self {
             Self::Tcp(host, _) => Self::Tcp(host.clone(), port),
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn one_server_with_all_that_a_url_can_say() {
+    fn a_url_of_one_server_may_have_every_part() {
         let url = Url::parse("redis://localhost").unwrap();
         assert_eq!(url.deployment, Deployment::Single(tcp("localhost", 6379)));
         assert_eq!((url.tls, url.credentials, url.db), (false, None, 0));
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused() {
+    fn a_meaningless_url_is_refused() {
         for url in [
             "",
             "localhost",
@@ -414,7 +414,7 @@ mod tests {
             ("redis://ho st", "the host"),
             ("redis://[::1]x", "']'"),
             ("redis://host?typo=1", "a parameter"),
-            // A password whose '/' is not written as it must be: nothing of it is a host.
+            // A password with a bare '/': no part of it is a host.
             ("redis://:pa/secret@host", "the port"),
             ("redis://me:secret/@host", "the port"),
         ] {

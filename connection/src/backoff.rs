@@ -1,12 +1,12 @@
-//! Exponential pauses with jitter between attempts at something that keeps failing.
+//! Exponential pauses with jitter between attempts that keep failing.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use tokio::time::sleep;
 
-/// The pauses between attempts: none before the first, then doubling up to a bound, each one shortened by up to
-/// half at random so that many clients do not come back at the same instant.
+/// The pauses between attempts: none before the first, then doubling up to a bound. Each is shortened by up to half at
+/// random, so that many clients do not return at the same instant.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     first: Duration,
@@ -30,26 +30,26 @@ impl Backoff {
         self.failures = 0;
     }
 
-    /// How many failures there were since the last reset.
+    /// The number of failures since the last reset.
     pub fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// Waits for as long as it takes until the next attempt; not at all after no failure.
+    /// Waits until the next attempt is due; not at all without a failure.
     ///
     /// # Cancel safety
     /// Safe: it only waits.
     pub async fn wait(&self) {
         let pause = self.pause();
-        // To sleep for no time takes until the clock ticks.
+        // Even an empty sleep would last until the clock's next tick.
         if !pause.is_zero() {
             sleep(pause).await;
         }
     }
 
-    /// How long to wait before the next attempt.
+    /// The time to wait before the next attempt.
     pub fn pause(&self) -> Duration {
-        // The seeds of the standard hasher are drawn at random, which is all the randomness jitter needs.
+        // The standard hasher draws its seeds at random: enough for jitter.
         self.pause_with(RandomState::new().hash_one(self.failures))
     }
 
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_waited_for_before_the_first_failure() {
+    async fn there_is_no_wait_before_the_first_failure() {
         let start = tokio::time::Instant::now();
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(100));
         backoff.wait().await;

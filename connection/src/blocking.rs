@@ -1,5 +1,5 @@
-//! A connection for reads that block on the server. Never shared: whatever is sent behind a blocked read waits for
-//! it.
+//! A connection for reads that block on the server. It is never shared: any command behind a blocked read would wait
+//! for it.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,16 +18,16 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// A connection for one blocking read at a time.
 ///
-/// A read that is dropped, fails or is late closes its connection, so that the next one never waits behind it and
-/// the server frees what it held for it. In a cluster the connection is to the owner of the read's keys, and is made
-/// anew when the next read has another owner.
+/// A read that is dropped, fails or is late closes its connection. So the next read never waits behind it, and the
+/// server frees what it held. In a cluster the connection leads to the owner of the read's keys, and is made anew for a
+/// read with another owner.
 pub struct Blocking {
     origin: Origin,
     link: Option<(Target, Link)>,
     backoff: Backoff,
-    /// When the pause after the last attempt to connect is over.
+    /// When the pause after the last attempt to connect ends.
     next_attempt: Option<Instant>,
-    /// When a read got no answer of the server that it was for: it may be no owner any more.
+    /// When a read got no answer from its server, which may no longer be the owner.
     unanswered: Option<Instant>,
 }
 
@@ -38,13 +38,13 @@ impl Blocking {
     }
 
     /// Sends a command that the server may hold for `block`, and returns its reply. The deadline is the client's
-    /// response timeout, connecting included, and `block` on top of it. When the keys move to another node of a
-    /// cluster meanwhile, the read begins anew there, and so does `block`.
+    /// response timeout, connecting included, plus `block`. If the keys move to another cluster node meanwhile, the
+    /// read begins anew there, and so does `block`.
     ///
     /// # Errors
-    /// Every class of [`Error`]. At most one attempt to connect to a server is made; the pause that a failed one
-    /// costs is waited for by the next calls, so a caller may simply loop. [`Error::OtherServer`] alone comes without
-    /// a pause, unless it is of a cluster: the connection is kept, and asked about again by the next call.
+    /// Every class of [`Error`]. A call makes at most one attempt to connect to a server. The next calls wait for the
+    /// pause after a failed attempt, so a caller may simply loop. Only [`Error::OtherServer`] comes without a pause,
+    /// except in a cluster: the connection is kept, and the next call asks about it again.
     ///
     /// # Cancel safety
     /// Safe for the connection, which is closed. A command with an effect (`XREADGROUP`) may have had it.
@@ -61,7 +61,7 @@ impl Blocking {
                 if matches!(error, Error::OtherServer { .. }) && !self.origin.is_cluster() {
                     self.link = Some((target, link));
                 } else {
-                    // Nothing is sent that a former owner could answer with a redirect.
+                    // Nothing is sent, so a former owner cannot answer with a redirect.
                     self.unanswered = Some(Instant::now());
                 }
                 return Err(error);
@@ -104,7 +104,7 @@ impl Blocking {
                     return Err(error);
                 }
             }
-            // What the read has waited at the former owner does not count at the new one.
+            // The time that the read has waited at the former owner does not count at the new one.
             by += sent.elapsed();
         }
     }
@@ -120,7 +120,7 @@ impl Blocking {
         self.link = Some((target, link));
     }
 
-    /// The link to a server that was named, or to the owner of the slot; at most one attempt is made.
+    /// The link to the named server, or to the owner of the slot, with at most one attempt to connect.
     async fn link(
         &mut self,
         slot: Option<u16>,
@@ -130,7 +130,7 @@ impl Blocking {
         let mut known = named.or_else(|| self.origin.known(slot));
         match (self.link.take(), &known) {
             (Some((at, link)), Some(target)) if at == *target && !link.is_closed() => return Ok((at, link)),
-            // Going elsewhere is no failure to pause after.
+            // A change of the server is no failure, and needs no pause.
             (Some((at, _)), Some(target)) if at != *target => self.next_attempt = None,
             _ => {}
         }
@@ -138,7 +138,7 @@ impl Blocking {
             if let Some(at) = self.next_attempt {
                 sleep_until(at).await;
             }
-            // Taken back by the first reply.
+            // The first reply resets this.
             self.backoff.fail();
             self.next_attempt = Some(Instant::now() + self.backoff.pause());
             if let Some(since) = self.unanswered.take() {

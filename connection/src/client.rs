@@ -1,4 +1,4 @@
-//! Where connections come from.
+//! The source of connections.
 
 use std::fmt;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::{Admission, Blocking, Connection, Error, Subscriber};
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Where the servers are, the settings for talking to them, and one shared connection for commands. Cheap to clone.
+/// The servers, the settings for talking to them, and one shared connection for commands. Cheap to clone.
 ///
 /// Nothing is sent before the first call on one of its connections.
 #[derive(Clone)]
@@ -30,17 +30,17 @@ pub struct Client {
 impl Client {
     /// A client with the default settings.
     ///
-    /// The URL says everything: `redis://[[user]:password@]host[:port][/db]`, `redis+unix:///path`,
+    /// The URL holds everything: `redis://[[user]:password@]host[:port][/db]`, `redis+unix:///path`,
     /// `redis+sentinel://[[user]:password@]host[:port],…/service[/db]` or
-    /// `redis+cluster://[[user]:password@]host[:port],…`; with `rediss` for TLS. The [crate] tells of its parameters.
+    /// `redis+cluster://[[user]:password@]host[:port],…`; with `rediss` for TLS. The [crate] documents the parameters.
     ///
     /// # Errors
-    /// [`Error::Config`] for a URL that is none of these, or names files that cannot be used.
+    /// [`Error::Config`] for any other URL, and for one that names unusable files.
     pub fn open(url: &str) -> Result<Self, Error> {
         Self::builder(url).build()
     }
 
-    /// A client with other settings.
+    /// Settings for a client.
     pub fn builder(url: &str) -> ClientBuilder {
         ClientBuilder::new(url)
     }
@@ -49,11 +49,11 @@ impl Client {
         Self { commands: Connection::new(&origin), origin }
     }
 
-    /// A client of the same servers whose connections all have the admission; it shares no connection with this one.
+    /// A client of the same servers with this admission for all its connections. It shares no connection with this one.
     ///
-    /// Subscriptions have none: what any server at these addresses publishes is delivered, and a replicated map applies
-    /// it when it is the next revision. That is safe as long as all who change the map are admitted clients: none of
-    /// them writes to a process that is not admitted, so that no change is published there.
+    /// Subscriptions have no admission: they deliver the messages of any server at these addresses, and a replicated
+    /// map applies a message that is the next revision. This is safe while only admitted clients change the map: none
+    /// of them writes to a process that is not admitted, so no change is published there.
     #[must_use]
     pub fn with_admission(&self, admission: impl Admission) -> Self {
         let mut origin = self.origin.clone();
@@ -61,8 +61,8 @@ impl Client {
         Self::new(origin)
     }
 
-    /// A client of the same servers whose connections have this name at the server, where `CLIENT LIST` shows it; it shares
-    /// no connection with this one. Redis takes no spaces and no control characters in a name: they are left out.
+    /// A client of the same servers whose connections have this name in the server's `CLIENT LIST`. It shares no
+    /// connection with this one. Spaces and control characters, which Redis does not allow in a name, are left out.
     #[must_use]
     pub fn with_name(&self, name: &str) -> Self {
         let mut origin = self.origin.clone();
@@ -76,8 +76,8 @@ impl Client {
         self.commands.clone()
     }
 
-    /// A connection for commands that nobody else uses: for a lease that must not wait behind other traffic, or for
-    /// another tokio runtime.
+    /// An unshared connection for commands, for a lease that must not wait behind other traffic, or for another tokio
+    /// runtime.
     pub fn dedicated(&self) -> Connection {
         Connection::new(&self.origin)
     }
@@ -87,19 +87,19 @@ impl Client {
         Blocking::new(self.origin.clone())
     }
 
-    /// A subscription to these sharded channels, made at its first use. They have to be in one slot of a cluster,
-    /// whether or not there is one: else its first event is [`Disconnected`](crate::Event::Disconnected) by an
+    /// A subscription to these sharded channels, made at its first use. The channels must be in one slot, even outside
+    /// of a cluster. Otherwise its first event is [`Disconnected`](crate::Event::Disconnected) with an
     /// [`Error::Config`].
     pub fn subscriber<C: Into<String>>(&self, channels: impl IntoIterator<Item = C>) -> Subscriber {
         Subscriber::new(self.origin.clone(), channels.into_iter().map(Into::into).collect())
     }
 
-    /// Whether the address is that of a cluster: then all keys of one call have to be in one [`slot`](crate::slot).
+    /// Whether the address is that of a cluster, where all keys of one call must be in one [`slot`](crate::slot).
     pub fn is_cluster(&self) -> bool {
         self.origin.is_cluster()
     }
 
-    /// The deadline of calls, unless a connection was given another.
+    /// The deadline of calls on connections without another one.
     pub fn response_timeout(&self) -> Duration {
         self.origin.access.settings.response_timeout
     }
@@ -134,38 +134,38 @@ impl ClientBuilder {
         }
     }
 
-    /// How long a call may take in all, reconnecting included. 2 s by default.
+    /// Sets the whole time of a call, reconnecting included. 2 s by default.
     #[must_use]
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.response_timeout = timeout;
         self
     }
 
-    /// How long one attempt to connect may take. 1 s by default.
+    /// Sets the time of one attempt to connect. 1 s by default.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// The authorities that may vouch for a server, one or more certificates in PEM, instead of those of the
-    /// platform. Goes before a `ca` in the URL.
+    /// Sets the authorities that may vouch for a server, one or more certificates in PEM, instead of the platform's.
+    /// This overrides a `ca` in the URL.
     #[must_use]
     pub fn ca_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.ca = Some(pem.into());
         self
     }
 
-    /// What is shown to a server that asks its clients for a certificate: the chain and its private key, in PEM.
-    /// Goes before `cert` and `key` in the URL.
+    /// Sets the client's certificate chain and private key, in PEM, for a server that asks for them. This overrides
+    /// `cert` and `key` in the URL.
     #[must_use]
     pub fn client_certificate(mut self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         self.identity = Some(Identity { certificates: chain.into(), key: key.into() });
         self
     }
 
-    /// How to log in to sentinels that want it; the user and password of the URL are for the Redis servers. An empty
-    /// user is the default one. Goes before `sentinel_user` and `sentinel_password` in the URL.
+    /// Sets the login to sentinels that need one; the user and password of the URL are for the Redis servers. An empty
+    /// user is the default one. This overrides `sentinel_user` and `sentinel_password` in the URL.
     #[must_use]
     pub fn sentinel_credentials(mut self, user: &str, password: &str) -> Self {
         let user = (!user.is_empty()).then(|| user.into());

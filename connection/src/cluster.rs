@@ -1,10 +1,10 @@
-//! Commands to the nodes of a cluster: each to the owner of its slot, over one shared connection per node.
+//! Commands to a cluster: each goes to the owner of its slot, over one shared connection per node.
 //!
 //! Invariants:
-//! - Only what was not executed is sent again: what no connection could be made for, and what a node answered with a
-//!   redirect. All of it happens within the caller's deadline, and a command follows a bounded number of redirects.
-//! - Who owns what is asked after a redirect, after a node could not be reached or stopped answering, and when nothing
-//!   is known yet.
+//! - Only commands that were not executed are sent again: when no connection could be made, and when a node answered
+//!   with a redirect. This happens within the caller's deadline, and a command follows a bounded number of redirects.
+//! - The nodes are asked who owns the slots when nothing is known yet, after a redirect, and after a node could not be
+//!   reached or stopped answering.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -35,32 +35,32 @@ type Answer = Result<Value, Error>;
 pub(crate) struct Cluster {
     directory: Arc<Directory>,
     access: Access,
-    /// Counts the calls: what any node may answer goes to each of them in turn.
+    /// Counts the calls: commands that any node may answer go to each node in turn.
     turn: AtomicUsize,
     state: Mutex<State>,
 }
 
 struct State {
     nodes: HashMap<Address, Arc<Shared>>,
-    /// What the nodes were last compared with.
+    /// The topology that the nodes were last compared with.
     seen: Arc<Topology>,
 }
 
 /// A request on its way to its answer.
 struct Journey {
     slot: Option<u16>,
-    /// Which node it goes to when none owns its slot; another one when no connection could be made.
+    /// The number of the node for a request whose slot has no owner. It changes when no connection could be made.
     turn: usize,
-    /// Where its slot is on its way to.
+    /// The node that the request's slot is moving to.
     ask: Option<Address>,
     redirects: u32,
     pauses: Backoff,
-    /// Why it has no answer yet.
+    /// The reason why it has no answer yet.
     last: Option<Error>,
     answer: Option<Answer>,
 }
 
-/// How a request goes on.
+/// The next move of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Nothing,
@@ -68,7 +68,7 @@ enum Next {
     Later,
 }
 
-/// What some requests have behind them.
+/// A completed part of some requests' journeys.
 enum Done {
     Rested(Vec<usize>),
     Visited { node: Address, started: Instant, answers: Vec<(usize, Answer)> },
@@ -80,8 +80,8 @@ impl Cluster {
         Arc::new(Self { directory, access, turn: AtomicUsize::new(0), state: Mutex::new(state) })
     }
 
-    /// Sends each request to the owner of its slot, those of one node in one write; the answers are in their order.
-    /// No node waits for another one: what is to go on goes on when its own node has answered.
+    /// Sends each request to the owner of its slot, those for one node in one write. The answers are in the order of
+    /// the requests. A request that must go on does so when its own node has answered, without waiting for other nodes.
     pub(crate) async fn send_all(
         self: &Arc<Self>,
         requests: &[Request<'_>],
@@ -95,7 +95,7 @@ impl Cluster {
         let mut ready: Vec<usize> = (0..journeys.len()).collect();
         let mut under_way = FuturesUnordered::new();
         loop {
-            // Nothing is sent that could not be answered in time: it has its last error.
+            // A request that could not be answered in time is not sent: its last error stands.
             if Instant::now() < deadline.at {
                 for (node, asking, indexes) in self.groups(&journeys, &ready) {
                     under_way.push(self.visit(node, asking, indexes, requests, deadline).boxed());
@@ -132,7 +132,7 @@ impl Cluster {
         journeys.into_iter().map(|journey| journey.end(&late)).collect()
     }
 
-    /// A connection to the owner of a slot, as the nodes say now.
+    /// A connection to the present owner of a slot.
     pub(crate) async fn owner(
         self: &Arc<Self>,
         slot: u16,
@@ -161,7 +161,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until there is a topology.
+    /// Waits until a topology is known.
     async fn topology(&self, deadline: Deadline) -> Result<(), Error> {
         let mut last = None;
         while self.directory.topology().masters().is_empty() {
@@ -175,7 +175,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Which of these requests go where; none of those that have an answer.
+    /// Groups the requests without an answer by node.
     fn groups(&self, journeys: &[Journey], ready: &[usize]) -> Vec<(Address, bool, Vec<usize>)> {
         let topology = self.directory.topology();
         let mut groups: Vec<(Address, bool, Vec<usize>)> = Vec::new();
@@ -219,7 +219,7 @@ impl Cluster {
         let topology = self.directory.topology();
         let mut state = self.lock();
         if !Arc::ptr_eq(&state.seen, &topology) {
-            // A node that owns nothing any more may be gone for good.
+            // A node without any slot may be gone for good.
             state.nodes.retain(|address, _| topology.masters().contains(address));
             state.seen = topology;
         }
@@ -237,7 +237,7 @@ impl Cluster {
     }
 }
 
-/// Waits before some requests go on. None of them does after the deadline.
+/// Waits before some requests go on. None goes on after the deadline.
 async fn rest(
     indexes: Vec<usize>,
     pauses: Backoff,
@@ -247,7 +247,7 @@ async fn rest(
     let pause = async {
         pauses.wait().await;
         if let Some(question) = question {
-            // What it found out is tried in any case.
+            // The topology is used, whatever came of the question.
             let _ = question.await;
         }
     };
@@ -265,7 +265,7 @@ impl Journey {
         Self { slot, turn, ask: None, redirects: 0, pauses, last: None, answer }
     }
 
-    /// Takes an answer of a node, or goes on.
+    /// Takes a node's answer, or decides on the next move.
     fn arrive(&mut self, node: &Address, answer: Answer, directory: &Directory, learn: &mut bool) -> Next {
         let asked = self.ask.take().is_some();
         let error = match answer {
@@ -274,7 +274,7 @@ impl Journey {
         };
         let next = match Redirect::read(&error, node) {
             Some(Redirect::Later) => {
-                // It was sent to the right node, which has not got all keys yet, and comes back here by an `ASK`.
+                // The request went to the right node, which does not have all keys yet; an `ASK` brings it back here.
                 self.redirects = self.redirects.saturating_sub(u32::from(asked));
                 Next::Later
             }
@@ -286,7 +286,7 @@ impl Journey {
                 self.redirects += 1;
                 match redirect {
                     Redirect::Moved { slot, owner } => {
-                        // The node knows better where the keys of the command are in it.
+                        // The node knows better where the command's keys are.
                         self.slot = Some(slot);
                         directory.moved(slot, owner);
                         *learn = true;
@@ -296,7 +296,7 @@ impl Journey {
                 }
                 if self.redirects <= AT_ONCE { Next::AtOnce } else { Next::Later }
             }
-            // It was not sent: the slots of a node that is down may have another owner already.
+            // The request was not sent: another node may own the slots of a dead one already.
             None if matches!(error, Error::Unreachable(_)) => {
                 *learn = true;
                 self.turn = self.turn.wrapping_add(1);

@@ -19,9 +19,9 @@ use crate::{Call, Error, Script, ServerInfo, slot};
 /// It connects at its first call, on the tokio runtime of that call, and must not outlive that runtime: use
 /// [`Client::dedicated`](crate::Client::dedicated) to have one per runtime.
 ///
-/// In a cluster it is one connection for each node that is needed. A command goes to the owner of its first key, a
-/// command without a key to any node, and a redirect is followed within the deadline: what a node redirects was not
-/// executed.
+/// In a cluster it is one connection for each node that is needed. A command goes to the owner of its first key, and a
+/// command without a key to any node. Redirects are followed within the deadline: a node does not execute a command
+/// that it redirects.
 #[derive(Clone)]
 pub struct Connection {
     servers: Servers,
@@ -46,7 +46,7 @@ impl Connection {
         Self { servers, timeout }
     }
 
-    /// The same connection with another deadline for the calls made through this handle. With zero nothing is sent.
+    /// The same connection with another deadline for calls through this handle. With zero nothing is sent.
     #[must_use]
     pub fn with_response_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -69,8 +69,8 @@ impl Connection {
         self.send(command.into()).await
     }
 
-    /// Sends a command that has no key, such as `TIME`, to the server that a key is on. A cluster is asked anew who
-    /// owns the key's slot, at most every 100 ms: such a command would be executed by a former owner too.
+    /// Sends a command without a key, such as `TIME`, to the server of a key. A cluster is asked anew who owns the
+    /// key's slot, at most every 100 ms, because a former owner would execute such a command too.
     ///
     /// # Errors
     /// As [`Connection::command`].
@@ -88,7 +88,7 @@ impl Connection {
         }
     }
 
-    /// Calls a script: [`Connection::call`] of a call prepared with these keys and arguments.
+    /// Calls a script: shorthand for [`Connection::call`] with these keys and arguments.
     ///
     /// # Errors
     /// As [`Connection::call`].
@@ -108,8 +108,8 @@ impl Connection {
         self.call(&call).await
     }
 
-    /// Sends a prepared call. A server that does not know the script was not changed by the call: the script is
-    /// loaded and the call sent again, within the same deadline and on the same connection.
+    /// Sends a prepared call. If the server does not know the script, it executes nothing: the script is loaded and the
+    /// call sent again, within the same deadline and on the same connection.
     ///
     /// # Errors
     /// Every class of [`Error`]; `NOSCRIPT` only when scripts are flushed again and again.
@@ -125,11 +125,12 @@ impl Connection {
         Pipeline::new(self.clone())
     }
 
-    /// Asks the server who it is. Works whether or not the server is admitted: nothing is written.
+    /// Asks the server for its identity and settings. This works even if the server is not admitted: nothing is
+    /// written.
     ///
     /// # Errors
-    /// Every class of [`Error`] but [`Error::OtherServer`]. [`Error::Config`] in a cluster, which has many servers:
-    /// use [`server_of`](Self::server_of) there.
+    /// Every class of [`Error`] but [`Error::OtherServer`]. [`Error::Config`] in a cluster, which has many servers: use
+    /// [`server_of`](Self::server_of) there.
     ///
     /// # Cancel safety
     /// Safe: the command only reads.
@@ -143,8 +144,8 @@ impl Connection {
         }
     }
 
-    /// Asks the server that a key is on who it is: as [`server`](Self::server), and in a cluster the owner of the
-    /// key's slot, about which the cluster is asked anew.
+    /// Asks the server of a key like [`server`](Self::server). In a cluster this is the owner of the key's slot, about
+    /// which the cluster is asked anew.
     ///
     /// # Errors
     /// Every class of [`Error`] but [`Error::OtherServer`].

@@ -1,10 +1,10 @@
-//! Until when a call may take.
+//! The end of the time for a call.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long a caller has, and what it was given in all.
+/// The caller's deadline, and the whole time that it was given.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline {
     pub(crate) at: Instant,
@@ -17,7 +17,7 @@ impl Deadline {
     }
 }
 
-/// A moment that much later. One that no clock can show is a lifetime away.
+/// A moment this much later. If no clock can show it, the result is a lifetime away.
 pub(crate) fn later(moment: Instant, by: Duration) -> Instant {
     moment.checked_add(by).unwrap_or_else(|| moment + Duration::from_secs(u64::from(u32::MAX)))
 }
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_wait_is_far_away_and_no_panic() {
+    fn the_longest_wait_is_far_away_and_does_not_panic() {
         let deadline = Deadline::after(Duration::MAX);
         assert!(deadline.at > Instant::now() + Duration::from_secs(1_000_000_000));
     }

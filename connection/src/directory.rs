@@ -1,9 +1,9 @@
-//! What a client knows about its cluster, and how it learns more.
+//! A client's knowledge of its cluster, and the questions that extend it.
 //!
 //! Invariants:
-//! - On each runtime at most one question is under way; all who need to know wait for it. It goes on when none of them
-//!   is left, and ends with the client. Runtimes do not wait for each other: one of them may stand still.
-//! - Questions are paced, all together: there is a pause between two, and a growing one after those that failed.
+//! - Each runtime has at most one question under way; all callers that need the answer wait for it. It goes on without
+//!   them, and ends with the client. Runtimes do not wait for each other, because one may stand still.
+//! - All questions are paced together: there is a pause between two, and a growing one after failures.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -36,7 +36,7 @@ pub(crate) struct Directory {
 
 struct State {
     topology: Arc<Topology>,
-    /// When the question was asked that the topology is the answer to.
+    /// When the question behind the topology was asked.
     asked_at: Option<Instant>,
     questions: Vec<(runtime::Id, Flight<Result<(), Error>>)>,
     backoff: Backoff,
@@ -63,7 +63,7 @@ impl Directory {
         self.lock().topology.clone()
     }
 
-    /// A node said that a slot is elsewhere.
+    /// A node has said that a slot is elsewhere.
     pub(crate) fn moved(&self, slot: u16, owner: Address) {
         let mut state = self.lock();
         if state.topology.owner(Some(slot)) != Some(&owner) {
@@ -71,7 +71,7 @@ impl Directory {
         }
     }
 
-    /// Asks the nodes, unless they were asked after `since`. Nobody has to wait for the answer for it to come.
+    /// Asks the nodes, unless they were asked after `since`. The answer comes even if nobody waits for it.
     pub(crate) fn ask(self: &Arc<Self>, since: Instant) -> Outcome<Result<(), Error>> {
         let here = runtime::Handle::current().id();
         let mut state = self.lock();
@@ -84,7 +84,7 @@ impl Directory {
         }
         let now = Instant::now();
         let at = state.next_question.map_or(now, |next| next.max(now)) + state.backoff.pause();
-        // Taken back by an answer.
+        // An answer resets this.
         state.backoff.fail();
         state.next_question = Some(at + QUESTION_EVERY);
         let question = Flight::start(Self::question(Arc::downgrade(self), since, at));
@@ -107,7 +107,7 @@ impl Directory {
         if let Some(directory) = directory.upgrade() {
             let mut state = directory.lock();
             state.backoff.reset();
-            // An answer to an older question must not replace that to a newer one.
+            // The answer to an older question must not replace that to a newer one.
             if !state.is_newer_than(asked_at) {
                 (state.topology, state.asked_at) = (Arc::new(topology), Some(asked_at));
             }
@@ -115,7 +115,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Which nodes to ask, in their order; none when another runtime did meanwhile.
+    /// The nodes to ask, in order; `None` when another runtime has asked meanwhile.
     fn to_ask(&self, since: Instant) -> Option<(Vec<Address>, Arc<Settings>)> {
         let state = self.lock();
         if state.is_newer_than(since) {
@@ -154,7 +154,7 @@ async fn told_by(node: &Address, settings: &Settings) -> Result<Topology, Error>
     let reply = link::ask(&mut wire, &steps).await.map_err(Error::during_setup)?;
     let topology = Topology::parse(&reply, node).map_err(Error::during_setup)?;
     if topology.masters().is_empty() {
-        // A node that was just reset or has met nobody yet.
+        // A node that was just reset, or has met no other yet.
         return Err(Error::unreachable("the node knows no owner of any slot"));
     }
     Ok(topology)

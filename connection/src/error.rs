@@ -1,4 +1,4 @@
-//! One error for all roles. Its variants are what a caller branches on: was it sent, was it applied, may it be
+//! One error for all roles. Its variants are what a caller branches on: was the command sent, was it applied, may it be
 //! sent again.
 
 use std::fmt;
@@ -8,20 +8,20 @@ use std::time::Duration;
 use redis::{ErrorKind, RedisError, ServerError, Value};
 use tokio_rustls::rustls;
 
-/// Why a call to Redis did not return its reply.
+/// The reason why a call to Redis did not return its reply.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The URL or a setting is unusable. Nothing was sent.
     Config {
-        /// What is wrong.
+        /// The reason.
         what: &'static str,
-        /// Why a file or a certificate cannot be used, if it is that.
+        /// The cause, for a file or a certificate that cannot be used.
         source: Option<RedisError>,
     },
     /// Redis refused the user, the password or the permission. Nothing was applied.
     Auth(RedisError),
-    /// The server's certificate is not one that is trusted for its name and by now. Nothing was sent.
+    /// The server's certificate is not trusted, for its name or at this time. Nothing was sent.
     Certificate(RedisError),
     /// No connection could be made within the deadline. The command was not sent.
     Unreachable(RedisError),
@@ -31,22 +31,22 @@ pub enum Error {
     TimedOut(Duration),
     /// Redis answered with an error.
     ///
-    /// It was not applied, with one exception: a script that raises after its first write keeps that write.
+    /// The command was not applied, with one exception: a script that raises after its first write keeps that write.
     Server {
         /// The first word of the answer, such as `NOGROUP`.
         code: Box<str>,
-        /// The rest of it.
+        /// The rest of the answer.
         detail: Box<str>,
     },
     /// The [`Admission`](crate::Admission) refused the server at the other end. The command was not sent.
     OtherServer {
-        /// The [`identity`](crate::ServerInfo::identity) of the server that the connection has reached: its run id, and
-        /// its last promotion, if there was any.
+        /// The [`identity`](crate::ServerInfo::identity) of the server at the other end: its run id, and its last
+        /// promotion, if there was any.
         run_id: Box<str>,
     },
     /// The reply has a shape that the command never returns. The command was executed.
     Reply {
-        /// What was expected.
+        /// The expected kind of reply.
         expected: &'static str,
     },
 }
@@ -74,7 +74,7 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {
-    /// The `redis` crate's errors have the same text as their sources, if they have any: what is chained is the source.
+    /// An error of the `redis` crate has the same text as its source, if it has one: the chain holds the source.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         let cause = match self {
             Self::Config { source, .. } => source.as_ref()?,
@@ -88,7 +88,7 @@ impl std::error::Error for Error {
 }
 
 impl Error {
-    /// The code of the server's answer, such as `NOSCRIPT`, when it was the server that said no.
+    /// The code of the server's answer, such as `NOSCRIPT`, if the server refused the call.
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Server { code, .. } => Some(code),
@@ -102,7 +102,7 @@ impl Error {
         matches!(self, Self::Lost(_) | Self::TimedOut(_) | Self::Reply { .. })
     }
 
-    /// Whether the same call may succeed later without anybody changing the call or the settings.
+    /// Whether the same call may succeed later without a change of the call or the settings.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::Lost(_) | Self::TimedOut(_) => true,
@@ -125,17 +125,17 @@ impl Error {
         }
     }
 
-    /// Whether the connection on which this happened must not be used again.
+    /// Whether the connection must not be used again after this error.
     pub(crate) fn ends_connection(&self) -> bool {
         match self {
             Self::Lost(_) | Self::TimedOut(_) | Self::Unreachable(_) => true,
-            // What a server says that is a replica now: the master is another one.
+            // The answers of a server that has become a replica: the master is another one.
             Self::Server { code, .. } => matches!(&**code, "READONLY" | "MASTERDOWN" | "UNBLOCKED"),
             _ => false,
         }
     }
 
-    /// The reply, unless the server put an error in its place.
+    /// The reply, unless it is an error of the server.
     pub(crate) fn checked(reply: Value) -> Result<Value, Self> {
         match reply {
             Value::ServerError(error) => Err(Self::answered(error)),
@@ -143,7 +143,7 @@ impl Error {
         }
     }
 
-    /// The class of an error that the server put in the place of a reply.
+    /// The class of an error that the server answered.
     fn answered(error: ServerError) -> Self {
         match error.code() {
             "WRONGPASS" | "NOAUTH" | "NOPERM" => Self::Auth(error.into()),
@@ -168,11 +168,11 @@ impl Error {
         }
     }
 
-    /// What a failure means that came while the connection was still being set up.
+    /// The class of a failure during the set-up of the connection.
     pub(crate) fn during_setup(self) -> Self {
         match self {
             Self::Lost(source) => Self::Unreachable(source),
-            // What was executed then was no command of a caller.
+            // The command executed then was not a caller's.
             Self::Reply { expected } => {
                 Self::Unreachable(RedisError::from(io::Error::other(format!("its answer is not {expected}"))))
             }
@@ -180,8 +180,8 @@ impl Error {
         }
     }
 
-    /// What a server says about a login. Servers repeat the words of a command that they do not know, and those are
-    /// the user and the password.
+    /// The class of an error of a login. Servers repeat the words of an unknown command, and here those are the user
+    /// and the password.
     pub(crate) fn during_login(self) -> Self {
         match self {
             Self::Server { code, detail } if !detail.starts_with("AUTH <password> called") => {
@@ -199,15 +199,15 @@ impl Error {
         Self::Unreachable(RedisError::from(io::Error::from(io::ErrorKind::TimedOut)))
     }
 
-    /// Nothing was made of a connection in the time that it has. Where it has tls, the port may not.
+    /// The error of a connection that was not made in its time. With TLS, the port may be one without.
     pub(crate) fn not_made_within(within: Duration, tls: bool) -> Self {
         let hint = if tls { "; is it a port for tls (rediss://)?" } else { "" };
         let what = format!("no connection was made within {within:?}{hint}");
         Self::Unreachable(RedisError::from(io::Error::new(io::ErrorKind::TimedOut, what)))
     }
 
-    /// The meaning of a stream that could not be opened. That a certificate is refused stays so: somebody has to change it, or
-    /// what is trusted.
+    /// The class of a failure to open a stream. A refused certificate keeps its class: somebody must change it, or the
+    /// trusted authorities.
     pub(crate) fn opening(error: io::Error) -> Self {
         let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
         match tls {
@@ -234,7 +234,7 @@ impl Error {
     }
 }
 
-/// Whether this is what a server without room for another client says before it hangs up. It has read no command.
+/// Whether this is the answer of a server without room for another client before it hangs up. It has read no command.
 fn is_full(code: &str, detail: Option<&str>) -> bool {
     code == "ERR" && detail.is_some_and(|detail| detail.starts_with("max number of clients"))
 }
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_makes_no_sense_while_connecting_is_none_to_a_command() {
+    fn a_malformed_answer_while_connecting_answers_no_command() {
         let error = Error::Reply { expected: "a role" }.during_setup();
         assert!(error.is_transient() && !error.may_have_executed(), "{error:?}");
     }

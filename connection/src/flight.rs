@@ -1,10 +1,10 @@
-//! One run of something that many wait for. It goes on while nobody does, and ends when it is dropped.
+//! A run that many may await. It goes on while nobody waits, and ends when it is dropped.
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use tokio::task::JoinHandle;
 
-/// What a run comes to, for any number of waiters.
+/// The result of a run, for any number of waiters.
 pub(crate) type Outcome<T> = Shared<BoxFuture<'static, T>>;
 
 pub(crate) struct Flight<T> {
@@ -13,7 +13,7 @@ pub(crate) struct Flight<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Flight<T> {
-    /// Starts it, on the runtime of the caller.
+    /// Starts the run on the caller's runtime.
     pub(crate) fn start(run: impl Future<Output = T> + Send + 'static) -> Self {
         let outcome = run.boxed().shared();
         let task = tokio::spawn(outcome.clone().map(|_| ()));
@@ -24,7 +24,7 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
         self.outcome.clone()
     }
 
-    /// Whether it has come to something, or its runtime has ended.
+    /// Whether the run has a result, or its runtime has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.outcome.peek().is_some() || self.task.is_finished()
     }

@@ -1,17 +1,17 @@
-//! Where a reply of the Redis protocol ends. The redis crate parses replies; it does not say how long they are.
+//! The length of a reply in the Redis protocol. The redis crate parses replies, but does not say how long they are.
 
-/// What comes in is no reply of Redis.
+/// The bytes are no reply of Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// A line holds a number or a short text; an error of a script may be longer.
+/// The longest line: a number or a short text, though an error of a script may be longer.
 const LONGEST_LINE: usize = 64 * 1024;
-/// Redis sends no longer strings.
+/// The longest string that Redis sends.
 const LONGEST_STRING: u64 = 512 << 20;
 /// The most values in one array.
 const MOST_VALUES: u64 = 1 << 24;
 
-/// The length of the first whole reply in `bytes`, or nothing while it is incomplete.
+/// The length of the first whole reply in `bytes`; `None` while it is incomplete.
 pub(crate) fn length(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     let mut at = 0;
     let mut wanted = 1_u64;
@@ -38,7 +38,7 @@ pub(crate) fn length(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     Ok((at <= bytes.len()).then_some(at))
 }
 
-/// A number of bytes or values; nothing for the `-1` of a null.
+/// A number of bytes or values; `None` for the `-1` of a null.
 fn count(text: &[u8], most: u64) -> Result<Option<u64>, Malformed> {
     if text == b"-1" {
         return Ok(None);
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_ends_where_it_ends_and_not_a_byte_earlier() {
+    fn the_end_of_a_reply_is_exact_to_the_byte() {
         for whole in [
             &b"+OK\r\n"[..],
             b"-MOVED 1 h:1\r\n",
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_are_a_panic_and_no_reply_is_longer_than_what_came() {
+    fn any_bytes_are_safe_and_no_reply_is_longer_than_its_input() {
         let whole = b"*4\r\n$8\r\nsmessage\r\n:12\r\n%1\r\n+k\r\n-e\r\n$3\r\nabc\r\n";
         assert_eq!(length(whole), Ok(Some(whole.len())));
         for at in 0..whole.len() {

@@ -1,5 +1,5 @@
-//! One live connection and how to make it. Whether to make another is its owner's business: `shared`, `blocking` and
-//! `subscriber`.
+//! One live connection, and the way to make it. Its owners `shared`, `blocking` and `subscriber` decide when to make
+//! another.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,10 +19,10 @@ use crate::transport::{self, Heard};
 use crate::wire::Wire;
 use crate::{Admission, Error, server};
 
-/// Commands that may wait for their turn to be written; more wait in their callers.
+/// The most commands that wait to be written; more wait in their callers.
 const PIPELINE_DEPTH: usize = 1024;
 
-/// What is the same for all servers of a deployment.
+/// The settings that all servers of a deployment share.
 pub(crate) struct Settings {
     pub(crate) credentials: Option<Credentials>,
     pub(crate) db: u32,
@@ -31,7 +31,7 @@ pub(crate) struct Settings {
     pub(crate) response_timeout: Duration,
 }
 
-/// How servers are talked to.
+/// The way to talk to servers.
 #[derive(Clone)]
 pub(crate) struct Access {
     pub(crate) settings: Arc<Settings>,
@@ -40,33 +40,33 @@ pub(crate) struct Access {
     pub(crate) name: Option<Arc<str>>,
 }
 
-/// How the server to connect to is found.
+/// The way to find the server to connect to.
 #[derive(Clone)]
 pub(crate) enum Target {
     Server(Address),
     MasterOf(Arc<Sentinels>),
 }
 
-/// All that is needed to make a connection to one server, shared by the roles of a client.
+/// All that a connection to one server needs, shared by the roles of a client.
 #[derive(Clone)]
 pub(crate) struct Connector {
     pub(crate) target: Target,
     pub(crate) access: Access,
 }
 
-/// What is sent before the first command, and what its answer has to be.
+/// A command before the caller's first one, by the answer that it needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Login,
-    /// Tells that it is a master.
+    /// The answer must say that the server is a master.
     IsMaster,
     Select,
-    /// Anything: the answer is for the asker.
+    /// Any answer will do; the caller reads it.
     Question,
 }
 
 impl Connector {
-    /// Makes one connection within the connect timeout, ready for commands. To find its address may take as long.
+    /// Makes one connection within the connect timeout, ready for commands. Finding its address may take as long again.
     pub(crate) async fn connect(&self) -> Result<Link, Error> {
         let address = self.address().await?;
         self.in_time(async {
@@ -87,7 +87,7 @@ impl Connector {
                 .set_connection_timeout(None)
                 .set_response_timeout(None)
                 .set_pipeline_buffer_size(PIPELINE_DEPTH);
-            // All that a server has to be told first was told, its protocol included: this sends nothing.
+            // The server has been told everything, its protocol included: this sends nothing.
             let bare = RedisConnectionInfo::default().set_skip_set_lib_name();
             let (multiplexed, driver) = MultiplexedConnection::new_with_config(&bare, stream, config)
                 .await
@@ -97,7 +97,7 @@ impl Connector {
         .await
     }
 
-    /// Makes one connection for a subscription, in as much time, logged in. Tells what the server is.
+    /// Makes one connection for a subscription within the same time, and logs in. Returns the server's role as well.
     pub(crate) async fn connect_wire(&self) -> Result<(Wire, Role), Error> {
         let address = self.address().await?;
         self.in_time(async {
@@ -109,7 +109,8 @@ impl Connector {
         .await
     }
 
-    /// Whether commands may be sent on this link now. A server that is not admitted is asked who it is by now.
+    /// Checks whether commands may be sent on this link now. A server that is not admitted is asked for its identity
+    /// again.
     pub(crate) async fn admit(&self, link: &Link, deadline: Instant, allowed: Duration) -> Result<(), Error> {
         let Some(admission) = &self.access.admission else { return Ok(()) };
         if link.identity().as_deref().is_some_and(|known| admission.admit(known)) {
@@ -136,7 +137,7 @@ impl Connector {
         }
     }
 
-    /// What is said first. A server that does not answer it is not there, whoever accepts connections for it.
+    /// The first commands. A server that does not answer them is not there, whatever accepts connections for it.
     fn entrance(&self, protocol: Protocol) -> Vec<(Step, Cmd)> {
         let mut steps = self.access.settings.login();
         let step = match self.target {
@@ -160,13 +161,13 @@ impl PartialEq for Target {
 }
 
 impl Settings {
-    /// What logs in to a server of Redis, if anything has to.
+    /// The commands that log in to a Redis server; none without credentials.
     pub(crate) fn login(&self) -> Vec<(Step, Cmd)> {
         self.credentials.iter().map(|credentials| (Step::Login, credentials.auth())).collect()
     }
 }
 
-/// Opens a connection on which nothing has been said yet. The caller bounds the time.
+/// Opens a connection, on which nothing has been said yet. The caller bounds the time.
 pub(crate) async fn open(address: &Address, settings: &Settings) -> Result<Wire, Error> {
     let stream = transport::open(address, settings.tls.as_ref()).await;
     stream.map(Wire::new).map_err(Error::opening)
@@ -189,7 +190,7 @@ pub(crate) async fn ask(wire: &mut Wire, steps: &[(Step, Cmd)]) -> Result<Value,
 }
 
 impl Credentials {
-    /// The command that logs in with them.
+    /// The command that logs in with these credentials.
     pub(crate) fn auth(&self) -> Cmd {
         let mut auth = redis::cmd("AUTH");
         if let Some(user) = &self.user {
@@ -199,11 +200,11 @@ impl Credentials {
     }
 }
 
-/// One live connection. It ends with the last owner, whatever is still in flight on it.
+/// One live connection. It ends with its last owner, even with calls in flight.
 pub(crate) struct Link {
     multiplexed: MultiplexedConnection,
     driver: JoinHandle<()>,
-    /// Who answered last time; not known where nobody asks.
+    /// The server's identity as of its last answer; `None` where no admission asks.
     identity: Mutex<Option<Box<str>>>,
     pulse: Arc<Pulse>,
 }
@@ -218,12 +219,12 @@ impl Link {
         self.driver.is_finished()
     }
 
-    /// Whether the server has said nothing for this long although it owes an answer.
+    /// Whether the server has owed an answer for this long and said nothing.
     pub(crate) fn is_silent_for(&self, long: Duration) -> bool {
         self.pulse.silent_for(long)
     }
 
-    /// Sends a command and waits for its reply until `deadline`; `allowed` is what the caller was given.
+    /// Sends a command and waits for its reply until `deadline`; `allowed` is the whole time that the caller was given.
     pub(crate) async fn send_by(
         &self,
         command: &Cmd,
@@ -239,8 +240,8 @@ impl Link {
         }
     }
 
-    /// Sends commands in one write and waits for all their replies until `deadline`. An error for the whole counts
-    /// for each of them.
+    /// Sends commands in one write and waits for all their replies until `deadline`. An error of the whole counts for
+    /// each of them.
     pub(crate) async fn send_all_by(
         &self,
         commands: &Pipeline,

@@ -1,4 +1,4 @@
-//! Where a client's servers are: what its roles have in common.
+//! A client's servers and settings, shared by its roles.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use crate::directory::Directory;
 use crate::link::{Access, Connector, Target};
 use crate::topology::Redirect;
 
-/// Which servers there are.
+/// The servers.
 #[derive(Clone)]
 pub(crate) enum Place {
     One(Target),
     Cluster(Arc<Directory>),
 }
 
-/// Which servers there are, and how they are talked to.
+/// The servers, and the way to talk to them.
 #[derive(Clone)]
 pub(crate) struct Origin {
     pub(crate) place: Place,
@@ -29,7 +29,7 @@ impl Origin {
         Connector { target, access: self.access.clone() }
     }
 
-    /// The server to talk to about a slot, unless it is in a cluster of which nothing is known yet.
+    /// The server for a slot; `None` in a cluster of which nothing is known yet.
     pub(crate) fn known(&self, slot: Option<u16>) -> Option<Target> {
         match &self.place {
             Place::One(target) => Some(target.clone()),
@@ -40,7 +40,7 @@ impl Origin {
         }
     }
 
-    /// The server to talk to about a slot. In a cluster of which nothing is known yet, the nodes are asked.
+    /// The server for a slot. If nothing is known of the cluster yet, the nodes are asked.
     pub(crate) async fn target(&self, slot: Option<u16>) -> Result<Target, Error> {
         if let (None, Place::Cluster(directory)) = (self.known(slot), &self.place) {
             directory.ask(Instant::now()).await?;
@@ -48,7 +48,7 @@ impl Origin {
         self.known(slot).ok_or_else(Error::connect_timed_out)
     }
 
-    /// What a node of a cluster meant by an error.
+    /// The redirect that a cluster node's error means, if any.
     pub(crate) fn redirect(&self, target: &Target, error: &Error) -> Option<Redirect> {
         match (&self.place, target) {
             (Place::Cluster(directory), Target::Server(node)) => {
@@ -62,7 +62,7 @@ impl Origin {
         }
     }
 
-    /// Learns who owns what, after something failed at `since`. A failure is that of the next call.
+    /// Learns who owns the slots, after a failure at `since`. If this fails, the next call reports it.
     pub(crate) async fn learn(&self, since: Instant) {
         if let Place::Cluster(directory) = &self.place
             && let Err(error) = directory.ask(since).await
@@ -76,7 +76,7 @@ impl Origin {
         matches!(self.place, Place::Cluster(_))
     }
 
-    /// Where the servers are, for people.
+    /// The servers' addresses, for people.
     pub(crate) fn addresses(&self) -> Vec<Address> {
         match &self.place {
             Place::One(Target::Server(address)) => vec![address.clone()],

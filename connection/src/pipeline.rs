@@ -8,12 +8,11 @@ use crate::connection::Connection;
 use crate::request::Request;
 use crate::{Call, Error};
 
-/// Commands and calls of scripts that are sent together: in one write to each server that they concern.
+/// Commands and calls of scripts that are sent together, in one write to each server that they concern.
 ///
-/// It is no transaction: each command takes effect, or fails, by itself. They are executed in the order in which
-/// they were added, with one exception: a call of a script that the server did not know is executed after the rest,
-/// and so is, in a cluster, a command whose slot has moved. Two commands in one pipeline should not depend on each
-/// other.
+/// It is no transaction: each command takes effect, or fails, by itself. Redis executes them in the order in which they
+/// were added. Two kinds come after the rest: a call of a script that the server did not know, and a command whose
+/// cluster slot has moved. Two commands of one pipeline should not depend on each other.
 #[derive(Clone)]
 pub struct Pipeline {
     connection: Connection,
@@ -43,23 +42,22 @@ impl Pipeline {
         self
     }
 
-    /// How many commands and calls it holds.
+    /// The number of commands and calls.
     pub fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// Whether it holds none.
+    /// Whether it has no commands and no calls.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// Sends all and returns their results, in the order in which they were added. One deadline holds for all: that
-    /// of the connection. It may be sent again.
+    /// Sends all and returns their results, in the order in which they were added. The connection's deadline holds for
+    /// all together. The pipeline may be sent again.
     ///
     /// # Errors
-    /// Each result has its own [`Error`], of every class. When the connection breaks or the deadline passes, that
-    /// is the result of every command of that server that was not answered in full before: any of them may have
-    /// been executed.
+    /// Each result has its own [`Error`], of every class. If the connection breaks or the deadline passes, every
+    /// command of that server without a full answer gets that error: any of them may have been executed.
     ///
     /// # Cancel safety
     /// As [`Connection::command`].

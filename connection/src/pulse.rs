@@ -1,16 +1,16 @@
-//! How long a server has owed an answer: what tells a dead link from a caller in a hurry.
+//! The time for which a server has owed an answer: it distinguishes a dead link from a caller in a hurry.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// When a link was last heard, and since when the server has owed it something.
+/// When a link was last heard, and since when the server has owed an answer.
 ///
-/// Times are whole milliseconds since the link was made, in atomics: this is touched by every command.
+/// Times are whole milliseconds since the link was made, in atomics: every command touches them.
 pub(crate) struct Pulse {
     start: Instant,
-    /// When something last came in.
+    /// When bytes last arrived.
     heard: AtomicU64,
     /// When the first command after that was sent.
     owed: AtomicU64,
@@ -18,26 +18,26 @@ pub(crate) struct Pulse {
 
 impl Pulse {
     pub(crate) fn new() -> Self {
-        // What is heard in the first millisecond counts as heard after the start.
+        // Bytes in the first millisecond count as heard after the start.
         Self { start: Instant::now(), heard: AtomicU64::new(1), owed: AtomicU64::new(0) }
     }
 
-    /// Something came in.
+    /// Notes that bytes have arrived.
     pub(crate) fn heard(&self) {
         self.heard.store(self.now(), Ordering::Relaxed);
     }
 
-    /// A command is handed to the link.
+    /// Notes that a command was handed to the link.
     pub(crate) fn sent(&self) {
         if self.owed.load(Ordering::Relaxed) <= self.heard.load(Ordering::Relaxed) {
             self.owed.store(self.now(), Ordering::Relaxed);
         }
     }
 
-    /// Whether the server has owed an answer for this long and said nothing meanwhile.
+    /// Whether the server has owed an answer for this long and has said nothing.
     pub(crate) fn silent_for(&self, long: Duration) -> bool {
         let last = self.owed.load(Ordering::Relaxed).max(self.heard.load(Ordering::Relaxed));
-        // Rounded down when it was noted: without this, a wait of exactly `long` might seem a little shorter.
+        // The noted times are rounded down: without this, a wait of exactly `long` might seem shorter.
         let silent = Duration::from_millis(self.now().saturating_sub(last));
         silent + Duration::from_millis(1) >= long
     }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn hasty_callers_find_a_dead_link_together_and_a_late_reply_that_nobody_waited_for_counts() {
+    async fn hasty_callers_find_a_dead_link_and_any_late_reply_counts() {
         let pulse = Pulse::new();
         for _ in 0..10 {
             assert!(!pulse.silent_for(LONG));

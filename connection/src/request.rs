@@ -1,4 +1,4 @@
-//! What is sent: a command, and the script that the server may have to be told before it.
+//! A request: a command, and the script that the server may need before it.
 
 use redis::Cmd;
 

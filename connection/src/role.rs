@@ -1,4 +1,4 @@
-//! What a server is at the moment, as its answer to `HELLO` tells. To ask takes no right, and a subscription may.
+//! A server's present role, from its answer to `HELLO`. That command needs no right, and works beside a subscription.
 
 use redis::{Cmd, Value};
 
@@ -8,14 +8,14 @@ pub(crate) enum Role {
     Replica,
 }
 
-/// The protocol of a connection: pushes, and commands beside subscriptions, are of the third.
+/// The protocol of a connection: pushes, and commands beside subscriptions, need the third.
 #[derive(Clone, Copy)]
 pub(crate) enum Protocol {
     Two,
     Three,
 }
 
-/// Says which protocol is spoken, and asks the server who it is.
+/// The command that chooses the protocol and asks for the server's role.
 pub(crate) fn hello(protocol: Protocol) -> Cmd {
     let number = match protocol {
         Protocol::Two => 2,
@@ -24,7 +24,7 @@ pub(crate) fn hello(protocol: Protocol) -> Cmd {
     redis::cmd("HELLO").arg(number).take()
 }
 
-/// The same, and the connection has this name at the server.
+/// The same command, which also names the connection at the server.
 pub(crate) fn hello_as(protocol: Protocol, name: Option<&str>) -> Cmd {
     let mut hello = hello(protocol);
     if let Some(name) = name {

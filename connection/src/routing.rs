@@ -1,14 +1,14 @@
-//! Which slot of a cluster a command is about. Pure.
+//! The cluster slot of a command. Pure.
 //!
-//! A command that is not known here is taken to have its key in front, as nearly all have. One that is routed wrongly
-//! is not executed: its node says `MOVED`.
+//! An unknown command is assumed to have its key in front, as nearly all have. A wrongly routed command is not
+//! executed: its node answers `MOVED`.
 
 use redis::{Arg, Cmd};
 
 use crate::Error;
 use crate::slot::slot;
 
-/// The slot of the command's key, or nothing for a command that any master may answer.
+/// The slot of the command's key; `None` for a command that any master may answer.
 ///
 /// # Errors
 /// [`Error::Config`] for a script whose keys are in several slots.
@@ -24,11 +24,11 @@ pub(crate) fn slot_of(command: &Cmd) -> Result<Option<u16>, Error> {
             return slot_of_all(words.clone().skip(3).take(number(word(2))));
         }
         b"XREAD" => return slot_of_all(streams(words.clone().skip(1))),
-        // A group and a consumer may have any name, STREAMS included.
+        // A group and a consumer may have any name, even STREAMS.
         b"XREADGROUP" => return slot_of_all(streams(words.clone().skip(4))),
         b"XGROUP" | b"XINFO" | b"OBJECT" | b"MEMORY" | b"BITOP" | b"DEBUG" | b"ZUNION" | b"ZINTER"
         | b"ZDIFF" | b"SINTERCARD" | b"ZINTERCARD" | b"LMPOP" | b"ZMPOP" => Some(2),
-        // Its cursor is of one node: always the same one.
+        // A cursor belongs to one node, so this must always be the same one.
         b"SCAN" => return Ok(Some(0)),
         b"BLMPOP" | b"BZMPOP" | b"MIGRATE" => Some(3),
         b"ACL" | b"ASKING" | b"AUTH" | b"BGREWRITEAOF" | b"BGSAVE" | b"CLIENT" | b"CLUSTER" | b"COMMAND"
@@ -56,7 +56,7 @@ fn slot_of_all<'a>(keys: impl Iterator<Item = &'a [u8]>) -> Result<Option<u16>, 
     Ok(common)
 }
 
-/// What is between `STREAMS` and as many positions.
+/// The first half of the words after `STREAMS`; the other half are positions.
 fn streams<'a>(words: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = &'a [u8]> {
     let mut words = words.skip_while(|word| !word.eq_ignore_ascii_case(b"STREAMS"));
     words.next();

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use redis::{Cmd, ToRedisArgs};
 
-/// A Lua script with a name for logs and the hash that Redis knows it by. Cheap to clone.
+/// A Lua script with a name for logs and the hash by which Redis knows it. Cheap to clone.
 ///
-/// It must not return an error in the very words in which Redis refuses to execute anything: `NOSCRIPT No matching
-/// script…`, `MOVED` or `ASK` with a slot and an address, `TRYAGAIN Multiple keys request…`, `CLUSTERDOWN The cluster is
-/// down` or `…Hash slot not served`. A call that is refused is sent again. Other words behind these codes, and errors
-/// that it raises, are the result of the call.
+/// The script must not return an error in the exact words with which Redis refuses to execute a call. These are
+/// `NOSCRIPT No matching script…`, `MOVED` or `ASK` with a slot and an address, `TRYAGAIN Multiple keys request…`,
+/// `CLUSTERDOWN The cluster is down` and `…Hash slot not served`. A call that is refused in these words is sent again.
+/// Other words after these codes, and errors that the script raises, are the result of the call.
 #[derive(Clone)]
 pub struct Script(Arc<Inner>);
 
@@ -29,17 +29,17 @@ impl Script {
         Self(Arc::new(Inner { name: name.into(), source: source.into(), sha }))
     }
 
-    /// Its name.
+    /// The script's name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Its Lua.
+    /// The script's Lua source.
     pub fn source(&self) -> &str {
         &self.0.source
     }
 
-    /// The SHA-1 of its source in lower-case hex, as `EVALSHA` wants it.
+    /// The SHA-1 of the source in lower-case hex, for `EVALSHA`.
     pub fn sha(&self) -> &str {
         &self.0.sha
     }
@@ -61,7 +61,7 @@ impl Script {
     }
 }
 
-/// The script as a proof has broken it, in an environment that says how: the place of one text is taken by another.
+/// The script as a proof has broken it: an environment variable names a text and its replacement.
 #[cfg(feature = "sim")]
 fn broken(source: &str) -> String {
     match (std::env::var("TENURE_SCRIPT"), std::env::var("TENURE_SCRIPT_BROKEN")) {
@@ -76,8 +76,8 @@ impl fmt::Debug for Script {
     }
 }
 
-/// A prepared call of a script. Keys and arguments are copied once, into one buffer; the same call can be sent any
-/// number of times, unchanged.
+/// A prepared call of a script. Keys and arguments are copied once, into one buffer. The same call can be sent any
+/// number of times.
 #[derive(Clone)]
 pub struct Call {
     script: Script,
@@ -91,7 +91,7 @@ impl Call {
         self
     }
 
-    /// Adds arguments, each as [`arg`](Self::arg) does.
+    /// Appends arguments, each as [`arg`](Self::arg) does.
     pub fn args<A: ToRedisArgs>(&mut self, args: impl IntoIterator<Item = A>) -> &mut Self {
         for arg in args {
             self.command.arg(arg);
@@ -111,7 +111,7 @@ impl Call {
 
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Arguments may be payloads or secrets: they are counted, not shown.
+        // Arguments may be payloads or secrets: only their number is shown.
         f.debug_struct("Call")
             .field("script", &self.script.name())
             .field("words", &self.command.args_iter().len())

@@ -1,5 +1,5 @@
-//! Finding the master that Sentinel has chosen. Asked before every connect, so that a fail-over is followed by
-//! whoever connects again.
+//! Looks up the master that Sentinel has chosen. Sentinel is asked before every connect, so that each new connection follows a
+//! fail-over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ pub(crate) struct Sentinels {
     addresses: Vec<Address>,
     service: Box<str>,
     credentials: Option<Credentials>,
-    /// Which one is asked first: the one that answered last.
+    /// The number of the first one to ask: the one that answered last.
     first: AtomicUsize,
 }
 
@@ -39,7 +39,7 @@ impl Sentinels {
         let count = self.addresses.len();
         let start = self.first.load(Ordering::Relaxed) % count.max(1);
         let (before, after) = self.addresses.split_at(start);
-        // Until one has answered, the next time begins with another.
+        // Until one answers, the next question begins with another.
         self.first.store(start + 1, Ordering::Relaxed);
         let questions =
             after.iter().chain(before).map(|sentinel| self.ask(sentinel, settings).boxed()).collect();

@@ -1,4 +1,4 @@
-//! What a server says about itself in `INFO`.
+//! A server's description of itself in `INFO`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,26 +25,26 @@ impl fmt::Display for Version {
     }
 }
 
-/// The identity and the settings of a server that a deployment depends on.
+/// The identity of a server, and the settings that a deployment depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerInfo {
-    /// Names the server process: another one after every restart and fail-over.
+    /// Names the server process: it changes with every restart and fail-over.
     pub run_id: Box<str>,
-    /// Names one life of the data in that process: another one also when it was promoted again. It begins with the
-    /// `run_id`, and is nothing else when the process was never promoted.
+    /// Names one life of the data in that process: it also changes with every promotion. It begins with the `run_id`,
+    /// and equals it if the process was never promoted.
     pub identity: Box<str>,
     /// Its version.
     pub version: Version,
-    /// How long the process has been running, to the second.
+    /// The time that the process has been running, to the second.
     pub uptime: Duration,
-    /// The replication id that it had before it was promoted; all zeros when it never was.
+    /// The server's replication id before its promotion; all zeros if it was never promoted.
     pub master_replid2: Box<str>,
-    /// What it does when its memory is full.
+    /// The policy for a full memory.
     pub maxmemory_policy: Box<str>,
-    /// Whether `FLUSHALL`, `FLUSHDB` or `SWAPDB` was called since it started.
+    /// Whether `FLUSHALL`, `FLUSHDB` or `SWAPDB` was called since the process started.
     pub flushed: bool,
-    /// How many replicas follow it now.
+    /// The number of replicas that follow it now.
     pub connected_replicas: u32,
     /// Whether it is a master.
     pub is_master: bool,
@@ -53,7 +53,8 @@ pub struct ServerInfo {
 }
 
 impl ServerInfo {
-    /// Whether the server was promoted from a replica since it started, or began with the data of a master that had replicas.
+    /// Whether the server was promoted from a replica since it started, or began with the data of a master that had
+    /// replicas.
     pub fn was_promoted(&self) -> bool {
         is_set(&self.master_replid2)
     }
@@ -79,7 +80,7 @@ impl ServerInfo {
     }
 }
 
-/// Asks what [`identity`] reads.
+/// The command whose reply [`identity`] reads.
 pub(crate) fn who() -> Cmd {
     redis::cmd("INFO").arg("server").arg("replication").take()
 }
@@ -89,9 +90,8 @@ pub(crate) fn identity(reply: &Value) -> Result<Box<str>, Error> {
     life(&fields(reply)?)
 }
 
-/// A promotion leaves the replication id that the server had before, and how far that went; both stay while it is the
-/// master. They go when it keeps no backlog any more, since no replica has followed it for long: that looks like
-/// another life, too.
+/// A promotion records the server's former replication id, and how far that went; both stay while it is the master.
+/// They go when it drops its backlog, because no replica has followed it for long: that looks like another life, too.
 fn life(fields: &HashMap<&str, &str>) -> Result<Box<str>, Error> {
     let run_id = required(fields, "run_id")?;
     let before = fields.get("master_replid2").filter(|id| is_set(id));

@@ -1,16 +1,15 @@
-//! The connection to one server that many callers share, and that makes itself anew when it breaks.
+//! The connection to one server that many callers share, and that reconnects when it breaks.
 //!
 //! Invariants:
-//! - At most one attempt to connect runs at a time; all callers that need it wait for the same one, each no longer
-//!   than its own deadline. It goes on when none of them is left, and ends with the connection. No lock is held while
-//!   waiting.
-//! - A server that says that it is a replica is left, though not again and again.
+//! - At most one attempt to connect runs at a time. All callers that need it wait for it, each no longer than its own
+//!   deadline. It goes on without them, and ends with the connection. No lock is held while waiting.
+//! - The connection leaves a server that says that it is a replica, though not again and again.
 //! - After a failure the next attempt waits for its pause. A connection that never answered counts as a failure.
-//! - A server that owes an answer and says nothing for the whole response timeout is left: the link may be dead
-//!   without saying so. A caller that was in a hurry says nothing about the link. Calls that are in flight on a link
-//!   that is left keep it until their own deadline.
-//! - A call that the server refused because it does not know the script did not execute, and is sent again after
-//!   the script; nothing else is sent twice.
+//! - The connection leaves a server that has owed an answer for the whole response timeout and said nothing: the link
+//!   may be dead without a sign. A caller in a hurry proves nothing about the link. Calls in flight on a link that is
+//!   left keep it until their own deadline.
+//! - A call that the server refused because it does not know the script did not execute. It is sent again after the
+//!   script; nothing else is sent twice.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -27,12 +26,12 @@ use crate::{Backoff, Error, Script};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// A script flushed again between its load and its call is loaded again, this often in all.
+/// If a script is flushed between its load and its call, it is loaded again, this often in all.
 const LOADS_PER_CALL: usize = 3;
 
 type Attempt = Result<Arc<Link>, Error>;
 
-/// Whether to go on trying to connect after an attempt has failed.
+/// Whether to try again after a failed attempt to connect.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Patience {
     UntilTheDeadline,
@@ -64,7 +63,7 @@ impl Shared {
         Arc::new(Self { connector, state: Mutex::new(state) })
     }
 
-    /// A live link, waited for until the deadline.
+    /// Waits for a live link until the deadline.
     pub(crate) async fn link(
         self: &Arc<Self>,
         deadline: Deadline,
@@ -72,7 +71,7 @@ impl Shared {
     ) -> Result<Arc<Link>, Error> {
         let mut last = None;
         loop {
-            // What could not be answered in time is not sent.
+            // A command that could not be answered in time is not sent.
             if Instant::now() >= deadline.at {
                 return Err(last.unwrap_or_else(Error::connect_timed_out));
             }
@@ -91,7 +90,7 @@ impl Shared {
         }
     }
 
-    /// Sends a command, whatever the admission says.
+    /// Sends a command, whatever the admission decides.
     pub(crate) async fn send_unchecked(
         &self,
         link: &Arc<Link>,
@@ -119,7 +118,7 @@ impl Shared {
         self.send_unchecked(link, command, deadline).await
     }
 
-    /// Sends a request, and its script before it when the server does not know it.
+    /// Sends a request, after its script if the server does not know that.
     pub(crate) async fn call(
         &self,
         link: &Arc<Link>,
@@ -139,8 +138,8 @@ impl Shared {
         }
     }
 
-    /// Sends requests in one write, each behind an `ASKING` when `asking`; the results are in their order. Calls of
-    /// scripts that the server does not know are sent again behind their scripts.
+    /// Sends requests in one write, each behind an `ASKING` when `asking`. The results are in the order of the
+    /// requests. Calls of unknown scripts are sent again after their scripts.
     pub(crate) async fn send_all(
         &self,
         link: &Arc<Link>,
@@ -184,7 +183,7 @@ impl Shared {
         results.into_iter().map(|result| result.unwrap_or_else(missing)).collect()
     }
 
-    /// One round trip: the scripts, then the open requests. The results are those of the requests.
+    /// One round trip: the scripts, then the open requests. Returns the results of the requests.
     async fn exchange(
         &self,
         link: &Arc<Link>,
@@ -216,14 +215,14 @@ impl Shared {
             .collect();
         let answers = std::iter::from_fn(|| {
             let asked = if asking { replies.next()? } else { Ok(Value::Okay) };
-            // Who may not ask is sent back, and why says more.
+            // A user without the right to ask is redirected back; the refusal of `ASKING` says more.
             replies.next().map(|answer| answer.map_err(|error| asked.err().unwrap_or(error)))
         });
         let answers: Vec<_> = open
             .iter()
             .zip(answers)
             .map(|(&index, answer)| {
-                // Why the script could not be loaded says more than that it is not there.
+                // The reason why a script could not be loaded says more than its absence.
                 let why = |script: &Script| refused.iter().find(|(sha, _)| *sha == script.sha());
                 match (&answer, requests[index].script.and_then(why)) {
                     (Err(error), Some((_, why))) if is_unknown_script(error) => Err(why.clone()),
@@ -261,7 +260,7 @@ impl Shared {
         }
         let attempt = Self::attempt(self.connector.clone(), state.backoff.clone(), Arc::downgrade(self));
         let flight = Flight::start(attempt);
-        // Taken back by the first reply: a server that accepts and hangs up is not called without a pause.
+        // The first reply resets this: a server that accepts and hangs up is not called without a pause.
         state.backoff.fail();
         let outcome = flight.outcome();
         state.slot = Slot::Connecting(flight);
@@ -281,8 +280,8 @@ impl Shared {
         result
     }
 
-    /// Leaves a server that says that it is a replica, to find the master. Where there is none the next server is the
-    /// same one, which answers reads: so this is paced by itself.
+    /// Leaves a server that says that it is a replica, to find the master. If there is none, the next server is the
+    /// same one, which answers reads. So this has its own pace.
     fn leave_replica(&self, link: &Arc<Link>) {
         let now = Instant::now();
         {

@@ -1,6 +1,6 @@
-//! Which of a cluster's 16,384 slots a key is in, and keys that share one.
+//! The cluster slot of a key, of 16,384, and keys that share a slot.
 
-/// How many slots a cluster has.
+/// The number of slots of a cluster.
 pub(crate) const SLOTS: u16 = 16_384;
 
 /// The slot of a key or of a sharded channel in a Redis Cluster.
@@ -16,11 +16,11 @@ pub fn slot(key: impl AsRef<[u8]>) -> u16 {
     crc16(hash_tag(key).unwrap_or(key)) % SLOTS
 }
 
-/// The name of a sibling of `name`, with `suffix` at its end, that is in the same slot.
+/// A sibling of `name`, with `suffix` at its end, in the same slot.
 ///
-/// A name with a hash tag keeps it and is followed by the suffix; another name becomes the hash tag. There is none
-/// for a name without a hash tag that is empty or has a `}` where it would end the tag too early: no key of a set of
-/// siblings should have such a name.
+/// A name with a hash tag keeps it, followed by the suffix; another name becomes the hash tag. The result is `None` for
+/// a name without a hash tag that is empty, or has a `}` that would end the tag too early. No key of a set of siblings
+/// should have such a name.
 ///
 /// ```
 /// use tenure_connection::{same_slot, slot};
@@ -37,7 +37,7 @@ pub fn same_slot(name: &str, suffix: &str) -> Option<String> {
     (!name.is_empty() && !name.contains('}')).then(|| format!("{{{name}}}{suffix}"))
 }
 
-/// What is between the first `{` and the first `}` after it, unless that is nothing.
+/// The bytes between the first `{` and the first `}` after it, if there are any.
 fn hash_tag(key: &[u8]) -> Option<&[u8]> {
     let start = key.iter().position(|&byte| byte == b'{')? + 1;
     let len = key.get(start..)?.iter().position(|&byte| byte == b'}')?;
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn slots_are_those_of_redis() {
-        // The check value of the algorithm, then what CLUSTER KEYSLOT of Redis 7.0.15 says.
+        // The check value of the algorithm, then answers of Redis 7.0.15 to CLUSTER KEYSLOT.
         assert_eq!(crc16(b"123456789"), 0x31c3);
         for (key, expected) in GOLDEN {
             assert_eq!(slot(key), *expected, "{}", key.escape_ascii());

@@ -1,9 +1,9 @@
-//! A subscription that makes itself anew and says when it did.
+//! A subscription that reconnects and says when it did.
 //!
-//! It is of the sharded kind (`SSUBSCRIBE`), which a cluster delivers to the nodes that own the channel's slot and
-//! which every other server from Redis 7 on knows as well. It has no task: who does not ask for events lets the
-//! sockets fill, until the server closes the connection by its `client-output-buffer-limit`. So the memory that a
-//! slow reader costs is bounded, and it is told about the gap.
+//! It is of the sharded kind (`SSUBSCRIBE`), which a cluster delivers to the nodes of the channel's slot, and which
+//! every other server from Redis 7 on knows as well. It has no task. If nobody polls for events, the sockets fill until
+//! the server closes the connection by its `client-output-buffer-limit`. So a slow reader costs bounded memory, and
+//! learns of the gap.
 
 use std::fmt;
 use std::io;
@@ -27,8 +27,8 @@ use crate::{Backoff, Error, slot};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// How often the server is asked what it is, so that neither a link that is dead nor a master that became a replica
-/// goes unnoticed: a replica sends on what its master is told, and says nothing of what it has missed.
+/// The interval at which the server is asked for its role. It reveals a dead link, and a master that became a replica:
+/// a replica passes on its master's messages, and is silent about those it missed.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 
 /// A message of a channel.
@@ -36,26 +36,26 @@ const ASK_EVERY: Duration = Duration::from_secs(5);
 pub struct Message {
     /// The channel's name.
     pub channel: Box<str>,
-    /// What was published.
+    /// The published bytes.
     pub payload: Bytes,
 }
 
-/// What a [`Subscriber`] has to say.
+/// An event of a [`Subscriber`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// All channels are subscribed, for the first time or again. What was published before it is lost: read the
-    /// state that the messages are about.
+    /// All channels are subscribed, for the first time or again. Earlier messages may be lost: read the state that the
+    /// messages are about.
     Subscribed,
     /// A message.
     Message(Message),
-    /// The subscription was lost or could not be made; said once for each outage. Attempts go on.
+    /// The subscription was lost or could not be made. This comes once for each outage; attempts go on.
     ///
-    /// It is said again when somebody has to mend the reason ([`Error::is_transient`]) and did not have to before.
+    /// It comes again when the reason becomes one that somebody must mend (not [`Error::is_transient`]).
     Disconnected(Error),
 }
 
-/// A subscription to some channels, to which others publish with `SPUBLISH`. It ends when it is dropped.
+/// A subscription to some channels, whose publishers use `SPUBLISH`. It ends when it is dropped.
 pub struct Subscriber {
     origin: Origin,
     channels: Arc<[String]>,
@@ -64,18 +64,18 @@ pub struct Subscriber {
     state: State,
 }
 
-/// What was said about the present outage.
+/// The last report about the present outage.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outage {
     None,
     Passing,
-    /// Somebody has to mend it.
+    /// Somebody must mend it.
     Lasting,
 }
 
 enum State {
     Idle,
-    /// Kept over calls, so that a caller that often looks elsewhere does not keep it from being made.
+    /// Kept across calls, so that a caller that often looks elsewhere does not prevent it.
     Subscribing(BoxFuture<'static, Result<Open, Error>>),
     Open(Open),
 }
@@ -110,7 +110,7 @@ impl Subscriber {
             let error = match &mut self.state {
                 State::Idle => {
                     self.state = State::Subscribing(self.subscribe().boxed());
-                    // Taken back by the first message or answer.
+                    // The first message or answer resets this.
                     self.backoff.fail();
                     continue;
                 }
@@ -176,7 +176,7 @@ impl Subscriber {
     }
 }
 
-/// The slot of all channels; the same rule for one server, so that a program also works in a cluster.
+/// The slot of all channels. The rule holds for a single server too, so that a program also works in a cluster.
 fn common_slot(channels: &[String]) -> Result<Option<u16>, Error> {
     if channels.is_empty() {
         return Err(Error::Config { what: "a subscription needs a channel", source: None });
@@ -236,7 +236,7 @@ impl Open {
             let value = match timeout_at(until, self.wire.next()).await {
                 Ok(value) => value,
                 Err(_) if self.asked.is_none() => continue,
-                // Who comes back late may find the answer in the socket, of which the runtime has to hear first.
+                // A caller that returns late may find the answer in the socket, of which the runtime must hear first.
                 Err(_) => {
                     yield_now().await;
                     self.wire.next().now_or_never().ok_or(Error::TimedOut(self.patience))?
@@ -263,14 +263,14 @@ fn ended(why: &'static str) -> Error {
     Error::Lost(RedisError::from(io::Error::new(io::ErrorKind::ConnectionReset, why)))
 }
 
-/// What a server sends to a subscriber.
+/// A message from the server to a subscriber.
 #[derive(Debug, PartialEq)]
 enum Push {
     Message(Message),
     Confirmation,
-    /// The server ended the subscription: the channels are another node's.
+    /// The server ended the subscription: another node owns the channels.
     Moved,
-    /// The answer to a question.
+    /// The answer to the question for the role.
     Role(Role),
     Other,
 }
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_longest_patience_is_no_panic() {
+    async fn the_longest_patience_does_not_panic() {
         let (mut open, mut server) = open(Duration::MAX);
         let answer = async {
             question(&mut server).await;

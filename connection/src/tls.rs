@@ -1,4 +1,4 @@
-//! How a server proves who it is, and how we do.
+//! The proofs of identity, of a server and of this client.
 
 use std::fmt;
 use std::io;
@@ -20,12 +20,12 @@ pub(crate) struct Identity {
     pub(crate) key: Vec<u8>,
 }
 
-/// What is wanted of the servers' certificates, and what is shown to them. Cheap to clone.
+/// The demands on servers' certificates, and the client's own. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Tls(TlsConnector);
 
 impl Tls {
-    /// Trusts the authorities in `ca` (PEM) and nobody else, or those of the platform.
+    /// Trusts only the authorities in `ca` (PEM), or else those of the platform.
     pub(crate) fn new(ca: Option<&[u8]>, identity: Option<&Identity>) -> Result<Self, Error> {
         let roots = match ca {
             Some(pem) => authorities(pem)?,
@@ -50,7 +50,7 @@ impl Tls {
         Ok(Self(TlsConnector::from(Arc::new(config))))
     }
 
-    /// Shakes hands with the server, which has to prove that it is `host`. The caller bounds the time.
+    /// Shakes hands with the server, which must prove that it is `host`. The caller bounds the time.
     pub(crate) async fn connect<T: Transport + 'static>(
         &self,
         host: &str,
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_pem_is_refused_before_anything_is_sent() {
+    fn text_that_is_not_pem_is_refused_before_anything_is_sent() {
         let cut = b"-----BEGIN CERTIFICATE-----\nnonsense";
         let empty = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         for pem in [&b""[..], b"nonsense", cut, empty] {

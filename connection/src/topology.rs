@@ -1,4 +1,4 @@
-//! Which node of a cluster owns which slot. Pure: `directory` asks and remembers.
+//! The owners of a cluster's slots. Pure: `directory` asks and remembers.
 
 use redis::Value;
 
@@ -6,19 +6,19 @@ use crate::Error;
 use crate::address::Address;
 use crate::slot::SLOTS;
 
-/// Nobody, as far as is known.
+/// Marks a slot without a known owner.
 const NOBODY: u16 = u16::MAX;
 
-/// The owners of the slots at some moment. It may be outdated: the nodes themselves say so when they are asked.
+/// The owners of the slots at some moment. It may be outdated: the nodes then redirect.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Topology {
     masters: Vec<Address>,
-    /// The place in `masters` of each slot's owner.
+    /// The index in `masters` of each slot's owner.
     owners: Box<[u16]>,
 }
 
 impl Topology {
-    /// Nothing is known.
+    /// A topology without any knowledge.
     pub(crate) fn unknown() -> Self {
         Self { masters: Vec::new(), owners: vec![NOBODY; usize::from(SLOTS)].into() }
     }
@@ -45,18 +45,18 @@ impl Topology {
         self.masters.get(usize::from(*self.owners.get(usize::from(slot?))?))
     }
 
-    /// A node to ask about nothing in particular, or about a slot that nobody owns: it says what is the matter.
-    /// Another one for another `turn`.
+    /// A node for a command without a key, or for a slot without an owner: its answer says more. Each `turn` chooses
+    /// another one.
     pub(crate) fn any(&self, turn: usize) -> Option<&Address> {
         self.masters.get(turn.checked_rem(self.masters.len())?)
     }
 
-    /// All that own something.
+    /// All nodes that own a slot.
     pub(crate) fn masters(&self) -> &[Address] {
         &self.masters
     }
 
-    /// The same, but for one slot.
+    /// The same topology with another owner of one slot.
     pub(crate) fn with_owner(&self, slot: u16, owner: Address) -> Self {
         let mut topology = self.clone();
         let owner = topology.place(owner);
@@ -72,12 +72,12 @@ impl Topology {
             self.masters.push(master);
             self.masters.len() - 1
         });
-        // A cluster has at most as many masters as slots; what is above is nobody.
+        // A cluster has at most as many masters as slots; a higher number is nobody.
         u16::try_from(place).unwrap_or(NOBODY)
     }
 }
 
-/// A node in `CLUSTER SLOTS`. One that does not know its own name is where the question went.
+/// A node in `CLUSTER SLOTS`. One that does not know its own name is the node that was asked.
 fn node(value: &Value, asked: &Address) -> Option<Address> {
     let Value::Array(fields) = value else { return None };
     let [host, Value::Int(port), ..] = &fields[..] else { return None };
@@ -91,27 +91,27 @@ fn node(value: &Value, asked: &Address) -> Option<Address> {
     }
 }
 
-/// How many redirects a command follows before they are its result.
+/// The most redirects that a command follows before one is its result.
 pub(crate) const REDIRECTS: u32 = 8;
-/// How many of them it follows without a pause: nodes that disagree need time.
+/// The number of redirects that it follows without a pause: nodes that disagree need time.
 pub(crate) const AT_ONCE: u32 = 2;
 
-/// What a node answers that did not execute a command, because another one is to be asked, or the same one later.
+/// The answer of a node that did not execute a command, because another node must be asked, or the same one later.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Redirect {
     /// The slot has another owner.
     Moved { slot: u16, owner: Address },
-    /// The slot is on its way there, and what the command is about is there already.
+    /// The slot is moving there, and the command's keys have arrived.
     Ask(Address),
-    /// Keys of the command are on both ends of such a way.
+    /// The command's keys are on both ends of such a move.
     Later,
     /// Some slot has no owner.
     Down,
 }
 
 impl Redirect {
-    /// Reads an error that `asked` gave. Only what Redis says before it executes anything counts: a script may raise
-    /// an error of any code after it has written.
+    /// Reads an error from `asked`. Only words that Redis uses before it executes anything count: a script may raise an
+    /// error of any code after it has written.
     pub(crate) fn read(error: &Error, asked: &Address) -> Option<Self> {
         let Error::Server { code, detail } = error else { return None };
         match &**code {
@@ -125,7 +125,7 @@ impl Redirect {
     }
 }
 
-/// Whether Redis says so itself: what a script raises names the script behind it.
+/// Whether Redis itself says so: a script's error has the script's name behind it.
 pub(crate) fn says(detail: &str, words: &str) -> bool {
     detail.starts_with(words) && !detail.contains("@user_")
 }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_topology_is_refused() {
+    fn a_malformed_topology_is_refused() {
         for reply in [
             Value::Nil,
             Value::Array(vec![Value::Int(1)]),

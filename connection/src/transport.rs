@@ -1,5 +1,5 @@
-//! The byte stream under a connection. Opened here rather than by the redis crate so that its driver is ours: we
-//! see when it ends, end it ourselves, and know when it was last heard.
+//! The byte stream under a connection. This crate opens it, and not the redis crate, so that it owns the driver. It
+//! sees when the stream ends, can end it, and knows when it was last heard.
 
 use std::io;
 use std::pin::Pin;
@@ -36,7 +36,7 @@ pub(crate) async fn open(address: &Address, tls: Option<&Tls>) -> io::Result<Str
     }
 }
 
-/// A stream that tells its pulse whenever something came in.
+/// A stream that notes in its pulse when bytes arrive.
 pub(crate) struct Heard {
     pub(crate) stream: Stream,
     pub(crate) pulse: Arc<Pulse>,

@@ -1,4 +1,4 @@
-//! Asking several servers the same question: the first answer counts.
+//! Asks several servers the same question: the first answer counts.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use tokio::time::timeout;
 
 use crate::Error;
 
-/// A server that was asked has this part of the whole time to itself before the next one is asked as well.
+/// The divisor of the whole time: a server has this part to itself before the next one is asked as well.
 const PART: u32 = 4;
 
-/// Asks the first; the next one when an answer is an error or lets us wait; and so on. Returns the first answer and
-/// the number of who gave it, or the error that says most, within `allowed`.
+/// Asks the first server, then the next one whenever an answer is an error or late. Returns the first answer and the
+/// number of its server, or the error that says most, within `allowed`.
 pub(crate) async fn first_answer<T>(
     questions: Vec<BoxFuture<'_, Result<T, Error>>>,
     allowed: Duration,
@@ -35,7 +35,7 @@ pub(crate) async fn first_answer<T>(
             };
             match next {
                 Some((number, Ok(answer))) => return Some((number, answer)),
-                // What a person has to mend says more than that a server is down.
+                // A fault that a person must mend says more than a server that is down.
                 Some((_, Err(error))) if why.as_ref().is_none_or(Error::is_transient) => why = Some(error),
                 Some(_) => {}
                 None => return None,
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_down_costs_nothing_and_who_is_silent_a_part_of_the_time() {
+    async fn a_dead_server_costs_no_time_and_a_silent_one_only_a_part() {
         let start = Instant::now();
         let down = || after(0, Err(Error::connect_timed_out()));
         assert_eq!(first_answer(vec![down(), down(), after(0, Ok("c"))], ALLOWED).await.unwrap(), (2, "c"));
@@ -79,14 +79,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_slow_is_waited_for_while_others_are_asked() {
+    async fn a_slow_server_is_awaited_while_others_are_asked() {
         let silent = || pending().boxed();
         let answer = first_answer(vec![after(3, Ok("a")), silent(), silent()], ALLOWED).await;
         assert_eq!(answer.unwrap(), (0, "a"));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_an_answer_the_error_that_says_most_is_told_in_time() {
+    async fn without_an_answer_the_most_telling_error_comes_in_time() {
         let start = Instant::now();
         let questions =
             vec![after(0, Err(auth())), after(0, Err(Error::connect_timed_out())), pending().boxed()];

@@ -1,5 +1,5 @@
-//! A connection without a task behind it: commands out, replies in, when its owner asks. Logging in goes over it, and
-//! subscriptions live on it, because who does not read is not sent more than the sockets hold.
+//! A connection without a task: it sends and receives when its owner polls. Logins use it, and subscriptions live on
+//! it, because a reader that does not read gets no more than the sockets hold.
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,13 +27,13 @@ impl Wire {
         Self { stream, read: BytesMut::new(), unsent: VecDeque::new(), flushed: true }
     }
 
-    /// Appends a command to what the next read sends before it waits.
+    /// Queues a command for the next read, which sends it before it waits.
     pub(crate) fn queue(&mut self, command: &Cmd) {
         self.unsent.extend(command.get_packed_command());
         self.flushed = false;
     }
 
-    /// Sends what is queued, and returns the next value that comes in. Nothing is lost when it is dropped.
+    /// Sends queued commands, and returns the next value. Nothing is lost when the future is dropped.
     pub(crate) async fn next(&mut self) -> Result<Value, Error> {
         self.flush().await.map_err(|error| Error::Lost(error.into()))?;
         loop {

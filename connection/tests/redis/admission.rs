@@ -1,4 +1,4 @@
-//! A server that was not admitted gets nothing.
+//! A server that is not admitted gets nothing.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -68,7 +68,7 @@ async fn promote_again(client: &Client) {
 }
 
 #[tokio::test]
-async fn a_server_that_was_promoted_again_is_another_one() {
+async fn a_server_that_was_promoted_again_has_another_identity() {
     let server = RedisServer::start().unwrap();
     let plain = Client::builder(&server.url()).response_timeout(SOON).build().unwrap();
     let first = plain.commands().server().await.unwrap();

@@ -1,4 +1,4 @@
-//! Blocking reads, and what is left of one that was interrupted.
+//! Blocking reads, and the traces of one that was interrupted.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ async fn an_interrupted_read_is_closed_and_does_not_delay_the_next() {
 }
 
 #[tokio::test]
-async fn a_block_longer_than_the_response_timeout_is_waited_for() {
+async fn a_block_longer_than_the_response_timeout_is_awaited() {
     let server = RedisServer::start().unwrap();
     let client = Client::builder(&server.url()).response_timeout(Duration::from_millis(300)).build().unwrap();
     let mut blocking = client.blocking();
@@ -68,8 +68,8 @@ async fn a_late_read_ends_and_a_restarted_server_is_found_again() {
 }
 
 #[tokio::test]
-async fn connecting_ends_with_the_response_timeout_and_block_comes_on_top() {
-    // Bound, and never answered: connecting is part of the call, however long an attempt might take.
+async fn connecting_ends_with_the_response_timeout_without_block() {
+    // Bound, and never answered: connecting is part of the call, however long an attempt may take.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://{}", silent.local_addr().unwrap());
     let client = Client::builder(&url)
@@ -100,7 +100,7 @@ async fn a_server_without_room_for_another_client_is_not_reached_yet() {
 }
 
 #[tokio::test]
-async fn a_read_at_a_master_that_is_demoted_ends_and_the_next_one_connects_anew() {
+async fn a_read_ends_with_its_masters_demotion_and_the_next_connects() {
     let server = RedisServer::start().unwrap();
     let client = Client::builder(&server.url()).response_timeout(SOON).build().unwrap();
     let (redis, mut blocking) = (client.commands(), client.blocking());

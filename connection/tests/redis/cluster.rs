@@ -1,4 +1,4 @@
-//! A real cluster of three masters: routing, slots that move, nodes that die.
+//! A real cluster of three masters: routing, moving slots, dying nodes.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -87,7 +87,7 @@ async fn a_cluster_may_ask_for_tls_and_a_password() {
 }
 
 #[tokio::test]
-async fn what_spans_slots_or_servers_is_refused_before_it_is_sent() {
+async fn a_call_over_several_slots_is_refused_before_it_is_sent() {
     let cluster = Cluster::start().await.unwrap();
     let redis = client(&cluster).commands();
     let results = redis.pipeline().call(add().call(&["a", "b"])).command(incr("a")).send().await;
@@ -158,12 +158,12 @@ async fn a_dedicated_connection_needs_no_other_runtime() {
             assert!(pipeline.send().await.iter().all(Result::is_ok));
         });
     });
-    // This thread's runtime stands still meanwhile.
+    // Meanwhile this thread's runtime stands still.
     work.join().unwrap();
 }
 
 #[tokio::test]
-async fn a_slot_that_moves_loses_no_command_and_doubles_none() {
+async fn a_moving_slot_loses_and_repeats_no_command() {
     let cluster = Cluster::start().await.unwrap();
     let client = client(&cluster);
     let script = add();
@@ -178,7 +178,7 @@ async fn a_slot_that_moves_loses_no_command_and_doubles_none() {
                     _ => redis.pipeline().command(incr(&key)).command(cmd("PING")).send().await.remove(0),
                 };
                 count += 1;
-                // One lost or doubled, and the count would not fit.
+                // A lost or repeated command would change the count.
                 assert_eq!(result.unwrap(), Value::Int(count), "{key}");
             }
         }
@@ -202,7 +202,7 @@ async fn a_slot_that_moves_loses_no_command_and_doubles_none() {
 }
 
 #[tokio::test]
-async fn a_call_whose_keys_are_on_both_ends_of_a_move_waits_for_its_end() {
+async fn a_call_with_keys_on_both_ends_of_a_move_waits_for_its_end() {
     let cluster = Cluster::start().await.unwrap();
     let client = client(&cluster);
     let redis = client.commands();
@@ -223,7 +223,7 @@ async fn a_call_whose_keys_are_on_both_ends_of_a_move_waits_for_its_end() {
     };
     let before = refusals();
     let absent = add().call(&["{k}3", "{k}4"]);
-    // Keys that are not there yet are asked for at the other end, which refuses in its turn, however often.
+    // Absent keys are asked for at the other end, which refuses in its turn, however often.
     let (reply, other, ()) = tokio::join!(redis.call(&call), redis.call(&absent), async {
         eventually(SOON, "both calls to be refused often", async || refusals() > before + 24).await;
         migration.move_keys(10).unwrap();
@@ -250,7 +250,7 @@ async fn nodes_that_disagree_are_given_time() {
         let line = told.lines().find_map(|line| line.strip_prefix("errorstat_MOVED:count="));
         line.map_or(0, |count| count.trim().parse().unwrap())
     };
-    // Each of them says that the other one owns the slot.
+    // Each node says that the other one owns the slot.
     give(from);
     let command = incr("k");
     let (reply, ()) = tokio::join!(redis.command(&command), async {
@@ -278,7 +278,7 @@ async fn a_node_that_hangs_delays_no_command_of_the_others() {
     let hanging = owner(silent).await;
     cluster.migrate_slot(slot("k"), 3 - from - hanging).await.unwrap();
     cluster.node(hanging).pause().unwrap();
-    // The first is redirected before the second is given up.
+    // The first command is redirected before the second is given up.
     let results = redis.pipeline().command(incr("k")).command(incr(silent)).send().await;
     assert!(matches!(&results[0], Ok(Value::Int(1))), "{results:?}");
     assert!(matches!(&results[1], Err(Error::TimedOut(_))), "{results:?}");
@@ -286,7 +286,7 @@ async fn a_node_that_hangs_delays_no_command_of_the_others() {
 }
 
 #[tokio::test]
-async fn what_a_script_raises_after_it_wrote_is_no_redirect() {
+async fn an_error_raised_after_a_write_is_no_redirect() {
     let cluster = Cluster::start().await.unwrap();
     let redis = client(&cluster).commands();
     for (number, raised) in [
@@ -311,7 +311,7 @@ async fn what_a_script_raises_after_it_wrote_is_no_redirect() {
 }
 
 #[tokio::test]
-async fn a_command_without_a_key_goes_to_each_node_in_turn_or_to_the_owner_of_a_key_now() {
+async fn a_command_without_a_key_goes_to_each_node_or_a_chosen_one() {
     let cluster = Cluster::start().await.unwrap();
     let redis = client(&cluster).commands();
     let myid = cmd("CLUSTER").arg("MYID").take();
@@ -328,13 +328,13 @@ async fn a_command_without_a_key_goes_to_each_node_in_turn_or_to_the_owner_of_a_
 }
 
 #[tokio::test]
-async fn a_key_on_its_way_to_another_node_is_followed() {
+async fn a_key_that_moves_to_another_node_is_followed() {
     let cluster = Cluster::start().await.unwrap();
     let redis = client(&cluster).commands();
     redis.command(&incr("k")).await.unwrap();
     let migration = cluster.begin_migration(slot("k"), another(&cluster, slot("k")).await).await.unwrap();
     assert_eq!(migration.move_keys(10).unwrap(), 1);
-    // The slot is still at its owner, which sends those who ask for this key, and for new ones, elsewhere.
+    // The slot is still at its owner, which redirects requests for this key and for new ones.
     assert_eq!(redis.command(&incr("k")).await.unwrap(), Value::Int(2));
     let results =
         redis.pipeline().command(incr("k")).command(incr("{k}new")).call(add().call(&["k"])).send().await;
@@ -345,7 +345,7 @@ async fn a_key_on_its_way_to_another_node_is_followed() {
 }
 
 #[tokio::test]
-async fn a_command_that_may_have_been_executed_is_not_sent_to_anybody_else() {
+async fn a_possibly_executed_command_is_sent_to_no_other_node() {
     let cluster = Cluster::start().await.unwrap();
     let redis = client(&cluster).commands();
     let owner = cluster.node(cluster.owner(slot("l")).await.unwrap());
@@ -403,7 +403,7 @@ async fn many_readers_of_a_dead_node_ask_one_question_together() {
         }
     });
     futures::future::join_all(attempts).await;
-    // One at a time, every 100 ms, and each of them asks at most two nodes that answer.
+    // One question at a time, every 100 ms, and each goes to at most two nodes that answer.
     let most = 2 * (start.elapsed().as_millis() / 100 + 2);
     let asked = questions() - before;
     assert!((1..=most).contains(&asked), "{asked} of {most}");
@@ -435,7 +435,7 @@ async fn a_blocking_read_follows_its_key() {
     redis.command(cmd("RPUSH").arg("other").arg("v")).await.unwrap();
     let reply = blocking.command(cmd("BLPOP").arg("other").arg(600), Duration::from_secs(600)).await;
     assert!(matches!(reply.unwrap(), Value::Array(_)));
-    // A key that is on its way already: ASK.
+    // A key that is moving already: ASK.
     let migration =
         cluster.begin_migration(slot("list"), another(&cluster, slot("list")).await).await.unwrap();
     redis.command(cmd("RPUSH").arg("list").arg("w")).await.unwrap();
@@ -471,7 +471,7 @@ async fn a_subscription_follows_its_channels() {
 }
 
 #[tokio::test]
-async fn a_node_that_dies_without_a_replica_is_told_and_found_again() {
+async fn the_death_and_return_of_a_node_without_replica_are_noticed() {
     let cluster = Cluster::start().await.unwrap();
     let redis = client(&cluster).commands();
     redis.command(&incr("k")).await.unwrap();
@@ -505,13 +505,13 @@ async fn a_node_that_dies_without_a_replica_is_told_and_found_again() {
 }
 
 #[tokio::test]
-async fn an_owner_that_is_not_admitted_is_asked_for_anew() {
+async fn an_owner_that_is_not_admitted_is_looked_up_anew() {
     let cluster = Cluster::start().await.unwrap();
     let plain = client(&cluster);
     let run_id = async || plain.commands().server_of("k").await.unwrap().run_id;
     let admitted = Arc::new(Mutex::new(run_id().await));
     let asked = admitted.clone();
-    // A client each: what one of them learns, it does not tell the others.
+    // One client each: they do not share what they learn.
     let client = || {
         let asked = asked.clone();
         client(&cluster).with_admission(move |run_id: &str| **asked.lock().unwrap() == *run_id)
@@ -521,7 +521,7 @@ async fn an_owner_that_is_not_admitted_is_asked_for_anew() {
     blocking.command(&incr("k"), Duration::ZERO).await.unwrap();
     cluster.migrate_slot(slot("k"), another(&cluster, slot("k")).await).await.unwrap();
     *admitted.lock().unwrap() = run_id().await;
-    // The former owner is refused before it could say who the new one is.
+    // The former owner is refused before it could name the new one.
     let read = eventually(SOON, "a read", async || blocking.command(&incr("k"), Duration::ZERO).await);
     assert_eq!(read.await, Value::Int(3));
     let written = eventually(SOON, "a command", async || redis.command(&incr("k")).await);
@@ -529,18 +529,18 @@ async fn an_owner_that_is_not_admitted_is_asked_for_anew() {
 }
 
 #[tokio::test]
-async fn all_roles_follow_a_replica_that_takes_over_from_a_dead_node() {
+async fn all_roles_follow_the_replica_of_a_dead_node() {
     all_roles_follow(|node| node.kill().unwrap()).await;
 }
 
 #[tokio::test]
-async fn all_roles_follow_a_replica_that_takes_over_from_a_node_that_hangs() {
+async fn all_roles_follow_the_replica_of_a_node_that_hangs() {
     all_roles_follow(|node| node.pause().unwrap()).await;
 }
 
 async fn all_roles_follow(fault: fn(&RedisServer)) {
     let cluster = Cluster::builder().replicas(1).start().await.unwrap();
-    // A client each: what one of them learns, it does not tell the others.
+    // One client each: they do not share what they learn.
     let client = || Client::builder(&cluster.url()).response_timeout(Duration::from_secs(1)).build().unwrap();
     let (redis, mut blocking) = (client().commands(), client().blocking());
     let mut subscriber = client().subscriber(["{k}"]);

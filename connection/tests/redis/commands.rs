@@ -43,7 +43,7 @@ fn an_unusable_url_or_setting_is_refused_without_a_network() {
 }
 
 #[tokio::test]
-async fn a_call_to_a_paused_server_ends_at_its_deadline_and_later_ones_work() {
+async fn a_call_to_a_paused_server_ends_at_its_deadline() {
     let server = RedisServer::start().unwrap();
     let redis = client(&server, Duration::from_millis(200)).commands();
     ping(&redis).await.unwrap();
@@ -67,7 +67,7 @@ async fn a_call_may_have_another_deadline_than_its_client() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_down_is_waited_for_until_the_deadline_and_nothing_is_sent() {
+async fn a_call_to_a_dead_server_waits_until_its_deadline_unsent() {
     let server = RedisServer::start().unwrap();
     let hasty = client(&server, Duration::from_millis(300)).commands();
     ping(&hasty).await.unwrap();
@@ -94,13 +94,13 @@ async fn a_server_that_is_down_is_waited_for_until_the_deadline_and_nothing_is_s
 }
 
 #[tokio::test]
-async fn an_idle_connection_that_was_closed_is_replaced_before_it_is_used() {
+async fn a_closed_idle_connection_is_replaced_before_it_is_used() {
     let server = RedisServer::start().unwrap();
     let client = client(&server, Duration::from_secs(60));
     let (redis, other) = (client.commands(), client.dedicated());
     let id = client_id(&redis).await;
     other.command(cmd("CLIENT").arg("KILL").arg("ID").arg(id)).await.unwrap();
-    // The runtime has to see the end of the stream once.
+    // The runtime must see the end of the stream once.
     eventually(SOON, "a new connection", async || ping(&redis).await).await;
     assert_ne!(client_id(&redis).await, id);
 }
@@ -123,13 +123,13 @@ async fn a_server_that_hangs_up_is_not_hammered() {
     while start.elapsed() < Duration::from_millis(600) {
         assert!(ping(&redis).await.unwrap_err().is_transient());
     }
-    // Pauses of at least 10, 20, 40, 80, 160, 250 ms: the slowest machine makes fewer.
+    // The pauses are at least 10, 20, 40, 80, 160 and 250 ms: the slowest machine makes fewer attempts.
     assert!(accepted.load(Ordering::SeqCst) <= 10, "{accepted:?}");
     server.abort();
 }
 
 #[tokio::test]
-async fn who_accepts_and_says_nothing_was_sent_no_command() {
+async fn a_server_that_accepts_and_is_silent_gets_no_command() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
     let redis =
@@ -161,7 +161,7 @@ async fn a_login_that_is_not_understood_is_not_repeated_in_the_error() {
 }
 
 #[tokio::test]
-async fn an_attempt_to_connect_goes_on_when_nobody_waits_and_ends_with_the_client() {
+async fn an_attempt_to_connect_needs_no_waiter_but_its_client() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
     let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
@@ -174,7 +174,7 @@ async fn an_attempt_to_connect_goes_on_when_nobody_waits_and_ends_with_the_clien
     let mut heard = [0; 1024];
     let hello = tokio::time::timeout(SOON, stream.read(&mut heard)).await.unwrap().unwrap();
     assert!(hello > 0);
-    // Made meanwhile: the command is the next thing that is said on it, and nobody else was called.
+    // The connection was made meanwhile: it carries the command next, and no other connection was tried.
     let redis = client.commands();
     let command = cmd("PING");
     let (reply, ()) = tokio::join!(ping(&redis), async {
@@ -235,7 +235,7 @@ async fn codes_of_the_server_and_of_scripts_are_kept() {
 }
 
 #[tokio::test]
-async fn wrong_credentials_are_told_at_once_and_typed() {
+async fn wrong_credentials_are_a_typed_error_at_once() {
     let server = RedisServer::builder().tcp().password("secret").start().unwrap();
     let (_, address) = server.url().split_once('@').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
     for (url, code) in [
@@ -256,7 +256,7 @@ async fn wrong_credentials_are_told_at_once_and_typed() {
 #[tokio::test]
 async fn a_database_is_selected_on_every_connection() {
     let server = RedisServer::builder().tcp().start().unwrap();
-    // A protocol asked for in the URL changes nothing: replies keep one shape.
+    // A protocol in the URL changes nothing: replies keep one shape.
     let redis = Client::open(&format!("{}/3?protocol=resp3", server.url())).unwrap().commands();
     redis.command(cmd("SET").arg("k").arg("v")).await.unwrap();
     redis.command(cmd("HSET").arg("h").arg("f").arg("v")).await.unwrap();
@@ -281,7 +281,7 @@ async fn a_demoted_master_is_left() {
 }
 
 #[tokio::test]
-async fn a_replica_that_is_all_there_is_is_not_left_at_every_write() {
+async fn a_lone_replica_is_not_left_at_every_write() {
     let server = RedisServer::start().unwrap();
     let redis = client(&server, Duration::from_secs(60)).commands();
     redis.command(cmd("REPLICAOF").arg("127.0.0.1").arg("1")).await.unwrap();
@@ -291,7 +291,7 @@ async fn a_replica_that_is_all_there_is_is_not_left_at_every_write() {
         assert_eq!(error.code(), Some("READONLY"));
         redis.command(cmd("GET").arg("k")).await.unwrap();
     }
-    // Connections are numbered; one in 500 ms.
+    // Connections are numbered; at most one is made in 500 ms.
     let made = client_id(&redis).await - before;
     let most = i64::try_from(start.elapsed().as_millis() / 500 + 2).unwrap();
     assert!((1..=most).contains(&made), "{made} of {most}");

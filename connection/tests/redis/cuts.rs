@@ -1,4 +1,4 @@
-//! A connection that is cut at any byte: a reply is the right one or there is none, and nothing is sent twice.
+//! Connections cut at any byte: each reply is the right one or missing, and nothing is sent twice.
 
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ fn count(server: &RedisServer, key: &str) -> i64 {
     server.query::<Option<i64>>(&get(key)).unwrap().unwrap_or(0)
 }
 
-/// Sends many different things at once; fails when a reply is another's. Returns how many of the counted commands
-/// were executed, and how many may have been.
+/// Sends many different commands at once; fails when a reply belongs to another command. Returns how many of the
+/// counted commands were executed, and how many may have been.
 async fn mix(redis: &Connection) -> (i64, i64) {
     let add = Script::new("add", "return {KEYS[1], redis.call('INCR', KEYS[2])}");
     let mut pipeline = redis.pipeline();
@@ -66,7 +66,7 @@ async fn mix(redis: &Connection) -> (i64, i64) {
 }
 
 #[tokio::test]
-async fn a_cut_at_any_byte_never_gives_a_wrong_reply_and_nothing_is_executed_twice() {
+async fn a_cut_at_any_byte_gives_no_wrong_reply_and_no_repetition() {
     let (server, proxy, client) = world().await;
     for key in ["a", "b", "c"] {
         server.query::<()>(cmd("SET").arg(key).arg(format!("is {key}"))).unwrap();
@@ -87,7 +87,7 @@ async fn a_cut_at_any_byte_never_gives_a_wrong_reply_and_nothing_is_executed_twi
             if proxy.counts().cut == cuts {
                 whole += 1;
             }
-            // Nothing was cut: all bytes of the exchange have had their turn.
+            // Nothing was cut: the cuts have covered all bytes of the exchange.
             if whole > 2 {
                 break;
             }
@@ -96,7 +96,7 @@ async fn a_cut_at_any_byte_never_gives_a_wrong_reply_and_nothing_is_executed_twi
 }
 
 #[tokio::test]
-async fn a_blocking_read_that_is_cut_at_any_byte_gives_its_entry_or_an_error() {
+async fn a_blocking_read_cut_at_any_byte_gives_an_entry_or_an_error() {
     let (server, proxy, client) = world().await;
     server.query::<()>(cmd("XADD").arg("s").arg("*").arg("field").arg("value")).unwrap();
     let read = cmd("XREAD").arg("BLOCK").arg(1000).arg("STREAMS").arg("s").arg("0").take();
@@ -113,7 +113,7 @@ async fn a_blocking_read_that_is_cut_at_any_byte_gives_its_entry_or_an_error() {
             if proxy.counts().cut == cuts {
                 break;
             }
-            // A cut behind the reply is found by the read that comes into it.
+            // The next read finds a cut that came behind the reply.
             let again = eventually(SOON, "the next read", async || {
                 blocking.command(&read, Duration::from_secs(1)).await
             });
@@ -123,7 +123,7 @@ async fn a_blocking_read_that_is_cut_at_any_byte_gives_its_entry_or_an_error() {
 }
 
 #[tokio::test]
-async fn a_subscription_that_is_cut_at_any_byte_comes_back_and_tells_of_it() {
+async fn a_subscription_cut_at_any_byte_returns_and_reports_it() {
     let (server, proxy, client) = world().await;
     let publish = |payload: &str| server.query::<i64>(cmd("SPUBLISH").arg("c").arg(payload)).unwrap();
     for direction in BOTH {

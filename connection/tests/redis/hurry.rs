@@ -1,4 +1,4 @@
-//! Callers in a hurry, and servers that are silent: which of them end a connection.
+//! Callers in a hurry and silent servers: only the latter end a connection.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn id(redis: &Connection) -> Result<Value, Error> {
 }
 
 #[tokio::test]
-async fn a_caller_in_a_hurry_does_not_end_the_connection_of_the_others() {
+async fn a_caller_in_a_hurry_does_not_end_a_shared_connection() {
     let server = RedisServer::start().unwrap();
     let client = Client::builder(&server.url()).response_timeout(SOON).build().unwrap();
     let redis = client.commands();
@@ -32,7 +32,7 @@ async fn a_caller_in_a_hurry_does_not_end_the_connection_of_the_others() {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_for_a_caller_without_any_time() {
+async fn nothing_is_sent_for_a_caller_without_time() {
     let server = RedisServer::start().unwrap();
     let redis = Client::builder(&server.url()).response_timeout(SOON).build().unwrap().commands();
     let before = id(&redis).await.unwrap();
@@ -46,7 +46,7 @@ async fn nothing_is_sent_for_a_caller_without_any_time() {
 }
 
 #[tokio::test]
-async fn callers_in_a_hurry_leave_a_dead_connection_all_the_same() {
+async fn callers_in_a_hurry_still_leave_a_dead_connection() {
     let server = RedisServer::start().unwrap();
     let proxy = Proxy::start(&server).await.unwrap();
     let client = Client::builder(&proxy.url()).response_timeout(Duration::from_millis(300)).build().unwrap();

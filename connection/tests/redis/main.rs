@@ -1,4 +1,4 @@
-//! Connections to a real Redis. One program: most of a test is waiting, and many can wait at once.
+//! Connections to a real Redis, in one program: the tests mostly wait, and many can wait at once.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod admission;

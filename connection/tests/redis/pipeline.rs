@@ -1,4 +1,4 @@
-//! Pipelines: one result for each step, scripts that the server does not know, one deadline.
+//! Pipelines: a result for each step, unknown scripts, one deadline.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn adding() -> Script {
     Script::new("add", "return redis.call('INCRBY', KEYS[1], ARGV[1])")
 }
 
-/// How often the server was asked to load a script.
+/// The number of calls that loaded a script.
 async fn loads(redis: &Connection) -> String {
     let info = redis.command(cmd("INFO").arg("commandstats")).await.unwrap();
     let info: String = redis::from_redis_value(info).unwrap();
@@ -49,7 +49,7 @@ async fn each_step_has_its_own_result_in_order() {
 }
 
 #[tokio::test]
-async fn scripts_that_are_not_known_are_loaded_once_and_only_their_calls_are_sent_again() {
+async fn unknown_scripts_are_loaded_once_and_only_their_calls_repeat() {
     let server = RedisServer::start().unwrap();
     let redis = connection(&server);
     let (add, other) = (adding(), Script::new("other", "return redis.call('INCR', KEYS[1]) + 1000"));
@@ -84,7 +84,7 @@ async fn scripts_that_are_not_known_are_loaded_once_and_only_their_calls_are_sen
 }
 
 #[tokio::test]
-async fn why_a_script_cannot_be_loaded_is_told_and_the_rest_is_done() {
+async fn a_script_that_cannot_be_loaded_fails_alone_with_its_reason() {
     let server = RedisServer::start().unwrap();
     let redis = connection(&server);
     let broken = Script::new("broken", "this is not lua");
@@ -103,7 +103,7 @@ async fn why_a_script_cannot_be_loaded_is_told_and_the_rest_is_done() {
 }
 
 #[tokio::test]
-async fn one_deadline_holds_for_all_of_it() {
+async fn one_deadline_holds_for_the_whole_pipeline() {
     let server = RedisServer::start().unwrap();
     let redis = connection(&server).with_response_timeout(Duration::from_millis(200));
     eventually(SOON, "a connection", async || redis.command(&cmd("PING")).await).await;

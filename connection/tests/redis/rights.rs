@@ -1,4 +1,4 @@
-//! A user with the rights that the README lists, and no others.
+//! A user with exactly the rights that the README lists.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tenure_connection::{Client, Error, Event, Script, slot};
 use tenure_testing::{Cluster, RedisServer, Sentinels, eventually};
 
 const SOON: Duration = Duration::from_secs(30);
-/// What the commands of this test need themselves.
+/// The rights that the commands of this test need themselves.
 const COMMANDS: [&str; 5] = ["~app:*", "+incr", "+spublish", "+blpop", "+ping"];
 const EVERYWHERE: [&str; 5] = ["&app:*", "+evalsha", "+script|load", "+ssubscribe", "+info"];
 
@@ -66,7 +66,7 @@ async fn a_service_of_sentinels_needs_no_more() {
 }
 
 #[tokio::test]
-async fn a_silent_subscription_needs_no_right_to_ask() {
+async fn a_silent_subscription_needs_no_right_to_ask_for_the_role() {
     let server = RedisServer::start().unwrap();
     let url = server.acl_user("app", "secret", &["&app:*", "+ssubscribe"]).unwrap();
     let mut subscriber = client(&url).subscriber(["app:c"]);
@@ -94,7 +94,7 @@ async fn a_cluster_needs_its_slots_and_asking_too() {
     let migration = cluster.begin_migration(slot("app:n"), to).await.unwrap();
     while migration.move_keys(10).unwrap() > 0 {}
     redis.command(cmd("INCR").arg("app:n")).await.unwrap();
-    // Why it may not ask is told, and not where it is sent back to.
+    // The error says why the user may not ask, and not where it is redirected to.
     let less = cluster.acl_user("less", "secret", &rights(&["+cluster|slots"])).unwrap();
     let error = self::client(&less).commands().command(cmd("INCR").arg("app:n")).await.unwrap_err();
     assert!(matches!(error, Error::Auth(_)), "{error:?}");
@@ -103,7 +103,7 @@ async fn a_cluster_needs_its_slots_and_asking_too() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_told_at_once_wherever_it_is_wrong() {
+async fn a_wrong_password_is_an_error_at_once_wherever_it_is_wrong() {
     let (cluster, sentinels) = tokio::join!(
         Cluster::builder().password("secret").start(),
         Sentinels::builder().password("secret").start()

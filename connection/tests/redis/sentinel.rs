@@ -1,4 +1,4 @@
-//! Sentinel: every role finds the master, and follows when it is another one.
+//! Sentinel: every role finds the master, and follows a change of it.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl Roles {
         roles
     }
 
-    /// Pushes, pops and publishes, with a role each.
+    /// Pushes, pops and publishes, each with its role.
     async fn work(&mut self) -> Result<(), Error> {
         self.redis.command(cmd("RPUSH").arg("list").arg("v")).await?;
         let popped = self.blocking.command(cmd("BLPOP").arg("list").arg(1), Duration::from_secs(1)).await?;
@@ -63,7 +63,7 @@ async fn every_role_follows_an_ordered_fail_over() {
     sentinels.fail_over().await.unwrap();
     eventually(SOON, "all roles at the new master", async || {
         roles.work().await?;
-        // The old master takes writes until it is told.
+        // The old master accepts writes until it is told.
         if run_id(&roles.redis).await? == before { Err(Error::TimedOut(Duration::ZERO)) } else { Ok(()) }
     })
     .await;
@@ -71,7 +71,7 @@ async fn every_role_follows_an_ordered_fail_over() {
 }
 
 #[tokio::test]
-async fn every_role_follows_when_the_master_dies_with_tls_and_passwords_everywhere() {
+async fn every_role_follows_a_dead_master_with_tls_and_passwords() {
     let authority = Authority::new().unwrap();
     let sentinels =
         Sentinels::builder().tls(&authority).unwrap().password("secret").sentinel_password("watch");
@@ -115,7 +115,7 @@ async fn a_sentinel_that_is_down_or_silent_is_passed_over() {
 }
 
 #[tokio::test]
-async fn what_the_sentinels_do_not_name_is_not_reached() {
+async fn a_service_that_the_sentinels_do_not_name_is_not_reached() {
     let sentinels = Sentinels::start().await.unwrap();
     let unknown = sentinels.url().replace("/mymaster", "/nobody");
     let redis = client(&unknown).commands().with_response_timeout(Duration::from_millis(500));
@@ -123,7 +123,7 @@ async fn what_the_sentinels_do_not_name_is_not_reached() {
     assert!(matches!(error, Error::Unreachable(_)) && error.is_transient(), "{error:?}");
     assert!(!error.may_have_executed());
 
-    // The sentinels themselves ask for no password: one for them is refused, and told at once.
+    // The sentinels need no password: a login to them is refused at once.
     let url = format!("{}?sentinel_user=nobody&sentinel_password=x", sentinels.url());
     let redis = client(&url).commands().with_response_timeout(SOON);
     let error = redis.command(&cmd("PING")).await.unwrap_err();
@@ -134,7 +134,7 @@ async fn what_the_sentinels_do_not_name_is_not_reached() {
 async fn a_server_that_is_no_master_is_refused() {
     let sentinels = Sentinels::start().await.unwrap();
     let master = sentinels.master().await.unwrap();
-    // Demoted behind the sentinels' back, who name it until they notice.
+    // Demoted behind the backs of the sentinels, which name it until they notice.
     let redis = client(&sentinels.url()).commands().with_response_timeout(SOON);
     redis.command(cmd("SET").arg("k").arg("v")).await.unwrap();
     let replica = sentinels.replica().await.unwrap().url();
@@ -142,7 +142,7 @@ async fn a_server_that_is_no_master_is_refused() {
     master.query::<()>(cmd("REPLICAOF").arg("127.0.0.1").arg(port)).unwrap();
     let error = redis.command(cmd("SET").arg("k").arg("v")).await.unwrap_err();
     assert_eq!(error.code(), Some("READONLY"));
-    // It is named and connected to again, and gets no command. In the end somebody is a master.
+    // It is named and connected to again, but gets no command until some server is a master.
     redis.command(cmd("SET").arg("k").arg("v")).await.unwrap();
     assert!(redis.server().await.unwrap().is_master);
 }

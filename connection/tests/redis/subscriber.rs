@@ -1,4 +1,4 @@
-//! Subscriptions that come back, and say so.
+//! Subscriptions that return, and say so.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ async fn messages_come_after_the_subscription_and_after_every_new_one() {
 }
 
 #[tokio::test]
-async fn an_outage_is_said_once_while_attempts_go_on() {
+async fn an_outage_is_reported_once_while_attempts_go_on() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = Client::open(&format!("redis://{}", listener.local_addr().unwrap())).unwrap();
     let mut subscriber = client.subscriber(["a"]);
@@ -76,7 +76,7 @@ async fn a_server_that_comes_up_is_subscribed_to() {
 }
 
 #[tokio::test]
-async fn a_server_that_stopped_answering_is_noticed_by_a_silent_subscription() {
+async fn a_silent_subscription_notices_a_server_that_stops_answering() {
     let server = RedisServer::start().unwrap();
     let client = Client::builder(&server.url()).response_timeout(Duration::from_millis(300)).build().unwrap();
     let mut subscriber = client.subscriber(["a"]);
@@ -109,7 +109,7 @@ async fn a_silent_subscription_is_asked_and_stays() {
 }
 
 #[tokio::test]
-async fn a_master_that_becomes_a_replica_is_left_although_it_answers_and_delivers() {
+async fn a_master_that_becomes_a_replica_is_left_though_it_delivers() {
     let (server, other) = (RedisServer::start().unwrap(), RedisServer::builder().tcp().start().unwrap());
     let client = Client::builder(&server.url()).response_timeout(SOON).build().unwrap();
     let mut subscriber = client.subscriber(["a"]);
@@ -119,7 +119,7 @@ async fn a_master_that_becomes_a_replica_is_left_although_it_answers_and_deliver
     server.query::<()>(cmd("REPLICAOF").arg("127.0.0.1").arg(port)).unwrap();
     let event = next(&mut subscriber).await;
     assert!(matches!(&event, Event::Disconnected(error) if error.is_transient()), "{event:?}");
-    // One that is a replica from the beginning is what the URL means.
+    // A server that is a replica from the beginning is the one that the URL means.
     assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
     let elsewhere = Client::open(&other.url()).unwrap().commands();
     let arrived = eventually(SOON, "what the master is told", async || {
@@ -130,7 +130,7 @@ async fn a_master_that_becomes_a_replica_is_left_although_it_answers_and_deliver
 }
 
 #[tokio::test]
-async fn an_outage_that_somebody_has_to_mend_is_said_again() {
+async fn an_outage_that_somebody_must_mend_is_reported_again() {
     let server = RedisServer::builder().tcp().start().unwrap();
     let client = Client::builder(&server.url()).response_timeout(SOON).build().unwrap();
     let mut subscriber = client.subscriber(["a"]);
@@ -153,7 +153,7 @@ async fn an_outage_that_somebody_has_to_mend_is_said_again() {
 }
 
 #[tokio::test]
-async fn a_reader_that_lags_costs_bounded_memory_and_is_told_of_the_gap() {
+async fn a_lagging_reader_costs_bounded_memory_and_learns_of_the_gap() {
     let limit = ("client-output-buffer-limit", "pubsub 1mb 0 0");
     let server = RedisServer::builder().config(limit.0, limit.1).start().unwrap();
     let client = Client::builder(&server.url()).response_timeout(SOON).build().unwrap();
@@ -163,7 +163,7 @@ async fn a_reader_that_lags_costs_bounded_memory_and_is_told_of_the_gap() {
     let payload = vec![b'x'; 64 * 1024];
     let subscribers = async || redis.command(cmd("PUBSUB").arg("SHARDNUMSUB").arg("a")).await.unwrap();
     let connected = subscribers().await;
-    // Nobody asks for events: the sockets fill, and the server closes what does not drain.
+    // Nobody polls for events: the sockets fill, and the server closes the connection.
     let mut published = 0;
     while subscribers().await == connected {
         publish(&redis, "a", &payload).await;
@@ -188,13 +188,13 @@ async fn a_reader_that_lags_costs_bounded_memory_and_is_told_of_the_gap() {
 }
 
 #[tokio::test]
-async fn a_caller_that_looks_elsewhere_all_the_time_is_subscribed_all_the_same() {
+async fn a_caller_that_always_looks_elsewhere_is_still_subscribed() {
     let server = RedisServer::start().unwrap();
     let client = Client::builder(&server.url()).response_timeout(SOON).build().unwrap();
     let mut subscriber = client.subscriber(["a"]);
     let polls = async {
         loop {
-            // One poll, and it is dropped.
+            // Polled once, and dropped.
             if let Some(event) = futures::FutureExt::now_or_never(subscriber.next()) {
                 return event;
             }
@@ -206,7 +206,7 @@ async fn a_caller_that_looks_elsewhere_all_the_time_is_subscribed_all_the_same()
 }
 
 #[tokio::test]
-async fn channels_of_several_slots_are_refused_on_every_kind_of_server() {
+async fn channels_of_several_slots_are_refused_on_every_server() {
     let server = RedisServer::start().unwrap();
     let mut subscriber = Client::open(&server.url()).unwrap().subscriber(["a", "b"]);
     assert!(matches!(next(&mut subscriber).await, Event::Disconnected(Error::Config { .. })));

@@ -1,4 +1,4 @@
-//! TLS: who is trusted, who is not, and what all roles do over it.
+//! TLS: trusted and untrusted servers, and all roles over it.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn refused(client: Client) -> Error {
 }
 
 #[tokio::test]
-async fn all_roles_speak_tls_with_a_server_that_the_authority_vouches_for() {
+async fn all_roles_speak_tls_with_a_trusted_server() {
     let authority = Authority::new().unwrap();
     let server = RedisServer::builder().tls(&authority).unwrap().password("secret").start().unwrap();
     assert!(server.url().starts_with("rediss://"));
@@ -43,7 +43,7 @@ async fn all_roles_speak_tls_with_a_server_that_the_authority_vouches_for() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_prove_who_it_is_gets_nothing() {
+async fn a_server_that_cannot_prove_its_identity_gets_nothing() {
     let (authority, other) = (Authority::new().unwrap(), Authority::new().unwrap());
     let elsewhere = authority.issue(&["elsewhere.example"]).unwrap();
     let server = RedisServer::builder().tls_as(&authority, elsewhere).start().unwrap();
@@ -57,7 +57,7 @@ async fn a_server_that_cannot_prove_who_it_is_gets_nothing() {
     let error = refused(client).await;
     assert!(matches!(error, Error::Certificate(_)), "another authority: {error:?}");
     assert!(!error.may_have_executed());
-    // Without TLS on our side the handshake cannot even begin.
+    // Without TLS on this side the handshake cannot even begin.
     let plain =
         Client::builder(&server.url().replace("rediss://", "redis://")).response_timeout(SOON).build();
     let error = refused(plain.unwrap()).await;
@@ -84,7 +84,7 @@ async fn a_client_shows_its_certificate_to_a_server_that_asks() {
 }
 
 #[test]
-fn certificates_that_cannot_be_used_are_refused_without_a_network() {
+fn unusable_certificates_are_refused_without_a_network() {
     let bad = Client::builder("rediss://localhost").ca_certificate("not pem").build();
     assert!(matches!(bad, Err(Error::Config { .. })));
     let plain = Client::builder("redis://localhost").ca_certificate("not pem").build();

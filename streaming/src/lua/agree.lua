@@ -4,8 +4,8 @@
 -- group. They hold while another consumer lives; after that the caller's settings replace them.
 -- KEYS: stream
 -- ARGV: group, consumer, the id behind which a new group begins or '$', the consumer that represents these
--- settings, the prefix of such consumers' names, the consumer that represents all who have left, idle ms
--- after which a consumer counts as dead, '1' to get in | '0' to ask whether it could
+-- settings, the prefix of such consumers' names, the consumer that represents all who have left, the idle ms
+-- of a dead consumer, '1' to get in | '0' to ask whether it could
 -- Returns: {1 when the group was missing | 0, the consumer that represents other settings, which hold | nil}
 local key, group, own, settings = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
 local is_missing, is_agreed, is_shared, others = redis.call('EXISTS', key) == 0, false, false, false

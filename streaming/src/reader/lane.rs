@@ -40,7 +40,7 @@ impl Lane {
         }
     }
 
-    /// Does one read, which moves no cursor. It brings nothing after `block` without entries, or when a change
+    /// A single read, which moves no cursor. It brings nothing after `block` without entries, or when a change
     /// interrupts it. After a failure the next round first waits a little, so that a caller may simply loop.
     pub(super) async fn round(
         mut self,

@@ -148,7 +148,7 @@ impl Consumer {
         Self { name, plan: Plan::new(pace(returning)), held: Held::default(), hands: BTreeMap::new() }
     }
 
-    /// Does one step, and hands out its entries. It fails for an entry that is already in the user's hands and that
+    /// Takes one step, and hands out its entries. It fails for an entry that is already in the user's hands and that
     /// nobody else can have had meanwhile.
     fn step(
         &mut self,
