@@ -1,8 +1,8 @@
-//! Where a private server listens, and the addresses made from it.
+//! The address of a private server, and the URLs made from it.
 
 use std::path::{Path, PathBuf};
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Address {
     Unix(PathBuf),
@@ -10,7 +10,7 @@ pub(crate) enum Address {
     Tls(u16),
 }
 
-/// Who logs in; an empty name is Redis's default user.
+/// A login; an empty name is Redis's default user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Login {
     pub(crate) user: String,
@@ -18,7 +18,7 @@ pub(crate) struct Login {
 }
 
 impl Address {
-    /// The port, unless it is a unix socket.
+    /// The port; `None` for a unix socket.
     pub(crate) fn port(&self) -> Option<u16> {
         match self {
             Self::Unix(_) => None,
@@ -39,7 +39,7 @@ impl Address {
         }
     }
 
-    /// What a client connects to.
+    /// The URL for a client.
     pub(crate) fn url(&self, login: Option<&Login>) -> String {
         match self {
             Self::Tcp(port) => format!("redis://{}127.0.0.1:{port}", before_host(login)),
@@ -71,7 +71,7 @@ fn before_host(login: Option<&Login>) -> String {
         .map_or(String::new(), |Login { user, password }| format!("{}:{}@", encoded(user), encoded(password)))
 }
 
-/// Text as it stands in a URL.
+/// Percent-encoded text for a URL.
 pub(crate) fn encoded(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {

@@ -1,6 +1,6 @@
-//! Finds the `redis-server` or `valkey-server` to run.
+//! The search for a `redis-server` or `valkey-server` binary.
 //!
-//! Order: `$REDIS_SERVER_BIN`, `PATH`, the cache folder, and last `scripts/redis-server`, which fetches one.
+//! The order is: `$REDIS_SERVER_BIN`, `PATH`, the cache folder, and last `scripts/redis-server`, which fetches one.
 
 use std::{
     env,
@@ -14,7 +14,7 @@ use crate::Error;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/redis-server");
 
-/// The binary to run; found once per process.
+/// The binary to run, looked up once per process.
 pub(crate) fn find() -> Result<PathBuf, Error> {
     static FOUND: Mutex<Option<PathBuf>> = Mutex::new(None);
     // Held during the search, so that parallel tests fetch once.
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_named_binary_that_cannot_run_is_an_error_and_not_passed_over() {
+    fn a_named_binary_that_cannot_run_is_an_error() {
         let error = look(Some("/nowhere/redis-server".into())).err().map(|error| error.to_string());
         assert!(error.is_some_and(|text| text.contains("/nowhere/redis-server, which cannot be run")));
     }

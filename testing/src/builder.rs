@@ -1,4 +1,4 @@
-//! How a private server is to be set up and started.
+//! Settings and start of a private server.
 
 use std::{
     env, fs,
@@ -14,10 +14,10 @@ use crate::{
     tls::{Authority, Identity},
 };
 
-/// A unix socket's path has at most 107 bytes; the private folder and the socket's name need about 30 of them.
+/// A unix socket's path has at most 107 bytes, of which the private folder and the socket's name need about 30.
 const LONGEST_BASE: usize = 70;
 
-/// Settings of a [`RedisServer`] that is to be started.
+/// Settings for starting a [`RedisServer`].
 #[derive(Debug, Clone, Default)]
 #[must_use]
 pub struct Builder {
@@ -47,8 +47,8 @@ impl Builder {
         self
     }
 
-    /// Listens with TLS on a free port of 127.0.0.1, with a certificate that `authority` issues for `127.0.0.1` and
-    /// `localhost`. Clients need none of their own.
+    /// Listens with TLS on a free port of 127.0.0.1. `authority` issues the certificate, for `127.0.0.1` and
+    /// `localhost`. Clients need no certificate.
     ///
     /// # Errors
     /// As [`Authority::issue`].
@@ -57,25 +57,26 @@ impl Builder {
         Ok(self.tls_as(authority, server))
     }
 
-    /// As [`tls`](Self::tls), with this certificate, which may be for another host or from another authority.
+    /// Listens with TLS like [`tls`](Self::tls), with this certificate, which may be for another host or from another
+    /// authority.
     pub fn tls_as(mut self, authority: &Authority, server: Identity) -> Self {
         self.tls = Some(Tls { ca_pem: authority.ca_pem().to_owned(), server });
         self
     }
 
-    /// Refuses clients on TLS that show no certificate of the server's authority.
+    /// Refuses TLS clients without a certificate of the server's authority.
     pub fn ask_for_client_certificates(mut self) -> Self {
         self.asks_clients = true;
         self
     }
 
-    /// Asks for this password; it is part of [`RedisServer::url`].
+    /// Requires this password, which becomes part of [`RedisServer::url`].
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
         self
     }
 
-    /// Writes an append-only file, so that a killed server comes back with every write that it answered.
+    /// Writes an append-only file, so that a killed server returns with every write that it answered.
     pub fn append_only(mut self) -> Self {
         self.append_only = true;
         self
@@ -107,7 +108,7 @@ impl Builder {
     /// Starts the server and waits until it answers.
     ///
     /// # Errors
-    /// When no binary is at hand, or the server ends or does not answer in time; nothing is left behind then.
+    /// When there is no binary, or the server ends or does not answer in time; nothing is left behind then.
     pub fn start(self) -> Result<RedisServer, Error> {
         let binary = binary::find()?;
         let ports = match (self.tcp || self.tls.is_some(), self.cluster) {
@@ -192,7 +193,7 @@ impl Builder {
             write("server.key", &tls.server.key_pem)?;
         }
         if self.sentinel {
-            // A sentinel writes down there what it learns.
+            // A sentinel writes its knowledge into this file.
             let lines: Vec<_> = self.directives(ports).iter().map(line).collect();
             write("sentinel.conf", &lines.concat())?;
         }
@@ -200,7 +201,7 @@ impl Builder {
     }
 }
 
-/// A directive as it stands in a file.
+/// A directive in the syntax of a configuration file.
 fn line((name, words): &Directive) -> String {
     let words: Vec<_> = words.iter().map(|word| word.replace('\\', r"\\").replace('"', r#"\""#)).collect();
     format!("{name} \"{}\"\n", words.join("\" \""))

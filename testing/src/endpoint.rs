@@ -1,18 +1,18 @@
-//! The Redis that an example uses: the one that `REDIS_URL` names, else a private one.
+//! The Redis for an example: the one that `REDIS_URL` names, or a private one.
 
 use std::env;
 
 use crate::{Error, RedisServer};
 
-/// A Redis to use: somebody's, or a private one that lives as long as this value.
+/// A Redis to use: an existing one, or a private one that lives as long as this value.
 pub struct Endpoint {
     url: String,
     server: Option<RedisServer>,
 }
 
 impl Endpoint {
-    /// Takes `REDIS_URL` when it is set and not empty, else starts a private server that keeps nothing on disk.
-    /// Never uses whatever happens to listen on port 6379.
+    /// Uses `REDIS_URL` if it is set and not empty. Otherwise starts a private server that keeps nothing on disk. Never
+    /// uses a server that happens to listen on port 6379.
     ///
     /// # Errors
     /// As [`at`](Self::at).
@@ -20,10 +20,10 @@ impl Endpoint {
         Self::at(env::var("REDIS_URL").ok())
     }
 
-    /// The Redis at `url`, or a private server when there is none or it is empty.
+    /// The Redis at `url`, or a private server when `url` is missing or empty.
     ///
     /// # Errors
-    /// When the private server cannot be started. Whether something answers at `url` is not tried.
+    /// When the private server cannot be started. It does not try whether a server answers at `url`.
     pub fn at(url: Option<String>) -> Result<Self, Error> {
         match url.filter(|url| !url.is_empty()) {
             Some(url) => Ok(Self { url, server: None }),

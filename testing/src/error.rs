@@ -1,20 +1,20 @@
-//! What can go wrong while a private Redis server is started, steered or asked.
+//! Failures to start, control or query a private Redis server.
 
 use std::{io, path::PathBuf, time::Duration};
 
-/// A private server that could not be started or steered.
+/// A private server could not be started or controlled.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No `redis-server` or `valkey-server` could be found or fetched.
     #[error("no redis-server at hand, nothing was started: {0}")]
     NoBinary(String),
-    /// The guard process that owns the server did not do what it was asked.
+    /// The guard process that owns the server did not do its task.
     #[error("the guard of the private redis server failed while it was to {doing}")]
     Guard {
-        /// What it was asked to do.
+        /// The task.
         doing: &'static str,
-        /// Why it did not.
+        /// The reason.
         #[source]
         source: io::Error,
     },
@@ -23,7 +23,7 @@ pub enum Error {
     Path {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -36,7 +36,7 @@ pub enum Error {
     /// The server runs but did not answer in time; it is still running.
     #[error("the redis server did not answer within {after:?}, its log ends with: {log}")]
     Unready {
-        /// How long it was waited for.
+        /// The time waited.
         after: Duration,
         /// The last lines of its log.
         log: String,
@@ -47,23 +47,23 @@ pub enum Error {
     /// The server answered a command with an error.
     #[error("the redis server refused a command")]
     Redis(#[from] redis::RedisError),
-    /// No port of 127.0.0.1 could be had.
+    /// No free port of 127.0.0.1 was available.
     #[error("no free port could be had, nothing was started")]
     Port(#[source] io::Error),
     /// A proxy could not listen on its port.
     #[error("the proxy cannot listen")]
     Proxy(#[source] io::Error),
-    /// A key or a certificate could not be made.
+    /// No key or certificate could be made.
     #[error("no certificate was made")]
     Certificate(#[from] rcgen::Error),
-    /// Servers that belong together run, but are not in the state that was awaited.
+    /// Servers of one group run, but did not reach the awaited state.
     #[error("{what} is not so after {after:?}, last seen: {seen}")]
     Unsettled {
-        /// What was awaited.
+        /// The awaited state.
         what: &'static str,
-        /// How long it was waited for.
+        /// The time waited.
         after: Duration,
-        /// What was there instead.
+        /// The state seen last.
         seen: String,
     },
     /// A signal could not be sent to the server.

@@ -1,8 +1,8 @@
 //! The guard: a small shell process that owns one server and its folder, so that neither outlives its parent.
 //!
-//! Invariant: the only write end of the guard's stdin is in [`Guard`], and it is close-on-exec. However the
-//! process that holds it ends, the guard reads the end of its stdin, kills the server and removes the folder.
-//! `guard.sh` has the other half; `server.rs` is the only user.
+//! Invariant: only [`Guard`] holds the write end of the guard's stdin, and that is close-on-exec. However the holder's
+//! process ends, the guard reads the end of its stdin, kills the server and removes the folder. `guard.sh` has the
+//! other half; only `server.rs` uses this.
 
 use std::{
     fs,
@@ -28,7 +28,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Starts a guard with an own folder in `base`, for a server run as `command`. No server runs yet.
+    /// Starts a guard with its own folder in `base`, for a server with this command line. No server runs yet.
     pub(crate) fn spawn(base: &Path, command: &[String]) -> Result<Self, Error> {
         let doing = "start";
         let mut child = Command::new("sh")
@@ -38,7 +38,7 @@ impl Guard {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // Its own group: a signal to the parent's group must not take the guard along.
+            // A group of its own: a signal to the parent's group must not end the guard.
             .process_group(0)
             .spawn()
             .map_err(|source| Error::Guard { doing, source })?;
@@ -62,7 +62,7 @@ impl Guard {
         self.server
     }
 
-    /// Runs the server. The one before must have been killed.
+    /// Runs the server. The previous one must have been killed.
     pub(crate) fn start(&mut self) -> Result<Pid, Error> {
         let doing = "start the server";
         let pid = self
@@ -75,7 +75,7 @@ impl Guard {
         Ok(pid)
     }
 
-    /// Kills the server with SIGKILL and waits until it is gone. Fine when none runs.
+    /// Kills the server with SIGKILL and waits until it is gone. Does nothing when none runs.
     pub(crate) fn kill(&mut self) -> Result<(), Error> {
         self.ask("kill", "kill the server")?;
         self.server = None;
@@ -88,7 +88,7 @@ impl Guard {
         kill_process(pid, signal).map_err(|errno| Error::Signal(errno.into()))
     }
 
-    /// The state letter that the kernel shows for the server: `T` is stopped, `Z` and `None` are gone.
+    /// The kernel's state letter for the server: `T` is stopped; `Z` and `None` are gone.
     pub(crate) fn server_state(&self) -> Option<char> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.server?.as_raw_nonzero())).ok()?;
         // The name before it is in parentheses, and may contain anything.
@@ -117,7 +117,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         self.commands = None;
-        // When it has ended, the server and the folder are gone. There is nobody to tell of a failure.
+        // The guard's end removes the server and the folder. Nobody could be told of a failure.
         let _ = self.child.wait();
     }
 }

@@ -1,6 +1,6 @@
-//! What is in a private server: who is connected, which keys there are, and who may do what.
+//! The contents of a private server: connected clients, keys and users' rights.
 //!
-//! Everything here is asked on a connection of its own with all rights, which is gone afterwards.
+//! Each query uses a connection of its own with all rights, which is closed afterwards.
 
 use std::collections::HashMap;
 
@@ -12,9 +12,9 @@ use crate::{Error, RedisServer, address::Login, server::START};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Connected {
-    /// Redis's number of the connection.
+    /// The connection's number in Redis.
     pub id: u64,
-    /// The name that the client gave to it, or nothing.
+    /// The name that the client gave to the connection, or an empty one.
     pub name: String,
     /// The client's end: `127.0.0.1:port`, or the socket's path with `:0`.
     pub address: String,
@@ -27,7 +27,7 @@ pub struct Connected {
 }
 
 impl RedisServer {
-    /// Sends one command with all rights, also to a server that only others reach by TLS.
+    /// Sends one command with all rights, even to a server that listens to others by TLS.
     ///
     /// # Errors
     /// When the server does not answer, or answers with an error or with something else than a `T`.
@@ -35,7 +35,7 @@ impl RedisServer {
         Ok(command.query(&mut self.connection(START)?)?)
     }
 
-    /// Who is connected, other than the one who asks; in the order of their coming.
+    /// The connected clients other than this one, in the order of their arrival.
     ///
     /// Redis notices a connection's end a moment after its client: await it with [`eventually`](crate::eventually).
     ///
@@ -54,7 +54,7 @@ impl RedisServer {
         Ok(clients)
     }
 
-    /// The names of all keys, sorted; bytes that are no UTF-8 are replaced.
+    /// The names of all keys, sorted; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -74,8 +74,8 @@ impl RedisServer {
         }
     }
 
-    /// Makes a user with this password and with nothing but these rights, such as `["~app:*", "+get"]`, and gives the
-    /// address by which it connects. A user of this name that there was is replaced.
+    /// Makes a user with this password and exactly these rights, such as `["~app:*", "+get"]`, and returns the user's
+    /// address for connecting. An existing user of this name is replaced.
     ///
     /// # Errors
     /// When the server does not answer or does not know a right.
@@ -86,7 +86,7 @@ impl RedisServer {
     }
 }
 
-/// The command that makes a user anew.
+/// The command that replaces a user.
 pub(crate) fn set_user(login: &Login, rights: &[&str]) -> Cmd {
     let mut command = redis::cmd("ACL");
     command

@@ -1,14 +1,14 @@
-//! What Tenure's tests and examples share: private Redis servers, faults, waiting with deadlines, and a checker of
-//! histories.
+//! Tools that Tenure's tests and examples share: private Redis servers, faults, waiting with deadlines, and a checker
+//! of histories.
 //!
-//! - [`RedisServer`] is a server of one's own that can be paused, killed and restarted, and leaves nothing behind.
-//!   [`Endpoint`] is the Redis of `REDIS_URL`, or such a server. [`tls`] makes certificates for it.
-//! - [`Cluster`] and [`Sentinels`] are several of them that belong together, with their fail-overs.
-//! - [`Proxy`] stands before a server and cuts, stalls, loses or refuses what passes.
-//! - [`eventually`] waits for a condition, and says what it waited for when the time is up.
-//! - [`history`] records who ran which key when, and [`history::check`] says which promises were broken.
-//! - [`mod@mutants`] breaks lines of scripts, and sees that a test notices each.
-//! - [`plot`] draws what was measured.
+//! - [`RedisServer`] is a private server that can be paused, killed and restarted, and leaves nothing behind.
+//!   [`Endpoint`] is the Redis of `REDIS_URL`, or a private server. [`tls`] makes certificates for servers.
+//! - [`Cluster`] and [`Sentinels`] are groups of such servers, with fail-overs.
+//! - [`Proxy`] stands before a server and cuts, delays, loses or refuses traffic.
+//! - [`eventually`] waits for a condition, and names the condition when the time is up.
+//! - [`history`] records who ran which key when, and [`history::check`] finds the broken promises.
+//! - [`mod@mutants`] breaks lines of scripts, and checks that a test notices each.
+//! - [`plot`] draws measurements.
 
 mod address;
 mod binary;

@@ -1,7 +1,7 @@
-//! Scripts of which one line is broken, and the tests that must notice. The shared part of such tables.
+//! Scripts with one broken line each, and the tests that must notice: the common part of such tables.
 //!
-//! A broken script is seen by a process of its own: the same test binary, which runs one test of the table. The two
-//! variables of its environment are read by `tenure_connection` where its feature `sim` is on.
+//! Only another process sees a broken script: the same test binary, which runs one test of the table.
+//! `tenure_connection` with its feature `sim` reads the two environment variables.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -9,27 +9,27 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// A text that stands in scripts, whole.
+/// The original text of a script, in the environment.
 pub const WHOLE: &str = "TENURE_SCRIPT";
-/// What stands in its place.
+/// Its replacement.
 pub const BROKEN: &str = "TENURE_SCRIPT_BROKEN";
 
-/// Longer than any test takes. One that takes longer has noticed nothing.
+/// Longer than any test takes. A test that takes longer has noticed nothing.
 const LONG: Duration = Duration::from_secs(180);
 const THREADS: usize = 4;
 
-/// A line that a promise rests on.
+/// A mutant: a line that a promise rests on, and its replacement.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutant {
-    /// What a promise has become.
+    /// The promise as it reads when it is broken.
     pub what: &'static str,
     /// The file of the script, in the folder of scripts.
     pub file: &'static str,
-    /// What stands there, once.
+    /// The original text, which occurs there once.
     pub from: &'static str,
-    /// What is to stand there.
+    /// Its replacement.
     pub to: &'static str,
-    /// The test that notices, by its whole name.
+    /// The test that notices, by its full name.
     pub caught_by: &'static str,
 }
 
@@ -41,11 +41,11 @@ macro_rules! mutants {
     };
 }
 
-/// Runs each row's test on its broken script, and says which rows survive. `MUTANT="words"` in the environment tries
-/// only those whose name has the words, on all tests of the binary: it says all that notice.
+/// Runs each row's test on its broken script, and reports the rows that survive. `MUTANT="words"` in the environment
+/// selects the rows whose name contains the words, and tries all tests of the binary on them: it lists all that notice.
 ///
 /// # Panics
-/// When a row survives, when its text does not stand in its file exactly once, or when there is no such test.
+/// When a row survives, when its text does not occur in its file exactly once, or when its test does not exist.
 pub fn check(scripts: impl AsRef<Path>, table: &[Mutant]) {
     let (scripts, wanted) = (scripts.as_ref(), std::env::var("MUTANT").ok());
     let is_tried = |mutant: &&Mutant| wanted.as_ref().is_none_or(|words| mutant.what.contains(words));
@@ -57,7 +57,7 @@ pub fn check(scripts: impl AsRef<Path>, table: &[Mutant]) {
             let Some(mutant) = next else { break };
             let noticed = noticed_by(scripts, mutant, wanted.is_some());
             let noticed = noticed.unwrap_or_else(|why| panic!("{}: {why}", mutant.what));
-            // Past the harness, which keeps what a passing test prints.
+            // Bypasses the harness, which hides the output of a passing test.
             let _ = writeln!(std::io::stdout(), "{:<60} {}", mutant.what, noticed.join(" "));
             if noticed.is_empty()
                 && let Ok(mut survivors) = survivors.lock()
@@ -94,7 +94,7 @@ fn noticed_by(scripts: &Path, mutant: &Mutant, all: bool) -> Result<Vec<String>,
     Ok(said.lines().filter_map(failed).collect())
 }
 
-/// What a process says, or none when it takes too long.
+/// The output of a process; `None` when it takes too long.
 fn read_in_time(mut child: Child) -> Result<Option<String>, String> {
     let stdout = child.stdout.take().ok_or("no output")?;
     let reading = std::thread::spawn(move || std::io::read_to_string(stdout));

@@ -1,14 +1,14 @@
-//! Curves as SVG, for those who measure: panels side by side, all of which start at 0, so that what looks flat is flat.
+//! Curves as SVG, for measurements: panels side by side whose axes all start at 0, so that a flat curve looks flat.
 
 use std::fmt::Write;
 
-/// Around the curves of a panel: room for the title above, for the numbers at the left, and for half a number at the
+/// The space around a panel's curves: for the title above, for the numbers at the left, and for half a number at the
 /// right.
 const INSET: (f64, f64) = (64.0, 26.0);
 const MARGIN: f64 = 28.0;
-/// How wide a digit is, about.
+/// The approximate width of a digit.
 const DIGIT: f64 = 6.5;
-/// A curve of at most so many points shows them.
+/// A curve of at most this many points marks them.
 const FEW: usize = 12;
 const HEAD: f64 = 34.0;
 const COLORS: [&str; 4] = ["#1764ab", "#c8553d", "#3a7d44", "#7b4b94"];
@@ -16,46 +16,46 @@ const COLORS: [&str; 4] = ["#1764ab", "#c8553d", "#3a7d44", "#7b4b94"];
 /// One curve.
 #[derive(Clone, Debug, Default)]
 pub struct Curve {
-    /// What it is; empty where its panel has no other.
+    /// The curve's name; empty for the only one of its panel.
     pub name: String,
     /// Its points, from left to right.
     pub points: Vec<(f64, f64)>,
 }
 
-/// How numbers lie across a panel.
+/// The scale of the numbers across a panel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Across {
     /// From 0, evenly.
     #[default]
     Even,
-    /// From 1, each ten times as far as wide as the one before.
+    /// From 1, with decades of equal width.
     Decades,
 }
 
 /// Curves over the same numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Panel {
-    /// What is above it.
+    /// The title above it.
     pub title: String,
-    /// How the numbers lie across it.
+    /// The scale across it.
     pub across: Across,
-    /// Numbers that are written below it, from left to right; one that has no room is left out.
+    /// The numbers below it, from left to right; a number without room is left out.
     pub marks: Vec<f64>,
-    /// What it shows.
+    /// The curves of the panel.
     pub curves: Vec<Curve>,
 }
 
-/// Panels in rows of so many, each so wide and high.
+/// Panels in rows, all of one size.
 #[derive(Clone, Copy, Debug)]
 pub struct Sheet {
-    /// Panels in a row.
+    /// The number of panels in a row.
     pub columns: usize,
     /// Width and height of a panel.
     pub panel: (f64, f64),
 }
 
 impl Sheet {
-    /// These panels under a title.
+    /// Draws these panels under a title.
     pub fn svg(&self, title: &str, panels: &[Panel]) -> String {
         let rows = panels.len().div_ceil(self.columns);
         let (width, height) = (self.panel.0 * self.columns as f64, HEAD + self.panel.1 * rows as f64 + 8.0);
@@ -141,7 +141,7 @@ impl Sheet {
 }
 
 impl Panel {
-    /// How far from the left a number lies, in units that are the panel's own.
+    /// The distance of a number from the left, in the panel's own units.
     fn place(&self, number: f64) -> f64 {
         match self.across {
             Across::Even => number,
@@ -150,7 +150,7 @@ impl Panel {
     }
 }
 
-/// A number of the kind 1, 2, 5, 10, 20, 50 … that `most` has at most five of.
+/// The smallest of 1, 2, 5, 10, 20, 50 … that `most` has at most five of.
 fn step(most: f64) -> f64 {
     let least = if most > 0.0 { most / 5.0 } else { 1.0 };
     let magnitude = 10_f64.powf(least.log10().floor());
@@ -158,7 +158,7 @@ fn step(most: f64) -> f64 {
     steps.into_iter().find(|&step| step >= least).unwrap_or(10.0 * magnitude)
 }
 
-/// A number as it is read: `50,000`, `0.2`.
+/// A number in readable form: `50,000`, `0.2`.
 fn grouped(number: f64) -> String {
     if number.abs() < 1_000.0 {
         return format!("{}", (number * 1e6).round() / 1e6);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_lie_at_round_numbers_up_to_the_first_that_is_above_all() {
+    fn lines_lie_at_round_numbers_up_to_the_first_above_all() {
         let svg = svg(Panel { curves: vec![curve(&[(0.0, 70_729.0), (1.0, 3.0)])], ..Panel::default() });
         for line in ["20,000", "40,000", "60,000", "80,000"] {
             assert!(svg.contains(&format!(">{line}</text>")), "{svg}");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_has_no_room_below_is_left_out() {
+    fn a_number_without_room_below_is_left_out() {
         let curves = vec![curve(&[(0.0, 1.0), (200_000.0, 1.0)])];
         let svg = svg(Panel { marks: vec![0.0, 10_000.0, 200_000.0], curves, ..Panel::default() });
         assert!(svg.contains(">200,000<") && !svg.contains(">10,000<"), "{svg}");

@@ -12,10 +12,10 @@ use rustix::net::{
 
 use crate::Error;
 
-/// A port that is ours: a socket is bound to it that never listens.
+/// A held port: a socket that never listens is bound to it.
 ///
-/// One more socket may bind to it and listen, as long as it has `SO_REUSEADDR` set, as those of Redis and of tokio
-/// have. Neither the kernel's choice of a free port nor that of an outgoing connection falls on it.
+/// One more socket may bind to it and listen if it has `SO_REUSEADDR` set, as the sockets of Redis and tokio have. The
+/// kernel chooses it neither as a free port nor for an outgoing connection.
 #[derive(Debug)]
 pub(crate) struct Port {
     number: u16,
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_held_port_refuses_connections_until_we_listen_and_is_nobody_elses() {
+    fn a_held_port_is_ours_and_refuses_connections_until_we_listen() {
         let port = Port::reserve().unwrap_or_else(|error| panic!("{error}"));
         let address = (Ipv4Addr::LOCALHOST, port.number());
         let refused = TcpStream::connect(address).map_err(|error| error.kind());

@@ -1,8 +1,8 @@
 //! A private Redis server for one test or one example.
 //!
-//! The server listens on a unix socket, or on a port of 127.0.0.1 with TLS or without. It has a folder of its own, keeps
-//! nothing on disk unless it is told to, and is killed with its folder removed when its [`RedisServer`] is dropped or
-//! the process that holds it ends, SIGKILL included. `guard.rs` sees to that; `builder.rs` has the settings, `binary.rs`
+//! The server listens on a unix socket, or on a port of 127.0.0.1 with or without TLS. It has a folder of its own, and
+//! by default keeps nothing on disk. When its [`RedisServer`] is dropped, or the process that holds it ends in any way,
+//! the server is killed and its folder removed. `guard.rs` ensures that; `builder.rs` has the settings, `binary.rs`
 //! finds the binary.
 
 use std::{
@@ -22,20 +22,20 @@ use crate::{
     port::Port,
 };
 
-/// How long a server may take until it answers.
+/// The longest time until a server answers.
 pub(crate) const START: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(2);
 
-/// What a restart does to the data.
+/// The effect of a restart on the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Data {
-    /// A live server comes back with all that it held; a killed one with what it had written to its disk.
+    /// Keeps the data: all of it for a live server, the data on its disk for a killed one.
     Keep,
-    /// The server comes back empty, with its disk emptied.
+    /// Empties the server and its disk.
     Wipe,
 }
 
-/// A private Redis server; killed and removed when dropped.
+/// A private Redis server. Dropping this kills and removes it.
 ///
 /// All methods block for the few milliseconds that a local server takes.
 pub struct RedisServer {
@@ -43,7 +43,7 @@ pub struct RedisServer {
     place: Box<Place>,
 }
 
-/// What a server's restarts do not change.
+/// The part of a server that restarts do not change.
 struct Place {
     address: Address,
     login: Option<Login>,
@@ -61,14 +61,15 @@ impl RedisServer {
         Self::builder().start()
     }
 
-    /// A server with settings.
+    /// Settings for a server.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// A server whose process is on its way; gives it when it answers.
+    /// Returns a server whose process is starting, once it answers.
     ///
-    /// `control` is where it is asked without TLS. All that a `durable` server has to keep is on its disk.
+    /// `control` is its address for commands without TLS. A `durable` server has all data that it must keep on its
+    /// disk.
     pub(crate) fn started(
         guard: Guard,
         address: Address,
@@ -85,22 +86,22 @@ impl RedisServer {
     }
 
     /// The address, with the password if there is one: `redis+unix:///…`, `redis://127.0.0.1:port` or
-    /// `rediss://127.0.0.1:port`. It stays the same over restarts.
+    /// `rediss://127.0.0.1:port`. It stays the same across restarts.
     pub fn url(&self) -> String {
         self.place.address.url(self.place.login.as_ref())
     }
 
-    /// Where clients connect to.
+    /// The address for clients.
     pub(crate) fn address(&self) -> &Address {
         &self.place.address
     }
 
-    /// Who clients are unless they are told otherwise.
+    /// The login of clients by default.
     pub(crate) fn login(&self) -> Option<&Login> {
         self.place.login.as_ref()
     }
 
-    /// Where the server is asked without TLS, with all rights.
+    /// The address for commands without TLS, with all rights.
     pub(crate) fn control(&self) -> &str {
         &self.place.control
     }
@@ -110,12 +111,12 @@ impl RedisServer {
         self.guard().server().map(|pid| pid.as_raw_nonzero().get().unsigned_abs())
     }
 
-    /// The private folder, which is gone when the server is dropped.
+    /// The private folder, which is removed when the server is dropped.
     pub fn dir(&self) -> PathBuf {
         self.guard().dir().to_owned()
     }
 
-    /// Stops the server's process with SIGSTOP: clients may connect and write, nothing is answered.
+    /// Stops the server's process with SIGSTOP: clients may connect and write, but get no answer.
     ///
     /// # Errors
     /// When the server does not run.
@@ -133,7 +134,7 @@ impl RedisServer {
         Ok(())
     }
 
-    /// Lets a paused server go on. Fine when it is not paused.
+    /// Resumes a paused server. Does nothing when it is not paused.
     ///
     /// # Errors
     /// When the server does not run.
@@ -141,8 +142,8 @@ impl RedisServer {
         self.guard().signal(Signal::CONT)
     }
 
-    /// Kills the server with SIGKILL and returns when it is gone. Its folder stays for a
-    /// [`restart`](Self::restart). Fine when it is killed already.
+    /// Kills the server with SIGKILL, and returns when it is gone. Its folder stays for a [`restart`](Self::restart).
+    /// Does nothing when it is dead already.
     ///
     /// # Errors
     /// When the guard process is gone.
@@ -153,7 +154,7 @@ impl RedisServer {
     /// Kills the server if it runs, and starts it on the same address.
     ///
     /// # Errors
-    /// When the data cannot be kept or wiped, or the server does not come back in time.
+    /// When the data cannot be kept or wiped, or the server does not return in time.
     pub fn restart(&self, data: Data) -> Result<(), Error> {
         let mut guard = self.guard();
         if data == Data::Keep && !self.place.durable && !matches!(guard.server_state(), None | Some('Z')) {
@@ -199,7 +200,7 @@ impl RedisServer {
         Ok(())
     }
 
-    /// Whether our own server answers: on a port, another process may have been quicker.
+    /// Whether this very server answers: another process may have taken its port first.
     fn answers_as(&self, pid: Pid) -> bool {
         let ask = || -> Result<String, redis::RedisError> {
             let mut connection = self.connection(Duration::from_secs(1))?;

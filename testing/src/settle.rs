@@ -1,4 +1,4 @@
-//! Waiting until servers that belong together agree.
+//! Waits until the servers of a group agree.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use tokio::time::Instant;
 
 use crate::Error;
 
-/// A server that does not answer within this is asked again.
+/// A server that does not answer within this time is asked again.
 const ANSWER: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(10);
 
-/// Looks until there is a value, or `deadline` has passed: then the error says what was seen last.
+/// Looks until there is a value, or until `deadline` has passed: then the error names the last state seen.
 pub(crate) async fn settled<T>(
     deadline: Duration,
     what: &'static str,
@@ -29,7 +29,7 @@ pub(crate) async fn settled<T>(
     }
 }
 
-/// Asks a server on a connection of its own, without holding up the thread.
+/// Asks a server on a connection of its own, without blocking the thread.
 pub(crate) async fn ask<T: FromRedisValue>(url: &str, command: &Cmd) -> Result<T, String> {
     let ask = async || -> Result<T, redis::RedisError> {
         let config = AsyncConnectionConfig::new()

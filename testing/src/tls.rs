@@ -1,4 +1,4 @@
-//! A certificate authority for one test: nothing on the machine trusts it, and it is gone with the test.
+//! A certificate authority for one test: nothing on the machine trusts it, and it disappears with the test.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
@@ -38,15 +38,15 @@ impl Authority {
         Ok(Self { issuer, ca_pem })
     }
 
-    /// The authority's own certificate, PEM: what a client must trust.
+    /// The authority's own certificate, PEM, which a client must trust.
     pub fn ca_pem(&self) -> &str {
         &self.ca_pem
     }
 
-    /// A certificate for these host names or IP addresses, good for a server and for a client.
+    /// Issues a certificate for these host names or IP addresses, valid for a server and for a client.
     ///
     /// # Errors
-    /// When a name cannot stand in a certificate.
+    /// When a name is not allowed in a certificate.
     pub fn issue(&self, names: &[&str]) -> Result<Identity, Error> {
         let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
         let mut params = CertificateParams::new(names)?;

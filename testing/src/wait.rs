@@ -1,4 +1,4 @@
-//! Waiting for a condition with a deadline, instead of sleeping and hoping.
+//! Waits for a condition with a deadline, instead of sleeping and hoping.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -6,15 +6,15 @@ use tokio::time::Instant;
 
 const POLL: Duration = Duration::from_millis(5);
 
-/// What [`eventually`] can wait for: `bool` and `Option` say by themselves whether the wait is over, a `Result` also
-/// says what was seen while it is not.
+/// The result of a look. `bool` and `Option` say whether the wait is over; a `Result` also says what was seen while it
+/// is not.
 pub trait Outcome {
-    /// What the wait gives when it is over.
+    /// The result of the wait.
     type Value;
-    /// What is shown of the last look when the wait runs out of time.
+    /// The part of the last look that is shown when the wait runs out of time.
     type Seen: Debug;
 
-    /// The value, or what was seen instead.
+    /// Returns the value, or the state seen instead.
     ///
     /// # Errors
     /// When the condition does not hold yet.
@@ -48,12 +48,12 @@ impl<T, E: Debug> Outcome for Result<T, E> {
     }
 }
 
-/// Looks every few milliseconds until `look` gives `true`, `Some` or `Ok`, and returns what it gave.
+/// Looks every few milliseconds until `look` returns `true`, `Some` or `Ok`, and returns its value.
 ///
-/// A look that itself takes longer than the deadline is cancelled: it counts as one that saw nothing.
+/// A look that itself outlasts the deadline is cancelled, and counts as one that saw nothing.
 ///
 /// # Panics
-/// When `deadline` has passed. The message says what was awaited and what was seen last.
+/// When `deadline` has passed. The message names the condition and the last state seen.
 #[track_caller]
 pub fn eventually<O, F>(deadline: Duration, what: &str, mut look: F) -> impl Future<Output = O::Value>
 where

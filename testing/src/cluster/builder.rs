@@ -1,4 +1,4 @@
-//! Brings the nodes of a cluster together, without the help of `redis-cli`.
+//! Forms a cluster from nodes, without `redis-cli`.
 
 use std::time::Duration;
 
@@ -11,34 +11,34 @@ use crate::{
     tls::Authority,
 };
 
-/// A node that was not heard of for so long is taken for failed by the others.
+/// After this time without a sign of a node, the others call it failed.
 const NODE_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// Settings of a [`Cluster`] that is to be started.
+/// Settings for starting a [`Cluster`].
 #[derive(Debug, Clone, Default)]
 #[must_use]
 pub struct Builder {
     replicas: usize,
-    /// What every node is to be.
+    /// The settings of every node.
     node: server::Builder,
     tls: bool,
 }
 
 impl Builder {
-    /// Gives each master so many replicas.
+    /// Gives each master this many replicas.
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = replicas;
         self
     }
 
-    /// Asks for this password on every node; it is part of [`Cluster::url`].
+    /// Requires this password on every node; it becomes part of [`Cluster::url`].
     pub fn password(mut self, password: impl Into<String>) -> Self {
         let password = password.into();
         self.node = self.node.password(&password).config("masterauth", &password);
         self
     }
 
-    /// Has clients and the nodes themselves speak TLS only, with certificates as [`crate::Builder::tls`] has them.
+    /// Makes clients and the nodes themselves speak TLS only, with certificates like those of [`crate::Builder::tls`].
     ///
     /// # Errors
     /// As [`Authority::issue`].
@@ -54,14 +54,14 @@ impl Builder {
         self
     }
 
-    /// Starts the nodes, and waits until every one of them says that the cluster is fine and knows all others.
-    /// That takes two seconds at least: a master never says so sooner.
+    /// Starts the nodes, and waits until each of them reports a healthy cluster and knows all others. That takes at
+    /// least two seconds: a master never reports it sooner.
     ///
     /// # Errors
-    /// When a node cannot be started, or they do not come together in time; nothing is left behind then.
+    /// When a node cannot be started, or the nodes do not find each other in time; nothing is left behind then.
     ///
     /// # Cancel safety
-    /// Nothing is left of a start that is dropped.
+    /// A dropped start leaves nothing behind.
     pub async fn start(self) -> Result<Cluster, Error> {
         let size = MASTERS * (1 + self.replicas);
         let nodes: Vec<_> = (0..size).map(|_| self.node()).collect::<Result<_, _>>()?;
@@ -106,7 +106,7 @@ impl Builder {
             .cluster()
             .config("cluster-node-timeout", &NODE_TIMEOUT.as_millis().to_string())
             .config("cluster-announce-ip", "127.0.0.1")
-            // Whatever it has missed, a replica may take over, and it stays with its master.
+            // A replica may take over whatever it has missed, and it stays with its master.
             .config("cluster-replica-validity-factor", "0")
             .config("cluster-allow-replica-migration", "no")
             .config("repl-diskless-sync-delay", "0")
@@ -123,7 +123,7 @@ impl Builder {
         Ok(Node { port: server.address().port().unwrap_or_default(), bus, id, server })
     }
 
-    /// Whether a node knows who owns every slot, with all replicas, and is in step with its master if it has one.
+    /// Checks that a node knows the owner and the replicas of every slot, and is in step with its master if it has one.
     async fn knows_all(&self, cluster: &Cluster, node: &Node) -> Result<(), String> {
         let ranges = ranges(&node.server).await?;
         let slots: usize = ranges.iter().map(|range| range.slots.len()).sum();

@@ -1,4 +1,4 @@
-//! The move of a slot from one master to another, in the steps that a real one has, so that a test can look between.
+//! The move of a slot from one master to another, in the real steps, so that a test can look in between.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use redis::cmd;
 use super::{Cluster, Node, SETTLED};
 use crate::{Error, settle::settled};
 
-/// How long the source may take to hand keys over.
+/// The longest time in which the source may hand keys over.
 const HAND_OVER: Duration = Duration::from_secs(10);
 
-/// A slot on its way. Nothing happens when it is dropped: the slot stays as it is, half moved.
+/// A slot that is moving. Dropping this changes nothing: the slot stays half moved.
 #[must_use]
 pub struct Migration<'a> {
     cluster: &'a Cluster,
@@ -28,12 +28,12 @@ impl<'a> Migration<'a> {
         Ok(this)
     }
 
-    /// The number of the node that the slot comes from.
+    /// The number of the slot's source node.
     pub fn from(&self) -> usize {
         self.from
     }
 
-    /// Moves at most `most` keys; gives how many. With 0 there are none left.
+    /// Moves at most `most` keys. Returns how many; 0 says that none are left.
     ///
     /// # Errors
     /// When a node does not answer, or the source cannot hand a key over.
@@ -55,20 +55,20 @@ impl<'a> Migration<'a> {
         Ok(keys.len())
     }
 
-    /// Gives the slot to its new owner, and waits until all nodes know. There must be no keys left at the old one.
+    /// Gives the slot to its new owner, and waits until all nodes know. The old owner must have no keys left.
     ///
     /// # Errors
-    /// When a node does not answer, or they do not agree in time.
+    /// When a node does not answer, or the nodes do not agree in time.
     ///
     /// # Cancel safety
-    /// When dropped, some nodes may know and others not; to finish again is fine.
+    /// When dropped, only some nodes may know; you can finish again.
     pub async fn finish(&self) -> Result<(), Error> {
-        // The new owner first: otherwise nobody has the slot for a moment.
+        // The new owner comes first: otherwise nobody has the slot for a moment.
         self.give(self.to)?;
         self.give(self.from)?;
         for (number, node) in self.cluster.nodes.iter().enumerate() {
             if number != self.to && number != self.from && node.server.is_running() {
-                // A replica refuses: it hears from its master.
+                // A replica refuses this: its master tells it.
                 let _ = self.give(number);
             }
         }
@@ -81,7 +81,7 @@ impl<'a> Migration<'a> {
         .await
     }
 
-    /// Calls the move off: the slot stays where it was. Keys that have moved are lost to clients.
+    /// Cancels the move: the slot stays where it was. Clients lose the keys that have moved.
     ///
     /// # Errors
     /// When a node does not answer.

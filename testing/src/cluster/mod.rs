@@ -1,6 +1,6 @@
-//! A Redis Cluster of three masters on 127.0.0.1, with replicas if a test wants them.
+//! A Redis Cluster of three masters on 127.0.0.1, with optional replicas.
 //!
-//! `builder.rs` brings the nodes together, `migration.rs` moves slots in steps.
+//! `builder.rs` forms the cluster, `migration.rs` moves slots in steps.
 
 mod builder;
 mod migration;
@@ -20,21 +20,21 @@ use crate::{
     settle::{ask, settled},
 };
 
-/// How many masters there are, each of which begins with a third of the slots.
+/// The number of masters, each of which begins with a third of the slots.
 pub const MASTERS: usize = 3;
 
-/// How many slots there are.
+/// The number of slots.
 pub const SLOTS: u16 = 16_384;
 
-/// How long the nodes may take to be in the state that was awaited.
+/// The longest time in which the nodes may reach the awaited state.
 const SETTLED: Duration = Duration::from_secs(60);
-/// The nodes call a fail-over off that was ordered five seconds ago.
+/// After this time the nodes have cancelled an ordered fail-over, which they do after five seconds.
 const CALLED_OFF: Duration = Duration::from_secs(6);
 
-/// A cluster; all its nodes are killed and removed when it is dropped.
+/// A cluster; dropping it kills and removes all its nodes.
 ///
-/// Nodes are named by their number: first the masters, then the replicas of the first master, of the second, and so on.
-/// After a fail-over they keep their numbers.
+/// Nodes have numbers: first the masters, then the replicas of the first master, of the second, and so on. They keep
+/// their numbers after a fail-over.
 pub struct Cluster {
     nodes: Vec<Node>,
     login: Option<Login>,
@@ -60,19 +60,19 @@ impl Cluster {
         Self::builder().start().await
     }
 
-    /// A cluster with settings.
+    /// Settings for a cluster.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// The address: `redis+cluster://127.0.0.1:a,127.0.0.1:b,127.0.0.1:c` with the masters that it began with, and the
-    /// password if there is one; `rediss+cluster://` with TLS.
+    /// The address: `redis+cluster://127.0.0.1:a,127.0.0.1:b,127.0.0.1:c` with the initial masters, and the password if
+    /// there is one; `rediss+cluster://` with TLS.
     pub fn url(&self) -> String {
         self.url_of(self.login.as_ref())
     }
 
-    /// Makes a user on every node, as [`RedisServer::acl_user`] does, and gives the address by which it connects to the
-    /// cluster.
+    /// Makes a user on every node, like [`RedisServer::acl_user`], and returns the address by which that user connects
+    /// to the cluster.
     ///
     /// # Errors
     /// When a node does not answer or does not know a right.
@@ -84,21 +84,21 @@ impl Cluster {
         Ok(self.url_of(Some(&login)))
     }
 
-    /// How many nodes there are, replicas included.
+    /// The number of nodes, replicas included.
     pub fn size(&self) -> usize {
         self.nodes.len()
     }
 
-    /// A node, by its number: to pause, kill and restart it, or for its own address. A node that is restarted with
-    /// [`Data::Wipe`](crate::Data::Wipe) has forgotten the cluster.
+    /// A node by its number: to pause, kill and restart it, or for its own address. After a restart with
+    /// [`Data::Wipe`](crate::Data::Wipe) the node has forgotten the cluster.
     ///
     /// # Panics
-    /// When there is no such node.
+    /// When no such node exists.
     pub fn node(&self, number: usize) -> &RedisServer {
         &self.nodes[number].server
     }
 
-    /// The slot of a key, as the nodes count it.
+    /// The slot of a key, as the nodes compute it.
     ///
     /// # Errors
     /// When the first node does not answer.
@@ -106,13 +106,13 @@ impl Cluster {
         self.nodes[0].server.query(cmd("CLUSTER").arg("KEYSLOT").arg(key))
     }
 
-    /// The number of the node that owns a slot, by the word of all nodes that run and are not paused.
+    /// The number of the node that owns a slot, according to all running nodes that are not paused.
     ///
     /// # Errors
-    /// When they do not agree at this moment.
+    /// When they disagree at this moment.
     ///
     /// # Cancel safety
-    /// Only asks.
+    /// Safe: it only asks.
     pub async fn owner(&self, slot: u16) -> Result<usize, Error> {
         settled(Duration::ZERO, "the nodes' agreement on a slot's owner", async || {
             self.named_owner(slot).await
@@ -120,14 +120,14 @@ impl Cluster {
         .await
     }
 
-    /// Waits until all nodes that run and are not paused name another owner of the slot than `old`, and are fine.
-    /// Gives its number.
+    /// Waits until all running nodes that are not paused name another owner of the slot than `old`, and report a
+    /// healthy cluster. Returns the owner's number.
     ///
     /// # Errors
     /// When that does not happen in time.
     ///
     /// # Cancel safety
-    /// Only asks.
+    /// Safe: it only asks.
     pub async fn await_new_owner(&self, slot: u16, old: usize) -> Result<usize, Error> {
         let owner =
             settled(SETTLED, "another owner of the slot", async || match self.named_owner(slot).await? {
@@ -139,14 +139,14 @@ impl Cluster {
         Ok(owner)
     }
 
-    /// Waits until all nodes that run and are not paused say that the cluster's state is this: `ok`, or `fail` when
-    /// slots are without a node.
+    /// Waits until all running nodes that are not paused report this cluster state: `ok`, or `fail` when slots have no
+    /// node.
     ///
     /// # Errors
     /// When that does not happen in time.
     ///
     /// # Cancel safety
-    /// Only asks.
+    /// Safe: it only asks.
     pub async fn await_state(&self, state: &str) -> Result<(), Error> {
         let expected = format!("cluster_state:{state}");
         settled(SETTLED, "the cluster's state", async || {
@@ -161,14 +161,14 @@ impl Cluster {
         .await
     }
 
-    /// Waits until a node is a replica that has all that its master has, and all nodes that run and are not paused know
-    /// it as one. Gives the number of its master.
+    /// Waits until a node is a replica in step with its master, and all running nodes that are not paused know it as
+    /// one. Returns the number of its master.
     ///
     /// # Errors
     /// When that does not happen in time.
     ///
     /// # Cancel safety
-    /// Only asks.
+    /// Safe: it only asks.
     pub async fn await_replica(&self, number: usize) -> Result<usize, Error> {
         let node = &self.nodes[number];
         settled(SETTLED, "a replica that all nodes know", async || {
@@ -187,8 +187,8 @@ impl Cluster {
         .await
     }
 
-    /// Makes a replica the master, in good order (`CLUSTER FAILOVER`), and waits until all nodes know. Gives the number
-    /// of the master that it was a replica of, and that is now its replica.
+    /// Makes a replica the master, in good order (`CLUSTER FAILOVER`), and waits until all nodes know. Returns the
+    /// number of its former master, which is now its replica.
     ///
     /// # Errors
     /// As [`await_replica`](Self::await_replica), or when the fail-over does not happen in time.
@@ -198,7 +198,7 @@ impl Cluster {
     pub async fn promote(&self, replica: usize) -> Result<usize, Error> {
         let master = self.await_replica(replica).await?;
         let order = cmd("CLUSTER").arg("FAILOVER").to_owned();
-        // A busy machine may need longer than the nodes allow, which then call it off.
+        // A busy machine may need longer than the nodes allow; they then cancel the fail-over.
         let mut ordered: Option<Instant> = None;
         settled(SETTLED, "a fail-over on order", async || {
             if ordered.is_none_or(|at| at.elapsed() > CALLED_OFF) {
@@ -218,14 +218,14 @@ impl Cluster {
         Ok(master)
     }
 
-    /// Begins to move a slot from its owner to another master. Keys that are not there yet are answered with `ASK` from
-    /// now on.
+    /// Begins to move a slot from its owner to another master. From now on, nodes answer `ASK` for keys that the slot
+    /// does not have yet.
     ///
     /// # Errors
-    /// When the nodes do not agree on the slot's owner, or `to` is no other master.
+    /// When the nodes disagree on the slot's owner, or `to` is not another master.
     ///
     /// # Cancel safety
-    /// When dropped, one of the two nodes may be told already; to begin anew is fine.
+    /// When dropped, one of the two nodes may know already; you can begin again.
     pub async fn begin_migration(&self, slot: u16, to: usize) -> Result<Migration<'_>, Error> {
         Migration::begin(self, slot, to).await
     }
@@ -261,7 +261,7 @@ impl Cluster {
         self.agreed(&named)
     }
 
-    /// The number of the node that all name by its id.
+    /// The number of the node whose id all name.
     fn agreed(&self, named: &[Option<String>]) -> Result<usize, String> {
         let numbers: Vec<_> =
             named.iter().map(|id| self.nodes.iter().position(|node| Some(&node.id) == id.as_ref())).collect();
@@ -272,7 +272,7 @@ impl Cluster {
     }
 }
 
-/// Slots next to each other that one master owns.
+/// Neighbouring slots of one master.
 struct Range {
     slots: RangeInclusive<u16>,
     /// The master's id.
@@ -281,7 +281,7 @@ struct Range {
     replicas: Vec<String>,
 }
 
-/// What a node says about who owns what.
+/// A node's view of the owners of slots.
 async fn ranges(server: &RedisServer) -> Result<Vec<Range>, String> {
     // A range is its first slot, its last, its master and its replicas; a node is its address, its port, its id, …
     let slots: Vec<Vec<Value>> = ask(server.control(), cmd("CLUSTER").arg("SLOTS")).await?;

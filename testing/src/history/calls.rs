@@ -1,4 +1,4 @@
-//! What callers did to one key and were told, and what follows from it: which jobs are owed, and which are gone.
+//! The calls about one key and their answers, and what follows from them: which jobs are owed, and which are gone.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use super::{
 pub(super) struct Loss {
     /// The moment.
     lost: u64,
-    /// What was acknowledged from here on may be forgotten …
+    /// Acknowledgements from here on may be forgotten …
     since: u64,
-    /// … until here, as the answer may have been recorded late.
+    /// … until here, because an answer may be recorded late.
     until: u64,
     /// When the store answered again.
     back: u64,
@@ -22,7 +22,7 @@ pub(super) struct Loss {
 }
 
 impl Loss {
-    /// All of them, in the order of time.
+    /// All losses, in the order of time.
     pub(super) fn all(entries: &[Entry]) -> Vec<Self> {
         let loss = |entry: &Entry| match entry.event {
             Event::DataLost { lost, since, back, wiped } => {
@@ -33,33 +33,33 @@ impl Loss {
         entries.iter().filter_map(loss).collect()
     }
 
-    /// Whether it lies between what was acknowledged and this moment.
+    /// Whether the loss lies between the acknowledgement and this moment.
     fn concerns(&self, acknowledged: u64, at: u64) -> bool {
         acknowledged <= self.until && self.lost <= at
     }
 
-    /// Whether the store may have forgotten what was acknowledged then, by itself.
+    /// Whether the store itself may have forgotten what it acknowledged at that time.
     fn forgets(&self, acknowledged: u64) -> bool {
         self.wiped || self.since <= acknowledged
     }
 }
 
-/// A call that was answered: when it was asked, and when the answer was there.
+/// An answered call: the moments of the question and of the answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Answered {
     pub(super) asked: u64,
     pub(super) at: u64,
 }
 
-/// What is known of one key.
+/// All calls and runs of one key.
 pub(super) struct Calls<'a> {
     pub(super) runs: &'a [Run],
     pub(super) losses: &'a [Loss],
     /// Whether a job that runs at the moment of a loss outlives it.
     pub(super) survives: bool,
-    /// A store that is away for so long, in ns, excuses a handler that ends.
+    /// The time, in ns, after which an absence of the store excuses a handler that ends.
     pub(super) outage: u64,
-    /// Where that is so, it may end until so long after the loss, in ns.
+    /// In that case, the time after the loss, in ns, within which the handler may end.
     pub(super) lease: u64,
     pub(super) made: Made,
 }
@@ -104,21 +104,21 @@ impl Made {
         by_key
     }
 
-    /// Each acceptance, with the moment from which it was asked for.
+    /// Each acceptance, with the moment of its submission.
     pub(super) fn acceptances(&self) -> impl Iterator<Item = Answered> {
         self.accepted.iter().map(|&at| Answered { asked: last(&self.submitted, at).unwrap_or(at), at })
     }
 }
 
 impl Calls<'_> {
-    /// The last stop acknowledged before `at`, unless the key may have been submitted again since it was asked for, or a
-    /// loss may have undone it.
+    /// The last stop acknowledged before `at`. `None` if the key may have been submitted again since the stop was
+    /// requested, or if a loss may have undone the stop.
     pub(super) fn stopped_before(&self, at: u64) -> Option<u64> {
         self.ended_before(&self.made.stop_acknowledged, at)
     }
 
-    /// The last stop recorded before `at`, with the same exceptions. After a wipe, whoever has begun the job and not
-    /// heard of the stop yet puts it back.
+    /// The last stop recorded before `at`, with the same exceptions. After a wipe, a worker that has begun the job and
+    /// not heard of the stop yet puts the job back.
     pub(super) fn stop_recorded_before(&self, at: u64) -> Option<u64> {
         let recorded = self.ended_before(&self.made.stop_recorded, at)?;
         (!self.losses.iter().any(|loss| loss.wiped && loss.concerns(recorded, at))).then_some(recorded)
@@ -135,7 +135,7 @@ impl Calls<'_> {
         let again =
             [&self.made.submitted, &self.made.accepted].iter().any(|calls| any_within(calls, requested, at));
         let undone = self.losses.iter().any(|loss| {
-            // What runs at a wipe may be put back by the one who runs it, who has not heard of the stop.
+            // A worker that runs the job at a wipe, and has not heard of the stop, may put the job back.
             let forgotten = if loss.wiped { self.runs_at(loss.lost) } else { false };
             loss.concerns(acknowledged, at) && (loss.since <= acknowledged || forgotten)
         });
@@ -154,7 +154,7 @@ impl Calls<'_> {
         (!any_within(&self.made.stop_requested, submitted, at) && !forgotten).then_some(accepted)
     }
 
-    /// Whether a notification may have been lost with the store's data by then.
+    /// Whether a loss may have removed a notification by then.
     pub(super) fn may_have_forgotten(&self, acknowledged: u64, at: u64) -> bool {
         self.losses.iter().any(|loss| loss.concerns(acknowledged, at) && loss.forgets(acknowledged))
     }
@@ -164,7 +164,7 @@ impl Calls<'_> {
         self.losses.iter().any(|loss| answer.asked <= loss.until && loss.lost <= answer.at)
     }
 
-    /// The last time up to `at` that somebody was about to submit the job; `at` itself if there is none.
+    /// The last time up to `at` that a caller was about to submit the job; `at` itself without one.
     pub(super) fn submitted_before(&self, at: u64) -> u64 {
         last(&self.made.submitted, at).unwrap_or(at)
     }
@@ -173,15 +173,16 @@ impl Calls<'_> {
         any_within(&self.made.stop_requested, from, to)
     }
 
-    /// Whether data was lost in this time, and the job submitted again: another job then, and not a gap of one.
+    /// Whether data was lost in this time and the job submitted again: that is another job, and no gap of the first
+    /// one.
     pub(super) fn made_anew_within(&self, from: u64, to: u64) -> bool {
         self.losses
             .iter()
             .any(|loss| (from..=to).contains(&loss.lost) && any_within(&self.made.submitted, loss.lost, to))
     }
 
-    /// Whether one run was there at the loss, and should have outlasted it: who lost its lease at it, as the store was
-    /// away for long, has nothing to bring back.
+    /// Whether a run was active at the loss and should have outlasted it. After a long absence of the store the lease
+    /// may be lost, and then the worker has nothing to bring back.
     fn runs_through(&self, loss: &Loss) -> bool {
         let away = loss.back.saturating_sub(loss.lost) >= self.outage;
         let until = if away { loss.until.max(loss.lost.saturating_add(self.lease)) } else { loss.until };

@@ -1,6 +1,6 @@
-//! The judgement: which promises a history breaks.
+//! The judgement: the promises that a history breaks.
 //!
-//! Each rule is one function over one key's runs and calls, and knows nothing of the others.
+//! Each rule is one function over one key's runs and calls, independent of the others.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,25 +11,26 @@ use super::{
     runs::{Fence, Run},
 };
 
-/// What a history is measured against.
+/// The standard for a judgement.
 #[derive(Debug, Clone)]
 pub struct Expect {
-    /// A pause of at least this length ends what the paused worker ran, even if the worker stops it only after it
-    /// woke: by then the lease is over, and what it tries is for the outside world to refuse by its token. Choose
-    /// the lease's length less one renewal interval. Without it only the paused time itself counts as stopped.
+    /// A pause of at least this length ends the runs of the paused worker, even if the worker stops them only after it
+    /// woke. By then the lease is over, and the outside world refuses their effects by the token. Choose the lease's
+    /// length less one renewal interval. Without this setting only the paused time itself counts as stopped.
     pub lease: Option<Duration>,
-    /// What such a pause ends has to be over so soon after the waking; from then on it counts as running again, until
-    /// it ends.
+    /// The time after waking within which such a run must be over. A run that goes on for longer counts as running
+    /// again from then on, until its end.
     pub grace: Duration,
     /// The longest time that a key may be without a handler; unbounded by default.
     pub longest_gap: Option<Duration>,
-    /// Whether the history ends with the pool at rest and running, as if [`Event::Settled`] came last. `false` for
-    /// one that ends with a shutdown.
+    /// Whether the history ends with the pool at rest and running, as if [`Event::Settled`] came last. `false` for a
+    /// history that ends with a shutdown.
     pub running_at_end: bool,
-    /// No job ends by itself: an accepted one is there until a stop is asked for, and no other one of its key is accepted.
+    /// No job ends by itself: an accepted one exists until a stop is requested, and no other job of its key is
+    /// accepted.
     pub endless: bool,
-    /// A job that runs at the moment of a loss of data outlives it, unless its worker dies or is paused before the
-    /// loss is over.
+    /// A job that runs at the moment of a loss of data outlives it, unless its worker dies or is paused before the loss
+    /// is over.
     pub running_survives_loss: bool,
     /// A store that is away for so long at a loss excuses a handler that ends before the loss is over, or within
     /// `lease` and `grace` of it, as its lease may run out. Nothing excuses it by default.
@@ -50,7 +51,7 @@ impl Default for Expect {
     }
 }
 
-/// Judges a history that is in memory.
+/// Judges a history in memory.
 pub fn check(history: &History, expect: &Expect) -> Report {
     let entries = history.entries();
     let fence = expect.lease.map(|lease| Fence { lease, grace: expect.grace });
@@ -140,8 +141,8 @@ fn resurrections(calls: &Calls<'_>, faults: &mut Vec<Fault>) {
             let (key, holder) = (run.key.clone(), run.holder.clone());
             faults.push(Fault::Resurrected { key, holder, acknowledged, started: run.start });
         } else if let Some(acknowledged) = calls.stop_recorded_before(run.start).filter(|&stop| {
-            // A begin that was carried out before the stop is fine, however late the handler starts. It was not, when
-            // somebody else ran the job afterwards.
+            // A begin that was executed before the stop is fine, however late the handler starts. It was not if
+            // another, earlier run of the job was still active after the stop.
             let after = |first: &Run| first.start < run.start && stop < first.end();
             run.begun.is_some_and(|begun| stop < begun) || calls.runs.iter().any(after)
         }) {
@@ -157,7 +158,7 @@ fn lost(key: &str, calls: &Calls<'_>, at: u64) -> Option<Fault> {
     (!runs_now).then(|| Fault::Lost { key: key.into(), accepted, at })
 }
 
-/// What the pool has said of a job that it owed: that there is none, or that it has accepted another one.
+/// Finds owed jobs about which the pool said that there is none, or that it has accepted another one.
 fn vanished(key: &str, calls: &Calls<'_>, faults: &mut Vec<Fault>) {
     let others = calls.made.acceptances().chain(calls.made.not_found.iter().copied());
     for answer in others {
@@ -180,7 +181,7 @@ fn phantoms(key: &str, calls: &Calls<'_>, faults: &mut Vec<Fault>) {
 fn still_running(key: &str, calls: &Calls<'_>, at: u64) -> Option<Fault> {
     let (stopped, recorded) = (calls.stopped_before(at), calls.stop_recorded_before(at));
     let acknowledged = stopped.max(recorded)?;
-    // One that started after the job was gone is reported as resurrected.
+    // A run that started after the job was gone is reported as a resurrection.
     let concerns = |run: &&Run| recorded.is_some() || stopped.is_some_and(|stopped| run.start <= stopped);
     let run = calls.runs.iter().filter(concerns).find(|run| run.is_active_at(at))?;
     Some(Fault::StillRunning { key: key.into(), holder: run.holder.clone(), acknowledged, at })
@@ -197,7 +198,7 @@ fn notifications_lost(key: &str, calls: &Calls<'_>, at: u64, faults: &mut Vec<Fa
     }
 }
 
-/// The first time that each accepted notification was taken: in the order of their numbers.
+/// Checks that accepted notifications were first taken in the order of their numbers.
 fn notification_order(key: &str, calls: &Calls<'_>, faults: &mut Vec<Fault>) {
     let accepted: BTreeMap<u64, u64> =
         calls.made.notify_accepted.iter().map(|(number, answer)| (*number, answer.at)).collect();
@@ -222,7 +223,7 @@ fn gaps_between(key: &str, calls: &Calls<'_>) -> Vec<Gap> {
     for (index, run) in runs.iter().enumerate() {
         if let Some(from) = end.filter(|&end| end < run.start) {
             let before = runs[..index].last().map_or(from, |before| before.start);
-            // A stop may have been asked for while the start before was on its way.
+            // A stop may have been requested while the previous start was under way.
             let before = calls.submitted_before(before);
             if !calls.stop_requested_within(before, run.start) && !calls.made_anew_within(before, run.start) {
                 gaps.push(Gap { key: key.into(), from, to: run.start });

@@ -1,41 +1,41 @@
-//! What can be recorded, and when to record it.
+//! The events of a history, and the moments at which to record them.
 //!
-//! The rule behind each moment: an interval in which a handler may act is recorded as too long rather than too
-//! short, and an interval in which it surely cannot act as too short rather than too long.
+//! The rule behind each moment: an interval in which a handler may act is rather recorded too long. An interval in
+//! which it surely cannot act is rather recorded too short.
 
 use serde::{Deserialize, Serialize};
 
-/// Something that happened to a key or to a worker.
+/// An event of a key or a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {
-    /// A handler is about to start: recorded before the first effect.
+    /// A handler is about to start; recorded before its first effect.
     Started {
         /// The job's key.
         key: String,
-        /// The fencing token it was given.
+        /// The fencing token of the start.
         token: u64,
-        /// Who runs it. Another life of a process is another worker.
+        /// The worker that runs it. Another life of a process is another worker.
         worker: String,
     },
-    /// The store has let this holder begin the job. Recorded before the start, if at all; the store's clock may show
-    /// the moment too early, and not too late.
+    /// The store has let this holder begin the job. Recorded before the start, if at all. The store's clock may give a
+    /// moment that is too early, but never too late.
     Begun {
         /// The job's key.
         key: String,
-        /// The fencing token it was given.
+        /// The fencing token of the begin.
         token: u64,
-        /// When.
+        /// The moment at which the store executed it.
         executed: u64,
     },
-    /// A handler has stopped: recorded after the last effect.
+    /// A handler has stopped; recorded after its last effect.
     Stopped {
         /// The job's key.
         key: String,
-        /// The fencing token it was given.
+        /// The fencing token of the start.
         token: u64,
-        /// Who ran it.
+        /// The worker that ran it.
         worker: String,
     },
     /// A caller is about to submit the job. Needed for a key that is submitted again after a stop.
@@ -48,13 +48,13 @@ pub enum Event {
         /// The job's key.
         key: String,
     },
-    /// A caller is about to ask for a stop.
+    /// A caller is about to request a stop.
     StopRequested {
         /// The job's key.
         key: String,
     },
-    /// The pool has said that the stop is recorded: from now on nobody may begin the job. The start that had begun
-    /// may still come, and ends.
+    /// The pool has said that the stop is recorded: from now on nobody may begin the job. A start that has already
+    /// begun may still come, and ends.
     StopRecorded {
         /// The job's key.
         key: String,
@@ -64,32 +64,33 @@ pub enum Event {
         /// The job's key.
         key: String,
     },
-    /// The pool has said that the job has ended and its key is free, and nobody has submitted it again meanwhile.
+    /// The pool has said that the job has ended and its key is free; nobody has submitted it again meanwhile.
     Freed {
         /// The job's key.
         key: String,
     },
-    /// The pool has refused a job, because one of its key exists.
+    /// The pool has refused a job because a job of its key exists.
     Existed {
         /// The job's key.
         key: String,
-        /// When the caller was about to ask.
+        /// The moment at which the caller was about to ask.
         asked: u64,
     },
     /// The pool has said that no job of this key exists.
     NotFound {
         /// The job's key.
         key: String,
-        /// When the caller was about to ask.
+        /// The moment at which the caller was about to ask.
         asked: u64,
     },
-    /// The pool has accepted a notification: the job must take it, unless it ends before.
+    /// The pool has accepted a notification: the job must take it, unless the job ends before.
     NotifyAccepted {
         /// The job's key.
         key: String,
-        /// Its number. One caller numbers all notifications of a key, and awaits the answer before the next one.
+        /// The notification's number. One caller numbers all notifications of a key, and awaits each answer before the
+        /// next one.
         number: u64,
-        /// When the caller was about to ask.
+        /// The moment at which the caller was about to ask.
         asked: u64,
     },
     /// A handler is about to take a notification.
@@ -99,39 +100,38 @@ pub enum Event {
         /// The notification's number.
         number: u64,
     },
-    /// The store has lost data: recorded when no call that was answered before the loss is still on its way to the
-    /// history.
+    /// The store has lost data. Recorded when every call that was answered before the loss has reached the history.
     DataLost {
         /// The moment of the loss.
         lost: u64,
-        /// What was acknowledged from here on may be forgotten.
+        /// Acknowledgements from here on may be forgotten.
         since: u64,
-        /// When the store answered again, and leases could be renewed.
+        /// The moment at which the store answered again, and leases could be renewed.
         back: u64,
-        /// Nothing is left, of whatever age.
+        /// Whether all data is lost, whatever its age.
         wiped: bool,
     },
-    /// The worker's process is paused: recorded after the pause has taken effect.
+    /// The worker's process is paused; recorded after the pause has taken effect.
     Paused {
         /// The worker.
         worker: String,
     },
-    /// The worker's process goes on: recorded before it is woken.
+    /// The worker's process continues; recorded before it is woken.
     Resumed {
         /// The worker.
         worker: String,
     },
-    /// The worker's process is gone: what it had started has ended. Recorded when it was seen to be gone.
+    /// The worker's process is gone, and all its runs have ended. Recorded when somebody saw that it was gone.
     WorkerDead {
         /// The worker.
         worker: String,
     },
-    /// The pool has come to rest: every accepted job that was not stopped must run now, and no stopped one may.
+    /// The pool is at rest: every accepted job that was not stopped must run now, and no stopped one may.
     Settled,
 }
 
 impl Event {
-    /// The key that the event is about, if it is about one.
+    /// The key of the event, if it has one.
     pub fn key(&self) -> Option<&str> {
         match self {
             Self::Started { key, .. }
@@ -161,7 +161,7 @@ impl Event {
 pub struct Entry {
     /// Nanoseconds of `CLOCK_BOOTTIME`.
     pub at: u64,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }

@@ -1,11 +1,11 @@
-//! A history of what really happened to the jobs of a pool, and the judgement of it.
+//! The history of a pool's jobs as it really happened, and the judgement of it.
 //!
-//! Handlers and drivers record [`Event`]s into a [`History`]; [`check`] reads the intervals in which a handler
-//! ran (`runs.rs`) and reports every [`Fault`] in a [`Report`]. Nothing here knows the pool: a history says only
-//! who did what to which key when.
+//! Handlers and drivers record [`Event`]s into a [`History`]. [`check`] computes the intervals in which handlers ran
+//! (`runs.rs`) and reports every [`Fault`] in a [`Report`]. Nothing here knows the pool: a history only says who did
+//! what to which key and when.
 //!
-//! All times are nanoseconds of `CLOCK_BOOTTIME`, which all processes of a machine share and which goes on while
-//! one of them is paused.
+//! All times are nanoseconds of `CLOCK_BOOTTIME`, which all processes of a machine share. It continues while one of
+//! them is paused.
 
 mod calls;
 mod checker;

@@ -1,4 +1,4 @@
-//! The recorder: in memory for one process, or one line of JSON per event in a file that many processes share.
+//! The recorder: in memory for one process, or as lines of JSON in a file that many processes share.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{Entry, Event};
 
-/// The machine's monotonic clock that goes on in suspension, in nanoseconds.
+/// The machine's monotonic clock that continues in suspension, in nanoseconds.
 pub fn boottime_ns() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     // Both parts are positive: the clock counts from the machine's start.
@@ -31,8 +31,8 @@ impl History {
         Self::default()
     }
 
-    /// Appends to a file, which other processes may append to as well. Nothing is kept in memory: read the whole
-    /// with [`load`](Self::load).
+    /// Appends to a file, which other processes may append to as well. Nothing is kept in memory: [`load`](Self::load)
+    /// reads the whole file.
     ///
     /// # Errors
     /// When the file cannot be opened or made.
@@ -57,7 +57,7 @@ impl History {
         Ok(Self { entries: Mutex::new(entries), file: None })
     }
 
-    /// What is in memory, in the order of time.
+    /// The entries in memory, in the order of time.
     pub fn entries(&self) -> Vec<Entry> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner).clone();
         entries.sort_by_key(|entry| entry.at);
@@ -156,7 +156,7 @@ pub enum LoadError {
     Line {
         /// Its number, from 1.
         line: usize,
-        /// Why it is none.
+        /// The reason why the line is no event.
         #[source]
         source: serde_json::Error,
     },

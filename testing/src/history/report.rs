@@ -1,8 +1,8 @@
-//! What a judgement says: the faults, and how long keys were without a handler.
+//! The result of a judgement: the faults, and the times that keys were without a handler.
 
 use std::{fmt, time::Duration};
 
-/// Who ran a key, under which token.
+/// A run's worker and fencing token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
     /// The worker.
@@ -17,7 +17,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// Something that must never happen. Times are nanoseconds of `CLOCK_BOOTTIME`.
+/// A fault: an occurrence that must never happen. Times are nanoseconds of `CLOCK_BOOTTIME`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -26,13 +26,13 @@ pub enum Fault {
     Overlap {
         /// The key.
         key: String,
-        /// The one that started first.
+        /// The holder that started first.
         first: Holder,
-        /// The one that started while the first ran.
+        /// The holder that started while the first one ran.
         second: Holder,
-        /// Since when both ran.
+        /// The beginning of the overlap.
         from: u64,
-        /// Until when both ran; `u64::MAX` when they still do.
+        /// The end of the overlap; `u64::MAX` when both still run.
         to: u64,
     },
     /// A later start had a lower token.
@@ -60,7 +60,7 @@ pub enum Fault {
     Lost {
         /// The key.
         key: String,
-        /// When it was accepted.
+        /// When the job was accepted.
         accepted: u64,
         /// When it should have run.
         at: u64,
@@ -70,36 +70,36 @@ pub enum Fault {
     StillRunning {
         /// The key.
         key: String,
-        /// Who runs it.
+        /// The holder that runs it.
         holder: Holder,
         /// When the stop was acknowledged.
         acknowledged: u64,
         /// When it should not have run.
         at: u64,
     },
-    /// A job was started after it was said to be gone, or begun after its stop was recorded.
+    /// A job was started after the pool had said that it was gone, or begun after its stop was recorded.
     #[error("{key}: its stop was acknowledged at {acknowledged}, and {holder} started it at {started}")]
     Resurrected {
         /// The key.
         key: String,
-        /// Who started it.
+        /// The holder that started it.
         holder: Holder,
         /// When the stop was acknowledged.
         acknowledged: u64,
         /// When it was started.
         started: u64,
     },
-    /// A key was free, and the pool has said that a job of it exists.
+    /// A key was free, and the pool has said that a job of the key exists.
     #[error("{key}: free at {freed}, and a job of it is said to exist at {at}")]
     Phantom {
         /// The key.
         key: String,
         /// When it was free.
         freed: u64,
-        /// When a job was said to exist.
+        /// When the pool said that a job exists.
         at: u64,
     },
-    /// An accepted notification was not taken by its job, which lived on, when the pool was at rest.
+    /// A notification was accepted, and its job lived on but had not taken it when the pool was at rest.
     #[error("{key}: notification {number} was accepted at {accepted}, and is not taken at {at}")]
     NotificationLost {
         /// The key.
@@ -111,19 +111,19 @@ pub enum Fault {
         /// When it should have been taken.
         at: u64,
     },
-    /// A notification was taken for the first time before one that was sent earlier.
+    /// A notification was first taken before an earlier one.
     #[error("{key}: notification {earlier} was taken before {later} was, at {at}")]
     NotificationOrder {
         /// The key.
         key: String,
-        /// The number of the one that was taken first.
+        /// The number of the notification that was taken first.
         earlier: u64,
-        /// The number of the one that was taken after it.
+        /// The number of the notification that was taken after it.
         later: u64,
         /// When the second one was taken.
         at: u64,
     },
-    /// A key was without a handler for longer than it may be.
+    /// A key was without a handler for longer than allowed.
     #[error("{}: nobody ran it for {:?}, from {} to {}", .0.key, .0.length(), .0.from, .0.to)]
     LongGap(Gap),
     /// A stop that fits no start: the history has a hole.
@@ -131,9 +131,9 @@ pub enum Fault {
     StopWithoutStart {
         /// The key.
         key: String,
-        /// Who stopped.
+        /// The holder that stopped.
         holder: Holder,
-        /// When.
+        /// When it stopped.
         at: u64,
     },
 }
@@ -143,20 +143,20 @@ pub enum Fault {
 pub struct Gap {
     /// The key.
     pub key: String,
-    /// When the one before ended.
+    /// When the previous handler ended.
     pub from: u64,
-    /// When the next one started.
+    /// When the next handler started.
     pub to: u64,
 }
 
 impl Gap {
-    /// How long the key was without a handler.
+    /// The time that the key was without a handler.
     pub fn length(&self) -> Duration {
         Duration::from_nanos(self.to.saturating_sub(self.from))
     }
 }
 
-/// The middle, the worst but one in a hundred, and the worst of some durations.
+/// The median, the 99th percentile and the maximum of some durations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Percentiles {
     /// Half are at most this long.
@@ -168,7 +168,7 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    /// By nearest rank; all zero when there are none.
+    /// Computed by nearest rank; all zero without durations.
     pub fn of(durations: impl IntoIterator<Item = Duration>) -> Self {
         let mut sorted: Vec<_> = durations.into_iter().collect();
         sorted.sort_unstable();
@@ -184,13 +184,13 @@ impl Percentiles {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Report {
-    /// What must never happen and did, by key.
+    /// The faults, by key.
     pub faults: Vec<Fault>,
-    /// Every time that a key was between two handlers, by key and in order of time. The time after a stop is none.
+    /// The times between two handlers of a key, by key and in order of time. The time after a stop does not count.
     pub gaps: Vec<Gap>,
-    /// How many keys were started at least once.
+    /// The number of keys that were started at least once.
     pub keys: usize,
-    /// How many starts there were.
+    /// The number of starts.
     pub starts: usize,
 }
 
@@ -200,7 +200,7 @@ impl Report {
         self.faults.is_empty()
     }
 
-    /// How long the gaps were.
+    /// The percentiles of the gaps' lengths.
     pub fn gap_percentiles(&self) -> Percentiles {
         Percentiles::of(self.gaps.iter().map(Gap::length))
     }

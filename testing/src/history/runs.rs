@@ -1,8 +1,9 @@
-//! From events to the intervals in which a handler could act.
+//! Computes the intervals in which a handler could act.
 //!
 //! A [`Run`] is one start of one key. It ends with its stop or its worker's death. While its process is paused it
-//! cannot act, so the pause is cut out of it; a pause that outlasts the lease ends it, as whatever it tries after
-//! waking is for the outside world to refuse by its token; but only for a moment, and what goes on after that acts.
+//! cannot act, so the pause is cut out of it. A pause that outlasts the lease ends the run: the outside world refuses
+//! later effects by the token. That holds only for a moment after the waking; a run that continues for longer acts
+//! again.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,27 +14,27 @@ use super::{Entry, Event, Fault, Holder};
 pub(super) struct Run {
     pub(super) key: String,
     pub(super) holder: Holder,
-    /// When the store let it begin, if that is known: before its start.
+    /// When the store let it begin, if known; before its start.
     pub(super) begun: Option<u64>,
     pub(super) start: u64,
     /// The half-open intervals in which it could act, in order; `u64::MAX` for one that has not ended.
     pub(super) active: Vec<(u64, u64)>,
-    /// When its handler ended, if it did so before its worker's death.
+    /// When its handler ended, if that was before its worker's death.
     stopped: Option<u64>,
 }
 
-/// How much of a time a run was there.
+/// The part of a period in which a run was active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outlasts {
-    /// At its end as well.
+    /// Up to the end of the period.
     All,
-    /// Until its handler ended, in the midst of it.
+    /// Until its handler ended, within the period.
     UntilItStopped,
-    /// It was not there at its beginning, or its worker died or was paused.
+    /// Not at the beginning, or only until its worker died or was paused.
     Nothing,
 }
 
-/// When a pause ends what was paused, and how soon after its waking it has to be over.
+/// The length of a pause that ends runs, and the time after waking within which they must be over.
 #[derive(Clone, Copy)]
 pub(super) struct Fence {
     pub(super) lease: Duration,
@@ -50,7 +51,7 @@ impl Run {
         self.active.last().map_or(self.start, |&(_, to)| to)
     }
 
-    /// How much of this time it was there.
+    /// The part of this period in which the run was active.
     pub(super) fn outlasts(&self, from: u64, until: u64) -> Outlasts {
         let piece = self.active.iter().find(|&&(start, end)| (start..end).contains(&from));
         match piece {
@@ -78,7 +79,7 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The runs of every key, in the order of their starts, and the stops that fit no start.
+/// The runs of every key, in the order of their starts, and the stops without a start.
 pub(super) fn runs(entries: &[Entry], fence: Option<Fence>) -> (BTreeMap<String, Vec<Run>>, Vec<Fault>) {
     let mut runs: Vec<Run> = Vec::new();
     let mut open: Vec<usize> = Vec::new();

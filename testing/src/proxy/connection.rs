@@ -11,17 +11,17 @@ use super::{
 };
 use crate::address::Address;
 
-/// A call has been carried out so long after it passed.
+/// The time after which a call that passed has been executed.
 const CARRIED_OUT: Duration = Duration::from_millis(50);
 
-/// Brings the bytes of `client` to the server and back, as the switches order.
+/// Forwards the bytes of `client` to the server and back, as the switches order.
 pub(super) async fn run(open: Open, client: TcpStream) {
     let Ok(client) = Socket::tcp(client) else { return };
     let Ok(server) = Socket::connect(&open.upstream).await else {
         client.close(End::Reset).await;
         return;
     };
-    // Either side's end is that of the connection, as Redis itself has it.
+    // The end of either side ends the connection, as in Redis itself.
     let end = tokio::select! {
         end = open.pump(&client, &server, Direction::ToServer) => end,
         end = open.pump(&server, &client, Direction::ToClient) => end,
@@ -38,7 +38,7 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// Counts a connection that was accepted just now.
+    /// Counts a connection that was just accepted.
     pub(super) fn new(switches: Arc<Switches>) -> Self {
         let (id, upstream) = switches.accepted();
         Self { switches, id, upstream }
@@ -48,7 +48,8 @@ impl Open {
         self.try_pump(from, to, direction).await.unwrap_or(End::Reset)
     }
 
-    /// Brings bytes one way until the sender finishes or the switches cut. An error is a reset of either side.
+    /// Forwards bytes in one direction until the sender finishes or the switches cut. An error is a reset of either
+    /// side.
     async fn try_pump(&self, from: &Socket, to: &Socket, direction: Direction) -> io::Result<End> {
         let mut changes = self.switches.changes();
         let mut buffer = vec![0; 16 * 1024];

@@ -1,9 +1,9 @@
-//! A proxy before a private server, in the test's own process, that makes the faults of networks.
+//! A proxy before a private server, in the test's own process, that causes network faults.
 //!
-//! Invariants: nothing that passed is ever wrong, doubled or out of order, and a connection that lost bytes in its
+//! Invariants: bytes that passed are never wrong, repeated or out of order, and a connection that lost bytes in its
 //! middle never passes a later one. After a switch's method has returned, no byte passes against it.
 //!
-//! A test that cuts at every byte goes on until a whole conversation was shorter than the cut:
+//! A test that cuts at every byte continues until a whole conversation is shorter than the cut:
 //!
 //! ```
 //! use tenure_testing::{Proxy, RedisServer, proxy::{Cut, Direction}};
@@ -25,8 +25,8 @@
 //! # }
 //! ```
 //!
-//! `switches.rs` says what may pass, `connection.rs` moves the bytes, `scripts.rs` finds calls of scripts in them, and
-//! `socket.rs` is one end of a connection.
+//! `switches.rs` decides what may pass, `connection.rs` forwards the bytes, `scripts.rs` finds calls of scripts in
+//! them, and `socket.rs` is one end of a connection.
 
 mod connection;
 mod scripts;
@@ -51,30 +51,30 @@ use connection::Open;
 pub use switches::{Counts, Cut, Direction};
 use switches::{Flow, Switches};
 
-/// How many connections may wait to be accepted.
+/// The number of connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// A proxy on a port of 127.0.0.1; its tasks and connections end when it is dropped.
+/// A proxy on a port of 127.0.0.1. Its tasks and connections end when it is dropped.
 ///
 /// It starts with every byte passing.
 pub struct Proxy {
     switches: Arc<Switches>,
     address: Address,
     login: Option<Login>,
-    /// Whether somebody listens on the port at this moment.
+    /// Whether the proxy listens on the port at this moment.
     listens: watch::Receiver<bool>,
     task: JoinHandle<()>,
     _port: Arc<Port>,
 }
 
 impl Proxy {
-    /// Starts a proxy before `server`, whose restarts it does not mind.
+    /// Starts a proxy before `server`, which may restart.
     ///
     /// # Errors
     /// When no port can be had.
     ///
     /// # Cancel safety
-    /// Nothing is left of a start that is dropped.
+    /// A dropped start leaves nothing behind.
     pub async fn start(server: &RedisServer) -> Result<Self, Error> {
         let port = Arc::new(Port::reserve()?);
         let switches = Arc::new(Switches::new(server.address().clone()));
@@ -94,12 +94,12 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// The address of the server behind, by way of the proxy: `redis://` or `rediss://`.
+    /// The address of the server through the proxy: `redis://` or `rediss://`.
     pub fn url(&self) -> String {
         self.address.url(self.login.as_ref())
     }
 
-    /// The same for another user, such as one of [`RedisServer::acl_user`].
+    /// The same address for another user, such as one of [`RedisServer::acl_user`].
     pub fn url_of_user(&self, name: &str, password: &str) -> String {
         self.address.url(Some(&Login { user: name.to_owned(), password: password.to_owned() }))
     }
@@ -109,32 +109,32 @@ impl Proxy {
         self.address.port().unwrap_or_default()
     }
 
-    /// Brings connections that come from now on to `server`; those that are open stay where they are.
+    /// Forwards later connections to `server`; open ones stay where they are.
     pub fn redirect(&self, server: &RedisServer) {
         self.switches.redirect(server.address().clone());
     }
 
-    /// Cuts the connection that comes next, and none after it.
+    /// Cuts the next connection, and none after it.
     pub fn cut_next(&self, cut: Cut) {
         self.switches.cut_next(Some(cut));
     }
 
-    /// Cuts every connection that comes from now on, until [`resume`](Self::resume).
+    /// Cuts every later connection, until [`resume`](Self::resume).
     pub fn cut_each(&self, cut: Cut) {
         self.switches.cut_each(Some(cut));
     }
 
-    /// Cuts every connection that is open; its bytes are counted from now.
+    /// Cuts every open connection; its bytes are counted from now.
     pub fn cut_open(&self, cut: Cut) {
         self.switches.cut_open(cut);
     }
 
-    /// Resets every connection that is open.
+    /// Resets every open connection.
     pub fn kill_all(&self) {
         self.cut_open(Cut::after(Direction::ToServer, 0).reset());
     }
 
-    /// Holds every byte back: connections are accepted and stay open, and nothing comes through.
+    /// Holds every byte back: connections are accepted and stay open, and nothing gets through.
     pub fn pause(&self) {
         self.switches.set_flow(&[Direction::ToServer, Direction::ToClient], Flow::Hold);
     }
@@ -144,31 +144,31 @@ impl Proxy {
         self.switches.set_flow(&[direction], Flow::Hold);
     }
 
-    /// Loses all that the server sends: commands are executed and never answered.
+    /// Loses everything that the server sends: commands are executed and never answered.
     pub fn drop_replies(&self) {
         self.switches.set_flow(&[Direction::ToClient], Flow::Lose);
     }
 
-    /// Loses the reply to the next call of each of these scripts, named by their hashes, and of no others: the call is
-    /// carried out, nothing comes back, and its connection is reset a moment later. Calls are seen only without TLS.
+    /// Loses the reply to the next call of each of these scripts, named by their hashes, and of no others. The call is
+    /// executed, no reply returns, and its connection is reset a moment later. Calls are recognised only without TLS.
     pub fn lose_reply_to(&self, hashes: impl IntoIterator<Item = String>) {
         self.switches.lose_reply_to(hashes.into_iter().collect());
     }
 
-    /// How many calls of which script have passed whose replies were lost.
+    /// The number of lost replies for each script.
     pub fn lost_replies(&self) -> BTreeMap<String, u64> {
         self.switches.lost_replies()
     }
 
-    /// Turns pauses, losses and the cuts of later connections off. What was held back passes; connections that lost
-    /// something are reset. A refusal stays.
+    /// Turns pauses, losses and cuts of later connections off. Held bytes pass; connections that lost bytes are reset.
+    /// A refusal stays.
     pub fn resume(&self) {
         self.switches.cut_next(None);
         self.switches.cut_each(None);
         self.switches.set_flow(&[Direction::ToServer, Direction::ToClient], Flow::Pass);
     }
 
-    /// Refuses connections from now on, as a port does on which nobody listens. Open ones stay.
+    /// Refuses connections from now on, like a port on which nobody listens. Open ones stay.
     ///
     /// # Cancel safety
     /// When dropped, the refusal takes effect a moment later.
@@ -184,7 +184,7 @@ impl Proxy {
         self.set_refusing(false).await;
     }
 
-    /// What has passed so far.
+    /// The traffic so far.
     pub fn counts(&self) -> Counts {
         self.switches.counts()
     }

@@ -1,18 +1,18 @@
-//! Finds the scripts that a client calls in the bytes that it sends.
+//! Finds calls of scripts in the bytes that a client sends.
 
-/// What stands before the hash of a script in a call of it.
+/// The bytes before a script's hash in a call of it.
 const CALL: &[u8] = b"EVALSHA\r\n$40\r\n";
 const HASH: usize = 40;
 
 /// Reads the bytes of one connection, piece by piece.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    /// What a call may begin with that goes on in the next piece.
+    /// The bytes at the end of a piece that may begin a call.
     rest: Vec<u8>,
 }
 
 impl Calls {
-    /// The hashes of the scripts whose calls these bytes name.
+    /// The hashes of the scripts that these bytes call.
     pub(super) fn read(&mut self, bytes: &[u8]) -> Vec<String> {
         self.rest.extend_from_slice(bytes);
         let mut found = Vec::new();

@@ -16,12 +16,12 @@ use tokio::{
 use super::switches::End;
 use crate::address::Address;
 
-/// A peer that takes no byte, or does not end, for so long does not hold a connection's end up any more.
+/// A peer that takes no byte, or does not end, for this long no longer delays a connection's end.
 const PATIENCE: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(1);
 
-/// So many bytes fit in the smallest receive buffer that Linux allows. To look whether they were delivered costs
-/// milliseconds, which a test that cuts at every byte has not.
+/// The bytes that fit in the smallest receive buffer that Linux allows. A check of their delivery costs milliseconds,
+/// too much for a test that cuts at every byte.
 const AT_ONCE: u64 = 2_048;
 
 pub(super) struct Socket {
@@ -82,16 +82,16 @@ impl Socket {
         written.inspect(|&bytes| _ = self.written.fetch_add(bytes as u64, Ordering::Relaxed))
     }
 
-    /// Closes the connection, after its peer's machine has got every byte that was written.
+    /// Closes the connection after the peer's machine has received every written byte.
     pub(super) async fn close(self, end: End) {
         match (end, self.stream) {
             (End::Reset, Stream::Tcp(stream)) => {
-                // A reset takes back what was not delivered.
+                // A reset takes undelivered bytes back.
                 tokio::time::sleep(POLL).await;
                 if self.written.into_inner() > AT_ONCE {
                     await_delivery(&stream).await;
                 }
-                // When this fails, the peer is gone.
+                // If this fails, the peer is gone.
                 let _ = stream.set_zero_linger();
             }
             (End::Reset, Stream::Unix(_)) => {}
@@ -102,8 +102,8 @@ impl Socket {
     }
 }
 
-/// Says that nothing more will come, and reads until the peer says so too: bytes left unread would make a reset of the
-/// close, and it may still be sending.
+/// Announces the end, and reads until the peer does so too. The peer may still be sending, and unread bytes would turn
+/// the close into a reset.
 async fn finish(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
     let mut unread = [0; 4096];
     stream.shutdown().await?;
@@ -123,7 +123,7 @@ async fn await_delivery(stream: &TcpStream) {
     }
 }
 
-/// How many bytes the kernel still holds for the peer, in its own writing; `None` without any.
+/// The number of bytes that the kernel still holds for the peer, in the kernel's notation; `None` for none.
 fn undelivered(local: SocketAddr, peer: SocketAddr) -> Option<String> {
     let (local, peer) = (in_hex(local)?, in_hex(peer)?);
     // After a heading, a line is: number, local address, remote address, state, tx_queue:rx_queue, …
@@ -136,7 +136,7 @@ fn undelivered(local: SocketAddr, peer: SocketAddr) -> Option<String> {
     })
 }
 
-/// An address as the kernel's table has it.
+/// An address in the notation of the kernel's table.
 fn in_hex(address: SocketAddr) -> Option<String> {
     match address {
         SocketAddr::V4(v4) => Some(format!("{:08X}:{:04X}", u32::from_ne_bytes(v4.ip().octets()), v4.port())),

@@ -1,7 +1,7 @@
-//! What may pass: the switches of a proxy, the limits of its connections, and what passed.
+//! The switches of a proxy, the limits of its connections, and the traffic counts.
 //!
-//! One lock holds all of it, for moments and never across an await. A byte is written while it is held, so a switch
-//! that was turned is in force at once.
+//! One lock holds all of it, only for moments and never across an await. A byte is written while the lock is held, so a
+//! switch takes effect at once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::address::Address;
 
-/// Which way bytes go.
+/// The direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Commands.
@@ -22,7 +22,7 @@ pub enum Direction {
     ToClient,
 }
 
-/// Where and how a connection is cut. What is on its way in the other direction at that moment is lost.
+/// The place and the manner of a cut. Bytes on their way in the other direction at that moment are lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct Cut {
@@ -32,7 +32,7 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// Ends the connection in good order when exactly this many bytes have passed in this direction; with 0 before any.
+    /// Ends the connection in good order after exactly this many bytes in this direction; with 0, before any.
     pub fn after(direction: Direction, bytes: u64) -> Self {
         Self { direction, after: bytes, end: End::Finish }
     }
@@ -44,32 +44,32 @@ impl Cut {
     }
 }
 
-/// What has passed through a proxy so far.
+/// The traffic of a proxy so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Connections that were accepted.
+    /// Accepted connections.
     pub accepted: u64,
-    /// Of those, the ones through which bytes may still pass.
+    /// The accepted connections through which bytes may still pass.
     pub open: u64,
-    /// Of those that were accepted, the ones that a [`Cut`] has ended.
+    /// The accepted connections that a [`Cut`] has ended.
     pub cut: u64,
-    /// Bytes handed on to the server.
+    /// Bytes forwarded to the server.
     pub to_server: u64,
-    /// Bytes handed on to clients.
+    /// Bytes forwarded to clients.
     pub to_client: u64,
-    /// Bytes of the server that were dropped.
+    /// Bytes from the server that were dropped.
     pub lost: u64,
 }
 
-/// How a connection ends.
+/// The manner in which a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Finish,
     Reset,
 }
 
-/// What happens to the bytes of one direction.
+/// The treatment of one direction's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     Pass,
@@ -77,7 +77,7 @@ pub(super) enum Flow {
     Lose,
 }
 
-/// What a connection is to do in one direction.
+/// The order for one direction of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     Flow(Flow),
@@ -99,15 +99,15 @@ struct State {
     next: Option<Cut>,
     each: Option<Cut>,
     open: BTreeMap<Id, PerDirection<Option<Limit>>>,
-    /// Connections whose replies are all lost.
+    /// Connections that lose all replies.
     unheard: BTreeSet<Id>,
-    /// Scripts the reply to whose next call is lost.
+    /// Scripts that lose the reply to their next call.
     unanswered: BTreeSet<String>,
     lost_replies: BTreeMap<String, u64>,
     counts: Counts,
 }
 
-/// Bytes that may still pass, and what comes after them.
+/// The bytes that may still pass, and the end that follows them.
 #[derive(Clone, Copy)]
 struct Limit {
     left: u64,
@@ -146,7 +146,7 @@ impl Switches {
         Self { state: Mutex::new(state), changed: watch::Sender::new(()) }
     }
 
-    /// Tells of every turn of a switch.
+    /// Notifies of every change of a switch.
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
@@ -184,7 +184,7 @@ impl Switches {
         Counts { open: state.open.len() as u64, ..state.counts }
     }
 
-    /// Counts a connection that was accepted; gives its number and where it is to go.
+    /// Counts an accepted connection. Returns its number and its server's address.
     pub(super) fn accepted(&self) -> (Id, Address) {
         let mut state = self.state();
         state.counts.accepted += 1;
@@ -205,7 +205,8 @@ impl Switches {
         self.state().lost_replies.clone()
     }
 
-    /// A call of this script is about to pass. Says whether this connection's replies are lost from now on because of it.
+    /// Registers a call of this script that is about to pass. Returns whether this connection's replies are lost from
+    /// now on because of it.
     pub(super) fn called(&self, id: Id, script: &str) -> bool {
         let mut state = self.state();
         let all_lost = state.flows.to_client == Flow::Lose;
@@ -230,7 +231,7 @@ impl Switches {
         state.open.remove(&id);
     }
 
-    /// What the connection is to do with the bytes of this direction. An end is ordered, and counted, once.
+    /// The order for the bytes of this direction. An end is ordered, and counted, once.
     pub(super) fn order(&self, id: Id, direction: Direction) -> Order {
         let mut state = self.state();
         match state.reached(id, direction) {
@@ -242,8 +243,8 @@ impl Switches {
         }
     }
 
-    /// Has bytes written, unless they must not pass now. `write` gets how many it may write at the most, and says how
-    /// many it wrote; 0 of them when they must not.
+    /// Writes bytes, unless they must not pass now. `write` receives the most bytes that it may write, and returns how
+    /// many it wrote. If nothing may pass, the result is 0.
     pub(super) fn pass(
         &self,
         id: Id,
@@ -268,7 +269,7 @@ impl Switches {
         Ok(written)
     }
 
-    /// Counts bytes that were dropped.
+    /// Counts dropped bytes.
     pub(super) fn lost(&self, bytes: usize) {
         self.state().counts.lost += bytes as u64;
     }
@@ -289,7 +290,7 @@ impl State {
         if unheard { Flow::Lose } else { *self.flows.get(direction) }
     }
 
-    /// How the connection ends, when it has reached its limit.
+    /// The end of the connection, if it has reached its limit.
     fn reached(&mut self, id: Id, direction: Direction) -> Option<End> {
         let limit = (*self.open.get_mut(&id)?.get(direction))?;
         (limit.left == 0).then_some(limit.end)

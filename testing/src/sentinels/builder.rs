@@ -1,7 +1,7 @@
-//! Brings a master, a replica and their sentinels together.
+//! Connects a master, a replica and their sentinels.
 //!
-//! The sentinels are told (`SENTINEL DEBUG`) to look and to talk more often than they do in production, so that a
-//! fail-over takes one or two seconds. They do what they always do.
+//! Commands (`SENTINEL DEBUG`) make the sentinels look and talk more often than in production, so that a fail-over
+//! takes one or two seconds. Otherwise they behave as usual.
 
 use std::time::Duration;
 
@@ -11,28 +11,28 @@ use super::{SERVICE, Sentinels, port_of};
 use crate::{Error, RedisServer, builder as server, tls::Authority};
 
 const SENTINELS: u32 = 3;
-/// One that finds the master down asks the others for their votes; it still needs two of three.
+/// The number of sentinels that must find the master down before a vote, which still needs two of three.
 const QUORUM: &str = "1";
-/// A master that has not answered for so long is down, says the first sentinel; the next ones wait as much longer each.
-/// If they all found it down at the same moment, each would vote for itself, and again.
+/// The time without an answer after which the first sentinel calls the master down; each further one waits this much
+/// longer. If all found it down at the same moment, each would vote for itself, again and again.
 const DOWN_AFTER: Duration = Duration::from_secs(1);
-/// A fail-over that takes longer is called off, and an election without a winner held again after twice this time.
+/// A fail-over that takes longer is cancelled; an election without a winner is repeated after twice this time.
 const FAILOVER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Settings of [`Sentinels`] that are to be started.
+/// Settings for starting [`Sentinels`].
 #[derive(Debug, Clone, Default)]
 #[must_use]
 pub struct Builder {
-    /// What the two servers are to be.
+    /// The settings of the two servers.
     server: server::Builder,
-    /// What the sentinels are to be.
+    /// The settings of the sentinels.
     sentinel: server::Builder,
     password: Option<String>,
     tls: bool,
 }
 
 impl Builder {
-    /// Asks for this password on both servers; it is part of [`Sentinels::url`].
+    /// Requires this password on both servers; it becomes part of [`Sentinels::url`].
     pub fn password(mut self, password: impl Into<String>) -> Self {
         let password = password.into();
         self.server = self.server.password(&password).config("masterauth", &password);
@@ -40,7 +40,7 @@ impl Builder {
         self
     }
 
-    /// Asks for this password on the sentinels; it is part of [`Sentinels::url`].
+    /// Requires this password on the sentinels; it becomes part of [`Sentinels::url`].
     pub fn sentinel_password(mut self, password: impl Into<String>) -> Self {
         let password = password.into();
         self.sentinel =
@@ -48,7 +48,7 @@ impl Builder {
         self
     }
 
-    /// Has clients, servers and sentinels speak TLS only, with certificates as [`crate::Builder::tls`] has them.
+    /// Makes clients, servers and sentinels speak TLS only, with certificates like those of [`crate::Builder::tls`].
     ///
     /// # Errors
     /// As [`Authority::issue`].
@@ -65,13 +65,13 @@ impl Builder {
         self
     }
 
-    /// Starts them, and waits until a fail-over is possible.
+    /// Starts all of them, and waits until a fail-over is possible.
     ///
     /// # Errors
-    /// When a server cannot be started, or they do not come together in time; nothing is left behind then.
+    /// When a server cannot be started, or they do not find each other in time; nothing is left behind then.
     ///
     /// # Cancel safety
-    /// Nothing is left of a start that is dropped.
+    /// A dropped start leaves nothing behind.
     pub async fn start(self) -> Result<Sentinels, Error> {
         let server = self
             .server
@@ -109,13 +109,14 @@ impl Builder {
     }
 }
 
-/// Makes a sentinel look, and tell the others, more often; and keeps a busy machine from looking like a broken clock.
+/// Makes a sentinel look, and tell the others, more often. It also keeps a busy machine from looking like a broken
+/// clock.
 fn impatience() -> Cmd {
     let mut command = cmd("SENTINEL");
     command.arg("DEBUG");
     for (name, ms) in [
         ("info-period", 200),
-        // A replica that was not heard of for five times this is not promoted; the sentinels ask it once a second.
+        // A replica that was silent for five times this is not promoted; the sentinels ask it once a second.
         ("ping-period", 500),
         ("ask-period", 100),
         ("publish-period", 200),

@@ -1,6 +1,7 @@
-//! A master, a replica and three sentinels on 127.0.0.1 that make the replica the master when the master is gone.
+//! A master, a replica and three sentinels on 127.0.0.1. The sentinels make the replica the master when the master is
+//! gone.
 //!
-//! `builder.rs` brings them together.
+//! `builder.rs` connects them.
 
 mod builder;
 
@@ -21,12 +22,12 @@ use crate::{
 /// The name by which the sentinels know the master.
 pub const SERVICE: &str = "mymaster";
 
-/// How long the servers may take to be in the state that was awaited.
+/// The longest time in which the servers may reach the awaited state.
 const SETTLED: Duration = Duration::from_secs(60);
-/// The sentinels have called a fail-over off that was ordered so long ago.
+/// After this time the sentinels have cancelled an ordered fail-over.
 const CALLED_OFF: Duration = Duration::from_secs(10);
 
-/// Two servers that are watched by three sentinels; all of them killed and removed when dropped.
+/// Two servers that three sentinels watch. Dropping this kills and removes all of them.
 pub struct Sentinels {
     servers: [RedisServer; 2],
     watchers: Vec<RedisServer>,
@@ -35,7 +36,7 @@ pub struct Sentinels {
 }
 
 impl Sentinels {
-    /// Starts them, without a password, and waits until a fail-over is possible.
+    /// Starts all of them, without a password, and waits until a fail-over is possible.
     ///
     /// # Errors
     /// As [`Builder::start`].
@@ -46,7 +47,7 @@ impl Sentinels {
         Self::builder().start().await
     }
 
-    /// As [`start`](Self::start), and both servers ask for this password.
+    /// Starts all of them like [`start`](Self::start), with this password on both servers.
     ///
     /// # Errors
     /// As [`Builder::start`].
@@ -57,20 +58,20 @@ impl Sentinels {
         Self::builder().password(password).start().await
     }
 
-    /// Servers and sentinels with settings.
+    /// Settings for servers and sentinels.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// The address of the service: `redis+sentinel://127.0.0.1:a,127.0.0.1:b,127.0.0.1:c/mymaster`, with the password
-    /// of the servers if there is one, and `?sentinel_password=` if the sentinels have one; `rediss+sentinel://` with
-    /// TLS.
+    /// The address of the service: `redis+sentinel://127.0.0.1:a,127.0.0.1:b,127.0.0.1:c/mymaster`;
+    /// `rediss+sentinel://` with TLS. It has the password of the servers if there is one, and `?sentinel_password=` if
+    /// the sentinels have one.
     pub fn url(&self) -> String {
         self.url_of(self.login.as_ref())
     }
 
-    /// Makes a user on both servers, as [`RedisServer::acl_user`] does, and gives the address by which it connects to
-    /// the service.
+    /// Makes a user on both servers, like [`RedisServer::acl_user`], and returns the address by which that user
+    /// connects to the service.
     ///
     /// # Errors
     /// When a server does not answer or does not know a right.
@@ -90,10 +91,10 @@ impl Sentinels {
     /// The server that the sentinels now call the master.
     ///
     /// # Errors
-    /// When they do not all name the same one, those aside that do not run.
+    /// When the running sentinels do not all name the same server.
     ///
     /// # Cancel safety
-    /// Only asks.
+    /// Safe: it only asks.
     pub async fn master(&self) -> Result<&RedisServer, Error> {
         let master = settled(Duration::from_secs(1), "the sentinels' agreement on a master", async || {
             self.named_master().await
@@ -101,21 +102,21 @@ impl Sentinels {
         Ok(&self.servers[master.await?])
     }
 
-    /// The server that the sentinels do not call the master; it need not run.
+    /// The server that the sentinels do not call the master. It may be down.
     ///
     /// # Errors
     /// As [`master`](Self::master).
     ///
     /// # Cancel safety
-    /// Only asks.
+    /// Safe: it only asks.
     pub async fn replica(&self) -> Result<&RedisServer, Error> {
         let port = port_of(self.master().await?);
         Ok(if port_of(&self.servers[0]) == port { &self.servers[1] } else { &self.servers[0] })
     }
 
-    /// Orders a fail-over (`SENTINEL FAILOVER`) when it is possible. Returns the new master as soon as all sentinels name
-    /// it and it takes writes. The old one stays up: it takes writes too, until the sentinels make it a replica and it
-    /// loses them.
+    /// Orders a fail-over (`SENTINEL FAILOVER`) when it is possible. Returns the new master as soon as all sentinels
+    /// name it and it accepts writes. The old one stays up. It accepts writes too, until the sentinels make it a
+    /// replica and it loses them.
     ///
     /// # Errors
     /// When the replica is not ready in time, or the fail-over does not happen in time.
@@ -127,7 +128,7 @@ impl Sentinels {
         let old = self.settled_master(None).await?;
         let mut order = cmd("SENTINEL");
         order.arg("FAILOVER").arg(SERVICE);
-        // On a busy machine it may take longer than the sentinels allow, who then call it off.
+        // On a busy machine it may take longer than the sentinels allow; they then cancel it.
         let mut ordered: Option<Instant> = None;
         let new = settled(SETTLED, "a fail-over on order", async || {
             match self.settled_master_now(Some(old)).await {
@@ -142,14 +143,14 @@ impl Sentinels {
         Ok(&self.servers[new.await?])
     }
 
-    /// Keeps the replica from getting anything that is written from now on: its master does not let it in. When the
-    /// master is killed then, a master comes that lacks those writes: the history forks.
+    /// Cuts the replica off from all later writes: its master refuses it. If the master is killed then, the new master
+    /// lacks those writes, and the history forks.
     ///
     /// # Errors
     /// As [`master`](Self::master), or when a server does not answer.
     ///
     /// # Cancel safety
-    /// Dropped or not, [`let_replica_follow`](Self::let_replica_follow) undoes it.
+    /// [`let_replica_follow`](Self::let_replica_follow) undoes it, dropped or not.
     pub async fn hold_replica_back(&self) -> Result<&RedisServer, Error> {
         let (master, replica) = (self.master().await?, self.replica().await?);
         log_in_as(replica, "nobody", "nothing")?;
@@ -167,40 +168,40 @@ impl Sentinels {
         running.try_for_each(|server| log_in_as(server, "", password))
     }
 
-    /// Kills the master, and returns at once. [`await_new_master`](Self::await_new_master) has what comes then,
-    /// [`RedisServer::restart`] brings the old one back, as a master that nobody has told yet.
+    /// Kills the master, and returns at once. [`await_new_master`](Self::await_new_master) awaits its successor.
+    /// [`RedisServer::restart`] restores the old one, as a master that nobody has told yet.
     ///
     /// # Errors
     /// As [`master`](Self::master), or when it cannot be killed.
     ///
     /// # Cancel safety
-    /// When dropped, the master may be killed or not.
+    /// When dropped, the master may be dead or alive.
     pub async fn kill_master(&self) -> Result<&RedisServer, Error> {
         let old = self.master().await?;
         old.kill()?;
         Ok(old)
     }
 
-    /// Waits until all sentinels name another master than `old`, and it takes writes.
+    /// Waits until all sentinels name another master than `old`, and that master accepts writes.
     ///
     /// # Errors
     /// When that does not happen in time.
     ///
     /// # Cancel safety
-    /// Only asks.
+    /// Safe: it only asks.
     pub async fn await_new_master(&self, old: &RedisServer) -> Result<&RedisServer, Error> {
         let old = self.servers.iter().position(|server| port_of(server) == port_of(old));
         Ok(&self.servers[self.settled_master(old).await?])
     }
 
-    /// Waits until the other server is a replica that has all that the master has, and all sentinels know it: a
+    /// Waits until the other server is a replica in step with its master, and all sentinels know it, so that a
     /// fail-over is possible.
     ///
     /// # Errors
     /// When that does not happen in time.
     ///
     /// # Cancel safety
-    /// Only asks.
+    /// Safe: it only asks.
     pub async fn await_replica(&self) -> Result<(), Error> {
         let what = "a replica in step that all sentinels know";
         settled(SETTLED, what, async || {
@@ -219,13 +220,13 @@ impl Sentinels {
         .await
     }
 
-    /// Waits until the replica has all that the master has now: a fail-over loses none of it.
+    /// Waits until the replica has everything that the master has now, so that a fail-over loses none of it.
     ///
     /// # Errors
     /// When that does not happen in time.
     ///
     /// # Cancel safety
-    /// Only asks.
+    /// Safe: it only asks.
     pub async fn await_replicated(&self) -> Result<(), Error> {
         let written = replication(self.master().await?, "master_repl_offset")?;
         let replica = self.replica().await?;
@@ -244,7 +245,7 @@ impl Sentinels {
         format!("{url}/{SERVICE}{query}")
     }
 
-    /// Which server is named by all sentinels that run, other than `old`, and takes writes.
+    /// The number of the server, other than `old`, that all running sentinels name and that accepts writes.
     async fn settled_master(&self, old: Option<usize>) -> Result<usize, Error> {
         settled(SETTLED, "a master that all sentinels name", async || self.settled_master_now(old).await)
             .await
@@ -259,7 +260,7 @@ impl Sentinels {
         }
     }
 
-    /// Which server is named by all sentinels that run.
+    /// The number of the server that all running sentinels name.
     async fn named_master(&self) -> Result<usize, String> {
         let mut question = cmd("SENTINEL");
         question.arg("GET-MASTER-ADDR-BY-NAME").arg(SERVICE);
@@ -275,7 +276,7 @@ impl Sentinels {
         }
     }
 
-    /// Whether this sentinel knows the other ones, and a replica that it may promote.
+    /// Checks that this sentinel knows the others, and a replica that it may promote.
     async fn knows_all(&self, sentinel: &RedisServer, master: usize) -> Result<(), String> {
         if !sentinel.is_running() {
             return Ok(());
@@ -299,14 +300,14 @@ impl Sentinels {
     }
 }
 
-/// A number that the server says about its replication; 0 when it says nothing of it.
+/// A number from the server's description of its replication; 0 if it is missing.
 fn replication(server: &RedisServer, name: &str) -> Result<u64, Error> {
     let info: String = server.query(cmd("INFO").arg("replication"))?;
     let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     Ok(line.and_then(|number| number.trim().parse().ok()).unwrap_or_default())
 }
 
-/// Who a replica says it is when it comes to its master.
+/// Sets the login of a replica to its master.
 fn log_in_as(replica: &RedisServer, user: &str, password: &str) -> Result<(), Error> {
     let mut command = cmd("CONFIG");
     command.arg("SET").arg("masteruser").arg(user).arg("masterauth").arg(password);

@@ -1,4 +1,4 @@
-//! A cluster comes together, moves slots in steps, loses and replaces nodes, and leaves nothing behind.
+//! A cluster forms, moves slots in steps, loses and replaces nodes, and leaves nothing behind.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn port(server: &RedisServer) -> u16 {
     server.url().rsplit(':').next().unwrap().parse().unwrap()
 }
 
-/// Sends one command, as a client would that has not asked who owns what.
+/// Sends one command, as a client without knowledge of the slots does.
 fn send<T: FromRedisValue>(server: &RedisServer, command: &Cmd) -> Result<T, (String, String)> {
     server.query(command).map_err(|error| match error {
         Error::Redis(error) => {
@@ -35,7 +35,7 @@ fn get(key: &str) -> Cmd {
 }
 
 #[tokio::test]
-async fn three_masters_share_the_slots_and_send_clients_to_each_other() {
+async fn three_masters_share_the_slots_and_redirect_clients() {
     let cluster = Cluster::start().await.unwrap();
     let ports: Vec<_> = (0..cluster.size()).map(|number| port(cluster.node(number))).collect();
     assert_eq!(
@@ -45,7 +45,7 @@ async fn three_masters_share_the_slots_and_send_clients_to_each_other() {
     for (slot, owner) in [(0, 0), (5460, 0), (5461, 1), (10921, 1), (10922, 2), (16383, 2)] {
         assert_eq!(cluster.owner(slot).await.unwrap(), owner, "of slot {slot}");
     }
-    // The documented example of a slot.
+    // The slot of the documented example.
     assert_eq!(cluster.slot("123456789").unwrap(), 12739);
     for number in 0..3 {
         let result = send::<()>(cluster.node(number), &set("123456789"));
@@ -66,7 +66,7 @@ async fn a_slot_moves_in_steps_with_ask_and_moved_between() {
     }
     let migration = cluster.begin_migration(slot, to).await.unwrap();
     assert_eq!(migration.from(), from);
-    // What is there is still served, what is not may be at the other node.
+    // Present keys are still served; absent ones may be at the other node.
     assert!(send::<String>(cluster.node(from), &get("{tag}0")).is_ok());
     let ask = Err(("ASK".to_owned(), format!("{slot} 127.0.0.1:{}", port(cluster.node(to)))));
     assert_eq!(send::<()>(cluster.node(from), &get("{tag}none")), ask);
@@ -88,7 +88,7 @@ async fn a_slot_moves_in_steps_with_ask_and_moved_between() {
 }
 
 #[tokio::test]
-async fn a_slot_moves_there_and_back_at_once_or_stays() {
+async fn a_slot_moves_there_and_back_in_one_call_or_stays() {
     let cluster = Cluster::builder().password("secret").start().await.unwrap();
     assert!(cluster.url().starts_with("redis+cluster://:secret@127.0.0.1:"), "{}", cluster.url());
     let slot = cluster.slot("key").unwrap();
@@ -117,7 +117,7 @@ async fn a_cluster_that_lost_a_node_is_down_until_it_is_back() {
 }
 
 #[tokio::test]
-async fn a_replica_takes_over_when_its_master_is_killed_or_when_it_is_told_to() {
+async fn a_replica_takes_over_after_a_kill_or_on_order() {
     let cluster = Cluster::builder().replicas(1).start().await.unwrap();
     assert_eq!((cluster.size(), cluster.url().split(',').count()), (6, 3));
     send::<()>(cluster.node(0), &set("key{0}")).unwrap_err();
@@ -136,7 +136,7 @@ async fn a_replica_takes_over_when_its_master_is_killed_or_when_it_is_told_to() 
 }
 
 #[tokio::test]
-async fn nodes_with_tls_move_slots_and_take_over_from_each_other() {
+async fn nodes_with_tls_move_slots_and_take_over() {
     let authority = Authority::new().unwrap();
     let builder = Cluster::builder().replicas(1).password("secret").tls(&authority).unwrap();
     let cluster = builder.start().await.unwrap();
@@ -153,7 +153,7 @@ async fn nodes_with_tls_move_slots_and_take_over_from_each_other() {
 }
 
 #[tokio::test]
-async fn a_user_may_do_the_same_on_every_node() {
+async fn a_user_has_the_same_rights_on_every_node() {
     let cluster = Cluster::builder().config("maxmemory", "100mb").start().await.unwrap();
     let url = cluster.acl_user("reader", "pass", &["~*", "+get"]).unwrap();
     assert!(url.starts_with("redis+cluster://reader:pass@127.0.0.1:"), "{url}");

@@ -1,4 +1,4 @@
-//! `scripts/redis-server` on a machine without a server: what it may do to get one, and what it may not.
+//! `scripts/redis-server` on a machine without a server: its allowed and forbidden ways to get one.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,13 +9,13 @@ use tempfile::TempDir;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/redis-server");
 
-/// What the script itself is made of; everything else is missing on this machine, or writes down that it was called.
+/// The script's own tools. This machine has no others, except those that record their calls.
 const TOOLS: &[&str] = &[
     "bash", "sh", "env", "cat", "chmod", "dirname", "flock", "grep", "mkdir", "mktemp", "mv", "readlink",
     "rm", "sed", "sort",
 ];
 
-/// Whatever could install, enable or start something.
+/// Programs that could install, enable or start something.
 const CALLED: &[&str] = &[
     "apt-get",
     "apt",
@@ -31,7 +31,7 @@ const CALLED: &[&str] = &[
     "deb-systemd-helper",
 ];
 
-/// A machine with a package manager that writes down what it is told.
+/// A machine with a package manager that records its calls.
 struct Machine {
     dir: TempDir,
 }
@@ -55,7 +55,7 @@ impl Machine {
         if mirror {
             machine
                 .program("apt-get", r#"case " $* " in *" download "*) echo deb >redis-server.deb ;; esac"#);
-            // The package has a server that can say its version.
+            // The package has a server that can print its version.
             machine.program(
                 "dpkg",
                 r#"[ "$1" = -x ] || exit 0
@@ -73,7 +73,7 @@ impl Machine {
         self.dir.path().join(name)
     }
 
-    /// A program that writes down its call before it does this.
+    /// A program that records its call before it does this.
     fn program(&self, name: &str, does: &str) {
         let path = self.path("bin").join(name);
         let calls = self.path("calls");
@@ -97,7 +97,7 @@ impl Machine {
         fs::read_to_string(self.path("calls")).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
-    /// The calls that do more than to look, to download or to unpack.
+    /// The calls that do more than look, download or unpack.
     fn forbidden(&self) -> Vec<String> {
         let harmless = |call: &str| {
             let words: Vec<_> = call.split_whitespace().collect();

@@ -6,8 +6,8 @@ use tenure_testing::history::{
     Event, Expect, Fault, History, Holder, Percentiles, Report, boottime_ns, check,
 };
 
-/// One line per event: its moment, what happened, the key, and for a handler the token and the worker; or the
-/// worker alone.
+/// Parses one line per event: its moment, its kind, the key, and for a handler the token and the worker; or the worker
+/// alone.
 fn history(text: &str) -> History {
     let history = History::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -111,13 +111,13 @@ fn an_overlap_is_reported_with_both_holders_and_its_time() {
 }
 
 #[test]
-fn an_overlap_with_one_that_never_stopped_is_reported() {
+fn an_overlap_with_a_run_that_never_stopped_is_reported() {
     let report = report("1 start a 1 w1 \n 5 start a 2 w2");
     assert!(matches!(report.faults[..], [Fault::Overlap { from: 5, to: u64::MAX, .. }]), "{report}");
 }
 
 #[test]
-fn an_overlap_with_one_that_started_long_before_is_reported() {
+fn an_overlap_with_a_run_that_started_long_before_is_reported() {
     let report =
         report("1 start a 1 w1 \n 2 start a 2 w2 \n 3 stop a 2 w2 \n 5 start a 3 w3 \n 6 stop a 1 w1");
     let seconds: Vec<_> = report
@@ -155,7 +155,7 @@ fn a_lower_token_in_a_later_start_is_reported() {
 }
 
 #[test]
-fn a_token_used_twice_is_reported_even_when_another_came_between() {
+fn a_token_used_twice_is_reported_even_with_another_in_between() {
     let report =
         report("1 start a 7 w1 \n 2 stop a 7 w1 \n 3 start a 8 w2 \n 4 stop a 8 w2 \n 5 start a 7 w1");
     let (first, second) = (holder("w1", 7), holder("w1", 7));
@@ -178,13 +178,13 @@ fn an_accepted_job_that_does_not_run_at_the_end_is_lost() {
 }
 
 #[test]
-fn a_job_lost_while_the_pool_was_at_rest_is_reported_although_it_came_back() {
+fn a_job_lost_at_rest_is_reported_even_if_it_returns() {
     let report = report("1 accepted a \n 5 settled \n 9 start a 1 w1");
     assert_eq!(report.faults, [Fault::Lost { key: "a".into(), accepted: 1, at: 5 }]);
 }
 
 #[test]
-fn a_job_accepted_again_after_its_stop_is_lost_when_it_does_not_run() {
+fn a_job_accepted_again_after_its_stop_must_run() {
     let report = report(
         "1 accepted a \n 2 start a 1 w1 \n 3 stop-requested a \n 4 stop a 1 w1 \n 5 stop-acknowledged a
          6 submitted a \n 7 accepted a",
@@ -230,22 +230,22 @@ fn no_job_is_begun_after_its_stop_was_recorded() {
     let resurrected =
         [Fault::Resurrected { key: "a".into(), holder: holder("w2", 2), acknowledged: 7, started: 9 }];
     let ends = "11 stop a 2 w2";
-    // It was begun before the stop, and starts after it: fine, and so is what nobody can say.
+    // A job that begins before the stop and starts after it is fine, and so is an unknown begin.
     assert_eq!(stopped("begun a 2 7", ends), []);
     assert_eq!(stopped("paused w9", ends), []);
     assert_eq!(stopped("begun a 2 8", ends), resurrected);
-    // What others were told, and another submission, does not count.
+    // Events of other keys and starts, and another submission, do not count.
     assert_eq!(stopped("begun b 2 8", ends), []);
     assert_eq!(stopped("begun a 1 8", ends), []);
     assert_eq!(stopped("submitted a \n 9 begun a 2 9", ends), []);
-    // When somebody else runs the job as the stop is recorded, or later, the next one begins after it.
+    // If another worker runs the job when the stop is recorded, or later, the next one begins after the stop.
     assert_eq!(stopped("begun a 2 6 \n 3 start a 1 w1 \n 8 stop a 1 w1", ends), resurrected);
     assert_eq!(stopped("begun a 2 6 \n 3 start a 1 w1 \n 6 stop a 1 w1", ends), []);
     assert_eq!(stopped("begun a 2 6 \n 7 start a 1 w1 \n 8 stop a 1 w1", ends), resurrected);
-    // It must end.
+    // The run must end.
     let still = |at| Fault::StillRunning { key: "a".into(), holder: holder("w2", 2), acknowledged: 7, at };
     assert_eq!(stopped("begun a 2 7", "12 settled"), [still(12)]);
-    // A loss may undo it: what was acknowledged lately, and all that its runner has not heard of.
+    // A loss may undo the stop: a recent acknowledgement, and everything that the job's runner has not heard of.
     assert_eq!(stopped("begun a 2 8 \n 8 rolled-back 8 7", ends), []);
     assert_eq!(stopped("begun a 2 8 \n 8 rolled-back 8 8", ends), resurrected);
     assert_eq!(stopped("begun a 2 8 \n 8 wiped 8 8", ends), []);
@@ -272,7 +272,7 @@ fn a_gap_beyond_the_bound_is_reported() {
 }
 
 #[test]
-fn the_time_after_a_stop_is_no_gap_even_if_a_start_was_on_its_way() {
+fn the_time_after_a_stop_is_no_gap_even_with_a_start_under_way() {
     let gaps = |stop: &str| {
         let text = "1 submitted a \n 5 start a 1 w1 \n 6 stop a 1 w1 \n 20 submitted a \n 21 start a 2 w1";
         report(&format!("{stop} \n {text}")).gaps.len()
@@ -290,7 +290,7 @@ fn a_stop_without_a_start_is_a_hole_in_the_history() {
 }
 
 #[test]
-fn the_death_of_a_worker_ends_what_it_ran_and_nothing_else() {
+fn the_death_of_a_worker_ends_its_own_runs_only() {
     report("1 start a 1 w1 \n 2 dead w1 \n 3 start a 2 w2").assert_clean();
     let report = report("1 start a 1 w1 \n 2 dead w3 \n 3 start a 2 w2");
     assert!(matches!(report.faults[..], [Fault::Overlap { .. }]), "{report}");
@@ -310,7 +310,7 @@ fn a_paused_worker_counts_as_stopped_while_it_is_paused() {
 }
 
 #[test]
-fn a_pause_that_outlasts_the_lease_ends_what_the_worker_ran() {
+fn a_pause_that_outlasts_the_lease_ends_the_workers_runs() {
     let history = "1 start a 1 w1 \n 5 paused w1 \n 9 resumed w1 \n 9 start a 2 w2 \n 10 stop a 1 w1";
     with_grace(history, 4, 1).assert_clean();
     assert!(matches!(with_lease(history, 5).faults[..], [Fault::Overlap { from: 9, to: 10, .. }]));
@@ -321,9 +321,9 @@ fn a_pause_that_outlasts_the_lease_ends_what_the_worker_ran() {
 }
 
 #[test]
-fn what_goes_on_for_long_after_a_pause_that_outlasted_the_lease_acts_again() {
+fn a_run_that_continues_long_after_such_a_pause_acts_again() {
     let paused = "1 start a 1 w1 \n 5 paused w1 \n 8 start a 2 w2 \n 9 resumed w1";
-    // Never ended, or too late; ended by a stop or by death in time.
+    // A run that never ends, or too late; ended by a stop or by death in time.
     for (end, until) in [("", u64::MAX), ("12 stop a 1 w1", 12), ("20 dead w1", 20)] {
         let report = with_grace(&format!("{paused} \n {end}"), 4, 2);
         let [Fault::Overlap { from: 11, to, .. }] = report.faults[..] else { panic!("{end}: {report}") };
@@ -335,7 +335,7 @@ fn what_goes_on_for_long_after_a_pause_that_outlasted_the_lease_acts_again() {
 }
 
 #[test]
-fn what_a_worker_starts_after_a_pause_is_not_ended_by_it() {
+fn a_run_started_after_a_pause_is_not_ended_by_it() {
     let history = "1 start a 1 w1 \n 5 paused w1 \n 9 resumed w1 \n 10 stop a 1 w1 \n 11 start a 2 w1 \n 12 start a 3 w2";
     assert!(matches!(with_grace(history, 4, 1).faults[..], [Fault::Overlap { from: 12, .. }]));
 }
@@ -368,7 +368,7 @@ fn percentiles_are_by_nearest_rank() {
 }
 
 #[test]
-fn threads_and_several_recorders_share_one_file_and_no_line_is_torn() {
+fn threads_and_recorders_share_a_file_without_torn_lines() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("history");
     let before = boottime_ns();
@@ -448,7 +448,7 @@ fn a_bad_line_is_an_error_that_names_it() {
 }
 
 #[test]
-fn an_acknowledged_job_may_be_lost_with_the_data_unless_it_runs() {
+fn an_accepted_job_may_be_lost_with_the_data_unless_it_runs() {
     let queued = |loss| report(&format!("1 submitted a \n 10 accepted a \n {loss} \n 50 settled"));
     // Wiped, or rolled back to before the acceptance, whose answer may have been recorded late.
     for excuse in ["30 wiped 20 20", "30 rolled-back 20 8", "30 rolled-back 8 7"] {
@@ -466,7 +466,7 @@ fn an_acknowledged_job_may_be_lost_with_the_data_unless_it_runs() {
 }
 
 #[test]
-fn a_job_that_ended_because_of_a_loss_is_owed_unless_the_store_was_away_for_long() {
+fn a_job_ended_by_a_loss_is_owed_unless_the_store_was_away_long() {
     let judged = |end: &str, back: u64| {
         let text = format!("1 accepted a \n 5 start a 1 w1 \n {end} \n 30 wiped 20 20 {back} \n 50 settled");
         let (outage, lease) = (Duration::from_nanos(6), Some(Duration::from_nanos(14)));
@@ -484,7 +484,7 @@ fn a_job_that_ended_because_of_a_loss_is_owed_unless_the_store_was_away_for_long
 }
 
 #[test]
-fn a_job_that_was_lost_with_the_data_and_submitted_again_has_no_gap() {
+fn a_job_lost_with_the_data_and_submitted_again_has_no_gap() {
     let lost = "1 accepted a \n 2 start a 1 w1 \n 5 wiped 4 4 \n 6 stop a 1 w1";
     let again = "8 submitted a \n 9 start a 2 w2 \n 10 accepted a";
     assert_eq!(report(&format!("{lost} \n {again}")).gaps, []);
@@ -501,7 +501,7 @@ fn an_acknowledged_stop_may_be_lost_with_the_data() {
     };
     let resurrected = |report: &Report| matches!(report.faults[..], [Fault::Resurrected { .. }]);
     stopped("12 stop a 1 w1", "30 rolled-back 20 14").assert_clean();
-    // It still ran at the wipe: whoever ran it has not heard of the stop.
+    // The job still ran at the wipe: its runner has not heard of the stop.
     stopped("25 stop a 1 w1", "30 wiped 20 20").assert_clean();
     assert!(resurrected(&stopped("12 stop a 1 w1", "30 rolled-back 20 16")));
     assert!(resurrected(&stopped("12 stop a 1 w1", "30 wiped 20 20")));
@@ -514,7 +514,7 @@ fn an_endless_job_that_the_pool_does_not_know_is_lost() {
     let begun = "1 submitted a \n 2 accepted a \n 3 start a 1 w1";
     assert_eq!(endless(&format!("{begun} \n 9 not-found a 7")).faults, lost(9));
     assert_eq!(endless(&format!("{begun} \n 7 submitted a \n 9 accepted a")).faults, lost(9));
-    // Stopped, or a loss of data between the question and its answer.
+    // A stop, or a loss of data between the question and its answer.
     endless(&format!("{begun} \n 4 stop-requested a \n 5 stop a 1 w1 \n 9 not-found a 7")).assert_clean();
     endless(&format!("{begun} \n 8 wiped 8 8 \n 9 not-found a 7")).assert_clean();
     report(&format!("{begun} \n 4 stop a 1 w1 \n 7 submitted a \n 8 start a 2 w1 \n 9 accepted a"))

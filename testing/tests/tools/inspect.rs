@@ -1,4 +1,4 @@
-//! A test sees who is connected to a server and which keys there are, and makes users that may do little.
+//! A test can list the clients and the keys of a server, and make users with few rights.
 
 use redis::cmd;
 use tenure_testing::{Data, RedisServer, eventually};
@@ -8,7 +8,7 @@ fn connect(url: &str) -> redis::Connection {
 }
 
 #[tokio::test]
-async fn everybody_who_is_connected_is_listed_but_the_one_who_asks() {
+async fn all_connected_clients_but_the_asking_one_are_listed() {
     let server = RedisServer::builder().tcp().start().unwrap();
     assert_eq!(server.clients().unwrap(), []);
     let mut one = connect(&server.url());
@@ -57,7 +57,7 @@ fn a_user_has_the_rights_that_were_given_and_no_others() {
             assert_eq!(foreign.code(), Some("NOPERM"));
             let written = cmd("SET").arg("app:1").arg(1).exec(&mut connection);
             assert_eq!(written.is_ok(), rights.contains(&"+set"));
-            // A connection of the helper's own, which has just been closed, may still be there.
+            // The helper's own connection, which has just been closed, may still be listed.
             assert!(server.clients().unwrap().iter().any(|client| client.user == "some:one"));
         }
         assert!(server.acl_user("other", "pass", &["nonsense"]).is_err());
@@ -65,7 +65,7 @@ fn a_user_has_the_rights_that_were_given_and_no_others() {
 }
 
 #[test]
-fn an_error_of_the_server_is_given_to_the_test() {
+fn an_error_of_the_server_is_returned_to_the_test() {
     let server = RedisServer::start().unwrap();
     server.query::<()>(cmd("SET").arg("key").arg("text")).unwrap();
     let error = server.query::<()>(cmd("INCR").arg("key")).unwrap_err();

@@ -1,4 +1,4 @@
-//! What tests use, tested itself.
+//! Tests of the tools that tests use.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod cluster;

@@ -1,4 +1,4 @@
-//! A proxy passes everything unchanged, and makes exactly the faults that it is told to make.
+//! A proxy passes everything unchanged, and causes exactly the ordered faults.
 
 use std::{io, time::Duration};
 
@@ -14,7 +14,7 @@ use tokio::{
 };
 
 const SOON: Duration = Duration::from_secs(20);
-/// Long enough for a byte that must not come to come.
+/// Long enough for a forbidden byte to arrive.
 const NEVER: Duration = Duration::from_millis(100);
 
 const PING: &[u8] = b"PING\r\n";
@@ -37,7 +37,7 @@ async fn ask(connection: &mut TcpStream, command: &[u8], reply: &[u8]) {
     assert_eq!(read, reply);
 }
 
-/// All bytes that come until the end, and whether the end was a reset.
+/// All bytes until the end, and whether the end was a reset.
 async fn rest(connection: &mut TcpStream) -> (Vec<u8>, bool) {
     let mut all = Vec::new();
     match timeout(SOON, connection.read_to_end(&mut all)).await.unwrap() {
@@ -76,7 +76,7 @@ async fn every_byte_passes_both_ways_whatever_the_server_listens_on() {
 }
 
 #[tokio::test]
-async fn replies_are_cut_after_exactly_so_many_bytes() {
+async fn replies_are_cut_after_the_exact_number_of_bytes() {
     let (_server, proxy) = started().await;
     for bytes in 0..=PONG.len() {
         for reset in [false, true] {
@@ -86,7 +86,7 @@ async fn replies_are_cut_after_exactly_so_many_bytes() {
             let _ = connection.write_all(PING).await;
             let (got, was_reset) = rest(&mut connection).await;
             assert_eq!(got, PONG[..bytes]);
-            // One that is cut before the command was read cannot end in good order.
+            // A connection that is cut before the command was read cannot end in good order.
             assert!(was_reset == reset || bytes == 0, "after {bytes} bytes, reset: {was_reset}");
         }
     }
@@ -97,7 +97,7 @@ async fn replies_are_cut_after_exactly_so_many_bytes() {
 }
 
 #[tokio::test]
-async fn a_long_reply_is_cut_after_exactly_so_many_bytes_even_by_a_reset() {
+async fn even_a_reset_cuts_a_long_reply_after_the_exact_bytes() {
     let (server, proxy) = started().await;
     server.query::<()>(redis::cmd("SETRANGE").arg("key").arg(2_000_000).arg("x")).unwrap();
     for bytes in [1, 65_536, 1_234_567] {
@@ -121,7 +121,7 @@ async fn a_client_that_reads_late_gets_all_that_passed_before_the_end() {
         socket.set_recv_buffer_size(64 * 1024).unwrap();
         let mut connection = socket.connect(([127, 0, 0, 1], proxy.port()).into()).await.unwrap();
         connection.write_all(b"GET key\r\n").await.unwrap();
-        // The kernel holds what the client has no room for.
+        // The kernel holds the bytes for which the client has no room.
         eventually(SOON, "the last byte to have passed", async || {
             proxy.counts().to_client == passed + 1_000_000 && proxy.counts().open == 0
         })
@@ -133,7 +133,7 @@ async fn a_client_that_reads_late_gets_all_that_passed_before_the_end() {
 }
 
 #[tokio::test]
-async fn an_end_in_good_order_is_no_reset_although_the_client_still_sends() {
+async fn an_end_in_good_order_is_no_reset_while_the_client_sends() {
     let (_server, proxy) = started().await;
     let mut connection = connect(&proxy).await;
     ask(&mut connection, PING, PONG).await;
@@ -144,7 +144,7 @@ async fn an_end_in_good_order_is_no_reset_although_the_client_still_sends() {
 }
 
 #[tokio::test]
-async fn commands_are_cut_after_exactly_so_many_bytes() {
+async fn commands_are_cut_after_the_exact_number_of_bytes() {
     let (server, proxy) = started().await;
     let command = b"INCR n\r\n";
     for bytes in 0..=command.len() {
@@ -167,7 +167,7 @@ async fn commands_are_cut_after_exactly_so_many_bytes() {
 }
 
 #[tokio::test]
-async fn each_connection_is_cut_until_it_is_called_off() {
+async fn each_connection_is_cut_until_the_cuts_are_turned_off() {
     let (_server, proxy) = started().await;
     proxy.cut_each(Cut::after(Direction::ToClient, 3));
     for _ in 0..3 {
@@ -249,13 +249,13 @@ async fn dropped_replies_are_lost_although_the_command_was_executed() {
     assert_eq!(server.keys().unwrap(), ["n"]);
     nothing_comes(&mut connection).await;
     proxy.resume();
-    // What comes next would answer a question that was not asked.
+    // A further reply would answer a question that was not asked.
     assert_eq!(rest(&mut connection).await, (vec![], true));
     ask(&mut bystander, PING, PONG).await;
 }
 
 #[tokio::test]
-async fn the_reply_to_a_script_is_lost_once_although_it_was_carried_out() {
+async fn the_reply_to_an_executed_script_is_lost_once() {
     let (server, proxy) = started().await;
     let load = |lua: &str| server.query::<String>(redis::cmd("SCRIPT").arg("LOAD").arg(lua)).unwrap();
     let (counts, other) = (load("return redis.call('INCR', 'n')"), load("return 7"));
@@ -268,7 +268,7 @@ async fn the_reply_to_a_script_is_lost_once_although_it_was_carried_out() {
     assert_eq!(server.query::<u64>(redis::cmd("GET").arg("n")).unwrap(), 1);
     ask(&mut bystander, call(&counts).as_bytes(), b":2\r\n").await;
     assert_eq!(proxy.lost_replies(), [(counts.clone(), 1)].into());
-    // Where all replies are lost, they are counted as well.
+    // When all replies are lost, they are counted as well.
     proxy.drop_replies();
     bystander.write_all(call(&counts).as_bytes()).await.unwrap();
     eventually(SOON, "the reply to be lost", async || proxy.counts().lost == 8).await;
@@ -291,7 +291,7 @@ async fn refused_connections_fail_at_once_and_open_ones_stay() {
 }
 
 #[tokio::test]
-async fn a_server_may_be_killed_restarted_and_replaced_behind_its_proxy() {
+async fn a_server_may_be_killed_and_replaced_behind_its_proxy() {
     let (server, proxy) = started().await;
     let mut connection = connect(&proxy).await;
     ask(&mut connection, b"SET key one\r\n", b"+OK\r\n").await;
@@ -342,7 +342,7 @@ async fn a_dropped_proxy_leaves_no_task_and_no_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_byte_passes_after_a_switch_was_turned() {
+async fn no_byte_passes_after_a_switch_has_stopped_it() {
     let (_server, proxy) = started().await;
     let mut writers = tokio::task::JoinSet::new();
     for _ in 0..4 {
@@ -358,7 +358,7 @@ async fn no_byte_passes_after_a_switch_was_turned() {
         eventually(SOON, "commands to pass", async || proxy.counts().to_server > passed + 100).await;
         proxy.pause();
         let held = proxy.counts();
-        // Time for what is not held.
+        // Time for bytes that are not held.
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }

@@ -1,4 +1,4 @@
-//! Sentinels, their master and their replica come together, fail over, and leave nothing behind.
+//! Sentinels, their master and their replica connect, fail over, and leave nothing behind.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn port(server: &RedisServer) -> u16 {
     server.url().rsplit(':').next().unwrap().parse().unwrap()
 }
 
-/// The port that a sentinel of the address names.
+/// The port of the first sentinel in the address.
 fn named(url: &str) -> u16 {
     let (hosts, service) = url.split_once("redis+sentinel://").unwrap().1.split_once('/').unwrap();
     assert_eq!((hosts.split(',').count(), service), (3, SERVICE));
@@ -38,7 +38,7 @@ fn named(url: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn a_fail_over_on_order_makes_the_replica_the_master_and_the_master_a_replica() {
+async fn an_ordered_fail_over_swaps_master_and_replica() {
     let sentinels = Sentinels::start().await.unwrap();
     let old = sentinels.master().await.unwrap();
     assert_eq!(named(&sentinels.url()), port(old));
@@ -52,7 +52,7 @@ async fn a_fail_over_on_order_makes_the_replica_the_master_and_the_master_a_repl
     sentinels.await_replica().await.unwrap();
     assert!(set(old, "refused").is_err());
     eventually(SOON, "the old master to follow", async || get(old).as_deref() == Some("two")).await;
-    // And back again.
+    // The same in the other direction.
     assert_eq!(port(sentinels.fail_over().await.unwrap()), port(old));
 }
 
@@ -70,7 +70,7 @@ async fn a_killed_master_is_replaced_and_comes_back_as_a_replica() {
 }
 
 #[tokio::test]
-async fn a_replica_that_was_behind_makes_a_fork_when_it_takes_over() {
+async fn a_promoted_replica_that_lagged_forks_the_history() {
     let sentinels = Sentinels::start().await.unwrap();
     let (master, replica) = (sentinels.master().await.unwrap(), sentinels.replica().await.unwrap());
     set(master, "old").unwrap();
@@ -122,7 +122,7 @@ async fn servers_and_sentinels_with_tls_and_passwords_fail_over() {
 }
 
 #[tokio::test]
-async fn a_user_may_do_the_same_on_whichever_server_is_the_master() {
+async fn a_user_has_the_same_rights_on_either_master() {
     let sentinels = Sentinels::start().await.unwrap();
     let url = sentinels.acl_user("reader", "pass", &["~*", "+get"]).unwrap();
     assert!(

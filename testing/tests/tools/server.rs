@@ -63,7 +63,7 @@ fn a_server_on_tcp_keeps_its_address_over_restarts() {
 }
 
 #[test]
-fn a_password_is_asked_for_and_is_part_of_the_url() {
+fn a_password_is_required_and_is_part_of_the_url() {
     for builder in [RedisServer::builder(), RedisServer::builder().tcp()] {
         let server = builder.password("p@ss/w?rd %").start().unwrap();
         set(&server);
@@ -145,7 +145,7 @@ fn an_endpoint_is_the_given_redis_or_a_private_one() {
     }
 }
 
-/// Not a test by itself: the parent that the tests below kill.
+/// Not a test by itself: the parent process that other tests kill.
 #[test]
 #[ignore = "run as a process of its own by other tests"]
 fn a_parent_to_be_killed() {
@@ -155,7 +155,7 @@ fn a_parent_to_be_killed() {
     }
     // Ends a line that the test harness began.
     println!("\nserver {} {}", server.pid().unwrap(), server.dir().display());
-    // The one who kills this process holds the other end.
+    // The test that kills this process holds the other end.
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
@@ -184,7 +184,7 @@ async fn nothing_is_left(pid: u32, dir: &Path) {
 }
 
 #[tokio::test]
-async fn a_parent_killed_with_sigkill_leaves_neither_process_nor_folder() {
+async fn a_parent_killed_by_sigkill_leaves_no_process_and_no_folder() {
     for paused in [false, true] {
         let (mut parent, pid, dir) = parent(paused);
         assert!(is_running(pid) && dir.exists());

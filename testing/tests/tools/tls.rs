@@ -1,4 +1,4 @@
-//! A server with TLS shows the certificate that it was given, and asks for one where it was told to.
+//! A server with TLS shows its given certificate, and requires a client's where it should.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -51,7 +51,7 @@ async fn ping(url: &str, name: &str, ca_pem: &str, own: Option<&Identity>) -> io
 }
 
 #[tokio::test]
-async fn the_authority_is_believed_and_no_other() {
+async fn only_the_given_authority_is_trusted() {
     let authority = Authority::new().unwrap();
     let server = RedisServer::builder().tls(&authority).unwrap().start().unwrap();
     let url = server.url();
@@ -61,7 +61,7 @@ async fn the_authority_is_believed_and_no_other() {
     let stranger = Authority::new().unwrap();
     let error = ping(&url, "localhost", stranger.ca_pem(), None).await.unwrap_err();
     assert!(error.to_string().contains("certificate"), "{error}");
-    // Whoever speaks plainly is not understood.
+    // A client without TLS is not understood.
     assert!(redis::Client::open(url.replace("rediss", "redis")).unwrap().get_connection().is_err());
 }
 
@@ -76,7 +76,7 @@ async fn a_certificate_for_another_host_is_refused_by_clients() {
 }
 
 #[tokio::test]
-async fn a_client_shows_its_certificate_where_it_is_asked_to() {
+async fn a_client_shows_its_certificate_when_asked() {
     let authority = Authority::new().unwrap();
     let builder = RedisServer::builder().ask_for_client_certificates().tls(&authority).unwrap();
     let server = builder.start().unwrap();
@@ -89,7 +89,7 @@ async fn a_client_shows_its_certificate_where_it_is_asked_to() {
 }
 
 #[tokio::test]
-async fn a_test_asks_a_server_with_tls_without_it() {
+async fn a_test_can_query_a_tls_server_without_tls() {
     let authority = Authority::new().unwrap();
     let builder = RedisServer::builder().password("p@ss").tls(&authority).unwrap();
     let server = builder.start().unwrap();

@@ -1,4 +1,4 @@
-//! Waiting ends with what was awaited, or with a message that says what was not seen.
+//! A wait ends with its condition, or with a message that names the missing one.
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -8,7 +8,7 @@ use tenure_testing::eventually;
 const SOON: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(20);
 
-/// The message of the panic that `wait` ends with.
+/// The message of the panic that ends `wait`.
 async fn message(wait: impl Future<Output = ()>) -> String {
     let panic = AssertUnwindSafe(wait).catch_unwind().await.expect_err("the wait has to run out of time");
     *panic.downcast::<String>().expect("a formatted message")
@@ -26,13 +26,13 @@ async fn a_wait_looks_again_until_the_condition_holds() {
 }
 
 #[tokio::test]
-async fn a_wait_gives_the_value_that_it_waited_for() {
+async fn a_wait_returns_the_awaited_value() {
     assert_eq!(eventually(SOON, "a value", async || Some(7)).await, 7);
     assert_eq!(eventually(SOON, "a value", async || Ok::<_, ()>(8)).await, 8);
 }
 
 #[tokio::test]
-async fn a_wait_in_vain_says_what_was_awaited_where_and_what_was_seen_last() {
+async fn a_wait_in_vain_names_its_condition_place_and_last_look() {
     let mut looks = 0;
     let wait = eventually(SHORT, "a thousand looks", async || {
         looks += 1;
