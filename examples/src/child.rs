@@ -1,5 +1,5 @@
-//! A process of a story, started by the one that conducts it. It holds its parent's end of a pipe as its standard input,
-//! and ends when that closes: nothing is left when the conductor is gone, however that comes.
+//! A process of a story, started by its conductor. Its standard input is a pipe from its parent, and it ends when that
+//! closes. So nothing is left when the conductor is gone, for any reason.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,31 +13,31 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::timeout;
 
-/// How long a process may take until it is ready.
+/// The longest time until a process is ready.
 const READY: Duration = Duration::from_secs(15);
-/// How long a process may take to end when asked to.
+/// The longest time until a process has ended after it was asked to.
 const LEAVE: Duration = Duration::from_secs(15);
 /// The exit status of a process whose parent is gone.
 const ORPHANED: i32 = 3;
 
-/// Why a process does not do what it should.
+/// A process does not behave as it should.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChildError {
-    /// It could not be started, signalled or awaited.
+    /// The process could not be started, signalled or awaited.
     #[error("{name}: the process cannot be handled")]
     Process {
         /// The process.
         name: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// It ended, or went on, when it should not have.
+    /// The process ended or continued when it should not have.
     #[error("{name}: {what}")]
     Unexpected {
         /// The process.
         name: String,
-        /// What it did.
+        /// The unexpected behaviour.
         what: String,
     },
 }
@@ -47,16 +47,16 @@ pub enum ChildError {
 pub struct ChildProcess {
     name: String,
     child: Child,
-    /// Held apart from the child, which would close it as soon as its end is awaited.
+    /// Kept apart from the child, which would close it as soon as its end is awaited.
     _stdin: ChildStdin,
 }
 
 impl ChildProcess {
-    /// Starts this program with other arguments and waits until it says, in one line, that it is ready. Returns the
+    /// Starts this program with other arguments and waits until it reports, in one line, that it is ready. Returns the
     /// line as well.
     ///
     /// # Errors
-    /// It could not be started, ended early, or was not ready in time; it does not run then.
+    /// The process could not be started, ended early, or was not ready in time; it does not run then.
     ///
     /// # Cancel safety
     /// The process is killed when the future is dropped.
@@ -72,7 +72,7 @@ impl ChildProcess {
             .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Of a group of its own, so that Ctrl-C reaches only the conductor, which then ends the story in order.
+            // In its own group, so that Ctrl-C reaches only the conductor, which then ends the story in order.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
@@ -90,10 +90,10 @@ impl ChildProcess {
         }
     }
 
-    /// Asks it to leave (SIGTERM) and waits until it has ended well.
+    /// Asks the process to leave (SIGTERM), and waits until it has ended well.
     ///
     /// # Errors
-    /// It ended with an error, or did not end in time; it does not run then.
+    /// The process ended with an error, or did not end in time; it does not run then.
     ///
     /// # Cancel safety
     /// The process is killed when the future is dropped.
@@ -106,10 +106,10 @@ impl ChildProcess {
         if status.success() { Ok(()) } else { Err(self.unexpected(ended(status))) }
     }
 
-    /// Kills it (SIGKILL) and waits until it is gone.
+    /// Kills the process (SIGKILL), and waits until it is gone.
     ///
     /// # Errors
-    /// It could not be killed.
+    /// The process could not be killed.
     ///
     /// # Cancel safety
     /// The process is killed when the future is dropped.
@@ -136,8 +136,8 @@ fn ended(status: ExitStatus) -> String {
     format!("it ended with {status}")
 }
 
-/// Ends this process at once when its standard input closes. On a thread of its own: it must also end when its
-/// runtime hangs.
+/// Ends this process at once when its standard input closes. It uses a thread of its own, because the process must end
+/// even when its runtime hangs.
 pub fn end_with_parent() {
     thread::spawn(|| {
         let mut input = io::stdin().lock();

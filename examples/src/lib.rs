@@ -17,7 +17,7 @@ pub fn text(value: Option<&Bytes>) -> String {
     value.map_or_else(|| "nothing".to_owned(), |value| String::from_utf8_lossy(value).into_owned())
 }
 
-/// The programs in the project's README compile.
+/// Compiles the programs in the project's README.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;

@@ -1,4 +1,4 @@
-//! What the programs log, to their standard error.
+//! The logs of the programs, to their standard error.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Logs errors, or what `RUST_LOG` says: levels by target, as in `warn,tenure_pool=debug`.
+/// Logs errors, or the levels that `RUST_LOG` sets by target, as in `warn,tenure_pool=debug`.
 pub fn to_stderr() {
     let wanted = std::env::var("RUST_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
     let filter = wanted.unwrap_or_else(|| Targets::new().with_default(LevelFilter::ERROR));

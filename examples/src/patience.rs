@@ -1,4 +1,4 @@
-//! Waiting for what should be true soon.
+//! Waits for a condition that should hold soon.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use tokio::time::sleep;
 const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
 
-/// Looks again and again until it holds.
+/// Looks again and again until the condition holds.
 ///
 /// # Errors
-/// It does not hold within 30 s, or cannot be looked at.
+/// The condition does not hold within 30 s, or cannot be checked.
 ///
 /// # Cancel safety
 /// As `holds`.

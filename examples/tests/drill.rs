@@ -1,4 +1,4 @@
-//! The figures of a rolling deploy, and their bounds; and a small deploy of processes.
+//! The figures of a rolling deploy and their bounds, and a small deploy of processes.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::process::Command;
@@ -16,7 +16,7 @@ fn stop_of(token: u64) -> Event {
     Event::Stopped { key: "a".into(), token, worker: format!("w{token}") }
 }
 
-/// One job that is started at 1 s, and moves as often as there are gaps, in ms.
+/// A job that is started at 1 s and moves after each of these gaps, in ms.
 fn moved(gaps_ms: &[u64]) -> History {
     let history = History::new();
     history.record_at(0, Event::Accepted { key: "a".into() });
@@ -46,7 +46,7 @@ fn the_verdict_is_one_line_of_json() {
 }
 
 #[test]
-fn every_bound_is_kept_by_a_fault() {
+fn each_exceeded_bound_is_a_fault() {
     assert_eq!(judged(&moved(&[1_000])).faults(), Vec::<String>::new());
     assert_eq!(judged(&moved(&[1_001])).faults(), ["a gap of 1001 ms, allowed are 1000"]);
     assert_eq!(judged(&moved(&[1, 1])).faults(), ["2 moves per job, allowed are 1.2"]);
@@ -64,7 +64,7 @@ fn every_bound_is_kept_by_a_fault() {
 }
 
 #[test]
-fn a_small_deploy_of_processes_keeps_to_its_moves() {
+fn a_small_deploy_of_processes_keeps_its_bound_of_moves() {
     let program = env!("CARGO_BIN_EXE_deploy-drill");
     let output = Command::new(program).args(["--jobs", "60", "--nodes", "3"]).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
@@ -75,6 +75,6 @@ fn a_small_deploy_of_processes_keeps_to_its_moves() {
     });
     assert_eq!([&figures["jobs"], &figures["deploys"]], [60, 3], "{last}");
     assert_eq!([&figures["overlaps"], &figures["lost"]], [0, 0], "{last}");
-    // On a busy machine the gaps, and with them the exit status, say nothing.
+    // On a busy machine the gaps, and therefore the exit status, mean nothing.
     assert!(figures["moves_per_job"].as_f64().is_some_and(|moves| moves <= 1.2), "{last}");
 }

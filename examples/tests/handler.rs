@@ -1,4 +1,4 @@
-//! The tenant's side of a connection: kept for as long as the job runs, and made again when it breaks.
+//! The tenant's side of a connection: kept while the job runs, and renewed when it breaks.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::net::SocketAddr;
@@ -29,7 +29,7 @@ fn payload() -> Vec<u8> {
     serde_json::to_vec(&tenant).unwrap()
 }
 
-/// A pool of one node with workers, and a node to speak from. Its ring is whole: no job moves within the node later.
+/// A pool of one node with workers, and a node for calls. Its ring is complete: no job moves within the node later.
 async fn pool(feed: SocketAddr, history: Option<Arc<History>>) -> (Node, FeedNode) {
     let store = MemoryStore::new();
     let node = join(store.clone().into(), "feeds", "conductor", &timings()).await.unwrap();
@@ -82,7 +82,7 @@ async fn a_node_that_crashes_breaks_its_connections_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_connection_is_made_again_under_the_same_token() {
+async fn a_broken_connection_is_renewed_under_the_same_token() {
     let feed = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (node, _workers) = pool(feed.local_addr().unwrap(), None).await;
     node.submit("acme", payload()).await.unwrap();
@@ -111,7 +111,7 @@ async fn a_history_has_both_ends_of_every_attendance() {
     );
 }
 
-/// Whether it is a start, and of which tenant, under which token, by whom.
+/// Whether the event is a start, and its tenant, token and worker.
 fn holder(event: &Event) -> Option<(bool, (&str, u64, &str))> {
     match event {
         Event::Started { key, token, worker } => Some((true, (key, *token, worker))),
@@ -128,7 +128,7 @@ async fn a_payload_that_is_no_tenant_fails_the_dispatch() {
     assert!(error.to_string().contains("the payload is no tenant"), "{error}");
 }
 
-/// Takes a client as the feed server does, and returns with its first heartbeat.
+/// Accepts a client like the feed server, and returns with its first heartbeat.
 async fn welcome(feed: &TcpListener) -> (Link, Hello) {
     let (stream, _) = tokio::time::timeout(PATIENCE, feed.accept()).await.unwrap().unwrap();
     let mut link = Link::new(stream).unwrap();

@@ -1,4 +1,4 @@
-//! The judge, fed with clients that behave and with clients that do not: each fault must be reported.
+//! The judge with good clients and bad ones: each fault must be reported.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Court {
         Session::open(self.server.address(), hello(token, node)).await
     }
 
-    /// A connection over which anything can be said.
+    /// A connection that can carry any message.
     async fn raw(&self, token: u64, node: &str) -> Link {
         let mut link = Link::connect(self.server.address()).await.unwrap();
         link.send(&Request::Hello(hello(token, node))).await.unwrap();
@@ -80,7 +80,7 @@ async fn beat(link: &mut Link, token: u64) {
 }
 
 #[tokio::test]
-async fn a_clean_change_of_hands_is_a_move_with_its_gap_and_nothing_else() {
+async fn a_clean_change_of_hands_is_only_a_move_with_its_gap() {
     let mut court = Court::open(Fencing::Enforced).await;
     let mut first = court.session(1, "n1").await.unwrap();
     first.beat().await.unwrap();
@@ -117,7 +117,7 @@ async fn a_connection_that_dies_has_ended() {
 }
 
 #[tokio::test]
-async fn an_owner_that_comes_back_with_its_token_has_not_moved() {
+async fn an_owner_that_returns_with_its_token_has_not_moved() {
     let mut court = Court::open(Fencing::Enforced).await;
     court.session(1, "n1").await.unwrap().close().await.unwrap();
     let _again = court.session(1, "n1").await.unwrap();
@@ -126,7 +126,7 @@ async fn an_owner_that_comes_back_with_its_token_has_not_moved() {
 }
 
 #[tokio::test]
-async fn two_connections_under_one_token_that_both_act_are_a_duplicate() {
+async fn two_acting_connections_under_one_token_are_a_duplicate() {
     let mut court = Court::open(Fencing::Enforced).await;
     let mut first = court.raw(1, "n1").await;
     let mut second = court.raw(1, "n2").await;
@@ -139,7 +139,7 @@ async fn two_connections_under_one_token_that_both_act_are_a_duplicate() {
 }
 
 #[tokio::test]
-async fn an_old_owner_that_goes_on_after_a_new_one_is_refused_and_is_a_duplicate() {
+async fn an_old_owner_that_still_acts_is_refused_and_a_duplicate() {
     let mut court = Court::open(Fencing::Enforced).await;
     let mut old = court.raw(1, "n1").await;
     beat(&mut old, 1).await;

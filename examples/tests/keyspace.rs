@@ -1,4 +1,4 @@
-//! The keys of a pool are told from those of others.
+//! A pool's keys are distinguished from others' keys.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use redis::cmd;

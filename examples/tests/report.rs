@@ -1,4 +1,4 @@
-//! The report: the line of JSON, and a fault for each thing that must not be.
+//! The report: the line of JSON, and a fault for each forbidden event.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use tenure_examples::feeds::report::{Change, Closing, Report, StepReport};
@@ -65,7 +65,7 @@ fn each_fault_is_named() {
 }
 
 #[test]
-fn tenants_that_were_missing_after_a_step_are_missing_in_the_sum() {
+fn tenants_missing_after_a_step_are_missing_in_the_sum() {
     let mut report = good();
     report.steps[2].connected = 1;
     report.steps[3].connected = 1;

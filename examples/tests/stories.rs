@@ -1,11 +1,11 @@
-//! Each small story prints, word for word, what examples/README.md shows, on a Redis of its own, and ends well.
+//! Each small story prints, word for word, the text in examples/README.md, on a private Redis, and ends well.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::process::Command;
 
 const README: &str = include_str!("../README.md");
 
-/// The text block behind the heading of this story.
+/// The text block under the heading of this story.
 fn shown(story: &str) -> &'static str {
     let (_, section) = README.split_once(&format!("\n## {story}\n")).expect("a section of the README");
     let (_, block) = section.split_once("```text\n").expect("a block with the output");

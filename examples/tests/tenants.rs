@@ -1,4 +1,4 @@
-//! The input file: what is wrong with it is said with its line.
+//! The input file: each fault is reported with its line.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::Path;
@@ -57,7 +57,7 @@ fn ids_are_present_unique_and_short_enough_for_a_key() {
 }
 
 #[test]
-fn a_file_without_the_header_without_tenants_or_without_text_is_refused() {
+fn a_file_without_header_tenants_or_text_is_refused() {
     let expected = "t.csv:1: the header must be \"id,name,region,symbol\", found \"a,A,eu,AAA\"";
     assert_eq!(error(b"a,A,eu,AAA\n"), expected);
     assert_eq!(error(b"id,name,region,symbol\n"), "t.csv: has no tenants");

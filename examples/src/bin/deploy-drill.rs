@@ -1,4 +1,4 @@
-//! `deploy-drill`: a rolling deploy of ten nodes under 2,000 running jobs; the last line is the verdict, as JSON.
+//! `deploy-drill`: a rolling deploy of ten nodes under 2,000 running jobs. The last line is the verdict, as JSON.
 
 use std::process::ExitCode;
 

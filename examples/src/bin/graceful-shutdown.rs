@@ -1,4 +1,4 @@
-//! `graceful-shutdown`: two services; one is told to end (SIGTERM), hands its jobs on and ends well.
+//! `graceful-shutdown`: two services; one gets SIGTERM, hands its jobs on and ends well.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -18,7 +18,7 @@ use tenure_testing::history::{Expect, History, check};
 
 const POOL: &str = "example-shutdown";
 const JOBS: usize = 30;
-/// How long a service may take to leave. Who runs it kills it later than that.
+/// The time in which a service must leave. Its supervisor kills it after a longer time.
 const BUDGET: Duration = Duration::from_secs(20);
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -36,7 +36,7 @@ async fn main() -> Result<ExitCode> {
     }
 }
 
-/// One service, in a process of its own: all that it does to end in order is `close_on_signal`.
+/// One service, in a process of its own. For an orderly end it only needs `close_on_signal`.
 async fn service(name: &str, history: &Path) -> Result<CloseReport> {
     let node = node(&Endpoint::from_env()?, name)?.join().await?;
     let told_to_end = node.close_on_signal(BUDGET);
@@ -101,7 +101,7 @@ fn show(by_service: &BTreeMap<String, usize>) {
     println!("{} jobs run on: {}", by_service.values().sum::<usize>(), services.join(", "));
 }
 
-/// How many jobs run, by the service that runs them.
+/// The number of running jobs, by the service that runs them.
 async fn running(caller: &Node) -> Result<BTreeMap<String, usize>> {
     let (workers, mut running) = (caller.workers(), BTreeMap::new());
     for job in caller.jobs().await?.iter().filter(|job| job.state == JobState::Running) {

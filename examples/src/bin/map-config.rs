@@ -1,4 +1,4 @@
-//! `map-config`: one service changes a setting, all see it, without a round trip to read it.
+//! `map-config`: one service changes a setting; all see it, and read it without a round trip.
 
 use std::error::Error;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tenure_testing::Endpoint;
 
 const NAME: &str = "example:limits";
 
-/// What one client of the API may do.
+/// The allowance of one client of the API.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Limit {
     per_second: u32,
@@ -20,7 +20,7 @@ struct Limit {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let redis = Endpoint::from_env()?;
-    // Each service is a process of its own in real life: here each has its own client and its own copy of the map.
+    // Real services are separate processes: here each has its own client and its own copy of the map.
     let admin = Map::<Limit>::join(&Client::open(redis.url())?, NAME).await?;
     let checkout = Map::<Limit>::join(&Client::open(redis.url())?, NAME).await?;
     let search = Map::<Limit>::join(&Client::open(redis.url())?, NAME).await?;
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("checkout sees: {}", shown(at_checkout.changed().await?));
     println!("search sees: {}", shown(at_search.changed().await?));
 
-    // Two people change the same setting at the same moment: the second one is told what he had not seen.
+    // Two people change the same setting at the same moment: the second one learns of the value that he had not seen.
     let higher = Limit { per_second: 500, ..limit.clone() };
     let lower = Limit { per_second: 10, ..limit.clone() };
     for (who, wish) in [("the first", &higher), ("the second", &lower)] {
@@ -46,13 +46,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("checkout sees: {}", shown(at_checkout.changed().await?));
     println!("search sees: {}", shown(at_search.changed().await?));
 
-    // A limit for a little while ends by itself, and everybody hears of it.
+    // A short-lived limit ends by itself, and everybody hears of it.
     let for_a_while = admin.with_entry_ttl(Duration::from_secs(2));
     for_a_while.set("acme", &lower).await?;
     println!("checkout sees, for two seconds: {}", shown(at_checkout.changed().await?));
     println!("checkout sees: {}", shown(at_checkout.changed().await?));
 
-    // Who comes late gets it all at once.
+    // A late joiner gets everything at once.
     admin.set("globex", &higher).await?;
     let late = Map::<Limit>::join(&Client::open(redis.url())?, NAME).await?;
     println!("a late service has globex: {}", shown(late.get("globex")?));

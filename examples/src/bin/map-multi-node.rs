@@ -19,7 +19,7 @@ const TALLY: &str = "example:tally";
 /// A node that is silent for this long is taken for dead.
 const TTL: Duration = Duration::from_secs(1);
 const RENEW_EVERY: Duration = Duration::from_millis(250);
-/// How often each node counts.
+/// The number of increments by each node.
 const COUNTS: usize = 100;
 /// Long enough for the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -102,7 +102,7 @@ fn start(url: &str, name: &str) -> Result<Child> {
     Ok(Command::new(env::current_exe()?).args([url, name]).kill_on_drop(true).spawn()?)
 }
 
-/// Waits until exactly these nodes are there.
+/// Waits until exactly these nodes are present.
 async fn wait_for(nodes: &RawMap, names: &str) -> Result<()> {
     let mut changes = nodes.watch();
     let there = async {

@@ -1,4 +1,5 @@
-//! `pool-producer`: a node without workers hands jobs in, talks to them, lists and stops them; another node runs them.
+//! `pool-producer`: a node without workers dispatches jobs, talks to them, lists and stops them; another node runs
+//! them.
 
 use std::error::Error;
 
@@ -20,14 +21,14 @@ async fn main() -> Result<()> {
     let (told, mut field) = unbounded_channel();
     let station = node("station").join().await?;
     station.add_worker(tenure_pool::run(move |job: Job| watch(job, told.clone()))).await?;
-    // It leaves routing and watching to the others.
+    // This node leaves routing and watching to the others.
     let office = node("office").client_only().join().await?;
 
     for city in ["cairo", "lima"] {
         office.dispatch(city, "every hour").await?;
         hear(&mut field).await;
     }
-    // The pool knows whose the outcome is: one for each job.
+    // Each job has an outcome of its own.
     let more = ["oslo", "lima", "tokyo"].map(|city| JobSpec::new(city, "every day"));
     for (city, outcome) in ["oslo", "lima", "tokyo"].iter().zip(office.submit_many(more).await) {
         match outcome {
@@ -60,14 +61,14 @@ async fn main() -> Result<()> {
         println!("paris: {error}");
     }
 
-    // Jobs belong to the pool, not to who handed them in.
+    // Jobs belong to the pool, not to the node that dispatched them.
     office.close().await?;
     println!("the office closes, {} jobs go on", station.jobs().await?.len());
     station.shutdown().await?;
     Ok(())
 }
 
-/// Watches the weather of a city until it is told to end.
+/// Watches the weather of a city until the job ends.
 async fn watch(job: Job, told: UnboundedSender<String>) -> std::result::Result<(), tenure_pool::BoxError> {
     let city = job.key();
     told.send(format!("{city} is watched {}", text(Some(job.payload()))))?;
@@ -82,7 +83,7 @@ async fn watch(job: Job, told: UnboundedSender<String>) -> std::result::Result<(
     Ok(())
 }
 
-/// Says what a job tells.
+/// Prints one message of a job.
 async fn hear(field: &mut UnboundedReceiver<String>) {
     println!("{}", field.recv().await.unwrap_or_default());
 }

@@ -1,5 +1,4 @@
-//! `pool-scheduler`: a table of tenants in a file that changes while the program runs; jobs follow it, whichever node
-//! plans.
+//! `pool-scheduler`: a table of tenants in a file changes while the program runs. Jobs follow it, whichever node plans.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -13,7 +12,7 @@ use tenure_pool::{BoxError, Client, Job, JobSpec, JobState, Node, Payload, Plan,
 use tenure_testing::Endpoint;
 
 const POOL: &str = "example-scheduler";
-/// How often the table is looked at.
+/// The interval between looks at the table.
 const EVERY: Duration = Duration::from_millis(50);
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -29,10 +28,10 @@ impl Payload for Tenant {
     const TYPE: &'static str = "example.tenant";
 }
 
-/// Wants a job for each tenant of the table, and no other.
+/// Plans a job for each tenant of the table, and no other.
 struct Table {
     file: PathBuf,
-    /// The node that planned last, and what became of it.
+    /// The node that planned last, and its error if it failed.
     last: Arc<Mutex<(String, Option<String>)>>,
     node: String,
 }
@@ -114,14 +113,14 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Puts the table in its place at once, so that nobody reads half of it.
+/// Replaces the table at once, so that nobody reads half of it.
 fn write(file: &Path, table: &str) -> std::io::Result<()> {
     let new = file.with_extension("new");
     std::fs::write(&new, table)?;
     std::fs::rename(new, file)
 }
 
-/// Waits until exactly these jobs run, and shows them.
+/// Waits until exactly these jobs run, and prints them.
 async fn running(node: &Node, wanted: &[&str]) -> Result<()> {
     let jobs = async || -> Result<BTreeMap<String, JobState>> {
         Ok(node.jobs().await?.into_iter().map(|job| (job.key.to_string(), job.state)).collect())

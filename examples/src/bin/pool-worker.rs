@@ -1,4 +1,4 @@
-//! `pool-worker`: what a worker's handler is asked for, from a job's start to its stop.
+//! `pool-worker`: the requests to a worker's handler, from a job's start to its stop.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,7 +70,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     node.dispatch("cloud", "dreams").await?;
     hear(&mut shops, 2).await;
 
-    // What one key is told comes in order, whatever the others do.
+    // The notifications of one key arrive in order, independent of other keys.
     for what in ["a customer", "another customer", "a thief"] {
         node.notify("acme", what).await?;
     }
@@ -83,7 +83,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Says what the handler tells.
+/// Prints the handler's messages.
 async fn hear(shops: &mut UnboundedReceiver<String>, lines: usize) {
     for _ in 0..lines {
         println!("{}", shops.recv().await.unwrap_or_default());

@@ -37,11 +37,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     show(&mut reader).await?;
     let (handle, cairo) = added.await??;
 
-    // What is no longer read does not come, and nothing else is missed.
+    // Entries of a removed stream do not come, and no other is missed.
     measure(&oslo, "-4").await?;
     measure(&lima, "20").await?;
     measure(&cairo, "32").await?;
-    // Each stream keeps its order; between streams there is none.
+    // Each stream keeps its order; there is none between streams.
     let mut last = Vec::new();
     for _ in 0..2 {
         let entry = reader.next().await.ok_or("the reader has ended")??;

@@ -1,4 +1,4 @@
-//! `stream-readers`: independent readers each see all entries, from wherever they begin.
+//! `stream-readers`: independent readers each see all entries, from any start.
 
 use std::error::Error;
 
@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("the archive begins at the oldest: {}", take(&mut archive, 4).await?);
     println!("the dashboard begins now: {}", take(&mut dashboard, 2).await?);
 
-    // Who remembers where he was goes on from there, later and elsewhere.
+    // A reader that saves its position can continue there, later and elsewhere.
     let mut first = Reader::builder(&client).stream(NAME, Start::Oldest).open().await?;
     println!("a reader that is closed after one: {}", take(&mut first, 1).await?);
     let cursors = first.close();
@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut second = Reader::builder(&client).stream(NAME, Start::After(after)).open().await?;
     println!("another that goes on behind it: {}", take(&mut second, 3).await?);
 
-    // A publisher that lost the reply asks again: the entry is there once.
+    // A publisher that lost the reply tries again: the entry is there once.
     let once = [("item", "portable hole")];
     let added = orders.add_once("order-5", &once).await?;
     let again = orders.add_once("order-5", &once).await?;

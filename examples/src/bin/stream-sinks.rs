@@ -1,4 +1,4 @@
-//! `stream-sinks`: two workers share a cursor; one dies, and the other gets what it had not finished.
+//! `stream-sinks`: two workers share a cursor; one dies, and the other gets its unfinished entries.
 
 use std::error::Error;
 use std::time::Duration;
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         invoices.add(&[("number", number.to_string())]).await?;
     }
 
-    // The same name shares the cursor, another name gets copies.
+    // The same group name shares the cursor; another one gets copies.
     let mut ada = open(&client, "billing", "ada").await?;
     let mut bob = open(&client, "billing", "bob").await?;
     let mut audit = open(&client, "audit", "carl").await?;
@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("bob acknowledges {} and dies", bob.ack(&mine[..1]).await?);
     drop(bob);
 
-    // Nobody tells ada: what was not acknowledged for the time of grace comes to who is there.
+    // Nobody tells ada: after the grace, unacknowledged entries come to any consumer that is there.
     let mut rest = Vec::new();
     while rest.len() < 2 {
         rest.extend(ada.next_batch(3).await?);

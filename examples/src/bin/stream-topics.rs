@@ -1,4 +1,4 @@
-//! `stream-topics`: readers that want some of the entries only.
+//! `stream-topics`: readers that want only some of the entries.
 
 use std::error::Error;
 
@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The next `count` entries, as a stream gives them.
+/// Prints the next `count` entries.
 async fn show(reader: Reader, count: usize) -> Result<(), Box<dyn Error>> {
     let mut entries = reader.take(count);
     while let Some(entry) = entries.next().await {

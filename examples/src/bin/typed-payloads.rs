@@ -1,4 +1,4 @@
-//! `typed-payloads`: jobs carry values, and a worker refuses what it cannot read.
+//! `typed-payloads`: jobs carry values, and a worker refuses a value that it cannot read.
 
 use std::error::Error;
 
@@ -8,11 +8,11 @@ use tenure_testing::Endpoint;
 
 const POOL: &str = "example-payloads";
 
-/// What the worker knows.
+/// The worker's type of payload.
 #[derive(Serialize, Deserialize)]
 struct Feed {
     url: String,
-    /// Came with the second version.
+    /// Added in the second version.
     #[serde(default = "once_an_hour")]
     minutes: u32,
 }
@@ -25,7 +25,7 @@ impl Payload for Feed {
     const TYPE: &'static str = "feed";
 }
 
-/// The same as it was in the first version, which some producer still runs.
+/// The first version of that type, which some producer still uses.
 #[derive(Serialize, Deserialize)]
 struct OldFeed {
     url: String,
@@ -35,7 +35,7 @@ impl Payload for OldFeed {
     const TYPE: &'static str = "feed";
 }
 
-/// Something else.
+/// Another type.
 #[derive(Serialize, Deserialize)]
 struct Invoice {
     number: u64,
@@ -54,7 +54,7 @@ impl JobHandler for Reader {
                 println!("{} reads {url} every {minutes} minutes", job.key());
                 Start::Started
             }
-            // The dispatcher learns of it.
+            // The dispatcher learns of the error.
             Err(error) => Start::Failed(BoxError::from(error)),
         }
     }

@@ -1,4 +1,4 @@
-//! The command line of `deploy-drill`, and its exit status: 0 when the deploy kept to its bounds, 1 when it did not.
+//! The command line of `deploy-drill`. Its exit status is 0 when the deploy kept its bounds, and 1 when it did not.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -12,28 +12,28 @@ use super::node;
 use crate::child::end_with_parent;
 use crate::feeds::cli::describe;
 
-/// Replaces every node of a pool, one after the other, while its jobs run, and judges what that did to them.
+/// Replaces every node of a pool, one after the other, while its jobs run, and judges the effect on the jobs.
 #[derive(Debug, Parser)]
 #[command(name = "deploy-drill", args_conflicts_with_subcommands = true)]
 pub struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Jobs that run all the while.
+    /// Jobs that run throughout.
     #[arg(long, default_value_t = 2_000)]
     jobs: usize,
-    /// Nodes, and as many deploys.
+    /// Nodes, and the same number of deploys.
     #[arg(long, default_value_t = 10)]
     nodes: usize,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// A node, which says that it is ready in one line and ends with its parent.
+    /// A node, which reports in one line that it is ready, and ends with its parent.
     #[command(hide = true)]
     Node {
         /// The node's name.
         name: String,
-        /// The file to which to append when which job was started and stopped.
+        /// The history file, to which the node appends the start and stop of each job.
         history: PathBuf,
         /// The pool's Redis.
         #[arg(long, env = "REDIS_URL", hide_env_values = true)]
@@ -42,7 +42,7 @@ enum Command {
 }
 
 impl Cli {
-    /// Does what the arguments say.
+    /// Executes the command line.
     ///
     /// # Cancel safety
     /// All processes end when the future is dropped.
@@ -77,7 +77,7 @@ async fn node(url: &str, name: &str, history: PathBuf) -> Result<ExitCode, Box<d
     Ok(report.report())
 }
 
-// A reader of the output that has gone away is no error.
+// A reader of the output that has gone is no error.
 
 fn say(text: &str) {
     let _ = writeln!(io::stdout().lock(), "{text}");

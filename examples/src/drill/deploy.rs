@@ -1,4 +1,4 @@
-//! The rolling deploy: a new node comes, the oldest one leaves, until all are new.
+//! The rolling deploy: a new node joins, the oldest one leaves, until all are new.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -22,16 +22,16 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 /// Longer than a node waits, by default, before it moves the jobs that belong elsewhere.
 const REST: Duration = Duration::from_secs(6);
 
-/// What to play.
+/// The size of the deploy.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Jobs that run all the while.
+    /// Jobs that run throughout.
     pub jobs: usize,
-    /// Nodes, and as many deploys.
+    /// Nodes, and the same number of deploys.
     pub nodes: usize,
 }
 
-/// Plays the deploy on a private Redis, saying on the way what happens, and judges it.
+/// Runs the deploy on a private Redis, reports its progress, and judges it.
 ///
 /// # Errors
 /// There is nothing to judge: Redis or a process did not start, or a node did not leave in order.
@@ -58,7 +58,7 @@ pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Verdict> {
         say(&format!("{new} for {old} in {} ms", began.elapsed().as_millis()));
     }
 
-    // A job that is lost is for the judge to say.
+    // The judge reports a lost job.
     let all_run = until("every job to run", async || Ok(running(&conductor).await? == plan.jobs)).await;
     sleep(REST).await;
     let history = History::load(&fleet.history)?;
@@ -91,7 +91,7 @@ impl Fleet {
         Ok(name)
     }
 
-    /// Lets the oldest node hand its jobs on and leave.
+    /// Makes the oldest node hand its jobs on and leave.
     async fn retire_oldest(&mut self) -> Result<String> {
         let (name, child) = self.running.pop_front().ok_or("no node runs")?;
         child.leave().await?;
@@ -120,13 +120,13 @@ async fn dispatch(conductor: &Node, jobs: usize, history: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The workers that are in the ring.
+/// The workers in the ring.
 fn up(node: &Node) -> BTreeSet<u64> {
     let workers = node.workers().into_iter().filter(|worker| worker.state == MemberState::Up);
     workers.map(|worker| worker.id.0).collect()
 }
 
-/// How many jobs are run by a worker that is in the ring.
+/// The number of jobs run by a worker in the ring.
 async fn running(node: &Node) -> Result<usize> {
     let (jobs, up) = (node.jobs().await?, up(node));
     let runs = jobs.iter().filter(|job| job.state == JobState::Running);

@@ -1,4 +1,4 @@
-//! A rolling deploy, measured: every node of a pool is replaced by a new one, one after the other, while all jobs run.
+//! A measured rolling deploy: every node of a pool is replaced by a new one, one after the other, while all jobs run.
 //!
 //! ```text
 //!  conductor ──dispatch──► pool ◄──join── node-1 … node-10      one worker each, times as by default
@@ -6,7 +6,8 @@
 //!      └── reads and judges ◄── history ◄── started, stopped ◄─────┘
 //! ```
 //!
-//! Handlers only write down when they start and stop. So a gap is what the pool needs to move a job, and nothing else.
+//! Handlers only record when they start and stop. So a gap is the time that the pool needs to move a job, and nothing
+//! else.
 
 pub mod cli;
 pub mod deploy;

@@ -1,4 +1,4 @@
-//! A node of the drill: one worker, whose handlers write down when they start and stop, and do nothing else.
+//! A node of the drill: one worker, whose handlers only record when they start and stop.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use tenure_testing::history::History;
 
 /// The pool of the drill.
 const POOL: &str = "drill";
-/// How long a node may take to leave.
+/// The time in which a node must leave.
 const BUDGET: Duration = Duration::from_secs(10);
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Joins the pool, without a worker, with all times as they are by default.
+/// Joins the pool without a worker, with default times.
 ///
 /// # Errors
-/// The address is not valid; the pool's.
+/// An invalid address, or an error of the pool.
 ///
 /// # Cancel safety
 /// As [`NodeBuilder::join`](tenure_pool::NodeBuilder::join).
@@ -27,13 +27,13 @@ pub async fn join(url: &str, name: &str) -> Result<Node> {
     Ok(Node::builder(POOL, Client::open(url)?).name(name).assume_fresh(true).join().await?)
 }
 
-/// Runs a node whose worker appends to this history, from `ready` on until the process is told to end.
+/// Runs a node whose worker appends to this history. Calls `ready` when it is up, and ends when the process is told to.
 ///
 /// # Errors
-/// The history cannot be opened; the pool's.
+/// The history cannot be opened, or an error of the pool.
 ///
 /// # Cancel safety
-/// Not safe: a node that has joined goes on.
+/// Not safe: a node that has joined continues.
 pub async fn run(url: &str, name: &str, history: &Path, ready: impl FnOnce()) -> Result<CloseReport> {
     let history = Arc::new(History::append_to(history)?);
     let node = join(url, name).await?;

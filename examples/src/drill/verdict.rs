@@ -1,11 +1,11 @@
-//! What a rolling deploy came to, and its bounds.
+//! The result of a rolling deploy, and its bounds.
 
 use std::time::Duration;
 
 use serde::Serialize;
 use tenure_testing::history::{Fault, Report};
 
-/// Moves per job: each job once, and a little for what the deploy cannot know.
+/// The most moves per job: each job once, and a little for events that the deploy cannot foresee.
 const MOST_MOVES: f64 = 1.2;
 /// The longest time that a job may be without a handler.
 const LONGEST_GAP_MS: u64 = 1_000;
@@ -13,23 +13,23 @@ const LONGEST_GAP_MS: u64 = 1_000;
 /// The figures. As JSON, one line in this order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// Jobs that ran all the while.
+    /// Jobs that ran throughout.
     pub jobs: usize,
     /// Nodes that were replaced.
     pub deploys: usize,
-    /// How often a job changed hands, on average.
+    /// The average number of moves of a job.
     pub moves_per_job: f64,
-    /// How often two handlers of one job ran at once.
+    /// The number of times that two handlers of one job ran at once.
     pub overlaps: usize,
     /// Jobs that did not run when the pool had come to rest.
     pub lost: usize,
-    /// Half of the moves left their job without a handler for at most so long, in ms, rounded up.
+    /// The median time that a move left its job without a handler, in ms, rounded up.
     pub gap_ms_p50: u64,
-    /// 99 of 100 moves did.
+    /// The 99th percentile of that time.
     pub gap_ms_p99: u64,
-    /// All moves did.
+    /// The longest such time.
     pub gap_ms_max: u64,
-    /// Other promises that were broken, in words.
+    /// Other broken promises, in words.
     #[serde(skip)]
     pub others: Vec<String>,
 }
@@ -60,7 +60,7 @@ impl Verdict {
         }
     }
 
-    /// What is out of bounds, in words; nothing when all is well.
+    /// The exceeded bounds, in words; empty when all is well.
     pub fn faults(&self) -> Vec<String> {
         let bounds = [
             (self.moves_per_job > MOST_MOVES)

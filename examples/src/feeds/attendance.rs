@@ -1,4 +1,4 @@
-//! An entry in a history for each time that a worker attends to a tenant, from before its first act to after its last.
+//! A history entry for each time that a worker attends to a tenant, from before its first act to after its last.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use tenure_testing::history::History;
 
 use super::wire::Hello;
 
-/// A worker attends to a tenant, until this is dropped.
+/// A worker's attendance to a tenant, until this is dropped.
 ///
-/// Whatever acts for the tenant has to be dropped before it: the end is written down by whoever drops it, so that a
-/// handler that is aborted has an end as well. One whose process dies has none.
+/// Everything that acts for the tenant must be dropped before this. The drop records the end, so an aborted handler has
+/// an end as well. A handler whose process dies has none.
 #[derive(Debug)]
 pub struct Attendance {
     history: Arc<History>,
@@ -19,7 +19,7 @@ pub struct Attendance {
 }
 
 impl Attendance {
-    /// Writes down that the worker begins.
+    /// Records that the worker begins.
     pub fn begin(history: Arc<History>, hello: &Hello) -> Self {
         let Hello { tenant, token, worker, .. } = hello.clone();
         history.started(&tenant, token, &worker);

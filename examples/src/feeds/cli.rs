@@ -1,5 +1,5 @@
-//! The command line of `feeds`, and its exit status: 0 when all is well, 1 when something went wrong, 2 for wrong
-//! arguments or input, 130 when interrupted.
+//! The command line of `feeds`. Its exit status is 0 when all is well, 1 after a failure, 2 for wrong arguments or
+//! input, and 130 when interrupted.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -25,7 +25,7 @@ const FAILED: u8 = 1;
 const WRONG_INPUT: u8 = 2;
 const INTERRUPTED: u8 = 130;
 
-/// The tenants of the repository.
+/// The tenants in the repository.
 const TENANTS: (&str, &[u8]) = ("data/tenants.csv", include_bytes!("../../data/tenants.csv"));
 
 /// One live connection per tenant, spread over nodes that come, go and crash.
@@ -40,10 +40,10 @@ pub struct Cli {
 enum Command {
     /// Plays the whole story and judges it.
     Demo(DemoArgs),
-    /// A feed server, which says its address in one line and ends with its parent.
+    /// A feed server, which prints its address in one line and ends with its parent.
     #[command(hide = true)]
     Server,
-    /// A node, which says that it is ready in one line and ends with its parent.
+    /// A node, which reports in one line that it is ready, and ends with its parent.
     #[command(hide = true)]
     Node(NodeArgs),
 }
@@ -53,10 +53,10 @@ struct DemoArgs {
     /// Where the pool lives.
     #[arg(long, value_enum, default_value_t = Store::Redis)]
     store: Store,
-    /// A CSV file with the columns id,name,region,symbol; 200 tenants of the demo's own without it.
+    /// A CSV file with the columns id,name,region,symbol. Without it, 200 tenants of the demo's own.
     #[arg(long, value_name = "PATH")]
     tenants: Option<PathBuf>,
-    /// Decides which nodes leave and which tenants stop.
+    /// The seed that decides which nodes leave and which tenants stop.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -77,7 +77,7 @@ struct NodeArgs {
     /// The pool's Redis.
     #[arg(long, env = "REDIS_URL", hide_env_values = true)]
     redis: String,
-    /// A file to which to append when which tenant was attended to.
+    /// A history file, to which the node appends when it attended to which tenant.
     #[arg(long, value_name = "PATH")]
     history: Option<PathBuf>,
     #[command(flatten)]
@@ -85,7 +85,7 @@ struct NodeArgs {
 }
 
 impl Cli {
-    /// Does what the arguments say.
+    /// Executes the command line.
     ///
     /// # Cancel safety
     /// Not safe: send the process a signal instead.
@@ -129,7 +129,7 @@ fn read_tenants(path: Option<PathBuf>) -> Result<Vec<Tenant>, TenantsError> {
     }
 }
 
-/// Fires the token at Ctrl-C and at SIGTERM.
+/// Cancels the token at Ctrl-C and at SIGTERM.
 fn listen(interrupt: &CancellationToken) -> io::Result<()> {
     let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let interrupt = interrupt.clone();
@@ -157,7 +157,7 @@ async fn node(args: NodeArgs) -> Result<(), Box<dyn Error>> {
     let history = args.history.map(History::append_to).transpose()?.map(Arc::new);
     let node =
         FeedNode::join(client.into(), &args.pool, &args.name, &args.timings, args.feed, history).await?;
-    // Before there is anything to hand on.
+    // Listens before there is anything to hand on.
     let serving = node.close_on_signal();
     node.work().await?;
     say("ready");
@@ -176,13 +176,13 @@ fn failed(error: &(dyn Error + 'static), status: u8) -> ExitCode {
     ExitCode::from(status)
 }
 
-/// An error with all that caused it.
+/// An error with its chain of causes.
 pub fn describe(error: &(dyn Error + 'static)) -> String {
     let causes = std::iter::successors(error.source(), |&cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-// A reader of the output that has gone away is no error.
+// A reader of the output that has gone is no error.
 
 fn say(text: &str) {
     let _ = writeln!(io::stdout().lock(), "{text}");

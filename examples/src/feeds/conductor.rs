@@ -1,4 +1,4 @@
-//! The conductor: sets the stage, plays the story, shuts the pool down, and reports, whatever happened on the way.
+//! The conductor: sets the stage, plays the story, shuts the pool down, and reports, whatever happened meanwhile.
 
 use clap::ValueEnum;
 use tokio_util::sync::CancellationToken;
@@ -11,7 +11,7 @@ use super::stage::{Stage, StageError};
 use super::story::Story;
 use super::tenants::Tenant;
 
-/// Where the pool lives.
+/// The place of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Store {
     /// Redis, with nodes as processes.
@@ -20,41 +20,41 @@ pub enum Store {
     Memory,
 }
 
-/// What to play.
+/// The settings of a demo.
 #[derive(Clone, Debug)]
 pub struct Demo {
-    /// Where the pool lives.
+    /// The place of the pool.
     pub store: Store,
-    /// One job each.
+    /// The tenants, one job each.
     pub tenants: Vec<Tenant>,
-    /// Decides which nodes leave and which tenants stop.
+    /// The seed that decides which nodes leave and which tenants stop.
     pub seed: u64,
     /// The pool's times.
     pub timings: Timings,
 }
 
-/// Why there is no report.
+/// The reason why there is no report.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DemoError {
     /// The stage could not be set.
     #[error("the demo cannot be set up")]
     SetUp(#[source] StageError),
-    /// Somebody wants it to end.
+    /// The demo was interrupted.
     #[error("interrupted, everything has been cleaned up")]
     Interrupted,
-    /// Somebody wants it to end, and it could not clean up.
+    /// The demo was interrupted, and could not clean up.
     #[error("interrupted, and not everything could be cleaned up")]
     NotCleared(#[source] StageError),
 }
 
-/// Plays the demo from beginning to end. When it returns, all its processes have ended.
+/// Plays the demo from beginning to end. When this returns, all its processes have ended.
 ///
 /// # Errors
-/// Only when there is nothing to report; what goes wrong on the way stands in the report.
+/// Only when there is nothing to report: the report lists failures during the demo.
 ///
 /// # Cancel safety
-/// Not safe: keys may be left in a Redis that is not private. Fire `interrupt` instead.
+/// Not safe: keys may be left in a Redis that is not private. Cancel `interrupt` instead.
 pub async fn run(demo: &Demo, interrupt: &CancellationToken) -> Result<Report, DemoError> {
     let setting = async {
         match demo.store {
@@ -97,7 +97,7 @@ pub async fn run(demo: &Demo, interrupt: &CancellationToken) -> Result<Report, D
     Ok(Report { tenants: demo.tenants.len(), steps, closing, failures: failures.0 })
 }
 
-/// What went wrong on the way, in words.
+/// The failures so far, in words.
 #[derive(Default)]
 struct Failures(Vec<String>);
 

@@ -8,11 +8,11 @@ use tenure_pool::MemoryStore;
 use super::node::{CloseError, FeedNode, Timings};
 use crate::child::{ChildError, ChildProcess};
 
-/// Why a node does not do what it should.
+/// A node does not behave as it should.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FleetError {
-    /// A node process.
+    /// A node's process failed.
     #[error("a node process failed")]
     Process(#[from] ChildError),
     /// A node in this process could not join.
@@ -20,7 +20,7 @@ pub enum FleetError {
     Join {
         /// The node.
         name: String,
-        /// Why.
+        /// The reason.
         source: tenure_pool::Error,
     },
     /// A node in this process could not leave.
@@ -28,7 +28,7 @@ pub enum FleetError {
     Close {
         /// The node.
         name: String,
-        /// Why.
+        /// The reason.
         source: CloseError,
     },
     /// No node of this name runs.
@@ -39,7 +39,7 @@ pub enum FleetError {
     },
 }
 
-/// What every node is started with.
+/// The settings that every node starts with.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The pool to join.
@@ -50,7 +50,7 @@ pub struct Plan {
     pub timings: Timings,
 }
 
-/// How nodes run.
+/// The kind of the nodes.
 #[derive(Debug)]
 enum Nodes {
     Processes { redis_url: String, running: BTreeMap<String, ChildProcess> },
@@ -65,12 +65,12 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Nodes will be processes.
+    /// A fleet whose nodes are processes.
     pub fn of_processes(plan: Plan, redis_url: String) -> Self {
         Self { plan, nodes: Nodes::Processes { redis_url, running: BTreeMap::new() } }
     }
 
-    /// Nodes will be tasks of this process.
+    /// A fleet whose nodes are tasks of this process.
     pub fn of_tasks(plan: Plan, store: MemoryStore) -> Self {
         Self { plan, nodes: Nodes::Tasks { store, running: BTreeMap::new() } }
     }
@@ -86,10 +86,10 @@ impl Fleet {
     /// Starts a node; its workers are members of the pool when this returns.
     ///
     /// # Errors
-    /// It did not start; it does not run then.
+    /// The node did not start; it does not run then.
     ///
     /// # Cancel safety
-    /// A process is killed when the future is dropped; a task may go on.
+    /// A process is killed when the future is dropped; a task may continue.
     pub async fn start(&mut self, name: &str) -> Result<(), FleetError> {
         let Plan { pool, feed, timings } = &self.plan;
         match &mut self.nodes {
@@ -104,7 +104,7 @@ impl Fleet {
                     format!("--join-settle-ms={join_settle_ms}"),
                     format!("--stable-after-ms={stable_after_ms}"),
                 ];
-                // The URL may hold a password, and arguments are for all to see.
+                // The URL may hold a password, and everybody can see arguments.
                 let variables = [("REDIS_URL", redis_url.as_str())];
                 let (child, _) =
                     ChildProcess::start(name, args.into_iter().map(Into::into), &variables).await?;
@@ -120,13 +120,13 @@ impl Fleet {
         Ok(())
     }
 
-    /// Lets a node hand its tenants on and leave.
+    /// Makes a node hand its tenants on and leave.
     ///
     /// # Errors
-    /// It did not end as it should; it does not run any more.
+    /// The node did not end as it should; it does not run any more.
     ///
     /// # Cancel safety
-    /// The node does not run any more when the future is dropped; tenants may not have been handed on.
+    /// When the future is dropped the node does not run any more; its tenants may not have been handed on.
     pub async fn drain(&mut self, name: &str) -> Result<(), FleetError> {
         let absent = || FleetError::Absent { name: name.to_owned() };
         match &mut self.nodes {
@@ -141,10 +141,10 @@ impl Fleet {
         Ok(())
     }
 
-    /// Kills a node: it tells nobody.
+    /// Kills a node without a word to anybody.
     ///
     /// # Errors
-    /// It could not be killed.
+    /// The node could not be killed.
     ///
     /// # Cancel safety
     /// The node is dead all the same when the future is dropped.

@@ -38,14 +38,14 @@ impl FeedHandler {
         }
     }
 
-    /// Writes down when it attends to which tenant.
+    /// Records in this history when the handler attends to which tenant.
     #[must_use]
     pub fn recorded_in(mut self, history: Arc<History>) -> Self {
         self.history = Some(history);
         self
     }
 
-    /// Breaks all connections off, as when the process dies.
+    /// Breaks all connections off, as a dying process does.
     pub fn cut(&self) {
         for (_, subscription) in self.subscriptions().drain() {
             subscription.cut();
@@ -89,7 +89,7 @@ impl JobHandler for FeedHandler {
                 self.subscriptions().insert(id(&job), subscription);
                 Start::Started
             }
-            // Another try, here or elsewhere, may find the server in a better state.
+            // Another attempt, here or elsewhere, may find the server in a better state.
             Err(SubscribeError::Session(SessionError::Link(_) | SessionError::Closed)) => {
                 Start::Refused { backoff: None }
             }

@@ -1,12 +1,12 @@
-//! The outside judge: decides about every message of a tenant, and keeps what it takes to say afterwards whether two
-//! connections of one tenant ever acted at the same time. Pure: time is an argument.
+//! The outside judge. It decides about every message of a tenant, and can say afterwards whether two connections of one
+//! tenant ever acted at the same time. Pure: time is an argument.
 //!
 //! 1. A message whose token is below the highest seen for its tenant is refused, and counted.
 //! 2. A newer token closes the older connections.
 //! 3. Two connections are a *duplicate* when each sent a heartbeat after the later one was accepted. A refused
-//!    heartbeat counts: the tenant was spared, and still two workers were at work.
-//! 4. Apart from the decision, a ledger writes down every message that had an effect: one below a token already
-//!    written down is a stale token accepted.
+//!    heartbeat counts: the tenant was spared, but two workers were at work.
+//! 4. Independent of the decision, a ledger records every message that had an effect. A message below a recorded token
+//!    is a stale token that was accepted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,10 +17,9 @@ use super::wire::Hello;
 /// Whether tokens are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fencing {
-    /// A message below the highest token is refused.
+    /// Refuses a message below the highest token.
     Enforced,
-    /// Every message has an effect, as with a resource that knows no tokens. The ledger then shows what the tokens are
-    /// good for.
+    /// Lets every message have an effect, as a resource without tokens does. The ledger then shows the value of tokens.
     Ignored,
 }
 
@@ -38,7 +37,7 @@ pub enum Admission {
     Accepted {
         /// Its id.
         connection: ConnectionId,
-        /// Open connections under older tokens, which are to be closed.
+        /// Open connections under older tokens, which must be closed.
         replaced: Vec<ConnectionId>,
     },
     /// The token is too low.
@@ -52,7 +51,7 @@ pub struct Stale {
     pub highest: u64,
 }
 
-/// What has been seen of all tenants.
+/// The judge's observations of all tenants.
 #[derive(Debug)]
 pub struct Judge {
     fencing: Fencing,
@@ -65,7 +64,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// A judge who has seen nothing.
+    /// A judge without observations.
     pub fn new(fencing: Fencing) -> Self {
         Self {
             fencing,
@@ -78,7 +77,7 @@ impl Judge {
         }
     }
 
-    /// Somebody connects as a tenant.
+    /// A client connects as a tenant.
     pub fn hello(&mut self, hello: &Hello, now: Duration) -> Admission {
         let history = self.tenants.entry(hello.tenant.clone()).or_default();
         if let Err(stale) = history.check(self.fencing, hello.token) {
@@ -106,10 +105,10 @@ impl Judge {
         Admission::Accepted { connection, replaced }
     }
 
-    /// A heartbeat came on a connection.
+    /// A heartbeat arrived on a connection.
     ///
     /// # Errors
-    /// It was refused.
+    /// The heartbeat was refused.
     pub fn beat(&mut self, id: &ConnectionId, token: u64, line: u64) -> Result<(), Stale> {
         let moment = self.clock.tick();
         self.message(
@@ -127,7 +126,7 @@ impl Judge {
     /// A notification was confirmed on a connection.
     ///
     /// # Errors
-    /// It was refused.
+    /// The message was refused.
     pub fn noted(&mut self, id: &ConnectionId, token: u64, number: u64) -> Result<(), Stale> {
         self.message(id, token, |_| {}, |history| *history.noted.entry(number).or_default() += 1)
     }
@@ -162,7 +161,7 @@ impl Judge {
         }
     }
 
-    /// Passes one message: `attempt` happens whether or not it is refused, `effect` only when it is not.
+    /// Passes one message: `attempt` happens in any case, `effect` only when the message is not refused.
     fn message(
         &mut self,
         id: &ConnectionId,
@@ -195,10 +194,10 @@ impl Clock {
     }
 }
 
-/// What has been seen of one tenant.
+/// The observations of one tenant.
 #[derive(Debug, Default)]
 struct History {
-    /// In the order of their acceptance.
+    /// The connections in the order of their acceptance.
     connections: Vec<Connection>,
     ledger: Ledger,
     noted: BTreeMap<u64, u64>,
@@ -210,7 +209,7 @@ impl History {
         if fencing == Fencing::Enforced && token < highest { Err(Stale { highest }) } else { Ok(()) }
     }
 
-    /// For how long nobody has been connected.
+    /// The time for which nobody has been connected.
     fn vacant_for(&self, now: Duration) -> Duration {
         let ends: Option<Vec<_>> = self.connections.iter().map(|c| c.ended).collect();
         let last = ends.and_then(|ends| ends.into_iter().max());
@@ -270,7 +269,7 @@ impl Connection {
     }
 }
 
-/// The messages of one tenant that had an effect, as far as it takes to find a stale one among them.
+/// The tenant's messages that had an effect, as far as needed to find a stale one among them.
 #[derive(Debug, Default)]
 struct Ledger {
     highest: u64,

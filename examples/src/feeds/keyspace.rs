@@ -1,9 +1,9 @@
-//! The keys of one pool in a Redis that may hold those of others: all stand under the pool's hash tag.
+//! The keys of one pool in a Redis that may hold others' keys: all have the pool's hash tag.
 
 use redis::{Cmd, FromRedisValue, ParsingError, cmd};
 use tenure_connection::{Client, Error};
 
-/// Why the keys cannot be handled.
+/// A failure to handle the keys.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyspaceError {
@@ -28,10 +28,10 @@ impl Keyspace {
         Self { client, prefix: format!("tenure:{{{pool}}}:") }
     }
 
-    /// What there is, besides the tombstone that a shutdown leaves.
+    /// The existing keys, without the tombstone that a shutdown leaves.
     ///
     /// # Errors
-    /// Redis cannot be asked.
+    /// Redis cannot be queried.
     ///
     /// # Cancel safety
     /// Safe: it only reads.
@@ -40,13 +40,13 @@ impl Keyspace {
         Ok(self.list().await?.into_iter().filter(|key| *key != tombstone).collect())
     }
 
-    /// Removes all of them.
+    /// Removes all keys of the pool.
     ///
     /// # Errors
-    /// Redis cannot be asked; some may be removed.
+    /// Redis cannot be queried; some keys may be removed.
     ///
     /// # Cancel safety
-    /// Some may be removed; call it again.
+    /// Some keys may be removed; call it again.
     pub async fn remove(&self) -> Result<(), KeyspaceError> {
         let keys = self.list().await?;
         if !keys.is_empty() {
@@ -64,7 +64,7 @@ impl Keyspace {
             keys.extend(found);
             cursor = next;
             if cursor == 0 {
-                // A scan may give a key twice.
+                // A scan may return a key twice.
                 keys.sort();
                 keys.dedup();
                 return Ok(keys);

@@ -1,4 +1,4 @@
-//! A TCP connection that carries one JSON value per line, each send and each receive with a deadline.
+//! A TCP connection with one JSON value per line. Each send and each receive has a deadline.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,17 +14,17 @@ use tokio_util::codec::{Framed, LinesCodec, LinesCodecError};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The longest line; one of statistics has about 200 bytes for each tenant.
+/// The longest line; a line of statistics has about 200 bytes for each tenant.
 const LINE_MAX: usize = 64 << 20;
 
-/// A connection broke. What was sent last may or may not have arrived.
+/// A connection broke. The last message sent may or may not have arrived.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
     /// The network failed.
     #[error("the connection failed")]
     Io(#[from] io::Error),
-    /// A line that is too long or no text.
+    /// A line that is too long, or no text.
     #[error("the line cannot be read")]
     Line(#[source] LinesCodecError),
     /// A line that is no message.
@@ -33,9 +33,9 @@ pub enum LinkError {
     /// The other side did not take or send anything in time.
     #[error("nothing for {} s while {doing}", after.as_secs())]
     Silent {
-        /// What was going on.
+        /// The interrupted activity.
         doing: &'static str,
-        /// How long.
+        /// The time waited.
         after: Duration,
     },
 }
@@ -58,10 +58,10 @@ pub struct Link {
 impl Link {
     /// Connects.
     ///
-    /// # Errors
+    /// A network error, or [`LinkError::Silent`] after 2 s.
     /// The network's, or [`LinkError::Silent`] after 2 s.
     ///
-    /// # Cancel safety
+    /// Safe: a half-open connection is closed.
     /// Safe: a connection half made is closed.
     pub async fn connect(address: SocketAddr) -> Result<Self, LinkError> {
         let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(address))
@@ -70,10 +70,10 @@ impl Link {
         Self::new(stream)
     }
 
-    /// Takes over a connection that was accepted.
+    /// Takes an accepted connection over.
     ///
     /// # Errors
-    /// The network's.
+    /// A network error.
     pub fn new(stream: TcpStream) -> Result<Self, LinkError> {
         stream.set_nodelay(true)?;
         Ok(Self { lines: Framed::new(stream, LinesCodec::new_with_max_length(LINE_MAX)) })
@@ -82,7 +82,7 @@ impl Link {
     /// Sends one message.
     ///
     /// # Errors
-    /// The network's, or [`LinkError::Silent`] after 2 s.
+    /// A network error, or [`LinkError::Silent`] after 2 s.
     ///
     /// # Cancel safety
     /// Not safe: a part of the message may have been sent, so drop the link.
@@ -97,7 +97,7 @@ impl Link {
     /// Receives one message; `None` when the other side has closed.
     ///
     /// # Errors
-    /// The network's, a line that is no message, or [`LinkError::Silent`] after `patience`.
+    /// A network error, a line that is no message, or [`LinkError::Silent`] after `patience`.
     ///
     /// # Cancel safety
     /// Safe: no message is lost.

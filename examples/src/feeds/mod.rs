@@ -6,9 +6,9 @@
 //!                     └──── marks, stats ───► feed server, the judge ◄─┘
 //! ```
 //!
-//! The feed server knows nothing of the pool. It sees connections, tokens and heartbeats, and from these alone it says
+//! The feed server knows nothing of the pool. It sees connections, tokens and heartbeats. From these alone it decides
 //! whether a tenant ever had two connections that both acted, and how long each change of hands took. The conductor
-//! takes the pool through its life and compares what the pool says with what the judge saw.
+//! takes the pool through its life, and compares the pool's answers with the judge's observations.
 
 pub mod attendance;
 pub mod cli;

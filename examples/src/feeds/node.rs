@@ -12,49 +12,49 @@ use super::handler::FeedHandler;
 
 /// Workers on each node.
 pub const WORKERS: usize = 2;
-/// How long a process that is told to end may take to hand its tenants on.
+/// The time in which a process that is told to end must hand its tenants on.
 const LEAVE: Duration = Duration::from_secs(30);
 
 /// The pool's times, short enough for a story.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub struct Timings {
-    /// How long a worker without a heartbeat keeps its tenants, in milliseconds.
+    /// The time for which a worker without a heartbeat keeps its tenants, in milliseconds.
     #[arg(long, default_value_t = 2_000)]
     pub ttl_ms: u64,
-    /// How long a new worker waits before it takes a slot of its own, in milliseconds.
+    /// The time for which a new worker waits before it takes a slot of its own, in milliseconds.
     #[arg(long, default_value_t = 300)]
     pub join_settle_ms: u64,
-    /// How long the ring must be unchanged before tenants move, in milliseconds.
+    /// The time for which the ring must be unchanged before tenants move, in milliseconds.
     #[arg(long, default_value_t = 300)]
     pub stable_after_ms: u64,
 }
 
 impl Timings {
-    /// How long a worker without a heartbeat keeps its tenants.
+    /// The time for which a worker without a heartbeat keeps its tenants.
     pub fn ttl(&self) -> Duration {
         Duration::from_millis(self.ttl_ms)
     }
 
-    /// How long a new worker waits before it takes a slot of its own.
+    /// The time for which a new worker waits before it takes a slot of its own.
     pub fn join_settle(&self) -> Duration {
         Duration::from_millis(self.join_settle_ms)
     }
 
-    /// How long the ring must be unchanged before tenants move.
+    /// The time for which the ring must be unchanged before tenants move.
     pub fn stable_after(&self) -> Duration {
         Duration::from_millis(self.stable_after_ms)
     }
 }
 
-/// Joins the pool, without workers as yet.
+/// Joins the pool without workers.
 ///
 /// # Errors
-/// The pool's.
+/// An error of the pool.
 ///
 /// # Cancel safety
 /// As [`NodeBuilder::join`](tenure_pool::NodeBuilder::join).
 pub async fn join(backend: Backend, pool: &str, name: &str, timings: &Timings) -> Result<Node, Error> {
-    // Nodes crash again and again here: no tenant that has run for a while pauses for it.
+    // Nodes crash again and again here: a tenant that has run for a while must not be delayed for it.
     let settings = Settings { stable_run: timings.ttl(), ..Settings::default() };
     Node::builder(pool, backend)
         .name(name)
@@ -67,17 +67,17 @@ pub async fn join(backend: Backend, pool: &str, name: &str, timings: &Timings) -
         .await
 }
 
-/// Why a node has not left the pool.
+/// A node has not left the pool.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CloseError {
-    /// The pool did not do it.
+    /// The pool did not complete the departure.
     #[error("the node could not leave the pool")]
     Pool(#[from] Error),
-    /// The time was not enough.
+    /// The time was too short.
     #[error("the node still holds {tenants} tenants")]
     Left {
-        /// How many it holds.
+        /// The number of tenants that it holds.
         tenants: usize,
     },
 }
@@ -94,14 +94,14 @@ pub struct FeedNode {
 }
 
 impl FeedNode {
-    /// Joins the pool with [`WORKERS`] workers that connect to this feed server, and write down in the history when
-    /// they attend to which tenant.
+    /// Joins the pool with [`WORKERS`] workers that connect to this feed server. They record in the history when they
+    /// attend to which tenant.
     ///
     /// # Errors
-    /// The pool's; the node has left again then, or is expired.
+    /// An error of the pool; the node has left again then, or is expired.
     ///
     /// # Cancel safety
-    /// Not safe: a node that has joined goes on.
+    /// Not safe: a node that has joined continues.
     pub async fn start(
         backend: Backend,
         pool: &str,
@@ -115,13 +115,13 @@ impl FeedNode {
         Ok(node)
     }
 
-    /// As `start`, without the workers: the moment to listen to signals.
+    /// Joins like `start`, without the workers: the moment to begin to listen for signals.
     ///
     /// # Errors
-    /// The pool's.
+    /// An error of the pool.
     ///
     /// # Cancel safety
-    /// Not safe: a node that has joined goes on.
+    /// Not safe: a node that has joined continues.
     pub async fn join(
         backend: Backend,
         pool: &str,
@@ -145,21 +145,21 @@ impl FeedNode {
     /// Adds the workers.
     ///
     /// # Errors
-    /// The pool's.
+    /// An error of the pool.
     ///
     /// # Cancel safety
-    /// Not safe: workers that were added go on.
+    /// Not safe: workers that were added continue.
     pub async fn work(&self) -> Result<(), Error> {
-        // All at once: the ring then changes once, and nobody moves twice.
+        // All at once: the ring then changes once, and no tenant moves twice.
         let added = self.handlers.iter().map(|handler| self.node.add_worker(handler.clone()));
         futures::future::try_join_all(added).await?;
         Ok(())
     }
 
-    /// Hands all tenants on and leaves the pool. Fine also when the pool has been shut down.
+    /// Hands all tenants on and leaves the pool. This also works when the pool has been shut down.
     ///
     /// # Errors
-    /// The pool's, or [`CloseError::Left`].
+    /// An error of the pool, or [`CloseError::Left`].
     ///
     /// # Cancel safety
     /// As [`Node::close`].
@@ -167,7 +167,7 @@ impl FeedNode {
         whole(&self.node.close().await?)
     }
 
-    /// Hands all tenants on and leaves the pool when the process is told to end. It is listened to from this call on.
+    /// Hands all tenants on and leaves the pool when the process is told to end. It listens from this call on.
     ///
     /// # Errors
     /// As `close`.
@@ -179,7 +179,7 @@ impl FeedNode {
         async move { whole(&serving.await?) }
     }
 
-    /// Dies as a process dies: the pool is told nothing, all connections break off.
+    /// Ends like a dying process: the pool is told nothing, and all connections break off.
     pub fn crash(self) {
         self.node.abandon();
         for handler in &self.handlers {

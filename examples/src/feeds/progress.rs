@@ -1,8 +1,8 @@
-//! What a person sees while the story runs: in a terminal one line that changes, elsewhere plain lines.
+//! The progress that a person sees while the story runs: in a terminal one changing line, elsewhere plain lines.
 
 use std::io::{self, IsTerminal, Write};
 
-/// Writes to standard output; a reader that has gone away is no error.
+/// Writes to standard output; a reader that has gone is no error.
 #[derive(Debug)]
 pub struct Progress {
     terminal: bool,
@@ -16,7 +16,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// Says what is going on; only a terminal shows it.
+    /// Shows the present activity; only in a terminal.
     pub fn now(&mut self, text: &str) {
         if self.terminal && self.shown != text {
             text.clone_into(&mut self.shown);
@@ -24,7 +24,7 @@ impl Progress {
         }
     }
 
-    /// Says what has been done, for good.
+    /// Reports completed work, for good.
     pub fn done(&mut self, text: &str) {
         self.shown.clear();
         if self.terminal {

@@ -1,4 +1,4 @@
-//! What the demo found: a table with a row for each step, one line of JSON, and a verdict.
+//! The findings of the demo: a table with a row for each step, one line of JSON, and a verdict.
 
 use std::fmt;
 
@@ -6,46 +6,46 @@ use serde::Serialize;
 
 use super::stats::Move;
 
-/// What kind of change a step made.
+/// The kind of change that a step made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Nobody had to move.
+    /// No tenant had to move.
     None,
-    /// Tenants were handed on by workers that live.
+    /// Live workers handed tenants on.
     HandOff,
-    /// Tenants were taken over from workers that had died.
+    /// Other workers took tenants over from dead ones.
     Crash,
 }
 
-/// One step, after it has settled.
+/// One step after it has settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepReport {
-    /// Its name.
+    /// The step's name.
     pub name: &'static str,
-    /// What it did to the ring.
+    /// The step's change of the ring.
     pub change: Change,
     /// Tenants that should be connected.
     pub expected: usize,
-    /// Tenants that are.
+    /// Tenants that are connected.
     pub connected: usize,
     /// Changes of hands in this step.
     pub moves: Vec<Move>,
-    /// The fewest that had to move.
+    /// The fewest moves that would do.
     pub fewest: usize,
 }
 
-/// What the judge and the pool said at the end.
+/// The final findings of the judge and the pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closing {
     /// Pairs of connections of one tenant that both acted.
     pub duplicates: usize,
-    /// Messages that were refused for their token.
+    /// Messages that were refused because of their token.
     pub refused: u64,
     /// Stale messages that had an effect.
     pub stale_accepted: u64,
-    /// Tenants whose job was accepted, not stopped, and was gone or without a connection at the end.
+    /// Tenants whose job was accepted and not stopped, but was gone or without a connection at the end.
     pub lost: usize,
-    /// Keys that the pool left behind, its tombstone aside.
+    /// Keys that the pool left behind, without its tombstone.
     pub keys_left: Vec<String>,
 }
 
@@ -54,11 +54,11 @@ pub struct Closing {
 pub struct Report {
     /// Tenants in the input.
     pub tenants: usize,
-    /// The steps that were made.
+    /// The steps that were played.
     pub steps: Vec<StepReport>,
-    /// The end.
+    /// The final findings.
     pub closing: Closing,
-    /// Why the demo did not come to its proper end; empty when it did.
+    /// The reasons why the demo did not end properly; empty when it did.
     pub failures: Vec<String>,
 }
 
@@ -79,8 +79,8 @@ struct Summary {
 impl Report {
     /// The last line of the demo's output.
     ///
-    /// `connected` is short of `tenants` by the most that were missing after any step; the gaps are rounded to
-    /// milliseconds; `moved` and `moved_minimum` add up all steps.
+    /// `connected` is `tenants` less the most that were missing after any step. The gaps are rounded to milliseconds.
+    /// `moved` and `moved_minimum` are sums over all steps.
     pub fn json(&self) -> String {
         let missing = self.steps.iter().map(|s| s.expected.saturating_sub(s.connected)).max();
         let p99 = |change| Gaps::of(self.steps.iter().filter(|s| s.change == change)).at(99).round() as u64;
@@ -99,7 +99,7 @@ impl Report {
         serde_json::to_string(&summary).unwrap_or_default()
     }
 
-    /// What went wrong, one sentence each; empty when all is well.
+    /// The faults, one sentence each; empty when all is well.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for step in &self.steps {
@@ -161,7 +161,7 @@ impl Gaps {
         Self(gaps)
     }
 
-    /// The smallest gap that `percent` of all do not exceed; 0 when there is none.
+    /// The smallest gap that `percent` of all do not exceed; 0 without gaps.
     fn at(&self, percent: usize) -> f64 {
         let rank = (self.0.len() * percent).div_ceil(100);
         rank.checked_sub(1).and_then(|index| self.0.get(index)).copied().unwrap_or(0.0)

@@ -1,5 +1,5 @@
-//! The feed server: streams lines over TCP to whoever connects as a tenant, takes the heartbeats, and lets the
-//! [judge](super::judge) decide about each message. It knows nothing of the pool.
+//! The feed server. It streams lines over TCP to each client that connects as a tenant, takes the heartbeats, and lets
+//! the [judge](super::judge) decide about each message. It knows nothing of the pool.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,13 +17,13 @@ use super::judge::{Admission, ConnectionId, Fencing, Judge, Stale};
 use super::link::{Link, LinkError};
 use super::wire::{Hello, Reply, Request};
 
-/// A line goes to every tenant this often.
+/// The interval between lines to every tenant.
 const LINE_EVERY: Duration = Duration::from_millis(200);
-/// A client that sends nothing for so long is given up.
+/// A client that sends nothing for this long is given up.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(30);
-/// For how long a replaced connection is still listened to, to see whether its client goes on acting.
+/// The time for which a replaced connection is still observed, to see whether its client continues to act.
 const LINGER: Duration = Duration::from_secs(2);
-/// How long to wait after a connection could not be taken, such as for lack of file descriptors.
+/// The pause after a failure to accept a connection, such as for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A running feed server; dropping it closes its connections.
@@ -37,7 +37,7 @@ impl FeedServer {
     /// Listens on a free port of 127.0.0.1.
     ///
     /// # Errors
-    /// The network's.
+    /// A network error.
     ///
     /// # Cancel safety
     /// Safe: nothing runs before it returns.
@@ -52,7 +52,7 @@ impl FeedServer {
         Ok(Self { address, accepting: tokio::spawn(accept(listener, shared)) })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -143,7 +143,7 @@ async fn serve_tenant(shared: &Shared, mut link: Link, hello: Hello) -> Result<(
     }
 }
 
-/// Tells a replaced client to go, and listens to what it still tries.
+/// Tells a replaced client to go, and observes its further attempts.
 async fn linger(shared: &Shared, mut link: Link, place: &Place<'_>) -> Result<(), LinkError> {
     link.send(&Reply::Replaced).await?;
     let end = Instant::now() + LINGER;
@@ -170,13 +170,13 @@ async fn receive(link: &mut Link) -> Result<Option<Request>, LinkError> {
     link.receive(CLIENT_PATIENCE).await
 }
 
-/// A price that wanders in a way that only its number decides.
+/// A price that wanders as a function of its number.
 fn quote(symbol: &str, number: u64) -> Reply {
     let swing = (number as f64 / 7.0).sin() * 250.0;
     Reply::Line { number, symbol: symbol.to_owned(), cents: (10_000.0 + swing) as u64 }
 }
 
-/// What all connections share.
+/// The state that all connections share.
 #[derive(Debug)]
 struct Shared {
     started: Instant,
@@ -197,7 +197,7 @@ impl Shared {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Seats a tenant's connection and tells those that it replaces.
+    /// Admits a tenant's connection, and notifies those that it replaces.
     fn admit(&self, hello: &Hello) -> Result<(Place<'_>, CancellationToken), Stale> {
         let mut judge = self.judge();
         match judge.hello(hello, self.now()) {
@@ -231,7 +231,7 @@ impl Shared {
     }
 }
 
-/// A tenant's connection, which ends when this is dropped, however that comes.
+/// A tenant's connection. It ends when this is dropped, for any reason.
 struct Place<'a> {
     shared: &'a Shared,
     connection: ConnectionId,

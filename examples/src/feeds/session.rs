@@ -7,12 +7,12 @@ use super::link::{Link, LinkError};
 use super::stats::Stats;
 use super::wire::{Hello, Reply, Request};
 
-/// How long an answer may take. Lines come more often than that.
+/// The longest time until an answer. Lines come more often than that.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long the judge may take: what it knows of ten thousand tenants is a long line.
+/// The longest time for the judge: its findings about ten thousand tenants are a long line.
 const JUDGE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Why a session is over or never began.
+/// A session is over, or never began.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
@@ -36,7 +36,7 @@ pub enum SessionError {
         /// The token of this session.
         token: u64,
     },
-    /// The server said something that makes no sense here.
+    /// The server sent a message that makes no sense here.
     #[error("the feed server answered out of turn: {0:?}")]
     Unexpected(Box<Reply>),
 }
@@ -53,7 +53,7 @@ impl Session {
     /// Connects as a tenant.
     ///
     /// # Errors
-    /// [`SessionError::Stale`] when the tenant belongs to a higher token; else the network's.
+    /// [`SessionError::Stale`] when the tenant belongs to a higher token; else a network error.
     ///
     /// # Cancel safety
     /// The connection is closed when the future is dropped; the server may have accepted it for a moment.
@@ -70,7 +70,7 @@ impl Session {
     /// Sends a heartbeat, which confirms the lines that have arrived.
     ///
     /// # Errors
-    /// The network's. A refusal comes with [`next_line`](Self::next_line).
+    /// A network error. A refusal comes with [`next_line`](Self::next_line).
     ///
     /// # Cancel safety
     /// Not safe: drop the session.
@@ -93,7 +93,7 @@ impl Session {
     /// Waits for the next line of the feed and returns its number.
     ///
     /// # Errors
-    /// Whatever ends the session.
+    /// The reason for the end of the session.
     ///
     /// # Cancel safety
     /// Safe: no line is lost.
@@ -107,10 +107,10 @@ impl Session {
         }
     }
 
-    /// Ends the session; when this returns without an error, the server has seen its end.
+    /// Ends the session. When this returns without an error, the server has seen the end.
     ///
     /// # Errors
-    /// The network's; the session has ended all the same.
+    /// A network error; the session has ended all the same.
     ///
     /// # Cancel safety
     /// The connection is closed when the future is dropped, but the server may see that later.
@@ -133,7 +133,7 @@ impl Session {
     }
 }
 
-/// The conductor's line to the judge; it connects when it has to.
+/// The conductor's connection to the judge, made when it is needed.
 #[derive(Debug)]
 pub struct Control {
     address: SocketAddr,
@@ -141,7 +141,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// A line to the judge of this feed server. Nothing is sent yet.
+    /// A connection to the judge of this feed server. Nothing is sent yet.
     pub fn new(address: SocketAddr) -> Self {
         Self { address, link: None }
     }
@@ -149,7 +149,7 @@ impl Control {
     /// Begins a new step: moves are counted from here.
     ///
     /// # Errors
-    /// The network's; the step may or may not have begun.
+    /// A network error; the step may or may not have begun.
     ///
     /// # Cancel safety
     /// Safe, but the step may have begun.
@@ -160,10 +160,10 @@ impl Control {
         }
     }
 
-    /// What the judge has seen.
+    /// The judge's findings.
     ///
     /// # Errors
-    /// The network's.
+    /// A network error.
     ///
     /// # Cancel safety
     /// Safe.
@@ -174,7 +174,7 @@ impl Control {
         }
     }
 
-    /// Keeps the connection only when question and answer are both through, so that no answer is taken for another.
+    /// Keeps the connection only when question and answer are complete, so that no answer is taken for another's.
     async fn ask(&mut self, request: &Request) -> Result<Reply, SessionError> {
         let mut link = match self.link.take() {
             Some(link) => link,

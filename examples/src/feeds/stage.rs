@@ -1,4 +1,4 @@
-//! What the story is played on: a store, the feed server, the fleet, and the conductor's own node.
+//! The stage of the story: a store, the feed server, the fleet, and the conductor's own node.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use super::session::{Control, SessionError};
 use super::view::View;
 use crate::child::{ChildError, ChildProcess};
 
-/// How long the whole pool may take to shut down.
+/// The longest time for the shutdown of the whole pool.
 const SHUTDOWN: Duration = Duration::from_secs(15);
 
 /// The name of the conductor's node.
 const CONDUCTOR: &str = "conductor";
 
-/// Why the stage cannot be used.
+/// A failure of the stage.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StageError {
@@ -36,7 +36,7 @@ pub enum StageError {
     /// The pool's keys cannot be listed or removed.
     #[error("the pool's keys cannot be handled")]
     Keys(#[from] KeyspaceError),
-    /// The pool did not do what it was asked.
+    /// The pool did not execute a call.
     #[error("the pool failed")]
     Pool(#[from] tenure_pool::Error),
     /// The feed server could not be started.
@@ -45,19 +45,19 @@ pub enum StageError {
     /// The feed server's process could not be started.
     #[error("the feed server's process could not be started")]
     FeedProcess(#[from] ChildError),
-    /// The feed server's process said something else than its address.
+    /// The feed server's process printed something else than its address.
     #[error("the feed server's process gave no address: {0:?}")]
     FeedAddress(String),
-    /// The judge cannot be asked.
+    /// The judge cannot be queried.
     #[error("the judge cannot be asked")]
     Judge(#[from] SessionError),
-    /// A node did not do what it should.
+    /// A node did not behave as it should.
     #[error("a node failed")]
     Fleet(#[from] FleetError),
     /// The shutdown is not complete.
     #[error("the shutdown is not complete, {workers} workers have not left")]
     MembersLeft {
-        /// How many.
+        /// The number of workers that have not left.
         workers: usize,
     },
     /// The shutdown took too long.
@@ -65,7 +65,7 @@ pub enum StageError {
     ShutdownTimeout,
 }
 
-/// The store, as the conductor sees it.
+/// The store from the conductor's point of view.
 enum Ground {
     Redis { keys: Box<Keyspace>, _endpoint: Endpoint },
     Memory(MemoryStore),
@@ -90,21 +90,20 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Redis of `REDIS_URL` or a private one; feed server and nodes are processes.
+    /// A stage on the Redis of `REDIS_URL` or on a private one. The feed server and the nodes are processes.
     ///
     /// # Errors
-    /// What could not be started; nothing runs then.
+    /// The part that could not be started; nothing runs then.
     ///
     /// # Cancel safety
-    /// Nothing runs when the future is dropped; keys of a pool that was just made may be left in a Redis that is not
-    /// private.
+    /// Nothing runs when the future is dropped. Keys of a new pool may be left in a Redis that is not private.
     pub async fn over_redis(timings: &Timings) -> Result<Self, StageError> {
         let endpoint = Endpoint::from_env()?;
         let client = Client::open(endpoint.url())?;
         let (child, line) = ChildProcess::start("feed server", ["server".into()], &[]).await?;
         let feed = Feed::Process { _child: Box::new(child) };
         let address = line.parse().map_err(|_| StageError::FeedAddress(line))?;
-        // Of its own: the Redis may be somebody's, and other stories may run on it.
+        // A pool of its own: the Redis may be somebody's, and other stories may run on it.
         let plan = plan(format!("feeds-{:08x}", rand::random::<u32>()), address, timings);
         let fleet = Fleet::of_processes(plan.clone(), endpoint.url().to_owned());
         let keys = Box::new(Keyspace::new(client.clone(), &plan.pool));
@@ -112,10 +111,10 @@ impl Stage {
         Self::open(plan, ground, client.into(), feed, fleet).await
     }
 
-    /// No Redis: feed server and nodes are tasks of this process.
+    /// A stage without Redis: the feed server and the nodes are tasks of this process.
     ///
     /// # Errors
-    /// What could not be started; nothing runs then.
+    /// The part that could not be started; nothing runs then.
     ///
     /// # Cancel safety
     /// Nothing runs when the future is dropped.
@@ -140,10 +139,10 @@ impl Stage {
         Ok(Self { ground, _feed: feed, control, fleet, node })
     }
 
-    /// Looks at everything.
+    /// Looks at the pool and the judge.
     ///
     /// # Errors
-    /// Pool or judge cannot be asked.
+    /// The pool or the judge cannot be queried.
     ///
     /// # Cancel safety
     /// Safe: it only reads.
@@ -156,10 +155,10 @@ impl Stage {
     /// Shuts the pool down, and lets the nodes end.
     ///
     /// # Errors
-    /// It is not shut down, or a node did not end well; use [`clear`](Self::clear) then.
+    /// The pool is not shut down, or a node did not end well; use [`clear`](Self::clear) then.
     ///
     /// # Cancel safety
-    /// Not safe: a shutdown that was begun goes on.
+    /// Not safe: a shutdown that was begun continues.
     pub async fn shut_down(&mut self) -> Result<(), StageError> {
         let shutdown = timeout(SHUTDOWN, self.node.shutdown()).await;
         let report = shutdown.map_err(|_| StageError::ShutdownTimeout)??;
@@ -172,10 +171,10 @@ impl Stage {
         Ok(())
     }
 
-    /// What the pool left in the store, its tombstone aside.
+    /// The keys that the pool left in the store, without its tombstone.
     ///
     /// # Errors
-    /// Redis cannot be asked.
+    /// Redis cannot be queried.
     ///
     /// # Cancel safety
     /// Safe: it only reads.
@@ -188,13 +187,13 @@ impl Stage {
         }
     }
 
-    /// Kills what still runs and removes the pool's keys, also after a story that went wrong.
+    /// Kills the processes that still run, and removes the pool's keys, even after a failed story.
     ///
     /// # Errors
-    /// A process cannot be killed, or Redis cannot be asked.
+    /// A process cannot be killed, or Redis cannot be queried.
     ///
     /// # Cancel safety
-    /// Can be called again.
+    /// Safe: it can be called again.
     pub async fn clear(&mut self) -> Result<(), StageError> {
         for name in self.fleet.names() {
             self.fleet.kill(&name).await?;

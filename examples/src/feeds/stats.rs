@@ -1,4 +1,4 @@
-//! What the judge has seen, as the conductor reads it.
+//! The judge's findings, as the conductor reads them.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,22 @@ pub struct Stats {
     pub tenants: BTreeMap<String, Standing>,
     /// Changes of hands since the last mark, in their order.
     pub moves: Vec<Move>,
-    /// Connections since the last mark with the token that the tenant had already: the same owner, come back.
+    /// Connections since the last mark with the token that the tenant already had: the same owner has returned.
     pub reconnects: u64,
     /// Pairs of connections of one tenant that both acted after the later one was accepted.
     pub duplicates: Vec<Duplicate>,
-    /// Messages that were refused for their token.
+    /// Messages that were refused because of their token.
     pub refused: u64,
-    /// Messages that had an effect although a higher token had been seen.
+    /// Messages that had an effect although the judge had seen a higher token.
     pub stale_accepted: u64,
-    /// How long ago a connection was last made or ended, in milliseconds.
+    /// The time since a connection was last made or ended, in milliseconds.
     pub quiet_ms: u64,
 }
 
-/// How a tenant stands.
+/// The state of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
-    /// Its newest connection is open and has sent a heartbeat.
+    /// Whether its newest connection is open and has sent a heartbeat.
     pub connected: bool,
     /// The token of the newest connection.
     pub token: u64,
@@ -36,11 +36,11 @@ pub struct Standing {
     pub worker: String,
     /// The last feed line that the newest connection has confirmed.
     pub line: u64,
-    /// Notifications that arrived, each with how often.
+    /// The notifications that arrived, each with its count.
     pub noted: BTreeMap<u64, u64>,
 }
 
-/// A tenant changed hands.
+/// A tenant's change of hands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
     /// The tenant.
@@ -49,8 +49,8 @@ pub struct Move {
     pub from: String,
     /// The node that has it now.
     pub to: String,
-    /// From the end of the old connection to the acceptance of the new one, in microseconds; 0 when the old one was
-    /// still open.
+    /// The time from the end of the old connection to the acceptance of the new one, in microseconds; 0 when the old
+    /// one was still open.
     pub gap_us: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The steps of the story, and how one fails.
+//! The steps of the story, and their failures.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use tenure_pool::BoxError;
 use super::report::Change;
 use super::stage::StageError;
 
-/// How long a step may take with so many tenants, settling included: a build that is not optimised needs some
+/// The longest time of a step with this many tenants, settling included. A build without optimisation needs some
 /// milliseconds for each.
 pub(super) fn deadline(tenants: usize) -> Duration {
     Duration::from_secs(20) + Duration::from_millis(20) * u32::try_from(tenants).unwrap_or(u32::MAX)
 }
 
-/// Why the story broke off.
+/// The story broke off.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoryError {
-    /// A step was not done in time.
+    /// A step was not completed in time.
     #[error(
         "{step}: not done within {} s, waited for {awaited}; an optimised build carries more tenants (make demo RELEASE=1)",
         within.as_secs()
@@ -25,9 +25,9 @@ pub enum StoryError {
     Deadline {
         /// The step.
         step: &'static str,
-        /// How long it had.
+        /// The time that it had.
         within: Duration,
-        /// What was awaited.
+        /// The awaited condition.
         awaited: String,
     },
     /// The stage failed.
@@ -35,7 +35,7 @@ pub enum StoryError {
     Stage {
         /// The step.
         step: &'static str,
-        /// Why.
+        /// The reason.
         source: StageError,
     },
     /// A tenant's job could not be handled.
@@ -45,12 +45,12 @@ pub enum StoryError {
         step: &'static str,
         /// The tenant.
         tenant: String,
-        /// Why.
+        /// The reason.
         source: BoxError,
     },
 }
 
-/// A step, in the order in which they are played.
+/// A step; the variants are in the order of the story.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     Submit,
@@ -87,7 +87,7 @@ impl Step {
     }
 }
 
-/// What went wrong in a step, before it is said in which.
+/// A failure within a step, without the step's name.
 pub(super) enum Failure {
     Stage(StageError),
     Tenant(String, BoxError),

@@ -1,5 +1,5 @@
-//! The story: a pool is filled, grows, is drained, loses a node, gets it back, stops ten tenants and tells the others
-//! something. Each step settles before the next, and says how many tenants moved and how few had to.
+//! The story. A pool is filled, grows, is drained, loses a node and gets it back. Then ten tenants are stopped, and the
+//! others are notified. Each step settles before the next, and reports how many tenants moved and how many had to.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -20,11 +20,11 @@ use super::step::{Failure, Step, StoryError, deadline};
 use super::tenants::Tenant;
 use super::view::View;
 
-/// How often the stage is looked at while something is awaited.
+/// The interval between looks while something is awaited.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How much longer than the ring's own wait nothing may change until a step counts as settled.
+/// The extra time, beyond the ring's own wait, without any change until a step counts as settled.
 const QUIET_MARGIN: Duration = Duration::from_millis(400);
-/// Calls under way at once.
+/// The most calls under way at once.
 const CONCURRENCY: usize = 64;
 /// Tenants that are stopped.
 const STOPPED: usize = 10;
@@ -34,12 +34,12 @@ const NOTIFICATION: u64 = 1;
 const FIRST_NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
 const ADDED_NODE: &str = "node-4";
 
-/// The story as far as it has come.
+/// The story so far.
 pub struct Story<'a> {
     stage: &'a mut Stage,
     progress: &'a mut Progress,
     tenants: &'a [Tenant],
-    /// How long nothing may change until a step counts as settled.
+    /// The time without any change until a step counts as settled.
     quiet: Duration,
     random: StdRng,
     live: BTreeSet<String>,
@@ -73,7 +73,7 @@ impl<'a> Story<'a> {
     /// Plays all steps.
     ///
     /// # Errors
-    /// The step that failed, or what it waited for in vain; the later ones were not played.
+    /// The failed step, or the condition that it awaited in vain; later steps were not played.
     ///
     /// # Cancel safety
     /// The stage is left in the middle of a step; [`finish`](Self::finish) tells how far the story came.
@@ -111,7 +111,7 @@ impl<'a> Story<'a> {
         (self.steps, self.live)
     }
 
-    /// Plays one step until it has settled; returns the last look, and the fewest tenants that had to move.
+    /// Plays one step until it has settled. Returns the last look, and the fewest tenants that had to move.
     async fn perform(&mut self, step: Step) -> Result<(View, usize), Failure> {
         "the judge".clone_into(&mut self.awaited);
         let before = self.stage.look().await?;
@@ -121,7 +121,7 @@ impl<'a> Story<'a> {
                 for name in FIRST_NODES {
                     self.start_node(name).await?;
                 }
-                // A worker without a slot yet would get one while the jobs start, and some would move at once.
+                // A worker without a slot would get one while the jobs start, and some would move at once.
                 self.agreed(step, Duration::ZERO).await?;
                 self.submit().await?;
                 Ok((self.settled(step).await?, 0))
@@ -175,7 +175,7 @@ impl<'a> Story<'a> {
         self.stage.fleet.names().into_iter().choose(&mut self.random).unwrap_or_default()
     }
 
-    /// Submits a job for each tenant, and waits until each has been started.
+    /// Submits a job for each tenant, and waits until each has started.
     async fn submit(&mut self) -> Result<(), Failure> {
         self.progress.now("submitting");
         let node = &self.stage.node;
@@ -231,12 +231,12 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Waits until pool and judge agree on all tenants, and longer than workers wait before they move any.
+    /// Waits until pool and judge agree on all tenants, for longer than workers wait before they move any.
     async fn settled(&mut self, step: Step) -> Result<View, Failure> {
         self.agreed(step, self.quiet).await
     }
 
-    /// Waits until pool and judge agree on all tenants, and have done so without any change for this long.
+    /// Waits until pool and judge agree on all tenants, and have agreed without any change for this long.
     async fn agreed(&mut self, step: Step, unchanged: Duration) -> Result<View, Failure> {
         let mut since = None;
         loop {

@@ -1,5 +1,5 @@
-//! A tenant's subscription to the feed for as long as its job runs: keeps one session open, sends the heartbeats, and
-//! opens the session again, under the same token, when the connection breaks.
+//! A tenant's subscription to the feed for as long as its job runs. It keeps one session open and sends the heartbeats.
+//! When the connection breaks, it opens a new session under the same token.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use super::wire::Hello;
 
 const BEAT_EVERY: Duration = Duration::from_millis(200);
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
-/// How long the server may take to confirm the end; without that, the end is the connection's.
+/// The longest time for the server to confirm the end; after it, the connection just closes.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// Notifications that wait for the session; the pool hands over one at a time.
+/// Notifications that wait for the session; the pool delivers one at a time.
 const NOTES: usize = 1;
 
-/// A running subscription. It ends with its job: on a stop, a move, and when the worker's lease is lost.
+/// A running subscription. It ends with its job: on a stop, a move, and the loss of the worker's lease.
 #[derive(Debug)]
 pub struct Subscription {
     end: CancellationToken,
@@ -37,11 +37,11 @@ struct Note {
 }
 
 impl Subscription {
-    /// Connects as the tenant and keeps the connection from here on; the first heartbeat has been sent when this
-    /// returns. The attendance ends with the subscription.
+    /// Connects as the tenant and keeps the connection. The first heartbeat has been sent when this returns. The
+    /// attendance ends with the subscription.
     ///
     /// # Errors
-    /// Why the server did not take the tenant. Nothing runs then.
+    /// The reason why the server did not accept the tenant. Nothing runs then.
     ///
     /// # Cancel safety
     /// The connection is closed when the future is dropped.
@@ -60,15 +60,15 @@ impl Subscription {
         Ok(Self { end, notes, task: tokio::spawn(keeper.run(session)) })
     }
 
-    /// Where notifications go in.
+    /// A sender of notifications.
     pub fn notifier(&self) -> Notifier {
         Notifier(self.notes.clone())
     }
 
-    /// Ends the subscription; the server has seen its end when this returns.
+    /// Ends the subscription. The server has seen the end when this returns.
     ///
     /// # Cancel safety
-    /// It ends all the same when the future is dropped.
+    /// The subscription ends all the same when the future is dropped.
     pub async fn end(self) {
         self.end.cancel();
         if let Err(error) = self.task.await {
@@ -76,7 +76,7 @@ impl Subscription {
         }
     }
 
-    /// Breaks the connection off, as when the process dies.
+    /// Breaks the connection off, as a dying process does.
     pub fn cut(&self) {
         self.task.abort();
     }
@@ -87,13 +87,13 @@ impl Subscription {
 pub struct Notifier(mpsc::Sender<Note>);
 
 impl Notifier {
-    /// Tells the server that a notification has arrived, and returns when that has been sent.
+    /// Tells the server that a notification has arrived, and returns when the message has been sent.
     ///
     /// # Errors
-    /// The subscription has ended; the server may not know.
+    /// The subscription has ended; the server may not know of the notification.
     ///
     /// # Cancel safety
-    /// The server may be told or not when the future is dropped.
+    /// The server may or may not be told when the future is dropped.
     pub async fn note(&self, number: u64) -> Result<(), SubscriptionEnded> {
         let (sent, told) = oneshot::channel();
         self.0.send(Note { number, sent }).await.map_err(|_| SubscriptionEnded)?;
@@ -101,7 +101,7 @@ impl Notifier {
     }
 }
 
-/// The subscription has ended; what was to be told may not have been.
+/// The subscription has ended; the notification may not have been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the subscription has ended, the feed server may not know")]
 pub struct SubscriptionEnded;
@@ -146,7 +146,7 @@ impl Keeper {
                 () = self.end.cancelled() => return Ok(()),
                 Some(note) = self.waiting.recv() => {
                     session.note(note.number).await?;
-                    // Nobody waits for it any more when its handler was cut short.
+                    // Nobody waits any more if the handler was cut short.
                     let _ = note.sent.send(());
                 }
                 _ = beats.tick() => self.beat(session).await?,
@@ -157,7 +157,7 @@ impl Keeper {
         }
     }
 
-    /// The one act that must never come from two workers: the lease is asked right before it.
+    /// Sends a heartbeat, the one act that must never come from two workers: so it checks the lease right before.
     async fn beat(&self, session: &mut Session) -> Result<(), SessionError> {
         if self.job.lease().check() { session.beat().await } else { Ok(()) }
     }
@@ -179,7 +179,8 @@ impl Keeper {
         }
     }
 
-    /// A last heartbeat, so that the judge sees an owner that acts to the very end; then the end, confirmed.
+    /// Sends a last heartbeat, so that the judge sees an owner that acts to the very end. Then it ends the session and
+    /// awaits the confirmation.
     async fn leave(&self, mut session: Session) {
         let farewell = async {
             self.beat(&mut session).await?;

@@ -14,20 +14,20 @@ pub const COLUMNS: [&str; 4] = ["id", "name", "region", "symbol"];
 /// The longest id, in bytes: as long as a job key may be.
 pub const ID_MAX: usize = 512;
 
-/// A tenant: its id is the key of its job, the whole of it the payload.
+/// A tenant: its id is the key of its job, and the whole record is the payload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tenant {
     /// Unique in the file.
     pub id: String,
-    /// For people.
+    /// The name, for people.
     pub name: String,
-    /// Where it is.
+    /// The region.
     pub region: String,
-    /// What its feed quotes.
+    /// The symbol that its feed quotes.
     pub symbol: String,
 }
 
-/// Why the input cannot be used. Nothing has been started.
+/// The input cannot be used. Nothing has been started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TenantsError {
@@ -36,7 +36,7 @@ pub enum TenantsError {
     Read {
         /// The file.
         file: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// A line is wrong.
@@ -46,10 +46,10 @@ pub enum TenantsError {
         file: String,
         /// The line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The fault of the line.
         fault: LineFault,
     },
-    /// There is no tenant in it.
+    /// The file has no tenants.
     #[error("{file}: has no tenants")]
     Empty {
         /// The file.
@@ -57,35 +57,35 @@ pub enum TenantsError {
     },
 }
 
-/// What is wrong with a line.
+/// A fault of a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LineFault {
     /// The first line does not name the columns.
     #[error("the header must be {:?}, found {found:?}", COLUMNS.join(","))]
     Header {
-        /// What stands there.
+        /// The first line.
         found: String,
     },
     /// Too few or too many fields.
     #[error("has {found} fields, expected {} ({})", COLUMNS.len(), COLUMNS.join(","))]
     Fields {
-        /// How many.
+        /// The number of fields.
         found: usize,
     },
-    /// Not text.
+    /// The line is not UTF-8.
     #[error("is not UTF-8")]
     Encoding,
-    /// No id.
+    /// The id is empty.
     #[error("the id is empty")]
     EmptyId,
-    /// An id that no job key can hold.
+    /// The id is longer than a job key may be.
     #[error("the id has {len} bytes, at most {ID_MAX} are allowed")]
     LongId {
         /// Its length, in bytes.
         len: usize,
     },
-    /// An id that an earlier line has.
+    /// An earlier line has the same id.
     #[error("the id {id:?} stands in line {first} already")]
     DuplicateId {
         /// The id.
@@ -98,7 +98,7 @@ pub enum LineFault {
 /// Reads a file of tenants.
 ///
 /// # Errors
-/// The first thing wrong with the file, with its line.
+/// The first fault of the file, with its line.
 pub fn load(path: &Path) -> Result<Vec<Tenant>, TenantsError> {
     let file = path.display().to_string();
     match fs::read(path) {
@@ -110,7 +110,7 @@ pub fn load(path: &Path) -> Result<Vec<Tenant>, TenantsError> {
 /// Reads tenants; `file` names the input in errors.
 ///
 /// # Errors
-/// The first thing wrong with the input, with its line.
+/// The first fault of the input, with its line.
 pub fn read(file: &str, text: &[u8]) -> Result<Vec<Tenant>, TenantsError> {
     let wrong = |line, fault| TenantsError::Line { file: file.to_owned(), line, fault };
     let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).trim(Trim::All).from_reader(text);
@@ -158,7 +158,7 @@ fn unreadable(file: &str, error: csv::Error) -> TenantsError {
     TenantsError::Read { file: file.to_owned(), source: io::Error::other(error) }
 }
 
-/// Finds the line on which a record begins. The reader's own count stands before the blank lines that it skips.
+/// The lines on which records begin. The reader's own count is before the blank lines that it skips.
 struct Lines<'a> {
     text: &'a [u8],
     offset: usize,
@@ -166,7 +166,7 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// Records are to be asked for in their order.
+    /// The line on which this record begins. Ask for records in their order.
     fn of(&mut self, record: &ByteRecord) -> u64 {
         let start = record.position().map_or(self.offset, |at| at.byte() as usize).min(self.text.len());
         let blank = self.text[start..].iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();

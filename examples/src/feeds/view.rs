@@ -1,4 +1,4 @@
-//! One look at everything: what the pool says and what the judge sees, and whether the two agree.
+//! A look at the pool and the judge, and at whether the two agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,30 +6,30 @@ use tenure_pool::{JobInfo, JobState, MemberState, WorkerInfo};
 
 use super::stats::Stats;
 
-/// What the pool says of a job.
+/// The pool's view of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// It has been begun and not ended.
+    /// Whether the job has begun and not ended.
     pub running: bool,
     /// Its token.
     pub token: u64,
-    /// The node of its owner, if that is a member.
+    /// The node of its owner, if the owner is a member.
     pub node: Option<String>,
 }
 
-/// What the pool says of a node's workers.
+/// The pool's view of a node's workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Crew {
     /// Workers in the ring.
     pub up: usize,
-    /// Workers that are members and not, or no longer, in the ring.
+    /// Members that are not, or no longer, in the ring.
     pub others: usize,
 }
 
 /// One look.
 #[derive(Clone, Debug, Default)]
 pub struct View {
-    /// The judge's.
+    /// The judge's findings.
     pub stats: Stats,
     /// The pool's jobs, by tenant.
     pub jobs: BTreeMap<String, Assignment>,
@@ -38,7 +38,7 @@ pub struct View {
 }
 
 impl View {
-    /// Puts together what was seen.
+    /// Combines the observations.
     pub fn new(stats: Stats, workers: &[WorkerInfo], jobs: &[JobInfo]) -> Self {
         let mut nodes: BTreeMap<_, Crew> = BTreeMap::new();
         for worker in workers {
@@ -61,25 +61,25 @@ impl View {
         Self { stats, nodes, jobs: jobs.iter().map(assignment).collect() }
     }
 
-    /// The tenants that are connected from a node, as the judge sees it.
+    /// The number of tenants connected from a node, according to the judge.
     pub fn tenants_on(&self, node: &str) -> usize {
         self.stats.tenants.values().filter(|standing| standing.connected && standing.node == node).count()
     }
 
-    /// How many of these tenants are connected.
+    /// The number of these tenants that are connected.
     pub fn connected(&self, live: &BTreeSet<String>) -> usize {
         live.iter().filter(|tenant| self.stats.tenants.get(*tenant).is_some_and(|s| s.connected)).count()
     }
 
-    /// How many of these tenants have no job, or no connection.
+    /// The number of these tenants without a job or without a connection.
     pub fn lost(&self, live: &BTreeSet<String>) -> usize {
         let has_job = |tenant: &&String| self.jobs.contains_key(*tenant);
         let connected = |tenant: &&String| self.stats.tenants.get(*tenant).is_some_and(|s| s.connected);
         live.iter().filter(|tenant| !has_job(tenant) || !connected(tenant)).count()
     }
 
-    /// What is not as it should be when just these tenants live on just these nodes with `workers` workers each;
-    /// `None` when all is.
+    /// A condition that is still missing when just these tenants live on just these nodes with `workers` workers each;
+    /// `None` when all hold.
     pub fn unsettled(&self, live: &BTreeSet<String>, nodes: &[String], workers: usize) -> Option<String> {
         let full = Crew { up: workers, others: 0 };
         for node in nodes {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_does_not_agree_is_awaited() {
+    fn any_disagreement_is_awaited() {
         type Change = fn(&mut View);
         let cases: [(&str, Change); 10] = [
             ("workers", |v| v.nodes.clear()),

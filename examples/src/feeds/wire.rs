@@ -1,6 +1,6 @@
-//! What goes over a connection to the feed server: one JSON value per line, in both directions.
+//! The messages between a client and the feed server: one JSON value per line, in both directions.
 //!
-//! The first line decides what the connection is: [`Request::Hello`] makes it a tenant's, [`Request::Stats`] and
+//! The first line decides the kind of the connection: [`Request::Hello`] makes it a tenant's; [`Request::Stats`] and
 //! [`Request::Mark`] are the conductor's. Every message of a tenant carries the token of its job.
 
 use serde::{Deserialize, Serialize};
@@ -32,13 +32,13 @@ pub enum Request {
         /// The job's token.
         token: u64,
     },
-    /// Asks for what the judge has seen.
+    /// Asks for the judge's findings.
     Stats,
     /// Begins a new step: moves are counted from here.
     Mark,
 }
 
-/// Who connects.
+/// The client's introduction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// The tenant.
@@ -49,7 +49,7 @@ pub struct Hello {
     pub node: String,
     /// The worker of the node, for people.
     pub worker: String,
-    /// What to quote.
+    /// The symbol to quote.
     pub symbol: String,
 }
 
@@ -68,22 +68,22 @@ pub enum Reply {
     Line {
         /// Counts from 1 on every connection.
         number: u64,
-        /// What is quoted.
+        /// The quoted symbol.
         symbol: String,
-        /// Its price, in cents.
+        /// The price, in cents.
         cents: u64,
     },
     /// A newer token took the tenant over: this connection is closed.
     Replaced,
-    /// The answer to [`Request::Bye`]: the connection has ended, as the judge sees it.
+    /// The answer to [`Request::Bye`]: for the judge, the connection has ended.
     Bye,
-    /// What the judge has seen.
+    /// The judge's findings.
     Stats(Stats),
     /// The answer to [`Request::Mark`].
     Marked,
-    /// The line made no sense here; the connection is closed.
+    /// The line makes no sense here; the connection is closed.
     Invalid {
-        /// What was expected.
+        /// The expected lines.
         reason: String,
     },
 }

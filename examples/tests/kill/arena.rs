@@ -1,4 +1,4 @@
-//! The nodes, what befalls them, and what the judges say of it.
+//! The nodes, their faults, and the judges' findings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -29,9 +29,9 @@ const POOL: &str = "feeds";
 const TENANTS: usize = 40;
 const NODES: usize = 3;
 const TIMINGS: Timings = Timings { ttl_ms: TTL_MS, join_settle_ms: 100, stable_after_ms: 50 };
-/// How long everybody may take to be connected again.
+/// The longest time until every tenant is connected again.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The pool is at rest when no connection was made or ended for so long.
+/// The pool is at rest when no connection was made or ended for this long.
 const QUIET_MS: u64 = 10 * TIMINGS.stable_after_ms;
 
 /// Everything that runs. The nodes end before the servers.
@@ -84,7 +84,7 @@ impl Arena {
         self.nodes.len()
     }
 
-    /// Lets a fault happen to random nodes, and returns when every tenant is connected again, with what has moved.
+    /// Inflicts a fault on random nodes. Returns when every tenant is connected again, with the moves.
     pub(crate) async fn suffer(&mut self, round: &str, fault: Fault, random: &mut impl Rng) -> Vec<Move> {
         self.control.mark().await.unwrap();
         match fault {
@@ -108,7 +108,7 @@ impl Arena {
 
     async fn join(&mut self) {
         self.started += 1;
-        // Never the same name: another life of a node is another worker in the history.
+        // A new name each time: another life of a node is another worker in the history.
         let name = format!("node-{}", self.started);
         let args = [
             format!("--pool={POOL}"),
@@ -138,7 +138,7 @@ impl Arena {
         node.workers().for_each(|worker| self.history.worker_dead(&worker));
     }
 
-    /// Pauses a node for so long. Returns the tokens of what it held while it was paused.
+    /// Pauses a node for this long. Returns the tokens that it held while it was paused.
     async fn pause(&self, index: usize, length: Duration) -> BTreeMap<String, u64> {
         let node = &self.nodes[index];
         node.pause();
@@ -153,8 +153,8 @@ impl Arena {
         held
     }
 
-    /// What was held under these tokens has passed to higher ones, and whatever comes late under the old ones is
-    /// refused.
+    /// Asserts that tenants under these tokens have passed to higher ones, and that late messages under the old ones
+    /// are refused.
     async fn assert_fenced(&mut self, held: &BTreeMap<String, u64>) {
         let view = self.look(Stats::default()).await;
         for (tenant, &token) in held {
@@ -177,8 +177,8 @@ impl Arena {
         View::new(stats, &self.node.workers(), &self.node.jobs().await.unwrap())
     }
 
-    /// Waits until every tenant is connected, under the token and from the node that the pool says, and every node is
-    /// whole; no dead one is left.
+    /// Waits until every tenant is connected, under the token and from the node that the pool names. Every node must be
+    /// complete, and no dead one may be left.
     async fn settle(&mut self, when: &str) -> Stats {
         self.settle_quietly(when, 0).await
     }
@@ -196,12 +196,12 @@ impl Arena {
         .await
     }
 
-    /// Lets everything come to rest, and asks the judges.
+    /// Lets the pool come to rest, and asks the judges.
     pub(crate) async fn judge(&mut self) -> Verdict {
         let stats = self.settle_quietly("the end", QUIET_MS).await;
         self.assert_each_runs_once().await;
         self.history.settled();
-        // A pause cuts a lease short by what had passed of it: up to one renewal interval.
+        // A pause shortens a lease by the time that had passed of it: up to one renewal interval.
         let lease = Some(TIMINGS.ttl() * 4 / 5);
         let history = History::load(self.history_path()).unwrap();
         let report = check(&history, &Expect { lease, grace: TIMINGS.ttl() / 5, ..Expect::default() });
@@ -250,7 +250,7 @@ fn payload(tenant: &str) -> Vec<u8> {
     serde_json::to_vec(&tenant).unwrap()
 }
 
-/// What the judges say.
+/// The judges' findings.
 pub(crate) struct Verdict {
     report: Report,
     stats: Stats,
@@ -258,7 +258,7 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// Ends the test when anything went wrong.
+    /// Ends the test after any fault.
     pub(crate) fn assert_clean(&self) {
         assert_eq!(self.stats.duplicates, [], "two connections of one tenant acted");
         assert_eq!(self.stats.stale_accepted, 0, "a message with an old token had an effect");

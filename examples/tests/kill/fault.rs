@@ -1,4 +1,4 @@
-//! What can befall the nodes, and how often it does.
+//! The faults of the nodes, and their frequencies.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use rand::Rng;
 use rand::seq::IndexedRandom;
 
-/// The pool's time to live, in milliseconds. A fifth of it is between the moment when a handler must have ended and the one when
-/// another may begin: so long a busy machine may leave a process without a core.
+/// The pool's time to live, in milliseconds. A fifth of it separates the moment when a handler must have ended from the
+/// one when another may begin. A busy machine may leave a process without a core for that long.
 pub(crate) const TTL_MS: u64 = 2_000;
 /// A pause that a lease survives.
 pub(crate) const SHORT_PAUSE: Duration = Duration::from_millis(TTL_MS * 3 / 10);
 /// A pause that no lease survives.
 pub(crate) const LONG_PAUSE: Duration = Duration::from_millis(TTL_MS * 16 / 10);
 
-/// There are never fewer nodes, so that one is healthy while another is paused.
+/// The least number of nodes, so that one is healthy while another is paused.
 const FEWEST: usize = 2;
 const MOST: usize = 5;
 
-/// What befalls the nodes in a round.
+/// The fault of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
     /// A node is killed.
@@ -39,7 +39,7 @@ impl Fault {
     const ALL: [Self; 6] =
         [Self::Kill, Self::KillTwo, Self::ShortPause, Self::LongPause, Self::Drain, Self::Join];
 
-    /// One that this many nodes can bear.
+    /// A random fault that this many nodes can bear.
     pub(crate) fn choose(random: &mut impl Rng, nodes: usize) -> Self {
         *Self::ALL.choose_weighted(random, |fault| fault.weight(nodes)).unwrap()
     }

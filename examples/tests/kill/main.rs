@@ -1,4 +1,4 @@
-//! Random rounds of kills, pauses, drains and joins, on real processes and a Redis of their own. Three judges look on:
+//! Random rounds of kills, pauses, drains and joins, with real processes and a private Redis. There are three judges:
 //! the histories of all processes, the feed server, and the pool's own listing.
 //!
 //! `KILL_ROUNDS` and `KILL_SEED` choose the number of rounds and their order; the seed of a run is printed.
@@ -21,7 +21,7 @@ use totals::Totals;
 const ROUNDS: u64 = 30;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_tenant_is_held_twice_or_lost_whatever_befalls_the_nodes() {
+async fn no_tenant_is_held_twice_or_lost_under_any_fault() {
     let rounds = number("KILL_ROUNDS").unwrap_or(ROUNDS);
     let seed = number("KILL_SEED").unwrap_or_else(rand::random);
     println!("KILL_SEED={seed} KILL_ROUNDS={rounds}");

@@ -34,7 +34,7 @@ impl NodeProcess {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
-            // Of a group of its own: when the test dies, the kernel wakes and ends a node that is paused.
+            // In its own group: when the test dies, the kernel wakes and ends a paused node.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
@@ -56,29 +56,29 @@ impl NodeProcess {
         (0..WORKERS).map(|number| format!("{}/{number}", self.name))
     }
 
-    /// Kills it; it may not be gone yet when this returns.
+    /// Kills the node; it may not be gone yet when this returns.
     pub(crate) fn kill(&self) {
         self.signal(Signal::KILL);
     }
 
-    /// Asks it to hand its tenants on and leave; it goes on when this returns.
+    /// Asks the node to hand its tenants on and leave; it still runs when this returns.
     pub(crate) fn drain(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Waits until it is gone. Returns whether it ended well.
+    /// Waits until the node is gone. Returns whether it ended well.
     pub(crate) async fn ended(&mut self) -> bool {
         timeout(PATIENCE, self.child.wait()).await.expect("the node ends in time").unwrap().success()
     }
 
-    /// Pauses it; none of its threads runs any more when this returns.
+    /// Pauses the node; none of its threads runs any more when this returns.
     pub(crate) fn pause(&self) {
         self.signal(Signal::STOP);
         let paused = waitid(WaitId::Pid(self.pid()), WaitIdOptions::STOPPED).unwrap();
         assert!(paused.is_some_and(|status| status.stopped()), "{} does not pause", self.name);
     }
 
-    /// Wakes it up.
+    /// Wakes the node up.
     pub(crate) fn resume(&self) {
         self.signal(Signal::CONT);
     }

@@ -1,4 +1,4 @@
-//! What came of the faults, by their kind.
+//! The effects of the faults, by kind.
 
 use std::collections::BTreeMap;
 use std::fmt;

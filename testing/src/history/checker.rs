@@ -32,8 +32,9 @@ pub struct Expect {
     /// A job that runs at the moment of a loss of data outlives it, unless its worker dies or is paused before the loss
     /// is over.
     pub running_survives_loss: bool,
-    /// A store that is away for so long at a loss excuses a handler that ends before the loss is over, or within
-    /// `lease` and `grace` of it, as its lease may run out. Nothing excuses it by default.
+    /// The time after which an absence of the store at a loss excuses a handler that ends. The handler may end before
+    /// the loss is over, or within `lease` and `grace` of it, because its lease may run out. By default nothing excuses
+    /// it.
     pub outage: Duration,
 }
 
