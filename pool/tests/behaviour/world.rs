@@ -237,7 +237,8 @@ impl World {
                 _ => Vec::new(),
             },
             Home::Redis(_) => {
-                let members = redis::cmd("HGETALL").arg(format!("tenure:{{{POOL}}}:w")).query(&mut self.client());
+                let members =
+                    redis::cmd("HGETALL").arg(format!("tenure:{{{POOL}}}:w")).query(&mut self.client());
                 members.unwrap_or_default()
             }
             Home::Elsewhere => {
