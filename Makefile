@@ -15,7 +15,7 @@
 #   make chaos-controls   nodes that are broken on purpose: the judges must find it   SEED=
 #   make chaos-bounds   how soon 1,000 jobs run elsewhere after a crash and in a drain; fails on its bounds   SEED= JOBS=
 #   make poison        damage to the keys of a living pool, beside a neighbour on the same server: nothing else may be harmed
-#                      MINUTES= SEED= ONLY="jo w-delete lose" WITHOUT="jn"
+#                      MINUTES= SEED= ONLY="jo w-delete lose"
 #   make soak          20,000 jobs for an hour, with a little trouble: does anything grow?   MINUTES= JOBS= SEED= CSV= SVG=
 #   make ci            what a change has to pass
 #
@@ -84,7 +84,7 @@ chaos-bounds:
 poison:
 	cargo build -p tenure-chaos
 	@$(with_redis) && cargo run -q -p tenure-chaos -- poison $(if $(MINUTES),--minutes $(MINUTES)) \
-		$(if $(SEED),--seed $(SEED)) $(foreach kind,$(ONLY),--only $(kind)) $(foreach kind,$(WITHOUT),--without $(kind))
+		$(if $(SEED),--seed $(SEED)) $(foreach kind,$(ONLY),--only $(kind))
 
 soak:
 	cargo build --release -p tenure-chaos

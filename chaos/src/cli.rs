@@ -85,9 +85,6 @@ enum Command {
         /// Only this damage, or these: a key (jo), a manner (mutate, lose, stray, mistype, delete), or both (jo-lose).
         #[arg(long)]
         only: Vec<Choice>,
-        /// Not this damage.
-        #[arg(long)]
-        without: Vec<Choice>,
         /// Nothing is damaged, but jobs are stopped unseen: the judges must find it.
         #[arg(long)]
         control: bool,
@@ -131,9 +128,9 @@ impl Cli {
                 let seed = seed.unwrap_or_else(rand::random);
                 judged(bounds::run(&BoundsPlan { jobs, crashes, drains, seed }, say).await)
             }
-            Command::Poison { minutes, seed, only, without, control } => {
+            Command::Poison { minutes, seed, only, control } => {
                 let seed = seed.unwrap_or_else(rand::random);
-                let plan = PoisonPlan { time: time(minutes), seed, only, without, control };
+                let plan = PoisonPlan { time: time(minutes), seed, only, control };
                 judged(poison::run(&plan, say).await)
             }
             Command::Controls { only, seconds, seed } => {

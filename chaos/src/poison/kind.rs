@@ -122,10 +122,9 @@ impl FromStr for Choice {
     }
 }
 
-/// The kinds of damage that are asked for.
-pub fn chosen(only: &[Choice], without: &[Choice]) -> Vec<Kind> {
-    let any = |choices: &[Choice], kind| choices.iter().any(|choice| choice.includes(kind));
+/// The kinds of damage that are asked for: all when there is no choice.
+pub fn chosen(only: &[Choice]) -> Vec<Kind> {
     let mut kinds = all();
-    kinds.retain(|&kind| (only.is_empty() || any(only, kind)) && !any(without, kind));
+    kinds.retain(|&kind| only.is_empty() || only.iter().any(|choice| choice.includes(kind)));
     kinds
 }
