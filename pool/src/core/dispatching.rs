@@ -131,6 +131,7 @@ impl Dispatching {
             deadline,
             next,
             under_way: true,
+            has_ended: false,
             trouble: None,
         };
         self.open.insert(id, Box::new(open));
@@ -328,6 +329,7 @@ impl Dispatching {
                 Lookup { ended: true, .. } if stopping => {
                     self.settle(ctx, id, &Err(DispatchError::ShuttingDown));
                 }
+                Lookup { ended: true, .. } if open.item.is_some() && !open.has_ended => open.has_ended = true,
                 Lookup { ended: true, .. } => self.settle(ctx, id, &Err(DispatchError::Ended)),
                 Lookup { bad: true, .. } | Lookup { bad_id: true, .. } => {
                     let key = ticket.key.clone();

@@ -32,6 +32,8 @@ pub(super) struct Open {
     pub(super) next: Time,
     /// It is in one of the lanes.
     pub(super) under_way: bool,
+    /// A look has found that it has ended. Whoever ended it says why, which may be on its way.
+    pub(super) has_ended: bool,
     /// Why the last call had no answer.
     pub(super) trouble: Option<Arc<StoreError>>,
 }

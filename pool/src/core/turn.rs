@@ -336,6 +336,12 @@ impl Own {
                 self.report_bad(ctx);
                 Fate::Stays
             }
+            TermReply::OutOfTokens => {
+                self.lose_turn(ctx, local);
+                self.still_since = ctx.now;
+                ctx.report(Notice::Trouble(StoreError::Refused(Refusal::OutOfTokens)));
+                Fate::Stays
+            }
         }
     }
 

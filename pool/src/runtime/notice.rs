@@ -60,6 +60,7 @@ impl Notices {
             Notice::Trouble(StoreError::Unusable(source) | StoreError::Damaged(source)) => {
                 self.lately.say(now, &format!("unusable {source}"))
             }
+            Notice::Trouble(StoreError::Refused(why)) => self.lately.say(now, &format!("refused {why:?}")),
             Notice::SetAside { error, .. } => self.lately.say(now, &format!("aside {}", chain(error))),
             Notice::NotTakenBack { error } => self.lately.say(now, &format!("refused {error}")),
             Notice::BadRecord { .. } => self.lately.say(now, "record"),
@@ -99,7 +100,7 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
             tracing::error!(%node, %error, %source, count, "the store did not do a step, it is tried again");
         }
         Notice::Trouble(StoreError::Refused(why)) => {
-            tracing::error!(%node, error = %why, "the store refuses a step, it is tried again");
+            tracing::error!(%node, error = %why, count, "the store refuses a step, it is tried again");
         }
         Notice::Trouble(error) => {
             tracing::debug!(%node, ?error, "the store did not do a step, it is tried again");

@@ -190,6 +190,8 @@ pub enum TermReply {
     Ended,
     /// `X`: its entry does not parse.
     Bad,
+    /// `T`: no tokens are left to take the turn with.
+    OutOfTokens,
 }
 
 /// term's answer.

@@ -440,7 +440,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "at_its_end_the_counter_refuses_what_mints";
     "a schedule without tokens": "sched", "if not has_tokens(head[6]) then return { 'NOTOKENS' } end"
         => "", by "at_its_end_the_counter_refuses_what_mints";
-    "a turn without tokens": "term", "if not has_tokens(head[6]) then return nil end"
+    "a turn without tokens": "term", "if not has_tokens(head[6]) then return 'T' end"
         => "", by "at_its_end_the_counter_refuses_what_mints";
     "a wrong clock uses up the tokens": "", "math.min((t - 1735689600000) * 4096, 2 ^ 52)"
         => "(t - 1735689600000) * 4096", by "a_wrong_clock_leaves_half_of_the_tokens";

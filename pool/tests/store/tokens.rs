@@ -7,6 +7,7 @@ use tenure_pool::record::Begun;
 use tenure_pool::store::{
     Attest, AttestItem, AttestReply, DispatchItem, DispatchReply, Refusal, ReleaseMode, ReleaseReply,
     ScheduleChange, ScheduleKey, ScheduleKind, ScheduleState, Seen, ShutdownMode, StopReply, TermItem,
+    TermReply,
 };
 
 use super::lab::{Kind, Lab, id, key, ms, node};
@@ -22,6 +23,7 @@ scenarios! {
     the_last_token_that_was_seen_is_believed,
     the_last_tokens_are_distinct,
     at_its_end_the_counter_refuses_what_mints,
+    a_turn_that_wants_a_token_keeps_no_other_waiting,
     without_tokens_what_runs_goes_on_and_ends,
     a_counter_beyond_its_end_stays_there,
     a_damaged_counter_mints_nothing,
@@ -131,7 +133,7 @@ async fn at_its_end_the_counter_refuses_what_mints(kind: Kind) {
     assert_eq!(lab.refused(store.sched(lab.inc, &other, &CREATE)).await, Refusal::OutOfTokens);
     let take = TermItem { schedule: ticker(), id: entry.id, life: 1, leave: false, seen: None };
     let takes = [take.clone()];
-    assert_eq!(lab.refused(store.term(lab.inc, &node("n"), &takes)).await, Refusal::OutOfTokens);
+    assert_eq!(turns(&lab, &takes).await, [TermReply::OutOfTokens]);
     let (ring, jobs) = (lab.revision().await, [(key("queued"), Some(worker))]);
     assert_eq!(lab.refused(store.route(lab.inc, ring, &[], &jobs)).await, Refusal::OutOfTokens);
 
@@ -152,6 +154,30 @@ async fn at_its_end_the_counter_refuses_what_mints(kind: Kind) {
     assert_eq!(counter(&lab).await, Token::LAST.0 - 127);
     // The turn that it has is its own, also now.
     store.term(lab.inc, &node("n"), &takes).await.unwrap();
+}
+
+/// What `term` answers to a node.
+async fn turns(lab: &Lab, items: &[TermItem]) -> Vec<TermReply> {
+    lab.store().term(lab.inc, &node("n"), items).await.unwrap().replies
+}
+
+async fn a_turn_that_wants_a_token_keeps_no_other_waiting(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let mut takes = Vec::new();
+    for name in ["held", "free"] {
+        let key = ScheduleKey { name: ScheduleName::new(name).unwrap(), ..ticker() };
+        let made = lab.store().sched(lab.inc, &key, &CREATE).await.unwrap();
+        let ScheduleState::Present { entry, .. } = made else { panic!("no schedule") };
+        takes.push(TermItem { schedule: key, id: entry.id, life: 1, leave: false, seen: None });
+    }
+    turns(&lab, &takes[..1]).await;
+    lab.backend.set_token(Token::LAST.0 - 127).await;
+    takes.reverse();
+    for words in [2, 3] {
+        let replies = turns(&lab, &takes).await;
+        let [TermReply::OutOfTokens, TermReply::Held(entry)] = &replies[..] else { panic!("{replies:?}") };
+        assert_eq!(entry.seq, words, "its holder lives");
+    }
 }
 
 async fn without_tokens_what_runs_goes_on_and_ends(kind: Kind) {

@@ -183,7 +183,6 @@ fn what_a_look_finds_settles_too() {
     let lookups = [
         (Lookup { record: Some(parked), ..Lookup::default() }, "Parked"),
         (Lookup { record: Some(record("2", 7, WorkerId(9))), ..Lookup::default() }, "JobExists"),
-        (Lookup { ended: true, ..Lookup::default() }, "Ended"),
         (Lookup { outcome: Some("stopped".into()), ..Lookup::default() }, "Stopped"),
         (Lookup { bad: true, ..Lookup::default() }, "BadRecord"),
         (Lookup { bad_id: true, ..Lookup::default() }, "BadRecord"),
@@ -194,6 +193,27 @@ fn what_a_look_finds_settles_too() {
         bench.all();
         found(&mut bench, lookup);
         assert_eq!(bench.seen(), [format!("reply 1 submitted {settled}")]);
+    }
+}
+
+/// Its outcome was written in the same step as its end, and may be read a moment later.
+#[test]
+fn an_end_whose_reason_is_on_its_way_waits_for_it() {
+    let ended = || Lookup { ended: true, ..Lookup::default() };
+    for (comes, settled) in [(true, "Stopped"), (false, "Ended")] {
+        let mut bench = accepted();
+        bench.advance(secs(1));
+        bench.all();
+        found(&mut bench, ended());
+        assert_eq!(bench.seen(), [""; 0]);
+        if comes {
+            told(&mut bench, 4, "n.1", "stopped");
+        } else {
+            bench.advance(secs(1));
+            bench.all();
+            found(&mut bench, ended());
+        }
+        assert_eq!(bench.of(&["reply"]), [format!("reply 1 submitted {settled}")]);
     }
 }
 

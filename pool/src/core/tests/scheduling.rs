@@ -244,6 +244,28 @@ fn what_is_silent_is_taken_after_the_time_to_live_to_the_millisecond() {
     assert_eq!(end, secs(10));
 }
 
+/// Every node that has the schedule would ask without a pause, and log each answer.
+#[test]
+fn a_turn_without_tokens_is_asked_for_once_a_round() {
+    for made_by in [entry(), held(20, 1)] {
+        let mut bench = Bench::attached();
+        add(&mut bench, ScheduleKind::Plan);
+        made(&mut bench, made_by);
+        let (mut asked, mut reported) = (0, 0);
+        for _ in 0..600 {
+            if bench.is_calling("term") {
+                term(&mut bench, TermReply::OutOfTokens);
+                asked += 1;
+            }
+            reported += bench.of(&["!"]).len();
+            bench.advance(millis(100));
+        }
+        // A round is T/4 and its jitter.
+        assert!((15..=45).contains(&asked), "{asked} in a minute");
+        assert_eq!(reported, asked);
+    }
+}
+
 #[test]
 fn a_tick_that_was_not_answered_is_asked_for_by_the_same_number() {
     let mut bench = Bench::attached();

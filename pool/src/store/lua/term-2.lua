@@ -5,7 +5,7 @@
 -- KEYS: m sc
 -- ARGV: inc, node, then (schedule, id, life, mode take|leave, term seen or '', seq seen)*
 -- Returns: OK, now, then per schedule H<entry> the caller's | O<entry> another's, or nobody's | N ended |
---          X the entry does not parse. NOTOKENS a turn cannot be taken
+--          X the entry does not parse | T no tokens are left to take the turn with
 --@base
 --@guard
 --@clock
@@ -31,7 +31,7 @@ local function answer(at)
   elseif own then
     s.seq = num(s.seq + 1)
   elseif not held or s.term == argv[at + 4] and s.seq == argv[at + 5] then
-    if not has_tokens(head[6]) then return nil end
+    if not has_tokens(head[6]) then return 'T' end
     s.term, s.seq, s.inc, s.node, s.life = num(call('HINCRBY', M, 'tok', 1)), '1', inc, node, life
     -- Whoever planned before may not have come to the end of it.
     if sub(name, 1, 2) == 's:' then s.next = t end
@@ -47,9 +47,7 @@ local function answer(at)
 end
 
 for at = 3, #argv, 6 do
-  local reply = answer(at)
-  if not reply then return { 'NOTOKENS' } end
-  out[#out + 1] = reply
+  out[#out + 1] = answer(at)
 end
 if #changed > 0 then call('HSET', SC, unpack(changed)) end
 return out

@@ -83,41 +83,33 @@ impl State {
         items: &[TermItem],
     ) -> Result<Terms, Refusal> {
         self.guard_normal(inc)?;
-        let left = self.check_tokens();
-        let before = left.is_err().then(|| self.schedules.clone());
-        let replies: Result<Vec<_>, Refusal> =
-            items.iter().map(|item| self.term_one(now, inc, node, item, &left)).collect();
-        match (replies, before) {
-            (Ok(replies), _) => Ok(Terms { now, replies }),
-            (Err(refusal), before) => {
-                self.schedules = before.unwrap_or_default();
-                Err(refusal)
-            }
-        }
+        let mints = self.check_tokens().is_ok();
+        let replies = items.iter().map(|item| self.term_one(now, inc, node, item, mints)).collect();
+        Ok(Terms { now, replies })
     }
 
-    /// `left`: whether this call may mint.
+    /// `mints`: there are tokens for this call.
     fn term_one(
         &mut self,
         now: u64,
         inc: Incarnation,
         node: &NodeName,
         item: &TermItem,
-        left: &Result<(), Refusal>,
-    ) -> Result<TermReply, Refusal> {
+        mints: bool,
+    ) -> TermReply {
         let own = Holder { node: node.clone(), life: item.life };
         let Some(mut entry) = self.schedules.get(&item.schedule).filter(|e| e.id == item.id).cloned() else {
-            return Ok(TermReply::Ended);
+            return TermReply::Ended;
         };
         let holder = entry.holder.as_ref().filter(|_| entry.incarnation == inc);
         let stands_still = item.seen == Some((entry.term, entry.seq));
         match holder {
             Some(holder) if item.leave && *holder == own => entry.holder = None,
-            _ if item.leave => return Ok(TermReply::Other(entry)),
+            _ if item.leave => return TermReply::Other(entry),
             Some(holder) if *holder == own => entry.seq += 1,
-            Some(_) if !stands_still => return Ok(TermReply::Other(entry)),
+            Some(_) if !stands_still => return TermReply::Other(entry),
+            _ if !mints => return TermReply::OutOfTokens,
             _ => {
-                left.clone()?;
                 entry.term = Term(self.mint());
                 entry.seq = 1;
                 entry.incarnation = inc;
@@ -129,7 +121,7 @@ impl State {
         }
         entry.next = entry.next.min(now + ms(entry.period));
         self.schedules.insert(item.schedule.clone(), entry.clone());
-        Ok(if item.leave { TermReply::Other(entry) } else { TermReply::Held(entry) })
+        if item.leave { TermReply::Other(entry) } else { TermReply::Held(entry) }
     }
 
     /// One tick, when it is due.

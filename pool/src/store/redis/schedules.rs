@@ -66,6 +66,7 @@ pub(super) async fn term(
         Some(match text {
             "N" => TermReply::Ended,
             "X" => TermReply::Bad,
+            "T" => TermReply::OutOfTokens,
             _ => match text.strip_prefix('H') {
                 Some(text) => TermReply::Held(ScheduleEntry::parse(text)?),
                 None => TermReply::Other(ScheduleEntry::parse(text.strip_prefix('O')?)?),

@@ -1,7 +1,8 @@
 //! What every step needs: names, scripts, a connection; and how a call says what its jobs share.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use redis::{Cmd, Value};
 use tenure_connection::{Call, Connection};
@@ -20,31 +21,39 @@ pub(super) struct Steps {
     pub(super) told: Told,
 }
 
-/// What has been told of what answers have in them that cannot be read.
+/// The parts of answers that could not be read and were told in the log.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Told(Arc<Mutex<BTreeSet<String>>>);
+pub(super) struct Told(Arc<Mutex<BTreeMap<String, Instant>>>);
 
-/// How much is kept in mind that was told; beyond it all of it is told anew.
-const TOLD_MAX: usize = 1_000;
+/// The most that is told within [`TOLD_FOR`].
+const TOLD_MAX: usize = 100;
+
+/// Each is told once in this time.
+const TOLD_FOR: Duration = Duration::from_secs(3_600);
 
 impl Told {
-    /// Which of these have not been told yet.
-    fn news<'a>(&self, strange: &'a [String]) -> Vec<&'a String> {
+    /// Those of these that the log is told now.
+    fn news<'a>(&self, now: Instant, strange: &'a [String]) -> Vec<&'a String> {
         if strange.is_empty() {
             return Vec::new();
         }
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() > TOLD_MAX {
-            told.clear();
+        told.retain(|_, at| now.saturating_duration_since(*at) < TOLD_FOR);
+        let mut news = Vec::new();
+        for text in strange {
+            if told.len() < TOLD_MAX && !told.contains_key(text) {
+                told.insert(text.clone(), now);
+                news.push(text);
+            }
         }
-        strange.iter().filter(|text| told.insert((*text).clone())).collect()
+        news
     }
 }
 
 impl Steps {
-    /// Tells once what was passed over in an answer.
+    /// Tells the log what was passed over in an answer.
     pub(super) fn tell(&self, values: &Values) {
-        for strange in self.told.news(values.strange()) {
+        for strange in self.told.news(Instant::now(), values.strange()) {
             tracing::error!(
                 keys = self.keys.prefix(),
                 strange,
@@ -110,12 +119,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_flood_of_strange_entries_is_told_in_part_and_once_an_hour() {
+        let (told, start) = (Told::default(), Instant::now());
+        let strange: Vec<_> = (0..1_001).map(|i| format!("entry {i}")).collect();
+        let lines = |minutes: u64| told.news(start + Duration::from_secs(60 * minutes), &strange).len();
+        assert_eq!((0..120).map(lines).sum::<usize>(), 2 * TOLD_MAX);
+    }
+
+    #[test]
     fn what_is_strange_is_told_once() {
-        let told = Told::default();
+        let (told, now) = (Told::default(), Instant::now());
         let strange = ["a", "b"].map(str::to_owned);
-        assert_eq!(told.news(&strange).len(), 2);
-        assert_eq!(told.clone().news(&strange).len(), 0);
-        assert_eq!(told.news(&["c".to_owned()]), ["c"]);
+        assert_eq!(told.news(now, &strange).len(), 2);
+        assert_eq!(told.clone().news(now, &strange).len(), 0);
+        assert_eq!(told.news(now, &["c".to_owned()]), ["c"]);
     }
 
     #[test]
