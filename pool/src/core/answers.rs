@@ -15,8 +15,8 @@ use super::worker::Worker;
 use crate::id::{DispatchId, JobKey, Revision, Token, WorkerId};
 use crate::settings::is_fixed;
 use crate::store::{
-    BeginReply, Expired, NodeEvents, Outcome, Refusal, Result, Seat, StoreError, Swept, TermReply,
-    WorkerBegins, WorkerBegun, WorkerStarts,
+    BeginReply, NodeEvents, Outcome, Refusal, Result, Seat, StoreError, Swept, TermReply, WorkerBegins,
+    WorkerBegun, WorkerStarts,
 };
 
 /// What stands for an outcome in a node's stream when it is to look at its schedules.
@@ -59,6 +59,7 @@ impl Engine {
             Done::Join { .. }
             | Done::Settle { .. }
             | Done::Drain { .. }
+            | Done::Leave { .. }
             | Done::Expire { .. }
             | Done::Reap { .. } => {
                 return self.on_membership(done);
@@ -199,7 +200,7 @@ impl Engine {
                 }
                 false
             }
-            Done::Expire { worker: id, seq: None, answer } => {
+            Done::Leave { worker: id, answer } => {
                 if answer.is_ok() {
                     self.liveness.found_dead(id);
                 }
@@ -208,13 +209,13 @@ impl Engine {
                 }
                 false
             }
-            Done::Expire { worker, seq: Some(_), answer } => {
-                if let Ok(Expired::Done) = answer
-                    && let Some(own) = self.workers.values_mut().find(|w| w.member_id() == Some(worker))
-                {
-                    own.fence(ctx);
+            Done::Expire { workers, answer } => {
+                for worker in self.liveness.on_expired(ctx, &workers, answer)? {
+                    let own = self.workers.values_mut().find(|own| own.member_id() == Some(worker));
+                    if let Some(own) = own {
+                        own.fence(ctx);
+                    }
                 }
-                self.liveness.on_expired(ctx, worker, answer)?;
                 false
             }
             Done::Reap { worker, answer } => {

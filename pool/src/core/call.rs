@@ -52,10 +52,12 @@ pub(crate) enum Call {
     Drain {
         worker: WorkerId,
     },
-    Expire {
+    /// A worker of this node ends, and nothing of it runs.
+    Leave {
         worker: WorkerId,
-        seq: Option<u64>,
     },
+    /// Workers that are silent, each with its counter.
+    Expire(Vec<(WorkerId, u64)>),
     Reap {
         worker: WorkerId,
     },
@@ -181,7 +183,8 @@ impl Call {
             Self::Join { seating, .. } => Done::Join { seating, answer: Err(error) },
             Self::Settle { worker } => Done::Settle { worker, answer: Err(error) },
             Self::Drain { worker } => Done::Drain { worker, answer: Err(error) },
-            Self::Expire { worker, seq } => Done::Expire { worker, seq, answer: Err(error) },
+            Self::Leave { worker } => Done::Leave { worker, answer: Err(error) },
+            Self::Expire(workers) => Done::Expire { workers, answer: Err(error) },
             Self::Reap { worker } => Done::Reap { worker, answer: Err(error) },
             Self::Dispatch { items, .. } => Done::Dispatch { items, answer: Err(error) },
             Self::Route { events, .. } => Done::Route { events, answer: Err(error) },
@@ -292,10 +295,14 @@ pub(crate) enum Done {
         worker: WorkerId,
         answer: Result<Member>,
     },
-    Expire {
+    Leave {
         worker: WorkerId,
-        seq: Option<u64>,
         answer: Result<Expired>,
+    },
+    /// Per worker that was to be expired.
+    Expire {
+        workers: Vec<(WorkerId, u64)>,
+        answer: Result<Vec<Expired>>,
     },
     Reap {
         worker: WorkerId,
@@ -424,6 +431,7 @@ impl Done {
             | Self::Join { answer: Err(error), .. }
             | Self::Settle { answer: Err(error), .. }
             | Self::Drain { answer: Err(error), .. }
+            | Self::Leave { answer: Err(error), .. }
             | Self::Expire { answer: Err(error), .. }
             | Self::Reap { answer: Err(error), .. }
             | Self::Dispatch { answer: Err(error), .. }

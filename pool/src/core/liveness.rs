@@ -2,7 +2,7 @@
 //! changed for its time to live, by this node's own clock from **after** the reply that first showed it, is
 //! expired, and the step that expires it is refused if the counter has moved meanwhile. Then it is reaped.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::call::Call;
 use super::ctx::{Ctx, RETRY};
@@ -11,7 +11,7 @@ use super::time::Time;
 use crate::breakage::Breakage;
 use crate::id::{DispatchId, WorkerId};
 use crate::member::Members;
-use crate::store::{Expired, Outcome, Reaped, Result};
+use crate::store::{BATCH_MAX, Expired, Outcome, Reaped, Result};
 
 /// Up to this many workers, every node watches all.
 const WATCH_ALL: usize = 256;
@@ -27,7 +27,8 @@ pub(crate) struct Liveness {
     all_until: Option<Time>,
     /// When the look under way was sent, and at whom; `None`: at all.
     asked: Option<(Time, Option<Vec<WorkerId>>)>,
-    expires: VecDeque<(WorkerId, u64)>,
+    /// Those that are silent, with the counter that each stopped at.
+    expires: BTreeMap<WorkerId, u64>,
     /// The nodes of those that are silent.
     nodes: BTreeMap<WorkerId, String>,
     expiring: bool,
@@ -102,8 +103,8 @@ impl Liveness {
         for (&worker, &(seq, since)) in &self.seen {
             let own = members.entries.get(&worker).map_or(ttl, |m| m.ttl);
             let silent = ctx.now.since(since) >= ttl.max(own);
-            if silent && !self.expires.iter().any(|&(w, _)| w == worker) {
-                self.expires.push_back((worker, seq));
+            if silent {
+                self.expires.insert(worker, seq);
                 let of = members.entries.get(&worker).map(|member| (worker, member.node.to_string()));
                 self.nodes.extend(of);
             }
@@ -111,26 +112,29 @@ impl Liveness {
         Ok(())
     }
 
+    /// Returns those that are expired.
     pub(crate) fn on_expired(
         &mut self,
         ctx: &mut Ctx,
-        worker: WorkerId,
-        answer: Result<Expired>,
-    ) -> Result<()> {
+        workers: &[(WorkerId, u64)],
+        answer: Result<Vec<Expired>>,
+    ) -> Result<Vec<WorkerId>> {
         self.expiring = false;
-        let answer = answer.inspect_err(|_| self.retry_at = Some(ctx.now + RETRY))?;
-        let of = self.nodes.remove(&worker);
-        match answer {
-            Expired::Done => {
+        for (worker, _) in workers {
+            self.expires.remove(worker);
+        }
+        let answers = answer.inspect_err(|_| self.retry_at = Some(ctx.now + RETRY))?;
+        let mut expired = Vec::new();
+        for (&(worker, _), answer) in workers.iter().zip(answers) {
+            self.seen.remove(&worker);
+            let of = self.nodes.remove(&worker);
+            if answer == Expired::Done {
                 ctx.report(Notice::Expired { worker, of });
-                self.seen.remove(&worker);
                 self.dead.insert(worker);
-            }
-            Expired::Gone | Expired::Renewed => {
-                self.seen.remove(&worker);
+                expired.push(worker);
             }
         }
-        Ok(())
+        Ok(expired)
     }
 
     pub(crate) fn on_reaped(
@@ -163,11 +167,9 @@ impl Liveness {
             return;
         }
         self.retry_at = None;
-        if !self.expiring
-            && let Some((worker, seq)) = self.expires.pop_front()
-        {
+        if !self.expiring && !self.expires.is_empty() {
             self.expiring = true;
-            ctx.call(Call::Expire { worker, seq: Some(seq) });
+            ctx.call(Call::Expire(self.expires.iter().take(BATCH_MAX).map(|(w, seq)| (*w, *seq)).collect()));
         }
         if may_reap
             && !self.reaping

@@ -308,7 +308,7 @@ impl Worker {
                 Door::Gone => self.left(ctx),
                 _ if door.is_known() && !*busy && ctx.now >= *retry_at => {
                     *busy = true;
-                    ctx.call(Call::Expire { worker: self.jobs.worker, seq: None });
+                    ctx.call(Call::Leave { worker: self.jobs.worker });
                 }
                 _ => {}
             }

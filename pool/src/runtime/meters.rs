@@ -289,7 +289,7 @@ pub(crate) fn step(call: &Call) -> Option<&'static str> {
         Call::Join { .. } => "join",
         Call::Settle { .. } => "settle",
         Call::Drain { .. } => "drain",
-        Call::Expire { .. } => "expire",
+        Call::Leave { .. } | Call::Expire(_) => "expire",
         Call::Reap { .. } => "reap",
         Call::Dispatch { .. } => "dispatch",
         Call::Route { .. } => "route",

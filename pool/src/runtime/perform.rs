@@ -37,9 +37,10 @@ pub(crate) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
         }
         Call::Settle { worker } => Done::Settle { worker, answer: store.settle(inc, worker).await },
         Call::Drain { worker } => Done::Drain { worker, answer: store.drain(inc, worker).await },
-        Call::Expire { worker, seq } => {
-            let answer = store.expire(inc, worker, seq).await;
-            Done::Expire { worker, seq, answer }
+        Call::Leave { worker } => Done::Leave { worker, answer: store.expire(inc, worker, None).await },
+        Call::Expire(workers) => {
+            let observed: Vec<_> = workers.iter().map(|&(worker, seq)| (worker, Some(seq))).collect();
+            Done::Expire { workers, answer: store.expire_all(inc, &observed).await }
         }
         Call::Reap { worker } => Done::Reap { worker, answer: store.reap(inc, worker, PAGE).await },
         Call::Dispatch { ring, items } => {

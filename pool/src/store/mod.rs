@@ -76,7 +76,7 @@ pub type Outcome = String;
 /// The atomic steps, the reads and the maps of one pool.
 ///
 /// Steps that dispatch, route, begin, note, release, stop, notify, take or unpark jobs take at most [`BATCH_MAX`] of them,
-/// in all where workers speak together. Of more they are refused: with [`Refusal::BadArgument`].
+/// in all where workers speak together, and one that expires workers takes as many of these. Of more they are refused: with [`Refusal::BadArgument`].
 ///
 /// # Cancel safety
 /// Dropping the future of a step leaves open whether it was executed; the reads change nothing, but for
@@ -140,8 +140,15 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Renewal>;
     /// Leaves the ring, keeps the jobs.
     async fn drain(&self, inc: Incarnation, worker: WorkerId) -> Result<Member>;
-    /// A worker's end: observed (`seq` unchanged for its TTL), or its own (`None`: nothing of it runs).
-    async fn expire(&self, inc: Incarnation, worker: WorkerId, seq: Option<u64>) -> Result<Expired>;
+    /// The end of workers, each observed (its counter is unchanged for its TTL) or its own (`None`: nothing of it runs).
+    /// All of them change the members once. Per worker, in their order.
+    async fn expire_all(&self, inc: Incarnation, workers: &[(WorkerId, Option<u64>)])
+    -> Result<Vec<Expired>>;
+    /// [`expire_all`](Self::expire_all) for one worker.
+    async fn expire(&self, inc: Incarnation, worker: WorkerId, seq: Option<u64>) -> Result<Expired> {
+        let answers = self.expire_all(inc, &[(worker, seq)]).await?;
+        Ok(answers.first().copied().unwrap_or(Expired::Gone))
+    }
     /// Frees jobs of an expired worker.
     async fn reap(&self, inc: Incarnation, worker: WorkerId, limit: usize) -> Result<Reaped>;
 

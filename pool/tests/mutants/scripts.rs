@@ -50,8 +50,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "who_joins_does_not_hide_that_the_members_were_lost";
     "nobody joins a pool that has lost its members": "join", "and not find(call('HGET', M, 'lost') or '', 'm', 1, true)"
         => "", by "who_joins_does_not_hide_that_the_members_were_lost";
-    "a member without a counter lives for ever": "expire", "num(tonumber(counter) or 0)"
-        => "counter", by "a_lost_counter_counts_as_0";
+    "a member without a counter lives for ever": "expire", "<= '18446744073709551615') and n or '0'"
+        => "<= '18446744073709551615') and n", by "a_lost_counter_counts_as_0";
+    "a strange counter lives for ever": "expire", "'^%+?0*(%d+)$'"
+        => "'^(.+)$'", by "a_counter_that_is_no_number_counts_as_0";
     "a stranger is not seen": "inspect", "strangers[#strangers + 1] = p.owner"
         => "", by "an_owner_that_nobody_knows_is_expired_and_reaped";
     "who is to be reaped is a stranger": "inspect", "and call('HEXISTS', DW, p.owner) == 0 then"
@@ -60,8 +62,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "an_owner_that_nobody_knows_is_expired_and_reaped";
     "a stranger's counter moves": "inspect", "if call('HEXISTS', HB, wid) == 0 then"
         => "if true then", by "an_owner_that_nobody_knows_is_expired_and_reaped";
-    "who is no member is never expired": "expire", "or argv[3] == '' or not counter)"
-        => "or true)", by "an_owner_that_nobody_knows_is_expired_and_reaped";
+    "who is no member is never expired": "expire", "observed == '' or not beats[i]"
+        => "true", by "an_owner_that_nobody_knows_is_expired_and_reaped";
     "an owner's list is not mended": "inspect", "put(BW, owned)"
         => "", by "a_job_that_no_index_names_is_put_where_it_belongs";
     "a score that hides others stays": "inspect", "call('ZADD', index, 0, member)"
@@ -208,9 +210,9 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "the_sweeper_says_it_again";
     "nothing is ever forgotten": "sweep", "call('ZREM', TB, unpack(old))"
         => "", by "it_forgets_at_most_512_at_once_and_says_whether_there_may_be_more";
-    "expire of a worker that has renewed": "expire", "if argv[3] ~= '' and heard ~= argv[3] then return { 'RENEWED' } end"
+    "expire of a worker that has renewed": "expire", "if observed ~= '' and heard ~= observed then return 'R' end"
         => "", by "an_outdated_counter_expires_nobody";
-    "an expired slot is not handed on": "expire", "if oldest then"
+    "an expired slot is not handed on": "expire", "if #free > 0 then"
         => "if false then", by "an_expired_slot_goes_to_the_oldest_standby";
     "a drained slot is not handed on": "drain", "if oldest then"
         => "if false then", by "a_drained_slot_goes_to_the_oldest_standby";
@@ -219,7 +221,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "a counter goes back with the clock": "renew", "math.max(count + 1, t)"
         => "t", by "a_counter_moves_with_each_heartbeat_and_keeps_up_with_the_clock";
     "a silent worker counts as heard of when it is expired": "expire", "heard .. '|'"
-        => "num(now()) .. '|'", by "time_that_nobody_heard_of_proves_nothing";
+        => "num(t) .. '|'", by "time_that_nobody_heard_of_proves_nothing";
     "jobs of a lost worker begin together": "reap", "local delay = p.state == 'R' and suspect(key, p, heard, stable_ms, ttl) or 0"
         => "local delay = 0", by "a_loss_soon_after_another_one_costs_a_pause";
     "a job that has proven itself is blamed": "", "if ran >= proven then"
@@ -274,6 +276,18 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if beat and beat + ttl > t then", by "the_silent_are_not_up";
     "the last one that is up leaves its slot to one": "expire", "if up == 0 and next(waiting) then"
         => "if false then", by "the_last_one_that_is_up_leaves_room_for_all";
+    "a standby that ends takes a slot": "expire", "if tonumber(all[i]) and not but[all[i]] and match("
+        => "if tonumber(all[i]) and match(", by "the_slots_of_those_that_end_together_go_to_the_oldest_standbys";
+    "those that end together count as up": "expire", "living(all, t, ending)"
+        => "living(all, t)", by "those_that_end_together_leave_room_for_all";
+    "those that end together keep their slots": "expire", "ring(ending)"
+        => "ring()", by "those_that_end_together_leave_room_for_all";
+    "one standby for all slots": "expire", "taken, used[slot] = taken + 1, true"
+        => "taken, used[slot] = 1, true", by "the_slots_of_those_that_end_together_go_to_the_oldest_standbys";
+    "a worker that is named twice has not ended": "expire", "if ending[wid] or not entry and buried[i]"
+        => "if not entry and buried[i]", by "those_that_end_together_are_answered_each_for_itself";
+    "an end that is said again is unknown": "expire", "if ending[wid] or not entry and buried[i]"
+        => "if ending[wid]", by "expiry_is_final_and_may_be_repeated";
     "no bound of notifications": "notify", "if count >= cap or"
         => "if", by "the_bounds_are_exact";
     "no wake-up for a notification": "notify", "call('XADD', KEYS[4 + x], '*', unpack(event, 1, event.n))"

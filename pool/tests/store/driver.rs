@@ -142,7 +142,7 @@ impl<'a> Driver<'a> {
             }
             Op::Reopen if self.is_recovering().await => {
                 for worker in self.workers.clone() {
-                    self.call(Step::Expire(worker, None)).await?;
+                    self.call(Step::Expire(vec![(worker, None)])).await?;
                 }
                 self.call(Step::OpenNormal).await?;
             }
@@ -159,7 +159,7 @@ impl<'a> Driver<'a> {
             Op::Attest { said } => self.attest(said).await?,
             Op::End => {
                 for worker in self.workers.clone() {
-                    self.call(Step::Expire(worker, None)).await?;
+                    self.call(Step::Expire(vec![(worker, None)])).await?;
                     self.call(Step::Reap(worker, KEYS.len())).await?;
                 }
             }
@@ -344,12 +344,15 @@ impl<'a> Driver<'a> {
                 Step::ChangeSettings(changes.iter().map(change).collect())
             }
             Op::Drain { worker } => Step::Drain(self.worker(*worker)),
-            Op::Leave { worker } => Step::Expire(self.worker(*worker), None),
-            Op::Expire { worker, leaves, aim } => {
-                let worker = self.worker(*worker);
-                let seq = self.memory().heartbeats(None).await.unwrap().get(&worker).copied();
-                let seq = seq.unwrap_or(1) - u64::from(!aim);
-                Step::Expire(worker, (!leaves).then_some(seq))
+            Op::Leave { worker } => Step::Expire(vec![(self.worker(*worker), None)]),
+            Op::Expire { of } => {
+                let counters = self.memory().heartbeats(None).await.unwrap();
+                let end = |&(worker, leaves, aim): &(usize, bool, bool)| {
+                    let worker = self.worker(worker);
+                    let seq = counters.get(&worker).copied().unwrap_or(1) - u64::from(!aim);
+                    (worker, (!leaves).then_some(seq))
+                };
+                Step::Expire(of.iter().map(end).collect())
             }
             Op::Reap { worker, limit } => Step::Reap(self.worker(*worker), *limit),
             Op::Renew { workers, node: name, ahead } => {

@@ -25,6 +25,9 @@ scenarios! {
     a_standby_settles_alone_beside_others,
     the_silent_are_not_up,
     the_last_one_that_is_up_leaves_room_for_all,
+    the_slots_of_those_that_end_together_go_to_the_oldest_standbys,
+    those_that_end_together_leave_room_for_all,
+    those_that_end_together_are_answered_each_for_itself,
     a_new_worker_takes_over_a_draining_or_dead_slot,
     worker_ids_are_never_used_again,
     a_heartbeat_counts_members_only,
@@ -254,6 +257,50 @@ async fn the_last_one_that_is_up_leaves_room_for_all(kind: Kind) {
     assert_eq!(lab.revision().await.0, before.0 + 1, "one revision for all");
     assert_eq!(slot(&lab, first).await, (MemberState::Up, Some(0)));
     assert_eq!(slot(&lab, second).await, (MemberState::Up, Some(2)));
+}
+
+async fn the_slots_of_those_that_end_together_go_to_the_oldest_standbys(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let up = [lab.worker_with_a_job().await, lab.worker().await, lab.worker().await, lab.worker().await];
+    let standbys = [lab.join().await.worker, lab.join().await.worker, lab.join().await.worker];
+    let before = lab.revision().await;
+    let ends = [(up[2], Some(1)), (standbys[0], None), (up[0], Some(1))];
+    assert_eq!(lab.store().expire_all(lab.inc, &ends).await.unwrap(), [Expired::Done; 3]);
+    assert_eq!(lab.revision().await.0, before.0 + 1, "one revision for all");
+    assert_eq!(slot(&lab, standbys[1]).await, (MemberState::Up, Some(0)));
+    assert_eq!(slot(&lab, standbys[2]).await, (MemberState::Up, Some(2)));
+    assert_eq!(lab.store().expire(lab.inc, up[1], Some(1)).await.unwrap(), Expired::Done, "nobody waits");
+    assert_eq!(slot(&lab, up[3]).await, (MemberState::Up, Some(3)));
+}
+
+async fn those_that_end_together_leave_room_for_all(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let up = [lab.worker_with_a_job().await, lab.worker().await];
+    let standbys = [lab.join().await.worker, lab.join().await.worker, lab.join().await.worker];
+    let ends = [(up[0], Some(1)), (standbys[0], Some(1)), (up[1], Some(1))];
+    assert_eq!(lab.store().expire_all(lab.inc, &ends).await.unwrap(), [Expired::Done; 3]);
+    assert_eq!(slot(&lab, standbys[1]).await, (MemberState::Up, Some(0)), "nobody else is up");
+    assert_eq!(slot(&lab, standbys[2]).await, (MemberState::Up, Some(1)));
+    let another = lab.join().await.worker;
+    lab.store().settle(lab.inc, another).await.unwrap();
+    let (last, one) = (lab.join().await.worker, [(standbys[1], None), (standbys[2], None), (another, None)]);
+    lab.store().expire_all(lab.inc, &one).await.unwrap();
+    assert_eq!(slot(&lab, last).await, (MemberState::Up, Some(0)), "all that there were are free");
+}
+
+async fn those_that_end_together_are_answered_each_for_itself(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (first, second, third) = (lab.worker().await, lab.worker().await, lab.worker().await);
+    let ends = [(first, Some(1)), (WorkerId(5), Some(1)), (second, Some(7)), (first, Some(9)), (third, None)];
+    let answers = lab.store().expire_all(lab.inc, &ends).await.unwrap();
+    assert_eq!(answers, [Expired::Done, Expired::Gone, Expired::Renewed, Expired::Done, Expired::Done]);
+    let before = lab.backend.dump().await;
+    let again = lab.store().expire_all(lab.inc, &ends).await.unwrap();
+    assert_eq!((again, lab.backend.dump().await), (answers, before));
+    assert_eq!(lab.store().sweep(lab.inc, 10, false).await.unwrap().dead, [first, third]);
+    assert_eq!(lab.store().expire_all(lab.inc, &[]).await.unwrap(), []);
+    let many = vec![(first, None); 129];
+    assert_eq!(lab.refused(lab.store().expire_all(lab.inc, &many)).await, Refusal::BadArgument);
 }
 
 async fn a_new_worker_takes_over_a_draining_or_dead_slot(kind: Kind) {

@@ -24,10 +24,9 @@ pub(crate) enum Op {
     Drain {
         worker: usize,
     },
+    /// Workers with whether each leaves by itself, and whether its counter is named rightly.
     Expire {
-        worker: usize,
-        leaves: bool,
-        aim: Aim,
+        of: Vec<(usize, bool, bool)>,
     },
     /// A worker's own end.
     Leave {
@@ -394,8 +393,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => worker().prop_map(|worker| Op::Settle { worker }),
         2 => vec((0_usize..6, aim(), 3_u64..6), 0..3).prop_map(|changes| Op::ChangeSettings { changes }),
         2 => worker().prop_map(|worker| Op::Drain { worker }),
-        3 => (worker(), any::<bool>(), aim())
-            .prop_map(|(worker, leaves, aim)| Op::Expire { worker, leaves, aim }),
+        3 => vec((worker(), any::<bool>(), aim()), 1..4).prop_map(|of| Op::Expire { of }),
         5 => (worker(), 1_usize..4).prop_map(|(worker, limit)| Op::Reap { worker, limit }),
         3 => (vec(worker(), 1..4), prop::option::of(node()), 0_u64..3)
             .prop_map(|(workers, node, ahead)| Op::Renew { workers, node, ahead }),

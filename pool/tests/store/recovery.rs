@@ -28,6 +28,7 @@ scenarios! {
     a_pool_of_any_size_shows_no_loss,
     who_joins_does_not_hide_that_the_members_were_lost,
     a_lost_counter_counts_as_0,
+    a_counter_that_is_no_number_counts_as_0,
     a_recovery_waits_for_members_and_for_nothing_else,
 }
 
@@ -375,6 +376,30 @@ async fn a_lost_counter_counts_as_0(kind: Kind) {
     assert_eq!(lab.store().expire(lab.inc, living, Some(0)).await.unwrap(), Expired::Renewed);
     assert_eq!(lab.store().expire(lab.inc, silent, Some(1)).await.unwrap(), Expired::Renewed);
     assert_eq!(lab.store().expire(lab.inc, silent, Some(0)).await.unwrap(), Expired::Done);
+}
+
+/// Only on Redis can a counter be damaged. What an observer cannot read it misses, and takes for 0.
+async fn a_counter_that_is_no_number_counts_as_0(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    if matches!(kind, Kind::Memory) {
+        return;
+    }
+    for strange in ["x", "7.5", "1e300", "inf", "99999999999999999999", "\u{e9}", ""] {
+        let worker = lab.worker().await;
+        lab.backend.write("HSET", "hb", &[&worker.to_string(), strange]).await;
+        let seen = lab.store().heartbeats(None).await.unwrap().get(&worker).copied();
+        assert_eq!(seen, None, "{strange:?}");
+        assert_eq!(lab.store().expire(lab.inc, worker, Some(1)).await.unwrap(), Expired::Renewed);
+        assert_eq!(lab.store().expire(lab.inc, worker, Some(0)).await.unwrap(), Expired::Done, "{strange:?}");
+        assert_eq!(lab.store().sweep(lab.inc, 10, false).await.unwrap().dead, [worker]);
+        assert!(lab.store().reap(lab.inc, worker, 10).await.unwrap().done);
+    }
+    for (text, counter) in [("007", 7), ("+7", 7), ("18446744073709551615", u64::MAX)] {
+        let worker = lab.worker().await;
+        lab.backend.write("HSET", "hb", &[&worker.to_string(), text]).await;
+        assert_eq!(lab.store().heartbeats(None).await.unwrap()[&worker], counter);
+        assert_eq!(lab.store().expire(lab.inc, worker, Some(counter)).await.unwrap(), Expired::Done);
+    }
 }
 
 /// Garbage can stand among the members of the Redis store alone.

@@ -28,7 +28,7 @@ pub(crate) enum Step {
     Settle(WorkerId),
     ChangeSettings(Vec<SettingChange>),
     Drain(WorkerId),
-    Expire(WorkerId, Option<u64>),
+    Expire(Vec<(WorkerId, Option<u64>)>),
     Reap(WorkerId, usize),
     Renew(Token, Option<NodeName>, Vec<WorkerId>),
     Dispatch(Revision, Vec<DispatchItem>),
@@ -102,7 +102,7 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
         Step::ChangeSettings(changes) => text(&store.change_settings(inc, &changes).await),
         Step::Settle(worker) => text(&store.settle(inc, worker).await),
         Step::Drain(worker) => text(&store.drain(inc, worker).await),
-        Step::Expire(worker, seq) => text(&store.expire(inc, worker, seq).await),
+        Step::Expire(workers) => text(&store.expire_all(inc, &workers).await),
         Step::Reap(worker, limit) => text(&store.reap(inc, worker, limit).await),
         Step::Renew(high_water, node, workers) => {
             let mut renewal = store.renew(inc, high_water, node.as_ref(), &workers).await;

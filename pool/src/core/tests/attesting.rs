@@ -526,9 +526,9 @@ fn a_hand_off_under_way_goes_on() {
     bench.attested(&[Nothing]);
     bench.handler(1, "stays", 3, HandlerEvent::Stopped(Ok(())));
     bench.released();
-    assert_eq!(bench.of(&["expire"]), [""; 0], "it leaves when it has said all");
+    assert_eq!(bench.of(&["leave"]), [""; 0], "it leaves when it has said all");
     bench.attended(None);
-    assert_eq!(bench.of(&["expire"]), ["expire 1"]);
+    assert_eq!(bench.of(&["leave"]), ["leave 1"]);
     gone(&mut bench);
 }
 

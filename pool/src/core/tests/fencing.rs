@@ -10,7 +10,7 @@ use crate::store::{Expired, NodeEvents, OwnedPage, Refusal, StoreError};
 
 /// Answers the good-bye of worker 1.
 pub(super) fn gone(bench: &mut Bench) {
-    bench.answer("expire", |_| Done::Expire { worker: WorkerId(1), seq: None, answer: Ok(Expired::Done) });
+    bench.answer("leave", |_| Done::Leave { worker: WorkerId(1), answer: Ok(Expired::Done) });
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_lost_lease_ends_every_handler_and_sends_nothing_until_none_runs() {
     bench.advance(secs(1));
     assert_eq!(bench.seen(), [""; 0], "a runs");
     bench.handler(1, "a", 3, HandlerEvent::Stopped(Ok(())));
-    assert_eq!(bench.seen(), ["drop 1", "expire 1"]);
+    assert_eq!(bench.seen(), ["drop 1", "leave 1"]);
     gone(&mut bench);
     assert_eq!(bench.seen(), ["join 7.1.2 slot=0", "reap 1"], "under another name, for its old slot");
 }
@@ -90,7 +90,7 @@ fn another_incarnation_fences_all_workers_whose_lease_has_passed() {
     bench.leases = [1, 2].map(|worker| (WorkerId(worker), bench.now)).into();
     bench.survey(present(2, false, "a"));
     let fences = ["! fenced 1 with 0", "fence 1", "! fenced 2 with 0", "fence 2"];
-    let leaves = ["drop 1", "expire 1", "drop 2", "expire 2"];
+    let leaves = ["drop 1", "leave 1", "drop 2", "leave 2"];
     assert_eq!(bench.seen(), [&["bless a", "renew 2"][..], &fences, &leaves].concat());
 }
 
@@ -103,7 +103,7 @@ fn no_good_bye_while_a_handler_runs_however_long() {
     bench.advance(secs(1000));
     assert_eq!(bench.seen(), ["ABORT k@3", "! stuck k@3"]);
     bench.handler(1, "k", 3, HandlerEvent::Aborted);
-    assert_eq!(bench.seen(), ["drop 1", "expire 1"]);
+    assert_eq!(bench.seen(), ["drop 1", "leave 1"]);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_start_that_succeeds_after_the_fence_is_stopped() {
     bench.handler(1, "k", 7, HandlerEvent::Started);
     assert_eq!(bench.seen(), ["STOP k@7 LeaseLost"]);
     bench.handler(1, "k", 7, HandlerEvent::Stopped(Ok(())));
-    assert_eq!(bench.seen(), ["drop 1", "expire 1"]);
+    assert_eq!(bench.seen(), ["drop 1", "leave 1"]);
 }
 
 #[test]
@@ -124,9 +124,9 @@ fn a_good_bye_without_an_answer_is_said_again_after_a_pause() {
     let mut bench = Bench::with_worker();
     bench.step([Input::LeaseLost(WorkerId(1))]);
     bench.all();
-    bench.fail("expire");
+    bench.fail("leave");
     bench.advance(millis(100));
-    assert_eq!(bench.seen(), ["! trouble", "expire 1"]);
+    assert_eq!(bench.seen(), ["! trouble", "leave 1"]);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn late_answers_of_a_fenced_worker_change_nothing() {
     let answer = Ok(OwnedPage { next: None, jobs: vec![lost] });
     bench.answer("owned", |_| Done::Owned { worker: WorkerId(1), answer });
     bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
-    assert_eq!(bench.seen(), ["drop 1", "expire 1"]);
+    assert_eq!(bench.seen(), ["drop 1", "leave 1"]);
 }
 
 #[test]

@@ -24,8 +24,8 @@ pub(super) fn drain(bench: &mut Bench, worker: u32) {
 
 /// Answers a good-bye, of whichever worker.
 fn left(bench: &mut Bench) {
-    bench.answer("expire", |call| match call {
-        Call::Expire { worker, seq } => Done::Expire { worker, seq, answer: Ok(Expired::Done) },
+    bench.answer("leave", |call| match call {
+        Call::Leave { worker } => Done::Leave { worker, answer: Ok(Expired::Done) },
         call => panic!("{call:?}"),
     });
 }
@@ -59,7 +59,7 @@ fn a_drained_worker_hands_on_after_the_ring_knows_and_leaves_when_it_is_idle() {
     bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
     assert_eq!(bench.seen(), ["release 1: k@3 h"]);
     bench.released();
-    assert_eq!(bench.seen(), ["drop 1", "expire 1"]);
+    assert_eq!(bench.seen(), ["drop 1", "leave 1"]);
     gone(&mut bench);
     assert_eq!(bench.seen(), ["seated 1", "reply 2 drained ok", "reap 1"]);
 }
@@ -101,7 +101,7 @@ fn a_node_that_closes_hands_on_nothing_before_all_its_workers_are_out_of_the_rin
     bench.released();
     assert_eq!(
         bench.seen(),
-        ["release 1: a@3 h", "release 2: b@4 h", "drop 1", "expire 1", "drop 2", "expire 2"]
+        ["release 1: a@3 h", "release 2: b@4 h", "drop 1", "leave 1", "drop 2", "leave 2"]
     );
     left(&mut bench);
     left(&mut bench);

@@ -209,7 +209,7 @@ fn a_fenced_worker_says_good_bye_when_nothing_of_it_runs() {
     let said = whole_and_broken(Breakage::ExpireBeforeJoined).map(|mut bench| {
         bench.running(3, &["k"]);
         bench.step([Input::LeaseLost(WorkerId(1))]);
-        bench.is_calling("expire")
+        bench.is_calling("leave")
     });
     assert_eq!(said, [false, true]);
 }

@@ -37,7 +37,10 @@ pub(super) fn until_expired(bench: &mut Bench, since: Time, counters: &[(u64, u6
 
 fn expired(bench: &mut Bench, answer: Expired) {
     bench.answer("expire", |call| match call {
-        Call::Expire { worker, seq } => Done::Expire { worker, seq, answer: Ok(answer) },
+        Call::Expire(workers) => {
+            let answer = Ok(vec![answer; workers.len()]);
+            Done::Expire { workers, answer }
+        }
         call => panic!("{call:?}"),
     });
 }
@@ -120,11 +123,52 @@ fn all_that_are_silent_are_expired_before_the_first_is_reaped() {
     let mut bench = observer();
     let since = bench.now;
     until_expired(&mut bench, since, &[(2, 5), (3, 5)]);
-    assert_eq!(bench.seen(), ["expire 2 seq=5"]);
+    assert_eq!(bench.seen(), ["expire 2 seq=5 3 seq=5"]);
     expired(&mut bench, Expired::Done);
-    assert_eq!(bench.seen(), ["! expired 2", "expire 3 seq=5"]);
-    expired(&mut bench, Expired::Done);
-    assert_eq!(bench.seen(), ["! expired 3", "reap 2"]);
+    assert_eq!(bench.seen(), ["! expired 2", "! expired 3", "reap 2"]);
+}
+
+#[test]
+fn as_many_silent_workers_as_a_call_takes_are_expired_in_one() {
+    let mut bench = Bench::attached();
+    bench.change_members(|members| {
+        members.extend((2..302).map(|worker| (WorkerId(worker), up(worker as u32 - 2))));
+    });
+    let counters: Vec<_> = (2..302).map(|worker| (worker, 5)).collect();
+    while !bench.is_calling("expire") {
+        while !bench.is_calling("heartbeats") {
+            bench.advance(millis(100));
+        }
+        let seen = counters.iter().map(|&(worker, seq)| (WorkerId(worker), seq)).collect();
+        bench.answer("heartbeats", |_| Done::Heartbeats(Ok(seen)));
+    }
+    let mut of_calls = Vec::new();
+    while bench.is_calling("expire") {
+        assert_eq!(bench.of(&["reap"]), [""; 0], "some are not expired yet");
+        bench.answer("expire", |call| match call {
+            Call::Expire(workers) => {
+                of_calls.push(workers.len());
+                let answer = Ok(vec![Expired::Done; workers.len()]);
+                Done::Expire { workers, answer }
+            }
+            call => panic!("{call:?}"),
+        });
+    }
+    assert_eq!(of_calls, [128, 128, 44]);
+    assert_eq!(bench.of(&["reap"]), ["reap 2"]);
+}
+
+#[test]
+fn each_of_those_that_are_expired_together_has_its_own_answer() {
+    let mut bench = observer();
+    let since = bench.now;
+    until_expired(&mut bench, since, &[(2, 5), (3, 5)]);
+    bench.all();
+    bench.answer("expire", |call| match call {
+        Call::Expire(workers) => Done::Expire { workers, answer: Ok(vec![Expired::Renewed, Expired::Done]) },
+        call => panic!("{call:?}"),
+    });
+    assert_eq!(bench.seen(), ["! expired 3", "reap 3"]);
 }
 
 #[test]
@@ -205,7 +249,7 @@ fn a_worker_of_this_node_that_was_expired_is_fenced_here() {
     expired(&mut bench, Expired::Done);
     assert_eq!(
         bench.of(&["!", "fence", "STOP"]),
-        ["! fenced 1 with 1", "fence 1", "STOP k@3 LeaseLost", "! expired 1"]
+        ["! expired 1", "! fenced 1 with 1", "fence 1", "STOP k@3 LeaseLost"]
     );
 }
 

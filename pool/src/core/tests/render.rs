@@ -74,7 +74,10 @@ pub(super) fn call(call: &Call) -> String {
         Call::Join { request, .. } => format!("join {}{}", request.nonce, some("slot", request.preferred)),
         Call::Settle { worker } => format!("settle {worker}"),
         Call::Drain { worker } => format!("drain {worker}"),
-        Call::Expire { worker, seq } => format!("expire {worker}{}", some("seq", *seq)),
+        Call::Leave { worker } => format!("leave {worker}"),
+        Call::Expire(workers) => {
+            format!("expire {}", join(workers, |(worker, seq)| format!("{worker} seq={seq}")))
+        }
         Call::Reap { worker } => format!("reap {worker}"),
         Call::Dispatch { ring, items } => {
             let item = |i: &DispatchItem| {

@@ -195,7 +195,7 @@ fn a_worker_with_a_stuck_handler_hands_everything_else_on_and_joins_anew_when_it
     bench.all();
     bench.handler(1, "k", 7, HandlerEvent::Aborted);
     bench.released();
-    assert_eq!(bench.of(&["release", "drop", "expire"]), ["release 1: k@7 d; done 9", "drop 1", "expire 1"]);
+    assert_eq!(bench.of(&["release", "drop", "leave"]), ["release 1: k@7 d; done 9", "drop 1", "leave 1"]);
     gone(&mut bench);
     bench.all();
     assert_eq!(

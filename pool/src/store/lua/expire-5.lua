@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
--- A worker's end: its counter, 0 if it is lost, has not moved for its time to live, or it leaves itself and nothing of
--- it runs. The oldest standby takes its slot, or, where nobody else is up, all standbys take slots; its jobs wait for reap.
--- Who has a counter and no entry has lost that one: whoever still knows the entry drops it.
+-- The end of workers: the counter of each, 0 if it is lost, has not moved for its time to live, or it leaves itself and
+-- nothing of it runs. All of them are out before their slots are handed on: to the oldest standbys, or, where nobody else is
+-- up, all standbys take slots. Their jobs wait for reap. Who has a counter and no entry has lost that one: whoever still knows
+-- the entry drops it.
 -- KEYS: m w hb dw ch
--- ARGV: inc, wid, counter observed or '' (it leaves itself)
--- Returns: OK | GONE | RENEWED
--- Publishes: w, its entry and those of who takes slots and, when the ring grows, its size
+-- ARGV: inc, (wid, counter observed or '' (it leaves itself))*
+-- Returns: OK, a letter per worker, D expired, now or before | G gone | R renewed
+-- Publishes: w, in one change their entries and those of who takes slots and, when the ring grows, its size
 --@base
 --@guard
 --@clock
@@ -14,28 +15,43 @@
 --@change
 local head, refusal = guard(true)
 if not head then return refusal end
-local wid = argv[2]
-local entry = call('HGET', W, wid)
-local counter = call('HGET', HB, wid)
-if not entry and (call('HEXISTS', DW, wid) == 1 or argv[3] == '' or not counter) then
-  return { call('HEXISTS', DW, wid) == 1 and 'OK' or 'GONE' }
+local wids = {}
+for i = 2, #argv, 2 do wids[#wids + 1] = argv[i] end
+local entries, beats = call('HMGET', W, unpack(wids)), call('HMGET', HB, unpack(wids))
+local buried, t = call('HMGET', DW, unpack(wids)), now()
+local letters, changes, gone, dead, ending, free = {}, {}, {}, {}, {}, {}
+
+-- A counter as observers read it: one that is lost, or no number, is 0.
+local function counted(text)
+  local n = match(text or '', '^%+?0*(%d+)$')
+  return n and (#n < 20 or #n == 20 and n <= '18446744073709551615') and n or '0'
 end
--- When it was heard of last: now, if it speaks for itself. A counter that is lost, or no number, is 0.
-local heard = argv[3] == '' and num(now()) or num(tonumber(counter) or 0)
-if argv[3] ~= '' and heard ~= argv[3] then return { 'RENEWED' } end
-local changes = { wid, false }
-local slot = match(entry or '', '^[UG]|(%d+)|')
-if slot and sub(entry, 1, 1) == 'U' then
-  local used, _, oldest, standby, all = ring()
-  local up, waiting = living(all, now(), wid)
-  if up == 0 and next(waiting) then
-    used[tonumber(slot)] = nil
-    seat_all(changes, used, waiting)
-  elseif oldest then
-    changes[3], changes[4] = oldest, 'U|' .. slot .. sub(standby, 4)
-  end
+
+local function answer(i, wid, observed)
+  local entry = entries[i]
+  if ending[wid] or not entry and buried[i] then return 'D' end
+  if not entry and (observed == '' or not beats[i]) then return 'G' end
+  -- When it was heard of last: now, if it speaks for itself.
+  local heard = observed == '' and num(t) or counted(beats[i])
+  if observed ~= '' and heard ~= observed then return 'R' end
+  local slot = match(entry or '', '^[UG]|(%d+)|')
+  ending[wid] = true
+  local k, j = #gone, #dead
+  gone[k + 1], changes[2 * k + 1], changes[2 * k + 2] = wid, wid, false
+  dead[j + 1], dead[j + 2] = wid, heard .. '|' .. (slot or '')
+  if slot and byte(entry) == 85 then free[#free + 1] = tonumber(slot) end
+  return 'D'
 end
-call('HDEL', HB, wid)
-call('HSET', DW, wid, heard .. '|' .. (slot or ''))
-mapput('w', W, M, 'mv', CH, argv[1], changes)
-return { 'OK' }
+
+for i, wid in ipairs(wids) do letters[i] = answer(i, wid, argv[2 * i + 1]) end
+if #free > 0 then
+  local used, _, _, _, all = ring(ending)
+  local up, waiting = living(all, t, ending)
+  if up == 0 and next(waiting) then seat_all(changes, used, waiting) else hand_on(changes, used, free, all, ending) end
+end
+if #gone > 0 then
+  call('HDEL', HB, unpack(gone))
+  call('HSET', DW, unpack(dead))
+  mapput('w', W, M, 'mv', CH, argv[1], changes)
+end
+return { 'OK', table.concat(letters) }

@@ -249,14 +249,16 @@ impl State {
         }
     }
 
-    /// The slot of one that was up goes to the oldest standby; where nobody else is up, all standbys take slots.
-    fn fill_slot(&mut self, now: u64, slot: Option<u32>) {
+    /// The slots of those that were up go to the oldest standbys; where nobody else is up, all standbys take slots.
+    fn fill_slots(&mut self, now: u64, free: &BTreeSet<u32>) {
         let standbys = self.members.iter().filter(|(_, member)| member.state == MemberState::Standby);
         let mut standbys = standbys.filter(|(worker, member)| self.is_living(now, **worker, member));
         if self.up(now) == 0 && standbys.next().is_some() {
-            self.seat_all(now, None);
-        } else {
-            self.hand_on_slot(slot);
+            return self.seat_all(now, None);
+        }
+        let used = self.slots();
+        for slot in free.iter().filter(|slot| !used.contains_key(slot)) {
+            self.hand_on_slot(Some(*slot));
         }
     }
 
@@ -401,41 +403,45 @@ impl State {
         Ok(member)
     }
 
-    /// A worker's end.
+    /// The end of workers: all of them are out before their slots are handed on.
     pub(super) fn expire(
         &mut self,
         now: u64,
         inc: Incarnation,
-        worker: WorkerId,
-        seq: Option<u64>,
-    ) -> Result<Expired, Refusal> {
+        workers: &[(WorkerId, Option<u64>)],
+    ) -> Result<Vec<Expired>, Refusal> {
         self.guard(inc)?;
+        let (before, mut free) = ((self.members.len(), self.dead.len()), BTreeSet::new());
+        let answers = workers.iter().map(|&(worker, seq)| self.bury(now, worker, seq, &mut free)).collect();
+        if !free.is_empty() {
+            self.fill_slots(now, &free);
+        }
+        if (self.members.len(), self.dead.len()) != before {
+            self.meta.members.0 += 1;
+        }
+        Ok(answers)
+    }
+
+    /// A worker's end; what it had in the ring is `free`.
+    fn bury(&mut self, now: u64, worker: WorkerId, seq: Option<u64>, free: &mut BTreeSet<u32>) -> Expired {
         let count = self.heartbeats.get(&worker).copied();
         let is_member = self.members.contains_key(&worker);
-        if self.dead.contains_key(&worker) && !is_member {
-            return Ok(Expired::Done);
+        if !is_member && self.dead.contains_key(&worker) {
+            return Expired::Done;
         }
         if !is_member && (seq.is_none() || count.is_none()) {
-            return Ok(Expired::Gone);
+            return Expired::Gone;
         }
         let count = count.unwrap_or_default();
         if seq.is_some_and(|seq| seq != count) {
-            return Ok(Expired::Renewed);
+            return Expired::Renewed;
         }
-        let heard = seq.map_or(now, |_| count);
-        if let Some(member) = self.members.remove(&worker) {
-            if member.state == MemberState::Up {
-                self.fill_slot(now, member.slot);
-            }
-            self.heartbeats.remove(&worker);
-            self.dead.insert(worker, Dead { heard, slot: member.slot });
-            self.meta.members.0 += 1;
-        } else {
-            self.heartbeats.remove(&worker);
-            self.dead.insert(worker, Dead { heard, slot: None });
-            self.meta.members.0 += 1;
-        }
-        Ok(Expired::Done)
+        self.heartbeats.remove(&worker);
+        let member = self.members.remove(&worker);
+        free.extend(member.as_ref().filter(|m| m.state == MemberState::Up).and_then(|m| m.slot));
+        let slot = member.and_then(|member| member.slot);
+        self.dead.insert(worker, Dead { heard: seq.map_or(now, |_| count), slot });
+        Expired::Done
     }
 
     /// Frees at most `limit` jobs of an expired worker; with the last one its remains go.

@@ -105,8 +105,13 @@ impl Store for MemoryStore {
         self.step(|state, _| state.drain(inc, worker)).await
     }
 
-    async fn expire(&self, inc: Incarnation, worker: WorkerId, seq: Option<u64>) -> Result<Expired> {
-        self.step(|state, now| state.expire(now, inc, worker, seq)).await
+    async fn expire_all(
+        &self,
+        inc: Incarnation,
+        workers: &[(WorkerId, Option<u64>)],
+    ) -> Result<Vec<Expired>> {
+        check_batch(workers.len())?;
+        self.step(|state, now| state.expire(now, inc, workers)).await
     }
 
     async fn reap(&self, inc: Incarnation, worker: WorkerId, limit: usize) -> Result<Reaped> {

@@ -5,7 +5,9 @@ use super::steps::Steps;
 use crate::id::{Incarnation, NodeName, Revision, Token, WorkerId};
 use crate::member::{Member, MemberState};
 use crate::settings::{Settings, ShutdownFlag};
-use crate::store::{Bootstrapped, Expired, JoinRequest, Reaped, Renewal, Result, Seat, Seen, SettingChange};
+use crate::store::{
+    Bootstrapped, Expired, JoinRequest, Reaped, Renewal, Result, Seat, Seen, SettingChange, check_batch,
+};
 
 pub(super) async fn bootstrap(
     steps: &Steps,
@@ -135,17 +137,26 @@ pub(super) async fn drain(steps: &Steps, inc: Incarnation, worker: WorkerId) -> 
 pub(super) async fn expire(
     steps: &Steps,
     inc: Incarnation,
-    worker: WorkerId,
-    seq: Option<u64>,
-) -> Result<Expired> {
-    let mut call = steps.scripts.expire.call(&[]);
-    call.arg(inc.0).arg(worker.0).arg(seq.map(|seq| seq.to_string()).unwrap_or_default());
-    let reply = steps.run("expire", call).await?;
-    match reply.code() {
-        b"GONE" => Ok(Expired::Gone),
-        b"RENEWED" => Ok(Expired::Renewed),
-        _ => reply.ok().map(|_| Expired::Done),
+    workers: &[(WorkerId, Option<u64>)],
+) -> Result<Vec<Expired>> {
+    check_batch(workers.len())?;
+    if workers.is_empty() {
+        return Ok(Vec::new());
     }
+    let mut call = steps.scripts.expire.call(&[]);
+    call.arg(inc.0);
+    for (worker, seq) in workers {
+        call.arg(worker.0).arg(seq.map(|seq| seq.to_string()).unwrap_or_default());
+    }
+    let mut values = steps.run("expire", call).await?.ok()?;
+    values.letters(workers.len(), "ends of workers", |letter, _| {
+        Ok(match letter {
+            b'D' => Some(Expired::Done),
+            b'G' => Some(Expired::Gone),
+            b'R' => Some(Expired::Renewed),
+            _ => None,
+        })
+    })
 }
 
 pub(super) async fn reap(steps: &Steps, inc: Incarnation, worker: WorkerId, limit: usize) -> Result<Reaped> {

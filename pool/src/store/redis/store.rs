@@ -109,8 +109,12 @@ impl Store for RedisStore {
         membership::drain(&self.steps, inc, worker).await
     }
 
-    async fn expire(&self, inc: Incarnation, worker: WorkerId, seq: Option<u64>) -> Result<Expired> {
-        membership::expire(&self.steps, inc, worker, seq).await
+    async fn expire_all(
+        &self,
+        inc: Incarnation,
+        workers: &[(WorkerId, Option<u64>)],
+    ) -> Result<Vec<Expired>> {
+        membership::expire(&self.steps, inc, workers).await
     }
 
     async fn reap(&self, inc: Incarnation, worker: WorkerId, limit: usize) -> Result<Reaped> {

@@ -1,9 +1,11 @@
--- The members: slots in use by Up workers, how many those are, the oldest standby and its entry, all entries.
-local function ring()
+-- The members, but for those in `but`: slots in use by Up workers, how many those are, the oldest standby and its entry; and
+-- all entries.
+local function ring(but)
   local all = call('HGETALL', W)
   local used, live, oldest, entry = {}, 0, nil, nil
   for i = 1, #all, 2 do
     local state, slot = match(all[i + 1], '^(%u)|([^|]*)|')
+    if but and but[all[i]] then state = nil end
     if state == 'U' and tonumber(slot) then
       used[tonumber(slot)] = true
       live = live + 1
