@@ -126,6 +126,8 @@ pub enum Breakage {
     IncarnationUnchecked,
     /// Steps are sent to whatever server process answers.
     ScriptBeforeIdentity,
+    /// All jobs of a dead worker are freed before the first one of the next.
+    ReapedOneByOne,
     /// An observer that gets no answer begins to watch anew.
     ResetOnReconnect,
     /// Nobody looks at the records of owners that nobody knows.

@@ -3,6 +3,7 @@
 //! expired, and the step that expires it is refused if the counter has moved meanwhile. Then it is reaped.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use super::call::Call;
 use super::ctx::{Ctx, RETRY};
@@ -34,6 +35,8 @@ pub(crate) struct Liveness {
     expiring: bool,
     dead: BTreeSet<WorkerId>,
     reaping: bool,
+    /// Whose turn it was last.
+    reaped: Option<WorkerId>,
     retry_at: Option<Time>,
     /// Some member has renewed under this observer's eyes.
     pub(crate) saw_life: bool,
@@ -174,11 +177,19 @@ impl Liveness {
         if may_reap
             && !self.reaping
             && !self.expiring
-            && let Some(&worker) = self.dead.first()
+            && let Some(worker) = self.next_dead(ctx)
         {
-            self.reaping = true;
+            (self.reaping, self.reaped) = (true, Some(worker));
             ctx.call(Call::Reap { worker });
         }
+    }
+
+    /// Whom to free jobs of: a page of each in turn, so that the jobs of one do not wait for all those of another, and one
+    /// that cannot be reaped holds up nobody.
+    fn next_dead(&self, ctx: &Ctx) -> Option<WorkerId> {
+        let last = self.reaped.filter(|_| !ctx.config.broken.has(Breakage::ReapedOneByOne));
+        let later = last.and_then(|last| self.dead.range((Bound::Excluded(last), Bound::Unbounded)).next());
+        later.or_else(|| self.dead.first()).copied()
     }
 
     /// The workers to look at; `None` for all: in a small fleet, and as soon as one looks late in a large one.

@@ -98,6 +98,7 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
         Failure("losses", "a49_a_worker_that_dies_with_all_that_told_of_it_leaves_its_jobs_to_others"),
     ),
     (UncountedLive, Core("a_member_whose_counter_is_lost_is_expired")),
+    (ReapedOneByOne, Core("the_dead_are_reaped_in_turns")),
     (ResetOnReconnect, Core("an_observer_that_gets_no_answer_watches_on")),
     (FirstSeenBeforeReply, Core("an_observer_counts_from_after_the_reply")),
     (RenewalFromReply, Core("a_lease_counts_from_the_sending_of_its_renewal")),

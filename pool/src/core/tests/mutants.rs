@@ -6,7 +6,7 @@ use super::observing::{beat, until_expired};
 use super::opening::{created, doubtful, tombstone};
 use super::shutting_down::{hear_of_stopping, purged};
 use crate::breakage::{Breakage, Breakages};
-use crate::core::call::Done;
+use crate::core::call::{Call, Done};
 use crate::core::ctx::{Config, Purpose};
 use crate::core::input::{Command, HandlerEvent, Input, ReplyTo};
 use crate::core::lease::Timing;
@@ -16,7 +16,7 @@ use crate::id::{Incarnation, WorkerId};
 use crate::member::MemberState;
 use crate::settings::{Settings, Shard};
 use crate::store::AttestReply::Kept;
-use crate::store::{PoolState, ShutdownMode};
+use crate::store::{Expired, PoolState, Reaped, ShutdownMode};
 
 /// A whole bench, and one that is broken in this way.
 fn whole_and_broken(breakage: Breakage) -> [Bench; 2] {
@@ -367,6 +367,29 @@ fn who_comes_to_see_the_end_of_a_pool_makes_none() {
         bench.answer("forget-node", |_| Done::ForgetNode);
         assert_eq!(bench.of(&["bootstrap", "reply"]), ["reply 1 attached PoolClosed"]);
     }
+}
+
+#[test]
+fn the_dead_are_reaped_in_turns() {
+    let reaped = whole_and_broken(Breakage::ReapedOneByOne).map(|mut bench| {
+        bench.change_members(|members| members.extend([2, 3].map(|id| (WorkerId(id), up(id as u32 - 1)))));
+        beat(&mut bench, &[(1, 1), (2, 5), (3, 5)]);
+        let mut own = 2;
+        while !bench.is_calling("expire") {
+            beat(&mut bench, &[(1, own), (2, 5), (3, 5)]);
+            own += 1;
+        }
+        bench.answer("expire", |call| match call {
+            Call::Expire(workers) => Done::Expire { workers, answer: Ok(vec![Expired::Done; 2]) },
+            call => panic!("{call:?}"),
+        });
+        let more = Reaped { done: false, count: 256, outcomes: vec![] };
+        bench.answer("reap", |_| Done::Reap { worker: WorkerId(2), answer: Ok(more.clone()) });
+        bench.fail("reap");
+        bench.advance(millis(1_000));
+        bench.of(&["reap"]).join(", ")
+    });
+    assert_eq!(reaped, ["reap 2, reap 3, reap 2", "reap 2, reap 2, reap 2"]);
 }
 
 #[test]
