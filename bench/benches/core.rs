@@ -1,14 +1,14 @@
-//! The time that the pool's micro-benchmarks take: `cargo bench -p tenure-bench --features micro`, and with `-- NAME` those whose
-//! name contains it.
+//! The time of the pool's micro-benchmarks: `cargo bench -p tenure-bench --features micro`. `-- NAME` selects those
+//! whose name contains it.
 //!
-//! What they run is described in `pool/src/micro`. What CI holds on to is not the time but the instructions: `make instructions`.
+//! `pool/src/micro` describes the cases. CI checks not the time but the instructions: `make instructions`.
 
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tenure_pool::micro::{ALL, Meter};
 
-/// Adds up what the measured pieces take.
+/// Adds up the times of the measured pieces.
 #[derive(Default)]
 struct Stopwatch(Duration);
 
@@ -26,7 +26,7 @@ fn core(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group("core");
         group.throughput(Throughput::Elements(bench.items));
         group.bench_function(bench.name, |bencher| {
-            // Built when it is its turn: one of them holds 20,000 jobs.
+            // Built only when its turn comes: one case holds 20,000 jobs.
             let case = case.get_or_insert_with(bench.build);
             bencher.iter_custom(|runs| {
                 let mut stopwatch = Stopwatch::default();

@@ -14,7 +14,7 @@ use crate::{
 pub(crate) struct Everything {
     #[command(flatten)]
     each: Options,
-    /// Where the results go.
+    /// The folder for the results.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/results"))]
     folder: PathBuf,
 }
@@ -23,7 +23,7 @@ pub(crate) async fn run(Everything { each, folder }: Everything) -> Result<(), E
     let machine = machine::describe(&each)?;
     println!("{machine}\n");
     let mut reports = Vec::new();
-    // What was measured so far is there if a later one fails.
+    // Keeps the results so far if a later scenario fails.
     let mut add = |report: Report| {
         report.print(each.json);
         reports.push(report);

@@ -1,4 +1,4 @@
-//! The pool that is measured: a private Redis, a producer in this process, and worker processes.
+//! The measured pool: a private Redis, a producer in this process, and worker processes.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -21,24 +21,24 @@ use crate::worker::Pool;
 
 /// The payload of every job.
 pub(crate) const PAYLOAD: [u8; 100] = [b'x'; 100];
-/// How long anything may take.
+/// The longest time for any step.
 const PATIENCE: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(10);
-/// Longer than a move takes from its end to its start, and than nodes lie apart.
+/// Longer than a move takes from its end to its start, and than nodes lag behind each other.
 const QUIET_MS: u64 = 500;
-/// Callers that stop what is in the way.
+/// Callers that stop leftover jobs.
 const CLEANERS: u64 = 1_000;
 
 pub(crate) struct Arena {
-    // Dropped from above: the server last.
+    // Dropped from the top: the server last.
     pub(crate) producer: Node,
     pub(crate) workers: Vec<WorkerProcess>,
     pub(crate) redis: MultiplexedConnection,
     pool: Pool,
     quick: bool,
-    /// Worker processes that were started.
+    /// The number of worker processes started.
     processes: usize,
-    /// Keys that were used.
+    /// The number of keys used.
     keys: u64,
     pub(crate) server: RedisServer,
 }
@@ -50,7 +50,7 @@ impl Arena {
         Box::pin(Self::with(options, |_| {})).await
     }
 
-    /// The same, in a pool with settings of its own.
+    /// Opens a pool with settings of its own.
     pub(crate) async fn with(options: &Options, settings: impl FnOnce(&mut Pool)) -> Result<Self, Error> {
         let server = options.server()?;
         let mut pool = Pool::new(server.url());
@@ -64,7 +64,7 @@ impl Arena {
         Ok(arena)
     }
 
-    /// Starts processes with so many workers each; all of them are in the ring when this returns.
+    /// Starts processes with `workers` workers each. All of them are in the ring when this returns.
     pub(crate) async fn add_processes(&mut self, processes: usize, workers: usize) -> Result<(), Error> {
         let up = self.up();
         let pool = &self.pool;
@@ -77,7 +77,7 @@ impl Arena {
             .await
     }
 
-    /// Starts one process; its workers are members of the pool when this returns, and perhaps not yet in the ring.
+    /// Starts one process. Its workers are members of the pool when this returns, but perhaps not yet in the ring.
     pub(crate) async fn add_process(&mut self, workers: usize) -> Result<(), Error> {
         let name = format!("node-{}", self.processes);
         self.workers.push(WorkerProcess::start(&self.pool, &name, workers).await?);
@@ -90,7 +90,7 @@ impl Arena {
         self.producer.workers().iter().filter(|worker| worker.state == MemberState::Up).count()
     }
 
-    /// The numbers of so many keys that nobody has used.
+    /// The numbers of `count` unused keys.
     pub(crate) fn fresh(&mut self, count: u64) -> Range<u64> {
         let first = self.keys;
         self.keys += count;
@@ -117,13 +117,13 @@ impl Arena {
         load::call(CLEANERS, numbers, stop).await.map(drop)
     }
 
-    /// What was used so far.
+    /// The usage so far.
     pub(crate) async fn usage(&mut self) -> Result<Usage, Error> {
         let pids = self.pids();
         Usage::now(&mut self.redis, &pids).await
     }
 
-    /// What the same Redis does at best, now.
+    /// The best that the same Redis can do now.
     pub(crate) async fn floor(&mut self) -> Result<Floor, Error> {
         Floor::measure(&mut self.redis, self.quick).await
     }
@@ -133,7 +133,7 @@ impl Arena {
         self.workers.iter().map(|worker| worker.pid).collect()
     }
 
-    /// What the handlers of all processes have seen.
+    /// The counts of all processes' handlers.
     pub(crate) async fn counts(&mut self) -> Result<Counts, Error> {
         let mut all = Counts::default();
         for worker in &mut self.workers {
@@ -146,7 +146,7 @@ impl Arena {
         Ok(all)
     }
 
-    /// Waits until the handlers have seen so much, and says when they had.
+    /// Waits until the handlers have seen `count` events, and returns when they had.
     pub(crate) async fn seen(&mut self, what: fn(&Counts) -> u64, count: u64) -> Result<u64, Error> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -161,7 +161,7 @@ impl Arena {
         }
     }
 
-    /// What all processes have written down since the last time.
+    /// The events that all processes have recorded since the last call.
     pub(crate) async fn events(&mut self) -> Result<Vec<Event>, Error> {
         let mut events = Vec::new();
         for worker in &mut self.workers {
@@ -170,7 +170,7 @@ impl Arena {
         Ok(events)
     }
 
-    /// Waits until every job runs where it belongs: nothing has moved for a while, and nothing is to.
+    /// Waits until every job runs where it belongs: nothing has moved for a while, and nothing will.
     pub(crate) async fn at_rest(&mut self) -> Result<(), Error> {
         let (began, quiet_us) = (now_us(), 1_000 * (self.pool.stable_after_ms + QUIET_MS));
         self.until("jobs to be where they belong", async |arena| {

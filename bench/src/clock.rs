@@ -1,4 +1,4 @@
-//! One clock for all processes of a benchmark: they are on one machine.
+//! One clock for all processes of a benchmark, which share a machine.
 
 use rustix::time::{ClockId, clock_gettime};
 

@@ -1,4 +1,4 @@
-//! A rolling deploy: for each worker process a new one comes and takes its place, and the old one leaves. Each job has to
+//! A rolling deploy: for each worker process a new one joins and takes its place, and the old one leaves. Each job must
 //! move about once.
 
 use std::time::Instant;
@@ -9,7 +9,7 @@ use crate::moves::{Moves, report_gaps};
 use crate::options::Options;
 use crate::report::Report;
 
-/// How long a new worker waits for the place of one that leaves, which is asked to at once.
+/// The time for which a new worker waits for the place of one that leaves, which is asked to leave at once.
 const SETTLE_MS: u64 = 3_000;
 
 pub(crate) async fn run(options: Options) -> Result<Report, Error> {

@@ -1,4 +1,4 @@
-//! Jobs dispatched until started, while the pool holds others or none.
+//! Jobs dispatched until started, while the pool holds other jobs or none.
 
 use clap::Args;
 
@@ -10,11 +10,11 @@ use crate::options::Options;
 use crate::report::Report;
 use crate::staged;
 
-/// Callers, and the jobs that they dispatch in one repetition.
+/// Numbers of callers, and the jobs that they dispatch in one repetition.
 type Loads = &'static [(u64, u64)];
 
 const LOADS: Loads = &[(1, 1_500), (16, 8_000), (256, 40_000), (1_000, 60_000)];
-/// Where jobs are held.
+/// The loads while jobs are held.
 const LOADS_HELD: Loads = &[(1, 1_500), (16, 8_000), (1_000, 60_000)];
 const HELD: &[u64] = &[0, 10_000, 50_000, 200_000];
 
@@ -22,13 +22,13 @@ const QUICK: Loads = &[(1, 20), (16, 64), (256, 512), (1_000, 1_000)];
 const QUICK_HELD: Loads = &[(1, 20), (16, 64), (1_000, 1_000)];
 const HELD_QUICK: &[u64] = &[0, 300];
 
-/// What is measured, of all that could be.
+/// The selected part of the measurements.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Part {
-    /// Only with so many callers, of 1, 16, 256 and 1000: something to look at with a profiler.
+    /// Only with this many callers, of 1, 16, 256 and 1000: for a look with a profiler.
     #[arg(long)]
     callers: Option<u64>,
-    /// Only while so many jobs are held, of 0, 10000, 50000 and 200000.
+    /// Only while this many jobs are held, of 0, 10000, 50000 and 200000.
     #[arg(long)]
     held: Option<u64>,
 }
@@ -47,7 +47,7 @@ impl Part {
     }
 
     /// # Errors
-    /// Nothing like this is ever measured.
+    /// No measurement matches.
     fn check(&self, options: &Options) -> Result<(), Error> {
         if !options.sized(LOADS, QUICK).iter().any(|&(callers, _)| self.has_callers(callers)) {
             return Err("there is no load with so many callers".into());
@@ -95,7 +95,7 @@ pub(crate) async fn run(options: Options, part: Part) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// Repetitions, after one that warms up; each one's jobs are gone before the next.
+/// Measures repetitions, after one that warms up. The jobs of each are gone before the next.
 async fn measure(arena: &mut Arena, callers: u64, jobs: u64, runs: usize) -> Result<Vec<Run>, Error> {
     let producer = arena.producer.clone();
     let dispatch = move |number| {
@@ -114,10 +114,11 @@ async fn measure(arena: &mut Arena, callers: u64, jobs: u64, runs: usize) -> Res
     Ok(measured)
 }
 
-/// Pairs of runs for each repetition: a ratio of two of them is noisier than either, and a disk than both.
+/// The number of pairs of runs for each repetition: a ratio of two runs is noisier than either, and a disk is noisier
+/// than both.
 const PAIRS: usize = 3;
 
-/// The largest load once more, with and without an append-only file in turns, so that both have the same minute.
+/// Repeats the largest load with and without an append-only file in turns, so that both have the same minute.
 async fn append_only(report: &mut Report, options: Options) -> Result<(), Error> {
     let Some(&(callers, jobs)) = options.sized(LOADS, QUICK).last() else { return Ok(()) };
     let mut plain = Arena::open(&options).await?;

@@ -1,4 +1,5 @@
-//! A worker process is killed: when do its jobs run again? And a worker is drained: how soon are its jobs elsewhere?
+//! Two questions: when do the jobs of a killed worker process run again, and how soon are the jobs of a drained worker
+//! elsewhere?
 
 use std::collections::BTreeSet;
 
@@ -11,19 +12,19 @@ use crate::moves::{Moves, report_gaps};
 use crate::options::Options;
 use crate::report::Report;
 
-/// How long a silent worker keeps its jobs.
+/// The times for which a silent worker keeps its jobs.
 const TTLS_MS: &[u64] = &[5_000, 2_000];
 const TTLS_QUICK_MS: &[u64] = &[1_000];
 
-/// What the death of a process came to.
+/// The effects of a process's death.
 struct Death {
-    /// Its jobs.
+    /// The number of its jobs.
     jobs: f64,
-    /// All jobs.
+    /// The number of all jobs.
     all: f64,
-    /// Jobs that were started again.
+    /// The number of jobs that were started again.
     moved: f64,
-    /// From the death until the last one of its jobs ran again.
+    /// The time from the death until the last of its jobs ran again.
     running_ms: f64,
 }
 
@@ -32,7 +33,7 @@ pub(crate) async fn run(options: Options) -> Result<Report, Error> {
     for &ttl_ms in options.sized(TTLS_MS, TTLS_QUICK_MS) {
         let mut deaths = Vec::new();
         for _ in 0..options.runs() {
-            // Half of them are the process's.
+            // The process has half of them.
             deaths.push(death(&options, ttl_ms, options.sized(2_000, 100)).await?);
         }
         let suffix = format!("_ttl_{}s", ttl_ms / 1_000);
@@ -44,7 +45,7 @@ pub(crate) async fn run(options: Options) -> Result<Report, Error> {
     }
     let mut drains = Vec::new();
     for _ in 0..options.runs() {
-        // A quarter of them are the worker's.
+        // The worker has a quarter of them.
         drains.push(drain(&options, options.sized(40_000, 200)).await?);
     }
     report.figure("jobs_drained", drains.iter().map(|moves| moves.moved.len() as f64).collect());

@@ -1,15 +1,15 @@
-//! Numbers of repeated runs.
+//! Figures of repeated runs.
 
 use std::time::Duration;
 
-/// The middle of the values; 0 of none.
+/// The median of the values; 0 without values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// The value below which this share of the values lies; 0 of none.
+/// The value below which this share of the values lies; `None` without values.
 pub(crate) fn percentile<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
     let at = (sorted.len() as f64 * share) as usize;
     sorted.get(at.min(sorted.len().saturating_sub(1))).copied()
@@ -20,7 +20,7 @@ pub(crate) fn percentile_ms(sorted: &[Duration], share: f64) -> f64 {
     percentile(sorted, share).map_or(0.0, |time| time.as_secs_f64() * 1e3)
 }
 
-/// A number that is part of a figure's name: `200k` for 200,000.
+/// A number as part of a figure's name: `200k` for 200,000.
 pub(crate) fn short(number: u64) -> String {
     if number >= 1_000 && number.is_multiple_of(1_000) {
         format!("{}k", number / 1_000)
@@ -29,7 +29,7 @@ pub(crate) fn short(number: u64) -> String {
     }
 }
 
-/// Three digits behind the point are more than these figures are worth.
+/// Rounded to three decimals: more would exceed the figures' precision.
 pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }

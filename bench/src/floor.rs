@@ -1,4 +1,4 @@
-//! What the same Redis does at best, in the same minute.
+//! The floor: the best that the same Redis can do in the same minute.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use tenure_connection::Client;
 use crate::Error;
 use crate::figures::percentile_ms;
 
-/// Commands one after the other, and batches.
+/// The numbers of single commands and of batches.
 const SIZES: (u32, u32) = (2_000, 500);
 const QUICK: (u32, u32) = (50, 5);
 const PIPELINED: u32 = 100;
@@ -22,10 +22,10 @@ pub(crate) struct Floor {
     pub(crate) xadd_per_s: f64,
 }
 
-/// What is measured is how long a machine needs, however long that is: only one that does not answer ends a run.
+/// A measurement may take any time on a slow machine: only a missing answer ends a run.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The crates' way to the server.
+/// A client of the crates for the server.
 pub(crate) fn client(url: &str) -> Result<Client, Error> {
     Ok(Client::builder(url).connect_timeout(PATIENCE).response_timeout(PATIENCE).build()?)
 }
@@ -39,7 +39,7 @@ pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection, Error> {
 }
 
 impl Floor {
-    /// Measures it.
+    /// Measures the floor.
     pub(crate) async fn measure(connection: &mut MultiplexedConnection, quick: bool) -> Result<Self, Error> {
         let (count, batches) = if quick { QUICK } else { SIZES };
         let mut pings = Vec::new();

@@ -1,4 +1,4 @@
-//! Memory that a running job takes, its handler's state aside: what many jobs add to a pool that runs some already.
+//! The memory of a running job, without its handler's state: the growth of a pool that runs some already.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::options::Options;
 use crate::report::Report;
 use crate::usage::{redis_bytes, resident};
 
-/// Longer than anything that a start leaves to be done at once.
+/// Longer than any immediate after-effect of a start.
 const REST: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(options: Options) -> Result<Report, Error> {
@@ -31,7 +31,7 @@ pub(crate) async fn run(options: Options) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// Bytes of all worker processes, and of Redis.
+/// The bytes of all worker processes, and of Redis.
 async fn memory(arena: &mut Arena) -> Result<(f64, f64), Error> {
     sleep(REST).await;
     let workers = arena.pids().into_iter().map(resident).sum::<Result<u64, _>>()?;

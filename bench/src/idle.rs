@@ -1,8 +1,8 @@
-//! What nodes send while nothing happens: the commands of three pools without users, one without jobs, one with jobs, and
-//! one with twice the nodes.
+//! The traffic of idle nodes: the commands of three pools without users, one without jobs, one with jobs, and one with
+//! twice the nodes.
 //!
-//! `INFO` says how many commands the server ran; those that scripts ran are seen in `MONITOR` and taken off. What is
-//! left came from clients.
+//! `INFO` counts all commands of the server; commands of scripts appear in `MONITOR` and are subtracted. The rest came
+//! from clients.
 
 use std::time::Duration;
 
@@ -16,19 +16,19 @@ use crate::arena::Arena;
 use crate::options::Options;
 use crate::report::Report;
 
-/// By how much a pool with jobs may say more than one without, as a share: timers have jitter, and a command a minute for
-/// each 1,000 jobs would be nine times as much.
+/// The allowed excess of a pool with jobs over one without, as a share, because timers have jitter. One command a
+/// minute for each 1,000 jobs would be nine times as much.
 const ALLOWED: f64 = 0.02;
-/// Longer than anything that a start leaves to be done: a blocking read, a sweep, a renewal.
+/// Longer than any after-effect of a start: a blocking read, a sweep, a renewal.
 const REST: Duration = Duration::from_secs(15);
-/// How long commands are counted: in a minute timers alone make a difference of 2 %.
+/// The time for which commands are counted: in a minute, timers alone make a difference of 2 %.
 const TIME: Duration = Duration::from_secs(180);
-/// Words around what is counted.
+/// The marks around the counted commands.
 const MARKS: [&str; 2] = ["count-from-here", "count-to-here"];
 
 pub(crate) async fn run(options: Options) -> Result<Report, Error> {
     let jobs = options.sized(100_000, 200);
-    // Side by side: what nodes do once in a while, they do in all pools at the same age.
+    // Side by side: the nodes' periodic work falls on the same age of all pools.
     let (mut empty, mut full, mut large) =
         tokio::try_join!(Arena::open(&options), Arena::open(&options), Arena::open(&options))?;
     large.add_processes(2, 2).await?;
@@ -38,7 +38,7 @@ pub(crate) async fn run(options: Options) -> Result<Report, Error> {
     tokio::try_join!(empty.producer.close(), full.producer.close(), large.producer.close())?;
 
     let time = options.sized(TIME, Duration::from_secs(2));
-    // In parts, so that there is a spread.
+    // In parts, to get a spread.
     let part = time / u32::try_from(options.runs())?;
     let mut counts = [const { Vec::new() }; 3];
     for _ in 0..options.runs() {
@@ -88,7 +88,7 @@ async fn count(arena: &mut Arena, time: Duration) -> Result<u64, Error> {
         mark(redis, MARKS[0]).await?;
         let before = commands(redis).await?;
         sleep(time).await;
-        // The INFO before is in it, too.
+        // This includes the previous INFO.
         let within = commands(redis).await? - before - 1;
         mark(redis, MARKS[1]).await?;
         Ok::<_, Error>(within)
@@ -101,7 +101,7 @@ async fn mark(redis: &mut MultiplexedConnection, word: &str) -> Result<(), Error
     Ok(redis::cmd("ECHO").arg(word).query_async::<()>(redis).await?)
 }
 
-/// All commands that the server has run, those in scripts as well.
+/// The number of commands that the server has run, those in scripts included.
 async fn commands(redis: &mut MultiplexedConnection) -> Result<u64, Error> {
     let info: String = redis::cmd("INFO").arg("commandstats").query_async(redis).await?;
     let calls = info.lines().filter_map(|line| {

@@ -1,4 +1,4 @@
-//! Calls of many callers at once, each of which makes its next call when the last one was answered.
+//! Concurrent calls: each caller makes its next call when the last one was answered.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::floor::Floor;
 use crate::report::Report;
 use crate::usage::Usage;
 
-/// What calls have taken.
+/// The times of calls.
 #[derive(Debug)]
 pub(crate) struct Calls {
-    /// Each one, the quickest first.
+    /// The time of each call, in ascending order.
     times: Vec<Duration>,
-    /// All of them.
+    /// The time of all calls together.
     pub(crate) elapsed: Duration,
 }
 
@@ -56,7 +56,7 @@ where
     Ok(Calls { times, elapsed })
 }
 
-/// One repetition: calls, what each of them cost, and what the same Redis did at best just before.
+/// One repetition: calls, the cost of each, and the floor measured just before.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) per_s: f64,
@@ -67,7 +67,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Of calls that were all done after so long.
+    /// A repetition whose calls were all done after `elapsed`.
     pub(crate) fn new(calls: &Calls, elapsed: Duration, each: Usage, floor: Floor) -> Self {
         Self {
             per_s: calls.times.len() as f64 / elapsed.as_secs_f64(),
@@ -79,7 +79,7 @@ impl Run {
     }
 }
 
-/// Calls, and what they cost.
+/// Makes calls and measures their cost.
 pub(crate) async fn measure<F, Fut>(
     arena: &mut Arena,
     callers: u64,
@@ -98,7 +98,7 @@ where
     Ok(Run::new(&calls, calls.elapsed, each, floor))
 }
 
-/// Writes repetitions down, with this at the end of each name.
+/// Adds repetitions to a report, with this suffix of each name.
 pub(crate) fn report(report: &mut Report, what: &str, one: &str, suffix: &str, runs: &[Run]) {
     let of = |field: fn(&Run) -> f64| runs.iter().map(field).collect::<Vec<_>>();
     report.beside(format!("{what}_per_s{suffix}"), of(|run| run.per_s), of(|run| run.floor.xadd_per_s));
@@ -112,7 +112,7 @@ pub(crate) fn report(report: &mut Report, what: &str, one: &str, suffix: &str, r
     report.figure(format!("floor_ratio{suffix}"), of(|run| run.per_s / run.floor.xadd_per_s));
 }
 
-/// The end of a figure's name that says how many callers there were; nothing for the most that there are.
+/// The suffix of a figure's name for this number of callers; empty for the largest number.
 pub(crate) fn suffix(callers: u64) -> String {
     match callers {
         1_000.. => String::new(),

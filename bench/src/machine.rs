@@ -1,4 +1,4 @@
-//! The machine that figures come from: they say nothing without it.
+//! The machine, without which figures mean nothing.
 
 use std::fs;
 

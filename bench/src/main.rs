@@ -1,10 +1,10 @@
-//! Benchmarks on a private Redis, with workers in processes of their own. Every figure is the median of some repetitions
-//! with its spread, and stands beside the floor, measured on the same server in the same minute: compare ratios,
-//! machines are noisy.
+//! Benchmarks on a private Redis, with workers in processes of their own. Every figure is the median of several
+//! repetitions with its spread. It stands beside the floor, measured on the same server in the same minute. Compare
+//! ratios, because machines are noisy.
 //!
-//! `arena` is the pool that is measured, `process` and `worker` its processes; `load` calls, `usage` counts what that
-//! costs, `floor` and `staged` say what the same Redis does at best; `report` and `results` show it. Each other file is
-//! a scenario.
+//! `arena` is the measured pool; `process` and `worker` are its processes. `load` makes calls, and `usage` counts their
+//! cost. `floor` and `staged` measure the best that the same Redis can do. `report` and `results` show the figures.
+//! Each other file is a scenario.
 
 mod all;
 mod arena;
@@ -36,11 +36,11 @@ use clap::{Parser, Subcommand};
 
 use options::Options;
 
-/// How many threads each process' runtime has, where somebody has set it. Otherwise all of a process runs on one: four
+/// The number of threads of each process's runtime, if it is set. Otherwise each process uses one thread. Four
 /// processes and a Redis share the machine, and more threads than cores wake each other instead of working.
 const THREADS: &str = "TOKIO_WORKER_THREADS";
 
-/// Whatever went wrong: nothing was measured then.
+/// Any failure: nothing was measured then.
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Parser)]
@@ -63,21 +63,21 @@ enum Scenario {
     Stop(Options),
     /// Jobs notified until their handlers have heard of it.
     Notify(Options),
-    /// A worker process is killed, and a worker is drained: how soon do its jobs run again?
+    /// The time until the jobs of a killed worker process, and of a drained worker, run again.
     Failover(Options),
-    /// A fifth worker comes: which jobs move, and for how long does nobody run them?
+    /// A fifth worker joins: which jobs move, and for how long does nobody run them?
     Rebalance(Options),
     /// A rolling deploy of all worker processes.
     Deploy(Options),
-    /// What nodes send while nothing happens, with jobs and without.
+    /// The traffic of idle nodes, with jobs and without.
     Idle(Options),
-    /// Memory that a running job takes, in its worker and in Redis.
+    /// The memory of a running job, in its worker and in Redis.
     Held(Options),
-    /// A replicated map: writes, how soon another process sees them, joining, memory.
+    /// A replicated map: writes, the delay until another process sees them, joining, memory.
     Rmap(Options),
-    /// Streams: adding, a sink, how soon a reader wakes up.
+    /// Streams: adding, a sink, the delay until a reader wakes up.
     Streaming(Options),
-    /// All of them, written to a folder as a table and plots.
+    /// All scenarios, written to a folder as a table and plots.
     All(all::Everything),
     /// A process with workers.
     #[command(hide = true)]

@@ -1,4 +1,4 @@
-//! Which jobs moved, and for how long nobody ran them: read from what the handlers wrote down.
+//! The moved jobs, and the times without a handler, from the events that handlers recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,14 @@ use crate::figures::percentile;
 use crate::report::Report;
 use crate::tally::Event;
 
-/// What happened to the jobs from some moment on.
+/// The moves of jobs from some moment on.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Moves {
-    /// Jobs that were started again, by the worker that has them in the end.
+    /// Jobs that were started again, each with its last worker.
     pub(crate) moved: BTreeMap<String, u64>,
-    /// Starts: a job may move twice.
+    /// The number of starts: a job may move twice.
     pub(crate) starts: usize,
-    /// Between the end of a job and its next start, µs, the shortest first; of jobs whose end was seen.
+    /// The times between the end of a job and its next start, in µs, ascending; only for jobs whose end was seen.
     pub(crate) gaps_us: Vec<u64>,
     /// The first end.
     pub(crate) first_us: u64,
@@ -43,23 +43,23 @@ impl Moves {
         moves
     }
 
-    /// From the first end to the last start, ms.
+    /// The time from the first end to the last start, in ms.
     pub(crate) fn settled_ms(&self) -> f64 {
         self.last_us.saturating_sub(self.first_us) as f64 / 1e3
     }
 
-    /// The gap that this share of the moves keeps below, ms.
+    /// The gap that this share of the moves does not exceed, in ms.
     pub(crate) fn gap_ms(&self, share: f64) -> f64 {
         percentile(&self.gaps_us, share).map_or(0.0, |gap| gap as f64 / 1e3)
     }
 
-    /// Jobs that were moved to other workers than these.
+    /// The number of jobs that moved to other workers than these.
     pub(crate) fn elsewhere(&self, than: &BTreeSet<u64>) -> usize {
         self.moved.values().filter(|worker| !than.contains(worker)).count()
     }
 }
 
-/// Writes down the gaps of repetitions.
+/// Reports the gaps of repetitions.
 pub(crate) fn report_gaps(report: &mut Report, suffix: &str, runs: &[Moves]) {
     for (name, share) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
         let gaps = runs.iter().map(|moves| moves.gap_ms(share)).collect();

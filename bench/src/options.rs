@@ -1,11 +1,11 @@
-//! What every scenario can be told.
+//! The options of every scenario.
 
 use clap::Args;
 use tenure_testing::RedisServer;
 
 use crate::Error;
 
-/// Repetitions, unless it is said otherwise.
+/// The default number of repetitions.
 const RUNS: usize = 5;
 
 #[derive(Args, Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct Options {
     /// Repetitions; the median counts. 5, with --quick 1.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     runs: Option<u32>,
-    /// Small sizes, which show that it works and measure nothing.
+    /// Small sizes, which show that the scenario works and measure nothing.
     #[arg(long)]
     pub(crate) quick: bool,
     /// Redis listens on a unix socket instead of TCP.
@@ -28,17 +28,17 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// How often to measure.
+    /// The number of repetitions.
     pub(crate) fn runs(&self) -> usize {
         self.runs.map_or(if self.quick { 1 } else { RUNS }, |runs| runs as usize)
     }
 
-    /// The first one, or the second one with `--quick`.
+    /// The first size, or the second one with `--quick`.
     pub(crate) fn sized<T>(&self, size: T, quick: T) -> T {
         if self.quick { quick } else { size }
     }
 
-    /// The same, with an append-only file.
+    /// The same options with an append-only file.
     pub(crate) fn durable(self) -> Self {
         Self { aof: true, ..self }
     }

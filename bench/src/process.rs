@@ -1,4 +1,4 @@
-//! A worker's process, as its parent holds it.
+//! A worker's process from its parent's point of view.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::Error;
 use crate::tally::{Counts, Event};
 use crate::worker::{Pool, READY, Request};
 
-/// How long an answer may take: leaving with many jobs takes its time.
+/// The longest time until an answer: leaving with many jobs takes its time.
 const PATIENCE: Duration = Duration::from_secs(150);
 
 /// A running process; killed when dropped.
@@ -25,7 +25,7 @@ pub(crate) struct WorkerProcess {
 }
 
 impl WorkerProcess {
-    /// Starts it; its workers are members of the pool when this returns.
+    /// Starts the process. Its workers are members of the pool when this returns.
     pub(crate) async fn start(pool: &Pool, name: &str, workers: usize) -> Result<Self, Error> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["worker", "--name", name, "--pool", &serde_json::to_string(pool)?, "--workers"])
@@ -51,19 +51,19 @@ impl WorkerProcess {
         self.ask(Request::Events).await
     }
 
-    /// Its first worker hands its jobs on and leaves.
+    /// Makes its first worker hand its jobs on and leave.
     pub(crate) async fn drain(&mut self) -> Result<Vec<Event>, Error> {
         self.ask(Request::Drain).await
     }
 
-    /// It hands all its jobs on, leaves and ends.
+    /// Makes the process hand all its jobs on, leave and end.
     pub(crate) async fn leave(mut self) -> Result<Vec<Event>, Error> {
         let events = self.ask(Request::Leave).await?;
         self.kill().await?;
         Ok(events)
     }
 
-    /// Kills it (SIGKILL), and returns when it is gone.
+    /// Kills the process (SIGKILL), and returns when it is gone.
     pub(crate) async fn kill(mut self) -> Result<(), Error> {
         Ok(self.child.kill().await?)
     }

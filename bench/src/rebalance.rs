@@ -1,4 +1,4 @@
-//! A fifth worker comes to a pool whose jobs run: only its share of them is to move, soon, and each for a moment.
+//! A fifth worker joins a pool with running jobs. Only its share of them must move, soon, and each with a short gap.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::moves::{Moves, report_gaps};
 use crate::options::Options;
 use crate::report::Report;
 
-/// How long the ring stays as it is before jobs are moved; what is measured begins with the first one.
+/// The time for which the ring stays unchanged before jobs are moved; the measurement begins with the first move.
 const STABLE_MS: u64 = 1_000;
 
 pub(crate) async fn run(options: Options) -> Result<Report, Error> {
@@ -28,7 +28,7 @@ pub(crate) async fn run(options: Options) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// What moved, and the workers that came.
+/// The moves, and the new workers.
 async fn repetition(options: &Options, jobs: u64) -> Result<(Moves, BTreeSet<u64>), Error> {
     let mut arena =
         Arena::with(options, |pool| (pool.logs, pool.stable_after_ms) = (true, STABLE_MS)).await?;

@@ -1,4 +1,4 @@
-//! What a scenario has measured, and how it is shown.
+//! The figures of a scenario, and their form.
 
 use std::fmt::Write;
 
@@ -16,9 +16,9 @@ pub(crate) struct Report {
 #[derive(Debug)]
 struct Figure {
     name: String,
-    /// One for each repetition.
+    /// One value for each repetition.
     values: Vec<f64>,
-    /// What the same server did at best in the same minute, each beside its repetition.
+    /// The floor of the same server in the same minute, one for each repetition.
     floor: Option<Vec<f64>>,
 }
 
@@ -27,12 +27,12 @@ impl Report {
         Self { scenario, figures: Vec::new() }
     }
 
-    /// A figure, measured some times.
+    /// Adds a figure with its repetitions.
     pub(crate) fn figure(&mut self, name: impl Into<String>, values: Vec<f64>) {
         self.figures.push(Figure { name: name.into(), values, floor: None });
     }
 
-    /// A figure beside its floor.
+    /// Adds a figure with its floor.
     pub(crate) fn beside(&mut self, name: impl Into<String>, values: Vec<f64>, floor: Vec<f64>) {
         self.figures.push(Figure { name: name.into(), values, floor: Some(floor) });
     }
@@ -42,7 +42,8 @@ impl Report {
         self.figures.iter().find(|figure| figure.name == name).map(|figure| median(&figure.values))
     }
 
-    /// Of `x` the median under `x`, least and most of several under `x_spread`, the floor's median under `x_floor`.
+    /// The median of a figure `x` under `x`, the least and most of several under `x_spread`, the floor's median under
+    /// `x_floor`.
     pub(crate) fn json(&self) -> Value {
         let mut line = Map::new();
         line.insert("scenario".into(), self.scenario.into());
@@ -59,7 +60,7 @@ impl Report {
         Value::Object(line)
     }
 
-    /// The same as a Markdown table.
+    /// The figures as a Markdown table.
     pub(crate) fn table(&self) -> String {
         let mut table = format!(
             "| {} | median | least | most | floor | ratio |\n|---|---:|---:|---:|---:|---:|\n",
@@ -83,7 +84,7 @@ impl Report {
         table
     }
 
-    /// One JSON line, or the table.
+    /// Prints one JSON line, or the table.
     pub(crate) fn print(&self, as_json: bool) {
         if as_json {
             println!("{}", self.json());
@@ -99,7 +100,7 @@ fn spread(values: &[f64]) -> (f64, f64) {
     if values.is_empty() { (0.0, 0.0) } else { (least, most) }
 }
 
-/// As many digits as tell something.
+/// The value with its significant digits.
 fn shown(value: f64) -> String {
     match value.abs() {
         1_000.0.. => format!("{value:.0}"),

@@ -1,4 +1,4 @@
-//! Jobs stopped, and jobs notified: how many calls are answered in a second, and how many handlers have heard of it.
+//! Jobs stopped, and jobs notified: the calls answered in a second, and the handlers that have heard of them.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use crate::options::Options;
 use crate::report::Report;
 use crate::tally::Counts;
 
-/// Callers, and the calls that they make in one repetition.
+/// Numbers of callers, and the calls that they make in one repetition.
 const LOADS: &[(u64, u64)] = &[(1, 1_500), (16, 8_000), (1_000, 60_000)];
 const QUICK: &[(u64, u64)] = &[(1, 20), (16, 64), (1_000, 1_000)];
 
-/// What a repetition came to.
+/// The result of a repetition.
 struct Delivered {
     /// Until the calls were answered.
     answered: Run,
-    /// Until the handlers had heard of all.
+    /// Until the handlers had heard of all calls.
     delivered_per_s: f64,
 }
 

@@ -10,13 +10,13 @@ use crate::Error;
 use crate::report::Report;
 
 const SHEET: Sheet = Sheet { columns: 2, panel: (440.0, 240.0) };
-/// Loads of the scenario `dispatch`: the end of a figure's name, and the callers.
+/// The loads of the scenario `dispatch`: the suffix of a figure's name, and the number of callers.
 const CALLERS: [(&str, f64); 4] =
     [("_1_caller", 1.0), ("_16_callers", 16.0), ("_256_callers", 256.0), ("", 1_000.0)];
-/// And the jobs that are held.
+/// The held jobs of that scenario: the suffix, and their number.
 const HELD: [(&str, f64); 4] = [("", 0.0), ("_held_10k", 1e4), ("_held_50k", 5e4), ("_held_200k", 2e5)];
 
-/// Writes all of it.
+/// Writes all files.
 pub(crate) fn write(folder: &Path, machine: &str, reports: &[Report]) -> Result<(), Error> {
     fs::create_dir_all(folder)?;
     let mut figures = Map::new();
@@ -34,7 +34,7 @@ pub(crate) fn write(folder: &Path, machine: &str, reports: &[Report]) -> Result<
     Ok(())
 }
 
-/// Jobs in a second over the jobs that are held.
+/// The jobs in a second, by the number of held jobs.
 fn throughput(machine: &str, dispatch: &Report) -> String {
     let over_held = |what: &str, callers: &str, name: &str| {
         let places = HELD.map(|(held, jobs)| (format!("{what}{callers}{held}"), jobs));
@@ -53,7 +53,7 @@ fn throughput(machine: &str, dispatch: &Report) -> String {
     SHEET.svg(machine, &panels)
 }
 
-/// How long a job takes until it is started, over the callers.
+/// The time until a job is started, by the number of callers.
 fn latency(machine: &str, dispatch: &Report) -> String {
     let over_callers = |what: &str, name: &str| {
         curve(dispatch, name, &CALLERS.map(|(suffix, callers)| (format!("{what}{suffix}"), callers)))
@@ -74,7 +74,7 @@ fn latency(machine: &str, dispatch: &Report) -> String {
     SHEET.svg(machine, &panels)
 }
 
-/// A curve through the medians that there are.
+/// A curve through the existing medians.
 fn curve(report: &Report, name: &str, places: &[(String, f64)]) -> Curve {
     let points = places.iter().filter_map(|(figure, across)| Some((*across, report.median(figure)?)));
     Curve { name: name.to_owned(), points: points.collect() }

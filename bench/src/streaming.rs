@@ -17,11 +17,11 @@ const NAME: &str = "entries";
 const PIPELINED: u64 = 100;
 const BODY: [u8; 100] = [b'x'; 100];
 
-/// How much is done in one repetition.
+/// The sizes of one repetition.
 #[derive(Clone, Copy)]
 struct Sizes {
     entries: u64,
-    /// By one caller, one after the other.
+    /// Entries of a single caller, one after the other.
     single: u64,
     wake_ups: usize,
 }
@@ -43,7 +43,7 @@ pub(crate) async fn run(options: Options) -> Result<Report, Error> {
             add_one_by_one(&stream, sizes.entries, 1_000).await?,
             add_in_batches(&stream, sizes.entries).await?,
             add_floor(&mut redis, sizes.entries).await?,
-            // All ways of adding have filled the stream: there is enough for every way of taking.
+            // All ways of adding have filled the stream: it has enough for every way of taking.
             drain(&client, sizes.entries).await?,
             drain_one_by_one(&client, sizes.entries, 64).await?,
             drain_floor(&mut redis, sizes.entries).await?,
@@ -81,7 +81,7 @@ async fn add_one_by_one(stream: &Stream, entries: u64, callers: usize) -> Result
     Ok(per_s(entries, began))
 }
 
-/// One caller adds in batches, each one atomic step.
+/// One caller adds in batches, each in one atomic step.
 async fn add_in_batches(stream: &Stream, entries: u64) -> Result<f64, Error> {
     let batch: Vec<_> = (0..PIPELINED).map(|_| NewEntry::new().field("d", &BODY[..])).collect();
     let began = Instant::now();
@@ -103,7 +103,7 @@ async fn add_floor(redis: &mut MultiplexedConnection, entries: u64) -> Result<f6
     Ok(per_s(entries, began))
 }
 
-/// One consumer takes and acknowledges all entries; while a batch is acknowledged, the next one is read.
+/// One consumer takes and acknowledges all entries. While a batch is acknowledged, the next one is read.
 async fn drain(client: &Client, entries: u64) -> Result<f64, Error> {
     let sink = Sink::builder(client, "group").stream(NAME).start(Start::Oldest).count(PIPELINED);
     let mut sink = sink.open().await?;
@@ -122,7 +122,7 @@ async fn drain(client: &Client, entries: u64) -> Result<f64, Error> {
     Ok(per_s)
 }
 
-/// As [`drain`], but each entry is acknowledged by itself, so many at once.
+/// Takes all entries like [`drain`], but acknowledges each by itself, with `ackers` acknowledgements at once.
 async fn drain_one_by_one(client: &Client, entries: u64, ackers: usize) -> Result<f64, Error> {
     let sink = Sink::builder(client, "ackers").stream(NAME).start(Start::Oldest).count(PIPELINED);
     let mut sink = sink.open().await?;
@@ -140,7 +140,7 @@ async fn drain_one_by_one(client: &Client, entries: u64, ackers: usize) -> Resul
     Ok(per_s)
 }
 
-/// The same with bare commands: while one batch is acknowledged, the next is read.
+/// Drains with bare commands: while one batch is acknowledged, the next is read.
 async fn drain_floor(redis: &mut MultiplexedConnection, entries: u64) -> Result<f64, Error> {
     redis::cmd("XGROUP").arg(&["CREATE", "floor", "group", "0"]).query_async::<()>(redis).await?;
     let began = Instant::now();
@@ -176,7 +176,7 @@ fn ids(reply: Value) -> Vec<Vec<u8>> {
     entries.into_iter().filter_map(id).collect()
 }
 
-/// From just before an entry is added until a reader that waits has it.
+/// The time from just before an entry is added until a waiting reader has it.
 async fn wake_up(client: &Client, wake_ups: usize) -> Result<f64, Error> {
     let stream = Stream::new(client, "wake")?;
     let mut reader = Reader::builder(client).stream("wake", Start::Newest).open().await?;
@@ -232,7 +232,7 @@ async fn wake_up_floor(url: &str, redis: &mut MultiplexedConnection, wake_ups: u
     Ok(percentile_ms(&delays, 0.5))
 }
 
-/// Until the reader's command has reached the server.
+/// Waits until the reader's command has reached the server.
 async fn waiting(client: &Client) -> Result<(), Error> {
     let redis = client.commands();
     loop {

@@ -1,4 +1,4 @@
-//! What handlers have seen, in a worker's process, and how its parent hears of it.
+//! The counts of handlers in a worker's process, and their way to its parent.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,24 +9,24 @@ use tenure_pool::{BoxError, Job, JobHandler, Start, StopReason};
 
 use crate::clock::now_us;
 
-/// What all handlers of a process have seen.
+/// The counts of all handlers of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     started: AtomicU64,
     stopped: AtomicU64,
     notified: AtomicU64,
     last_us: AtomicU64,
-    /// Each start and stop, if somebody asks for them.
+    /// Each start and stop, if logging is on.
     log: Option<Mutex<Vec<Event>>>,
 }
 
-/// How much of it there was.
+/// The number of each kind of event.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Counts {
     pub(crate) started: u64,
     pub(crate) stopped: u64,
     pub(crate) notified: u64,
-    /// When something was last counted.
+    /// When an event was last counted.
     pub(crate) last_us: u64,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Counts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Event {
     pub(crate) key: String,
-    /// True: started.
+    /// Whether the handler was started.
     pub(crate) up: bool,
     pub(crate) at_us: u64,
     pub(crate) worker: u64,
@@ -51,7 +51,7 @@ impl Tally {
         Counts { started, stopped, notified, last_us: read(&self.last_us) }
     }
 
-    /// What was logged since the last time.
+    /// The events logged since the last call.
     pub(crate) fn events(&self) -> Vec<Event> {
         let log = self
             .log
@@ -75,7 +75,7 @@ impl Tally {
     }
 }
 
-/// A handler that does nothing but count.
+/// A handler that only counts.
 pub(crate) struct Counter(pub(crate) Arc<Tally>);
 
 impl JobHandler for Counter {

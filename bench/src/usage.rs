@@ -1,4 +1,4 @@
-//! What something costs: differences of what Redis and the kernel count.
+//! The cost of work, as differences of the counters of Redis and the kernel.
 
 use std::fs;
 
@@ -6,17 +6,17 @@ use redis::aio::MultiplexedConnection;
 
 use crate::Error;
 
-/// Commands that no script of the pool runs: those of them that Redis counts came from clients.
+/// Commands that no script of the pool runs: all that Redis counts of them came from clients.
 const OF_CLIENTS: [&str; 7] = ["evalsha", "eval", "xread", "xreadgroup", "xautoclaim", "ping", "hscan"];
-/// The kernel shows the CPU time of processes in hundredths of a second.
+/// The kernel shows CPU times of processes in hundredths of a second.
 const TICKS_PER_S: f64 = 100.0;
 
-/// What has been used so far, or between two moments.
+/// The usage so far, or between two moments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     /// CPU time of Redis, µs.
     pub(crate) redis_us: f64,
-    /// Commands that clients have sent; those that scripts run are not counted.
+    /// Commands from clients, without those that scripts run.
     pub(crate) commands: f64,
     /// Bytes that Redis has received and sent.
     pub(crate) bytes: f64,
@@ -27,7 +27,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// Up to now.
+    /// The usage up to now.
     pub(crate) async fn now(redis: &mut MultiplexedConnection, workers: &[u32]) -> Result<Self, Error> {
         let info: String = redis::cmd("INFO").arg("everything").query_async(redis).await?;
         let of_clients = OF_CLIENTS.map(|name| calls(&info, name));
@@ -40,7 +40,7 @@ impl Usage {
         })
     }
 
-    /// Since an earlier moment, for each of so many operations.
+    /// The usage since an earlier moment, divided by the number of operations.
     pub(crate) fn each(&self, since: &Self, operations: u64) -> Self {
         let each = |of: fn(&Self) -> f64| (of(self) - of(since)) / operations.max(1) as f64;
         Self {
@@ -53,19 +53,19 @@ impl Usage {
     }
 }
 
-/// CPU time that Redis has used so far, in µs.
+/// The CPU time that Redis has used so far, in µs.
 pub(crate) async fn redis_us(redis: &mut MultiplexedConnection) -> Result<f64, Error> {
     let info: String = redis::cmd("INFO").arg("cpu").query_async(redis).await?;
     Ok((field(&info, "used_cpu_user") + field(&info, "used_cpu_sys")) * 1e6)
 }
 
-/// Bytes of memory that Redis uses.
+/// The bytes of memory that Redis uses.
 pub(crate) async fn redis_bytes(redis: &mut MultiplexedConnection) -> Result<f64, Error> {
     let info: String = redis::cmd("INFO").arg("memory").query_async(redis).await?;
     Ok(field(&info, "used_memory"))
 }
 
-/// Bytes of memory that a process has, as the kernel counts them.
+/// The resident bytes of a process, as the kernel counts them.
 pub(crate) fn resident(pid: u32) -> Result<u64, Error> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
@@ -78,7 +78,7 @@ fn field(info: &str, name: &str) -> f64 {
     line.and_then(|value| value.trim().parse().ok()).unwrap_or(0.0)
 }
 
-/// How often a command was run, from a line such as `cmdstat_ping:calls=7,usec=…`.
+/// The number of runs of a command, from a line such as `cmdstat_ping:calls=7,usec=…`.
 fn calls(info: &str, command: &str) -> f64 {
     let line = info
         .lines()

@@ -1,5 +1,5 @@
-//! A worker's process: it joins, and then does what its parent writes to its standard input, one word a line; each is
-//! answered with one line. It ends at once when the input closes.
+//! A worker's process. It joins, and then obeys its parent, who writes one word a line to its standard input. It
+//! answers each with one line. It ends at once when the input closes.
 
 use std::io::{self, BufRead, Write};
 use std::process::exit;
@@ -14,31 +14,31 @@ use tokio::sync::mpsc;
 use crate::Error;
 use crate::tally::{Counter, Tally};
 
-/// How long a worker or a node may take to leave.
+/// The longest time for a worker or a node to leave.
 const LEAVE: Duration = Duration::from_secs(120);
-/// How many accepted jobs that were never begun the pool holds: more than any benchmark hands in.
+/// The most accepted jobs that were never begun: more than any benchmark dispatches.
 const QUEUED: u64 = 1_000_000;
 /// The exit status of a process whose parent is gone.
 const ORPHANED: i32 = 3;
-/// What it says first.
+/// The process's first line.
 pub(crate) const READY: &str = "ready";
 
 /// A pool, as all of its nodes must know it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Pool {
     pub(crate) url: String,
-    /// How long a silent worker keeps its jobs.
+    /// The time for which a silent worker keeps its jobs.
     pub(crate) ttl_ms: u64,
-    /// How long a new worker waits for the slot of one that leaves.
+    /// The time for which a new worker waits for the slot of one that leaves.
     pub(crate) join_settle_ms: u64,
-    /// How long a changed ring stays as it is before jobs are moved.
+    /// The time for which a changed ring stays unchanged before jobs are moved.
     pub(crate) stable_after_ms: u64,
-    /// Whether every start and stop is written down.
+    /// Whether every start and stop is recorded.
     pub(crate) logs: bool,
 }
 
 impl Pool {
-    /// With workers that run at once, and everything else as it is by default.
+    /// A pool whose workers run at once, with defaults otherwise.
     pub(crate) fn new(url: String) -> Self {
         Self { url, ttl_ms: 10_000, join_settle_ms: 10, stable_after_ms: 5_000, logs: false }
     }
@@ -52,17 +52,17 @@ impl Pool {
     }
 }
 
-/// What a parent can ask for.
+/// A request of the parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Request {
-    /// How much the handlers have seen.
+    /// The handlers' counts.
     Counts,
-    /// What they have seen since the last time.
+    /// The handlers' events since the last request.
     Events,
-    /// The first worker hands its jobs on and leaves; answered with the events.
+    /// The first worker hands its jobs on and leaves; the answer is its events.
     Drain,
-    /// The whole node does; answered with the events.
+    /// The whole node does so; the answer is its events.
     Leave,
 }
 
@@ -106,7 +106,8 @@ pub(crate) async fn run(Life { name, pool, workers }: Life) -> Result<(), Error>
     Ok(())
 }
 
-/// What the parent writes. On a thread of its own: the process must also end when its runtime hangs.
+/// The parent's requests. They are read on a thread of their own, because the process must end even when its runtime
+/// hangs.
 fn requests() -> mpsc::UnboundedReceiver<String> {
     let (requests, received) = mpsc::unbounded_channel();
     thread::spawn(move || {

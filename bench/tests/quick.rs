@@ -1,11 +1,11 @@
-//! Every scenario runs, and says in its last line what it promises. How fast anything is, no test asserts.
+//! Every scenario runs, and its last line has the promised figures. No test asserts a speed.
 #![allow(clippy::unwrap_used)]
 
 use std::process::{Command, Output};
 
 use serde_json::{Map, Value};
 
-/// What one of the loads that are called says of it.
+/// The figures of every load of calls.
 const COSTS: [&str; 5] = ["p50_ms", "p99_ms", "floor_ratio", "redis_us_per_", "commands_per_"];
 
 fn bench(args: &[&str]) -> Output {
@@ -23,7 +23,7 @@ fn figures(scenario: &str, more: &[&str]) -> Map<String, Value> {
     line.as_object().unwrap().clone()
 }
 
-/// All of these are there and more than nothing.
+/// Asserts that all of these exist and are above zero.
 fn assert_measured(figures: &Map<String, Value>, names: &[&str]) {
     for &name in names {
         let value = figures.get(name).and_then(Value::as_f64);
@@ -39,7 +39,7 @@ fn assert_costs(figures: &Map<String, Value>, suffix: &str, one: &str) {
 }
 
 #[test]
-fn dispatch_counts_jobs_beside_the_floor_with_jobs_held_and_without() {
+fn dispatch_reports_jobs_and_floor_with_and_without_held_jobs() {
     let figures = figures("dispatch", &["--runs", "2"]);
     for suffix in ["", "_1_caller", "_16_callers", "_256_callers", "_held_300", "_16_callers_held_300"] {
         assert_measured(&figures, &[&format!("jobs_per_s{suffix}"), &format!("jobs_per_s{suffix}_floor")]);
@@ -52,7 +52,7 @@ fn dispatch_counts_jobs_beside_the_floor_with_jobs_held_and_without() {
     assert!(least <= most && figures["jobs_per_s"].as_f64().unwrap() >= least);
 }
 
-/// With what the other tests leave out: one that runs everything in turn, and what it writes.
+/// Also covers the parts that the other tests leave out: the scenario that runs all in turn, and its files.
 #[test]
 fn all_scenarios_are_written_to_a_folder() {
     let folder = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ fn all_scenarios_are_written_to_a_folder() {
 }
 
 #[test]
-fn requests_count_what_the_handlers_have_heard_of() {
+fn requests_count_the_calls_that_handlers_have_heard_of() {
     for (scenario, what, one) in [("stop", "stops", "stop"), ("notify", "notifications", "notification")] {
         let figures = figures(scenario, &["--unix"]);
         for suffix in ["", "_1_caller", "_16_callers"] {
@@ -85,16 +85,16 @@ fn requests_count_what_the_handlers_have_heard_of() {
 }
 
 #[test]
-fn a_killed_process_and_a_drained_worker_lose_their_jobs_to_others() {
+fn jobs_of_a_killed_process_and_a_drained_worker_run_again() {
     let figures = figures("failover", &["--aof"]);
     assert_measured(&figures, &["jobs_killed_ttl_1s", "running_again_ms_ttl_1s", "moved_share_ttl_1s"]);
     assert_measured(&figures, &["jobs_drained", "drain_ms", "gap_p99_ms_drain"]);
-    // A killed process's jobs are free only when its leases have run out.
+    // The jobs of a killed process are free only when its leases have run out.
     assert!(figures["running_again_ms_ttl_1s"].as_f64().unwrap() > 500.0);
 }
 
 #[test]
-fn a_worker_that_comes_takes_its_share_and_nobody_else_moves() {
+fn a_new_worker_takes_its_share_and_no_other_job_moves() {
     let figures = figures("rebalance", &[]);
     assert_measured(&figures, &["moved_share", "settled_ms", "gap_p50_ms", "gap_p99_ms", "gap_max_ms"]);
     assert_eq!(figures["moved_to_others"].as_f64(), Some(0.0));
@@ -108,14 +108,14 @@ fn a_deploy_moves_every_job() {
 }
 
 #[test]
-fn idle_and_held_say_what_jobs_take() {
+fn idle_and_held_report_the_cost_of_jobs() {
     let idle = ["commands_per_s", "commands_per_s_without_jobs", "commands_per_s_4_nodes"];
     assert_measured(&figures("idle", &[]), &idle);
     assert_measured(&figures("held", &[]), &["redis_bytes_per_job"]);
 }
 
 #[test]
-fn maps_and_streams_stand_beside_their_floors() {
+fn maps_and_streams_are_reported_with_their_floors() {
     let map =
         ["set_per_s", "set_per_s_64_callers", "propagation_ms_p99", "join_2k_ms", "bytes_per_entry_floor"];
     assert_measured(&figures("rmap", &[]), &map);

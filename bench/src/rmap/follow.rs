@@ -1,4 +1,4 @@
-//! The other process of the benchmark: it joins, follows, and says what it saw.
+//! The other process of the benchmark: it joins, follows, and reports its observations.
 
 use std::process::Stdio;
 
@@ -20,17 +20,17 @@ pub(crate) struct Following {
     /// Follow bare messages instead of a map.
     #[arg(long)]
     bare: bool,
-    /// Join the big map some times and say what an entry takes instead.
+    /// Join the big map several times and report the size of an entry instead.
     #[arg(long)]
     weigh: Option<u64>,
-    /// Writes with the time.
+    /// The number of timed writes.
     #[arg(long, default_value_t = 0)]
     ticks: u64,
 }
 
-/// Copies whose memory is compared with that of the first, which holds what joining needed for a moment too.
+/// Copies whose memory is compared with that of the first, which includes the temporary memory of joining.
 const COPIES: u64 = 5;
-/// Writes with the time that are looked for at each change.
+/// The number of timed writes that are looked for at each change.
 const LOOKED_AT: u64 = 16;
 
 pub(crate) async fn run(options: Following) -> Result<(), Error> {
@@ -49,7 +49,7 @@ pub(crate) async fn run(options: Following) -> Result<(), Error> {
     Ok(())
 }
 
-/// What one more copy of the big map adds to a process, by entry.
+/// The memory, per entry, that one more copy of the big map adds to a process.
 pub(crate) async fn bytes_per_entry(url: &str, entries: u64) -> Result<f64, Error> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["follow", "--url", url, "--weigh", &entries.to_string()]);
@@ -76,7 +76,7 @@ async fn follow_map(client: &Client, ticks: u64) -> Result<Vec<u64>, Error> {
     while map.get("end").is_none() {
         watcher.changed().await?;
         let now = now_us();
-        // They come nearly in order: the first one that was not seen, and some behind it.
+        // They come nearly in order: the first unseen one, and some after it.
         for tick in next..ticks.min(next + LOOKED_AT) {
             let at = tick as usize;
             let Some(value) = map.get(ring_key(tick)) else { continue };
@@ -85,7 +85,7 @@ async fn follow_map(client: &Client, ticks: u64) -> Result<Vec<u64>, Error> {
                 seen[at] = true;
                 delays.push(now.saturating_sub(sent));
             }
-            // One that was overwritten is never seen.
+            // An overwritten one is never seen.
             seen[at] |= written > tick;
         }
         while seen.get(next as usize) == Some(&true) {
@@ -96,7 +96,7 @@ async fn follow_map(client: &Client, ticks: u64) -> Result<Vec<u64>, Error> {
     Ok(delays)
 }
 
-/// `tick time`, as the writer put it.
+/// Parses `tick time`, as the writer writes it.
 fn parse(value: &[u8]) -> Option<(u64, u64)> {
     let (tick, sent) = std::str::from_utf8(value).ok()?.split_once(' ')?;
     Some((tick.parse().ok()?, sent.parse().ok()?))

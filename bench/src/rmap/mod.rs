@@ -16,7 +16,7 @@ use crate::options::Options;
 use crate::report::Report;
 use crate::{Error, floor};
 
-/// Writes that share a pipeline of the floor.
+/// The number of writes in a pipeline of the floor.
 const PIPELINED: u64 = 100;
 const VALUE: usize = 100;
 
@@ -92,7 +92,7 @@ async fn set(client: &Client, callers: usize, writes: u64) -> Result<f64, Error>
     Ok(per_s)
 }
 
-/// What a write does at least: the entry, the revision, the message.
+/// The least work of a write: the entry, the revision, the message.
 async fn set_floor(redis: &mut MultiplexedConnection, writes: u64) -> Result<f64, Error> {
     let value = [b'x'; VALUE];
     let began = Instant::now();
@@ -111,7 +111,7 @@ async fn set_floor(redis: &mut MultiplexedConnection, writes: u64) -> Result<f64
     Ok(per_s)
 }
 
-/// A map of that many entries, and a bare hash with the same.
+/// A map of this many entries, and a bare hash with the same entries.
 async fn fill(client: &Client, entries: u64) -> Result<RawMap, Error> {
     let map = RawMap::join(client, "big").await?;
     let value = vec![b'x'; VALUE];

@@ -1,5 +1,5 @@
-//! How soon another process sees a write. Every millisecond one write carries the time at which it was sent, under one
-//! of a ring of keys, so that none is overwritten before it was seen: one write at a time, or among nine others.
+//! The delay until another process sees a write. Every millisecond one write carries the time of its sending, alone or
+//! among nine others. It uses one of a ring of keys, so that no write is overwritten before it was seen.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -17,19 +17,19 @@ use crate::Error;
 use crate::clock::now_us;
 use crate::figures::percentile_ms;
 
-/// Writes beside each write with the time, for 10,000 writes a second.
+/// The number of writes beside each timed write, for 10,000 writes a second.
 pub(crate) const OTHERS: u64 = 9;
-/// Keys of writes with the time: a follower may be this many milliseconds late before it misses one.
+/// The number of keys of timed writes: a follower may be this many milliseconds late before it misses one.
 const RING: u64 = 256;
 pub(crate) const MAP: &str = "seen";
 pub(crate) const FLOOR: &str = "floor:seen";
 
-/// How soon the writes were seen.
+/// The delays of the writes.
 pub(crate) struct Figure {
     pub(crate) p50_ms: f64,
     pub(crate) p99_ms: f64,
     pub(crate) updates_per_s: f64,
-    /// Writes with the time that the follower did not see.
+    /// Timed writes that the follower did not see.
     pub(crate) unseen: f64,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn ring_key(i: u64) -> String {
     format!("probe:{:03}", i % RING)
 }
 
-/// Without others the next write awaits the one before it.
+/// Without others, each write awaits the previous one.
 pub(crate) async fn measure(url: &str, client: &Client, writes: u64, others: u64) -> Result<Figure, Error> {
     let map = RawMap::join(client, MAP).await?;
     let follower = Follower::start(url, false, writes).await?;
@@ -109,7 +109,7 @@ fn every_millisecond() -> tokio::time::Interval {
 struct Follower {
     process: Child,
     output: BufReader<tokio::process::ChildStdout>,
-    /// Writes with the time that it is to see.
+    /// The number of timed writes that it should see.
     writes: u64,
 }
 
@@ -131,7 +131,7 @@ impl Follower {
         Ok(Self { process, output, writes })
     }
 
-    /// The delays that it saw, one on each line, in microseconds.
+    /// Reads the delays that it saw, one on each line, in microseconds.
     async fn figure(mut self, elapsed: Duration, others: u64) -> Result<Figure, Error> {
         let mut text = String::new();
         self.output.read_to_string(&mut text).await?;

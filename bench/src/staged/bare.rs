@@ -1,4 +1,4 @@
-//! What the steps of a dispatch write, without anything that they look at or decide.
+//! The writes of a dispatch's steps, without their reads and decisions.
 
 use redis::aio::MultiplexedConnection;
 use tenure_pool::store::BATCH_MAX;
@@ -7,8 +7,8 @@ use crate::Error;
 use crate::arena::{PAYLOAD, key};
 use crate::usage::redis_us;
 
-/// The writes that a dispatch, its route, its begin and its start make at least, each once for a whole batch, as bare
-/// commands. µs of Redis's CPU for each job.
+/// The least writes of a dispatch, its route, its begin and its start, as bare commands, each once for a whole batch.
+/// Returns µs of Redis's CPU for each job.
 pub(super) async fn writes(
     redis: &mut MultiplexedConnection,
     batches: usize,

@@ -1,6 +1,6 @@
-//! What the steps of a dispatch cost by themselves: the same atomic steps in batches of 128, stage by stage, over one
-//! connection without anybody who waits; and below them the bare writes that they make. Once by way of a router, and once
-//! with dispatches that name their workers, as most do.
+//! The cost of a dispatch's steps by themselves: the same atomic steps in batches of 128, stage by stage. They go over
+//! one connection, and nobody waits. Below them are the bare writes that they make. One pass goes through a router; the
+//! other has dispatches that name their workers, as most do.
 
 mod bare;
 
@@ -26,20 +26,20 @@ use crate::options::Options;
 use crate::report::Report;
 use crate::usage::redis_us;
 
-/// Batches on their way at once.
+/// The most batches on their way at once.
 const PIPELINED: usize = 8;
-/// Entries that are read at once.
+/// The most entries read at once.
 const READ: usize = 8;
 const WORKERS: usize = 4;
 const STAGES: [&str; 4] = ["dispatch", "route", "begin", "started"];
 
 /// The steps of one repetition.
 struct Run {
-    /// By way of a router.
+    /// Through a router.
     routed: Pass,
     /// With dispatches that name their workers.
     placed: Pass,
-    /// What the first one writes as bare commands, µs of Redis's CPU for each job.
+    /// The first pass's writes as bare commands, in µs of Redis's CPU for each job.
     bare: f64,
 }
 
@@ -47,9 +47,9 @@ struct Run {
 struct Pass {
     /// µs of Redis's CPU for each job, as in [`STAGES`].
     stages: [f64; 4],
-    /// The same of the reads between them.
+    /// The same figure for the reads between them.
     reads: f64,
-    /// Of the stages, by the clock.
+    /// The rate of the stages by the clock.
     jobs_per_s: f64,
 }
 
@@ -59,7 +59,7 @@ impl Pass {
     }
 }
 
-/// Adds what the steps cost, and how far the whole pool is from it.
+/// Adds the cost of the steps, and the distance of the whole pool from it.
 pub(crate) async fn report(report: &mut Report, options: &Options) -> Result<(), Error> {
     let server = options.server()?;
     let mut redis = floor::connect(&server.url()).await?;
@@ -96,7 +96,7 @@ struct Lab {
     node: NodeName,
     workers: Vec<WorkerId>,
     cursors: Cursors,
-    /// Keys that were used.
+    /// The number of keys used.
     keys: u64,
 }
 
@@ -121,7 +121,7 @@ impl Lab {
             let worker = store.join(incarnation, &request).await?.worker;
             workers.push(store.settle(incarnation, worker).await?.worker);
         }
-        // Makes the stream that outcomes are told on.
+        // Creates the stream that carries outcomes.
         store.renew(incarnation, Token(0), Some(&node), &workers).await?;
         let cursors = Cursors {
             workers: workers.iter().map(|&worker| (worker, EntryId::default())).collect(),
@@ -181,7 +181,7 @@ impl Lab {
         Ok(Pass { stages, reads: reads / jobs, jobs_per_s: jobs / elapsed })
     }
 
-    /// The revision of the ring: the maps that follow it are behind, but the pool's state says it.
+    /// The revision of the ring, from the pool's state: the maps that follow it lag behind.
     async fn ring(&self) -> Result<Revision, Error> {
         match self.store.pool_state().await? {
             PoolState::Present { members, .. } => Ok(members),
@@ -189,7 +189,7 @@ impl Lab {
         }
     }
 
-    /// Jobs that nobody has dispatched, in batches.
+    /// New jobs, in batches.
     async fn items(&mut self, batches: usize, placed: bool) -> Result<Vec<Vec<DispatchItem>>, Error> {
         let not_after = self.store.server_time().await? + 20_000;
         let mut workers = self.workers.clone().into_iter().cycle();
@@ -242,7 +242,7 @@ impl Lab {
 
     async fn assignments(&mut self, jobs: usize) -> Result<Vec<Assigned>, Error> {
         let mut found = 0;
-        // Entries are small, shared by jobs of one worker each: they are put together to batches.
+        // Entries are small, each with jobs of one worker: they are combined into batches.
         let mut open: BTreeMap<WorkerId, Assigned> = BTreeMap::new();
         let mut assigned = Vec::new();
         while found < jobs {
