@@ -1,4 +1,4 @@
-//! Nodes that are broken on purpose: what the judges must find.
+//! Nodes that are broken on purpose, so that the judges must find them.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use tenure_pool::{Node, NodeBuilder};
 
 use crate::Result;
 
-/// What is left out of the protocol.
+/// The missing part of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Broken {
-    /// A worker whose lease has run out goes on.
+    /// A worker continues after its lease has run out.
     NoSelfFence,
-    /// A job is begun by whoever asks, under whatever token.
+    /// Any worker may begin a job, under any token.
     BeginUnchecked,
     /// A job is handed on before its handler has ended.
     HandOffBeforeStop,
 }
 
-/// In `begin`: a record that is not this worker's under this token is made so.
+/// In `begin`: rewrites a record that is not this worker's under this token so that it is.
 const BEGIN_UNCHECKED: ScriptPatch = ScriptPatch {
     script: "begin",
     from: "local begun, news = gsub(r, first, begun_first, 1)",
@@ -32,10 +32,10 @@ const BEGIN_UNCHECKED: ScriptPatch = ScriptPatch {
 };
 
 impl Broken {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::NoSelfFence, Self::BeginUnchecked, Self::HandOffBeforeStop];
 
-    /// A node of this pool that is broken so.
+    /// A node of this pool, broken in this way.
     ///
     /// # Errors
     /// The pool's name is not valid.

@@ -1,4 +1,4 @@
-//! The command line of `tenure-chaos`, and its exit status: 0 when all is well, 1 when it is not.
+//! The command line of `tenure-chaos`. Its exit status is 0 when all is well, and 1 otherwise.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::poison::{self, Choice, PoisonPlan};
 use crate::soak::{self, SoakPlan};
 use crate::storm::{self, Fault, StormPlan};
 
-/// Runs a pool of node processes on a Redis of its own under faults or under load, and judges what came of it.
+/// Runs a pool of node processes on a private Redis under faults or under load, and judges the outcome.
 #[derive(Debug, Parser)]
 #[command(name = "tenure-chaos")]
 pub struct Cli {
@@ -28,38 +28,38 @@ pub struct Cli {
 enum Command {
     /// A long run with many jobs and little trouble: does anything grow?
     Soak {
-        /// For how long.
+        /// The length of the run.
         #[arg(long, default_value_t = 60.0)]
         minutes: f64,
-        /// Jobs that run all the while.
+        /// Jobs that run throughout.
         #[arg(long, default_value_t = 20_000)]
         jobs: usize,
-        /// Chooses the order of things; made up unless it is given.
+        /// The seed of the order of events; random by default.
         #[arg(long)]
         seed: Option<u64>,
-        /// Where the samples go, as a table of comma-separated values.
+        /// The file for the samples, as comma-separated values.
         #[arg(long)]
         csv: Option<PathBuf>,
-        /// Where the plot of the samples goes.
+        /// The file for the plot of the samples.
         #[arg(long)]
         svg: Option<PathBuf>,
     },
-    /// Faults on real processes, and what the judges say of it.
+    /// Faults on real processes, and the judges' findings.
     Storm {
-        /// For how long.
+        /// The length of the run.
         #[arg(long, default_value_t = 10.0)]
         minutes: f64,
-        /// Chooses the faults and the calls; made up unless it is given.
+        /// The seed of the faults and the calls; random by default.
         #[arg(long)]
         seed: Option<u64>,
-        /// Jobs' keys.
+        /// The number of job keys.
         #[arg(long, default_value_t = 600)]
         keys: usize,
-        /// Only this fault, or these; all of them unless one is given.
+        /// Only these faults; all of them by default.
         #[arg(long)]
         only: Vec<Fault>,
     },
-    /// How soon the jobs of one of four nodes run elsewhere after a crash and in a drain, against what is promised.
+    /// How soon the jobs of one of four nodes run elsewhere after a crash and in a drain, compared with the promises.
     Bounds {
         /// Jobs on that node.
         #[arg(long, default_value_t = 1_000)]
@@ -70,7 +70,7 @@ enum Command {
         /// Drains.
         #[arg(long, default_value_t = 5)]
         drains: usize,
-        /// Chooses the moments of the crashes; made up unless it is given.
+        /// The seed of the moments of the crashes; random by default.
         #[arg(long)]
         seed: Option<u64>,
     },
@@ -89,28 +89,28 @@ enum Command {
         #[arg(long)]
         control: bool,
     },
-    /// Nodes that are broken on purpose: the judges must find it.
+    /// Nodes that are broken on purpose: the judges must find them.
     Controls {
-        /// Only this one.
+        /// Only this kind.
         #[arg(long)]
         only: Option<Broken>,
-        /// For how long each of them at most; it ends when an overlap is found.
+        /// The longest time for each kind; it ends when an overlap is found.
         #[arg(long, default_value_t = 60)]
         seconds: u64,
-        /// Chooses the faults and the calls; made up unless it is given.
+        /// The seed of the faults and the calls; random by default.
         #[arg(long)]
         seed: Option<u64>,
     },
-    /// A node, which says that it is ready in one line and ends with its parent.
+    /// A node, which reports in one line that it is ready, and ends with its parent.
     #[command(hide = true)]
     Node {
-        /// What it is started with, as JSON.
+        /// The node's settings, as JSON.
         plan: String,
     },
 }
 
 impl Cli {
-    /// Does what the arguments say.
+    /// Executes the command line.
     ///
     /// # Cancel safety
     /// All processes end when the future is dropped.
@@ -149,7 +149,7 @@ fn time(minutes: f64) -> Duration {
     Duration::from_secs_f64(minutes.clamp(0.0, 1e6) * 60.0)
 }
 
-/// Succeeds when the judges find something wrong with each.
+/// Runs the controls, and succeeds when the judges find a fault of each.
 async fn controls(only: Option<Broken>, time: Duration, seed: u64) -> Result<ExitCode> {
     let mut status = ExitCode::SUCCESS;
     for broken in Broken::ALL.into_iter().filter(|broken| only.is_none_or(|only| only == *broken)) {
@@ -164,7 +164,7 @@ async fn controls(only: Option<Broken>, time: Duration, seed: u64) -> Result<Exi
     Ok(status)
 }
 
-/// The exit status of what was found to be wrong.
+/// The exit status for these faults.
 fn judged(found: Result<Vec<String>>) -> Result<ExitCode> {
     let found = found?;
     for wrong in &found {
@@ -179,7 +179,7 @@ async fn node(plan: &str) -> Result<ExitCode> {
     Ok(node::run(plan).await?.report())
 }
 
-// A reader of the output that has gone away is no error.
+// A reader of the output that has gone is no error.
 
 fn say(text: &str) {
     let _ = writeln!(io::stdout().lock(), "{text}");

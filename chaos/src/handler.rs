@@ -1,4 +1,5 @@
-//! What runs the jobs under faults: it writes down when it starts, is notified and ends, and writes to the world outside.
+//! The handler of the jobs under faults. It records its starts, notifications and ends, and writes to the world
+//! outside.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -10,24 +11,24 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::resource::Access;
 
-/// A job writes to the world outside this often.
+/// The interval of a job's writes to the world outside.
 const BEAT: Duration = Duration::from_millis(500);
-/// A job that was refused outside is tried again after so long.
+/// The pause after which a job that was refused outside is tried again.
 const REFUSED: Duration = Duration::from_secs(1);
 
 /// The handler of one worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorder {
-    /// The worker's name, which no other life of a node has.
+    /// The worker's name, unique to this life of its node.
     pub(crate) worker: String,
     pub(crate) history: Arc<History>,
     /// The world outside, if there is one.
     pub(crate) access: Option<Access>,
-    /// A job takes less than this to end.
+    /// The upper bound of the time that a job takes to end.
     pub(crate) longest_end_ms: u64,
 }
 
-/// One run of a job: begun before its first effect, and over after the last one, however it ends.
+/// One run of a job: it begins before the first effect, and ends after the last one, for any reason.
 struct Run {
     recorder: Recorder,
     key: String,
@@ -73,9 +74,9 @@ impl Drop for Run {
     }
 }
 
-/// A moment of the clock that the machine's Redis shows, in the time of histories; never too late.
+/// A moment of the wall clock, which Redis on this machine shares, in the time of histories; never too late.
 fn in_boottime(moment: SystemTime) -> u64 {
-    // What passes between the two looks makes it earlier.
+    // Time that passes between the two readings makes the result earlier.
     let now = boottime_ns();
     let ago = SystemTime::now().duration_since(moment).unwrap_or_default();
     now.saturating_sub(u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX))

@@ -1,11 +1,11 @@
-//! Faults on real processes, judged; and a long run under load, measured. `README.md` says how to read what they say.
+//! Faults on real processes, judged; and a long run under load, measured. `README.md` explains the output.
 //!
-//! - [`soak`] runs a pool for long, with little trouble, and says whether anything grows.
-//! - [`bounds`] measures how soon the jobs of a node that crashes, or that is drained, run elsewhere.
-//! - [`storm`] lets faults happen to a pool, one after the other, and judges what came of it.
+//! - [`soak`] runs a pool for long, with little trouble, and finds growing resources.
+//! - [`bounds`] measures how soon the jobs of a crashed or drained node run elsewhere.
+//! - [`storm`] inflicts faults on a pool, one after the other, and judges the effects.
 //! - [`poison`] damages the keys of a living pool, beside a neighbour on the same server.
-//! - [`node`] is the process that all are made of, [`broken`] how one is broken on purpose, and [`process`] how the
-//!   conductor holds it. [`resource`] is the world outside that its jobs write to.
+//! - [`node`] is the process of a node, [`broken`] breaks one on purpose, and [`process`] controls one from outside.
+//!   [`resource`] is the world outside, to which its jobs write.
 
 pub mod bounds;
 pub mod broken;
@@ -21,7 +21,7 @@ pub mod storm;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-/// What a run ends with when it cannot be carried out.
+/// The result of a run; an error says that it cannot be executed.
 pub type Result<T> = std::result::Result<T, tenure_pool::BoxError>;
 
 const POLL: Duration = Duration::from_millis(20);
@@ -29,7 +29,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// Looks again and again until there is a value.
 ///
 /// # Errors
-/// There is none in time.
+/// There is no value in time.
 ///
 /// # Cancel safety
 /// As `look`.

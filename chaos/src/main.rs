@@ -1,4 +1,4 @@
-//! `tenure-chaos`: faults on real processes, and a long run under load; the last line is the verdict, as JSON.
+//! `tenure-chaos`: faults on real processes, and a long run under load. The last line is the verdict, as JSON.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! A node in a process of its own: it joins a pool, runs workers, and leaves when it is told to.
+//! A node in a process of its own: it joins a pool, runs workers, and leaves on request.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -20,34 +20,34 @@ use crate::handler::Recorder;
 use crate::process::READY;
 use crate::resource::Access;
 
-/// How long a node may take to leave.
+/// The longest time for a node to leave.
 const BUDGET: Duration = Duration::from_secs(60);
-/// How long a node may take to join: faults may last for a while.
+/// The longest time for a node to join: faults may last for a while.
 const JOIN: Duration = Duration::from_secs(120);
-/// From one try to join to the next.
+/// The pause between two attempts to join.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// The pool, as all of its nodes must know it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PoolPlan {
-    /// Its name.
+    /// The pool's name.
     pub pool: String,
-    /// How long a silent worker keeps its jobs, in ms.
+    /// The time for which a silent worker keeps its jobs, in ms.
     pub ttl_ms: u64,
-    /// How long a new worker waits for the slot of one that leaves, in ms.
+    /// The time for which a new worker waits for the slot of one that leaves, in ms.
     pub join_settle_ms: u64,
-    /// How long a changed ring stays as it is before jobs are moved, in ms.
+    /// The time for which a changed ring stays unchanged before jobs are moved, in ms.
     pub stable_after_ms: u64,
-    /// How many jobs may wait that were never begun.
+    /// The number of jobs that may wait without ever having been begun.
     pub max_queued: u64,
-    /// From a job's assignment to its beginning, in ms.
+    /// The time from a job's assignment to its beginning, in ms.
     pub assign_ms: u64,
-    /// What all of its nodes with workers leave out of the protocol.
+    /// The part of the protocol that its nodes with workers leave out.
     pub broken: Option<Broken>,
 }
 
 impl PoolPlan {
-    /// A node of the pool that is to be built.
+    /// Settings for a node of the pool.
     ///
     /// # Errors
     /// The address is not valid.
@@ -62,7 +62,7 @@ impl PoolPlan {
             join_settle: Duration::from_millis(self.join_settle_ms),
             assign_timeout: Duration::from_millis(self.assign_ms),
             max_queued: self.max_queued,
-            // Crashes are many, and no job is to be given up for them.
+            // Crashes are many, and the pool must not give a job up for them.
             max_attempts: 1_000_000,
             stable_run: Duration::from_secs(1),
             ..defaults
@@ -71,36 +71,36 @@ impl PoolPlan {
         Ok(builder.name(name).settings(settings).stable_after(stable).join_timeout(JOIN))
     }
 
-    /// The same pool, as those see it who leave nothing out.
+    /// The same pool for nodes that leave nothing out.
     #[must_use]
     pub fn whole(&self) -> Self {
         Self { broken: None, ..self.clone() }
     }
 }
 
-/// What a node is started with.
+/// The settings of a node's process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NodePlan {
-    /// Its name. No two lives have the same one.
+    /// The node's name, unique to one life.
     pub name: String,
-    /// Where its Redis is.
+    /// The address of its Redis.
     pub url: String,
     /// The pool.
     pub pool: PoolPlan,
-    /// Its workers.
+    /// The number of its workers.
     pub workers: usize,
-    /// Where it writes down what its jobs do, and the world outside that they write to. Without it they do nothing.
+    /// The records of its jobs. Without them, jobs do nothing.
     pub watched: Option<Watched>,
 }
 
-/// Who watches what a node's jobs do.
+/// The observers of a node's jobs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Watched {
     /// The file for its history.
     pub history: PathBuf,
     /// The world outside, if there is one.
     pub resource: Option<SocketAddr>,
-    /// Jobs take so long to end at most, in ms.
+    /// The longest time that jobs take to end, in ms.
     pub longest_end_ms: u64,
 }
 
@@ -111,13 +111,13 @@ impl NodePlan {
     }
 }
 
-/// Joins, says that it is ready, and runs until it is told to end.
+/// Joins, reports that the node is ready, and runs until the process is told to end.
 ///
 /// # Errors
-/// The pool's.
+/// An error of the pool.
 ///
 /// # Cancel safety
-/// Not safe: a node that has joined goes on.
+/// Not safe: a node that has joined continues.
 pub async fn run(plan: NodePlan) -> Result<CloseReport> {
     end_with_parent();
     let node = join(&plan).await?;
@@ -149,7 +149,7 @@ pub async fn run(plan: NodePlan) -> Result<CloseReport> {
     Ok(told_to_end.await?)
 }
 
-/// Joins the pool, also while nothing listens for a moment where its Redis is, as that is a fault here.
+/// Joins the pool, even if nothing listens at its Redis's address for a moment: that is one of the faults.
 async fn join(plan: &NodePlan) -> Result<Node> {
     let end = Instant::now() + JOIN;
     loop {
@@ -160,7 +160,7 @@ async fn join(plan: &NodePlan) -> Result<Node> {
     }
 }
 
-/// Holds its jobs, and does nothing.
+/// A handler that holds its jobs and does nothing.
 struct Idle;
 
 impl JobHandler for Idle {

@@ -1,4 +1,4 @@
-//! A node in a process of its own, as the conductor holds it: it can be killed, paused and asked to leave.
+//! A node in a process of its own, from the conductor's point of view: it can be killed, paused and asked to leave.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::Result;
 use crate::node::NodePlan;
 
-/// How long a process may take to end when it is killed.
+/// The longest time until a killed process has ended.
 const GONE: Duration = Duration::from_secs(10);
 
 /// A running node; killed when dropped.
@@ -23,16 +23,16 @@ pub struct NodeProcess {
     plan: NodePlan,
     child: Child,
     ready: watch::Receiver<bool>,
-    /// The node ends when this closes. Held apart from the child, which would close it when its end is awaited.
+    /// The node ends when this closes. It is kept apart from the child, which would close it when its end is awaited.
     _stdin: ChildStdin,
 }
 
 impl NodeProcess {
-    /// Starts a node, and returns at once: [`ready`](Self::ready) tells when its workers are members of the pool. What
-    /// it logs from this level on is appended to this file. `RUST_LOG`, where it is set, goes before the level.
+    /// Starts a node, and returns at once: [`ready`](Self::ready) tells when its workers are members of the pool. Its
+    /// log from this level on is appended to this file. `RUST_LOG` overrides the level.
     ///
     /// # Errors
-    /// The process or its log cannot be made.
+    /// The process or its log cannot be created.
     pub fn start(plan: NodePlan, log: &Path, level: &str) -> Result<Self> {
         let log = OpenOptions::new().create(true).append(true).open(log)?;
         let mut child = Command::new(std::env::current_exe()?)
@@ -42,7 +42,7 @@ impl NodeProcess {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
-            // Of a group of its own: when the conductor dies, the kernel wakes and ends a node that is paused.
+            // In its own group: when the conductor dies, the kernel wakes and ends a paused node.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()?;
@@ -50,7 +50,7 @@ impl NodeProcess {
             return Err("the process has no input or output".into());
         };
         let (says, ready) = watch::channel(false);
-        // It ends with the process, which closes its output.
+        // This task ends with the process, which closes its output.
         tokio::spawn(async move {
             let mut lines = BufReader::new(stdout).lines();
             while let Ok(Some(line)) = lines.next_line().await {
@@ -62,17 +62,17 @@ impl NodeProcess {
         Ok(Self { plan, child, ready, _stdin: stdin })
     }
 
-    /// What it was started with.
+    /// The node's settings.
     pub fn plan(&self) -> &NodePlan {
         &self.plan
     }
 
-    /// Its name.
+    /// The node's name.
     pub fn name(&self) -> &str {
         &self.plan.name
     }
 
-    /// Its process; `None` when it has ended and that was noticed.
+    /// Its process; `None` after its end was noticed.
     pub fn pid(&self) -> Option<u32> {
         self.child.id()
     }
@@ -85,7 +85,7 @@ impl NodeProcess {
     /// Waits until its workers are members of the pool.
     ///
     /// # Errors
-    /// They are not in time, or the process has ended.
+    /// They are not members in time, or the process has ended.
     ///
     /// # Cancel safety
     /// Safe.
@@ -98,13 +98,13 @@ impl NodeProcess {
         }
     }
 
-    /// Asks it to leave (SIGTERM), and waits until it has ended. Says whether it ended well.
+    /// Asks the node to leave (SIGTERM), and waits until it has ended. Returns whether it ended well.
     ///
     /// # Errors
-    /// It had ended by itself, or does not end in time.
+    /// The process had ended by itself, or does not end in time.
     ///
     /// # Cancel safety
-    /// It may have been asked; it can be asked again.
+    /// The node may have been asked; it can be asked again.
     pub async fn leave(&mut self, patience: Duration) -> Result<bool> {
         self.signal(Signal::TERM)?;
         match timeout(patience, self.child.wait()).await {
@@ -113,13 +113,13 @@ impl NodeProcess {
         }
     }
 
-    /// Kills it (SIGKILL), and returns when it is gone. Fine when it is gone already.
+    /// Kills the process (SIGKILL), and returns when it is gone. Does nothing when it is gone already.
     ///
     /// # Errors
-    /// It cannot be killed.
+    /// The process cannot be killed.
     ///
     /// # Cancel safety
-    /// It may have been killed.
+    /// The process may have been killed.
     pub async fn kill(&mut self) -> Result<()> {
         if self.child.id().is_some() {
             self.child.start_kill()?;
@@ -130,10 +130,10 @@ impl NodeProcess {
         }
     }
 
-    /// Pauses it (SIGSTOP); none of its threads runs any more when this returns.
+    /// Pauses the process (SIGSTOP); none of its threads runs any more when this returns.
     ///
     /// # Errors
-    /// It has ended by itself.
+    /// The process has ended by itself.
     pub fn pause(&self) -> Result<()> {
         self.signal(Signal::STOP)?;
         let paused = waitid(WaitId::Pid(self.living()?), WaitIdOptions::STOPPED)?;
@@ -143,15 +143,15 @@ impl NodeProcess {
         }
     }
 
-    /// Wakes it up.
+    /// Wakes the process up.
     ///
     /// # Errors
-    /// It has ended by itself.
+    /// The process has ended by itself.
     pub fn resume(&self) -> Result<()> {
         self.signal(Signal::CONT)
     }
 
-    /// Whether the process runs, as far as is known without waiting.
+    /// Whether the process runs, as far as known without waiting.
     pub fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -166,5 +166,5 @@ impl NodeProcess {
     }
 }
 
-/// What a node says in a line of its own when its workers are members of the pool.
+/// The line by which a node reports that its workers are members of the pool.
 pub(crate) const READY: &str = "ready";

@@ -1,7 +1,8 @@
-//! The world outside: a resource that every handler writes to, and that refuses a token below the highest it has seen.
+//! The world outside: a resource to which every handler writes, and which refuses a token below the highest it has
+//! seen.
 //!
-//! It also looks whether that is enough: a write that it takes from somebody whom another one has followed is a stale write
-//! accepted. One JSON value per line in both directions; only writes with a number are answered.
+//! It also checks whether that is enough: a write from a holder whom another one has already followed is an accepted
+//! stale write. Messages are one JSON value per line in both directions; only writes with a number are answered.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,13 +17,13 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::Result;
 
-/// How many writes of a process may be on their way.
+/// The most writes of a process that may be on their way.
 const QUEUE: usize = 16_384;
 
 /// A write in the name of a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Write {
-    /// Its number, when it is to be answered.
+    /// The write's number, if it needs an answer.
     number: Option<u64>,
     key: String,
     token: u64,
@@ -35,18 +36,18 @@ struct Answer {
     accepted: bool,
 }
 
-/// What the resource has seen.
+/// The resource's counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Writes that it took.
+    /// Accepted writes.
     pub accepted: u64,
-    /// Writes under a token below the highest of their key: they had no effect.
+    /// Refused writes, under a token below the highest of their key: they had no effect.
     pub refused: u64,
-    /// Writes that it took from somebody whom another one had followed. Must be 0.
+    /// Accepted writes of a holder whom another one had already followed. Must be 0.
     pub stale_accepted: u64,
 }
 
-/// Which writes are taken.
+/// Decides which writes are accepted.
 #[derive(Debug, Default)]
 pub struct Ledger {
     keys: HashMap<String, Page>,
@@ -56,7 +57,7 @@ pub struct Ledger {
 #[derive(Debug)]
 struct Page {
     now: (u64, String),
-    /// When the first and the last write of this one were taken.
+    /// When the first write of the present writer was accepted; `to` is the last.
     from: u64,
     to: u64,
     highest: u64,
@@ -64,7 +65,7 @@ struct Page {
 }
 
 impl Ledger {
-    /// Whether the write is taken at this moment.
+    /// Records a write at this moment. Returns whether it is accepted.
     pub fn write(&mut self, key: &str, token: u64, holder: &str, at: u64) -> bool {
         let writer = (token, holder.to_owned());
         let new = || Page { now: writer.clone(), from: at, to: at, highest: token, past: HashSet::new() };
@@ -87,18 +88,18 @@ impl Ledger {
         true
     }
 
-    /// Whether the key's last writer has this token, and has written before this moment and after it.
+    /// Whether the key's last writer has this token, and has written both before this moment and after it.
     pub fn wrote_around(&self, key: &str, token: u64, at: u64) -> bool {
         self.keys.get(key).is_some_and(|page| page.now.0 == token && page.from <= at && at <= page.to)
     }
 
-    /// What it has seen.
+    /// The counts so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 }
 
-/// The running resource; ends when it is dropped.
+/// The running resource. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Resource {
     address: SocketAddr,
@@ -110,10 +111,10 @@ impl Resource {
     /// Listens on a port of 127.0.0.1.
     ///
     /// # Errors
-    /// The network's.
+    /// A network error.
     ///
     /// # Cancel safety
-    /// Nothing is left of a start that is dropped.
+    /// A dropped start leaves nothing behind.
     pub async fn start() -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let (address, ledger) = (listener.local_addr()?, Arc::<Mutex<Ledger>>::default());
@@ -127,18 +128,18 @@ impl Resource {
         Ok(Self { address, ledger, task })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Whether every one of these keys was written to under its token before this moment and after it.
+    /// Whether every one of these keys was written to under its token, both before this moment and after it.
     pub fn wrote_around<'a>(&self, mut keys: impl Iterator<Item = (&'a String, &'a u64)>, at: u64) -> bool {
         let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
         keys.all(|(key, &token)| ledger.wrote_around(key, token, at))
     }
 
-    /// What it has seen.
+    /// The counts so far.
     pub fn counts(&self) -> Counts {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner).counts()
     }
@@ -153,7 +154,7 @@ impl Drop for Resource {
 async fn serve(stream: TcpStream, ledger: Arc<Mutex<Ledger>>) {
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read).lines();
-    // A line that is no write is that of a process that was killed while it wrote.
+    // A malformed line comes from a process that was killed while it wrote.
     while let Ok(Some(line)) = lines.next_line().await {
         let Ok(asked) = serde_json::from_str::<Write>(&line) else { return };
         let accepted = {
@@ -169,7 +170,7 @@ async fn serve(stream: TcpStream, ledger: Arc<Mutex<Ledger>>) {
     }
 }
 
-/// A process's way to the resource. Its task ends when the last clone is dropped.
+/// A process's connection to the resource. Its task ends when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Access {
     writes: mpsc::Sender<(Write, Option<oneshot::Sender<bool>>)>,
@@ -179,7 +180,7 @@ impl Access {
     /// Connects.
     ///
     /// # Errors
-    /// The network's.
+    /// A network error.
     ///
     /// # Cancel safety
     /// Safe.
@@ -190,19 +191,19 @@ impl Access {
         Ok(Self { writes })
     }
 
-    /// Writes, and says whether it was taken; also `false` when there is no resource any more.
+    /// Writes, and returns whether the write was accepted; `false` also when the resource is gone.
     ///
     /// # Cancel safety
-    /// When dropped, it may have been written.
+    /// When dropped, the write may have happened.
     pub async fn write(&self, key: &str, token: u64, holder: &str) -> bool {
         let (sender, answer) = oneshot::channel();
         let sent = self.writes.send((write_of(key, token, holder), Some(sender))).await;
         sent.is_ok() && answer.await.unwrap_or_default()
     }
 
-    /// Writes, and does not wait for it.
+    /// Writes without waiting for an answer.
     pub fn beat(&self, key: &str, token: u64, holder: &str) {
-        // One write less does not matter when the queue is full.
+        // A missing write does not matter when the queue is full.
         let _ = self.writes.try_send((write_of(key, token, holder), None));
     }
 }

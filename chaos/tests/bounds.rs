@@ -1,4 +1,4 @@
-//! What is read from histories of crashes and drains, and held against the bounds.
+//! The figures from histories of crashes and drains, compared with the bounds.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tenure_testing::history::{Entry, History};
 
 const MS: u64 = 1_000_000;
 
-/// Three jobs of `n1`, two of which run when it goes at 100 ms; `n2` starts each of these at the given moment.
+/// Three jobs of `n1`, two of which run when it goes at 100 ms. `n2` starts each of these at the given moment.
 fn history(ends: Option<[u64; 2]>, starts: [u64; 2]) -> Vec<Entry> {
     let history = History::new();
     let at = |ms: u64, key: &str, token: u64, worker: &str| {

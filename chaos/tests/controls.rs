@@ -1,9 +1,9 @@
-//! Nodes that are broken on purpose: the judges find it. A judge that finds nothing proves nothing.
+//! Nodes that are broken on purpose: the judges must find them. A judge that finds nothing proves nothing.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::process::Command;
 
-/// Runs nodes that are broken so until two handlers of a key meet: how soon is for the machine to say.
+/// Runs nodes that are broken in this way until two handlers of a key meet. How soon depends on the machine.
 fn is_found(broken: &str) {
     let arguments = ["controls", "--seconds", "60", "--only", broken, "--seed", "1"];
     let output = Command::new(env!("CARGO_BIN_EXE_tenure-chaos")).args(arguments).output().unwrap();
@@ -13,16 +13,16 @@ fn is_found(broken: &str) {
 }
 
 #[test]
-fn a_worker_that_goes_on_after_its_lease_is_found() {
+fn a_worker_that_continues_after_its_lease_is_found() {
     is_found("no-self-fence");
 }
 
 #[test]
-fn a_job_that_is_begun_by_whoever_asks_is_found() {
+fn a_job_that_any_worker_may_begin_is_found() {
     is_found("begin-unchecked");
 }
 
 #[test]
-fn a_job_that_is_handed_on_before_it_has_ended_is_found() {
+fn a_job_handed_on_before_it_has_ended_is_found() {
     is_found("hand-off-before-stop");
 }

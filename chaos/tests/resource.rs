@@ -14,7 +14,7 @@ fn a_token_below_the_highest_is_refused() {
 }
 
 #[test]
-fn who_writes_on_after_another_one_of_the_same_token_is_counted() {
+fn a_holder_that_writes_after_its_successor_is_counted() {
     let mut ledger = Ledger::default();
     for holder in ["w1", "w2", "w2", "w1", "w1", "w2"] {
         assert!(ledger.write("a", 5, holder, 0));
@@ -23,7 +23,7 @@ fn who_writes_on_after_another_one_of_the_same_token_is_counted() {
 }
 
 #[test]
-fn who_wrote_before_and_after_a_moment_ran_at_it() {
+fn a_holder_that_wrote_before_and_after_a_moment_ran_at_it() {
     let mut ledger = Ledger::default();
     for (token, at) in [(5, 10), (5, 20), (7, 30), (5, 40), (7, 50)] {
         ledger.write("a", token, "w", at);
@@ -34,7 +34,7 @@ fn who_wrote_before_and_after_a_moment_ran_at_it() {
 }
 
 #[tokio::test]
-async fn writes_come_by_the_network_in_their_order() {
+async fn writes_arrive_over_the_network_in_order() {
     let resource = Resource::start().await.unwrap();
     let access = Access::open(resource.address()).await.unwrap();
     assert!(access.write("a", 5, "w1").await);

@@ -1,11 +1,11 @@
-//! What a soak says of its samples.
+//! The verdict of a soak on its samples.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::Duration;
 
 use tenure_chaos::soak::{SERIES, Sample, growth, svg};
 
-/// A sample every 10 s; each value is what `value` says for the series' place and the sample's number.
+/// A sample every 10 s. `value` computes each value from the series' index and the sample's number.
 fn samples(count: u64, value: impl Fn(usize, u64) -> f64) -> Vec<Sample> {
     let sample = |number| Sample {
         at: Duration::from_secs(10 * number),
@@ -19,7 +19,7 @@ fn grown(samples: &[Sample]) -> Vec<String> {
 }
 
 #[test]
-fn what_only_wavers_is_flat_and_what_goes_on_rising_is_not() {
+fn a_wavering_series_is_flat_and_a_rising_one_is_not() {
     assert_eq!(grown(&samples(360, |_, number| 100.0 + (number % 7) as f64)), Vec::<String>::new());
     for (rising, series) in SERIES.iter().enumerate() {
         let value = |index, number| if index == rising { 1_000.0 + 3.0 * number as f64 } else { 1_000.0 };
@@ -29,7 +29,7 @@ fn what_only_wavers_is_flat_and_what_goes_on_rising_is_not() {
 }
 
 #[test]
-fn what_fills_up_in_the_beginning_is_flat() {
+fn a_series_that_only_fills_up_at_the_beginning_is_flat() {
     let fills = |_, number: u64| 10_000.0 * (number.min(50) as f64) / 50.0;
     assert_eq!(grown(&samples(360, fills)), Vec::<String>::new());
 }

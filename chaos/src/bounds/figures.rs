@@ -1,4 +1,4 @@
-//! What the histories say of a round, and what is promised.
+//! The measurements of a round, from the histories, and the promised bounds.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,33 +6,33 @@ use std::time::Duration;
 
 use tenure_testing::history::{Entry, Event, Percentiles};
 
-/// A job of a node that crashed runs elsewhere within so many tenths of the time to live.
+/// A job of a crashed node runs elsewhere within this many tenths of the time to live.
 const CRASH_TENTHS: u32 = 13;
-/// A drain ends so long after its first hand-off.
+/// The longest time of a drain after its first hand-off.
 const DRAIN: Duration = Duration::from_secs(2);
-/// The worst gap but one in a hundred that a drain makes.
+/// The bound of the 99th percentile of a drain's gaps.
 const DRAIN_GAP: Duration = Duration::from_millis(250);
 
-/// How long each job was without a handler when its node went.
+/// The times that jobs were without a handler after their node had gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
     crashed: bool,
     gaps: Vec<Duration>,
-    /// From the first end of a handler to the last start of another one.
+    /// The time from the first end of a handler to the last start of another one.
     took: Duration,
 }
 
 impl Round {
-    /// Of the jobs that these workers ran at that moment, when their node was killed or told to leave. `None` while
-    /// nothing has moved.
+    /// Measures the jobs that these workers ran at the moment `from`, when their node was killed or told to leave.
+    /// `None` while nothing has moved.
     pub fn of(crashed: bool, from: u64, victims: &[String], entries: &[Entry]) -> Option<Self> {
-        // Since when nobody runs a job; when it is running still, `None`.
+        // The end of each job's handler; `None` while it still runs.
         let mut ends: BTreeMap<&str, Option<u64>> = BTreeMap::new();
         let mut moves = Vec::new();
         for Entry { at, event } in entries {
             match event {
                 Event::Started { key, worker, .. } if victims.contains(worker) => {
-                    // Whoever is killed has ended all at once.
+                    // A kill ends all handlers at once.
                     ends.insert(key, crashed.then_some(from));
                 }
                 Event::Stopped { key, worker, .. } if victims.contains(worker) => {
@@ -57,7 +57,7 @@ impl Round {
         Some(Self { crashed, gaps: moves.iter().map(gap).collect(), took })
     }
 
-    /// How many jobs run elsewhere.
+    /// The number of jobs that run elsewhere.
     pub fn moved(&self) -> usize {
         self.gaps.len()
     }
@@ -83,7 +83,7 @@ impl fmt::Display for Round {
     }
 }
 
-/// What all rounds have shown.
+/// The measurements of all rounds.
 #[derive(Clone, Debug)]
 pub struct Figures {
     ttl: Duration,
@@ -92,17 +92,17 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// None yet, of a pool with this time to live and so many jobs on the node that goes.
+    /// No measurements yet, of a pool with this time to live and this many jobs on the node that goes.
     pub fn new(ttl: Duration, jobs: usize) -> Self {
         Self { ttl, jobs, rounds: Vec::new() }
     }
 
-    /// One more.
+    /// Adds a round.
     pub fn add(&mut self, round: Round) {
         self.rounds.push(round);
     }
 
-    /// The verdict as one line. Of several rounds of a kind the worst is told.
+    /// The verdict as one line. Of several rounds of a kind it has the worst.
     pub fn json(&self, seed: u64, within_bounds: bool) -> String {
         let (crash, drain) = (self.worst(true), self.worst(false));
         let ttls = |gap: Duration| (gap.as_secs_f64() / self.ttl.as_secs_f64() * 1_000.0).round() / 1_000.0;
@@ -134,7 +134,7 @@ impl Figures {
     }
 }
 
-/// What does not keep to the promises, in words.
+/// The exceeded bounds, in words.
 pub fn bounds(figures: &Figures) -> Vec<String> {
     let (crash, drain) = (figures.worst(true), figures.worst(false));
     let checks = [

@@ -1,7 +1,7 @@
-//! How soon the jobs of a node run elsewhere, when it crashes and when it is drained, against what is promised.
+//! Measures how soon the jobs of a node run elsewhere, after a crash and in a drain, and compares with the promises.
 //!
 //! Each round is a pool of its own: all jobs run on the first of four nodes, which is killed or told to leave.
-//! `figures.rs` reads from the handlers' histories what came of it, and holds it against the bounds.
+//! `figures.rs` measures the effects from the handlers' histories, and compares them with the bounds.
 
 mod figures;
 
@@ -23,35 +23,35 @@ use crate::node::{NodePlan, PoolPlan, Watched};
 use crate::process::NodeProcess;
 use crate::{Result, within};
 
-/// The pool's time to live. What is promised of crashes is promised from this one on.
+/// The pool's time to live: the least one for which the promises about crashes hold.
 const TTL: Duration = Duration::from_secs(5);
 const NODES: usize = 4;
-/// How long each step of a round may take.
+/// The longest time of each step of a round.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often it is looked whether all jobs run: seldom, as looking costs what is measured.
+/// The interval between checks whether all jobs run: long, because a check costs the measured resources.
 const LOOK: Duration = Duration::from_millis(200);
-/// How many calls are under way at once at the beginning.
+/// The number of calls under way at once at the beginning.
 const BATCH: usize = 500;
-/// Jobs stay where they are although the ring has changed.
+/// The delay for a pool whose jobs stay where they are although the ring has changed.
 const NEVER_MS: u64 = 3_600_000;
 
-/// What to measure, and how often.
+/// The settings of a measurement.
 #[derive(Clone, Debug)]
 pub struct BoundsPlan {
     /// Jobs of the node that crashes or leaves.
     pub jobs: usize,
-    /// How often one crashes.
+    /// The number of crashes.
     pub crashes: usize,
-    /// How often one is drained.
+    /// The number of drains.
     pub drains: usize,
-    /// Chooses the moments.
+    /// The seed of the moments.
     pub seed: u64,
 }
 
-/// Measures, and says what does not keep to the bounds; the last line that is said is the verdict as JSON.
+/// Measures, and returns the exceeded bounds. The last line it prints is the verdict as JSON.
 ///
 /// # Errors
-/// A round cannot be carried out.
+/// A round cannot be executed.
 ///
 /// # Cancel safety
 /// All processes end when the future is dropped.
@@ -75,7 +75,7 @@ pub async fn run(plan: &BoundsPlan, say: fn(&str)) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// One pool's life; and what happened in it that must not.
+/// Runs one round. Returns its measurements, and the forbidden events in it.
 async fn round(dir: &Path, jobs: usize, crashes: bool, moment: Duration) -> Result<(Round, Vec<String>)> {
     let redis = RedisServer::builder().tcp().append_only().start()?;
     let pool = PoolPlan {
@@ -152,15 +152,15 @@ async fn dispatch(caller: &Node, jobs: usize) -> Result<()> {
     Ok(())
 }
 
-/// Waits until so many workers are members, all jobs are begun, and nobody is to be reaped. It asks Redis itself for
-/// counts, which costs nothing.
+/// Waits until this many workers are members, all jobs are begun, and no member waits for a reap. It asks Redis itself
+/// for counts, which costs almost nothing.
 async fn at_rest(redis: &RedisServer, pool: &PoolPlan, workers: usize, jobs: usize) -> Result<()> {
     let count = |command: &str, key: &str| -> Option<usize> {
         redis.query(cmd(command).arg(format!("tenure:{{{}}}:{key}", pool.pool))).ok()
     };
     within(PATIENCE, "all jobs to run", || async {
         sleep(LOOK).await;
-        // The ring's size stands beside the members.
+        // The hash of members also holds the ring's size.
         let is_so = count("HLEN", "w")? == workers + 1
             && count("HLEN", "dw")? == 0
             && count("ZCARD", "q")? == 0

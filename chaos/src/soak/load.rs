@@ -1,4 +1,4 @@
-//! The calls of the pool's users: jobs are stopped and others dispatched in their place, and some are notified.
+//! The calls of the pool's users: they stop jobs, dispatch others in their place, and notify some.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::Result;
 
-/// A job is replaced, and two are notified, this often.
+/// The interval at which a job is replaced and two are notified.
 const EVERY: Duration = Duration::from_millis(100);
-/// How many calls are under way at once at the beginning.
+/// The number of calls under way at once at the beginning.
 const BATCH: usize = 1_000;
-/// How long to wait after a call that was not answered well.
+/// The pause after a failed call.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The jobs that run, and what is done to them.
+/// The running jobs, and the calls about them.
 pub(super) struct Load {
     node: Node,
     random: StdRng,
@@ -43,7 +43,7 @@ impl Load {
         Ok(Self { node, random, made: jobs, keys, replacing: None, done: 0, failed: 0 })
     }
 
-    /// Calls for as long as it is polled.
+    /// Makes calls for as long as it is polled.
     pub(super) async fn go_on(&mut self) -> Infallible {
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -59,7 +59,7 @@ impl Load {
         }
     }
 
-    /// Ends a replacement that is under way.
+    /// Completes a replacement that is under way.
     pub(super) async fn settle(&mut self) {
         let Some(place) = self.replacing else { return };
         loop {
@@ -78,7 +78,7 @@ impl Load {
         self.replacing = None;
     }
 
-    /// How many calls were answered well, and how many were not.
+    /// The numbers of successful and of failed calls.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.done, self.failed)
     }

@@ -28,34 +28,34 @@ use load::Load;
 use sample::Sampler;
 use trouble::Fleet;
 
-/// A sample is taken this often.
+/// The interval between samples.
 const EVERY: Duration = Duration::from_secs(10);
-/// How long all jobs may take to run, at the beginning and at the end.
+/// The longest time until all jobs run, at the beginning and at the end.
 const SETTLED: Duration = Duration::from_secs(120);
-/// So many samples may fail one after the other: the trouble pauses Redis, and a busy machine does no less.
+/// The number of samples in a row that may fail: the trouble pauses Redis, and a busy machine has the same effect.
 const MISSED: usize = 6;
-/// What the samples of a run that is too short to be judged are fewer than.
+/// A run with fewer samples is too short to be judged.
 const FEWEST: usize = 12;
 
-/// What to run, and for how long.
+/// The settings of a soak.
 #[derive(Clone, Debug)]
 pub struct SoakPlan {
-    /// For how long, from the moment at which all jobs run.
+    /// The length of the run, from the moment at which all jobs run.
     pub time: Duration,
-    /// Jobs that run all the while.
+    /// Jobs that run throughout.
     pub jobs: usize,
-    /// Chooses the order of things.
+    /// The seed of the order of events.
     pub seed: u64,
-    /// Where the samples go, as a table.
+    /// The file for the samples, as a table.
     pub csv: Option<PathBuf>,
-    /// Where their plot goes.
+    /// The file for their plot.
     pub svg: Option<PathBuf>,
 }
 
-/// Runs it, and says what has grown; the last line that is said is the verdict as JSON.
+/// Runs a soak, and returns the series that have grown. The last line it prints is the verdict as JSON.
 ///
 /// # Errors
-/// The run cannot be carried out.
+/// The run cannot be executed.
 ///
 /// # Cancel safety
 /// All processes end when the future is dropped.
@@ -126,7 +126,7 @@ pub async fn run(plan: SoakPlan, say: fn(&str)) -> Result<Vec<String>> {
     Ok(grown)
 }
 
-/// Whether at most 5 % of the samples that there should be are missing.
+/// Whether at most 5 % of the expected samples are missing.
 fn nearly_all(samples: usize, time: Duration) -> bool {
     samples as f64 >= 0.95 * (time.as_secs_f64() / EVERY.as_secs_f64()).floor()
 }
@@ -140,7 +140,7 @@ async fn await_all_running(node: &Node, jobs: usize) -> Result<()> {
     .await
 }
 
-/// Written after every sample, so that a run can be looked at while it goes on.
+/// Written after every sample, so that a run can be watched.
 fn write(plan: &SoakPlan, samples: &[Sample]) -> Result<()> {
     if let Some(path) = &plan.csv {
         std::fs::write(path, sample::csv(samples))?;
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_without_more_than_a_twentieth_of_its_samples_is_not_judged() {
+    fn a_run_that_lacks_over_5_percent_of_its_samples_is_not_judged() {
         let hour = Duration::from_secs(3_600);
         assert!(nearly_all(361, hour) && nearly_all(342, hour));
         assert!(!nearly_all(341, hour) && !nearly_all(264, hour));

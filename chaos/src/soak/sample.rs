@@ -1,4 +1,4 @@
-//! What is measured, and how.
+//! The measured series, and the way to measure them.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,14 +8,14 @@ use tenure_testing::RedisServer;
 
 use crate::Result;
 
-/// One thing that is measured.
+/// A measured series.
 #[derive(Clone, Copy, Debug)]
 pub struct Series {
     /// Its name, as the head of a column.
     pub name: &'static str,
-    /// What it is, for the plot.
+    /// Its title in the plot.
     pub title: &'static str,
-    /// So much it may be above its beginning, whatever that was.
+    /// The absolute growth that is allowed in any case.
     pub slack: f64,
 }
 
@@ -23,7 +23,7 @@ const fn series(name: &'static str, title: &'static str, slack: f64) -> Series {
     Series { name, title, slack }
 }
 
-/// All that is measured, in the order of a sample's values.
+/// All series, in the order of a sample's values.
 pub const SERIES: [Series; 12] = [
     series("nodes_rss_mib", "resident memory of the nodes that stay, MiB", 4.0),
     series("conductor_rss_mib", "resident memory of the client, MiB", 4.0),
@@ -42,9 +42,9 @@ pub const SERIES: [Series; 12] = [
 /// The values at one moment.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// When, from the beginning.
+    /// The time since the beginning.
     pub at: Duration,
-    /// One for each of [`SERIES`].
+    /// One value for each of [`SERIES`].
     pub values: [f64; SERIES.len()],
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Sampler<'a> {
 }
 
 impl<'a> Sampler<'a> {
-    /// Of this pool on this server, and of the processes of these nodes.
+    /// A sampler of this pool on this server, and of the processes of these nodes.
     pub(super) fn new(redis: &'a RedisServer, pool: &str, nodes: Vec<u32>) -> Self {
         Self { redis, prefix: format!("tenure:{{{pool}}}:"), nodes, before: None }
     }

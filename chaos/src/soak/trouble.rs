@@ -1,5 +1,5 @@
-//! The nodes, and the little that befalls them: some are replaced, as in a deploy; some are paused for a moment; and now
-//! and then all connections are cut.
+//! The nodes, and their little trouble: some are replaced, as in a deploy; some are paused for a moment; and now and
+//! then all connections are cut.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -15,15 +15,15 @@ use crate::Result;
 use crate::node::{NodePlan, PoolPlan};
 use crate::process::NodeProcess;
 
-/// Nodes that stay for the whole run: their memory is measured.
+/// The number of nodes that stay for the whole run: their memory is measured.
 const STEADY: usize = 2;
-/// Nodes that are replaced in turn.
+/// The number of nodes that are replaced in turn.
 const PASSING: usize = 2;
-/// How long a node may take to be ready, or to leave.
+/// The longest time for a node to be ready, or to leave.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// From one trouble to the next.
+/// The pause between two troubles.
 const REST: Duration = Duration::from_secs(30);
-/// A pause that every lease outlasts.
+/// A pause shorter than any lease.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The node processes.
@@ -65,12 +65,12 @@ impl Fleet {
         self.steady.iter().filter_map(NodeProcess::pid).collect()
     }
 
-    /// How much has befallen them.
+    /// The number of troubles so far.
     pub(super) fn faults(&self) -> usize {
         self.faults
     }
 
-    /// Troubles them for as long as it is polled; ends only with an error.
+    /// Troubles the nodes for as long as it is polled. Ends only with an error.
     pub(super) async fn trouble(
         &mut self,
         redis: &RedisServer,
@@ -108,7 +108,7 @@ impl Fleet {
         }
     }
 
-    /// Lets all nodes leave.
+    /// Makes all nodes leave.
     pub(super) async fn end(mut self) -> Result<()> {
         for node in self.passing.iter_mut().chain(&mut self.steady) {
             node.leave(PATIENCE).await?;

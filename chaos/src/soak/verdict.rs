@@ -1,12 +1,12 @@
-//! Does anything grow? The first third after the warm-up against the last third.
+//! Finds growth: compares the first third after the warm-up with the last third.
 
 use std::fmt;
 
 use super::sample::{SERIES, Sample, Series};
 
-/// The first part of a run is left out: caches fill, and the first nodes come to their size.
+/// The first part of a run, which is left out: caches fill, and the first nodes reach their size.
 const WARM_UP: f64 = 0.15;
-/// What grows by less is flat: a twentieth.
+/// A series that grows by less than a twentieth is flat.
 const TOLERANCE: f64 = 0.05;
 
 /// A series at the beginning and at the end.
@@ -18,7 +18,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether the end is above the beginning by more than chance would have it.
+    /// Whether the end exceeds the beginning by more than chance allows.
     pub fn grows(&self) -> bool {
         self.last > self.first * (1.0 + TOLERANCE) + self.series.slack
     }
@@ -32,8 +32,8 @@ impl fmt::Display for Change {
     }
 }
 
-/// What each series was in the middle of its first third, after the warm-up, and of its last third. Nothing for fewer
-/// samples than these.
+/// The median of each series in its first third, after the warm-up, and in its last third. Empty for fewer samples than
+/// `fewest`.
 pub fn growth(samples: &[Sample], fewest: usize) -> Vec<Change> {
     if samples.len() < fewest.max(3) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! One pool's life: it is made, its users call while faults happen, it comes to rest, is shut down and judged.
+//! One pool's life: it is created, its users call during faults, it comes to rest, is shut down and judged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -24,34 +24,34 @@ use crate::resource::Resource;
 use crate::{Result, within};
 
 const POOL: &str = "chaos";
-/// Users that call at once.
+/// The number of concurrent users.
 const CALLERS: usize = 12;
-/// How long the beginning may take, and the end.
+/// The longest time for the beginning, and for the end.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// All is at rest from time to time, so that what is lost shows.
+/// The interval at which the pool must come to rest, so that losses show.
 const REST_EVERY: Duration = Duration::from_secs(60);
-/// Every job that runs acts within this time, also on a busy machine.
+/// The time within which every running job acts, even on a busy machine.
 const ACTED: Duration = Duration::from_secs(1);
-/// From one tick of a schedule to the next.
+/// The interval between two ticks of a schedule.
 const TICK: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(100);
-/// A loss of data may show in answers for so long.
+/// The time for which a loss of data may show in answers.
 const AFTERMATH_NS: u64 = 30_000_000_000;
 
-/// What to play.
+/// The settings of an act.
 pub(super) struct Act {
     pub(super) scene: Scene,
     pub(super) time: Duration,
     pub(super) keys: usize,
     pub(super) seed: u64,
-    /// The only faults, if there are any.
+    /// The only faults, if any are chosen.
     pub(super) only: Vec<fault::Fault>,
     pub(super) dir: PathBuf,
     pub(super) broken: Option<Broken>,
 }
 
 impl Act {
-    /// Plays it, and asks the judges.
+    /// Plays the act, and asks the judges.
     pub(super) async fn play(&self, say: fn(&str)) -> Result<Outcome> {
         std::fs::create_dir_all(&self.dir)?;
         let scene = self.scene;
@@ -78,7 +78,7 @@ impl Act {
         let mut nodes = Vec::new();
         for user in 0..USERS {
             let builder = pool.whole().node(&arena.ground.url(NODES + user), &format!("user-{user}"))?;
-            // One of them routes as well.
+            // One of them also routes.
             let builder = if user == 0 { builder } else { builder.client_only() };
             nodes.push(builder.join().await?);
         }
@@ -105,7 +105,7 @@ impl Act {
         }
         while began.elapsed() < self.time {
             nemesis.strike(&mut arena, &watcher).await?;
-            // A control ends as soon as something is found. The last lines may not be whole yet.
+            // A control ends as soon as a fault is found. The last lines of a file may not be complete yet.
             if self.broken.is_some() && self.report(u64::MAX).is_ok_and(|(_, report)| has_overlap(&report)) {
                 break;
             }
@@ -143,18 +143,18 @@ impl Act {
         Ok(Outcome { lost_replies: arena.lost_replies(), ..outcome })
     }
 
-    /// What the histories say until then, and what the checker says of it.
+    /// The histories until `end`, and the checker's report on them.
     fn report(&self, end: u64) -> Result<(Vec<Entry>, Report)> {
         let history = History::new();
         for file in std::fs::read_dir(&self.dir)? {
             let path = file?.path();
             if path.extension().is_some_and(|extension| extension == "history") {
-                // What comes after the end belongs to the shutdown.
+                // Events after the end belong to the shutdown.
                 let entries = History::load(&path)?.entries().into_iter().filter(|entry| entry.at <= end);
                 entries.for_each(|Entry { at, event }| history.record_at(at, event));
             }
         }
-        // A pause cuts a lease short by what had passed of it: up to one renewal interval.
+        // A pause shortens a lease by the time that had passed of it: up to one renewal interval.
         let lease = Some(self.scene.ttl() * 4 / 5);
         let running_at_end = self.broken.is_none();
         let expect = Expect {
@@ -164,7 +164,7 @@ impl Act {
             endless: true,
             running_survives_loss: RUNNING_SURVIVES,
             outage: self.scene.ttl() / 5,
-            // How long a broken pool leaves a key alone is of no concern.
+            // It does not matter how long a broken pool leaves a key alone.
             longest_gap: running_at_end.then(|| self.scene.longest_gap()),
         };
         Ok((history.entries(), check(&history, &expect)))
@@ -202,10 +202,10 @@ impl Act {
     }
 }
 
-/// A job that runs through a loss of data must outlive it.
+/// Whether a job that runs through a loss of data must outlive it.
 const RUNNING_SURVIVES: bool = true;
 
-/// A wrong answer soon after a loss of data is excused, and a missing one is not.
+/// Whether a loss of data excuses the answer: a wrong one soon after it, but never a missing one.
 fn is_excused(told: &Told, losses: &[u64]) -> bool {
     !told.silent && losses.iter().any(|&lost| lost <= told.at && told.at <= lost + AFTERMATH_NS)
 }
@@ -224,7 +224,7 @@ async fn all_ready(arena: &mut Arena) -> Result<()> {
 
 /// The pool at rest.
 struct Rest {
-    /// Nobody calls while it lives.
+    /// Nobody calls while this lives.
     silence: OwnedRwLockWriteGuard<()>,
     /// The moment.
     at: u64,
@@ -232,7 +232,7 @@ struct Rest {
     running: BTreeMap<String, u64>,
 }
 
-/// Lets all calls be answered and all jobs run, and writes that down. What never comes to rest is strange.
+/// Waits until all calls are answered and all jobs run, and records that. A pool that never comes to rest is a fault.
 async fn rest(arena: &mut Arena, users: &mut Users, watcher: &Node, resource: &Resource) -> Result<Rest> {
     let silence = users.silence().await;
     arena.look_for_the_dead();
@@ -249,8 +249,8 @@ async fn rest(arena: &mut Arena, users: &mut Users, watcher: &Node, resource: &R
     Ok(Rest { silence, at, running })
 }
 
-/// Waits until every job is run by a worker that lives, and no notification waits; says what does not come to rest, if
-/// that takes too long. Each job is seen to act before the moment and after it, so that none was just being moved.
+/// Waits until every job is run by a live worker, and no notification waits. After a timeout it returns the missing
+/// condition. Each job acts before and after the moment, so that none was just being moved.
 async fn at_rest(
     watcher: &Node,
     arena: &Arena,
@@ -280,7 +280,8 @@ async fn at_rest(
     }
 }
 
-/// All jobs and their tokens, if each is run by a worker that lives, and no notification waits; else what is not so.
+/// All jobs and their tokens, if each is run by a live worker and no notification waits; otherwise the missing
+/// condition.
 async fn running(watcher: &Node, arena: &Arena) -> std::result::Result<BTreeMap<String, u64>, String> {
     let workers = watcher.workers().into_iter().filter(|worker| worker.state == MemberState::Up);
     let up: BTreeSet<_> = workers.map(|worker| worker.id).collect();
@@ -302,7 +303,7 @@ async fn running(watcher: &Node, arena: &Arena) -> std::result::Result<BTreeMap<
     Ok(jobs.iter().map(|job| (job.key.to_string(), job.token.0)).collect())
 }
 
-/// Shuts the pool down. Says what is left that must not be.
+/// Shuts the pool down. Returns the leftovers that must not exist.
 async fn shut_down(arena: &mut Arena, user: &Node) -> Result<Vec<String>> {
     let mut strange = Vec::new();
     let report = user.shutdown().within(PATIENCE).await?;
@@ -315,7 +316,7 @@ async fn shut_down(arena: &mut Arena, user: &Node) -> Result<Vec<String>> {
     let server = arena.ground.server().await?;
     for key in server.keys()? {
         let Some(name) = key.strip_prefix(&prefix).filter(|&name| name != "m") else { continue };
-        // The stream of a node that was killed goes by itself.
+        // The stream of a killed node expires by itself.
         let goes = name.starts_with("ns:") && server.query::<i64>(cmd("PTTL").arg(&key))? != -1;
         if !goes {
             strange.push(format!("{key} is left after the shutdown"));
@@ -324,7 +325,7 @@ async fn shut_down(arena: &mut Arena, user: &Node) -> Result<Vec<String>> {
     Ok(strange)
 }
 
-/// The jobs that the pool says are running, and that no handler runs under that token.
+/// The jobs that run according to the pool, but that no handler runs under that token.
 fn without_handler(entries: &[Entry], running: &BTreeMap<String, u64>) -> Vec<String> {
     let mut live: BTreeMap<(&str, u64), &str> = BTreeMap::new();
     for entry in entries {
@@ -350,7 +351,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loss_of_data_excuses_a_wrong_answer_and_no_missing_one() {
+    fn a_loss_of_data_excuses_a_wrong_answer_but_no_missing_one() {
         let told = |at, silent| Told { at, what: String::new(), silent };
         let losses = [10, 2 * AFTERMATH_NS];
         for at in [10, 10 + AFTERMATH_NS, 3 * AFTERMATH_NS] {

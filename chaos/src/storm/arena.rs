@@ -1,4 +1,4 @@
-//! Everything that faults happen to: the servers, the proxies before them, and the node processes.
+//! The targets of the faults: the servers, the proxies before them, and the node processes.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,11 +18,11 @@ use crate::Result;
 use crate::node::{NodePlan, PoolPlan, Watched};
 use crate::process::NodeProcess;
 
-/// Node processes.
+/// The number of node processes.
 pub(super) const NODES: usize = 5;
-/// Nodes of users, in the conductor's process.
+/// The number of users' nodes, in the conductor's process.
 pub(super) const USERS: usize = 2;
-/// How long a node may take to leave.
+/// The longest time for a node to leave.
 const LEAVE: Duration = Duration::from_secs(60);
 
 /// The pool's Redis.
@@ -50,7 +50,7 @@ impl Ground {
         Ok(Self::Sentinels(sentinels::Builder::default().start().await?))
     }
 
-    /// Where the node or user of this place finds it.
+    /// The address of Redis for the node or user of this place.
     pub(super) fn url(&self, place: usize) -> String {
         match self {
             Self::One { proxies, .. } => proxies[place].url(),
@@ -58,7 +58,7 @@ impl Ground {
         }
     }
 
-    /// The same, past all proxies.
+    /// The address without proxies.
     pub(super) fn plain_url(&self) -> String {
         match self {
             Self::One { server, .. } => server.url(),
@@ -66,7 +66,7 @@ impl Ground {
         }
     }
 
-    /// The server that takes writes.
+    /// The server that accepts writes.
     pub(super) async fn server(&self) -> Result<&RedisServer> {
         match self {
             Self::One { server, .. } => Ok(server),
@@ -75,7 +75,7 @@ impl Ground {
     }
 }
 
-/// A place for a node, and who lives there.
+/// A place for a node, and its inhabitant.
 struct Place {
     lives: usize,
     node: Option<NodeProcess>,
@@ -87,17 +87,17 @@ pub(super) struct Arena {
     pool: PoolPlan,
     resource: SocketAddr,
     dir: PathBuf,
-    /// What the conductor does to nodes.
+    /// The conductor's actions on nodes.
     pub(super) history: Arc<History>,
     places: Vec<Place>,
-    /// What nodes did that they must not.
+    /// The forbidden actions of nodes.
     pub(super) strange: Vec<String>,
-    /// The names of all scripts, by the hashes that Redis knows them by.
+    /// The names of all scripts, by their hashes in Redis.
     scripts: BTreeMap<String, String>,
 }
 
 impl Arena {
-    /// No node runs yet.
+    /// An arena without running nodes.
     pub(super) fn new(ground: Ground, pool: PoolPlan, resource: SocketAddr, dir: PathBuf) -> Result<Self> {
         let history = Arc::new(History::append_to(dir.join("conductor.history"))?);
         let places = (0..NODES).map(|_| Place { lives: 0, node: None }).collect();
@@ -106,7 +106,7 @@ impl Arena {
         Ok(Self { ground, pool, resource, dir, history, places, strange: Vec::new(), scripts })
     }
 
-    /// How often the reply of which script was lost.
+    /// The number of lost replies for each script.
     pub(super) fn lost_replies(&self) -> BTreeMap<String, u64> {
         let mut lost: BTreeMap<_, _> = self.scripts.values().map(|name| (name.clone(), 0)).collect();
         let Ground::One { proxies, .. } = &self.ground else { return BTreeMap::new() };
@@ -118,8 +118,8 @@ impl Arena {
         lost
     }
 
-    /// From now on each node and each user loses the next reply of every script of which no reply was lost yet, and of
-    /// another one.
+    /// Makes each node and each user lose the next reply of every script of which no reply was lost yet, and of one
+    /// more.
     pub(super) fn lose_replies_to_the_unreached(&self, random: &mut StdRng) {
         let Ground::One { proxies, .. } = &self.ground else { return };
         let lost = self.lost_replies();
@@ -132,14 +132,14 @@ impl Arena {
         }
     }
 
-    /// Starts a node at this place, without waiting for it.
+    /// Starts a node at this place without waiting for it.
     pub(super) fn start(&mut self, place: usize) -> Result<()> {
         let node = self.new_life(place)?;
         self.places[place].node = Some(node);
         Ok(())
     }
 
-    /// Starts another life of the node at this place, beside the one that lives there.
+    /// Starts another life of the node at this place, beside the present one.
     pub(super) fn new_life(&mut self, place: usize) -> Result<NodeProcess> {
         self.places[place].lives += 1;
         let name = format!("n{}-{}", place + 1, self.places[place].lives);
@@ -151,7 +151,7 @@ impl Arena {
             watched: Some(Watched {
                 history: self.dir.join(format!("{name}.history")),
                 resource: Some(self.resource),
-                // Longer than a hand-off takes, where one that comes too early is to be found.
+                // Longer than a hand-off takes, if a premature one must be found.
                 longest_end_ms: if self.pool.broken.is_some() { 800 } else { 40 },
             }),
             name,
@@ -170,25 +170,25 @@ impl Arena {
         self.places[place].node = Some(node);
     }
 
-    /// The places at which a node is ready, beginning with this one.
+    /// The places with a ready node, beginning with this one.
     pub(super) fn ready_from(&self, place: usize) -> Vec<usize> {
         let is_ready = |&place: &usize| self.places[place].node.as_ref().is_some_and(NodeProcess::is_ready);
         (0..NODES).map(|offset| (place + offset) % NODES).filter(is_ready).collect()
     }
 
-    /// The places at which nobody lives.
+    /// The places without a node.
     pub(super) fn empty(&self) -> Vec<usize> {
         (0..NODES).filter(|&place| self.places[place].node.is_none()).collect()
     }
 
-    /// Kills it, and writes that down.
+    /// Kills a node, and records that.
     pub(super) async fn kill(&self, node: &mut NodeProcess) -> Result<()> {
         node.kill().await?;
         self.is_gone(node);
         Ok(())
     }
 
-    /// Lets it leave, and writes that down.
+    /// Makes a node leave, and records that.
     pub(super) async fn leave(&mut self, mut node: NodeProcess) -> Result<()> {
         if !node.leave(LEAVE).await? {
             self.strange.push(format!("{} left badly", node.name()));
@@ -197,7 +197,7 @@ impl Arena {
         Ok(())
     }
 
-    /// Notes who has ended without being told to.
+    /// Notes the nodes that have ended by themselves.
     pub(super) fn look_for_the_dead(&mut self) {
         for place in &mut self.places {
             if place.node.as_mut().is_some_and(|node| !node.runs())
@@ -209,7 +209,7 @@ impl Arena {
         }
     }
 
-    /// Whether no node runs any more; those that have ended are forgotten.
+    /// Whether all nodes have ended; ended ones are forgotten.
     pub(super) fn all_ended(&mut self) -> bool {
         for place in &mut self.places {
             if place.node.as_mut().is_some_and(|node| !node.runs()) {

@@ -1,4 +1,4 @@
-//! What can happen, and how often it does.
+//! The faults, and their frequencies.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,29 +7,29 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-/// What happens to the pool, its network or its Redis.
+/// A fault of the pool, its network or its Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A node is killed, and another life of it started a little later.
+    /// A node is killed, and its next life starts a little later.
     Kill,
-    /// The same to two nodes at once.
+    /// Two nodes are killed at once.
     KillTwo,
     /// A node is paused for less than its lease.
     ShortPause,
     /// A node is paused for longer than the time to live, and wakes up.
     LongPause,
-    /// What somebody sends is held back, and arrives late or never.
+    /// The requests of one node or user are held back, and arrive late or never.
     RequestsHeld,
-    /// What Redis answers somebody is held back, and arrives late or never.
+    /// The replies to one node or user are held back, and arrive late or never.
     RepliesHeld,
     /// Nothing passes in either direction.
     Partition,
-    /// What somebody asks is carried out, and the answer is lost.
+    /// The calls of one node or user are executed, and the replies are lost.
     RepliesLost,
-    /// Everything of somebody's passes late.
+    /// All traffic of one node or user is late.
     Latency,
-    /// Somebody's connections are reset, and new ones are refused for a while.
+    /// The connections of one node or user are reset, and new ones are refused for a while.
     Refused,
     /// Redis closes all connections.
     ClientKill,
@@ -41,26 +41,26 @@ pub enum Fault {
     MemoryFull,
     /// Redis is paused.
     RedisPause,
-    /// Redis is killed, and comes back with what it had written to its disk.
+    /// Redis is killed, and returns with the data on its disk.
     RedisKill,
-    /// Redis is killed, and comes back with nothing.
+    /// Redis is killed, and returns empty.
     RedisWipe,
     /// All data is deleted.
     FlushAll,
     /// A new node joins, and an old one leaves: a deploy.
     Deploy,
-    /// A node leaves, and a new one comes a little later.
+    /// A node leaves, and a new one joins a little later.
     Drain,
     /// The sentinels make the replica the master, on order.
     FailOver,
-    /// The master is killed, and the replica has all but what was written last.
+    /// The master is killed, and the replica has everything but the last writes.
     MasterLost,
-    /// The master is killed, and the replica lacks what was written in the last second.
+    /// The master is killed, and the replica lacks the writes of the last second.
     MasterLostAhead,
 }
 
 impl Fault {
-    /// Whether data is lost, so that everything has to be well before and after it.
+    /// Whether data is lost, so that the pool must be well before and after the fault.
     pub(super) fn loses_data(self) -> bool {
         matches!(
             self,
@@ -104,21 +104,21 @@ impl fmt::Display for Fault {
     }
 }
 
-/// When which fault happened. Times are nanoseconds of `CLOCK_BOOTTIME`.
+/// A fault and its beginning, in nanoseconds of `CLOCK_BOOTTIME`.
 #[derive(Clone, Copy, Debug)]
 pub struct Occurrence {
-    /// What.
+    /// The fault.
     pub fault: Fault,
-    /// From when on.
+    /// Its beginning.
     pub from: u64,
 }
 
-/// What an act is made of: its faults, and the pool's times.
+/// The faults of an act, and the pool's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scene {
-    /// All faults that one Redis can have.
+    /// All faults of a single Redis.
     Everything,
-    /// Crashes only, with a time to live of 5 s, each when all is at rest: how soon do their jobs run again?
+    /// Crashes only, with a time to live of 5 s, each when the pool is at rest: how soon do their jobs run again?
     Crashes,
     /// A primary, a replica and three sentinels.
     Sentinels,
@@ -149,18 +149,18 @@ impl Scene {
         })
     }
 
-    /// From a job's assignment to its beginning.
+    /// The time from a job's assignment to its beginning.
     pub(super) fn assign(self) -> Duration {
         Duration::from_millis(if self == Self::LateStarts { 300 } else { 1_000 })
     }
 
-    /// A key that is without a handler for longer is left alone: a crash and what may follow it, on a machine that is
-    /// busy, and a change of roles among sentinels.
+    /// The longest time that a key may be without a handler. It allows for a crash and its consequences on a busy
+    /// machine, and for a change of roles among sentinels.
     pub(super) fn longest_gap(self) -> Duration {
         self.ttl() * 3 + Duration::from_secs(if self == Self::Sentinels { 30 } else { 10 })
     }
 
-    /// Whether this fault can happen in it.
+    /// Whether this fault can happen in the scene.
     pub(super) fn knows(self, fault: Fault) -> bool {
         self.weighted().iter().any(|&(known, _)| known == fault)
     }
@@ -173,7 +173,7 @@ impl Scene {
             .map_or(Fault::Kill, |(fault, _)| *fault)
     }
 
-    /// Its faults, and how often each of them happens.
+    /// The scene's faults, with their weights.
     fn weighted(self) -> &'static [(Fault, u32)] {
         match self {
             Self::Everything => &[
@@ -215,7 +215,7 @@ impl Scene {
         }
     }
 
-    /// How long a disturbance of the network lasts.
+    /// The length of a disturbance of the network.
     pub(super) fn disturbance(self, random: &mut StdRng) -> Duration {
         let (shortest, longest) = match self {
             Self::Partitions => (18, 22),

@@ -1,8 +1,8 @@
-//! Faults happen to a pool of node processes, one after the other, while its users call; then the judges are asked.
+//! Faults hit a pool of node processes, one after the other, while its users call; then the judges are asked.
 //!
-//! `fault.rs` is what can happen, and how often; `nemesis.rs` makes it happen; `arena.rs` holds the servers, proxies and
-//! processes that it happens to; `users.rs` are those who dispatch, stop and notify; `act.rs` is one pool's life from its
-//! making to its shutdown, and `verdict.rs` what came of all of them.
+//! `fault.rs` has the faults and their frequencies; `nemesis.rs` inflicts them. `arena.rs` holds their targets:
+//! servers, proxies and processes. `users.rs` has the users who dispatch, stop and notify. `act.rs` is one pool's life
+//! from its creation to its shutdown, and `verdict.rs` sums all acts up.
 
 mod act;
 mod arena;
@@ -22,29 +22,29 @@ use crate::broken::Broken;
 use act::Act;
 use fault::Scene;
 
-/// A fail-over takes some seconds: in a shorter run there is no time for them.
+/// The shortest run with fail-overs, each of which takes some seconds.
 const SENTINELS_FROM: Duration = Duration::from_secs(150);
-/// What the crashes of a run take at least.
+/// The least time for the crashes of a run.
 const CRASHES: Duration = Duration::from_secs(14);
 
-/// What to run, and for how long.
+/// The settings of a storm.
 #[derive(Clone, Debug)]
 pub struct StormPlan {
-    /// For how long in all.
+    /// The length of the whole run.
     pub time: Duration,
-    /// Chooses the faults and the calls.
+    /// The seed of the faults and the calls.
     pub seed: u64,
-    /// Jobs' keys.
+    /// The number of job keys.
     pub keys: usize,
-    /// The only faults that happen; all of them when there are none.
+    /// The only faults, if any are chosen.
     pub only: Vec<Fault>,
 }
 
-/// Runs all acts: faults of every kind; fail-overs, if there is time; crashes, and how soon their jobs run again. The
-/// last line that is said is the verdict as JSON.
+/// Runs all acts: faults of every kind, fail-overs if there is time, and crashes with their gaps. The last line it
+/// prints is the verdict as JSON.
 ///
 /// # Errors
-/// A run cannot be carried out, or no act has all the faults that are asked for.
+/// A run cannot be executed, or no act has all the chosen faults.
 ///
 /// # Cancel safety
 /// All processes end when the future is dropped.
@@ -76,7 +76,7 @@ pub async fn run(plan: &StormPlan, say: fn(&str)) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// The acts, and how long each of them is.
+/// The acts and their lengths.
 fn scenes(plan: &StormPlan) -> Result<Vec<(Scene, Duration)>> {
     let possible = |scene: Scene| plan.only.iter().all(|&fault| scene.knows(fault));
     if !plan.only.is_empty() {
@@ -96,10 +96,10 @@ fn scenes(plan: &StormPlan) -> Result<Vec<(Scene, Duration)>> {
     Ok(scenes)
 }
 
-/// Runs a pool whose nodes are broken so, and gives what the judges find: it must be something.
+/// Runs a pool whose nodes are broken in this way, and returns the judges' findings, which must not be empty.
 ///
 /// # Errors
-/// The run cannot be carried out.
+/// The run cannot be executed.
 ///
 /// # Cancel safety
 /// As [`run`].
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_faults_asked_for_choose_an_act_in_which_they_can_happen() {
+    fn chosen_faults_select_an_act_in_which_they_can_happen() {
         let acts = |only: &[Fault]| {
             let time = Duration::from_secs(60);
             scenes(&StormPlan { time, seed: 1, keys: 1, only: only.to_vec() }).ok()

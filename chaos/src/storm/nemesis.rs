@@ -1,4 +1,4 @@
-//! Makes faults happen, and heals them.
+//! Inflicts faults, and heals them.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -17,18 +17,18 @@ use super::arena::{Arena, Ground, NODES, USERS};
 use super::fault::{Fault, Occurrence, Scene};
 use crate::{Result, within};
 
-/// How long a node may take to join, and a pool to be well again.
+/// The longest time for a node to join, and for a pool to recover.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What Redis may not have written to its disk when it is killed: with `everysec` two seconds at most, and some.
+/// The age of writes that a killed Redis may not have on its disk: at most two seconds with `everysec`, and a margin.
 const UNWRITTEN: Duration = Duration::from_secs(3);
-/// An answer is recorded at the latest so long after it came.
+/// The longest time from an answer to its record.
 const RECORDED: Duration = Duration::from_millis(500);
-/// An empty place is taken again after so long.
+/// The time until an empty place is taken again.
 const VACANT_MS: Range<u64> = 100..1_500;
-/// From one fault to the next.
+/// The pause between two faults.
 const REST_MS: Range<u64> = 300..1_200;
 
-/// Decides what happens next, and to whom.
+/// Decides on the next fault and its targets.
 pub(super) struct Nemesis {
     pub(super) scene: Scene,
     pub(super) random: StdRng,
@@ -38,12 +38,12 @@ pub(super) struct Nemesis {
 }
 
 impl Nemesis {
-    /// Chooses among what the scene is made of, or among `only`, if there is any.
+    /// Chooses among the faults of the scene, or among `only`, if there are any.
     pub(super) fn new(scene: Scene, only: &[Fault], random: StdRng, pool: &str) -> Self {
         Self { scene, random, occurrences: Vec::new(), only: only.to_vec(), pool: pool.to_owned() }
     }
 
-    /// Lets one fault happen, and heals it. Empty places are taken first.
+    /// Inflicts one fault, and heals it. Empty places are taken first.
     pub(super) async fn strike(&mut self, arena: &mut Arena, watcher: &Node) -> Result<()> {
         arena.look_for_the_dead();
         for place in arena.empty() {
@@ -56,12 +56,12 @@ impl Nemesis {
         let chosen = self.only.choose(&mut self.random).copied();
         let fault = chosen.unwrap_or_else(|| self.scene.choose(&mut self.random));
         if fault.loses_data() {
-            // Whoever has lost its lease just now has ended what it ran.
+            // A worker that has just lost its lease has ended its jobs by then.
             sleep(self.scene.ttl()).await;
             self.await_well(watcher).await?;
         }
         let from = boottime_ns();
-        // One that nobody could bear, or that could not be, has not happened.
+        // A fault without a possible target, or without an effect, has not happened.
         if self.make_happen(fault, arena).await? {
             self.occurrences.push(Occurrence { fault, from });
         }
@@ -98,7 +98,7 @@ impl Nemesis {
             | Fault::RepliesLost
             | Fault::Latency
             | Fault::Refused => {
-                // In the controls it is always a node.
+                // In the controls the target is always a node.
                 let someone = if self.scene == Scene::Everything { someone } else { first };
                 let delivered = self.random.random();
                 let Ground::One { proxies, .. } = &arena.ground else { return Ok(false) };
@@ -156,7 +156,7 @@ impl Nemesis {
         Ok(true)
     }
 
-    /// When a pool that has lost everything is there again: no lease is renewed before.
+    /// The moment at which a pool that has lost everything exists again: no lease is renewed before.
     async fn made_anew(&self, server: &RedisServer) -> Result<u64> {
         let meta = format!("tenure:{{{}}}:m", self.pool);
         within(PATIENCE, "the pool to be made anew", || async {
@@ -167,8 +167,8 @@ impl Nemesis {
     }
 }
 
-/// Writes down that data was lost then, that what was acknowledged so long before may be forgotten, and when leases could
-/// be renewed again.
+/// Records a loss of data at `lost`. Acknowledgements from up to `before` earlier may be forgotten; `back` is when
+/// leases could be renewed again.
 async fn record_loss(arena: &Arena, lost: u64, before: Duration, back: u64, wiped: bool) {
     sleep(RECORDED).await;
     let since = lost.saturating_sub(before.as_nanos() as u64);
@@ -179,14 +179,14 @@ fn limit_memory(server: &RedisServer, bytes: u64) -> Result<()> {
     Ok(server.query(cmd("CONFIG").arg("SET").arg("maxmemory").arg(bytes))?)
 }
 
-/// How many commands the server has refused because its memory was full.
+/// The number of commands that the server has refused because its memory was full.
 fn out_of_memory(server: &RedisServer) -> Result<u64> {
     let errors: String = server.query(cmd("INFO").arg("errorstats"))?;
     let count = errors.lines().find_map(|line| line.strip_prefix("errorstat_OOM:count="));
     Ok(count.map_or(Ok(0), str::parse)?)
 }
 
-/// Kills so many nodes that are ready, unless hardly one would be left.
+/// Kills `count` ready nodes, unless hardly one would be left.
 async fn kill(arena: &mut Arena, first: usize, count: usize) -> Result<bool> {
     let ready = arena.ready_from(first);
     if ready.len() < count + 2 {
@@ -212,7 +212,7 @@ async fn pause(arena: &mut Arena, first: usize, length: Duration) -> Result<bool
     Ok(true)
 }
 
-/// A new life of a node comes first, and the old one leaves then.
+/// Starts a new life of a node first, and then makes the old one leave.
 async fn deploy(arena: &mut Arena, first: usize) -> Result<bool> {
     let Some(&place) = arena.ready_from(first).first() else { return Ok(false) };
     let mut new = arena.new_life(place)?;
@@ -235,7 +235,7 @@ async fn drain(arena: &mut Arena, first: usize) -> Result<bool> {
     Ok(true)
 }
 
-/// Disturbs somebody's network for so long. What was held back is delivered then, or lost. Says whether somebody felt it.
+/// Disturbs a network for this long. Held bytes are then delivered or lost. Returns whether anybody felt it.
 async fn disturb(fault: Fault, proxy: &Proxy, length: Duration, delivered: bool) -> bool {
     const PULSE: Duration = Duration::from_millis(60);
     let before = proxy.counts();
@@ -280,7 +280,7 @@ async fn fail_over(fault: Fault, arena: &Arena) -> Result<bool> {
     if fault == Fault::FailOver {
         let lost = boottime_ns();
         sentinels.fail_over().await?;
-        // The old master takes writes until it is told, and loses them.
+        // The old master accepts writes until it is told, and loses them.
         sentinels.await_replica().await?;
         let back = boottime_ns();
         arena.history.record(Event::DataLost { lost, since: lost, back, wiped: false });

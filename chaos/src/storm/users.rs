@@ -1,4 +1,4 @@
-//! Those who dispatch, stop and notify, each with keys of its own, one call after the other; and what they were told.
+//! The users who dispatch, stop and notify, one call after the other, each with keys of its own; and their answers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,40 +12,40 @@ use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// How long a dispatch or a stop may take.
+/// The longest time for a dispatch or a stop.
 const DEADLINE: Duration = Duration::from_secs(8);
-/// An answer that comes so long after its deadline has not come.
+/// An answer that is later than its deadline by this much counts as missing.
 const LATE: Duration = Duration::from_secs(10);
-/// From one call of a user to the next, in ms.
+/// The pause between two calls of a user, in ms.
 const PAUSE_MS: std::ops::Range<u64> = 20..160;
 
-/// What is known of a key.
+/// A user's knowledge of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
-    /// No job of it is known to be.
+    /// No job of it exists, as far as known.
     Gone,
     /// Its job was accepted.
     Lives,
-    /// A call was not answered well.
+    /// A call failed.
     Unknown,
 }
 
-/// An answer that must not be, or one that did not come.
+/// A forbidden answer, or a missing one.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
-    /// When: nanoseconds of `CLOCK_BOOTTIME`.
+    /// The moment, in nanoseconds of `CLOCK_BOOTTIME`.
     pub(super) at: u64,
     pub(super) what: String,
-    /// Nothing was answered, which no loss of data excuses.
+    /// Whether the answer is missing, which no loss of data excuses.
     pub(super) silent: bool,
 }
 
-/// What all users write down.
+/// The records of all users.
 #[derive(Debug)]
 struct Books {
     history: History,
     strange: Mutex<Vec<Told>>,
-    /// While somebody holds it alone, nobody calls.
+    /// While somebody holds it exclusively, nobody calls.
     calling: Arc<RwLock<()>>,
 }
 
@@ -53,12 +53,12 @@ struct Books {
 pub(super) struct Users {
     books: Arc<Books>,
     tasks: JoinSet<()>,
-    /// What each of them tries when all is at rest, with a key of its own.
+    /// The key with which each of them makes a trial at rest.
     trials: Vec<(Node, Key)>,
 }
 
 impl Users {
-    /// Lets so many users call, spread over these nodes, with so many keys in all.
+    /// Makes this many users call, spread over these nodes, with this many keys in all.
     pub(super) fn start(
         nodes: &[Node],
         users: usize,
@@ -88,19 +88,19 @@ impl Users {
         Arc::clone(&self.books.calling).write_owned().await
     }
 
-    /// Dispatches, notifies and stops one job as each user, which must succeed at rest; says which of it did not.
+    /// Dispatches, notifies and stops one job as each user, which must succeed at rest. Returns the failures.
     pub(super) async fn try_all(&mut self) -> Vec<String> {
         let books = &self.books;
         let trials = self.trials.iter_mut().map(|(node, key)| key.try_all(node, books));
         join_all(trials).await.into_iter().flatten().collect()
     }
 
-    /// The answers that must not be, and those that did not come.
+    /// The forbidden and the missing answers.
     pub(super) fn strange(&self) -> Vec<Told> {
         self.books.strange.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether no user has ended, as by a panic.
+    /// Whether all users still run; a panic would end one.
     pub(super) fn all_live(&mut self) -> bool {
         self.tasks.try_join_next().is_none()
     }
@@ -138,10 +138,10 @@ impl User {
         let _calling = books.calling.read().await;
         match (key.known, chance) {
             _ if only_submit => key.submit(node, books).await,
-            // What it says is of no concern: no job is ever parked here.
+            // The answer does not matter: no job is ever parked here.
             (_, 99) => drop(timeout(DEADLINE, node.parked()).await),
             (Known::Gone, 0..30) => key.submit(node, books).await,
-            // One that exists is refused.
+            // A dispatch of an existing job is refused.
             (Known::Gone, _) | (Known::Lives, 0..5) => key.dispatch(node, books).await,
             (Known::Unknown, _) | (Known::Lives, 5..13) => key.stop(node, books, true).await,
             (Known::Lives, 13..20) => key.stop(node, books, false).await,
@@ -155,7 +155,7 @@ impl Key {
         Self { name, known: Known::Gone, notified: 0 }
     }
 
-    /// Says what did not succeed, if anything did not.
+    /// Returns the call that failed, if any did.
     async fn try_all(&mut self, node: &Node, books: &Books) -> Option<String> {
         self.dispatch(node, books).await;
         let dispatched = self.known == Known::Lives;
@@ -233,7 +233,7 @@ impl Key {
         };
     }
 
-    /// Says whether it was accepted.
+    /// Returns whether the notification was accepted.
     async fn notify(&mut self, node: &Node, books: &Books) -> bool {
         let asked = boottime_ns();
         self.notified += 1;
@@ -258,7 +258,7 @@ impl Key {
 }
 
 impl Books {
-    /// The answer, if it comes; one that comes long after its deadline is strange.
+    /// The answer, if it comes. One that comes long after its deadline is a fault.
     async fn within<T>(&self, what: &str, key: &str, call: impl IntoFuture<Output = T>) -> Option<T> {
         let asked = Instant::now();
         let answer = timeout(DEADLINE + LATE, call).await.ok();

@@ -1,4 +1,4 @@
-//! What came of it: figures, a table by kind of fault, and what was broken.
+//! The outcome: figures, a table by kind of fault, and the violations.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,35 +9,35 @@ use tenure_testing::history::{Fault as Broken, Report};
 use super::fault::{Fault, Occurrence};
 use crate::resource::Counts;
 
-/// At most so many violations of an act are told one by one.
+/// The most violations of an act that are printed one by one.
 const TOLD: usize = 20;
 
-/// What came of one act.
+/// The outcome of one act.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Whether its crashes are those whose gaps are promised to be short.
+    /// Whether its crashes are those with promised gaps.
     pub(super) crashes: bool,
     pub(super) report: Report,
     pub(super) occurrences: Vec<Occurrence>,
     pub(super) outside: Counts,
-    /// How often the reply of which script was lost, of all scripts; empty where replies are not lost by script.
+    /// The number of lost replies for each of all scripts; empty where replies are not lost by script.
     pub(super) lost_replies: BTreeMap<String, u64>,
     pub(super) strange: Vec<String>,
 }
 
 impl Outcome {
-    /// How often two handlers of a key ran at once.
+    /// The number of times that two handlers of a key ran at once.
     pub fn overlaps(&self) -> usize {
         self.report.faults.iter().filter(|fault| matches!(fault, Broken::Overlap { .. })).count()
     }
 
-    /// How often an accepted job or notification was not there.
+    /// The number of accepted jobs or notifications that were lost.
     pub fn lost(&self) -> usize {
         let lost = |fault: &&Broken| matches!(fault, Broken::Lost { .. } | Broken::NotificationLost { .. });
         self.report.faults.iter().filter(lost).count()
     }
 
-    /// All that was broken, in words.
+    /// All violations, in words.
     pub fn violations(&self) -> Vec<String> {
         let stale = self.outside.stale_accepted;
         let stale = (stale > 0).then(|| format!("{stale} stale writes were accepted outside"));
@@ -59,7 +59,7 @@ struct Row {
     worst_gap: Duration,
 }
 
-/// What came of all acts.
+/// The outcome of all acts.
 #[derive(Debug, Default)]
 pub struct Verdict {
     outcomes: Vec<Outcome>,
@@ -70,7 +70,7 @@ impl Verdict {
         self.outcomes.push(outcome);
     }
 
-    /// All that was broken, in words; of each act the first ones.
+    /// The violations, in words; of each act the first ones.
     pub fn violations(&self) -> Vec<String> {
         let mut found = Vec::new();
         for outcome in &self.outcomes {
@@ -84,7 +84,7 @@ impl Verdict {
         found
     }
 
-    /// What did not happen at all, so that nothing can be said.
+    /// Events that did not happen at all, so that the run shows nothing.
     fn shows_nothing(&self) -> Vec<String> {
         let faults = self.sum(|outcome| outcome.occurrences.len() as u64);
         let idle = self.outcomes.iter().any(|outcome| outcome.report.starts == 0);
@@ -93,7 +93,7 @@ impl Verdict {
         faultless.into_iter().chain(idle).collect()
     }
 
-    /// Faults by kind, and the worst time that a key was without a handler after each.
+    /// The faults by kind, and the longest time that a key was without a handler after each.
     pub fn table(&self) -> String {
         let mut rows: BTreeMap<(bool, Fault), Row> = BTreeMap::new();
         for outcome in &self.outcomes {
@@ -164,7 +164,7 @@ impl Verdict {
         format!("{{{}}}", fields.join(","))
     }
 
-    /// How often the reply of which script was lost, in all acts.
+    /// The number of lost replies for each script, in all acts.
     fn lost_replies(&self) -> BTreeMap<&str, u64> {
         let mut sums = BTreeMap::new();
         for (name, count) in self.outcomes.iter().flat_map(|outcome| &outcome.lost_replies) {
@@ -178,7 +178,7 @@ impl Verdict {
     }
 }
 
-/// Each gap belongs to the fault that had begun last when it began.
+/// The figures by fault. Each gap belongs to the last fault that had begun before it.
 fn by_fault(outcome: &Outcome) -> BTreeMap<Fault, Row> {
     let mut rows: BTreeMap<Fault, Row> = BTreeMap::new();
     for occurrence in &outcome.occurrences {
@@ -246,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn the_table_names_the_scripts_of_which_no_reply_was_lost() {
+    fn the_table_names_the_scripts_without_a_lost_reply() {
         let table = Verdict { outcomes: vec![crash(), crash()] }.table();
         assert!(table.contains("replies lost, by script: begin 6\n"), "{table}");
         assert!(table.contains("no reply was lost: purge\n"), "{table}");
     }
 
     #[test]
-    fn whatever_is_wrong_is_a_violation() {
+    fn every_fault_is_a_violation() {
         let stale = Counts { stale_accepted: 1, ..Counts::default() };
         let strange = vec!["a node ended by itself".to_owned()];
         let verdict = Verdict { outcomes: vec![Outcome { outside: stale, strange, ..crash() }] };

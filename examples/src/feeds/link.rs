@@ -58,11 +58,11 @@ pub struct Link {
 impl Link {
     /// Connects.
     ///
+    /// # Errors
     /// A network error, or [`LinkError::Silent`] after 2 s.
-    /// The network's, or [`LinkError::Silent`] after 2 s.
     ///
+    /// # Cancel safety
     /// Safe: a half-open connection is closed.
-    /// Safe: a connection half made is closed.
     pub async fn connect(address: SocketAddr) -> Result<Self, LinkError> {
         let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(address))
             .await

@@ -77,6 +77,7 @@ impl Reader {
 
     /// The next entries of all streams, in order within each; an empty batch when none came within the wait.
     ///
+    /// # Errors
     /// [`Error::Redis`]: no cursor has moved, and the next call continues, after a pause that grows while it fails.
     /// [`Error::CursorAhead`], once, when a stream has been begun anew with lower ids. [`Error::Malformed`] for a reply
     /// that does not fit the read. [`Error::Closed`] for a closed reader.
