@@ -1,23 +1,22 @@
-# Everything needs only Rust and make: each target fetches what else it wants.
+# Everything needs only Rust and make: each target fetches its other needs itself.
 #
 #   make demo          the main job: one live feed per tenant   STORE=redis|memory   TENANTS=path.csv   RELEASE=1
 #   make deploy-drill  a rolling deploy of ten nodes under 2,000 running jobs, which fails on its own bounds
-#   make test          every test, documentation included; names all that failed at its end
-#   make test-often    every test again and again, under three loads, and what failed how often; about 3 minutes a round when
-#                      alone, 5 for a round under both other loads: hours for 30   TIMES=30 LOAD="alone busy nice" ONLY=name
-#   make model         every interleaving of the protocol's steps at a small scope; says how many states it saw
+#   make test          every test, documentation included; lists all failures at the end
+#   make test-often    every test repeatedly, under three loads, with a count of the failures; about 3 minutes a round when
+#                      alone, 5 for a round under each other load: hours for 30   TIMES=30 LOAD="alone busy nice" ONLY=name
+#   make model         every interleaving of the protocol's steps at a small scope; prints the number of states
 #   make sim           simulated runs of the pool under faults   SEEDS=1000 START=1 STEPS=2000 FAULTS=Crash,Wipe   TRACE=1 with one seed
-#   make bench         how fast the pool, a map and a stream are, beside the floor of the same minute, and what moves when
+#   make bench         the speed of the pool, a map and a stream, beside the floor of the same minute, and the moves when
 #                      workers come and go; written to bench/results/, 12 minutes   OPTIONS="--aof --unix --runs 3 --quick"
-#   make instructions  how many instructions the core spends on a dispatch, its placement and the codecs, beside what was accepted
-#                      ACCEPT=1
+#   make instructions  the core's instructions for a dispatch, its placement and the codecs, beside the accepted figures   ACCEPT=1
 #   make chaos         faults on real processes, judged by histories and a world outside   MINUTES= SEED= KEYS= ONLY="drain kill"
-#   make chaos-controls   nodes that are broken on purpose: the judges must find it   SEED=
+#   make chaos-controls   nodes that are broken on purpose: the judges must find them   SEED=
 #   make chaos-bounds   how soon 1,000 jobs run elsewhere after a crash and in a drain; fails on its bounds   SEED= JOBS=
-#   make poison        damage to the keys of a living pool, beside a neighbour on the same server: nothing else may be harmed
+#   make poison        damage to the keys of a running pool, beside a neighbour on the same server: nothing else may be harmed
 #                      MINUTES= SEED= ONLY="jo w-delete lose"
 #   make soak          20,000 jobs for an hour, with a little trouble: does anything grow?   MINUTES= JOBS= SEED= CSV= SVG=
-#   make ci            what a change has to pass
+#   make ci            the checks that every change must pass
 #
 # REDIS_URL, when set, is the Redis of `make demo`. The tests always start private servers.
 
@@ -30,7 +29,7 @@ STEPS ?= 2000
 TIMES ?= 30
 LOAD ?= alone busy nice
 
-# The server that private Redis servers run, fetched when there is none.
+# The binary for private Redis servers, fetched if there is none.
 with_redis = REDIS_SERVER_BIN="$$(scripts/redis-server --path)" && export REDIS_SERVER_BIN
 
 .DEFAULT_GOAL := help

@@ -43,8 +43,8 @@ impl Blocking {
     ///
     /// # Errors
     /// Every class of [`Error`]. A call makes at most one attempt to connect to a server. The next calls wait for the
-    /// pause after a failed attempt, so a caller may simply loop. Only [`Error::OtherServer`] comes without a pause,
-    /// except in a cluster: the connection is kept, and the next call asks about it again.
+    /// pause after a failed attempt, so a caller may simply loop. Outside of a cluster, [`Error::OtherServer`] comes
+    /// without a pause: the connection is kept, and the next call asks about it again.
     ///
     /// # Cancel safety
     /// Safe for the connection, which is closed. A command with an effect (`XREADGROUP`) may have had it.

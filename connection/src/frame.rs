@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// The longest line: a number or a short text, though an error of a script may be longer.
+/// The longest line. Most lines hold a number or a short text; a script's error may be longer.
 const LONGEST_LINE: usize = 64 * 1024;
 /// The longest string that Redis sends.
 const LONGEST_STRING: u64 = 512 << 20;

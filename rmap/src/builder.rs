@@ -59,7 +59,7 @@ impl<M: From<RawMap>> Builder<M> {
         self
     }
 
-    /// See [`RawMap::with_entry_ttl`].
+    /// Sets the time to live of written entries; see [`RawMap::with_entry_ttl`].
     pub fn entry_ttl(mut self, ttl: Duration) -> Self {
         self.entry_ttl = Some(ttl);
         self

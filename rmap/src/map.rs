@@ -45,7 +45,7 @@ impl<V: Serialize + DeserializeOwned> From<RawMap> for Map<V> {
 }
 
 impl<V: Serialize + DeserializeOwned> Map<V> {
-    /// See [`RawMap::join`].
+    /// Joins the map of this name; see [`RawMap::join`].
     ///
     /// # Errors
     /// As [`RawMap::join`].
@@ -66,7 +66,7 @@ impl<V: Serialize + DeserializeOwned> Map<V> {
         &self.raw
     }
 
-    /// See [`RawMap::with_entry_ttl`].
+    /// Another handle on the same copy, whose entries live this long; see [`RawMap::with_entry_ttl`].
     #[must_use]
     pub fn with_entry_ttl(&self, ttl: Duration) -> Self {
         self.raw.with_entry_ttl(ttl).typed()
@@ -81,22 +81,22 @@ impl<V: Serialize + DeserializeOwned> Map<V> {
         self.raw.get(key).map(|value| decode(key, &value)).transpose()
     }
 
-    /// See [`RawMap::contains`].
+    /// Whether the local copy has the key.
     pub fn contains(&self, key: impl AsRef<[u8]>) -> bool {
         self.raw.contains(key)
     }
 
-    /// See [`RawMap::len`].
+    /// The number of entries in the local copy.
     pub fn len(&self) -> usize {
         self.raw.len()
     }
 
-    /// See [`RawMap::is_empty`].
+    /// Whether the local copy has no entries.
     pub fn is_empty(&self) -> bool {
         self.raw.is_empty()
     }
 
-    /// See [`RawMap::keys`].
+    /// The keys of the local copy, in their order.
     pub fn keys(&self) -> Vec<Bytes> {
         self.raw.keys()
     }
@@ -215,7 +215,7 @@ impl<V: Serialize + DeserializeOwned> Map<V> {
         self.raw.delete(key).await.map(|before| before.is_some())
     }
 
-    /// See [`RawMap::close`].
+    /// Closes the map; see [`RawMap::close`].
     ///
     /// # Cancel safety
     /// As [`RawMap::close`].
@@ -239,7 +239,7 @@ impl<V: DeserializeOwned> ValueWatcher<V> {
         self.raw.value().map(|value| decode(self.raw.key(), value)).transpose()
     }
 
-    /// See [`KeyWatcher::changed`].
+    /// Returns the value when it differs from the last one; see [`KeyWatcher::changed`].
     ///
     /// # Errors
     /// As [`KeyWatcher::changed`]; [`Error::Decode`] when the value is of another type. Later values are still

@@ -175,7 +175,7 @@ impl RawMap {
         self.view.watch_key(key)
     }
 
-    /// See [`View::refresh`].
+    /// Brings the local copy up to date; see [`View::refresh`].
     ///
     /// # Errors
     /// As [`View::refresh`].

@@ -151,7 +151,7 @@ impl Sink {
         }
     }
 
-    /// See [`SinkHandle::ack`].
+    /// Acknowledges entries; see [`SinkHandle::ack`].
     ///
     /// # Errors
     /// As [`SinkHandle::ack`].
@@ -162,7 +162,7 @@ impl Sink {
         self.handle.ack(entries).await
     }
 
-    /// See [`SinkHandle::ack_and_remove`].
+    /// Acknowledges entries and deletes them from their stream; see [`SinkHandle::ack_and_remove`].
     ///
     /// # Errors
     /// As [`SinkHandle::ack_and_remove`].
