@@ -50,10 +50,10 @@ impl Part {
     /// No measurement matches.
     fn check(&self, options: &Options) -> Result<(), Error> {
         if !options.sized(LOADS, QUICK).iter().any(|&(callers, _)| self.has_callers(callers)) {
-            return Err("there is no load with so many callers".into());
+            return Err("there is no load with this many callers".into());
         }
         if !options.sized(HELD, HELD_QUICK).iter().any(|&held| self.has_held(held)) {
-            return Err("there is no load while so many jobs are held".into());
+            return Err("there is no load with this many jobs held".into());
         }
         Ok(())
     }

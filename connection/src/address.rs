@@ -82,7 +82,9 @@ impl Url {
     fn single(rest: &str, tls: bool, query: Query) -> Result<Self, Error> {
         let (credentials, mut hosts, path) = authority(rest, PORT)?;
         let (Some(address), true) = (hosts.pop(), hosts.is_empty()) else {
-            return Err(config("one host is wanted: several are for redis+sentinel:// and redis+cluster://"));
+            return Err(config(
+                "only one host is allowed: several need redis+sentinel:// or redis+cluster://",
+            ));
         };
         let db = database(path)?;
         query.into_url(Deployment::Single(address), tls, credentials, db)
@@ -104,7 +106,7 @@ impl Url {
     fn cluster(rest: &str, tls: bool, query: Query) -> Result<Self, Error> {
         let (credentials, seeds, path) = authority(rest, PORT)?;
         if database(path)? != 0 {
-            return Err(config("a cluster has no database but 0"));
+            return Err(config("a cluster has only the database 0"));
         }
         query.into_url(Deployment::Cluster { seeds }, tls, credentials, 0)
     }
@@ -152,7 +154,7 @@ impl Query {
                 "protocol" => continue,
                 _ => {
                     return Err(config(
-                        "the url has a parameter that is not known: they are ca, cert, key, sentinel_user, sentinel_password",
+                        "the url has a parameter that is unknown; known are ca, cert, key, sentinel_user, sentinel_password",
                     ));
                 }
             };
@@ -173,7 +175,7 @@ impl Query {
         }
         let sentinel_credentials = credentials(self.sentinel_user, self.sentinel_password)?;
         if sentinel_credentials.is_some() && !matches!(deployment, Deployment::Sentinel { .. }) {
-            return Err(config("credentials for sentinels are of use in redis+sentinel:// only"));
+            return Err(config("credentials for sentinels need a redis+sentinel:// url"));
         }
         let path = |text: Option<String>| text.map(PathBuf::from);
         Ok(Url {
@@ -218,22 +220,23 @@ fn credentials(user: Option<String>, password: Option<String>) -> Result<Option<
 
 /// Reads `host`, `host:port`, `[v6]` or `[v6]:port`.
 pub(crate) fn address(text: &str, default_port: u16) -> Result<Address, Error> {
-    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, "")) => (host, None),
-        Some((host, rest)) => {
-            let port = rest.strip_prefix(':');
-            (
-                host,
-                Some(
-                    port.ok_or_else(|| config("in the url, ':' and a port are to follow the ']' of a host"))?,
-                ),
-            )
-        }
-        None => match text.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (text, None),
-        },
-    };
+    let (host, port) =
+        match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, "")) => (host, None),
+            Some((host, rest)) => {
+                let port = rest.strip_prefix(':');
+                (
+                    host,
+                    Some(port.ok_or_else(|| {
+                        config("in the url, only ':' and a port may follow the ']' of a host")
+                    })?),
+                )
+            }
+            None => match text.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (text, None),
+            },
+        };
     let port = port.map_or(Ok(default_port), |port| number(port, PORT_RANGE))?;
     let in_a_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%');
     if host.is_empty() {

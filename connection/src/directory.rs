@@ -143,7 +143,7 @@ impl State {
 async fn ask(node: &Address, settings: &Settings) -> Result<Topology, Error> {
     told_by(node, settings).await.inspect_err(|error| {
         let error = error as &dyn std::error::Error;
-        tracing::debug!(%node, error, "a node does not tell who owns the slots");
+        tracing::debug!(%node, error, "a node does not name the owners of the slots");
     })
 }
 

@@ -185,7 +185,7 @@ impl Error {
     pub(crate) fn during_login(self) -> Self {
         match self {
             Self::Server { code, detail } if !detail.starts_with("AUTH <password> called") => {
-                Self::Server { code, detail: "it cannot be logged in to".into() }
+                Self::Server { code, detail: "it accepts no login".into() }
             }
             other => other,
         }

@@ -183,7 +183,7 @@ pub(crate) async fn ask(wire: &mut Wire, steps: &[(Step, Cmd)]) -> Result<Value,
         let checked = Error::checked(wire.next().await?);
         answer = if *step == Step::Login { checked.map_err(Error::during_login)? } else { checked? };
         if *step == Step::IsMaster && Role::read(&answer) != Some(Role::Master) {
-            return Err(Error::unreachable("the server that the sentinels name is no master (any more)"));
+            return Err(Error::unreachable("the server that the sentinels name is not a master (any more)"));
         }
     }
     Ok(answer)

@@ -68,7 +68,7 @@ impl Origin {
             && let Err(error) = directory.ask(since).await
         {
             let error = &error as &dyn std::error::Error;
-            tracing::debug!(error, "cannot learn who owns the slots");
+            tracing::debug!(error, "cannot learn the owners of the slots");
         }
     }
 

@@ -184,7 +184,7 @@ fn common_slot(channels: &[String]) -> Result<Option<u16>, Error> {
     let first = channels.first().map(slot);
     if channels.iter().any(|channel| Some(slot(channel)) != first) {
         return Err(Error::Config {
-            what: "the channels of one subscription have to be in one slot of a cluster (the same {hash tag})",
+            what: "the channels of one subscription must be in one slot of a cluster (the same {hash tag})",
             source: None,
         });
     }
@@ -195,7 +195,7 @@ async fn open(origin: &Origin, target: Target, channels: &[String]) -> Result<Op
     let patience = origin.access.settings.response_timeout;
     let (mut wire, role) = origin.connector(target).connect_wire().await?;
     if origin.is_cluster() && role != Role::Master {
-        return Err(Error::unreachable("the node is no master (any more)"));
+        return Err(Error::unreachable("the node is not a master (any more)"));
     }
     match timeout(patience, confirm(&mut wire, channels)).await {
         Ok(Ok(())) => Ok(Open::new(wire, role, patience)),

@@ -11,7 +11,7 @@ use crate::Layout;
 #[non_exhaustive]
 pub enum Error {
     /// The map's name is not 1 to 64 characters of `A-Z a-z 0-9 _ : . -`. Nothing was sent.
-    #[error("{name:?} is no name for a map: 1 to 64 of A-Z a-z 0-9 _ : . -")]
+    #[error("{name:?} is not a name for a map: 1 to 64 of A-Z a-z 0-9 _ : . -")]
     Name {
         /// The name, cut off at 80 characters.
         name: String,
@@ -45,8 +45,8 @@ pub enum Error {
         /// How many bytes they have.
         bytes: usize,
     },
-    /// The key has a value that is no decimal number of 64 bits. Nothing was written.
-    #[error("the value of {:?} is no number, nothing was written", key.escape_ascii().to_string())]
+    /// The key has a value that is not a decimal number of 64 bits. Nothing was written.
+    #[error("the value of {:?} is not a number, nothing was written", key.escape_ascii().to_string())]
     NotANumber {
         /// The key.
         key: Bytes,
@@ -57,8 +57,8 @@ pub enum Error {
         /// The key.
         key: Bytes,
     },
-    /// The key has a value that is no list. Nothing was written.
-    #[error("the value of {:?} is no list, nothing was written", key.escape_ascii().to_string())]
+    /// The key has a value that is not a list. Nothing was written.
+    #[error("the value of {:?} is not a list, nothing was written", key.escape_ascii().to_string())]
     NotAList {
         /// The key.
         key: Bytes,
@@ -91,7 +91,7 @@ pub enum Error {
     #[error("redis did not complete the call")]
     Redis(#[from] tenure_connection::Error),
     /// The map's keys, or a reply, hold something that is not a map.
-    #[error("the keys hold no map: {what}")]
+    #[error("the keys do not hold a map: {what}")]
     Malformed {
         /// The unexpected content.
         what: &'static str,

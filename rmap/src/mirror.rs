@@ -148,7 +148,7 @@ impl Mirror {
             None => {
                 if !std::mem::replace(&mut self.is_rubbish_said, true) {
                     let channel = &*message.channel;
-                    tracing::warn!(channel, "a message that no map sends, reading again; said once");
+                    tracing::warn!(channel, "a message that no map sends, reading again; logged once");
                 }
                 self.need_all(Some(&message.channel));
             }

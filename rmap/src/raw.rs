@@ -269,7 +269,7 @@ impl RawMap {
         call.arg(by);
         let sum = self.write(&call, key).await?.found;
         let sum = sum.and_then(|sum| std::str::from_utf8(&sum).ok()?.parse().ok());
-        sum.ok_or(Error::Malformed { what: "a sum that is no number" })
+        sum.ok_or(Error::Malformed { what: "a sum that is not a number" })
     }
 
     /// Deletes every key. The map and its life as a whole remain.

@@ -118,7 +118,7 @@ impl<'de> Visitor<'de> for ItemVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Item, A::Error> {
-        let refused = serde::de::Error::custom("an array that is no value with its deadline");
+        let refused = serde::de::Error::custom("an array that is not a value with its deadline");
         if !self.may_be_dated {
             return Err(refused);
         }
@@ -206,7 +206,7 @@ impl Read {
         let time = time(items.next(), items.next())?;
         let end = match items.next() {
             Some(Value::Int(end)) => u64::try_from(end).ok(),
-            _ => return Err(malformed("an end of the map that is no number")),
+            _ => return Err(malformed("an end of the map that is not a number")),
         };
         let found = match items.next() {
             None => Found::Same,
@@ -224,13 +224,13 @@ fn content_of(items: Vec<Value>, end: Option<u64>) -> Result<Arc<Content>, Error
     let place =
         Place { incarnation: number(incarnation)?, revision: number(next())?, stamp: number(next())? };
     let life = match bytes(next()) {
-        Some(text) => Some(life(&text).ok_or_else(|| malformed("a life of the map that is none"))?),
+        Some(text) => Some(life(&text).ok_or_else(|| malformed("a malformed life of the map"))?),
         None => None,
     };
     let entries = pairs(next())?;
     let mut deadlines = BTreeMap::new();
     for (key, deadline) in pairs(next())? {
-        let deadline = decimal(&deadline).ok_or_else(|| malformed("a deadline that is no number"))?;
+        let deadline = decimal(&deadline).ok_or_else(|| malformed("a deadline that is not a number"))?;
         deadlines.insert(key, deadline);
     }
     let entries = entries.into_iter().map(|(key, value)| {
@@ -292,7 +292,7 @@ impl Written {
     pub(crate) fn count(&self) -> Result<usize, Error> {
         match &self.found {
             None => Ok(0),
-            Some(text) => decimal(text).map(|n| n as usize).ok_or_else(|| malformed("a count that is none")),
+            Some(text) => decimal(text).map(|n| n as usize).ok_or_else(|| malformed("a malformed count")),
         }
     }
 }
@@ -312,7 +312,7 @@ fn time(seconds: Option<Value>, micros: Option<Value>) -> Result<u64, Error> {
 fn array(value: Value) -> Result<Vec<Value>, Error> {
     match value {
         Value::Array(items) => Ok(items),
-        _ => Err(malformed("a reply that is no list")),
+        _ => Err(malformed("a reply that is not a list")),
     }
 }
 
@@ -329,7 +329,7 @@ fn bytes(value: Value) -> Option<Bytes> {
 fn number(value: Value) -> Result<u64, Error> {
     bytes(value)
         .and_then(|text| decimal(&text))
-        .ok_or_else(|| malformed("an incarnation, a revision or a time that is no number"))
+        .ok_or_else(|| malformed("an incarnation, a revision or a time that is not a number"))
 }
 
 fn decimal(text: &[u8]) -> Option<u64> {

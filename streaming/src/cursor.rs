@@ -49,7 +49,7 @@ impl fmt::Display for EntryId {
 
 /// The text is not the id of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no entry id: two decimal numbers joined by a dash")]
+#[error("{text:?} is not an entry id: two decimal numbers joined by a dash")]
 pub struct EntryIdError {
     text: String,
 }

@@ -54,7 +54,7 @@ pub enum Error {
     #[error("a field has the reserved name of topics, nothing was added")]
     ReservedField,
     /// The entry, the batch or the filters of a sink exceed a limit. Nothing was sent.
-    #[error("{is} {what}, of which at most {limit} are allowed; nothing was added")]
+    #[error("{is} {what}, at most {limit} are allowed; nothing was added")]
     TooLarge {
         /// The thing that is counted.
         what: &'static str,

@@ -44,7 +44,7 @@ async fn nothing_is_sent_to_another_server_until_it_is_admitted() {
         assert!(matches!(read, Err(Error::OtherServer { .. })), "{read:?}");
     }
     assert_eq!(connections(&plain).await, before, "the connection is kept for when it is admitted");
-    assert_eq!(redis.server().await.unwrap().run_id, refused, "asking who it is stays allowed");
+    assert_eq!(redis.server().await.unwrap().run_id, refused, "the question for the identity stays allowed");
     assert_eq!(
         plain.commands().command(cmd("GET").arg("n")).await.unwrap(),
         Value::BulkString(b"1".to_vec())
@@ -94,7 +94,10 @@ async fn a_server_that_was_promoted_again_has_another_identity() {
     }
     *blessed.lock().unwrap() = second.identity.clone();
     for connection in [&redis, &other] {
-        connection.command(&increment).await.expect("who was not admitted is asked again who it is");
+        connection
+            .command(&increment)
+            .await
+            .expect("a server that was not admitted is asked for its identity again");
     }
     blocking.command(&increment, Duration::ZERO).await.unwrap();
 

@@ -372,7 +372,7 @@ async fn a_question_that_nobody_waits_for_ends_with_its_client() {
     let client = client.build().unwrap();
     let error = client.commands().command(&incr("a")).await.unwrap_err();
     assert!(matches!(error, Error::Unreachable(_)), "{error:?}");
-    assert!(alive() > before, "it goes on for who asks next");
+    assert!(alive() > before, "it continues for the next caller");
     drop(client);
     eventually(SOON, "no task", async || alive() <= before).await;
 }

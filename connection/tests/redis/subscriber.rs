@@ -122,7 +122,7 @@ async fn a_master_that_becomes_a_replica_is_left_though_it_delivers() {
     // A server that is a replica from the beginning is the one that the URL means.
     assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
     let elsewhere = Client::open(&other.url()).unwrap().commands();
-    let arrived = eventually(SOON, "what the master is told", async || {
+    let arrived = eventually(SOON, "the master's message", async || {
         publish(&elsewhere, "a", b"m").await;
         tokio::time::timeout(Duration::from_millis(100), subscriber.next()).await
     });

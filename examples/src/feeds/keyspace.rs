@@ -11,7 +11,7 @@ pub enum KeyspaceError {
     #[error("redis did not do it")]
     Redis(#[from] Error),
     /// Redis answered something else than keys.
-    #[error("redis gave an answer that is no list of keys")]
+    #[error("the answer of redis is not a list of keys")]
     Answer(#[from] ParsingError),
 }
 

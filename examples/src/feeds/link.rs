@@ -28,7 +28,7 @@ pub enum LinkError {
     #[error("the line cannot be read")]
     Line(#[source] LinesCodecError),
     /// A line that is no message.
-    #[error("the line is no message")]
+    #[error("the line is not a message")]
     Message(#[from] serde_json::Error),
     /// The other side did not take or send anything in time.
     #[error("nothing for {} s while {doing}", after.as_secs())]

@@ -102,7 +102,7 @@ async fn behind_sentinels_a_map_follows_fail_overs_that_lose_data() {
 }
 
 #[tokio::test]
-async fn a_map_over_tls() {
+async fn a_map_works_over_tls() {
     let authority = Authority::new().unwrap();
     let server = RedisServer::builder().tls(&authority).unwrap().start().unwrap();
     let client = Client::builder(&server.url()).ca_certificate(authority.ca_pem()).build().unwrap();

@@ -295,7 +295,7 @@ async fn the_servers_expiry_decides_when_a_map_ends() {
     assert_eq!(late.get("k"), bytes("1"), "it is there");
     for map in [&a, &b] {
         map.refresh().await.unwrap();
-        assert_eq!(map.get("k"), bytes("1"), "it is there for those who joined before, too");
+        assert_eq!(map.get("k"), bytes("1"), "it is there for earlier copies, too");
     }
     // The copies do not ask for it again and again.
     let calls = async || {

@@ -53,7 +53,7 @@ async fn a_full_server_refuses_writes_whole_and_allows_deletions() {
     assert!(map.test_and_delete("b", "2").await.unwrap().is_written());
     assert_eq!(map.remove_values("l", ["x"]).await.unwrap(), 1);
     assert_eq!(map.delete_many(["n"]).await.unwrap(), 1);
-    eventually(AT_ONCE, "what was deleted to be gone", async || map.keys() == ["l"]).await;
+    eventually(AT_ONCE, "the deleted entry to be gone", async || map.keys() == ["l"]).await;
     map.reset().await.unwrap();
     eventually(AT_ONCE, "all to be gone", async || map.is_empty()).await;
     assert!(map.destroy().await.unwrap());
@@ -175,7 +175,7 @@ async fn staleness_says_how_outdated_a_copy_may_be() {
     server.pause().unwrap();
     eventually(SOON, "it to grow", async || map.staleness() > Duration::from_secs(1)).await;
     assert!(map.refresh().await.is_err());
-    assert!(map.staleness() > Duration::from_secs(1), "what is not answered confirms nothing");
+    assert!(map.staleness() > Duration::from_secs(1), "a missing answer confirms nothing");
     server.resume().unwrap();
     let before = std::time::Instant::now();
     eventually(SOON, "it to be read", async || map.refresh().await).await;

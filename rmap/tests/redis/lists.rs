@@ -14,7 +14,7 @@ async fn items_of_any_bytes_survive() {
         [b"a,b", b"\"q\"", b"line\nbreak", b"\0nul\0", b"\xff\xfe", b"", "é".as_bytes(), b"a,b", &long];
     assert_eq!(a.append("l", items).await.unwrap(), 9);
     eventually(AT_ONCE, "the list", async || b.contains("l")).await;
-    assert_eq!(b.list("l").unwrap(), items, "in their order, twice what is in it twice");
+    assert_eq!(b.list("l").unwrap(), items, "in their order, with repetitions");
     assert_eq!(b.append("l", ["more"]).await.unwrap(), 10);
     assert_eq!(b.remove_values("l", [&b"a,b"[..], b"\xff\xfe", b"absent"]).await.unwrap(), 3);
     converged(&[&a, &b]).await;

@@ -4,7 +4,7 @@ use tenure_testing::mutants::{self, Mutant};
 
 /// The broken promise, the file, the original text, its replacement, and the test that notices.
 const MUTANTS: &[Mutant] = tenure_testing::mutants! {
-    "a change is no revision": "change.lua", "(tonumber(head[1]) or 0) + 1"
+    "a change makes no revision": "change.lua", "(tonumber(head[1]) or 0) + 1"
         => "(tonumber(head[1]) or 0)", by "operations::writes_reach_every_copy_and_conditions_hold_for_all";
     "a cleared map is told as any change": "change.lua", "size, message[6] = 6, true"
         => "size = 5", by "operations::a_reset_map_is_empty_everywhere_and_stays_usable";
@@ -38,9 +38,9 @@ const MUTANTS: &[Mutant] = tenure_testing::mutants! {
         => "{ meta, hash } or {}", by "expiry::every_write_moves_the_end_of_a_map_with_a_sliding_life";
     "nobody is told of a change": "change.lua", "call('SPUBLISH', channel, cmsgpack.pack(message))"
         => "", by "operations::many_keys_change_as_one_revision";
-    "what others left is taken for the map": "own.lua", "    redis.call('UNLINK', META, HASH, DUE)\n"
+    "leftovers are taken for the map": "own.lua", "    redis.call('UNLINK', META, HASH, DUE)\n"
         => "", by "operations::leftovers_under_the_keys_are_not_taken_for_the_map";
-    "what others left is found": "own.lua", "  if not inc then\n    local none = {}"
+    "leftovers count as present values": "own.lua", "  if not inc then\n    local none = {}"
         => "  if false then\n    local none = {}", by "operations::leftovers_under_the_keys_are_not_taken_for_the_map";
     "each change begins another map": "own.lua", "redis.call('HSET', META, 'inc', inc)"
         => "", by "operations::writes_reach_every_copy_and_conditions_hold_for_all";
@@ -52,19 +52,19 @@ const MUTANTS: &[Mutant] = tenure_testing::mutants! {
         => "return value", by "expiry::each_write_gives_its_entries_the_life_of_its_handle";
     "entries end as they begin": "own.lua", "now + ARGV[4])"
         => "now)", by "expiry::each_write_gives_its_entries_the_life_of_its_handle";
-    "what is due stays": "own.lua", "if first[1] and tonumber(first[2]) <= now then"
+    "due entries stay": "own.lua", "if first[1] and tonumber(first[2]) <= now then"
         => "if false then", by "expiry::conditions_are_judged_by_the_servers_clock";
-    "what is due is not looked for behind the first": "own.lua", "'-inf', now, 'LIMIT', 0, 16)"
+    "due entries after the first are not looked for": "own.lua", "'-inf', now, 'LIMIT', 0, 16)"
         => "'-inf', now, 'LIMIT', 0, 1)", by "expiry::conditions_are_judged_by_the_servers_clock";
-    "what is due and was left is found": "own.lua", "if deadline and tonumber(deadline) <= now then values[i] = false end"
+    "due entries that were left are found": "own.lua", "if deadline and tonumber(deadline) <= now then values[i] = false end"
         => "", by "expiry::conditions_are_judged_by_the_servers_clock";
-    "what is not due is absent": "own.lua", "if deadline and tonumber(deadline) <= now then"
+    "entries that are not due are absent": "own.lua", "if deadline and tonumber(deadline) <= now then"
         => "if deadline then", by "expiry::entries_that_are_not_due_stay_however_many_others_are_due";
     "a deletion of nothing is a revision": "delete-3.lua", "if not before then return {} end"
         => "", by "operations::writes_reach_every_copy_and_conditions_hold_for_all";
     "a deletion does not say what was there": "delete-3.lua", "return { inc, rev, stamp, before }"
         => "return { inc, rev, stamp }", by "operations::writes_reach_every_copy_and_conditions_hold_for_all";
-    "what was absent counts as deleted": "delete_many-3.lua", "if present(ARGV[i]) then"
+    "absent keys count as deleted": "delete_many-3.lua", "if present(ARGV[i]) then"
         => "if true then", by "operations::many_keys_change_as_one_revision";
     "a deletion of none is a revision": "delete_many-3.lua", "if size == 0 then return {} end"
         => "", by "operations::many_keys_change_as_one_revision";
@@ -80,18 +80,18 @@ const MUTANTS: &[Mutant] = tenure_testing::mutants! {
         => "'-inf', '+inf', 'LIMIT'", by "expiry::an_entry_ends_at_its_own_deadline_not_with_others";
     "entries end one by one": "expire-3.lua", "'LIMIT', 0, ARGV[5])"
         => "'LIMIT', 0, 1)", by "expiry::many_entries_end_with_one_revision_for_many";
-    "what is due is deleted without a word": "expire-3.lua", "if #due > 0 then mapput("
+    "due entries are deleted without a message": "expire-3.lua", "if #due > 0 then mapput("
         => "if #due > 0 then redis.call('HDEL', KEYS[2], unpack(due)) redis.call('ZREM', KEYS[3], unpack(due)) end if false then mapput(",
         by "expiry::an_entry_ends_everywhere_and_its_end_is_told_as_a_change";
     "a number begins anew": "increment-3.lua", "if before then"
         => "if false then", by "operations::increment_counts_with_64_bits_and_refuses_other_values";
-    "what overflows is no number": "increment-3.lua", "if string.find(sum.err, 'overflow', 1, true) then"
+    "an overflow counts as a malformed number": "increment-3.lua", "if string.find(sum.err, 'overflow', 1, true) then"
         => "if false then", by "operations::increment_counts_with_64_bits_and_refuses_other_values";
     "text is an error of another kind": "increment-3.lua", "if string.find(sum.err, 'not an integer', 1, true) then"
         => "if false then", by "operations::increment_counts_with_64_bits_and_refuses_other_values";
     "a sum stays": "increment-3.lua", "put({ ARGV[5], entry(sum) })"
         => "put({ ARGV[5], sum })", by "expiry::each_write_gives_its_entries_the_life_of_its_handle";
-    "what follows a list belongs to it": "list.lua", "if not fine or rest ~= -1 then"
+    "bytes after a list belong to it": "list.lua", "if not fine or rest ~= -1 then"
         => "if not fine then", by "lists::a_value_that_is_no_list_is_left_as_it_is";
     "a list may have numbers": "list.lua", "if type(list[i]) ~= 'string' then return nil end"
         => "", by "lists::a_value_that_is_no_list_is_left_as_it_is";
@@ -121,9 +121,9 @@ const MUTANTS: &[Mutant] = tenure_testing::mutants! {
         => "length)", by "lists::items_of_any_bytes_survive";
     "append_unique takes anything for a list": "append_unique-3.lua", "if not list then return no_list end"
         => "list = list or {}", by "lists::a_value_that_is_no_list_is_left_as_it_is";
-    "what is in a list is appended": "append_unique-3.lua", "for i = 1, length do known[list[i]] = true end"
+    "items in a list are appended again": "append_unique-3.lua", "for i = 1, length do known[list[i]] = true end"
         => "", by "lists::append_unique_appends_each_missing_item_once";
-    "what comes twice is appended twice": "append_unique-3.lua", "known[ARGV[i]], length = true, length + 1"
+    "an item given twice is appended twice": "append_unique-3.lua", "known[ARGV[i]], length = true, length + 1"
         => "length = length + 1", by "lists::append_unique_appends_each_missing_item_once";
     "nothing appended is a revision": "append_unique-3.lua", "if length == before then return {} end"
         => "", by "lists::append_unique_appends_each_missing_item_once";
@@ -135,7 +135,7 @@ const MUTANTS: &[Mutant] = tenure_testing::mutants! {
         => "", by "lists::a_list_that_becomes_empty_is_deleted";
     "remove_values says how many are left": "remove_values-3.lua", "#list, #list - length)"
         => "#list, length)", by "lists::a_list_that_becomes_empty_is_deleted";
-    "what is known is read again": "read-2+.lua", "if is_same then return reply end"
+    "a known map is read again": "read-2+.lua", "if is_same then return reply end"
         => "", by "following::comparing_and_reconnecting_transfer_no_known_entries";
     "another history at a revision is the same": "read-2+.lua", "rev == ARGV[5] and stamp == ARGV[6]"
         => "rev == ARGV[5]", by "following::another_history_at_one_revision_is_found_without_a_message";
@@ -153,13 +153,13 @@ const MUTANTS: &[Mutant] = tenure_testing::mutants! {
         => "", by "operations::a_reset_map_is_empty_everywhere_and_stays_usable";
     "set does not say what was there": "set-3.lua", "return { inc, rev, stamp, unpack(before) }"
         => "return { inc, rev, stamp, false }", by "operations::writes_reach_every_copy_and_conditions_hold_for_all";
-    "what is set stays": "set-3.lua", "entry(ARGV[i + 1])"
+    "a set entry is permanent": "set-3.lua", "entry(ARGV[i + 1])"
         => "ARGV[i + 1]", by "expiry::each_write_gives_its_entries_the_life_of_its_handle";
-    "what is there is set": "set_if_absent-3.lua", "if found then return { false, false, false, found } end"
+    "an existing key is set": "set_if_absent-3.lua", "if found then return { false, false, false, found } end"
         => "", by "operations::writes_reach_every_copy_and_conditions_hold_for_all";
-    "what is set if absent stays": "set_if_absent-3.lua", "entry(ARGV[6])"
+    "an entry set if absent is permanent": "set_if_absent-3.lua", "entry(ARGV[6])"
         => "ARGV[6]", by "expiry::each_write_gives_its_entries_the_life_of_its_handle";
-    "what is set together stays": "set_many-3.lua", "entry(ARGV[i + 1])"
+    "entries set together are permanent": "set_many-3.lua", "entry(ARGV[i + 1])"
         => "ARGV[i + 1]", by "expiry::each_write_gives_its_entries_the_life_of_its_handle";
     "test_and_delete deletes any value": "test_and_delete-3.lua", "if found ~= ARGV[6] then"
         => "if not found then", by "operations::test_and_delete_deletes_only_that_value";
@@ -167,7 +167,7 @@ const MUTANTS: &[Mutant] = tenure_testing::mutants! {
         => "if not found then", by "operations::test_and_reset_takes_all_or_nothing";
     "test_and_set sets over any value": "test_and_set-3.lua", "if found ~= ARGV[7] then"
         => "if not found then", by "operations::writes_reach_every_copy_and_conditions_hold_for_all";
-    "what is set over a value stays": "test_and_set-3.lua", "entry(ARGV[6])"
+    "an entry set over a value is permanent": "test_and_set-3.lua", "entry(ARGV[6])"
         => "ARGV[6]", by "expiry::each_write_gives_its_entries_the_life_of_its_handle";
 };
 

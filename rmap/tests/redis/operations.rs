@@ -27,7 +27,7 @@ async fn writes_reach_every_copy_and_conditions_hold_for_all() {
     holds(&b, AT_ONCE, "k", None).await;
     converged(&[&a, &b]).await;
     assert_eq!((b.len(), b.get(b"\xfe"), b.contains(b"\xfe")), (1, bytes("z"), true));
-    assert_eq!(a.snapshot().revision(), 5, "what changes nothing is no revision");
+    assert_eq!(a.snapshot().revision(), 5, "a write without a change is no revision");
 }
 
 #[tokio::test]
@@ -244,7 +244,7 @@ async fn leftovers_under_the_keys_are_not_taken_for_the_map() {
 }
 
 #[tokio::test]
-async fn what_never_ends_is_too_many() {
+async fn an_endless_iterator_is_too_many_items() {
     let server = RedisServer::start().unwrap();
     let map = join(&server).await;
     let too_many = |result: Result<(), Error>| {

@@ -225,7 +225,7 @@ async fn a_caller_that_goes_removes_its_own_waiting_set_only() {
         assert_eq!(in_time(SOON, call).await.unwrap().unwrap(), None);
     }
     near.refresh().await.unwrap();
-    assert_eq!(near.len(), 1 + MANY - 3, "what was sent was done");
+    assert_eq!(near.len(), 1 + MANY - 3, "the sent write was done");
     assert!(["39", "40", "20"].iter().all(|key| !near.contains(key)));
 }
 
@@ -282,10 +282,7 @@ async fn a_lost_answer_is_an_error_of_those_who_share_the_call() {
             }
         }
     }
-    assert!(
-        (1..=ALONE).contains(&failed),
-        "those whose calls were in flight, and not those that waited: {failed}"
-    );
+    assert!((1..=ALONE).contains(&failed), "only those whose calls were in flight: {failed}");
     near.refresh().await.unwrap();
     assert!(near.len() > MANY - failed);
 }

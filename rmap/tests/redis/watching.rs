@@ -12,7 +12,7 @@ async fn a_watcher_reports_later_changes_and_always_the_last_one() {
     let (a, b) = (join(&server).await, join(&server).await);
     a.set_and_wait("before", "0").await.unwrap();
     let mut watch = a.watch();
-    assert!(futures::poll!(std::pin::pin!(watch.changed())).is_pending(), "it tells of what comes");
+    assert!(futures::poll!(std::pin::pin!(watch.changed())).is_pending(), "it reports later changes only");
     for n in 0..200 {
         b.set("n", n.to_string()).await.unwrap();
     }

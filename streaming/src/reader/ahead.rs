@@ -31,7 +31,7 @@ pub(super) async fn look(shared: Arc<Shared>, slot: u16, mut due: Instant) -> Er
                 // A persistent problem shows in the read.
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
-                    tracing::debug!(stream = &**stream, error, "not known whether the cursor is ahead");
+                    tracing::debug!(stream = &**stream, error, "cannot tell whether the cursor is ahead");
                 }
             }
         }

@@ -156,7 +156,7 @@ impl SinkBuilder {
         keys::check("group name", &*self.group)?;
         keys::check("consumer name", &*name)?;
         if name.starts_with(RESERVED) {
-            return Err(Error::Config { what: "consumers that begin with tenure: stand for no sink" });
+            return Err(Error::Config { what: "names of consumers that begin with tenure: are reserved" });
         }
         for stream in &self.streams {
             keys::check("stream name", &**stream)?;

@@ -369,7 +369,11 @@ mod tests {
             taken.iter().map(|entry| (entry.id, entry.deliveries())).collect::<Vec<_>>(),
             [(ids[2], 2)]
         );
-        assert_eq!((lab.held("own").await, lab.held("other").await), (1, 1), "what was removed is forgotten");
+        assert_eq!(
+            (lab.held("own").await, lab.held("other").await),
+            (1, 1),
+            "the removed entry is forgotten"
+        );
     }
 
     #[tokio::test]
@@ -428,7 +432,7 @@ mod tests {
         }
         assert_eq!(claimed, ids);
         leaving.leave(&lab.stream).await.unwrap();
-        assert_eq!(lab.consumers().await, 2, "the heir, and the one that stands for all who have left");
+        assert_eq!(lab.consumers().await, 2, "the heir, and the one that represents all who have left");
         heir.redis.command(redis::cmd("XGROUP").arg(&["DESTROY", "s", "g"])).await.unwrap();
         leaving.leave(&lab.stream).await.unwrap();
         let error = heir.claim(&lab.stream, LONG, EntryId::MIN, 1).await.unwrap_err();

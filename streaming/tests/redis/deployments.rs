@@ -95,7 +95,7 @@ async fn everything_works(client: &Client) {
     assert!(!tokio::time::timeout(SOON, dead.next_batch(3)).await.unwrap().unwrap().is_empty());
     drop(dead);
     let entries = collect(&mut sink, &added).await;
-    assert!(entries.iter().any(|entry| entry.deliveries() > 1), "what the dead one had");
+    assert!(entries.iter().any(|entry| entry.deliveries() > 1), "the dead consumer's entries");
     sink.handle().keep(&entries).await.unwrap();
     sink.ack(&entries[..3]).await.unwrap();
     sink.ack_and_remove(&entries).await.unwrap();
@@ -127,19 +127,19 @@ async fn on_one(server: &RedisServer, client: Client) {
 }
 
 #[tokio::test]
-async fn on_a_unix_socket() {
+async fn everything_works_on_a_unix_socket() {
     let server = RedisServer::start().unwrap();
     on_one(&server, client(&server)).await;
 }
 
 #[tokio::test]
-async fn on_a_port_with_a_password() {
+async fn everything_works_on_a_port_with_a_password() {
     let server = RedisServer::builder().tcp().password("se cret").start().unwrap();
     on_one(&server, client(&server)).await;
 }
 
 #[tokio::test]
-async fn by_tls() {
+async fn everything_works_over_tls() {
     let authority = Authority::new().unwrap();
     let server = RedisServer::builder().tls(&authority).unwrap().start().unwrap();
     let client = Client::builder(&server.url()).ca_certificate(authority.ca_pem()).build().unwrap();
@@ -147,7 +147,7 @@ async fn by_tls() {
 }
 
 #[tokio::test]
-async fn in_a_cluster_with_streams_in_several_slots() {
+async fn everything_works_in_several_slots_of_a_cluster() {
     let cluster = Cluster::start().await.unwrap();
     let client = Client::open(&cluster.url()).unwrap();
     let owners = futures::future::join_all(
@@ -165,7 +165,7 @@ async fn in_a_cluster_with_streams_in_several_slots() {
 }
 
 #[tokio::test]
-async fn behind_sentinels() {
+async fn everything_works_behind_sentinels() {
     let sentinels = Sentinels::start().await.unwrap();
     let client = Client::open(&sentinels.url()).unwrap();
     everything_works(&client).await;

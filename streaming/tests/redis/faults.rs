@@ -185,7 +185,7 @@ async fn a_server_that_hangs_is_an_error_in_time_and_nothing_is_lost() {
     let mut last = EntryId::MIN;
     while last < marker {
         last = next(&mut sink, "sink").await.id;
-        assert!(last > added[0], "what is in our hands does not come again");
+        assert!(last > added[0], "an entry in our hands does not come again");
     }
     last = EntryId::MIN;
     while last < marker {

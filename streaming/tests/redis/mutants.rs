@@ -5,9 +5,9 @@ use tenure_testing::mutants::{self, Mutant};
 
 /// The broken promise, the file, the original text, its replacement, and the test that notices.
 const MUTANTS: &[Mutant] = tenure_testing::mutants! {
-    "what is removed stays pending": "ack_and_remove.lua", "redis.call('XACK', KEYS[1], ARGV[1], unpack(ARGV, 2))"
+    "removed entries stay pending": "ack_and_remove.lua", "redis.call('XACK', KEYS[1], ARGV[1], unpack(ARGV, 2))"
         => "0", by "sink::consumers_share_a_cursor_and_other_groups_get_copies";
-    "what is acknowledged stays": "ack_and_remove.lua", "redis.call('XDEL', KEYS[1], unpack(ARGV, 2))"
+    "acknowledged entries stay": "ack_and_remove.lua", "redis.call('XDEL', KEYS[1], unpack(ARGV, 2))"
         => "", by "sink::consumers_share_a_cursor_and_other_groups_get_copies";
     "an entry that needs a stream makes one": "add.lua", "if ARGV[1] == '1' and redis.call('EXISTS', key) == 0 then return false end"
         => "", by "stream::a_topic_goes_along_and_only_if_exists_creates_nothing";
@@ -37,19 +37,19 @@ const MUTANTS: &[Mutant] = tenure_testing::mutants! {
         => "", by "stream::another_kind_of_key_is_a_typed_error";
     "an entry with an id makes a stream": "add_once.lua", "if ARGV[1] == '1' and redis.call('EXISTS', key) == 0 then return false end"
         => "", by "stream::a_topic_goes_along_and_only_if_exists_creates_nothing";
-    "what ids were used for is kept for ever": "add_once.lua", "  redis.call('HDEL', ids, unpack(over))\n"
+    "the digests of ids are kept for ever": "add_once.lua", "  redis.call('HDEL', ids, unpack(over))\n"
         => "", by "stream::ids_are_forgotten_when_their_window_is_over";
     "ids are kept for ever": "add_once.lua", "  redis.call('ZREM', due, unpack(over))\n"
         => "", by "stream::ids_are_forgotten_when_their_window_is_over";
     "ids that are known are forgotten": "add_once.lua", "'-inf', now, 'LIMIT', 0, 16)"
         => "'-inf', '+inf', 'LIMIT', 0, 16)", by "stream::ids_are_forgotten_when_their_window_is_over";
-    "what cannot be kept is found too late": "add_once.lua", "redis.call('HSET', ids, id, digest)\n"
+    "a wrong type of the ids is found too late": "add_once.lua", "redis.call('HSET', ids, id, digest)\n"
         => "", by "stream::an_add_that_fails_in_part_adds_nothing_however_often_tried";
     "an id has no window": "add_once.lua", "redis.call('ZADD', due, now + window, id)"
         => "", by "stream::an_entry_is_added_once_for_an_id";
     "a short window ends a long one": "add_once.lua", "if redis.call('PTTL', due) < window then"
         => "if true then", by "stream::ids_are_forgotten_when_their_window_is_over";
-    "what ids were used for outlives them": "add_once.lua", "  redis.call('PEXPIRE', ids, window)\n"
+    "the digests outlive their ids": "add_once.lua", "  redis.call('PEXPIRE', ids, window)\n"
         => "", by "stream::ids_are_forgotten_when_their_window_is_over";
     "ids outlive their windows": "add_once.lua", "  redis.call('PEXPIRE', due, window)\n"
         => "", by "stream::ids_are_forgotten_when_their_window_is_over";

@@ -139,9 +139,9 @@ async fn the_cursor_moves_as_entries_are_taken_from_the_stream() {
     let mut reader = builder(&client).stream("s", Start::Oldest).block(Duration::ZERO).open().await.unwrap();
     let handle = reader.handle();
     assert_eq!([take(&mut reader).await.id, take(&mut reader).await.id], added[..2]);
-    assert_eq!(handle.cursor("s"), Some(added[1]), "not past what was only read");
+    assert_eq!(handle.cursor("s"), Some(added[1]), "not past entries that were only read");
     handle.set_cursor("s", EntryId::MIN);
-    assert_eq!(take(&mut reader).await.id, added[0], "what was read before is dropped");
+    assert_eq!(take(&mut reader).await.id, added[0], "entries read before are dropped");
     handle.set_cursor("s", added[3]);
     assert_eq!(take(&mut reader).await.id, added[4]);
 
@@ -180,7 +180,7 @@ async fn a_closed_reader_is_over() {
     handle.close();
     assert!(reader.next().await.is_none());
     assert!(matches!(reader.next_batch().await, Err(Error::Closed)));
-    assert_eq!(handle.cursor("s"), Some(added[0]), "what was only read does not count");
+    assert_eq!(handle.cursor("s"), Some(added[0]), "entries that were only read do not count");
     eventually(SOON, "its connection to be closed", async || connections(&redis).await == 1).await;
 
     let reader = builder(&client).stream("s", Start::Newest).open().await.unwrap();

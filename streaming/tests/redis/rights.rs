@@ -32,7 +32,7 @@ fn user(server: &RedisServer, what: &str) -> Client {
 }
 
 #[tokio::test]
-async fn of_a_publisher() {
+async fn a_publisher_needs_no_rights_but_those_of_the_readme() {
     let server = RedisServer::builder().tcp().start().unwrap();
     let client = user(&server, "Stream");
     let plain = stream(&client, "orders");
@@ -62,7 +62,7 @@ async fn of_a_publisher() {
 }
 
 #[tokio::test]
-async fn of_a_reader() {
+async fn a_reader_needs_no_rights_but_those_of_the_readme() {
     let server = RedisServer::builder().tcp().start().unwrap();
     let reader = Reader::builder(&user(&server, "Reader")).stream("orders", Start::Newest);
     let mut reader = reader.open().await.unwrap();
@@ -75,7 +75,7 @@ async fn of_a_reader() {
 }
 
 #[tokio::test]
-async fn of_a_sink() {
+async fn a_sink_needs_no_rights_but_those_of_the_readme() {
     let server = RedisServer::builder().tcp().start().unwrap();
     let client = user(&server, "Sink");
     let builder = Sink::builder(&client, "g").stream("orders").ack_grace(GRACE).dead_after(GRACE);

@@ -100,7 +100,7 @@ async fn each_setting_is_compared_before_anything_is_written() {
 }
 
 #[tokio::test]
-async fn of_two_different_sinks_that_open_at_once_one_is_refused() {
+async fn one_of_two_different_sinks_that_open_at_once_is_refused() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     for round in 0..20 {
@@ -133,7 +133,7 @@ async fn when_all_have_left_the_next_sink_brings_its_settings() {
     // A dead consumer does not block a successor of the same name.
     drop(first);
     let mut other = other.open().await.unwrap();
-    assert_eq!(ids(&batch(&mut other).await), added, "what it had not acknowledged");
+    assert_eq!(ids(&batch(&mut other).await), added, "its unacknowledged entries");
     refused(builder(&client).open().await);
     other.close().await.unwrap();
     assert_eq!(consumers(&client.commands(), "s", "g").await, ["tenure:left"]);

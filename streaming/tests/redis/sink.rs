@@ -221,7 +221,11 @@ async fn waiting_entries_stay_with_a_slow_sink() {
     handle.release(&taken[2..]).await.unwrap();
     drop(other);
     let again = take(&mut slow).await;
-    assert_eq!((again.id, again.deliveries()), (added[3], 3), "what the other has done is not handed out");
+    assert_eq!(
+        (again.id, again.deliveries()),
+        (added[3], 3),
+        "entries that the other has handled are not handed out"
+    );
 }
 
 #[tokio::test]
@@ -238,7 +242,7 @@ async fn a_failing_stream_does_not_hold_up_entries_of_others() {
     let read = std::time::Instant::now();
     redis.command(cmd("SET").arg("bad").arg("v")).await.unwrap();
     assert!(sink.handle().remove_stream("bad"));
-    eventually(SOON, "what waits to be due to be renewed", async || read.elapsed() > GRACE).await;
+    eventually(SOON, "the waiting entries to need a renewal", async || read.elapsed() > GRACE).await;
     let error = tokio::time::timeout(SOON, sink.next()).await.unwrap().unwrap().unwrap_err();
     assert_eq!(error.code(), Some("WRONGTYPE"));
     for entry in collect(&mut sink, 5).await {
@@ -325,7 +329,7 @@ async fn close_hands_over_at_once_and_leaves_nothing() {
     let mut closing = open(&client(&server), "closing").await;
     let first = take(&mut closing).await;
     closing.ack([&first]).await.unwrap();
-    assert_eq!(batch(&mut closing, 700).await.len(), 63, "what had been read");
+    assert_eq!(batch(&mut closing, 700).await.len(), 63, "the entries that had been read");
     assert_eq!(batch(&mut closing, 700).await.len(), 636);
     tokio::time::timeout(SOON, closing.close()).await.unwrap().unwrap();
     eventually(SOON, "its connections to be closed", async || connections(&redis).await == 1).await;
@@ -338,7 +342,7 @@ async fn close_hands_over_at_once_and_leaves_nothing() {
     heir.close().await.unwrap();
     eventually(SOON, "only the outside", async || connections(&redis).await == 1).await;
     eventually(SOON, "no task", async || tasks.num_alive_tasks() == 1).await;
-    assert_eq!(consumers(&redis, "s", "g").await, ["tenure:left"], "stands for all who had something");
+    assert_eq!(consumers(&redis, "s", "g").await, ["tenure:left"], "represents all who had entries");
     assert!(stream(&outside, "s").destroy().await.unwrap());
     assert_eq!(keys(&redis).await, [""; 0]);
     open(&client(&server), "late").await.close().await.unwrap();
@@ -429,7 +433,7 @@ async fn with_no_ack_each_entry_comes_once_and_nothing_is_pending() {
     drop(first);
     let mut second = sink().open().await.unwrap();
     let entries = collect(&mut second, 5).await;
-    assert_eq!(ids(&entries), added[5..], "what the first had read is lost with it");
+    assert_eq!(ids(&entries), added[5..], "the entries that the first had read are lost with it");
     assert_eq!(pending(&client.commands(), "s", "g").await, 0);
     assert_eq!(second.ack(&entries).await.unwrap(), 0);
     second.close().await.unwrap();
@@ -613,7 +617,7 @@ async fn a_dropped_call_and_a_restart_of_redis_lose_nothing() {
         () = eventually(SOON, "the read to block", async || blocked(&redis).await == 1) => {}
     }
     let added = fill(&outside, "s", 2).await;
-    assert_eq!(take(&mut sink).await.id, added[0], "what the dropped call had asked for");
+    assert_eq!(take(&mut sink).await.id, added[0], "the entry that the dropped call had asked for");
     server.restart(Data::Keep).unwrap();
     let entry = eventually(SOON, "the other", async || sink.next().await.unwrap()).await;
     assert_eq!(entry.id, added[1], "the first one is in our hands and does not come again");
