@@ -239,6 +239,9 @@ impl Closing {
 }
 
 fn expired(waiters: &mut Vec<(ReplyTo, Time)>, now: Time) -> Vec<ReplyTo> {
+    if waiters.is_empty() {
+        return Vec::new();
+    }
     let due = waiters.iter().filter(|(_, at)| *at <= now).map(|(to, _)| *to).collect();
     waiters.retain(|(_, at)| *at > now);
     due

@@ -98,18 +98,21 @@ impl Engine {
     }
 
     fn flush_workers(&mut self, door: Door) {
-        let (stopping, mut speak) = (self.closing.is_stopping(), false);
+        let (stopping, mut speak, mut gone) = (self.closing.is_stopping(), false, false);
         for worker in self.workers.values_mut() {
             if stopping {
                 worker.stop_all(&mut self.ctx);
             }
             worker.flush(&mut self.ctx, &self.ring, door);
             speak |= worker.jobs.have_words();
+            gone |= worker.is_gone();
         }
         if speak {
             self.flush_together(door);
         }
-        self.workers.retain(|_, worker| !worker.is_gone());
+        if gone {
+            self.workers.retain(|_, worker| !worker.is_gone());
+        }
         // A node that leaves takes all its workers out of the ring before the first job moves: so none moves twice.
         let together = self.closing.leaving && !self.workers.values().all(Worker::is_out_of_ring);
         if !together {
@@ -144,23 +147,20 @@ impl Engine {
     }
 
     fn flush_users(&mut self, known: bool) {
-        let now = self.ctx.now;
-        let now_ms = self.server_ms().unwrap_or_else(|| now.since(Time(0)).as_millis() as u64);
-        let longest = self.ctx.config.settings.max_dispatch_deadline.saturating_sub(CLOCK_MARGIN);
-        let not_after = |deadline: Time| now_ms + deadline.since(now).min(longest).as_millis() as u64;
-        let clock_known = self.clock.read.is_some();
+        let (now, clock) = (self.ctx.now, &self.clock);
+        let longest = self.ctx.config.settings.max_dispatch_deadline;
+        let not_after = |deadline: Time| {
+            let now_ms = clock.ms(now).unwrap_or_else(|| now.since(Time(0)).as_millis() as u64);
+            let left = deadline.since(now).min(longest.saturating_sub(CLOCK_MARGIN));
+            now_ms + left.as_millis() as u64
+        };
+        let clock_known = clock.read.is_some();
         self.dispatching.flush(&mut self.ctx, &self.ring, not_after, known && clock_known);
         self.requests.flush(&mut self.ctx, known);
         let (workers, members) = (&self.workers, &self.members);
         let held = || workers.values().flat_map(|w| w.jobs.held.keys().cloned()).collect();
         let left = || members.entries.keys().copied().collect();
         self.closing.on_time(&mut self.ctx, held, left);
-    }
-
-    /// The server's clock, ms, as far as it was read.
-    pub(super) fn server_ms(&self) -> Option<u64> {
-        let (read, ms) = self.clock.read?;
-        Some(ms + self.ctx.now.since(read).as_millis() as u64)
     }
 
     /// Takes part once it is known that the pool's settings are this node's, and tells who waits for that.

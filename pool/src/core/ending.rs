@@ -268,6 +268,9 @@ impl Jobs {
 
     /// The store knows what was delivered to a job that is on its way out, or never will. Returns whether one was.
     pub(super) fn acknowledged(&mut self, item: &TakeItem) -> bool {
+        if self.unacknowledged.is_empty() {
+            return false;
+        }
         let id = (item.key.clone(), item.token);
         let was = self.unacknowledged.remove(&id);
         if was {

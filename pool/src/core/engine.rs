@@ -52,9 +52,9 @@ pub(crate) struct Engine {
     pub(super) attaching: Vec<ReplyTo>,
     /// A renewal was answered in this incarnation.
     pub(super) renewed: bool,
-    /// The damage of the data and of the server at that time.
-    pub(super) damage: String,
-    pub(super) evicts: Option<String>,
+    /// The damage of the data and of the server at that time, if there was any.
+    pub(super) damage: Option<Arc<str>>,
+    pub(super) evicts: Option<Arc<str>>,
     /// The pool's jobs that had never begun when that was.
     pub(super) queued: Option<u64>,
     /// The pool's jobs that were parked at the last sweep.
@@ -71,6 +71,14 @@ pub(super) struct Clock {
     pub(super) read: Option<(Time, u64)>,
     pub(super) busy: bool,
     pub(super) next: Time,
+}
+
+impl Clock {
+    /// What it shows, ms, as far as it was read.
+    pub(super) fn ms(&self, now: Time) -> Option<u64> {
+        let (read, ms) = self.read?;
+        Some(ms + now.since(read).as_millis() as u64)
+    }
 }
 
 /// Outcomes that other nodes are to hear of.
@@ -132,7 +140,7 @@ impl Engine {
             closing,
             attaching: Vec::new(),
             renewed: false,
-            damage: String::new(),
+            damage: None,
             evicts: None,
             queued: None,
             parked: None,
@@ -295,12 +303,12 @@ impl Engine {
         self.pool.saw_token(renewal.token);
         self.queued = Some(renewal.queued);
         self.look_for_namesake();
-        if renewal.damage != self.damage {
-            self.damage.clone_from(&renewal.damage);
+        if renewal.damage != self.damage.as_deref().unwrap_or_default() {
+            self.damage = Some(renewal.damage.as_str().into()).filter(|_| !renewal.damage.is_empty());
             self.ctx.report(Notice::Damaged { signs: renewal.damage });
         }
-        if renewal.evicts != self.evicts {
-            self.evicts.clone_from(&renewal.evicts);
+        if renewal.evicts.as_deref() != self.evicts.as_deref() {
+            self.evicts = renewal.evicts.as_deref().map(Arc::from);
             self.ctx.report(Notice::Evicts { policy: renewal.evicts });
         }
         let polled = !self.ctx.config.broken.has(Breakage::FlagNotPolled);
@@ -433,7 +441,7 @@ impl Engine {
                 self.reading.reset();
                 self.liveness.reset();
                 self.inspecting.reset();
-                self.closing.reset(self.attaching.is_empty(), self.server_ms());
+                self.closing.reset(self.attaching.is_empty(), self.clock.ms(self.ctx.now));
                 self.scheduling.reset(&mut self.ctx);
                 self.dispatching.resubmit();
                 self.requests.resubmit();

@@ -1,5 +1,7 @@
 //! What a node looks like to whoever watches it: copied out after each step, never read by the engine itself.
 
+use std::sync::Arc;
+
 use super::engine::Engine;
 use super::held::Phase as JobPhase;
 use super::phase::Phase;
@@ -17,9 +19,9 @@ pub(crate) struct Picture {
     pub(crate) workers: Vec<WorkerPicture>,
     /// Dispatches of this node that wait for what becomes of them.
     pub(crate) dispatches: usize,
-    /// The damage of the data and of the server at the last renewal.
-    pub(crate) damage: String,
-    pub(crate) evicts: Option<String>,
+    /// The damage of the data and of the server at the last renewal, if there is any.
+    pub(crate) damage: Option<Arc<str>>,
+    pub(crate) evicts: Option<Arc<str>>,
     /// Jobs of the pool that had never begun at the last renewal.
     pub(crate) queued: Option<u64>,
     /// Jobs of the pool that were parked at this node's last sweep.

@@ -124,16 +124,22 @@ impl Reading {
     pub(crate) fn flush(
         &mut self,
         ctx: &mut Ctx,
-        workers: impl Iterator<Item = (crate::id::WorkerId, EntryId)>,
+        workers: impl Iterator<Item = (crate::id::WorkerId, EntryId)> + Clone,
     ) {
         if self.retry_at.is_some_and(|at| ctx.now < at) {
             return;
         }
         let failed = self.retry_at.take().is_some();
-        let cursors = Cursors { workers: workers.collect(), node: self.place.cursor() };
-        if self.waiting.as_ref() == Some(&cursors) {
+        let node = self.place.cursor();
+        // Without a map of its own: most steps change no cursor.
+        let is_this = |read: &Cursors| {
+            let stands = |(worker, entry)| read.workers.get(&worker) == Some(&entry);
+            read.node == node && workers.clone().count() == read.workers.len() && workers.clone().all(stands)
+        };
+        if self.waiting.as_ref().is_some_and(is_this) {
             return;
         }
+        let cursors = Cursors { workers: workers.collect(), node };
         self.progressed.get_or_insert(ctx.now);
         self.round += 1;
         let replaces = self.waiting.replace(cursors.clone()).is_some();

@@ -41,13 +41,13 @@ impl Hash for Probe<'_> {
 impl Ring {
     /// The ring that these members make.
     pub(crate) fn new(members: &Members, settings: &Settings) -> Self {
-        let up = || members.entries.iter().filter(|(_, m)| m.state == MemberState::Up);
-        let highest = up().filter_map(|(_, m)| m.slot).max().map_or(0, |slot| slot + 1);
-        let mut slots = vec![None; members.ring_size.max(highest) as usize];
-        for (&worker, member) in up() {
-            if let Some(slot) = member.slot {
-                slots[slot as usize] = Some(worker);
+        let mut slots = vec![None; members.ring_size as usize];
+        let up = members.entries.iter().filter(|(_, member)| member.state == MemberState::Up);
+        for (worker, slot) in up.filter_map(|(worker, member)| Some((*worker, member.slot? as usize))) {
+            if slot >= slots.len() {
+                slots.resize(slot + 1, None);
             }
+            slots[slot] = Some(worker);
         }
         let live = slots.iter().flatten().count() as u32;
         let filling = live == 0 && members.entries.values().any(|m| m.state == MemberState::Standby);

@@ -226,6 +226,10 @@ impl Scheduling {
 
     /// `may_hold`: the pool is in phase N. `may_act`: it is not being shut down either.
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, may_hold: bool, may_act: bool) {
+        // Most nodes have none.
+        if self.own.is_empty() {
+            return;
+        }
         let in_flight = self.busy;
         for (&local, own) in &mut self.own {
             own.on_time(ctx, local);
@@ -302,6 +306,9 @@ impl Scheduling {
     }
 
     pub(crate) fn deadline(&self, ttl: Duration, may_hold: bool, may_act: bool) -> Option<Time> {
+        if self.own.is_empty() {
+            return None;
+        }
         let plans = self.own.values().filter_map(|own| own.planning.times_out_at()).min();
         let acts = self.own.values().filter_map(Own::acts_at).min().map(|at| at.max(self.retry_at));
         let goes_on = self.own.values().filter_map(|own| own.planning.acts_at()).min();

@@ -30,10 +30,8 @@ impl Sub<Duration> for Time {
 
 /// The earlier of two optional times.
 pub(crate) fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
+    let never = Time(u64::MAX);
+    Some(a.unwrap_or(never).min(b.unwrap_or(never))).filter(|at| *at != never)
 }
 
 /// Spread without randomness: a splitmix64 sequence from a seed that the shell gives.

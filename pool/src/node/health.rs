@@ -58,8 +58,8 @@ impl Node {
             queued: seen.picture.queued,
             parked: seen.picture.parked,
             namesake: seen.picture.namesake,
-            damage: (!seen.picture.damage.is_empty()).then(|| loss(&seen.picture.damage)),
-            evicts: seen.picture.evicts,
+            damage: seen.picture.damage.as_deref().map(loss),
+            evicts: seen.picture.evicts.as_deref().map(str::to_owned),
             reasons: Vec::new(),
         };
         let ended = self.shared.messages.is_closed();
