@@ -173,8 +173,7 @@ impl Calls<'_> {
         any_within(&self.made.stop_requested, from, to)
     }
 
-    /// Whether data was lost in this time and the job submitted again: that is another job, and no gap of the first
-    /// one.
+    /// Whether data was lost in this time and the job submitted again: that makes another job, and not a gap of the first.
     pub(super) fn made_anew_within(&self, from: u64, to: u64) -> bool {
         self.losses
             .iter()

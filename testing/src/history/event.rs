@@ -1,7 +1,7 @@
 //! The events of a history, and the moments at which to record them.
 //!
-//! The rule behind each moment: an interval in which a handler may act is rather recorded too long. An interval in
-//! which it surely cannot act is rather recorded too short.
+//! The rule behind each moment: in doubt, an interval in which a handler may act is recorded too long, and an interval in
+//! which it surely cannot act is recorded too short.
 
 use serde::{Deserialize, Serialize};
 
