@@ -79,6 +79,9 @@ pub enum Error {
     /// No job of this key lives, or it is being stopped.
     #[error("no job has the key {0}")]
     JobNotFound(JobKey),
+    /// Data were lost, or may have been, since the notification was listed: its number may be another's now.
+    #[error("the notifications of the job {0} may have other numbers by now, list them again")]
+    Renumbered(JobKey),
     /// The job is not parked. Nothing was changed.
     #[error("the job {0} is not parked, nothing was changed")]
     NotParked(JobKey),

@@ -2,13 +2,16 @@
 
 use bytes::Bytes;
 
+use crate::id::Incarnation;
+
 /// A notification that is kept for a job until its owner has taken it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitingNotification {
-    /// Its number. It rises with each notification of the job, and no other of the job ever has it. After a loss of data
-    /// the numbers may begin anew.
+    /// Its number. It rises with each notification of the job. After a loss of data the numbers may begin anew.
     pub number: u64,
     /// Its bytes.
     pub body: Bytes,
+    /// The incarnation that the number belongs to, or an earlier one.
+    pub(crate) incarnation: Incarnation,
 }

@@ -26,6 +26,9 @@ impl Node {
         K::Error: Into<IdError>,
     {
         let key = key.try_into().map_err(Into::into)?;
+        // Read before the numbers: they belong to this incarnation, or nothing is dropped by them.
+        let known = tokio::time::timeout(PATIENCE, self.known_incarnation()).await;
+        let incarnation = known.unwrap_or(Err(Error::Deadline(PATIENCE)))?;
         let (mut all, mut from) = (Vec::new(), 0);
         loop {
             match self.shared.store.0.notifications(&key, from).await? {
@@ -33,9 +36,8 @@ impl Node {
                 Waiting::Bad => return Err(Error::BadRecord { of: format!("the job {key}") }),
                 Waiting::Page { first, bodies, more } => {
                     from = first + bodies.len() as u64;
-                    all.extend(
-                        (first..).zip(bodies).map(|(number, body)| WaitingNotification { number, body }),
-                    );
+                    let waiting = |(number, body)| WaitingNotification { number, body, incarnation };
+                    all.extend((first..).zip(bodies).map(waiting));
                     if !more {
                         return Ok(all);
                     }
@@ -44,38 +46,40 @@ impl Node {
         }
     }
 
-    /// Drops the oldest notifications that wait for a job, up to and with the one that has this number; says how many still
-    /// wait. Notifications keep their order, so this is how a job gets past one that it cannot take. The owner may
-    /// deliver what it has in its hands already.
+    /// Drops the oldest notifications that wait for a job, up to and with this one; says how many still wait.
+    /// Notifications keep their order, so this is how a job gets past one that it cannot take. The owner may deliver what
+    /// it has in its hands already.
     ///
     /// ```no_run
     /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
     /// if let Some(oldest) = node.notifications("acme").await?.first() {
-    ///     node.drop_notifications("acme", oldest.number).await?;
+    ///     node.drop_notifications("acme", oldest).await?;
     /// }
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// The key is not valid; no such job; the pool was shut down, or the node is closed. After 20 s without an answer
-    /// it is open whether they were dropped.
+    /// The key is not valid; no such job; the pool was shut down. [`Error::Renumbered`] when data were lost since the
+    /// notification was listed, or may have been: nothing was dropped. After 20 s without an answer it is open whether
+    /// they were dropped.
     ///
     /// # Cancel safety
-    /// A dropped call leaves open whether they were dropped. It may be made again with the same number: numbers are
-    /// never used twice.
-    pub async fn drop_notifications<K>(&self, key: K, through: u64) -> Result<u64, Error>
+    /// A dropped call leaves open whether they were dropped. It may be made again.
+    pub async fn drop_notifications<K>(&self, key: K, through: &WaitingNotification) -> Result<u64, Error>
     where
         K: TryInto<JobKey>,
         K::Error: Into<IdError>,
     {
         let key = key.try_into().map_err(Into::into)?;
         let dropped = async {
-            // Numbers belong to the incarnation in which they were read.
-            let incarnation = self.known_incarnation().await?;
+            let WaitingNotification { number, incarnation, .. } = *through;
             loop {
-                match self.shared.store.0.drop_notifications(incarnation, &key, through).await {
+                match self.shared.store.0.drop_notifications(incarnation, &key, number).await {
                     Ok(left) => return left.ok_or_else(|| Error::JobNotFound(key.clone())),
+                    Err(StoreError::Refused(Refusal::StaleIncarnation(_))) => {
+                        return Err(Error::Renumbered(key.clone()));
+                    }
                     Err(StoreError::Refused(Refusal::Closed)) => return Err(Error::PoolClosed),
                     Err(StoreError::NotExecuted(_) | StoreError::Unanswered(_)) => {}
                     Err(error) => return Err(error.into()),

@@ -207,7 +207,7 @@ impl ShardedPool {
     ///
     /// # Cancel safety
     /// As `Node::drop_notifications`.
-    pub async fn drop_notifications<K>(&self, key: K, through: u64) -> Result<u64, Error>
+    pub async fn drop_notifications<K>(&self, key: K, through: &WaitingNotification) -> Result<u64, Error>
     where
         K: TryInto<JobKey>,
         K::Error: Into<IdError>,

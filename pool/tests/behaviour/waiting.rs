@@ -3,12 +3,14 @@
 use tenure_pool::Error;
 use tenure_testing::eventually;
 
+use crate::server_loss::TTL;
 use crate::world::{PATIENCE, World, on_both_stores};
 
 on_both_stores!(
     waiting_notifications_are_listed_in_order,
     a_dropped_notification_is_never_heard,
     notifications_of_no_job_are_an_error,
+    a_listing_from_before_a_loss_drops_nothing,
 );
 
 async fn waiting_notifications_are_listed_in_order(world: World) {
@@ -30,9 +32,9 @@ async fn a_dropped_notification_is_never_heard(world: World) {
     for body in ["poison", "one", "two"] {
         node.notify("key", body).await.unwrap();
     }
-    let oldest = other.notifications("key").await.unwrap()[0].number;
-    assert_eq!(other.drop_notifications("key", oldest).await.unwrap(), 2);
-    assert_eq!(other.drop_notifications("key", oldest).await.unwrap(), 2, "it is gone already");
+    let oldest = other.notifications("key").await.unwrap().remove(0);
+    assert_eq!(other.drop_notifications("key", &oldest).await.unwrap(), 2);
+    assert_eq!(other.drop_notifications("key", &oldest).await.unwrap(), 2, "it is gone already");
     world.add_worker(&node).await;
     eventually(PATIENCE, "the others", async || world.recorder.notes("key") == ["one", "two"]).await;
     eventually(PATIENCE, "nothing to wait", async || other.notifications("key").await.unwrap().is_empty())
@@ -42,6 +44,25 @@ async fn a_dropped_notification_is_never_heard(world: World) {
 async fn notifications_of_no_job_are_an_error(world: World) {
     let node = world.node("a").await;
     assert!(matches!(node.notifications("key").await, Err(Error::JobNotFound(_))));
-    assert!(matches!(node.drop_notifications("key", 1).await, Err(Error::JobNotFound(_))));
     assert!(matches!(node.notifications("").await, Err(Error::Name(_))));
+    node.submit("key", "").await.unwrap();
+    node.notify("key", "one").await.unwrap();
+    let one = node.notifications("key").await.unwrap().remove(0);
+    world.stop(&node, "key").await;
+    assert!(matches!(node.drop_notifications("key", &one).await, Err(Error::JobNotFound(_))));
+}
+
+/// After the loss others may have the numbers.
+async fn a_listing_from_before_a_loss_drops_nothing(world: World) {
+    let world = world.with_ttl(TTL);
+    let node = world.node("a").await;
+    node.submit("key", "").await.unwrap();
+    node.notify("key", "before").await.unwrap();
+    let before = node.notifications("key").await.unwrap().remove(0);
+    world.wipe();
+    node.submit("key", "").await.unwrap();
+    node.notify("key", "after").await.unwrap();
+    let refused = node.drop_notifications("key", &before).await;
+    assert!(matches!(refused, Err(Error::Renumbered(_))), "{refused:?}");
+    assert!(!node.notifications("key").await.unwrap().is_empty());
 }

@@ -241,7 +241,7 @@ impl Backend {
         self.raw(redis::cmd(command).arg(self.key(name)).arg(args)).await;
     }
 
-    fn key(&self, name: &str) -> String {
+    pub(crate) fn key(&self, name: &str) -> String {
         match &self.kind {
             Kind::Memory(_) => unreachable!("the store in memory has no keys"),
             Kind::Redis { pool, .. } => format!("tenure:{{{pool}}}:{name}"),

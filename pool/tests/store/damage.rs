@@ -5,8 +5,8 @@ use tenure_pool::id::{JobKey, Token, WorkerId};
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    AttestReply, BeginReply, DispatchReply, NotifyItem, NotifyReply, ReleaseMode, ReleaseReply, RouteReply,
-    ShutdownMode, StartedItem, StopReply, TakeItem, UnparkReply, Waiting,
+    AttestReply, BeginReply, DispatchItem, DispatchReply, NotifyItem, NotifyReply, ReleaseMode, ReleaseReply,
+    RouteReply, ShutdownMode, StartedItem, StopReply, TakeItem, UnparkReply, Waiting,
 };
 
 use super::attesting::{MEMBER, ended, item, member};
@@ -38,6 +38,9 @@ scenarios! {
     what_a_newer_version_wrote_is_told_from_damage,
     a_damaged_header_is_answered_and_heals,
     a_job_goes_with_its_damaged_header_by_every_way,
+    a_damaged_count_of_notifications_loses_none,
+    a_dispatch_that_fails_half_way_is_made_again,
+    an_end_that_fails_half_way_is_made_again,
 }
 
 /// A pool with a damaged record under each key, and a good job beside them.
@@ -388,6 +391,88 @@ async fn a_damaged_header_is_answered_and_heals(kind: Kind) {
     lab.backend.write_header(name, "1|2|4").await;
     let taken = lab.take(&name.to_string(), worker, *token, 0).await.unwrap();
     assert_eq!((taken.first, taken.bodies), (1, vec!["body".into()]), "put right, it is taken");
+}
+
+/// In memory it cannot be damaged.
+async fn a_damaged_count_of_notifications_loses_none(kind: Kind) {
+    let Kind::Redis = kind else { return };
+    let beyond = ["999999999999999", "1000000000000000", "9007199254740993", "18446744073709551616"];
+    for count in ["-5", "1.5", "nan", "abc", "", "1e3"].into_iter().chain(beyond) {
+        let lab = Lab::new(kind).await;
+        let worker = lab.worker().await;
+        lab.run("k", "node1.k", worker).await;
+        let token = lab.token("k").await;
+        lab.backend.write_meta("nt", Some(count)).await;
+        for body in ["first", "second"] {
+            assert_eq!(lab.notify("k", Some(worker), body).await, NotifyReply::Kept, "{count:?}");
+        }
+        assert_eq!(lab.take("k", worker, token, 0).await.unwrap().bodies, ["first", "second"], "{count:?}");
+    }
+}
+
+/// On Redis: what a step does while a key is of another type, which is put right again afterwards.
+async fn while_spoiled<T>(lab: &Lab, name: &str, step: impl AsyncFnOnce() -> T) -> T {
+    let (kept, there) = (lab.backend.key("kept"), lab.backend.dump().await.get(name).is_some());
+    if there {
+        lab.backend.write("RENAME", name, &[&kept]).await;
+    }
+    lab.backend.write("SET", name, &["of another type"]).await;
+    let done = step().await;
+    lab.backend.write("DEL", name, &[]).await;
+    if there {
+        lab.backend.write("RENAME", "kept", &[&lab.backend.key(name)]).await;
+    }
+    done
+}
+
+/// In memory no key is of another type.
+async fn a_dispatch_that_fails_half_way_is_made_again(kind: Kind) {
+    let Kind::Redis = kind else { return };
+    for name in ["jp", "q", "od", "bw", "ps"] {
+        let lab = Lab::new(kind).await;
+        let worker = lab.worker().await;
+        lab.dispatch("waits", "node1.waits").await;
+        let placed = DispatchItem { worker: Some(worker), ..lab.item("k", "node1.!own") };
+        let items = [placed, lab.item("queued", "node1.q")];
+        let ring = lab.revision().await;
+        while_spoiled(&lab, name, async || {
+            for _ in 0..3 {
+                lab.store().dispatch(lab.inc, ring, &items).await.unwrap_err();
+            }
+        })
+        .await;
+        assert_eq!(lab.store().dispatch(lab.inc, ring, &items).await.unwrap(), vec![DispatchReply::Accepted; 2]);
+        let begun = lab.begin("k", worker).await;
+        assert!(
+            matches!(&begun, BeginReply::Begun { payload, .. } if *payload == items[0].payload),
+            "{name}: {begun:?}"
+        );
+        assert_eq!(lab.field("m", "nq").await.as_deref(), Some("2"), "{name}");
+    }
+}
+
+/// In memory no key is of another type.
+async fn an_end_that_fails_half_way_is_made_again(kind: Kind) {
+    let Kind::Redis = kind else { return };
+    for name in ["jp", "bw", "tb"] {
+        for mode in [ReleaseMode::Delete, ReleaseMode::HandOff] {
+            let lab = Lab::new(kind).await;
+            let worker = lab.worker().await;
+            let token = lab.run("k", "node1.k", worker).await;
+            while_spoiled(&lab, name, async || {
+                for _ in 0..3 {
+                    let _ = lab.store().release(lab.inc, worker, &[], &[release("k", token, mode)]).await;
+                }
+            })
+            .await;
+            lab.store().release(lab.inc, worker, &[], &[release("k", token, mode)]).await.unwrap();
+            if mode == ReleaseMode::Delete {
+                assert_eq!(lab.dispatch("k", "node1.k").await, DispatchReply::Ended, "{name}: it runs again");
+            } else {
+                lab.run_again("k", worker).await;
+            }
+        }
+    }
 }
 
 async fn a_job_goes_with_its_damaged_header_by_every_way(kind: Kind) {

@@ -113,10 +113,8 @@ for i = 1, n do
   letters[i] = letter
 end
 if k > 0 then
-  call('HSET', JO, unpack(records))
   call('HSET', JP, unpack(payloads))
   call('ZADD', Q, unpack(scores))
-  count('nq', k / 2)
   if plan ~= '' then call('ZADD', PI, unpack(planned)) end
   if #outcomes > 0 then call('HSET', OD, unpack(outcomes)) end
   if #starts > 0 then call('XADD', PS, '*', unpack(starts)) end
@@ -124,6 +122,9 @@ if k > 0 then
     call('ZADD', BW, unpack(owned))
     for x, event in pairs(events) do call('XADD', KEYS[11 + x], '*', unpack(event, 1, event.n)) end
   end
+  -- The records come last: with a key of another type above, none is accepted without all that belongs to it.
+  call('HSET', JO, unpack(records))
+  count('nq', k / 2)
 end
 out[2] = table.concat(letters)
 return out

@@ -20,9 +20,10 @@ local of_bodies = base + n
 local headers = {}
 for i = 1, n do headers[i] = 'h:' .. argv[base + i] end
 local stored, waiting = call('HMGET', JO, unpack(argv, base + 1, of_bodies)), call('HMGET', JN, unpack(headers))
-local number = tonumber(call('HGET', M, 'nt'))
-local from = not number and now() -- a count that is no number goes on from one that no notification has had
-number = number or from
+local counted = call('HGET', M, 'nt') or ''
+-- A count that is no number, or that headers cannot hold, goes on from one that no notification has had.
+local from = (#counted > 14 or not find(counted, '^%d+$')) and now()
+local number = from or tonumber(counted)
 local pattern = '^1|([QARSP])|(%d*)|(%d+)' .. REST
 local out, letters, fields, events, kept = { 'OK', '' }, {}, {}, {}, 0
 -- Where `fields` has the header of a queue that this call has begun; and queues that it adds to, begun or not.

@@ -54,9 +54,9 @@ local function delete(key, p, t, outcome, late_ms, od_ms)
   collect(key, p.owner, p.state ~= 'R' and p.state ~= 'P', p.id, since, t, late_ms)
 end
 
+-- The records go last: with a key of another type above, they are there when the call is made again.
 local function write_deletions()
   if #gone == 0 then return end
-  call('HDEL', JO, unpack(gone))
   call('HDEL', JP, unpack(gone))
   if #unqueued > 0 then call('ZREM', Q, unpack(unqueued)) end
   if #unowned > 0 then call('ZREM', BW, unpack(unowned)) end
@@ -67,6 +67,7 @@ local function write_deletions()
   if #unplanned > 0 then call('ZREM', PI, unpack(unplanned)) end
   if #remembered > 0 then call('ZADD', TB, unpack(remembered)) end
   for i = 1, #notes, 4000 do call('HDEL', JN, unpack(notes, i, math.min(i + 3999, #notes))) end
+  call('HDEL', JO, unpack(gone))
   if never_begun > 0 then count('nq', -never_begun) end
   gone, unqueued, unowned, unparked, unplanned, remembered, never_begun = {}, {}, {}, {}, {}, {}, 0
   notes = {}

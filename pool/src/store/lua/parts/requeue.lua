@@ -49,8 +49,8 @@ local function requeue(key, p, t, delay, route_ms, max_attempts, reason)
   return 'Q'
 end
 
+-- The records are changed last: with a key of another type above, the call can be made again.
 local function write_requeued()
-  if #records > 0 then call('HSET', JO, unpack(records)) end
   if #released > 0 then call('ZREM', BW, unpack(released)) end
   if #unscored > 0 then
     call('ZREM', Q, unpack(unscored))
@@ -58,6 +58,7 @@ local function write_requeued()
   end
   if #errors > 0 then redis.pcall('HSET', JE, unpack(errors)) end -- only shown: a damaged key stops no job
   if #scores > 0 then call('ZADD', Q, unpack(scores)) end
+  if #records > 0 then call('HSET', JO, unpack(records)) end
   records, scores, released, parked, errors, unscored = {}, {}, {}, {}, {}, {}
 end
 
