@@ -309,6 +309,10 @@ impl Jobs {
         self.releases.answered();
         self.intake.deleted(finished);
         for ((item, _), reply) in items.into_iter().zip(replies) {
+            if *reply == ReleaseReply::Later {
+                self.releases.push((item, Vec::new()));
+                continue;
+            }
             if *reply == ReleaseReply::Stale && self.take_back(&item) {
                 continue;
             }
@@ -319,7 +323,7 @@ impl Jobs {
                     ctx.report(Notice::Parked { key: item.key.clone(), error: item.result });
                 }
                 ReleaseReply::Bad => ctx.report(Notice::BadRecord { key: item.key.clone() }),
-                ReleaseReply::Deleted | ReleaseReply::Queued | ReleaseReply::Stale => {}
+                ReleaseReply::Deleted | ReleaseReply::Queued | ReleaseReply::Stale | ReleaseReply::Later => {}
             }
             self.released.push(item.key);
         }

@@ -130,7 +130,7 @@ impl Jobs {
             ReleaseReply::Stale if out.unsure || self.attesting.is_some() => {
                 item.mode == ReleaseMode::Delete || out.stopped
             }
-            ReleaseReply::Stale | ReleaseReply::Bad => return,
+            ReleaseReply::Stale | ReleaseReply::Bad | ReleaseReply::Later => return,
         };
         let left = if ended {
             let own = id.caller_id().is_some();

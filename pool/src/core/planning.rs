@@ -322,6 +322,7 @@ impl Doing {
                     for (item, reply) in items.into_iter().zip(replies) {
                         match reply {
                             StopReply::Owner(guess) => self.stops.push(StopItem { guess, ..item }),
+                            StopReply::Later => self.stops.push(item),
                             StopReply::Bad => self.fail(&item.key, "its record cannot be read"),
                             _ => {}
                         }

@@ -241,6 +241,7 @@ impl Requests {
                         self.stops.push(to);
                     }
                 }
+                StopReply::Later => self.stops.push(to),
                 StopReply::Recovering => self.wait_until(to, Some(ctx.now + RETRY)),
             }
         }
@@ -249,9 +250,13 @@ impl Requests {
     pub(crate) fn on_stopped_again(&mut self, items: Vec<StopItem>, replies: &[StopReply]) {
         self.again.answered();
         for (mut item, reply) in items.into_iter().zip(replies) {
-            if let StopReply::Owner(owner) = reply {
-                item.guess = *owner;
-                self.again.push(item);
+            match reply {
+                StopReply::Owner(owner) => {
+                    item.guess = *owner;
+                    self.again.push(item);
+                }
+                StopReply::Later => self.again.push(item),
+                _ => {}
             }
         }
     }

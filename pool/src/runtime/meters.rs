@@ -223,7 +223,7 @@ fn released(item: &ReleaseItem, reply: ReleaseReply) -> Option<&'static str> {
         (ReleaseReply::Queued, ReleaseMode::Refuse) => "refused",
         (ReleaseReply::Queued, ReleaseMode::Fail) => "failed",
         (ReleaseReply::Queued, _) => "handed_on",
-        (ReleaseReply::Stale | ReleaseReply::Bad, _) => return None,
+        (ReleaseReply::Stale | ReleaseReply::Bad | ReleaseReply::Later, _) => return None,
     })
 }
 

@@ -55,6 +55,8 @@ use crate::settings::{Settings, ShutdownFlag, StoredSettings};
 pub const BATCH_MAX: usize = 128;
 /// The most bytes of keys and payloads that one step takes or returns.
 pub const BATCH_BYTES: usize = 1 << 20;
+/// From so many notifications on, a call deletes no other job: more would hold up the server for all.
+pub const NOTES_PAGE: usize = 4_096;
 /// Entries that a node's stream keeps, about: a node that is slower asks for the outcomes instead.
 pub(crate) const NODE_STREAM_MAX: usize = 1_024;
 

@@ -181,6 +181,8 @@ pub enum ReleaseReply {
     Stale,
     /// `X`: its record does not parse.
     Bad,
+    /// `L`: nothing was done: the call had deleted so many notifications. Ask again.
+    Later,
 }
 
 /// A page of a worker's jobs.

@@ -35,6 +35,8 @@ pub enum StopReply {
     Owner(Option<WorkerId>),
     /// `X`: its record does not parse.
     Bad,
+    /// `L`: nothing was done: the call had deleted so many notifications. Ask again.
+    Later,
 }
 
 /// A notification to keep for a job.

@@ -288,6 +288,22 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if not entry and buried[i]", by "those_that_end_together_are_answered_each_for_itself";
     "an end that is said again is unknown": "expire", "if ending[wid] or not entry and buried[i]"
         => "if ending[wid]", by "expiry_is_final_and_may_be_repeated";
+    "a stop deletes all notifications": "stop", "if is_full() then return 'L' end"
+        => "", by "a_stop_deletes_a_page_of_notifications";
+    "a release deletes all notifications": "release", "if ends and is_full() then return 'L' end"
+        => "", by "a_release_deletes_a_page_of_notifications";
+    "a release of what goes on waits": "release", "if ends and is_full() then"
+        => "if is_full() then", by "a_release_deletes_a_page_of_notifications";
+    "a reap deletes all notifications": "reap", "if is_full() then break end"
+        => "", by "a_reap_deletes_a_page_of_notifications";
+    "a reap ends with its page": "reap", "if freed == #members and freed < limit then"
+        => "if freed < limit then", by "a_reap_deletes_a_page_of_notifications";
+    "a purge deletes all notifications": "purge", "if is_full() then break end"
+        => "", by "a_purge_deletes_a_page_of_notifications";
+    "a last word deletes all notifications": "attend", "if is_full() then break end"
+        => "", by "a_last_word_deletes_a_page_of_notifications";
+    "a last word ends with its page": "attend", "if seen == limit or seen < #members then"
+        => "if seen == limit then", by "a_last_word_deletes_a_page_of_notifications";
     "no bound of notifications": "notify", "if count >= cap or"
         => "if", by "the_bounds_are_exact";
     "no wake-up for a notification": "notify", "call('XADD', KEYS[4 + x], '*', unpack(event, 1, event.n))"

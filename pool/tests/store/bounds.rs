@@ -1,16 +1,22 @@
 //! How many jobs a step takes.
 
 use tenure_pool::id::{ScheduleId, ScheduleName, Term, Token};
+use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    BATCH_MAX, NotifyItem, Refusal, ReleaseMode, StartedItem, StopReply, TakeItem, Turn, WorkerBegins,
-    WorkerStarts,
+    BATCH_MAX, NotifyItem, NotifyReply, Refusal, ReleaseMode, ReleaseReply, ShutdownMode, StartedItem,
+    StopReply, TakeItem, Turn, WorkerBegins, WorkerStarts,
 };
 
-use super::lab::{Kind, Lab, id, key, refusal, release, stop};
+use super::lab::{Kind, Lab, id, key, node, refusal, release, stop};
 
 scenarios! {
     a_step_takes_a_batch,
     a_step_of_more_is_refused,
+    a_stop_deletes_a_page_of_notifications,
+    a_release_deletes_a_page_of_notifications,
+    a_reap_deletes_a_page_of_notifications,
+    a_purge_deletes_a_page_of_notifications,
+    a_last_word_deletes_a_page_of_notifications,
 }
 
 async fn a_step_takes_a_batch(kind: Kind) {
@@ -60,4 +66,100 @@ async fn a_step_of_more_is_refused(kind: Kind) {
     ];
     assert!(refusals.iter().all(|refusal| *refusal == Refusal::BadArgument), "{refusals:?}");
     assert_eq!(lab.backend.dump().await, before);
+}
+
+/// Jobs of which the first five have a page of notifications, and the keys of all.
+const FULL: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
+/// The most that may wait for one job.
+const NOTES: usize = 1_000;
+/// How many of those jobs one call deletes.
+const PAGE: usize = 5;
+
+async fn with_notifications(kind: Kind) -> Lab {
+    let lab = Lab::with(kind, Settings { notify_cap: NOTES as u32, ..Settings::default() }).await;
+    for name in FULL {
+        lab.dispatch(name, &format!("node1.{name}")).await;
+        let note = NotifyItem { key: key(name), guess: None, body: "x".into() };
+        // The last one has none.
+        for at in (0..NOTES).step_by(BATCH_MAX).filter(|_| name != FULL[6]) {
+            let notes = vec![note.clone(); BATCH_MAX.min(NOTES - at)];
+            let replies = lab.store().notify(lab.inc, &notes).await.unwrap();
+            assert!(replies.iter().all(|reply| *reply == NotifyReply::Kept));
+        }
+    }
+    lab
+}
+
+async fn left(lab: &Lab) -> Vec<&'static str> {
+    let mut left = Vec::new();
+    for name in FULL {
+        left.extend(lab.record(name).await.map(|_| name));
+    }
+    left
+}
+
+async fn a_stop_deletes_a_page_of_notifications(kind: Kind) {
+    let lab = with_notifications(kind).await;
+    let stops = FULL.map(|name| stop(name, &format!("node1.{name}"), None));
+    let (page, rest) = ([StopReply::Deleted; PAGE], [StopReply::Later; 2]);
+    assert_eq!(lab.stop_all(&stops).await, [&page[..], &rest].concat());
+    assert_eq!(left(&lab).await, FULL[PAGE..]);
+    assert_eq!(lab.stop_all(&stops[PAGE..]).await, [StopReply::Deleted; 2]);
+    assert!(lab.backend.dump().await.get("jn").is_none());
+}
+
+async fn a_release_deletes_a_page_of_notifications(kind: Kind) {
+    let lab = with_notifications(kind).await;
+    let worker = lab.worker().await;
+    let mut items = Vec::new();
+    for name in FULL {
+        items.push(release(name, lab.run_again(name, worker).await, ReleaseMode::Delete));
+    }
+    let kept = items.len() - 1;
+    items[kept].mode = ReleaseMode::HandOff;
+    let replies = lab.store().release(lab.inc, worker, &[], &items).await.unwrap();
+    let rest = [ReleaseReply::Later, ReleaseReply::Queued];
+    assert_eq!(
+        replies,
+        [&[ReleaseReply::Deleted; PAGE][..], &rest].concat(),
+        "who does not end costs nothing"
+    );
+    let replies = lab.store().release(lab.inc, worker, &[], &items[PAGE..kept]).await.unwrap();
+    assert_eq!((replies, left(&lab).await), (vec![ReleaseReply::Deleted], vec![FULL[6]]));
+}
+
+async fn a_reap_deletes_a_page_of_notifications(kind: Kind) {
+    let lab = with_notifications(kind).await;
+    let worker = lab.worker().await;
+    for name in FULL {
+        lab.run_again(name, worker).await;
+        assert_eq!(lab.stop(name, &format!("node1.{name}"), Some(worker)).await, StopReply::Stopping);
+    }
+    lab.store().expire(lab.inc, worker, None).await.unwrap();
+    let page = lab.store().reap(lab.inc, worker, 100).await.unwrap();
+    assert_eq!((page.done, page.count, page.outcomes.len()), (false, PAGE, PAGE));
+    let page = lab.store().reap(lab.inc, worker, 100).await.unwrap();
+    assert_eq!((page.done, page.count, left(&lab).await.len()), (true, 2, 0));
+}
+
+async fn a_purge_deletes_a_page_of_notifications(kind: Kind) {
+    let lab = with_notifications(kind).await;
+    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
+    for count in [PAGE, 2, 0] {
+        assert_eq!(lab.store().purge(lab.inc, 100).await.unwrap().len(), count);
+    }
+}
+
+async fn a_last_word_deletes_a_page_of_notifications(kind: Kind) {
+    let mut lab = with_notifications(kind).await;
+    let worker = lab.worker().await;
+    for name in FULL {
+        lab.run_again(name, worker).await;
+        assert_eq!(lab.stop(name, &format!("node1.{name}"), Some(worker)).await, StopReply::Stopping);
+    }
+    lab.recover().await;
+    let next = lab.store().attend(lab.inc, worker, None, 100).await.unwrap();
+    assert_eq!((next.as_ref(), left(&lab).await), (Some(&key(FULL[PAGE - 1])), FULL[PAGE..].to_vec()));
+    assert_eq!(lab.store().attend(lab.inc, worker, next.as_ref(), 100).await.unwrap(), None);
+    assert!(left(&lab).await.is_empty());
 }

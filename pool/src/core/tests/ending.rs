@@ -120,6 +120,23 @@ fn a_parked_job_and_a_damaged_record_are_reported() {
 }
 
 #[test]
+fn a_release_that_is_to_come_later_goes_again_at_once() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
+    bench.all();
+    bench.answer("release", |call| match call {
+        Call::Release { worker, finished, items } => {
+            Done::Release { worker, finished, items, answer: Ok(vec![ReleaseReply::Later]) }
+        }
+        call => panic!("{call:?}"),
+    });
+    assert_eq!(bench.seen(), ["release 1: k@7 d"]);
+    bench.released();
+    assert_eq!(bench.seen(), [""; 0]);
+}
+
+#[test]
 fn what_a_handler_says_under_an_older_token_is_ignored() {
     let mut bench = Bench::with_worker();
     bench.running(7, &["k"]);

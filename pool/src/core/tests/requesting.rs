@@ -277,6 +277,8 @@ fn a_wrong_guess_is_corrected_and_a_recovering_pool_is_asked_again() {
     let mut bench = stopping();
     stopped(&mut bench, vec![StopReply::Owner(Some(WorkerId(8)))]);
     assert_eq!(bench.seen(), ["stop k/n.k owner=8"]);
+    stopped(&mut bench, vec![StopReply::Later]);
+    assert_eq!(bench.seen(), ["stop k/n.k owner=8"], "the rest of a page");
     stopped(&mut bench, vec![StopReply::Recovering]);
     assert_eq!(bench.seen(), [""; 0]);
     bench.advance(millis(100));

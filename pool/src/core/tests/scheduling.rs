@@ -330,6 +330,11 @@ fn a_plan_is_carried_out_in_pages_and_touches_its_own_jobs_only() {
         call => panic!("{call:?}"),
     });
     assert_eq!(bench.of(&KINDS), ["plan-stop in 20: a/n.a owner=4"]);
+    step(&mut bench, "plan-stop", |call| match call {
+        PlanCall::Stop { items, .. } => PlanStep::Stopped { items, answer: Ok(vec![StopReply::Later]) },
+        call => panic!("{call:?}"),
+    });
+    assert_eq!(bench.of(&KINDS), ["plan-stop in 20: a/n.a owner=4"], "the rest of a page");
     step(&mut bench, "plan-list", |_| PlanStep::Listed(Ok(PlannedPage::default())));
     assert_eq!(bench.of(&KINDS), ["plan-dispatch in 20: c/n.c<1015000 e/n.e<1015000"]);
     // An answer that is lost: the same again.

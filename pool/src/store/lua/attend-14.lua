@@ -23,7 +23,10 @@ local _, late_ms, od_ms, max_attempts, stable_ms, route_ms =
 local t, prefix = now(), wid .. ':'
 local from = (argv[3] == '' and '[' or '(') .. prefix .. argv[3]
 local members = call('ZRANGEBYLEX', BW, from, '(' .. wid .. ';', 'LIMIT', 0, limit)
+local seen = 0
 for _, member in ipairs(members) do
+  if is_full() then break end
+  seen = seen + 1
   local key = sub(member, #prefix + 1)
   local r = call('HGET', JO, key)
   local p = r and parse(r)
@@ -40,6 +43,6 @@ for _, member in ipairs(members) do
 end
 write_deletions()
 write_requeues()
-if #members == limit then return { 'MORE', sub(members[limit], #prefix + 1) } end
+if seen == limit or seen < #members then return { 'MORE', sub(members[seen], #prefix + 1) } end
 call('HSET', M, 'a:' .. wid, argv[1])
 return { 'DONE' }

@@ -21,6 +21,7 @@ local t, limit, count, told = now(), tonumber(argv[2]), 0, {}
 local function drop(keys)
   local before = count
   for _, key in ipairs(keys) do
+    if is_full() then break end
     local r = call('HGET', JO, key)
     local p = r and parse(r)
     if p and (p.state == 'Q' or p.state == 'A' or p.state == 'P') then
@@ -36,7 +37,7 @@ end
 
 -- Stopping jobs stay in q until their owners release them: page past them, within bounds.
 local from = 0
-while count < limit and from <= 4 * limit do
+while count < limit and from <= 4 * limit and not is_full() do
   local keys = call('ZRANGE', Q, from, from + limit - 1)
   if #keys == 0 then break end
   from = from + #keys - drop(keys)

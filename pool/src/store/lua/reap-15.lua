@@ -29,7 +29,10 @@ local function tell(id, outcome)
   told[#told + 1] = id
   told[#told + 1] = outcome
 end
+local freed = 0
 for _, member in ipairs(members) do
+  if is_full() then break end
+  freed = freed + 1
   local key = sub(member, #prefix + 1)
   local r = call('HGET', JO, key)
   local p = r and parse(r)
@@ -46,9 +49,9 @@ for _, member in ipairs(members) do
 end
 write_deletions()
 write_requeues()
-if #members < limit then
+if freed == #members and freed < limit then
   call('DEL', WS)
   call('HDEL', DW, wid)
-  return { 'DONE', #members, told }
+  return { 'DONE', freed, told }
 end
-return { 'MORE', #members, told }
+return { 'MORE', freed, told }

@@ -6,7 +6,8 @@
 -- ARGV: inc, wid, count of entries, entry*, count of ways to leave, per way (mode d|h|b|r|q, delay ms, index of the
 --       dispatcher's node or 0, index of the stopper's node or 0, result or ''), count of tokens, token*, a byte per job:
 --       which token it has; a byte per job: its way; then key*
--- Returns: OK, a letter per job, D deleted | Q queued | P parked | S stale | X bad record
+-- Returns: OK, a letter per job, D deleted | Q queued | P parked | S stale | X bad record |
+--          L nothing done, later: the call has deleted a page of notifications
 --@base
 --@guard
 --@clock
@@ -81,6 +82,7 @@ local function give_up(key, r, token, way)
     if p.owner ~= wid or p.token ~= token or p.state == 'Q' or p.state == 'P' then return 'S' end
     id = p.id
   end
+  if ends and is_full() then return 'L' end
   seen[key] = true
   if not ends then return hand_on(way, key, p) end
   if mode ~= 'd' and not to_stop then

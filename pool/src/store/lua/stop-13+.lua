@@ -5,7 +5,8 @@
 --       again), waiting node or '', count of workers, '' or a letter per job, 1 if its dispatch is never to be
 --       accepted when it is not there; a byte per job: which worker is guessed, 0 none; wid*, then key*, id*
 -- Returns: OK, a letter per job, D deleted | S stopping | N no such job, or not the plan's | T ended before |
---          R recovering | M the guess is wrong, nothing done | X bad record, or entry of the id;
+--          R recovering | M the guess is wrong, nothing done | X bad record, or entry of the id |
+--          L nothing done, later: the call has deleted a page of notifications;
 --          then the owner per M. STALETERM
 --@base
 --@guard
@@ -82,6 +83,7 @@ local function answer(i)
   local owned = state == 'R' or state == 'S'
   if recovering and not owned then return 'R' end -- it may be running, not known yet
   if not owned then
+    if is_full() then return 'L' end
     local p = parse(r)
     if not p then return 'X' end
     delete(key, p, t, byte(forbids, i) == 49 and 'cancelled' or 'stopped', late_ms, od_ms)

@@ -8,7 +8,7 @@ use crate::breakage::Breakage;
 use crate::id::{DispatchId, Incarnation, JobKey, ScheduleName, Token, WorkerId};
 use crate::member::{Member, MemberState, SLOTS};
 use crate::record::{Begun, JobState, Record};
-use crate::store::{Attest, AttestItem, AttestReply, HandedOn, Refusal, ReleaseMode};
+use crate::store::{Attest, AttestItem, AttestReply, HandedOn, NOTES_PAGE, Refusal, ReleaseMode};
 
 /// Why a job is queued that its owner does not have.
 const LOST: &str = "its owner did not have it after a loss of data";
@@ -253,11 +253,18 @@ impl State {
         }
         let page: Vec<_> = self.owned_after(worker, after).take(limit).cloned().collect();
         let mut starts = Starts::new();
+        let (mut seen, mut notes) = (0, 0);
         for key in &page {
+            if notes >= NOTES_PAGE {
+                break;
+            }
+            seen += 1;
             match self.record(key).cloned() {
                 None if self.is_damaged(key) => {}
                 Some(record) if record.owner == Some(worker) => {
                     if !self.attested_now(&record) {
+                        let ends = record.state == JobState::Stopping;
+                        notes += if ends { self.notes_of(key) } else { 0 };
                         self.lose(now, key, record, &mut starts);
                     }
                 }
@@ -265,7 +272,8 @@ impl State {
             }
         }
         self.emit(now, &starts);
-        let next = page.last().filter(|_| page.len() == limit).cloned();
+        let more = seen == limit || seen < page.len();
+        let next = page.get(seen.saturating_sub(1)).filter(|_| more).cloned();
         if next.is_none() {
             self.meta.attested.insert(worker, inc);
         }

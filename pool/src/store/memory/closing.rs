@@ -6,7 +6,7 @@ use super::state::{Meta, State, Tombstone};
 use crate::id::{DispatchId, Incarnation, JobKey, NodeName};
 use crate::record::JobState;
 use crate::settings::ShutdownFlag;
-use crate::store::{Outcome, Refusal, ShutdownMode, millis_of_a_day};
+use crate::store::{NOTES_PAGE, Outcome, Refusal, ShutdownMode, millis_of_a_day};
 
 impl State {
     /// The shutdown flag.
@@ -59,8 +59,13 @@ impl State {
         let keys = self.queue.iter().chain(self.parked.iter()).map(|(_, key)| key);
         let keys: Vec<_> = keys.filter(idle).take(limit).cloned().collect();
         let mut outcomes = Vec::with_capacity(keys.len());
+        let mut notes = 0;
         for key in keys {
+            if notes >= NOTES_PAGE {
+                break;
+            }
             if let Some(record) = self.record(&key).cloned() {
+                notes += self.notes_of(&key);
                 self.drop_job(&key, &record, now, "shutdown");
                 outcomes.push((record.id, "shutdown".to_owned()));
             }

@@ -9,7 +9,8 @@ use crate::member::{Member, MemberState};
 use crate::record::JobState;
 use crate::settings::{Settings, is_fixed};
 use crate::store::{
-    Bootstrapped, Expired, JoinRequest, PoolState, Reaped, Refusal, Renewal, Seat, Seen, SettingChange,
+    Bootstrapped, Expired, JoinRequest, NOTES_PAGE, PoolState, Reaped, Refusal, Renewal, Seat, Seen,
+    SettingChange,
 };
 
 /// Preferred slots are below this.
@@ -459,7 +460,12 @@ impl State {
         let stopping = self.stopping();
         let page: Vec<_> = self.owned_after(worker, None).take(limit).cloned().collect();
         let (mut outcomes, mut starts) = (Vec::new(), Vec::new());
+        let (mut count, mut notes) = (0, 0);
         for key in &page {
+            if notes >= NOTES_PAGE {
+                break;
+            }
+            count += 1;
             let Some(mut record) = self.record(key).filter(|r| r.owner == Some(worker)).cloned() else {
                 self.disown(worker, key);
                 continue;
@@ -467,6 +473,7 @@ impl State {
             let id = record.id.clone();
             if record.state == JobState::Stopping || stopping || self.broken.has(Breakage::ReapEnds) {
                 let outcome = if record.state == JobState::Stopping { "stopped" } else { "shutdown" };
+                notes += self.notes_of(key);
                 self.drop_job(key, &record, now, outcome);
                 outcomes.push((id, outcome.to_owned()));
             } else {
@@ -477,11 +484,11 @@ impl State {
             }
         }
         self.emit(now, &starts);
-        let done = page.len() < limit;
+        let done = count == page.len() && count < limit;
         if done {
             self.worker_streams.remove(&worker);
             self.dead.remove(&worker);
         }
-        Ok(Reaped { done, count: page.len(), outcomes })
+        Ok(Reaped { done, count, outcomes })
     }
 }

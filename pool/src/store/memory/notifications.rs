@@ -117,6 +117,11 @@ impl State {
         taken
     }
 
+    /// What the notifications of a job count for in the page of those that a call deletes.
+    pub(super) fn notes_of(&self, key: &JobKey) -> usize {
+        self.mailboxes.get(key).map_or(0, |mailbox| 1 + mailbox.bodies.len())
+    }
+
     /// A page of the notifications that wait for a job.
     pub(super) fn notifications(&self, key: &JobKey, from: u64) -> Waiting {
         if !self.jobs.contains_key(key) {

@@ -11,7 +11,7 @@ use crate::breakage::Breakage;
 use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Token, WorkerId};
 use crate::record::{Begun, JobState, Record};
 use crate::store::{
-    BATCH_BYTES, BeginReply, Outcome, OwnedPage, Refusal, ReleaseItem, ReleaseMode, ReleaseReply,
+    BATCH_BYTES, BeginReply, NOTES_PAGE, Outcome, OwnedPage, Refusal, ReleaseItem, ReleaseMode, ReleaseReply,
     StartedItem, WorkerBegins, WorkerBegun, WorkerStarts,
 };
 
@@ -134,10 +134,14 @@ impl State {
     ) -> Result<Vec<ReleaseReply>, Refusal> {
         self.guard(inc)?;
         let (mut told, mut starts) = (Told::new(), Starts::new());
-        let mut replies = Vec::with_capacity(items.len());
+        let (mut replies, mut notes) = (Vec::with_capacity(items.len()), 0);
         for item in items {
             replies.push(match self.record_of(&item.key, worker, item.token).cloned() {
-                Some(record) => self.release_one(now, item, record, &mut told, &mut starts),
+                Some(record) if self.ends(item, &record) && notes >= NOTES_PAGE => ReleaseReply::Later,
+                Some(record) => {
+                    notes += if self.ends(item, &record) { self.notes_of(&item.key) } else { 0 };
+                    self.release_one(now, item, record, &mut told, &mut starts)
+                }
                 None if self.is_damaged(&item.key) => ReleaseReply::Bad,
                 None => ReleaseReply::Stale,
             });
@@ -146,6 +150,11 @@ impl State {
         self.tell_nodes(now, told);
         self.finish(worker, finished);
         Ok(replies)
+    }
+
+    /// Whether its job is gone after this release.
+    fn ends(&self, item: &ReleaseItem, record: &Record) -> bool {
+        item.mode == ReleaseMode::Delete || record.state == JobState::Stopping || self.stopping()
     }
 
     fn release_one(
@@ -159,7 +168,7 @@ impl State {
         let key = &item.key;
         let id = record.id.clone();
         let was_stopping = record.state == JobState::Stopping;
-        if item.mode == ReleaseMode::Delete || was_stopping || self.stopping() {
+        if self.ends(item, &record) {
             let outcome = match item.result.as_str() {
                 _ if item.mode != ReleaseMode::Delete && !was_stopping => "shutdown",
                 "" if was_stopping => "stopped",

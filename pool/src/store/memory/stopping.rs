@@ -6,7 +6,7 @@ use super::state::{Ended, Remembered, State};
 use crate::breakage::Breakage;
 use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Token, WorkerId};
 use crate::record::{JobState, Record};
-use crate::store::{Refusal, StopItem, StopReply, Turn, WorkerEvent};
+use crate::store::{NOTES_PAGE, Refusal, StopItem, StopReply, Turn, WorkerEvent};
 
 impl State {
     /// Requests the end of jobs; `repeat`: stopping jobs' owners are told again.
@@ -24,8 +24,9 @@ impl State {
         let mut told: BTreeSet<&JobKey> = BTreeSet::new();
         let mut events: BTreeMap<WorkerId, Vec<(JobKey, Token, Option<DispatchId>)>> = BTreeMap::new();
         let mut replies = Vec::with_capacity(items.len());
+        let mut notes = 0;
         for item in items {
-            let reply = self.stop_one(now, turn, item);
+            let reply = self.stop_one(now, turn, item, &mut notes);
             if let (StopReply::Stopping, Some(record)) = (reply, self.record(&item.key).cloned()) {
                 let news = record.state == JobState::Running || repeat;
                 if let Some(owner) = record.owner.filter(|_| news && told.insert(&item.key)) {
@@ -47,7 +48,7 @@ impl State {
     }
 
     /// Decides, and deletes what nobody runs.
-    fn stop_one(&mut self, now: u64, turn: Option<&Turn>, item: &StopItem) -> StopReply {
+    fn stop_one(&mut self, now: u64, turn: Option<&Turn>, item: &StopItem, notes: &mut usize) -> StopReply {
         let recovering = self.meta.recovering;
         if self.is_damaged(&item.key) {
             return StopReply::Bad;
@@ -64,7 +65,11 @@ impl State {
         match record.state {
             // In phase R it may be running unseen.
             JobState::Queued | JobState::Assigned | JobState::Parked if recovering => StopReply::Recovering,
+            JobState::Queued | JobState::Assigned | JobState::Parked if *notes >= NOTES_PAGE => {
+                StopReply::Later
+            }
             JobState::Queued | JobState::Assigned | JobState::Parked => {
+                *notes += self.notes_of(&item.key);
                 let outcome = if item.forbid { "cancelled" } else { "stopped" };
                 self.drop_job(&item.key, &record, now, outcome);
                 StopReply::Deleted

@@ -44,6 +44,7 @@ pub(super) async fn stop(
             b'R' => StopReply::Recovering,
             b'M' => StopReply::Owner(owner_named(owners)?),
             b'X' => StopReply::Bad,
+            b'L' => StopReply::Later,
             _ => return Ok(None),
         }))
     })

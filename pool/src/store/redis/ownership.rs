@@ -153,6 +153,7 @@ pub(super) async fn release(
             b'P' => ReleaseReply::Parked,
             b'S' => ReleaseReply::Stale,
             b'X' => ReleaseReply::Bad,
+            b'L' => ReleaseReply::Later,
             _ => return Ok(None),
         }))
     })

@@ -1,6 +1,10 @@
 -- Deletes jobs with everything that belongs to them: delete() and collect() gather it, write_deletions() writes.
 local gone, unqueued, unowned, unparked, unplanned, remembered, never_begun = {}, {}, {}, {}, {}, {}, 0
 local any_notes, notes, lasting = nil, {}, {}
+-- From so many fields of notifications on, a call deletes no other job: its caller goes on with the rest.
+local NOTES_PAGE, collected = 4096, 0
+
+local function is_full() return collected >= NOTES_PAGE end
 
 -- A header that is damaged goes alone. Where `jn` cannot be read, nothing of it goes, and the job does.
 local function collect_notes(key)
@@ -9,8 +13,10 @@ local function collect_notes(key)
   if type(header) ~= 'string' then return end
   local n = #notes + 1
   notes[n] = 'h:' .. key
+  collected = collected + 1
   local text, first, ending = span_of(header)
   if not text then return end
+  collected = collected + ending - first
   for seq = first, ending - 1 do notes[n + 1 + seq - first] = num(seq) .. ':' .. key end
 end
 
