@@ -374,6 +374,12 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "'S||'", by "closing_turns_into_stopping_at_its_deadline";
     "purge while running": "purge", "if not is_stopping(flag) then return { 'NOTSTOPPING' } end"
         => "", by "purge_needs_a_stopping_pool";
+    "a page beyond the end begins anywhere": "notifications", "math.min(math.max(first, from), next_)"
+        => "math.max(first, from)", by "those_that_wait_are_listed_in_pages";
+    "garbage among the members keeps a pool": "cleanup", "if is_member(all[i], all[i + 1]) then"
+        => "if all[i] ~= 'size' then", by "cleanup_waits_for_no_garbage";
+    "garbage among the dead keeps a pool": "cleanup", "if match(wid, '^%d+$') and #wid <= 19 then members"
+        => "if true then members", by "cleanup_waits_for_no_garbage";
     "cleanup under living members": "cleanup", "if members > 0 then return { 'MEMBERS', members } end"
         => "", by "cleanup_waits_for_the_last_member";
     "bootstrap over a pool": "bootstrap", "if known[1] then return { 'EXISTS', known[1] } end"

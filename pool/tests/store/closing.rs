@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_pool::id::{Incarnation, Token};
+use tenure_pool::id::{Incarnation, Token, WorkerId};
 use tenure_pool::settings::{Settings, ShutdownFlag};
 use tenure_pool::store::{PoolState, Refusal, ReleaseMode, ReleaseReply, Seen, ShutdownMode, StopReply};
 use tenure_testing::eventually;
@@ -19,6 +19,7 @@ scenarios! {
     purge_drops_what_nobody_runs,
     the_dead_hand_nothing_on,
     cleanup_waits_for_the_last_member,
+    cleanup_waits_for_no_garbage,
     only_the_tombstone_is_left,
     a_tombstone_is_replaced_by_a_new_pool,
     a_bootstrap_from_before_the_pool_leaves_its_tombstone,
@@ -154,6 +155,26 @@ async fn the_dead_hand_nothing_on(kind: Kind) {
     let reaped = lab.store().reap(lab.inc, worker, 10).await.unwrap();
     assert_eq!(reaped.outcomes, [(id("node1.g"), "shutdown".to_owned())]);
     assert_eq!(lab.record("k").await, None);
+}
+
+/// Garbage can stand among the members of the Redis store alone.
+async fn cleanup_waits_for_no_garbage(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
+    if matches!(kind, Kind::Redis) {
+        for (field, value) in [("", "x"), ("x", "P|-|1|n|m|"), ("5", "1|R|"), ("99999999999999999999", "x")] {
+            lab.backend.write("HSET", "w", &[field, value]).await;
+        }
+        lab.backend.write("HSET", "dw", &["x", "1|"]).await;
+        lab.backend.write("HSET", "w", &["6", "Z||"]).await;
+        lab.backend.write("HSET", "hb", &["6", "3"]).await;
+        let refused = lab.refused(lab.store().cleanup(lab.inc, ms(1_000))).await;
+        assert_eq!(refused, Refusal::Members(1), "it has been heard of");
+        lab.store().expire(lab.inc, WorkerId(6), Some(3)).await.unwrap();
+        assert_eq!(lab.refused(lab.store().cleanup(lab.inc, ms(1_000))).await, Refusal::Members(1));
+        assert!(lab.store().reap(lab.inc, WorkerId(6), 10).await.unwrap().done);
+    }
+    assert_eq!(lab.store().cleanup(lab.inc, ms(1_000)).await.unwrap(), 0);
 }
 
 async fn cleanup_waits_for_the_last_member(kind: Kind) {

@@ -7,10 +7,18 @@
 --@base
 --@guard
 --@settings
+--@member
 local head, refusal = guard(true)
 if not head then return refusal end
 if not is_stopping(call('HGET', CF, 'sd')) then return { 'NOTSTOPPING' } end
-local members = call('HLEN', W) - call('HEXISTS', W, 'size') + call('HLEN', DW)
+local members, all = 0, call('HGETALL', W)
+for i = 1, #all, 2 do
+  if is_member(all[i], all[i + 1]) then members = members + 1 end
+end
+-- Whom no client can read, nobody reaps.
+for _, wid in ipairs(call('HKEYS', DW)) do
+  if match(wid, '^%d+$') and #wid <= 19 then members = members + 1 end
+end
 if members > 0 then return { 'MEMBERS', members } end
 local dropped = call('HLEN', JO)
 call('UNLINK', M, W, HB, DW, CF, JO, JP, BW, Q, PK, JE, JN, PS, TB, OD, SC, PI)

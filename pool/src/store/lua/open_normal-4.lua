@@ -7,6 +7,7 @@
 -- Publishes: all maps, new phase
 --@base
 --@guard
+--@member
 local head, refusal = guard(true)
 if not head then return refusal end
 if head[2] == 'N' then return { 'OK' } end
@@ -17,11 +18,6 @@ for i = 1, #facts, 2 do
     marks[#marks + 1] = facts[i]
     marked[wid] = facts[i + 1] == argv[1]
   end
-end
--- An entry that no client can read, and that has no counter, is no member: nobody would ever expire it.
-local function is_member(wid, entry)
-  if not match(wid, '^%d+$') or #wid > 19 then return false end
-  return match(entry, '^[UPG]|[%d-]+|%d+|[%w_:.-]+|[%w_:-]+|') or call('HEXISTS', HB, wid) == 1
 end
 local lowest, all = nil, call('HGETALL', W)
 for i = 1, #all, 2 do

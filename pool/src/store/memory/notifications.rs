@@ -133,7 +133,8 @@ impl State {
         if mailbox.damage.is_some() {
             return Waiting::Bad;
         }
-        let first = mailbox.head.max(from);
+        let end = mailbox.head + mailbox.bodies.len() as u64;
+        let first = mailbox.head.max(from).min(end);
         let mut left = mailbox.bodies.iter().skip((first - mailbox.head) as usize).peekable();
         let (mut bodies, mut bytes) = (Vec::new(), 0);
         while bodies.len() < TAKE_MAX

@@ -121,12 +121,13 @@ scripts! {
 }
 
 /// The parts that several scripts share; `change` is the replicated map's own.
-const PARTS: [(&str, &str); 16] = [
+const PARTS: [(&str, &str); 17] = [
     ("base", include_str!("../lua/parts/base.lua")),
     ("change", tenure_rmap::lua::CHANGE),
     ("clock", include_str!("../lua/parts/clock.lua")),
     ("delete", include_str!("../lua/parts/delete.lua")),
     ("guard", include_str!("../lua/parts/guard.lua")),
+    ("member", include_str!("../lua/parts/member.lua")),
     ("notes", include_str!("../lua/parts/notes.lua")),
     ("outcome", include_str!("../lua/parts/outcome.lua")),
     ("records", include_str!("../lua/parts/records.lua")),
