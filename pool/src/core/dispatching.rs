@@ -494,9 +494,7 @@ impl Dispatching {
 
     pub(crate) fn deadline(&self, may_send: bool) -> Option<Time> {
         let timer = self.timers.first_key_value().map(|((at, _), _)| *at);
-        if !may_send {
-            return timer;
-        }
-        [self.sends.deadline(), self.polls.deadline()].into_iter().fold(timer, super::time::earliest)
+        let lanes = [self.sends.deadline(), self.polls.deadline()].into_iter().filter(|_| may_send);
+        lanes.fold(timer, super::time::earliest)
     }
 }

@@ -19,6 +19,8 @@ use crate::store::{BATCH_MAX, HeldState, Inspected, Refusal, Result, StoreError}
 pub(crate) struct Inspecting {
     next: Option<Time>,
     busy: bool,
+    /// The look that is under way is at an earlier incarnation: its answer says nothing of this one.
+    outdated: bool,
     /// Where the next page of the records begins.
     cursor: u64,
     /// The last job of this node's that was compared.
@@ -28,7 +30,7 @@ pub(crate) struct Inspecting {
 impl Inspecting {
     /// Another incarnation: its records are looked at from the first one on.
     pub(crate) fn reset(&mut self) {
-        *self = Self { busy: self.busy, ..Self::default() };
+        *self = Self { busy: self.busy, outdated: self.busy, ..Self::default() };
     }
 
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, workers: &BTreeMap<LocalWorker, Worker>) {
@@ -76,6 +78,9 @@ impl Engine {
         answer: Result<Inspected>,
     ) -> Result<()> {
         self.inspecting.busy = false;
+        if std::mem::take(&mut self.inspecting.outdated) {
+            return Ok(());
+        }
         let inspected = answer?;
         self.inspecting.cursor = inspected.next;
         if inspected.strangers > 0 {

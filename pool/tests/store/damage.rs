@@ -39,6 +39,7 @@ scenarios! {
     a_damaged_header_is_answered_and_heals,
     a_job_goes_with_its_damaged_header_by_every_way,
     a_damaged_count_of_notifications_loses_none,
+    a_damaged_counter_of_a_worker_beats_on,
     a_dispatch_that_fails_half_way_is_made_again,
     an_end_that_fails_half_way_is_made_again,
 }
@@ -410,6 +411,24 @@ async fn a_damaged_count_of_notifications_loses_none(kind: Kind) {
     }
 }
 
+/// In memory it cannot be damaged.
+async fn a_damaged_counter_of_a_worker_beats_on(kind: Kind) {
+    let Kind::Redis = kind else { return };
+    for count in ["9007199254740992", "18446744073709551615", "99999999999999999999", "-5", "1.5", "abc", ""]
+    {
+        let lab = Lab::new(kind).await;
+        let worker = lab.worker().await;
+        lab.backend.write("HSET", "hb", &[&worker.to_string(), count]).await;
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+            seen.push(lab.store().heartbeats(None).await.unwrap()[&worker]);
+            lab.backend.advance(1).await;
+        }
+        assert!(seen.windows(2).all(|two| two[0] != two[1]), "{count:?}: {seen:?}");
+    }
+}
+
 /// On Redis: what a step does while a key is of another type, which is put right again afterwards.
 async fn while_spoiled<T>(lab: &Lab, name: &str, step: impl AsyncFnOnce() -> T) -> T {
     let (kept, there) = (lab.backend.key("kept"), lab.backend.dump().await.get(name).is_some());
@@ -437,11 +456,15 @@ async fn a_dispatch_that_fails_half_way_is_made_again(kind: Kind) {
         let ring = lab.revision().await;
         while_spoiled(&lab, name, async || {
             for _ in 0..3 {
-                lab.store().dispatch(lab.inc, ring, &items).await.unwrap_err();
+                let done = lab.store().dispatch(lab.inc, ring, &items).await;
+                assert!(done.is_err(), "{name}: {done:?}");
             }
         })
         .await;
-        assert_eq!(lab.store().dispatch(lab.inc, ring, &items).await.unwrap(), vec![DispatchReply::Accepted; 2]);
+        assert_eq!(
+            lab.store().dispatch(lab.inc, ring, &items).await.unwrap(),
+            vec![DispatchReply::Accepted; 2]
+        );
         let begun = lab.begin("k", worker).await;
         assert!(
             matches!(&begun, BeginReply::Begun { payload, .. } if *payload == items[0].payload),

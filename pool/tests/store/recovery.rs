@@ -25,6 +25,7 @@ scenarios! {
     a_lease_shares_the_blessing,
     a_key_that_is_lost_alone_is_noticed_by_the_next_renewal,
     a_loss_that_stays_is_answered_and_asks_for_one_recovery,
+    a_damage_that_stays_asks_for_one_recovery,
     a_pool_of_any_size_shows_no_loss,
     who_joins_does_not_hide_that_the_members_were_lost,
     a_lost_counter_counts_as_0,
@@ -329,11 +330,46 @@ async fn a_loss_that_stays_is_answered_and_asks_for_one_recovery(kind: Kind) {
     let stray = lab.worker().await;
     lab.backend.lose("bw").await;
     let renew = async |lab: &Lab| lab.store().renew(lab.inc, Token(0), None, &[stray]).await;
+    assert_eq!(renew(&lab).await.unwrap().damage, "r", "while a job waits, sizes may fit by chance");
+    lab.stop("a", "node1.a", None).await;
     assert_eq!(renew(&lab).await.unwrap().damage, "", "both are gone");
     for name in ["x", "y"] {
         lab.backend.write_index(WorkerId(5), &key(name)).await;
     }
     assert_eq!(refusal(renew(&lab).await), Refusal::Lost("r".into()), "it is a new one");
+}
+
+/// What comes and goes beside the damage makes its sign come and go: it is no new one.
+async fn a_damage_that_stays_asks_for_one_recovery(kind: Kind) {
+    for damage in ["payloads", "a record", "an index"] {
+        let mut lab = Lab::new(kind).await;
+        let worker = lab.worker().await;
+        match damage {
+            "payloads" => {
+                lab.dispatch("a", "node1.a").await;
+                lab.backend.lose("jp").await;
+            }
+            "a record" => lab.backend.write_record(&key("a"), b"garbage").await,
+            _ => lab.backend.write_index(WorkerId(5), &key("a")).await,
+        }
+        let renew = async |lab: &Lab| lab.store().renew(lab.inc, Token(0), None, &[worker]).await;
+        let Refusal::Lost(signs) = refusal(renew(&lab).await) else { panic!("{damage}: not noticed") };
+        let run_id = lab.store().server_identity().await.unwrap().run_id;
+        lab.inc = lab.store().recover(lab.inc, Seen::default(), &run_id, &signs).await.unwrap();
+        lab.store().attend(lab.inc, worker, None, 10).await.unwrap();
+        assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+        for n in 0..3 {
+            let name = format!("job-{n}");
+            assert_eq!(renew(&lab).await.unwrap().damage, signs, "{damage}");
+            lab.run(&name, &format!("node1.{name}"), worker).await;
+            assert_eq!(renew(&lab).await.unwrap().damage, signs, "{damage}, beside a job that runs");
+            lab.release(&name, worker, ReleaseMode::Fail).await;
+            assert_eq!(renew(&lab).await.unwrap().damage, signs, "{damage}, beside one that waits");
+            lab.run_again(&name, worker).await;
+            lab.release(&name, worker, ReleaseMode::Delete).await;
+        }
+        assert_eq!(renew(&lab).await.unwrap().damage, signs, "{damage}");
+    }
 }
 
 async fn a_pool_of_any_size_shows_no_loss(kind: Kind) {

@@ -1,9 +1,9 @@
 //! A node looks at the records now and then, and at whether they agree with what runs here.
 
-use super::bench::{Bench, key, secs};
+use super::bench::{Bench, key, present, secs};
 use crate::core::call::{Call, Done, HeldJob};
-use crate::id::{Token, WorkerId};
-use crate::store::{BATCH_MAX, HeldState, Inspected};
+use crate::id::{Incarnation, Token, WorkerId};
+use crate::store::{BATCH_MAX, HeldState, Inspected, Refusal, StoreError};
 
 /// Waits for the next look, and answers it; says what was asked.
 fn look(
@@ -58,6 +58,23 @@ fn a_run_without_a_record_shows_that_data_were_lost() {
     bench.running(3, &["k"]);
     look(&mut bench, 0, 0, |_| HeldState::Missing);
     assert_eq!(bench.of(&["STOP", "survey"]), ["survey"], "and it runs on");
+}
+
+/// In the one of now it has its record again.
+#[test]
+fn a_look_at_an_earlier_incarnation_says_nothing_of_this_one() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    while !bench.is_calling("inspect") {
+        bench.advance(secs(1));
+    }
+    bench.submit("n", "n.1", false, secs(600));
+    bench.fail_with("dispatch", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2))));
+    bench.survey(present(2, false, "a"));
+    bench.maps(2);
+    bench.seen();
+    look(&mut bench, 0, 0, |_| HeldState::Missing);
+    assert_eq!(bench.of(&["survey"]), [""; 0]);
 }
 
 #[test]

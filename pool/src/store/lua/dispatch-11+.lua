@@ -116,14 +116,15 @@ if k > 0 then
   call('HSET', JP, unpack(payloads))
   call('ZADD', Q, unpack(scores))
   if plan ~= '' then call('ZADD', PI, unpack(planned)) end
-  if #outcomes > 0 then call('HSET', OD, unpack(outcomes)) end
   if #starts > 0 then call('XADD', PS, '*', unpack(starts)) end
   if token then
     call('ZADD', BW, unpack(owned))
     for x, event in pairs(events) do call('XADD', KEYS[11 + x], '*', unpack(event, 1, event.n)) end
   end
-  -- The records come last: with a key of another type above, none is accepted without all that belongs to it.
+  -- The records come last: with a key of another type above, none is accepted without all that belongs to it. The rest was
+  -- read before, and is of its type.
   call('HSET', JO, unpack(records))
+  if #outcomes > 0 then call('HSET', OD, unpack(outcomes)) end
   count('nq', k / 2)
 end
 out[2] = table.concat(letters)

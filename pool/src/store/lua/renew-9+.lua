@@ -23,13 +23,19 @@ local function size(command, key)
   return type(n) == 'number' and n or nil
 end
 
-local function signs()
+-- The signs of a loss, and of what a recovery left those that are not known to have healed: sizes may fit by chance.
+local function signs(known)
   local jobs, owned, paid, found = size('HLEN', JO), size('ZCARD', BW), size('HLEN', JP), ''
   local due, parked = size('ZCARD', Q), size('ZCARD', PK)
-  if head[3] ~= '1' and call('HEXISTS', W, 'size') == 0 then found = 'm' end
-  if jobs and owned and owned > jobs then found = found .. 'r' end
-  if jobs and jobs > 0 and paid == 0 then found = found .. 'p' end
-  if owned == 0 and jobs and due and parked and jobs > due + parked then found = found .. 'o' end
+  local function sign(letter, shows, healed)
+    if shows or find(known, letter, 1, true) and not healed then found = found .. letter end
+  end
+  local sized = head[3] == '1' or call('HEXISTS', W, 'size') == 1
+  local all = jobs and owned and due and parked
+  sign('m', not sized, sized)
+  sign('r', jobs and owned and owned > jobs, all and due == 0 and owned == jobs - parked)
+  sign('p', jobs and jobs > 0 and paid == 0, jobs and paid == jobs)
+  sign('o', all and owned == 0 and jobs > due + parked, all and jobs <= math.max(owned, due) + parked)
   return found
 end
 
@@ -37,7 +43,7 @@ end
 -- Those of a newer version stay.
 local known = match(head[7] or '', '^%l*$') or ''
 if head[2] ~= 'R' then
-  local found = signs() .. (gsub(known, '[mrpo]', ''))
+  local found = signs(known) .. (gsub(known, '[mrpo]', ''))
   if gsub(found, '[' .. known .. '-]', '') ~= '' then return { 'LOST', found } end
   if found ~= (head[7] or '') then
     if found == '' then call('HDEL', M, 'lost') else call('HSET', M, 'lost', found) end
@@ -54,9 +60,10 @@ end
 local policy = match(call('INFO', 'memory'), 'maxmemory_policy:([%w-]+)') or ''
 local queued = num(math.max(tonumber(head[5]) or 0, 0))
 local t, out = now(), { 'OK', head[3], head[4], flag or '', head[2], server, queued, '0', known, policy, num(highest) }
--- A counter that is no number goes on from the clock.
+-- A counter that is no number, or beyond those that are counted exactly, goes on from the clock.
 local function beat(wid)
-  local count = tonumber(call('HGET', HB, wid)) or 0
+  local text = call('HGET', HB, wid) or ''
+  local count = #text < 16 and tonumber(match(text, '^%d+$')) or 0
   call('HSET', HB, wid, num(math.max(count + 1, t)))
 end
 for i = 3, #argv do

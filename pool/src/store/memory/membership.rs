@@ -330,20 +330,6 @@ impl State {
         self.ring_size = self.ring_size.max(slot.map_or(1, |slot| slot + 1));
     }
 
-    /// Every pool that has had a member has a ring.
-    fn has_lost_members(&self) -> bool {
-        self.meta.members.0 != 1 && self.ring_size == 0
-    }
-
-    /// The keys that were lost alone: the others show it.
-    fn signs(&self) -> String {
-        let (jobs, owned) = (self.jobs.len(), self.owned.values().map(BTreeSet::len).sum::<usize>());
-        let unlisted = owned == 0 && jobs > self.queue.len() + self.parked.len();
-        let empty = jobs > 0 && self.jobs.values().all(|job| job.payload.is_none());
-        let signs = [('m', self.has_lost_members()), ('r', owned > jobs), ('p', empty), ('o', unlisted)];
-        signs.into_iter().filter(|(_, is_lost)| *is_lost).map(|(sign, _)| sign).collect()
-    }
-
     /// Heartbeat of a node's workers. `server` is the process that answers.
     pub(super) fn renew(
         &mut self,

@@ -11,6 +11,7 @@ mod dispatching;
 mod exam;
 mod inspecting;
 mod log;
+mod losses;
 mod membership;
 mod notifications;
 mod ownership;

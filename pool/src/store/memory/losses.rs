@@ -1,0 +1,29 @@
+//! The keys that were lost alone, by what the others say.
+
+use std::collections::BTreeSet;
+
+use super::state::State;
+
+impl State {
+    /// Every pool that has had a member has a ring.
+    pub(super) fn has_lost_members(&self) -> bool {
+        self.meta.members.0 != 1 && self.ring_size == 0
+    }
+
+    /// The keys that were lost alone: the others show it. One that a recovery left stays until it is known to have healed,
+    /// since sizes may fit by chance.
+    pub(super) fn signs(&self) -> String {
+        let (jobs, owned) = (self.jobs.len(), self.owned.values().map(BTreeSet::len).sum::<usize>());
+        let (due, parked) = (self.queue.len(), self.parked.len());
+        let paid = self.jobs.values().filter(|job| job.payload.is_some()).count();
+        let signs = [
+            ('m', self.has_lost_members(), !self.has_lost_members()),
+            ('r', owned > jobs, due == 0 && owned + parked == jobs),
+            ('p', jobs > 0 && paid == 0, paid == jobs),
+            ('o', owned == 0 && jobs > due + parked, jobs <= owned.max(due) + parked),
+        ];
+        let stays =
+            |&(sign, shows, healed): &(char, bool, bool)| shows || self.meta.lost.contains(sign) && !healed;
+        signs.into_iter().filter(stays).map(|(sign, ..)| sign).collect()
+    }
+}
