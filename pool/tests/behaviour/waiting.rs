@@ -3,6 +3,7 @@
 use tenure_pool::Error;
 use tenure_testing::eventually;
 
+use crate::recorder::Act;
 use crate::server_loss::TTL;
 use crate::world::{PATIENCE, World, on_both_stores};
 
@@ -56,11 +57,12 @@ async fn notifications_of_no_job_are_an_error(world: World) {
 async fn a_listing_from_before_a_loss_drops_nothing(world: World) {
     let world = world.with_ttl(TTL);
     let node = world.node("a").await;
+    node.add_worker(world.recorder.acting(|_| Act::HangStart)).await.unwrap();
     node.submit("key", "").await.unwrap();
+    eventually(PATIENCE, "it to be starting", async || world.recorder.is_running("key")).await;
     node.notify("key", "before").await.unwrap();
     let before = node.notifications("key").await.unwrap().remove(0);
     world.wipe();
-    node.submit("key", "").await.unwrap();
     node.notify("key", "after").await.unwrap();
     let refused = node.drop_notifications("key", &before).await;
     assert!(matches!(refused, Err(Error::Renumbered(_))), "{refused:?}");

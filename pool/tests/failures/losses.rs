@@ -55,10 +55,8 @@ const REAPS_NOTHING: ScriptPatch = patch("reap", "'LIMIT', 0, limit)", "'LIMIT',
 /// The list of a worker's jobs is written by somebody else, later.
 const ASSIGNS_WITHOUT_LIST: ScriptPatch = patch("", "call('ZADD', BW, unpack(owned))", "");
 /// Nobody asks whether the members that there were are still there.
-const FORGOTTEN_MEMBERS: [ScriptPatch; 2] = [
-    patch("renew", "if head[3] ~= '1' and call('HEXISTS', W, 'size') == 0 then found = 'm' end", ""),
-    patch("join", "return { 'LOST', 'm' }", ""),
-];
+const FORGOTTEN_MEMBERS: [ScriptPatch; 2] =
+    [patch("renew", "sign('m', not sized, sized)", ""), patch("join", "return { 'LOST', 'm' }", "")];
 
 cases! {
     a12_a_burst_beyond_every_bound_drops_nothing_that_was_accepted:

@@ -22,24 +22,34 @@ macro_rules! mutants {
 /// What is left out, the script (none: every script that shares the part), the text, what stands in its place, and who
 /// notices.
 pub(crate) const MUTANTS: &[Mutant] = mutants! {
-    "a loss of the members is not noticed": "renew", "if head[3] ~= '1' and call('HEXISTS', W, 'size') == 0 then found = 'm' end"
+    "a loss of the members is not noticed": "renew", "sign('m', not sized, sized)"
         => "", by "a_key_that_is_lost_alone_is_noticed_by_the_next_renewal";
-    "a loss of records is not noticed": "renew", "if jobs and owned and owned > jobs then found = found .. 'r' end"
-        => "", by "a_key_that_is_lost_alone_is_noticed_by_the_next_renewal";
-    "a loss of the owners' lists is not noticed": "renew", "if owned == 0 and jobs and"
-        => "if false and jobs and", by "a_key_that_is_lost_alone_is_noticed_by_the_next_renewal";
-    "a loss of the payloads is not noticed": "renew", "if jobs and jobs > 0 and paid == 0 then found = found .. 'p' end"
-        => "", by "a_key_that_is_lost_alone_is_noticed_by_the_next_renewal";
-    "a pool without jobs has lost their payloads": "renew", "if jobs and jobs > 0 and paid == 0"
-        => "if jobs and paid == 0", by "a_pool_of_any_size_shows_no_loss";
+    "a loss of records is not noticed": "renew", "sign('r', jobs and owned and owned > jobs,"
+        => "sign('r', false,", by "a_key_that_is_lost_alone_is_noticed_by_the_next_renewal";
+    "a loss of the owners' lists is not noticed": "renew", "sign('o', all and owned == 0"
+        => "sign('o', false", by "a_key_that_is_lost_alone_is_noticed_by_the_next_renewal";
+    "a loss of the payloads is not noticed": "renew", "sign('p', jobs and jobs > 0 and paid == 0,"
+        => "sign('p', false,", by "a_key_that_is_lost_alone_is_noticed_by_the_next_renewal";
+    "a pool without jobs has lost their payloads": "renew", "sign('p', jobs and jobs > 0 and paid == 0,"
+        => "sign('p', jobs and paid == 0,", by "a_pool_of_any_size_shows_no_loss";
     "a payload that was lost is not asked for": "attest", "local lacks = not mine or call('HEXISTS', JP, key) == 0"
         => "local lacks = not mine", by "a_payload_that_was_lost_is_asked_for_and_written_again";
     "a payload that was lost is not written": "attest", "if lacks and sent == '1' then call('HSET', JP, key, payload) end"
         => "", by "a_payload_that_was_lost_is_asked_for_and_written_again";
-    "a pool without jobs has lost them": "renew", "and jobs and due and parked and jobs > due + parked then"
-        => "and jobs > 0 then", by "a_pool_of_any_size_shows_no_loss";
-    "a pool that never had members has lost them": "renew", "if head[3] ~= '1' and call('HEXISTS'"
-        => "if call('HEXISTS'", by "a_pool_of_any_size_shows_no_loss";
+    "a pool without jobs has lost them": "renew", "owned == 0 and jobs > due + parked,"
+        => "owned == 0 and jobs > 0,", by "a_pool_of_any_size_shows_no_loss";
+    "a pool that never had members has lost them": "renew", "head[3] == '1' or call('HEXISTS'"
+        => "call('HEXISTS'", by "a_pool_of_any_size_shows_no_loss";
+    "a chance fit has healed a loss of payloads": "renew", "jobs and paid == jobs)"
+        => "paid and paid > 0)", by "a_damage_that_stays_asks_for_one_recovery";
+    "a chance fit has healed a loss of the lists": "renew", "all and jobs <= math.max(owned, due) + parked)"
+        => "owned ~= 0)", by "a_damage_that_stays_asks_for_one_recovery";
+    "a chance fit has healed a loss of records": "renew", "all and due == 0 and owned == jobs - parked)"
+        => "all and owned <= jobs)", by "a_damage_that_stays_asks_for_one_recovery";
+    "a counter beyond exactness stands still": "renew", "#text < 16 and tonumber(match(text, '^%d+$')) or 0"
+        => "tonumber(text) or 0", by "a_damaged_counter_of_a_worker_beats_on";
+    "notifications are numbered beyond their headers": "notify", "(#counted > 14 or not find(counted, '^%d+$'))"
+        => "not find(counted, '^%d+$')", by "a_damaged_count_of_notifications_loses_none";
     "a loss that stays asks for ever": "renew", "gsub(found, '[' .. known .. '-]', '') ~= ''"
         => "found ~= ''", by "a_loss_that_stays_is_answered_and_asks_for_one_recovery";
     "a loss that has gone is known for ever": "renew", "if found == '' then call('HDEL', M, 'lost') else"
