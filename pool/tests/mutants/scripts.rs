@@ -318,7 +318,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if", by "the_bounds_are_exact";
     "no wake-up for a notification": "notify", "call('XADD', KEYS[4 + x], '*', unpack(event, 1, event.n))"
         => "", by "the_first_of_a_running_job_wakes_its_owner";
-    "notifications are numbered from 0": "notify", "local number = tonumber(call('HGET', M, 'nt'))"
+    "notifications are numbered from 0": "notify", "local number = from or tonumber(counted)"
         => "local number = 0", by "a_late_acknowledgement_swallows_nothing";
     "a stopping job is notified": "notify", "if state == 'S' then return 'N' end"
         => "", by "a_running_jobs_owner_is_told";
