@@ -118,6 +118,8 @@ async fn an_owner_that_is_to_be_reaped_is_no_stranger(kind: Kind) {
 }
 
 async fn what_is_held_is_compared_with_the_records(kind: Kind) {
+    use HeldState::{Kept, Missing, Outranked};
+
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     let token = lab.run("a", "node1.a", worker).await;
@@ -130,7 +132,6 @@ async fn what_is_held_is_compared_with_the_records(kind: Kind) {
         (worker, "none", token),
         (worker, "x", token),
     ];
-    use HeldState::{Kept, Missing, Outranked};
     assert_eq!(lab.inspect(&held).await.held, [Kept, Outranked, Kept, Missing, Kept]);
 }
 
