@@ -45,10 +45,14 @@ fn each_look_goes_on_where_the_one_before_has_ended() {
 fn a_run_that_its_record_outranks_is_ended() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["k", "l"]);
-    look(&mut bench, 0, 0, |(_, name, _)| match *name == key("k") {
-        true => HeldState::Outranked,
-        false => HeldState::Kept,
-    });
+    look(
+        &mut bench,
+        0,
+        0,
+        |(_, name, _)| {
+            if *name == key("k") { HeldState::Outranked } else { HeldState::Kept }
+        },
+    );
     assert_eq!(bench.of(&["STOP", "survey", "!"]), ["STOP k@3 LeaseLost", "! outranked k@3"]);
 }
 
