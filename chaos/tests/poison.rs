@@ -5,7 +5,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use tenure_chaos::poison::{
-    Choice, Evidence, Kind, Manner, Shape, Touched, Worked, Wound, Wrong, all, chosen, judge, rests,
+    Choice, Evidence, Kind, Manner, Shape, Touched, Worked, Wound, Wrong, all, chosen, deletion_of, judge,
+    rests,
 };
 use tenure_testing::history::{Event, History};
 
@@ -111,6 +112,32 @@ fn two_handlers_are_excused_on_the_way_and_never_at_the_end() {
     assert_eq!(wrongs(&world), []);
     world.pool = history(&both[..3]).entries();
     assert_eq!(wrongs(&world), [Wrong::Doubled]);
+}
+
+#[test]
+fn a_key_that_is_deleted_excuses_no_second_handler() {
+    let mut world = sound();
+    world.pool =
+        history(&[(true, "a", 1, "n1"), (true, "b", 1, "n1"), (true, "b", 2, "n2"), (false, "b", 1, "n1")])
+            .entries();
+    world.wounds = vec![wound(Manner::Delete, deletion_of("jo"))];
+    assert_eq!(wrongs(&world), [Wrong::Doubled]);
+    world.pool =
+        history(&[(true, "a", 1, "n1"), (true, "b", 1, "n1"), (false, "b", 1, "n1"), (true, "b", 1, "n2")])
+            .entries();
+    assert_eq!(wrongs(&world), [Wrong::Token]);
+}
+
+#[test]
+fn a_deleted_index_excuses_nothing() {
+    for (key, expected) in
+        [("jo", Vec::new()), ("jp", Vec::new()), ("bw", vec![Wrong::Lost]), ("q", vec![Wrong::Lost])]
+    {
+        let mut world = sound();
+        world.pool.truncate(1);
+        world.wounds = vec![wound(Manner::Delete, deletion_of(key))];
+        assert_eq!(wrongs(&world), expected, "{key}");
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ const HELD: Duration = Duration::from_secs(2);
 pub enum Touched {
     /// Those of this key, or of none.
     Key(Option<String>),
-    /// Those of all keys.
+    /// Those of all keys went at once: each job may be lost, and none may run twice.
     All,
 }
 
@@ -170,9 +170,7 @@ impl<'a> Poisoner<'a> {
             return Ok(None);
         }
         self.redis.query::<()>(cmd("DEL").arg(key))?;
-        let touched =
-            if matches!(kind.key, "jo" | "jp" | "q" | "bw") { Touched::All } else { Touched::Key(None) };
-        Ok(Some((format!("{key} is deleted"), touched)))
+        Ok(Some((format!("{key} is deleted"), deletion_of(kind.key))))
     }
 
     fn field(&mut self, kind: Kind, key: &str) -> Result<Option<(String, Touched)>> {
@@ -192,8 +190,8 @@ impl<'a> Poisoner<'a> {
                 self.redis.query::<()>(cmd("HDEL").arg(key).arg(&field))?;
                 None
             }
-            // A number of the pool's that is another number is no damage that could be seen.
-            _ if of_pool => Some(self.garbage()),
+            // A member that is another one is no damage that could be seen.
+            _ if kind.key == "w" => Some(self.garbage()),
             _ => Some(self.mutated(&before)),
         };
         if let Some(damaged) = &damaged {
@@ -329,6 +327,11 @@ impl<'a> Poisoner<'a> {
     }
 }
 
+/// Whose values go with this key. What the other keys say of jobs stands in their records, too.
+pub fn deletion_of(key: &str) -> Touched {
+    if matches!(key, "jo" | "jp") { Touched::All } else { Touched::Key(None) }
+}
+
 /// The job whose own value this field or member is.
 fn job_of(key: &str, field: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(field).into_owned();
@@ -344,4 +347,36 @@ fn job_of(key: &str, field: &[u8]) -> Option<String> {
 fn show(bytes: &[u8]) -> String {
     let end = bytes.len().min(80);
     format!("\"{}\"{}", bytes[..end].escape_ascii(), if end < bytes.len() { "…" } else { "" })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    /// What damage makes of this hash of a pool, again and again.
+    fn damaged(key: &'static str, field: &str, value: &str) -> Vec<String> {
+        let redis = RedisServer::start().unwrap();
+        let name = format!("tenure:{{p}}:{key}");
+        let mut poisoner = Poisoner::new(&redis, "p", StdRng::seed_from_u64(1));
+        let mut values = Vec::new();
+        for _ in 0..50 {
+            redis.query::<()>(cmd("HSET").arg(&name).arg(field).arg(value)).unwrap();
+            poisoner.strike(Kind { key, shape: Shape::Hash, manner: Manner::Mutate }).unwrap();
+            let now: Vec<u8> = redis.query(cmd("HGET").arg(&name).arg(field)).unwrap();
+            values.push(String::from_utf8_lossy(&now).into_owned());
+        }
+        values
+    }
+
+    #[test]
+    fn numbers_of_the_pool_become_other_numbers_and_garbage() {
+        for (key, field) in [("m", "tok"), ("cf", "assign_ms")] {
+            let values = damaged(key, field, "5000");
+            let numbers = values.iter().filter(|value| value.parse::<u64>().is_ok()).count();
+            assert!(0 < numbers && numbers < values.len(), "{key}: {values:?}");
+        }
+    }
 }

@@ -22,7 +22,7 @@ use tenure_testing::RedisServer;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-pub use inflict::{Touched, Wound};
+pub use inflict::{Touched, Wound, deletion_of};
 pub use kind::{Choice, Kind, Manner, Shape, all, chosen};
 pub use verdict::{Evidence, Finding, WRONGS, Worked, Wrong, judge, rests, running, touched};
 

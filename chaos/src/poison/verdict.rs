@@ -199,11 +199,10 @@ fn of_neighbour(evidence: &Evidence, say: &mut impl FnMut(Wrong, String)) {
 }
 
 fn of_pool(evidence: &Evidence, say: &mut impl FnMut(Wrong, String)) {
-    let touched_by = |manner: Option<Manner>| {
-        let wounds = evidence.wounds.iter().filter(|wound| manner.is_none_or(|is| is == wound.kind.manner));
-        touched(wounds, &evidence.keys)
-    };
-    let (touched, changed) = (touched_by(None), touched_by(Some(Manner::Mutate)));
+    let touched_by = |is: fn(&&Wound) -> bool| touched(evidence.wounds.iter().filter(is), &evidence.keys);
+    let touched = touched_by(|_| true);
+    let its_own = touched_by(|wound| wound.touched != Touched::All);
+    let changed = touched_by(|wound| wound.kind.manner == Manner::Mutate);
     let running = running(&evidence.pool);
     for key in &evidence.keys {
         let holders = running.get(key).map_or(&[][..], Vec::as_slice);
@@ -219,7 +218,7 @@ fn of_pool(evidence: &Evidence, say: &mut impl FnMut(Wrong, String)) {
     evidence.pool.iter().for_each(|entry| history.record_at(entry.at, entry.event.clone()));
     for fault in check(&history, &Expect { running_at_end: false, ..Expect::default() }).faults {
         match &fault {
-            Fault::Overlap { key, .. } if !touched.contains(key) => say(Wrong::Doubled, fault.to_string()),
+            Fault::Overlap { key, .. } if !its_own.contains(key) => say(Wrong::Doubled, fault.to_string()),
             // A record that was changed may name a token that it had before.
             Fault::TokenReused { key, .. } | Fault::TokenOrder { key, .. } if !changed.contains(key) => {
                 say(Wrong::Token, fault.to_string());
