@@ -44,6 +44,7 @@ stories! {
     stream_topics: "stream-topics",
     stream_many: "stream-many",
     pool_worker: "pool-worker",
+    pool_connector: "pool-connector",
     pool_producer: "pool-producer",
     pool_scheduler: "pool-scheduler",
     typed_payloads: "typed-payloads",
