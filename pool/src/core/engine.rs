@@ -314,7 +314,12 @@ impl Engine {
         let polled = !self.ctx.config.broken.has(Breakage::FlagNotPolled);
         if let Some(incarnation) = self.pool.incarnation.filter(|_| polled) {
             let (members, settings) = (renewal.members, renewal.settings);
-            if members != self.members.revision || settings != self.settings.revision {
+            // The revisions of one incarnation say nothing in another.
+            let heard_members = (self.members.incarnation, self.members.revision);
+            let heard_settings = (self.settings.incarnation, self.settings.revision);
+            if heard_members != (Some(incarnation), members)
+                || heard_settings != (Some(incarnation), settings)
+            {
                 self.ctx.out.push(Effect::Expect { incarnation, members, settings });
             }
             if self.pool.saw_members(members) {

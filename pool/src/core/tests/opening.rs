@@ -428,6 +428,24 @@ fn a_node_that_has_missed_the_settings_is_made_to_read_them() {
 }
 
 #[test]
+fn maps_of_an_earlier_incarnation_are_read_again() {
+    let mut bench = Bench::new(config());
+    bench.command(|reply| Command::Attach { reply });
+    bench.survey(present(1, false, "a"));
+    bench.maps(1);
+    let refused = Err(StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2))));
+    bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer: refused }]);
+    bench.survey(present(2, false, "a"));
+    bench.all();
+    bench.step([Input::Renewed {
+        incarnation: Incarnation(2),
+        workers: vec![],
+        answer: Ok(bench.renewal()),
+    }]);
+    assert_eq!(bench.of(&["expect", "reply"]), ["expect 0 0"]);
+}
+
+#[test]
 fn who_said_that_the_pool_is_being_opened_says_once_that_it_is_open() {
     let mut bench = Bench::with_worker();
     bench.all();
