@@ -126,6 +126,8 @@ fn a_key_that_is_deleted_excuses_no_second_handler() {
         history(&[(true, "a", 1, "n1"), (true, "b", 1, "n1"), (false, "b", 1, "n1"), (true, "b", 1, "n2")])
             .entries();
     assert_eq!(wrongs(&world), [Wrong::Token]);
+    world.wounds = vec![wound(Manner::Mutate, Touched::All)];
+    assert_eq!(wrongs(&world), [Wrong::Token], "a limit of the pool is no token");
 }
 
 #[test]

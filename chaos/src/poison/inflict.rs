@@ -21,7 +21,7 @@ const HELD: Duration = Duration::from_secs(2);
 pub enum Touched {
     /// Those of this key, or of none.
     Key(Option<String>),
-    /// Those of all keys went at once: each job may be lost, and none may run twice.
+    /// Any job may be lost, and none may run twice: the values of all keys went at once, or a limit parks whatever fails.
     All,
 }
 
@@ -201,7 +201,11 @@ impl<'a> Poisoner<'a> {
             None => format!("{} of {key} is lost, it was {}", show(&field), show(&before)),
             Some(now) => format!("{} of {key} becomes {} after {}", show(&field), show(now), show(&before)),
         };
-        let touched = Touched::Key(job_of(kind.key, &field));
+        let touched = if kind.key == "cf" && field == b"max_attempts" {
+            Touched::All
+        } else {
+            Touched::Key(job_of(kind.key, &field))
+        };
         if of_pool {
             let before = self.sound(key, &field, before);
             let remedy = Remedy::Field { key: key.to_owned(), field, before, damaged };

@@ -202,7 +202,7 @@ fn of_pool(evidence: &Evidence, say: &mut impl FnMut(Wrong, String)) {
     let touched_by = |is: fn(&&Wound) -> bool| touched(evidence.wounds.iter().filter(is), &evidence.keys);
     let touched = touched_by(|_| true);
     let its_own = touched_by(|wound| wound.touched != Touched::All);
-    let changed = touched_by(|wound| wound.kind.manner == Manner::Mutate);
+    let changed = touched_by(|wound| wound.touched != Touched::All && wound.kind.manner == Manner::Mutate);
     let running = running(&evidence.pool);
     for key in &evidence.keys {
         let holders = running.get(key).map_or(&[][..], Vec::as_slice);
