@@ -70,8 +70,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "then", by "an_owner_that_is_to_be_reaped_is_no_stranger";
     "a stranger has no counter": "inspect", "call('HSET', HB, wid, t)"
         => "", by "an_owner_that_nobody_knows_is_expired_and_reaped";
-    "a stranger's counter moves": "inspect", "if call('HEXISTS', HB, wid) == 0 then"
+    "a stranger's counter moves": "inspect", "if redis.pcall('HEXISTS', HB, wid) == 0 then"
         => "if true then", by "an_owner_that_nobody_knows_is_expired_and_reaped";
+    "counters of another type hold up the look": "inspect", "if redis.pcall('HEXISTS', HB"
+        => "if call('HEXISTS', HB", by "counters_of_another_type_hold_up_no_look";
     "who is no member is never expired": "expire", "observed == '' or not beats[i]"
         => "true", by "an_owner_that_nobody_knows_is_expired_and_reaped";
     "an owner's list is not mended": "inspect", "put(BW, owned)"

@@ -17,6 +17,7 @@ scenarios! {
     pages_show_every_record,
     a_score_that_hides_others_is_put_right,
     an_index_of_another_type_holds_up_no_other,
+    counters_of_another_type_hold_up_no_look,
     a_recovery_is_not_inspected,
 }
 
@@ -209,4 +210,20 @@ async fn an_index_of_another_type_holds_up_no_other(kind: Kind) {
             }
         }
     }
+}
+
+/// Only the Redis store has types there.
+async fn counters_of_another_type_hold_up_no_look(kind: Kind) {
+    let Kind::Redis = kind else { return };
+    let lab = Lab::new(kind).await;
+    let gone = lab.worker().await;
+    lab.run("runs", "node1.r", gone).await;
+    lab.dispatch("queued", "node1.q").await;
+    for key in ["w", "bw", "q", "hb"] {
+        lab.backend.lose(key).await;
+    }
+    lab.backend.write("SET", "hb", &["x"]).await;
+    assert_eq!(lab.inspect(&[]).await.strangers, 1);
+    assert!(lab.score("bw", &format!("{gone}:runs")).await.is_some());
+    assert!(lab.score("q", "queued").await.is_some());
 }

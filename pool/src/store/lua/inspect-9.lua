@@ -34,6 +34,12 @@ for i = 1, #page[2], 2 do
   end
 end
 
+-- Counters of another type have to be put right by hand, and hold up nothing else.
+local unheard = {}
+for _, wid in ipairs(strangers) do
+  if redis.pcall('HEXISTS', HB, wid) == 0 then unheard[#unheard + 1] = wid end
+end
+
 local letters = {}
 for i = 4, #argv, 3 do
   local r = call('HGET', JO, argv[i + 1])
@@ -62,7 +68,5 @@ for _, index in ipairs({ BW, PI }) do
 end
 put(Q, due)
 put(PK, parked)
-for _, wid in ipairs(strangers) do
-  if call('HEXISTS', HB, wid) == 0 then call('HSET', HB, wid, t) end
-end
+for _, wid in ipairs(unheard) do call('HSET', HB, wid, t) end
 return { 'OK', page[1], #strangers, table.concat(letters) }
