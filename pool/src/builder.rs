@@ -259,6 +259,9 @@ impl NodeBuilder {
     /// little; only a pool that is being opened, or that shuts down, it helps along. Jobs that it dispatches while
     /// there is no full node wait for one. Nor does it make a pool again whose data are all lost: what it is asked for
     /// waits until a full node has, and its error at the deadline says that there is no pool.
+    ///
+    /// Its join makes a pool where there never was one, since a producer may come before the first worker. A tool, which
+    /// only looks and asks, says that the pool [must exist](Self::must_exist).
     pub fn client_only(mut self) -> Self {
         self.client_only = true;
         self
