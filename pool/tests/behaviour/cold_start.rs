@@ -18,9 +18,9 @@ on_both_stores!(
 const NODES: usize = 3;
 const JOBS: usize = 1_000;
 /// A standby that waits for a leaver waits for this long; the others are up long before.
-const SETTLE: Duration = Duration::from_secs(4);
+const SETTLE: Duration = Duration::from_secs(8);
 /// A fleet that was killed is gone when those who come have waited for leavers, or long before.
-const TTL: Duration = Duration::from_secs(2);
+const TTL: Duration = Duration::from_secs(4);
 
 /// Nodes of one worker each that are started together.
 async fn fleet(world: &World, generation: &str) -> Vec<Node> {

@@ -146,7 +146,7 @@ async fn a_node_whose_server_has_no_memory_left_says_so_keeps_its_jobs_and_goes_
 }
 
 async fn a_node_that_stands_still_loses_its_jobs_and_comes_back(world: World) {
-    let world = world.with_ttl(Duration::from_secs(1));
+    let world = world.with_ttl(Duration::from_secs(3));
     let (b, halt) = (world.node("b").await, Halt::default());
     let release = Release(halt.0.clone());
     let armed = metrics::set_default_local_recorder(&halt);

@@ -102,6 +102,8 @@ mod cases {
         assert!(closing.await.unwrap().unwrap().complete);
         gone(&ground, &b, "job-0").await;
         ground.history().stop_acknowledged("job-0");
+        // What was handed on with it goes on elsewhere.
+        ground.started(&keys[1..], 2).await;
         ground.assert_starts(&keys[..1], 1);
         ground.assert_clean();
     }
