@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenure_connection::Client;
 
 use crate::bounds::{check, check_time};
-use crate::breakage::Breakages;
+use crate::breakage::{Breakage, Breakages};
 use crate::core::ctx::{Config, Purpose};
 use crate::core::lease::Timing;
 use crate::error::Error;
@@ -262,6 +262,9 @@ impl NodeBuilder {
     ///
     /// Its join makes a pool where there never was one, since a producer may come before the first worker. A tool, which
     /// only looks and asks, says that the pool [must exist](Self::must_exist).
+    ///
+    /// Its engine runs on the runtime that it is joined on. Code that blocks every thread there holds up the client's
+    /// calls; after T its plans go to other nodes.
     pub fn client_only(mut self) -> Self {
         self.client_only = true;
         self
@@ -300,8 +303,9 @@ impl NodeBuilder {
     }
 
     /// Joins the pool; creates it if there is none. Handlers and planners of the node run on the tokio runtime that this is
-    /// called on, and the node ends with it. The node's engine and its leases have a thread each. It waits for a server that
-    /// cannot be reached, or that is a read-only replica, for [`join_timeout`](Self::join_timeout).
+    /// called on, and the node ends with it. A full node's engine and leases have a thread each; a client's engine runs on the
+    /// caller's runtime. The join waits for a server that cannot be reached, or that is a read-only replica, for
+    /// [`join_timeout`](Self::join_timeout).
     ///
     /// # Errors
     /// A name or setting is not valid. The pool runs with another value of a setting that was given, or is shutting down.
@@ -325,8 +329,11 @@ impl NodeBuilder {
         };
         self.settings.validate()?;
         self.check_own()?;
-        let thread = EngineThread::start(&node, &self.broken)
-            .map_err(|error| StoreError::NotExecuted(Arc::new(error)))?;
+        let thread = if self.client_only || self.broken.has(Breakage::EngineAtHome) {
+            EngineThread::home()
+        } else {
+            EngineThread::start(&node).map_err(|error| StoreError::NotExecuted(Arc::new(error)))?
+        };
         let store = {
             let _here = thread.enter();
             self.store_of(shard, Some(&node))?

@@ -1,7 +1,9 @@
-//! The thread of a node's engine: the driver runs there, with all that it talks to the store over.
+//! Where a node's engine runs: the driver, with all that it talks to the store over.
 //!
-//! Handlers run on the runtime that the node was joined on, its home. So a handler that blocks its thread holds up what
-//! else runs on that thread, and never the engine: leases are renewed, jobs are routed, and nothing of the node moves.
+//! Handlers run on the runtime that the node was joined on, its home. The engine of a full node has a thread of its own. So
+//! a handler that blocks its thread holds up what else runs on that thread, and never the engine: leases are renewed, jobs
+//! are routed, and nothing of the node moves. A client has no handlers, so its engine runs at home: a call and its answer
+//! need not wake another thread.
 
 use std::io;
 
@@ -9,11 +11,10 @@ use tokio::runtime::{Builder, EnterGuard, Handle};
 use tokio::task::{AbortHandle, JoinError};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::breakage::{Breakage, Breakages};
 use crate::id::NodeName;
 
-/// A thread with a runtime of its own. It ends when this is dropped, or when what it runs has ended; whatever is left on
-/// its runtime is dropped then.
+/// A runtime for one engine. A thread of its own ends when this is dropped, or when what it runs has ended; whatever is left
+/// on its runtime is dropped then.
 #[derive(Debug)]
 pub(crate) struct EngineThread {
     runtime: Handle,
@@ -22,16 +23,20 @@ pub(crate) struct EngineThread {
 }
 
 impl EngineThread {
-    /// Starts the thread.
+    /// No thread of its own: the runtime that this is called on.
+    pub(crate) fn home() -> Self {
+        let over = CancellationToken::new();
+        let end = over.clone().drop_guard();
+        Self { runtime: Handle::current(), over, end }
+    }
+
+    /// Starts a thread.
     ///
     /// # Errors
     /// The system gives no thread or no event queue.
-    pub(crate) fn start(node: &NodeName, broken: &Breakages) -> io::Result<Self> {
+    pub(crate) fn start(node: &NodeName) -> io::Result<Self> {
         let over = CancellationToken::new();
         let end = over.clone().drop_guard();
-        if broken.has(Breakage::EngineAtHome) {
-            return Ok(Self { runtime: Handle::current(), over, end });
-        }
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (handle, ended) = (runtime.handle().clone(), over.clone());
         std::thread::Builder::new().name(format!("engine {node}")).spawn(move || {

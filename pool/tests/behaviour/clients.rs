@@ -190,3 +190,25 @@ async fn a_client_lists_jobs_without_their_payloads() {
     assert_eq!(client.payload("job-1").await.unwrap().unwrap().len(), PAYLOAD);
     assert!(proxy.counts().to_client >= received + PAYLOAD as u64, "the count sees what it should");
 }
+
+/// The names of the threads of this process: the system keeps 15 bytes of each.
+#[cfg(target_os = "linux")]
+fn threads() -> BTreeSet<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    // A thread may end meanwhile.
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.map(|name| name.trim_end().to_owned()).collect()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn only_a_node_that_may_have_workers_has_an_engine_thread() {
+    let store = MemoryStore::new();
+    let builder = |name| Node::builder(POOL, store.clone()).name(name).assume_fresh(true);
+    let full = builder("own").join().await.unwrap();
+    let client = builder("guest").client_only().join().await.unwrap();
+    let engines = threads();
+    assert!(engines.contains("engine own"), "{engines:?}");
+    assert!(!engines.contains("engine guest"), "{engines:?}");
+    drop((full, client));
+}
