@@ -17,7 +17,12 @@ pub fn text(value: Option<&Bytes>) -> String {
     value.map_or_else(|| "nothing".to_owned(), |value| String::from_utf8_lossy(value).into_owned())
 }
 
-/// Compiles the programs in the project's README.
+/// Compiles the programs in the project's README and in its documents, and runs those that need no server.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-pub struct Readme;
+mod pages {
+    #[doc = include_str!("../../README.md")]
+    pub struct Readme;
+
+    #[doc = include_str!("../../docs/getting-started.md")]
+    pub struct GettingStarted;
+}
