@@ -25,4 +25,7 @@ mod pages {
 
     #[doc = include_str!("../../docs/getting-started.md")]
     pub struct GettingStarted;
+
+    #[doc = include_str!("../../docs/how-to/restart-on-failure.md")]
+    pub struct RestartOnFailure;
 }
