@@ -28,4 +28,7 @@ mod pages {
 
     #[doc = include_str!("../../docs/how-to/restart-on-failure.md")]
     pub struct RestartOnFailure;
+
+    #[doc = include_str!("../../docs/how-to/state-that-survives-a-move.md")]
+    pub struct StateThatSurvivesAMove;
 }
