@@ -34,4 +34,7 @@ mod pages {
 
     #[doc = include_str!("../../docs/how-to/state-that-survives-a-move.md")]
     pub struct StateThatSurvivesAMove;
+
+    #[doc = include_str!("../../docs/how-to/testing-a-handler.md")]
+    pub struct TestingAHandler;
 }
