@@ -32,6 +32,9 @@ mod pages {
     #[doc = include_str!("../../docs/how-to/health-and-metrics.md")]
     pub struct HealthAndMetrics;
 
+    #[doc = include_str!("../../docs/how-to/kubernetes.md")]
+    pub struct Kubernetes;
+
     #[doc = include_str!("../../docs/how-to/restart-on-failure.md")]
     pub struct RestartOnFailure;
 
