@@ -45,6 +45,17 @@ enum Word {
     Past(Past),
 }
 
+impl Word {
+    /// What was said, to be said again.
+    fn of(now: Time, AttestItem { key, token, id, what }: AttestItem) -> Self {
+        match what {
+            Attest::Runs { payload, .. } => Self::Runs { key, token, with_payload: payload.is_some() },
+            Attest::Ended { outcome } => Self::Past(Past { key, token, id, left: Left::Ended(outcome) }),
+            Attest::HandedOn(on) => Self::Past(Past { key, token, id, left: Left::handed_on(now, on) }),
+        }
+    }
+}
+
 /// How far a worker has come in this incarnation.
 #[derive(Debug)]
 pub(crate) struct Attesting {
@@ -220,6 +231,11 @@ impl Jobs {
             ctx.out.push(Effect::Keep { incarnation: ctx.incarnation, worker: self.worker });
         }
         for (AttestItem { key, token, id, what }, reply) in items.into_iter().zip(replies) {
+            if *reply == AttestReply::Later {
+                let Some(attesting) = &mut self.attesting else { break };
+                attesting.words.push(Word::of(ctx.now, AttestItem { key, token, id, what }));
+                continue;
+            }
             if *reply != AttestReply::SendPayload && self.was_retaken(ctx, &key, token, *reply) {
                 continue;
             }
@@ -249,7 +265,7 @@ impl Jobs {
                 AttestReply::Ended => count.ended += 1,
                 AttestReply::Requeued => count.requeued += 1,
                 AttestReply::Gone => count.gone += 1,
-                AttestReply::Nothing => {}
+                AttestReply::Nothing | AttestReply::Later => {}
             }
         }
         first
@@ -327,13 +343,9 @@ impl Jobs {
     /// What was to be said is said again. Returns whether the error is news.
     fn attest_again(&mut self, now: Time, items: Vec<AttestItem>, error: &StoreError) -> bool {
         let Some(attesting) = &mut self.attesting else { return true };
-        let word = |AttestItem { key, token, id, what }| match what {
-            Attest::Runs { payload, .. } => Word::Runs { key, token, with_payload: payload.is_some() },
-            Attest::Ended { outcome } => Word::Past(Past { key, token, id, left: Left::Ended(outcome) }),
-            Attest::HandedOn(on) => Word::Past(Past { key, token, id, left: Left::handed_on(now, on) }),
-        };
         let whole = items.len();
-        attesting.words.failed(now, items.into_iter().map(word).collect(), whole, error)
+        let words = items.into_iter().map(|item| Word::of(now, item)).collect();
+        attesting.words.failed(now, words, whole, error)
     }
 
     fn on_attended(&mut self, ctx: &mut Ctx, next: Option<JobKey>) {

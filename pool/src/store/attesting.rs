@@ -88,4 +88,6 @@ pub enum AttestReply {
     Nothing,
     /// `X`: its record does not parse, or what was said of it cannot be right. Nothing was done.
     Unreadable,
+    /// `L`: nothing was done, as the jobs before it had as many notifications as one call deletes. To be said again.
+    Later,
 }

@@ -312,6 +312,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if freed < limit then", by "a_reap_deletes_a_page_of_notifications";
     "a purge deletes all notifications": "purge", "if is_full() then break end"
         => "", by "a_purge_deletes_a_page_of_notifications";
+    "an attestation deletes all notifications": "attest", "local later = is_full()"
+        => "local later = false", by "an_attestation_deletes_a_page_of_notifications";
     "a last word deletes all notifications": "attend", "if is_full() then break end"
         => "", by "a_last_word_deletes_a_page_of_notifications";
     "a last word ends with its page": "attend", "if seen == limit or seen < #members then"

@@ -3,10 +3,11 @@
 use tenure_pool::id::{ScheduleId, ScheduleName, Term, Token};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    BATCH_MAX, NotifyItem, NotifyReply, Refusal, ReleaseMode, ReleaseReply, ShutdownMode, StartedItem,
-    StopReply, TakeItem, Turn, WorkerBegins, WorkerStarts,
+    Attest, AttestItem, AttestReply, BATCH_MAX, NotifyItem, NotifyReply, Refusal, ReleaseMode, ReleaseReply,
+    ShutdownMode, StartedItem, StopReply, TakeItem, Turn, WorkerBegins, WorkerStarts,
 };
 
+use super::attesting::{MEMBER, member};
 use super::lab::{Kind, Lab, id, key, node, refusal, release, stop};
 
 scenarios! {
@@ -17,6 +18,7 @@ scenarios! {
     a_reap_deletes_a_page_of_notifications,
     a_purge_deletes_a_page_of_notifications,
     a_last_word_deletes_a_page_of_notifications,
+    an_attestation_deletes_a_page_of_notifications,
 }
 
 async fn a_step_takes_a_batch(kind: Kind) {
@@ -161,5 +163,25 @@ async fn a_last_word_deletes_a_page_of_notifications(kind: Kind) {
     let next = lab.store().attend(lab.inc, worker, None, 100).await.unwrap();
     assert_eq!((next.as_ref(), left(&lab).await), (Some(&key(FULL[PAGE - 1])), FULL[PAGE..].to_vec()));
     assert_eq!(lab.store().attend(lab.inc, worker, next.as_ref(), 100).await.unwrap(), None);
+    assert!(left(&lab).await.is_empty());
+}
+
+async fn an_attestation_deletes_a_page_of_notifications(kind: Kind) {
+    let mut lab = with_notifications(kind).await;
+    let worker = lab.worker().await;
+    let mut items = Vec::new();
+    for name in FULL {
+        let token = lab.run_again(name, worker).await;
+        let what = Attest::Ended { outcome: String::new() };
+        items.push(AttestItem { key: key(name), token, id: id(&format!("node1.{name}")), what });
+    }
+    lab.recover().await;
+    let entry = member(MEMBER);
+    let replies = lab.store().attest(lab.inc, worker, &entry, &items).await.unwrap();
+    let rest = [AttestReply::Later; 2];
+    assert_eq!(replies, [&[AttestReply::Ended; PAGE][..], &rest].concat());
+    assert_eq!(left(&lab).await, FULL[PAGE..]);
+    let replies = lab.store().attest(lab.inc, worker, &entry, &items[PAGE..]).await.unwrap();
+    assert_eq!(replies, [AttestReply::Ended; 2]);
     assert!(left(&lab).await.is_empty());
 }

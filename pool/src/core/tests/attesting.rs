@@ -10,7 +10,7 @@ use crate::policy::RestartPolicy;
 use crate::record::Begun;
 use crate::settings::ShutdownFlag;
 use crate::store::AttestReply::{
-    Ended, Gone, Kept, MustStop, Nothing, Outranked, Requeued, SendPayload, Unreadable,
+    Ended, Gone, Kept, Later, MustStop, Nothing, Outranked, Requeued, SendPayload, Unreadable,
 };
 use crate::store::{Attest, BeginReply, HandedOn, OwnedPage, Refusal, ReleaseMode, ReleaseReply, StoreError};
 
@@ -116,6 +116,23 @@ fn what_has_ended_or_was_handed_on_lately_is_said_again() {
     let said = "attest 1: handed@3 started, ended@3 ended, refused@3 handed-on";
     assert_eq!(bench.of(&["attest"]), [said], "a stale release was another worker's affair");
     bench.attested(&[Kept, Ended, Requeued]);
+    assert_eq!(bench.of(&["attend"]), ["attend 1"]);
+}
+
+#[test]
+fn what_was_put_off_is_said_again_at_once() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["ended", "handed", "refused"]);
+    bench.handler(1, "ended", 3, HandlerEvent::Ended(Ok(())));
+    bench.released();
+    bench.handler(1, "refused", 3, HandlerEvent::Refused { backoff: None });
+    bench.released();
+    bench.all();
+    bench.lost(2);
+    assert_eq!(bench.of(&["attest"]), ["attest 1: handed@3 started, ended@3 ended, refused@3 handed-on"]);
+    bench.attested(&[Later, Ended, Later]);
+    assert_eq!(bench.of(&["attest", "attend"]), ["attest 1: handed@3 started, refused@3 handed-on"]);
+    bench.attested(&[Kept, Requeued]);
     assert_eq!(bench.of(&["attend"]), ["attend 1"]);
 }
 

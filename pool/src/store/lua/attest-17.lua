@@ -7,7 +7,8 @@
 --       left with), created (h: ms that it is to wait), plan or '' (h: mode of its release h|b|r|q), 1 if the payload
 --       follows else 0, payload or '' (e: outcome or ''; h: why it was parked or ''))*
 -- Returns: OK, then per job K kept | P send its payload | S must stop | O outranked | E ended | Q queued or parked |
---          G handed on and gone | - nothing done | X bad record or item. NORMAL | FENCED | BADARG
+--          G handed on and gone | - nothing done | X bad record or item | L untouched: enough notifications were deleted.
+--          NORMAL | FENCED | BADARG
 -- Publishes: w, one entry and, when the ring grows, its size
 --@base
 --@guard
@@ -147,11 +148,14 @@ local out, top = { 'OK' }, 0
 for i = 1, n do
   local at = 10 * i - 6
   local kind, key, token, id = argv[at], argv[at + 1], tonumber(argv[at + 2]), argv[at + 3]
-  local sound = is_sound(at)
+  local later = is_full()
+  local sound = not later and is_sound(at)
   local r = sound and call('HGET', JO, key)
   local p = r and parse(r) or nil
   if sound then top = math.max(top, token) end
-  if not sound or r and not p then
+  if later then
+    out[i + 1] = 'L'
+  elseif not sound or r and not p then
     out[i + 1] = 'X'
   elseif kind == 'r' then
     out[i + 1] = runs(key, p, token, id, unpack(argv, at + 4, at + 9))

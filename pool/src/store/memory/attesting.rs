@@ -37,13 +37,20 @@ impl State {
         }
         let mut starts = Starts::new();
         let mut replies = Vec::with_capacity(items.len());
+        let mut deleted = 0;
         for item in items {
+            if deleted >= NOTES_PAGE {
+                replies.push(AttestReply::Later);
+                continue;
+            }
             if item.token > Token::LAST || !is_sound(&item.what) {
                 replies.push(AttestReply::Unreadable);
                 continue;
             }
             self.raise_tokens(item.token);
+            let notes = self.notes_of(&item.key);
             replies.push(self.attest_one(now, inc, worker, item, &mut starts));
+            deleted += notes - self.notes_of(&item.key);
         }
         self.emit(now, &starts);
         Ok(replies)

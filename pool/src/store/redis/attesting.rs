@@ -52,6 +52,7 @@ pub(super) async fn attest(
                     "G" => AttestReply::Gone,
                     "-" => AttestReply::Nothing,
                     "X" => AttestReply::Unreadable,
+                    "L" => AttestReply::Later,
                     _ => return None,
                 })
             })
