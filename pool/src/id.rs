@@ -126,6 +126,16 @@ number!(
     /// One life of a pool's data: milliseconds, strictly increasing. A loss of data starts another.
     Incarnation, "incarnation"
 );
+impl Incarnation {
+    /// The last one that a pool has, 2^53 − 2^20, as with [tokens](Token::LAST). A later one that stands in the data is damage:
+    /// the next recovery replaces it, and nobody counts from it.
+    pub const LAST: Self = Self(Token::LAST.0);
+
+    /// This one, unless no pool has it.
+    pub(crate) fn sound(self) -> Option<Self> {
+        (self <= Self::LAST).then_some(self)
+    }
+}
 number!(
     /// The revision of a replicated map; the members' revision is also the version of the ring.
     Revision, "revision"

@@ -107,6 +107,11 @@ impl PoolPhase {
         }
     }
 
+    /// One that no pool has is none.
+    fn saw_incarnation(&mut self, incarnation: Incarnation) {
+        self.seen.incarnation = self.seen.incarnation.max(incarnation.sound().unwrap_or_default());
+    }
+
     /// The highest numbers that it has seen, with room for tokens that the pool gave out since. Nobody who is left may know
     /// of those, and the clock may be behind.
     fn beyond_seen(&self) -> Seen {
@@ -200,7 +205,7 @@ impl PoolPhase {
         let ends_with_any = ctx.config.broken.has(Breakage::OlderTombstoneEnds);
         let trusts_any = ctx.config.broken.has(Breakage::TombstoneTrusted);
         if let &(PoolState::Present { incarnation, .. } | PoolState::Closed { incarnation }) = &state {
-            self.seen.incarnation = self.seen.incarnation.max(incarnation);
+            self.saw_incarnation(incarnation);
         }
         if let &(PoolState::Present { closed, .. } | PoolState::Closed { incarnation: closed }) = &state {
             self.seen.closed = self.seen.closed.max(closed);
@@ -251,6 +256,7 @@ impl PoolPhase {
             }
             PoolState::Present { incarnation, recovering, run_id: blessed, members, .. }
                 if blessed != run_id
+                    || incarnation.sound().is_none()
                     || Some(incarnation) == self.incarnation && members < self.members
                     || Some(incarnation) == self.incarnation
                         && self.began_on.as_ref().is_some_and(|on| *on != run_id)
@@ -332,7 +338,7 @@ impl PoolPhase {
         run_id: String,
         wait: Option<Duration>,
     ) -> Change {
-        self.seen.incarnation = self.seen.incarnation.max(incarnation);
+        self.saw_incarnation(incarnation);
         self.began_on = Some(run_id.clone());
         ctx.pool_is_gone = false;
         ctx.out.push(Effect::Bless(run_id));

@@ -72,6 +72,18 @@ async fn an_incarnation_is_put_right_by_hand() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_incarnation_that_no_pool_mints_ends_by_itself() {
+    let pool = Damaged::new().await;
+    pool.write("m", "inc", "9007199254740993");
+    let inc = || -> u64 {
+        let key = format!("tenure:{{{POOL}}}:m");
+        redis::cmd("HGET").arg(key).arg("inc").query(&mut pool.world.client()).unwrap()
+    };
+    eventually(PATIENCE, "another incarnation", async || inc() < 1 << 52).await;
+    pool.heals().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_setting_is_put_right_by_hand() {
     let pool = Damaged::new().await;
     pool.write("cf", "late_ms", "abc");

@@ -54,6 +54,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "found ~= ''", by "a_loss_that_stays_is_answered_and_asks_for_one_recovery";
     "a loss that has gone is known for ever": "renew", "if found == '' then call('HDEL', M, 'lost') else"
         => "if found ~= '' then", by "a_loss_that_stays_is_answered_and_asks_for_one_recovery";
+    "an incarnation that no pool has is counted from": "recover", "return n <= LAST_TOKEN and n + 1 or 0"
+        => "return n + 1", by "an_incarnation_that_no_pool_has_is_not_counted_from";
     "a recovery does not say what for": "recover", "if argv[6] ~= '' then call('HSET', M, 'lost', argv[6]) end"
         => "", by "a_loss_that_stays_is_answered_and_asks_for_one_recovery";
     "a join hides that the members were lost": "join", "return { 'LOST', 'm' }"
@@ -402,9 +404,9 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "seen_token(argv[1])", by "tokens_begin_above_all_that_was_seen";
     "no token floor after a rollback": "recover", "if not stored or stored < begins then"
         => "if not stored then", by "tokens_begin_above_all_that_was_seen";
-    "recovery keeps the incarnation": "recover", "math.max(tonumber(head[1]) + 1, tonumber(argv[3]) + 1, t)"
+    "recovery keeps the incarnation": "recover", "math.max(after(head[1]), after(argv[3]), t)"
         => "tonumber(head[1])", by "the_first_recovery_wins";
-    "an incarnation that was seen comes again": "recover", "tonumber(argv[3]) + 1, t)"
+    "an incarnation that was seen comes again": "recover", "after(argv[3]), t)"
         => "t)", by "incarnations_begin_above_all_that_was_seen";
     "a pool made anew begins below what was seen": "bootstrap", "math.max(tonumber(argv[2]) + 1, t)"
         => "t", by "incarnations_begin_above_all_that_was_seen";

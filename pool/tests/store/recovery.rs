@@ -15,6 +15,7 @@ scenarios! {
     incarnations_begin_above_all_that_was_seen,
     without_a_pool_every_step_is_refused,
     another_incarnation_is_refused_by_every_step,
+    an_incarnation_that_no_pool_has_is_not_counted_from,
     the_first_recovery_wins,
     recovery_keeps_what_survived,
     phase_r_refuses_what_starts_jobs,
@@ -459,4 +460,21 @@ async fn a_recovery_waits_for_members_and_for_nothing_else(kind: Kind) {
     assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), Some(worker));
     lab.store().attend(lab.inc, worker, None, 10).await.unwrap();
     assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+}
+
+async fn an_incarnation_that_no_pool_has_is_not_counted_from(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    let beyond = Incarnation((1 << 53) + 1);
+    let seen = Seen { incarnation: beyond, ..Seen::default() };
+    lab.backend.advance(1_000).await;
+    let next = lab.store().recover(lab.inc, seen, &run_id, "").await.unwrap();
+    assert_eq!(next, Incarnation(lab.backend.now()));
+    if let Kind::Memory = kind {
+        return; // Nobody can write there.
+    }
+    lab.backend.write_meta("inc", Some(&beyond.to_string())).await;
+    lab.backend.advance(1_000).await;
+    let next = lab.store().recover(beyond, Seen::default(), &run_id, "").await.unwrap();
+    assert_eq!(next, Incarnation(lab.backend.now()));
 }

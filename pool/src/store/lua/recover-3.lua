@@ -14,7 +14,12 @@
 local head, refusal = guard(true, 'tok')
 if not head then return refusal end
 local t, ended = now(), tonumber(argv[5])
-local inc = num(math.max(tonumber(head[1]) + 1, tonumber(argv[3]) + 1, t))
+-- One that no pool has is none: it is beyond what is counted exactly.
+local function after(text)
+  local n = tonumber(text)
+  return n <= LAST_TOKEN and n + 1 or 0
+end
+local inc = num(math.max(after(head[1]), after(argv[3]), t))
 local closed = math.max(ended, tonumber(call('HGET', M, 'closed')) or 0)
 -- One that is used up stays so: it would give tokens out again.
 local stored, begins = tonumber(head[6]), math.max(floor_at(t), seen_token(argv[2]))

@@ -94,7 +94,8 @@ impl State {
         if !lost.is_empty() {
             lost.clone_into(&mut self.meta.lost);
         }
-        let next = Incarnation(now.max(inc.max(seen.incarnation).0.saturating_add(1)));
+        let known = inc.sound().max(seen.incarnation.sound());
+        let next = Incarnation(known.map_or(now, |known| now.max(known.0 + 1)));
         self.meta.incarnation = Some(next);
         self.meta.recovering = true;
         self.meta.token = self.meta.token.max(self.token_floor(now, seen));
