@@ -3,12 +3,12 @@
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use tenure_pool::{Client, FencePolicy, Job, Node};
-use tenure_testing::{Proxy, RedisServer, eventually};
+use tenure_testing::{ChildProcess, Proxy, RedisServer, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const CHILD: &str = "TENURE_ABORTING_PROCESS";
@@ -39,13 +39,8 @@ async fn a_process_whose_handler_outlives_its_lease_is_aborted() {
     }
     let server = RedisServer::start().unwrap();
     let proxy = Proxy::start(&server).await.unwrap();
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_process_whose_handler_outlives_its_lease_is_aborted", "--nocapture"])
-        .env(CHILD, proxy.url())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut child = Ended(child);
+    let name = "a_process_whose_handler_outlives_its_lease_is_aborted";
+    let mut child = ChildProcess::of_test(name, (CHILD, &proxy.url()), Stdio::piped()).unwrap();
     let said = BufReader::new(child.0.stdout.take().unwrap());
     let mut lines = said.lines();
     assert!(tokio::task::block_in_place(|| lines.any(|line| line.unwrap().contains("blocked"))));
@@ -55,14 +50,4 @@ async fn a_process_whose_handler_outlives_its_lease_is_aborted() {
         eventually(PATIENCE, "the process to end", async || child.0.try_wait().unwrap().ok_or("it runs"))
             .await;
     assert_eq!(ended.signal(), Some(Signal::ABORT.as_raw()));
-}
-
-/// A process that does not outlive its test.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

@@ -2,11 +2,11 @@
 //! nobody else is.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use tenure_pool::{Client, Job, JobSpec, JobState, Node, NodeBuilder, Settings};
-use tenure_testing::{RedisServer, eventually};
+use tenure_testing::{ChildProcess, RedisServer, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(240);
 const CHILD: &str = "TENURE_CRASHING_PROCESS";
@@ -31,7 +31,6 @@ fn doomed_process(url: &str) {
         let node = builder(url).join().await.unwrap();
         let work = tenure_pool::run(|job: Job| async move {
             if &job.payload()[..] == b"poison" {
-                std::thread::sleep(Duration::from_millis(100));
                 std::process::abort();
             }
             job.cancelled().await;
@@ -50,13 +49,8 @@ async fn a_payload_that_aborts_its_process_is_parked_alone() {
     }
     let server = RedisServer::start().unwrap();
     let start = || {
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "a_payload_that_aborts_its_process_is_parked_alone", "--nocapture"])
-            .env(CHILD, server.url())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        Ended(child.unwrap())
+        let name = "a_payload_that_aborts_its_process_is_parked_alone";
+        ChildProcess::of_test(name, (CHILD, &server.url()), Stdio::null()).unwrap()
     };
     let mut child = start();
     let watcher = builder(&server.url()).client_only().join().await.unwrap();
@@ -83,14 +77,4 @@ async fn a_payload_that_aborts_its_process_is_parked_alone() {
     })
     .await;
     assert!(crashes >= 8, "{crashes}");
-}
-
-/// A process that does not outlive its test.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

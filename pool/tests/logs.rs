@@ -1,32 +1,17 @@
 //! Lines of the log as an operator sees them. One process: the subscriber is the process's own, and so are signals.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::io::Write;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use rustix::process::{Signal, getpid, kill_process};
 use tenure_pool::{BoxError, Job, JobHandler, MemoryStore, Node, Start};
-use tenure_testing::eventually;
+use tenure_testing::{Lines, eventually};
 use tokio::sync::Semaphore;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(50);
-
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
 
 /// The lines of all tests so far.
 fn log() -> Vec<String> {
@@ -36,8 +21,7 @@ fn log() -> Vec<String> {
         tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).init();
         lines
     });
-    let text = String::from_utf8(LOG.0.lock().unwrap().clone()).unwrap();
-    text.lines().map(str::to_owned).collect()
+    LOG.all()
 }
 
 /// The line that has all of this.

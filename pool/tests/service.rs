@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, ExitCode, Stdio, Termination};
+use std::process::{ExitCode, Stdio, Termination};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use tenure_pool::{
     Backend, Client, CloseReport, Error, Job, JobHandler, JobState, MemoryStore, Node, ShardedPool,
 };
-use tenure_testing::{RedisServer, eventually};
+use tenure_testing::{ChildProcess, RedisServer, eventually};
 use tokio::sync::{Mutex, MutexGuard, Semaphore};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -201,17 +201,8 @@ async fn a_process_ends_within_its_budget_also_when_a_handler_blocks_its_thread(
     if std::env::var_os(CHILD).is_some() {
         std::thread::spawn(|| blocked_process()).join().unwrap();
     }
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "a_process_ends_within_its_budget_also_when_a_handler_blocks_its_thread",
-            "--nocapture",
-        ])
-        .env(CHILD, "")
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut child = Ended(child);
+    let name = "a_process_ends_within_its_budget_also_when_a_handler_blocks_its_thread";
+    let mut child = ChildProcess::of_test(name, (CHILD, ""), Stdio::piped()).unwrap();
     let said = BufReader::new(child.0.stdout.take().unwrap());
     assert!(said.lines().any(|line| line.unwrap().contains("blocked")));
     kill_process(rustix::process::Pid::from_child(&child.0), Signal::TERM).unwrap();
@@ -219,13 +210,4 @@ async fn a_process_ends_within_its_budget_also_when_a_handler_blocks_its_thread(
         eventually(PATIENCE, "the process to end", async || child.0.try_wait().unwrap().ok_or("it runs"))
             .await;
     assert_eq!(ended.code(), Some(1));
-}
-
-/// A process that does not outlive its test.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-    }
 }

@@ -6,6 +6,7 @@
 //! - [`Cluster`] and [`Sentinels`] are groups of such servers, with fail-overs.
 //! - [`Proxy`] stands before a server and cuts, delays, loses or refuses traffic.
 //! - [`eventually`] waits for a condition, and names the condition when the time is up.
+//! - [`ChildProcess`] runs a test once more, in a process of its own; [`Lines`] keeps what a log writes.
 //! - [`history`] records who ran which key when, and [`history::check`] finds the broken promises.
 //! - [`mod@mutants`] breaks lines of scripts, and checks that a test notices each.
 //! - [`plot`] draws measurements.
@@ -13,12 +14,14 @@
 mod address;
 mod binary;
 mod builder;
+mod child;
 pub mod cluster;
 mod endpoint;
 mod error;
 mod guard;
 pub mod history;
 mod inspect;
+mod lines;
 pub mod mutants;
 pub mod plot;
 mod port;
@@ -30,10 +33,12 @@ pub mod tls;
 mod wait;
 
 pub use builder::Builder;
+pub use child::ChildProcess;
 pub use cluster::Cluster;
 pub use endpoint::Endpoint;
 pub use error::Error;
 pub use inspect::Connected;
+pub use lines::Lines;
 pub use proxy::Proxy;
 pub use sentinels::Sentinels;
 pub use server::{Data, RedisServer};

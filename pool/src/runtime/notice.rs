@@ -184,25 +184,12 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::io::Write;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
+
+    use tenure_testing::Lines;
 
     use super::*;
     use crate::id::JobKey;
-
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
 
     fn said(by: impl FnOnce(&mut Notices)) -> Vec<String> {
         let lines = Lines::default();
@@ -211,8 +198,7 @@ mod tests {
         tracing::subscriber::with_default(subscriber.finish(), || {
             by(&mut Notices::new(NodeName::new("n").unwrap()));
         });
-        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
-        text.lines().map(str::to_owned).collect()
+        lines.all()
     }
 
     fn at(ms: u64) -> Time {
