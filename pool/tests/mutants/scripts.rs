@@ -188,6 +188,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "local owned = state == 'S'", by "a_running_jobs_owner_is_told";
     "a stop is told to whom the caller guesses": "stop", "if event.owner ~= owner then"
         => "if false then", by "a_wrong_guess_changes_nothing";
+    "who is gone gets a stream again": "", "if redis.pcall('HEXISTS', W, event.owner) == 1 then"
+        => "do", by "who_is_gone_gets_no_stream_again";
+    "a lost stream stays lost": "", "if redis.pcall('HEXISTS', W, event.owner) == 1 then"
+        => "if false then", by "a_member_without_a_stream_is_told";
     "stop out of turn": "stop", "if plan ~= '' and not is_turn('s:' .. plan, argv[3], argv[4]) then return { 'STALETERM' } end"
         => "", by "a_planner_whose_turn_is_over_changes_nothing";
     "a plan stops others' jobs": "stop", "if plan ~= '' and of_plan ~= plan then return 'N' end"
@@ -322,7 +326,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if seen == limit then", by "a_last_word_deletes_a_page_of_notifications";
     "no bound of notifications": "notify", "if count >= cap or"
         => "if", by "the_bounds_are_exact";
-    "no wake-up for a notification": "notify", "call('XADD', KEYS[4 + x], '*', unpack(event, 1, event.n))"
+    "no wake-up for a notification": "notify", "send(KEYS[5 + x], event)"
         => "", by "the_first_of_a_running_job_wakes_its_owner";
     "notifications are numbered from 0": "notify", "local number = from or tonumber(counted)"
         => "local number = 0", by "a_late_acknowledgement_swallows_nothing";

@@ -20,6 +20,8 @@ scenarios! {
     ids_are_remembered_each_from_its_own_dispatch_on,
     a_batch_tells_each_owner_once,
     a_dead_owners_stopping_job_ends,
+    who_is_gone_gets_no_stream_again,
+    a_member_without_a_stream_is_told,
 }
 
 async fn stops(lab: &Lab, worker: WorkerId) -> Vec<WorkerEvent> {
@@ -199,4 +201,36 @@ async fn a_dead_owners_stopping_job_ends(kind: Kind) {
     assert_eq!(reaped.outcomes, [(super::lab::id("node1.g"), "stopped".to_owned())]);
     assert_eq!(lab.record("k").await, None);
     assert!(lab.starts().await.is_empty());
+}
+
+/// The job was lost from the index of its owner, which is expired and reaped without it.
+async fn who_is_gone_gets_no_stream_again(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    for name in ["stops", "runs"] {
+        lab.run(name, &format!("node1.{name}"), worker).await;
+    }
+    lab.stop("stops", "node1.stops", Some(worker)).await;
+    lab.backend.lose("bw").await;
+    lab.leave(worker).await;
+    let stream = format!("ws:{worker}");
+    assert!(lab.backend.dump().await.get(&stream).is_none());
+    let again = lab.store().stop(lab.inc, true, None, &[stop("stops", "node1.stops", Some(worker))]).await;
+    assert_eq!(again.unwrap(), [StopReply::Stopping]);
+    assert_eq!(lab.notify("runs", Some(worker), "body").await, NotifyReply::Kept);
+    assert_eq!(lab.stop("runs", "node1.runs", Some(worker)).await, StopReply::Stopping);
+    assert!(lab.backend.dump().await.get(&stream).is_none(), "nobody reads it, nor deletes it");
+}
+
+async fn a_member_without_a_stream_is_told(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.g", worker).await;
+    let stream = format!("ws:{worker}");
+    lab.backend.lose(&stream).await;
+    assert_eq!(lab.notify("k", Some(worker), "body").await, NotifyReply::Kept);
+    assert!(lab.backend.dump().await.get(&stream).is_some());
+    lab.backend.lose(&stream).await;
+    assert_eq!(lab.stop("k", "node1.g", Some(worker)).await, StopReply::Stopping);
+    assert_eq!(stops(&lab, worker).await.len(), 1);
 }

@@ -182,7 +182,7 @@ impl MemoryStore {
         self.shared.lock().state.settings.remove(name);
     }
 
-    /// Loses one of the pool's keys: `w`, `hb`, `jo` (with the payloads), `jp`, `bw`, `q` or `pk`.
+    /// Loses one of the pool's keys: `w`, `hb`, `jo` (with the payloads), `jp`, `bw`, `q`, `pk` or a worker's stream.
     #[doc(hidden)]
     pub fn lose(&self, name: &str) {
         let state = &mut self.shared.lock().state;
@@ -200,7 +200,11 @@ impl MemoryStore {
             "bw" => state.owned.clear(),
             "q" => state.queue = scored::Scored::default(),
             "pk" => state.parked = scored::Scored::default(),
-            _ => {}
+            name => {
+                if let Some(worker) = name.strip_prefix("ws:").and_then(|id| id.parse().ok()) {
+                    state.worker_streams.remove(&worker);
+                }
+            }
         }
     }
 

@@ -27,7 +27,7 @@ impl State {
         let mut events: BTreeMap<WorkerId, Vec<(JobKey, Token)>> = BTreeMap::new();
         let replies = items.iter().map(|item| self.notify_one(item, &mut events)).collect();
         for (worker, jobs) in events {
-            self.send(now, worker, WorkerEvent::Notify { jobs });
+            self.send_to_owner(now, worker, WorkerEvent::Notify { jobs });
         }
         Ok(replies)
     }

@@ -42,7 +42,7 @@ impl State {
             replies.push(reply);
         }
         for (worker, jobs) in events {
-            self.send(now, worker, WorkerEvent::Stop { waiting: waiting.cloned(), jobs });
+            self.send_to_owner(now, worker, WorkerEvent::Stop { waiting: waiting.cloned(), jobs });
         }
         Ok(replies)
     }

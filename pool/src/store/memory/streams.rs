@@ -68,6 +68,14 @@ impl State {
         self.appended += 1;
     }
 
+    /// Appends an event to the stream of a job's owner. It is made for a member only: that of another nobody reads, nor
+    /// deletes.
+    pub(super) fn send_to_owner(&mut self, now: u64, owner: WorkerId, event: WorkerEvent) {
+        if self.worker_streams.contains_key(&owner) || self.members.contains_key(&owner) {
+            self.send(now, owner, event);
+        }
+    }
+
     /// Deletes entries that a worker has finished.
     pub(super) fn finish(&mut self, worker: WorkerId, entries: &[EntryId]) {
         if let Some(log) = self.worker_streams.get_mut(&worker) {

@@ -94,7 +94,7 @@ scripts! {
     join = "join-7",
     lookup = "lookup-3",
     notifications = "notifications-2",
-    notify = "notify-4+",
+    notify = "notify-5+",
     open_normal = "open_normal-4",
     owned = "owned-3",
     parked = "parked-3",
@@ -112,7 +112,7 @@ scripts! {
     settle = "settle-4",
     shutdown = "shutdown-3",
     started = "started-5+",
-    stop = "stop-13+",
+    stop = "stop-14+",
     sweep = "sweep-11",
     take = "take-4",
     unpark = "unpark-8",
@@ -121,7 +121,7 @@ scripts! {
 }
 
 /// The parts that several scripts share; `change` is the replicated map's own.
-const PARTS: [(&str, &str); 17] = [
+const PARTS: [(&str, &str); 18] = [
     ("base", include_str!("../lua/parts/base.lua")),
     ("change", tenure_rmap::lua::CHANGE),
     ("clock", include_str!("../lua/parts/clock.lua")),
@@ -135,6 +135,7 @@ const PARTS: [(&str, &str); 17] = [
     ("suspect", include_str!("../lua/parts/suspect.lua")),
     ("ring", include_str!("../lua/parts/ring.lua")),
     ("seats", include_str!("../lua/parts/seats.lua")),
+    ("send", include_str!("../lua/parts/send.lua")),
     ("settings", include_str!("../lua/parts/settings.lua")),
     ("tell", include_str!("../lua/parts/tell.lua")),
     ("term", include_str!("../lua/parts/term.lua")),

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Requests the end of jobs, each named with its dispatch. What nobody runs is deleted; an owner is told by its stream.
--- KEYS: m cf jo jp bw q pk je jn tb od sc pi, then the ws of each worker named
+-- KEYS: m cf jo jp bw q pk je jn tb od sc pi w, then the ws of each worker named
 -- ARGV: inc, plan, its schedule's id and the caller's term, or three times '', repeat 0|1 (the sweeper says it
 --       again), waiting node or '', count of workers, '' or a letter per job, 1 if its dispatch is never to be
 --       accepted when it is not there; a byte per job: which worker is guessed, 0 none; wid*, then key*, id*
@@ -17,6 +17,7 @@
 --@notes
 --@delete
 --@term
+--@send
 local head, refusal = guard(true)
 if not head then return refusal end
 local plan = argv[2]
@@ -116,7 +117,7 @@ write_deletions()
 if #records > 0 then call('HSET', JO, unpack(records)) end
 if #scores > 0 then call('ZADD', Q, unpack(scores)) end
 for x, event in pairs(events) do
-  if event.n > 2 then call('XADD', KEYS[13 + x], '*', unpack(event, 1, event.n)) end
+  if event.n > 2 then send(KEYS[14 + x], event) end
 end
 out[2] = table.concat(letters)
 return out

@@ -1,6 +1,6 @@
 #!lua
 -- Keeps notifications with their jobs, in order; wakes the owner when the first one comes.
--- KEYS: m cf jo jn, then the ws of each worker named
+-- KEYS: m cf jo jn w, then the ws of each worker named
 -- ARGV: inc, count of workers, a byte per notification: which worker is guessed, 0 none; wid*, then key*, body*
 -- Returns: OK, a letter per notification, K kept | B the job's bound is reached | N no such job | R recovering |
 --          M the guess is wrong, nothing done | X bad record; then the owner per M
@@ -10,6 +10,7 @@
 --@settings
 --@records
 --@notes
+--@send
 local head, refusal = guard(true)
 if not head then return refusal end
 local _, cap, cap_bytes = settings('nt_cap', 'nt_bytes')
@@ -105,7 +106,7 @@ if kept > 0 then
   call('HINCRBY', M, 'nt', kept)
   call('HSET', JN, unpack(fields))
   for x, event in pairs(events) do
-    if event.n > 0 then call('XADD', KEYS[4 + x], '*', unpack(event, 1, event.n)) end
+    if event.n > 0 then send(KEYS[5 + x], event) end
   end
 end
 out[2] = table.concat(letters)
