@@ -95,6 +95,11 @@ fn an_observer_that_counts_from_before_the_reply_is_caught() {
 }
 
 #[test]
+fn records_at_which_nobody_looks_are_caught() {
+    assert!(caught(Breakage::NeverInspects, 1, &["liveness"]).is_some(), "no seed has seen it");
+}
+
+#[test]
 fn a_job_that_does_not_come_to_its_place_is_caught() {
     assert!(caught(Breakage::PackedRing, 2, &["liveness: L7"]).is_some(), "no seed has seen it");
 }

@@ -43,6 +43,10 @@ pub(super) struct Judge {
     /// The latest turn of each schedule, and to which turn each tick was given.
     pub(super) turns: BTreeMap<ScheduleId, Term>,
     pub(super) ticks: BTreeMap<(ScheduleId, u64), Term>,
+    /// An entry beside the records was lost, and the indexes do not agree with them yet.
+    pub(super) disagrees: bool,
+    /// Such an entry was ever lost.
+    pub(super) disagreed: bool,
     /// The pool is to end.
     pub(super) ends: bool,
     pub(super) starts: u64,

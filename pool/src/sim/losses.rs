@@ -42,6 +42,8 @@ impl Judge {
     /// The store has lost data: the records are others.
     fn forget(&mut self, now: u64) {
         self.lost_at = Some(now);
+        // What came back may lack an entry.
+        self.disagrees = self.disagreed;
         self.stale = self.incarnations.clone();
         self.records.clear();
         self.turns.clear();

@@ -74,6 +74,8 @@ pub enum Fault {
     Full,
     /// The consumer group is gone.
     LostGroup,
+    /// One entry beside the records is gone: of an index, or a worker's counter.
+    LostEntry,
     /// Another server process takes over with all data.
     Restart,
     /// Another server process takes over with older data.
@@ -84,7 +86,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Crash,
         Self::Pause,
         Self::LongPause,
@@ -101,6 +103,7 @@ impl Fault {
         Self::Unavailable,
         Self::Full,
         Self::LostGroup,
+        Self::LostEntry,
         Self::Restart,
         Self::Rollback,
         Self::Wipe,

@@ -20,7 +20,7 @@ pub(super) struct Rates(BTreeMap<Fault, u64>);
 fn usual(fault: Fault) -> u64 {
     match fault {
         Fault::Rollback | Fault::Wipe => 12,
-        Fault::LostGroup | Fault::Restart => 20,
+        Fault::LostGroup | Fault::LostEntry | Fault::Restart => 20,
         Fault::Unavailable | Fault::Full => 25,
         Fault::ClockStep => 40,
         Fault::LateAnswer => 30,
@@ -65,7 +65,7 @@ impl World {
 
     /// Maybe a fault happens. True if one did.
     pub(super) fn strike(&mut self) -> bool {
-        const STRIKES: [Fault; 12] = [
+        const STRIKES: [Fault; 13] = [
             Fault::Crash,
             Fault::Pause,
             Fault::LongPause,
@@ -75,6 +75,7 @@ impl World {
             Fault::Unavailable,
             Fault::Full,
             Fault::LostGroup,
+            Fault::LostEntry,
             Fault::Restart,
             Fault::Rollback,
             Fault::Wipe,
@@ -162,6 +163,13 @@ impl World {
             Fault::LostGroup => {
                 self.store.destroy_group();
                 self.wake_reads();
+            }
+            Fault::LostEntry if !self.closing => {
+                let chosen = self.rng.next();
+                let Some(lost) = self.store.lose_entry(chosen) else { return false };
+                self.note(|| lost);
+                self.judge.disagrees = true;
+                self.judge.disagreed = true;
             }
             Fault::Restart => self.new_process(),
             // What nobody is there to repair stays lost.

@@ -14,6 +14,7 @@ impl World {
         let (members, _) = self.store.maps();
         let ring = Ring::new(&members, &self.settings);
         let mut unrest: Vec<String> = recovers.into_iter().chain(self.store.leftovers()).collect();
+        unrest.extend(self.store.disagreements());
         for (key, record) in &self.judge.records {
             let Some(record) = record else { continue };
             let runs = self.actors.values().any(|actor| {

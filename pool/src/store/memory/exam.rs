@@ -25,6 +25,15 @@ pub(crate) struct Facts {
     pub(crate) closed: bool,
 }
 
+/// What stands beside the records.
+#[derive(Debug)]
+enum Entry {
+    Owned(WorkerId, JobKey),
+    Queued(JobKey),
+    Parked(JobKey),
+    Counter(WorkerId),
+}
+
 impl MemoryStore {
     pub(crate) fn facts(&self) -> Facts {
         let state = &self.shared.lock().state;
@@ -105,6 +114,12 @@ impl MemoryStore {
         left
     }
 
+    /// Loses an entry of a worker's index, of the sweeper's queue or of the parked, or a worker's counter: one of all that
+    /// there are. Says which.
+    pub(crate) fn lose_entry(&self, chosen: u64) -> Option<String> {
+        self.shared.lock().state.lose_entry(chosen)
+    }
+
     /// Where the indexes do not agree with the records (S8).
     pub(crate) fn disagreements(&self) -> Vec<String> {
         self.shared.lock().state.disagreements()
@@ -119,6 +134,25 @@ impl State {
             state => state == JobState::Parked,
         };
         self.record(key).is_some_and(waits)
+    }
+
+    fn lose_entry(&mut self, chosen: u64) -> Option<String> {
+        let owned = self
+            .owned
+            .iter()
+            .flat_map(|(worker, keys)| keys.iter().map(|key| Entry::Owned(*worker, key.clone())));
+        let queued = self.queue.iter().map(|(_, key)| Entry::Queued(key.clone()));
+        let parked = self.parked.iter().map(|(_, key)| Entry::Parked(key.clone()));
+        let counters = self.heartbeats.keys().map(|worker| Entry::Counter(*worker));
+        let all: Vec<Entry> = owned.chain(queued).chain(parked).chain(counters).collect();
+        let entry = all.get(usize::try_from(chosen % (all.len() as u64).max(1)).ok()?)?;
+        match entry {
+            Entry::Owned(worker, key) => self.disown(*worker, key),
+            Entry::Queued(key) => self.queue.remove(key),
+            Entry::Parked(key) => self.parked.remove(key),
+            Entry::Counter(worker) => drop(self.heartbeats.remove(worker)),
+        }
+        Some(format!("{entry:?} is lost"))
     }
 
     fn disagreements(&self) -> Vec<String> {
