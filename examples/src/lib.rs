@@ -26,6 +26,9 @@ mod pages {
     #[doc = include_str!("../../docs/getting-started.md")]
     pub struct GettingStarted;
 
+    #[doc = include_str!("../../docs/how-to/a-tool-for-operators.md")]
+    pub struct AToolForOperators;
+
     #[doc = include_str!("../../docs/how-to/blocking-work.md")]
     pub struct BlockingWork;
 
