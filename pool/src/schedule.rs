@@ -8,8 +8,7 @@ use std::time::Duration;
 use futures::Stream;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::core::input::Command;
-use crate::core::scheduling::LocalSchedule;
+use crate::core::input::{Command, LocalSchedule};
 use crate::error::Error;
 use crate::id::ScheduleName;
 use crate::node::{Node, PATIENCE};

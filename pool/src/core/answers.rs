@@ -8,7 +8,7 @@ use super::dispatching::Pool;
 use super::effect::{Effect, Notice};
 use super::engine::Engine;
 
-use super::joining::Seating;
+use super::input::Seating;
 use super::lane::is_of_an_item;
 use super::sweeping::stops_again;
 use super::worker::Worker;

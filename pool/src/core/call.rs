@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use tenure_streaming::EntryId;
 
-use super::joining::Seating;
-use super::scheduling::LocalSchedule;
+use super::input::{LocalSchedule, Seating};
 use crate::id::{DispatchId, Incarnation, JobKey, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId};
 use crate::member::Member;
 use crate::settings::ShutdownFlag;

@@ -5,9 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::call::Call;
-use super::input::{Answer, LocalWorker, ReplyTo};
+use super::input::{Answer, LocalSchedule, LocalWorker, ReplyTo};
 use super::lease::Timing;
-use super::scheduling::LocalSchedule;
 use super::time::Time;
 use crate::id::{DispatchId, Incarnation, JobKey, Revision, ScheduleName, Term, Token, WorkerId};
 use crate::settings::Settings;

@@ -6,13 +6,12 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::call::Done;
-use super::scheduling::{LocalSchedule, NewSchedule};
 use super::time::Time;
 use crate::error::{DispatchError, Error};
 use crate::id::{DispatchId, Incarnation, JobKey, Token, WorkerId};
 use crate::member::Members;
 use crate::settings::{StoredSettings, field, shown};
-use crate::store::{DispatchItem, Refusal, Renewal, ScheduleEntry, ShutdownMode, StoreError};
+use crate::store::{DispatchItem, Refusal, Renewal, ScheduleEntry, ScheduleKey, ShutdownMode, StoreError};
 use crate::ticket::Ticket;
 
 /// Where the answer to a command goes.
@@ -22,6 +21,27 @@ pub(crate) struct ReplyTo(pub(crate) u64);
 /// A worker of this node, whatever its id in the pool is at the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LocalWorker(pub(crate) u32);
+
+/// A schedule or ticker of this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct LocalSchedule(pub(crate) u32);
+
+/// A schedule that a user of the node adds.
+#[derive(Clone, Debug)]
+pub(crate) struct NewSchedule {
+    pub(crate) key: ScheduleKey,
+    pub(crate) period: Duration,
+    /// What tells it from every other schedule of any node.
+    pub(crate) life: u64,
+}
+
+/// One join under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seating {
+    pub(crate) local: LocalWorker,
+    /// When it was first sent: the lease counts from there, also when only a later sending is answered.
+    pub(crate) since: Time,
+}
 
 /// Something that happened.
 #[derive(Debug)]

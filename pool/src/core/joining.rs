@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::auditing::Audit;
 use super::ctx::{Ctx, RETRY};
 use super::effect::{Effect, Notice};
-use super::input::{Answer, LocalWorker, Refused};
+use super::input::{Answer, LocalWorker, Refused, Seating};
 use super::jobs::Jobs;
 use super::rebalance::Rebalance;
 use super::time::Time;
@@ -19,14 +19,6 @@ const REFUSED_RETRY: Duration = Duration::from_secs(5);
 
 /// How long those that come while nobody is up wait for each other.
 const GATHERING: Duration = Duration::from_secs(1);
-
-/// One join under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seating {
-    pub(crate) local: LocalWorker,
-    /// When it was first sent: the lease counts from there, also when only a later sending is answered.
-    pub(crate) since: Time,
-}
 
 impl Worker {
     /// Returns whether the worker got the pool's first live slot. `behind`: a refusal of a setting says only that the

@@ -9,27 +9,14 @@ use std::time::Duration;
 
 use super::call::{Call, Done};
 use super::ctx::{Ctx, RETRY};
-use super::input::{Planned, Refused, ReplyTo};
+use super::input::{LocalSchedule, NewSchedule, Planned, Refused, ReplyTo};
 use super::planning::Progress;
 use super::time::{Time, earliest};
 use super::turn::{Fate, Own, told};
-use crate::store::{BATCH_MAX, Result, ScheduleKey, ScheduleState, StoreError, Terms};
+use crate::store::{BATCH_MAX, Result, ScheduleState, StoreError, Terms};
 
 /// The longest pause after a call that was not answered.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// A schedule or ticker of this node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct LocalSchedule(pub(crate) u32);
-
-/// What a user of the node adds.
-#[derive(Clone, Debug)]
-pub(crate) struct NewSchedule {
-    pub(crate) key: ScheduleKey,
-    pub(crate) period: Duration,
-    /// What tells it from every other schedule of any node.
-    pub(crate) life: u64,
-}
 
 /// The schedules of one node.
 #[derive(Debug, Default)]

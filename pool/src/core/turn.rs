@@ -5,9 +5,8 @@ use std::time::Duration;
 use super::call::Call;
 use super::ctx::{Ctx, RETRY};
 use super::effect::{Effect, NewTick, Notice};
-use super::input::{Answer, Planned, Refused, ReplyTo};
+use super::input::{Answer, LocalSchedule, NewSchedule, Planned, Refused, ReplyTo};
 use super::planning::Planning;
-use super::scheduling::{LocalSchedule, NewSchedule};
 use super::time::Time;
 use crate::id::Term;
 use crate::store::{

@@ -6,8 +6,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 
 use super::world::{Event, World};
-use crate::core::input::{Answer, Command, Input, LocalWorker, Refused, ReplyTo, Until};
-use crate::core::scheduling::LocalSchedule;
+use crate::core::input::{Answer, Command, Input, LocalSchedule, LocalWorker, Refused, ReplyTo, Until};
 use crate::core::time::Time;
 use crate::error::DispatchError;
 use crate::id::{DispatchId, JobKey, NodeName};

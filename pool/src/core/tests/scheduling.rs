@@ -6,8 +6,7 @@ use bytes::Bytes;
 
 use super::bench::{Bench, id, key, millis, node, present, record, secs, server};
 use crate::core::call::{Call, Done, PlanCall, PlanStep};
-use crate::core::input::{Command, Input, Planned, Wanted};
-use crate::core::scheduling::{LocalSchedule, NewSchedule};
+use crate::core::input::{Command, Input, LocalSchedule, NewSchedule, Planned, Wanted};
 use crate::id::{Incarnation, JobKey, ScheduleId, ScheduleName, Term, WorkerId};
 use crate::record::{JobState, Record};
 use crate::store::{
