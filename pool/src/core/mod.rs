@@ -24,46 +24,19 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-mod answers;
-mod attesting;
-mod auditing;
 pub(crate) mod call;
-mod closing;
+pub(crate) mod callers;
 pub(crate) mod ctx;
-mod dispatching;
-mod due;
 pub(crate) mod effect;
-mod ending;
 pub(crate) mod engine;
-mod held;
 pub(crate) mod input;
-mod inspecting;
-mod intake;
-mod jobs;
-mod joining;
-mod journal;
+pub(crate) mod jobs;
 mod lane;
 pub(crate) mod lease;
-mod liveness;
-mod namesake;
-mod open;
-mod phase;
-pub(crate) mod picture;
-mod planning;
-mod reading;
-mod rebalance;
-mod request;
-mod requests;
-mod restarting;
 pub(crate) mod ring;
-mod routing;
-pub(crate) mod scheduling;
-mod sweeping;
-mod taking_up;
-pub(crate) mod tenancy;
+pub(crate) mod roles;
+pub(crate) mod schedules;
 #[cfg(test)]
 mod tests;
 pub(crate) mod time;
-mod together;
-mod turn;
-mod worker;
+pub(crate) mod worker;

@@ -23,7 +23,7 @@ use crate::breakage::{Breakage, Breakages};
 use crate::builder::FencePolicy;
 use crate::core::input::Input;
 use crate::core::lease::Timing;
-use crate::core::tenancy::{Expiry, Tenancies};
+use crate::core::lease::tenancy::{Expiry, Tenancies};
 use crate::core::time::Time;
 use crate::health::{BlockedJob, longest_read};
 use crate::id::{Incarnation, NodeName, Token, WorkerId};

@@ -6,8 +6,8 @@ use metrics::{Counter, Gauge, Histogram, Label, Unit};
 
 use crate::core::call::{Call, Done};
 use crate::core::effect::{Attested, Effect, Notice};
+use crate::core::engine::picture::Picture;
 use crate::core::input::{Answer, HandlerEvent, Input, Planned};
-use crate::core::picture::Picture;
 use crate::error::DispatchError;
 use crate::health::PoolPhase;
 use crate::id::{NodeName, PoolName};
@@ -198,7 +198,7 @@ impl Meters {
 
     /// The node looks like this now.
     pub(super) fn show(&self, picture: &Picture) {
-        let count = |of: fn(&crate::core::picture::WorkerPicture) -> usize| {
+        let count = |of: fn(&crate::core::engine::picture::WorkerPicture) -> usize| {
             picture.workers.iter().map(of).sum::<usize>() as f64
         };
         self.jobs.set(count(|worker| worker.held));

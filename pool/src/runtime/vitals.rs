@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::clock;
+use crate::core::engine::picture::Picture;
 use crate::core::input::Input;
-use crate::core::picture::Picture;
 use crate::core::time::Time;
 use crate::store::StoreError;
 

@@ -3,7 +3,7 @@
 use super::bench::{Bench, millis, secs};
 use crate::core::call::{Call, Done};
 use crate::core::input::HandlerEvent;
-use crate::core::restarting::back_off;
+use crate::core::jobs::restarting::back_off;
 use crate::record::Begun;
 use crate::store::ReleaseReply;
 

@@ -10,7 +10,7 @@ use crate::core::call::{Call, Done};
 use crate::core::ctx::{Config, Purpose};
 use crate::core::input::{Command, HandlerEvent, Input, ReplyTo};
 use crate::core::lease::Timing;
-use crate::core::tenancy::Tenancies;
+use crate::core::lease::tenancy::Tenancies;
 use crate::core::time::Time;
 use crate::id::{Incarnation, WorkerId};
 use crate::member::MemberState;

@@ -1,0 +1,65 @@
+//! One request of a user about a job: what is wanted, and how far it has come.
+
+use bytes::Bytes;
+
+use crate::core::input::{ReplyTo, Until};
+use crate::core::time::Time;
+use crate::id::{DispatchId, JobKey, WorkerId};
+
+/// What somebody wants of a job.
+#[derive(Clone, Debug)]
+pub(super) enum Want {
+    Stop(Stop),
+    Notify { body: Bytes },
+    Unpark(Unpark),
+}
+
+/// A stop on its way.
+#[derive(Clone, Debug)]
+pub(super) struct Stop {
+    /// The dispatch that is to end, once it is known.
+    pub(super) id: Option<DispatchId>,
+    pub(super) until: Until,
+    /// It is recorded; its end is waited for.
+    pub(super) watched: bool,
+    /// It may have been carried out by a call that was not answered.
+    pub(super) in_doubt: bool,
+}
+
+/// An un-parking on its way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unpark {
+    /// The dispatch that is parked, and since when, once they are known.
+    pub(super) parked: Option<(DispatchId, u64)>,
+    /// It may have been carried out by a call that was not answered.
+    pub(super) in_doubt: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Request {
+    pub(super) to: ReplyTo,
+    pub(super) key: JobKey,
+    pub(super) want: Want,
+    pub(super) owner: Option<WorkerId>,
+    pub(super) deadline: Time,
+    /// When it is gone on with, if it waits for a time.
+    pub(super) next: Option<Time>,
+    /// Its record is being looked for; or it was, and a hint has come since.
+    pub(super) look: Look,
+}
+
+/// How far the look at a job's record has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Look {
+    #[default]
+    Idle,
+    UnderWay,
+    /// Under way, and to be made again: it may be too old.
+    Outdated,
+}
+
+impl Request {
+    pub(super) fn new(to: ReplyTo, key: JobKey, want: Want, owner: Option<WorkerId>, deadline: Time) -> Self {
+        Self { to, key, want, owner, deadline, next: None, look: Look::Idle }
+    }
+}

@@ -1,0 +1,499 @@
+//! Stops and notifications on their way to a job, wherever it is: the owner is guessed, and where the guess is
+//! wrong the answer names it. And parked jobs that are to be tried again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::request::{Look, Request, Stop, Unpark, Want};
+use crate::core::call::Call;
+use crate::core::ctx::{Ctx, RETRY};
+use crate::core::effect::Effect;
+use crate::core::input::{Answer, Refused, ReplyTo, Until};
+use crate::core::lane::{Lane, is_of_an_item};
+use crate::core::ring::Ring;
+use crate::core::time::{Time, earliest};
+use crate::id::{DispatchId, Incarnation, JobKey};
+use crate::record::{JobState, Record};
+use crate::store::{Lookup, NotifyItem, NotifyReply, Refusal, StopItem, StopReply, StoreError, UnparkReply};
+
+/// How often the end of a job is looked for, should its hint be lost.
+const POLL: Duration = Duration::from_secs(1);
+
+/// The open stops and notifications of one node.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Requests {
+    open: BTreeMap<ReplyTo, Request>,
+    finds: Lane<ReplyTo>,
+    stops: Lane<ReplyTo>,
+    notes: Lane<ReplyTo>,
+    unparks: Lane<ReplyTo>,
+    timers: BTreeSet<(Time, ReplyTo)>,
+    /// Stops that a sweep found unfinished.
+    again: Lane<StopItem>,
+    /// Who waits for the end of which dispatch.
+    watched: BTreeMap<DispatchId, BTreeSet<ReplyTo>>,
+    in_flight: InFlight,
+}
+
+/// Which request each item of a call in flight belongs to, in order.
+#[derive(Debug, Default)]
+struct InFlight {
+    finds: Vec<ReplyTo>,
+    stops: Vec<ReplyTo>,
+    notes: Vec<ReplyTo>,
+    unparks: Vec<ReplyTo>,
+    /// The incarnation that the records are looked for in.
+    incarnation: Incarnation,
+}
+
+impl Requests {
+    /// Stops whatever dispatch of the key lives now, or just this one.
+    pub(in crate::core) fn stop(
+        &mut self,
+        to: ReplyTo,
+        key: JobKey,
+        id: Option<DispatchId>,
+        until: Until,
+        deadline: Time,
+    ) {
+        self.timers.insert((deadline, to));
+        let want = Want::Stop(Stop { id, until, watched: false, in_doubt: false });
+        self.open.insert(to, Request::new(to, key, want, None, deadline));
+        self.go_on(to);
+    }
+
+    pub(in crate::core) fn notify(
+        &mut self,
+        to: ReplyTo,
+        key: JobKey,
+        body: Bytes,
+        ring: &Ring,
+        deadline: Time,
+    ) {
+        self.timers.insert((deadline, to));
+        let owner = ring.pick(key.as_bytes(), 0);
+        self.open.insert(to, Request::new(to, key, Want::Notify { body }, owner, deadline));
+        self.notes.push(to);
+    }
+
+    pub(in crate::core) fn unpark(&mut self, to: ReplyTo, key: JobKey, deadline: Time) {
+        self.timers.insert((deadline, to));
+        self.open.insert(to, Request::new(to, key, Want::Unpark(Unpark::default()), None, deadline));
+        self.go_on(to);
+    }
+
+    /// Does what is next for a request.
+    fn go_on(&mut self, to: ReplyTo) {
+        let Some(request) = self.open.get(&to) else { return };
+        match &request.want {
+            Want::Stop(Stop { id: Some(_), watched: false, .. }) => self.stops.push(to),
+            // One in doubt may have been parked anew since: it is looked at again.
+            Want::Stop(_) | Want::Unpark(Unpark { parked: None, .. } | Unpark { in_doubt: true, .. }) => {
+                self.find(to);
+            }
+            Want::Notify { .. } => self.notes.push(to),
+            Want::Unpark(_) => self.unparks.push(to),
+        }
+    }
+
+    /// Has a look at the job's record.
+    fn find(&mut self, to: ReplyTo) {
+        self.wait_until(to, None);
+        let Some(request) = self.open.get_mut(&to) else { return };
+        if request.look == Look::Idle {
+            request.look = Look::UnderWay;
+            self.finds.push(to);
+        } else {
+            request.look = Look::Outdated;
+        }
+    }
+
+    /// Goes on with the request at this time, and at no other that was named before.
+    fn wait_until(&mut self, to: ReplyTo, at: Option<Time>) {
+        let Some(request) = self.open.get_mut(&to) else { return };
+        let before = std::mem::replace(&mut request.next, at);
+        if let Some(before) = before.filter(|&before| before != request.deadline) {
+            self.timers.remove(&(before, to));
+        }
+        if let Some(at) = at {
+            self.timers.insert((at, to));
+        }
+    }
+
+    /// The pool lives in another incarnation: a stop that was recorded may be forgotten, and is sent again.
+    pub(in crate::core) fn resubmit(&mut self) {
+        for to in std::mem::take(&mut self.watched).into_values().flatten() {
+            if let Some(Request { want: Want::Stop(stop), .. }) = self.open.get_mut(&to) {
+                (stop.watched, stop.in_doubt) = (false, true);
+                self.wait_until(to, None);
+                self.go_on(to);
+            }
+        }
+    }
+
+    pub(in crate::core) fn stop_again(&mut self, items: Vec<StopItem>) {
+        for item in items {
+            self.again.push(item);
+        }
+    }
+
+    /// `normal`: the pool is in phase N. Else a record that is missing says nothing: the job may be running.
+    pub(in crate::core) fn on_found(&mut self, ctx: &mut Ctx, found: Vec<Lookup>, normal: bool) {
+        self.finds.answered();
+        let settled = normal && self.in_flight.incarnation == ctx.incarnation;
+        for (to, found) in std::mem::take(&mut self.in_flight.finds).into_iter().zip(found) {
+            let Some(request) = self.open.get_mut(&to) else { continue };
+            let look = std::mem::take(&mut request.look);
+            match (&request.want, found.record) {
+                // A look from before the stop was sent again.
+                (Want::Stop(Stop { id: Some(_), watched: false, .. }), _) => {}
+                (_, None) if !found.bad && !settled => self.wait_until(to, Some(ctx.now + RETRY)),
+                (Want::Stop(Stop { id, watched: true, .. }), record) => {
+                    if record.map_or(found.bad, |record| Some(record.id) == *id) {
+                        match look {
+                            Look::Outdated => self.find(to),
+                            _ => self.wait_until(to, Some(ctx.now + POLL)),
+                        }
+                    } else {
+                        self.finish(ctx, to, Ok(()));
+                    }
+                }
+                (_, Some(record)) => self.on_record(ctx, to, record),
+                (_, None) if found.bad => {
+                    self.refuse(ctx, to, |key| Refused::BadRecord(format!("the job {key}")));
+                }
+                (Want::Unpark(Unpark { in_doubt: true, .. }), None) => self.finish(ctx, to, Ok(())),
+                (_, None) => self.refuse(ctx, to, Refused::JobNotFound),
+            }
+        }
+    }
+
+    fn on_record(&mut self, ctx: &mut Ctx, to: ReplyTo, record: Record) {
+        let Some(request) = self.open.get_mut(&to) else { return };
+        match &mut request.want {
+            Want::Unpark(unpark) => {
+                let parked = (record.state == JobState::Parked).then_some((record.id, record.since));
+                if unpark.in_doubt && unpark.parked != parked {
+                    self.finish(ctx, to, Ok(()));
+                } else if parked.is_none() {
+                    self.refuse(ctx, to, Refused::NotParked);
+                } else {
+                    unpark.parked = parked;
+                    self.unparks.push(to);
+                }
+            }
+            Want::Stop(stop) => {
+                stop.id = Some(record.id);
+                request.owner = record.owner;
+                self.stops.push(to);
+            }
+            Want::Notify { .. } => {}
+        }
+    }
+
+    pub(in crate::core) fn on_unparked(&mut self, ctx: &mut Ctx, replies: &[UnparkReply]) {
+        self.unparks.answered();
+        for (to, reply) in std::mem::take(&mut self.in_flight.unparks).into_iter().zip(replies) {
+            match reply {
+                // It was parked before, so that one that lives has been un-parked since, perhaps by this very call.
+                UnparkReply::Queued | UnparkReply::Lives => self.finish(ctx, to, Ok(())),
+                UnparkReply::Absent => self.refuse(ctx, to, Refused::JobNotFound),
+                UnparkReply::Bad => self.refuse(ctx, to, |key| Refused::BadRecord(format!("the job {key}"))),
+                UnparkReply::Recovering => self.wait_until(to, Some(ctx.now + RETRY)),
+            }
+        }
+    }
+
+    /// The pool is stopping: nothing is tried again.
+    pub(in crate::core) fn on_unpark_shut(&mut self, ctx: &mut Ctx) {
+        self.unparks.answered();
+        for to in std::mem::take(&mut self.in_flight.unparks) {
+            self.finish(ctx, to, Err(Refused::ShuttingDown));
+        }
+    }
+
+    /// A worker says that a dispatch has come to something: whoever waits for its end has a look.
+    pub(in crate::core) fn on_outcome(&mut self, id: &DispatchId) {
+        for to in self.watched.get(id).cloned().unwrap_or_default() {
+            self.find(to);
+        }
+    }
+
+    pub(in crate::core) fn on_stopped(&mut self, ctx: &mut Ctx, replies: &[StopReply]) {
+        self.stops.answered();
+        for (to, reply) in std::mem::take(&mut self.in_flight.stops).into_iter().zip(replies) {
+            let Some(Request { want: Want::Stop(stop), .. }) = self.open.get_mut(&to) else { continue };
+            match reply {
+                StopReply::Stopping if stop.until == Until::Gone => {
+                    stop.watched = true;
+                    if let Some(id) = &stop.id {
+                        self.watched.entry(id.clone()).or_default().insert(to);
+                    }
+                    self.wait_until(to, Some(ctx.now + POLL));
+                }
+                StopReply::Ended if stop.until == Until::Cancelled && !stop.in_doubt => {
+                    self.refuse(ctx, to, Refused::JobNotFound);
+                }
+                // It was found before, or was to be cancelled by a call whose answer was lost: an absent one has ended
+                // since, perhaps by this very stop.
+                StopReply::Deleted | StopReply::Stopping | StopReply::Ended | StopReply::Absent => {
+                    self.finish(ctx, to, Ok(()));
+                }
+                StopReply::Bad => self.refuse(ctx, to, |key| Refused::BadRecord(format!("the job {key}"))),
+                StopReply::Owner(owner) => {
+                    if let Some(request) = self.open.get_mut(&to) {
+                        request.owner = *owner;
+                        self.stops.push(to);
+                    }
+                }
+                StopReply::Later => self.stops.push(to),
+                StopReply::Recovering => self.wait_until(to, Some(ctx.now + RETRY)),
+            }
+        }
+    }
+
+    pub(in crate::core) fn on_stopped_again(&mut self, items: Vec<StopItem>, replies: &[StopReply]) {
+        self.again.answered();
+        for (mut item, reply) in items.into_iter().zip(replies) {
+            match reply {
+                StopReply::Owner(owner) => {
+                    item.guess = *owner;
+                    self.again.push(item);
+                }
+                StopReply::Later => self.again.push(item),
+                _ => {}
+            }
+        }
+    }
+
+    pub(in crate::core) fn on_notified(&mut self, ctx: &mut Ctx, replies: &[NotifyReply]) {
+        self.notes.answered();
+        for (to, reply) in std::mem::take(&mut self.in_flight.notes).into_iter().zip(replies) {
+            match reply {
+                NotifyReply::Kept => self.finish(ctx, to, Ok(())),
+                NotifyReply::Full => self.refuse(ctx, to, Refused::NotifyFull),
+                NotifyReply::Absent => self.refuse(ctx, to, Refused::JobNotFound),
+                NotifyReply::Bad => self.refuse(ctx, to, |key| Refused::BadRecord(format!("the job {key}"))),
+                NotifyReply::Owner(owner) => {
+                    if let Some(request) = self.open.get_mut(&to) {
+                        request.owner = *owner;
+                        self.notes.push(to);
+                    }
+                }
+                NotifyReply::Recovering => self.wait_until(to, Some(ctx.now + RETRY)),
+            }
+        }
+    }
+
+    /// Returns whether the error is news, and the key of the first job, as the next ones do.
+    pub(in crate::core) fn find_again(&mut self, now: Time, error: &StoreError) -> (bool, Option<JobKey>) {
+        let items = std::mem::take(&mut self.in_flight.finds);
+        let (whole, key) = (items.len(), self.first(&items));
+        (self.finds.failed(now, items, whole, error), key)
+    }
+
+    fn first(&self, items: &[ReplyTo]) -> Option<JobKey> {
+        Some(self.open.get(items.first()?)?.key.clone())
+    }
+
+    /// `unanswered`: they may have been carried out.
+    pub(in crate::core) fn send_stops_again(
+        &mut self,
+        now: Time,
+        repeated: Option<Vec<StopItem>>,
+        error: &StoreError,
+        unanswered: bool,
+    ) -> bool {
+        if let Some(items) = repeated {
+            let whole = items.len();
+            return self.again.failed(now, items, whole, error);
+        }
+        let items = std::mem::take(&mut self.in_flight.stops);
+        for to in &items {
+            if let Some(Request { want: Want::Stop(stop), .. }) = self.open.get_mut(to) {
+                stop.in_doubt |= unanswered;
+            }
+        }
+        let whole = items.len();
+        self.stops.failed(now, items, whole, error)
+    }
+
+    pub(in crate::core) fn send_notes_again(
+        &mut self,
+        now: Time,
+        error: &StoreError,
+    ) -> (bool, Option<JobKey>) {
+        let items = std::mem::take(&mut self.in_flight.notes);
+        let (whole, key) = (items.len(), self.first(&items));
+        (self.notes.failed(now, items, whole, error), key)
+    }
+
+    /// `unanswered`: they may have been carried out.
+    pub(in crate::core) fn unpark_again(
+        &mut self,
+        now: Time,
+        error: &StoreError,
+        unanswered: bool,
+    ) -> (bool, Option<JobKey>) {
+        let items = std::mem::take(&mut self.in_flight.unparks);
+        let (whole, key) = (items.len(), self.first(&items));
+        if !unanswered {
+            self.unparks.put_back(now, items);
+            return (true, key);
+        }
+        for to in &items {
+            if let Some(Request { want: Want::Unpark(unpark), .. }) = self.open.get_mut(to) {
+                unpark.in_doubt = true;
+            }
+        }
+        if is_of_an_item(error) {
+            return (self.unparks.failed(now, items, whole, error), key);
+        }
+        self.unparks.put_back(now, Vec::new());
+        for to in items {
+            self.wait_until(to, Some(now + RETRY));
+        }
+        (true, key)
+    }
+
+    /// Answers with a refusal that names the job.
+    fn refuse(&mut self, ctx: &mut Ctx, to: ReplyTo, why: impl FnOnce(JobKey) -> Refused) {
+        if let Some(request) = self.open.get(&to) {
+            let why = why(request.key.clone());
+            self.finish(ctx, to, Err(why));
+        }
+    }
+
+    fn finish(&mut self, ctx: &mut Ctx, to: ReplyTo, result: Result<(), Refused>) {
+        let Some(request) = self.open.remove(&to) else { return };
+        self.timers.remove(&(request.deadline, to));
+        if let Some(next) = request.next {
+            self.timers.remove(&(next, to));
+        }
+        if let Want::Stop(Stop { id: Some(id), watched: true, .. }) = &request.want
+            && let Some(waiting) = self.watched.get_mut(id)
+        {
+            waiting.remove(&to);
+            if waiting.is_empty() {
+                self.watched.remove(id);
+            }
+        }
+        let answer = match request.want {
+            Want::Stop(_) => Answer::Stopped(result),
+            Want::Notify { .. } => Answer::Notified(result),
+            Want::Unpark(_) => Answer::Unparked(result),
+        };
+        ctx.out.push(Effect::Reply { to: request.to, answer });
+    }
+
+    /// Whoever still waits is told.
+    pub(in crate::core) fn end(&mut self, ctx: &mut Ctx, why: &Refused) {
+        let open: Vec<_> = self.open.keys().copied().collect();
+        for to in open {
+            self.finish(ctx, to, Err(why.clone()));
+        }
+    }
+
+    pub(in crate::core) fn flush(&mut self, ctx: &mut Ctx, may_send: bool) {
+        let mut some_ended = false;
+        while let Some((at, to)) = self.timers.first().copied() {
+            if at > ctx.now {
+                break;
+            }
+            self.timers.pop_first();
+            let Some(request) = self.open.get_mut(&to) else { continue };
+            if ctx.now >= request.deadline {
+                let late = match &request.want {
+                    _ if ctx.pool_is_gone => Refused::Store(StoreError::Refused(Refusal::NoPool)),
+                    Want::Stop(Stop { watched: true, .. }) => Refused::StillStopping(request.key.clone()),
+                    _ => Refused::Deadline,
+                };
+                self.finish(ctx, to, Err(late));
+                some_ended = true;
+            } else {
+                request.next = None;
+                self.go_on(to);
+            }
+        }
+        if some_ended {
+            for lane in [&mut self.finds, &mut self.stops, &mut self.notes, &mut self.unparks] {
+                lane.retain(|to| self.open.contains_key(to));
+            }
+        }
+        if !may_send {
+            return;
+        }
+        if let Some(batch) = self.finds.batch(ctx.now, |_| 512) {
+            let open = |to: &ReplyTo| self.open.get(to).map(|r| (*to, r.key.clone()));
+            let (tos, keys): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
+            self.in_flight.finds = tos;
+            self.in_flight.incarnation = ctx.incarnation;
+            send(ctx, &mut self.finds, keys, Call::FindOwners);
+        }
+        if let Some(batch) = self.stops.batch(ctx.now, |_| 512) {
+            let mut waiting = false;
+            let open = |to: &ReplyTo| {
+                let r = self.open.get(to)?;
+                let Want::Stop(Stop { id: Some(id), until, .. }) = &r.want else { return None };
+                waiting |= *until == Until::Gone;
+                let forbid = *until == Until::Cancelled;
+                Some((*to, StopItem { key: r.key.clone(), id: id.clone(), guess: r.owner, forbid }))
+            };
+            let (tos, items): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
+            self.in_flight.stops = tos;
+            send(ctx, &mut self.stops, items, |items| Call::Stop { repeat: false, waiting, items });
+        }
+        let bodies = |to: &ReplyTo| match self.open.get(to).map(|r| &r.want) {
+            Some(Want::Notify { body }) => body.len(),
+            _ => 0,
+        };
+        if let Some(batch) = self.notes.batch(ctx.now, bodies) {
+            let open = |to: &ReplyTo| {
+                let r = self.open.get(to)?;
+                let Want::Notify { body } = &r.want else { return None };
+                Some((*to, NotifyItem { key: r.key.clone(), guess: r.owner, body: body.clone() }))
+            };
+            let (tos, items): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
+            self.in_flight.notes = tos;
+            send(ctx, &mut self.notes, items, Call::Notify);
+        }
+        if let Some(batch) = self.unparks.batch(ctx.now, |_| 512) {
+            let open = |to: &ReplyTo| {
+                let r = self.open.get(to)?;
+                let Want::Unpark(Unpark { parked: Some((id, _)), .. }) = &r.want else { return None };
+                Some((*to, (r.key.clone(), id.clone())))
+            };
+            let (tos, items): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
+            self.in_flight.unparks = tos;
+            send(ctx, &mut self.unparks, items, Call::Unpark);
+        }
+        if let Some(items) = self.again.batch(ctx.now, |_| 512) {
+            ctx.call(Call::Stop { repeat: true, waiting: false, items });
+        }
+    }
+
+    pub(in crate::core) fn deadline(&self, may_send: bool) -> Option<Time> {
+        let timer = self.timers.first().map(|(at, _)| *at);
+        if !may_send {
+            return timer;
+        }
+        let lanes = [
+            self.finds.deadline(),
+            self.stops.deadline(),
+            self.notes.deadline(),
+            self.unparks.deadline(),
+            self.again.deadline(),
+        ];
+        lanes.into_iter().fold(timer, earliest)
+    }
+}
+
+fn send<T>(ctx: &mut Ctx, lane: &mut Lane<ReplyTo>, items: Vec<T>, call: impl FnOnce(Vec<T>) -> Call) {
+    if items.is_empty() {
+        lane.answered();
+    } else {
+        ctx.call(call(items));
+    }
+}

@@ -1,0 +1,462 @@
+//! What the engine makes of the store's answers.
+
+use std::collections::BTreeSet;
+
+use super::Engine;
+use crate::core::call::Done;
+use crate::core::callers::dispatching::Pool;
+use crate::core::ctx::{Ctx, RETRY};
+use crate::core::effect::{Effect, Notice};
+
+use crate::core::input::Seating;
+use crate::core::lane::is_of_an_item;
+use crate::core::roles::sweeping::stops_again;
+use crate::core::worker::Worker;
+use crate::id::{DispatchId, JobKey, Revision, Token, WorkerId};
+use crate::settings::is_fixed;
+use crate::store::{
+    BeginReply, NodeEvents, Outcome, Refusal, Result, Seat, StoreError, Swept, TermReply, WorkerBegins,
+    WorkerBegun, WorkerStarts,
+};
+
+/// What stands for an outcome in a node's stream when it is to look at its schedules.
+const LOOK: &str = "look";
+/// How many nodes are told of news at most.
+const NEWS_MAX: usize = 64;
+
+impl Engine {
+    pub(super) fn on_done(&mut self, done: Done) -> Result<()> {
+        let now = self.ctx.now;
+        match done {
+            Done::Survey(answer) => {
+                let joins = self.pool.incarnation.is_none() || !self.attaching.is_empty();
+                let needed = joins || !self.workers.is_empty();
+                let change = self.pool.on_surveyed(&mut self.ctx, needed, answer);
+                self.on_change(change);
+            }
+            Done::Bootstrap { run_id, answer } => {
+                let change = self.pool.on_bootstrapped(&mut self.ctx, run_id, &answer);
+                self.on_change(change);
+            }
+            Done::Recover { run_id, answer } => {
+                let change = self.pool.on_recovered(&mut self.ctx, run_id, &answer);
+                self.on_change(change);
+            }
+            Done::OpenNormal(answer) => {
+                let change = self.pool.on_opened(&mut self.ctx, answer);
+                self.on_change(change);
+            }
+            Done::ServerTime(answer) => {
+                self.clock.busy = false;
+                match answer {
+                    Ok(ms) => self.clock.read = Some((now, ms)),
+                    Err(error) => {
+                        self.clock.next = now + RETRY;
+                        return Err(error);
+                    }
+                }
+            }
+            Done::Join { .. }
+            | Done::Settle { .. }
+            | Done::Drain { .. }
+            | Done::Leave { .. }
+            | Done::Expire { .. }
+            | Done::Reap { .. } => {
+                return self.on_membership(done);
+            }
+            Done::Attest { .. } | Done::Attend { .. } => return self.on_attestation(done),
+            Done::Begin { .. }
+            | Done::Started { .. }
+            | Done::Release { .. }
+            | Done::Take { .. }
+            | Done::Owned { .. }
+            | Done::OldestEvent { .. } => return self.on_ownership(done),
+            Done::Dispatch { items, answer } => match answer {
+                Ok(replies) => {
+                    self.dispatching.sent();
+                    let settled = self.is_normal();
+                    if self.dispatching.on_sent(&mut self.ctx, settled, &items, replies) {
+                        self.clock.next = now;
+                    }
+                }
+                Err(error) => {
+                    let key = first(items.iter().map(|item| &item.key));
+                    let news = self.dispatching.send_again(now, items, &error, may_be_done(&error));
+                    return self.heard(news, key, error);
+                }
+            },
+            Done::LookUp { tickets, answer } => match answer {
+                Ok(found) => {
+                    self.dispatching.looked_up();
+                    let pool = match self.closing.is_stopping() {
+                        true => Pool::Stopping,
+                        false if self.is_normal() => Pool::Open,
+                        false => Pool::Unsettled,
+                    };
+                    self.dispatching.on_looked_up(&mut self.ctx, &tickets, found, pool);
+                }
+                Err(error) => {
+                    let key = first(tickets.iter().map(|ticket| &ticket.key));
+                    let news = self.dispatching.look_again(now, tickets, &error);
+                    return self.heard(news, key, error);
+                }
+            },
+            Done::FindOwners(answer) => match answer {
+                Ok(found) => {
+                    let normal = self.is_normal();
+                    self.requests.on_found(&mut self.ctx, found, normal);
+                }
+                Err(error) => {
+                    let (news, key) = self.requests.find_again(now, &error);
+                    return self.heard(news, key, error);
+                }
+            },
+            Done::Stop { repeat, items, answer } => match answer {
+                Ok(replies) if repeat => self.requests.on_stopped_again(items, &replies),
+                Ok(replies) => self.requests.on_stopped(&mut self.ctx, &replies),
+                Err(error) => {
+                    let key = first(items.iter().map(|item| &item.key));
+                    let repeated = repeat.then_some(items);
+                    let news = self.requests.send_stops_again(now, repeated, &error, may_be_done(&error));
+                    return self.heard(news, key, error);
+                }
+            },
+            Done::Notify(answer) => match answer {
+                Ok(replies) => self.requests.on_notified(&mut self.ctx, &replies),
+                Err(error) => {
+                    let (news, key) = self.requests.send_notes_again(now, &error);
+                    return self.heard(news, key, error);
+                }
+            },
+            Done::Unpark(answer) => match answer {
+                Ok(replies) => self.requests.on_unparked(&mut self.ctx, &replies),
+                Err(StoreError::Refused(Refusal::ShuttingDown)) => {
+                    self.requests.on_unpark_shut(&mut self.ctx);
+                }
+                Err(error) => {
+                    let (news, key) = self.requests.unpark_again(now, &error, may_be_done(&error));
+                    return self.heard(news, key, error);
+                }
+            },
+            Done::Route { events, answer } => return self.routing.on_routed(&mut self.ctx, events, answer),
+            Done::ReadPool(answer) => return self.routing.on_events(&mut self.ctx, false, answer),
+            Done::ClaimPool(answer) => return self.routing.on_events(&mut self.ctx, true, answer),
+            Done::RestoreGroup(answer) => return self.routing.on_restored(&mut self.ctx, answer),
+            Done::ReadNode { round, answer } => {
+                if let Some(events) = self.reading.on_read(&self.ctx, round, answer)? {
+                    self.on_node_events(events);
+                }
+            }
+            Done::Heartbeats(answer) => {
+                return self.liveness.on_heartbeats(&mut self.ctx, &self.members, answer);
+            }
+            Done::Inspect { held, answer } => return self.on_inspected(held, answer),
+            Done::Sweep { kick, answer } => return self.on_swept(kick, answer),
+            Done::PruneConsumers(answer) => return answer,
+            Done::Tell { outcomes, answer } => {
+                self.tells.busy = false;
+                if let Err(error) = answer {
+                    self.tells.queue.splice(0..0, outcomes);
+                    self.tells.retry_at = now + RETRY;
+                    return Err(error);
+                }
+            }
+            Done::Sched { .. } | Done::Term { .. } | Done::Tick { .. } | Done::Plan { .. } => {
+                if let Done::Term { answer: Ok(terms), .. } = &done {
+                    for reply in &terms.replies {
+                        if let TermReply::Held(entry) = reply {
+                            self.pool.saw_token(Token(entry.term.0));
+                        }
+                    }
+                }
+                return self.scheduling.on_done(&mut self.ctx, done);
+            }
+            Done::Shutdown { mode, answer } => return self.closing.on_flag(&self.ctx, mode, answer),
+            Done::Purge(answer) => {
+                let outcomes = self.closing.on_purged(&self.ctx, answer)?;
+                self.tells.queue.extend(outcomes);
+            }
+            Done::Cleanup(answer) => {
+                if self.closing.on_cleaned(&self.ctx, answer)? {
+                    self.on_pool_gone();
+                }
+            }
+            Done::ForgetNode => self.on_forgotten(),
+        }
+        Ok(())
+    }
+
+    fn on_membership(&mut self, done: Done) -> Result<()> {
+        let ctx = &mut self.ctx;
+        let first = match done {
+            Done::Join { seating, answer } => return self.on_joined(seating, answer),
+            Done::Settle { worker, answer } => match self.worker_at(worker) {
+                Some((worker, ctx)) => worker.on_settled(ctx, answer)?,
+                None => false,
+            },
+            Done::Drain { worker, answer } => {
+                if let Some((worker, ctx)) = self.worker_at(worker) {
+                    worker.on_drained(ctx, answer)?;
+                }
+                false
+            }
+            Done::Leave { worker: id, answer } => {
+                if answer.is_ok() {
+                    self.liveness.found_dead(id);
+                }
+                if let Some((worker, ctx)) = self.worker_at(id) {
+                    worker.on_left(ctx, answer)?;
+                }
+                false
+            }
+            Done::Expire { workers, answer } => {
+                for worker in self.liveness.on_expired(ctx, &workers, answer)? {
+                    let own = self.workers.values_mut().find(|own| own.member_id() == Some(worker));
+                    if let Some(own) = own {
+                        own.fence(ctx);
+                    }
+                }
+                false
+            }
+            Done::Reap { worker, answer } => {
+                let outcomes = self.liveness.on_reaped(ctx, worker, answer)?;
+                self.pass_on(outcomes);
+                false
+            }
+            _ => false,
+        };
+        if first {
+            self.sweeping.kick();
+        }
+        Ok(())
+    }
+
+    fn on_joined(&mut self, seating: Seating, answer: Result<Seat>) -> Result<()> {
+        let behind = match &answer {
+            Err(StoreError::Refused(Refusal::Setting { name, theirs, .. })) => self.is_behind(name, theirs),
+            _ => false,
+        };
+        if let Ok(seat) = &answer {
+            self.pool.saw_token(Token(seat.worker.0));
+        }
+        if let Some(worker) = self.workers.get_mut(&seating.local)
+            && worker.on_joined(&mut self.ctx, seating, behind, answer)?
+        {
+            self.sweeping.kick();
+        }
+        Ok(())
+    }
+
+    /// The pool has another value of this setting than a join of this node, and that is no contradiction: the value has
+    /// changed, and the node has heard of it since, or is made to hear of it now.
+    fn is_behind(&mut self, name: &str, theirs: &String) -> bool {
+        if is_fixed(name) {
+            return false;
+        }
+        if self.ctx.config.settings.fields().contains(&(name, theirs.clone())) {
+            return true;
+        }
+        // One that is known and was not adopted cannot be used.
+        let unheard = self.settings.fields.get(name) != Some(theirs);
+        if unheard {
+            let (incarnation, members) = (self.ctx.incarnation, self.members.revision);
+            let settings = Revision(self.settings.revision.0 + 1);
+            self.ctx.out.push(Effect::Expect { incarnation, members, settings });
+        }
+        unheard
+    }
+
+    fn worker_at(&mut self, id: WorkerId) -> Option<(&mut Worker, &mut Ctx)> {
+        let worker = self.workers.values_mut().find(|w| w.jobs.worker == id)?;
+        Some((worker, &mut self.ctx))
+    }
+
+    fn on_ownership(&mut self, done: Done) -> Result<()> {
+        match &done {
+            Done::Begin { .. } => self.together.in_flight.begins = false,
+            Done::Started { .. } => self.together.in_flight.starts = false,
+            _ => {}
+        }
+        match done {
+            Done::Begin { begins, answer: Ok(answers) } => {
+                self.together.begins.widen();
+                for (begins, answer) in begins.into_iter().zip(answers) {
+                    self.on_begun(begins, answer);
+                }
+            }
+            Done::Begin { begins, answer: Err(error) } => {
+                let whole = begins.iter().map(|begins| begins.jobs.len()).sum();
+                let key = first(begins.iter().flat_map(|begins| &begins.jobs).map(|(key, _)| key));
+                self.together.begins.narrow(whole, &error);
+                let mut news = whole == 0;
+                for begins in begins {
+                    let Some((worker, ctx)) = self.worker_at(begins.worker) else { continue };
+                    if !worker.jobs.begins.was_abandoned() {
+                        news |= worker.jobs.begin_again(ctx, begins, whole, &error);
+                    }
+                }
+                return self.heard(news, key, error);
+            }
+            Done::Started { starts, answer: Ok(noted) } => {
+                self.together.starts.widen();
+                let mut rest = &*noted;
+                for WorkerStarts { worker, items } in starts {
+                    let (noted, others) = rest.split_at(items.len().min(rest.len()));
+                    rest = others;
+                    if let Some((worker, ctx)) = self.worker_at(worker) {
+                        worker.jobs.on_started_noted(ctx.now, items, noted);
+                    }
+                }
+            }
+            Done::Started { starts, answer: Err(error) } => {
+                let whole = starts.iter().map(|starts| starts.items.len()).sum();
+                let key = first(starts.iter().flat_map(|starts| &starts.items).map(|item| &item.key));
+                self.together.starts.narrow(whole, &error);
+                let mut news = false;
+                for WorkerStarts { worker, items } in starts {
+                    if let Some((worker, ctx)) = self.worker_at(worker) {
+                        news |= worker.jobs.started_again(ctx.now, items, whole, &error);
+                    }
+                }
+                return self.heard(news, key, error);
+            }
+            Done::Release { worker, finished, items, answer } => {
+                let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
+                match answer {
+                    Ok(replies) => worker.jobs.on_released(ctx, &finished, items, &replies),
+                    Err(error) => {
+                        let key = first(items.iter().map(|(item, _)| &item.key));
+                        let news = worker.jobs.release_again(ctx.now, finished, items, &error);
+                        return self.heard(news, key, error);
+                    }
+                }
+            }
+            Done::Take { worker, finished, items, answer } => {
+                let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
+                match answer {
+                    answer if worker.jobs.takes.was_abandoned() => {
+                        worker.jobs.not_taken(&items);
+                        return answer.map(drop);
+                    }
+                    Ok(replies) => worker.jobs.on_taken(ctx, &finished, items, replies),
+                    Err(error) => {
+                        let key = first(items.iter().map(|item| &item.key));
+                        let news = worker.jobs.take_again(ctx.now, finished, items, &error);
+                        return self.heard(news, key, error);
+                    }
+                }
+            }
+            Done::Owned { worker, answer } => {
+                if let Some((worker, ctx)) = self.worker_at(worker) {
+                    return worker.on_owned(ctx, answer);
+                }
+            }
+            Done::OldestEvent { worker, answer } => {
+                let oldest = answer?;
+                if let Some((worker, _)) = self.worker_at(worker) {
+                    worker.jobs.intake.oldest(oldest);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn on_begun(&mut self, begins: WorkerBegins, answer: WorkerBegun) {
+        let Some(worker) = self.workers.values_mut().find(|w| w.jobs.worker == begins.worker) else { return };
+        let ctx = &mut self.ctx;
+        match answer {
+            Err(Refusal::Fenced) => worker.fence(ctx),
+            _ if worker.jobs.begins.was_abandoned() => {}
+            Err(Refusal::ShuttingDown) => worker.jobs.on_begin_shut(begins.finished, begins.jobs),
+            Err(refusal) => {
+                let whole = begins.jobs.len();
+                worker.jobs.begin_again(ctx, begins, whole, &StoreError::Refused(refusal));
+            }
+            Ok(replies) => {
+                let WorkerBegins { finished, jobs, .. } = begins;
+                let begun = replies.iter().any(|reply| matches!(reply, BeginReply::Begun { .. }));
+                let highest = jobs.iter().map(|(_, token)| *token).max();
+                worker.check_places(ctx, &self.ring, &replies, &jobs);
+                worker.jobs.on_begun(ctx, &finished, jobs, replies);
+                if let Some(token) = highest.filter(|_| begun) {
+                    self.pool.saw_token(token);
+                }
+            }
+        }
+    }
+
+    fn on_node_events(&mut self, events: NodeEvents) {
+        for (id, entry, event) in events.workers {
+            if let Some(worker) = self.workers.values_mut().find(|w| w.member_id() == Some(id)) {
+                worker.jobs.on_event(&mut self.ctx, entry, event);
+            }
+        }
+        for (_, outcomes) in events.outcomes {
+            for (id, outcome) in outcomes {
+                if outcome == LOOK {
+                    self.scheduling.look(&self.ctx);
+                    continue;
+                }
+                self.requests.on_outcome(&id);
+                self.dispatching.on_told(&mut self.ctx, &id, &outcome);
+            }
+        }
+    }
+
+    /// Tells other nodes that there is news of a schedule: a hint, without which they look after a while.
+    pub(super) fn tell_news(&mut self) {
+        if !self.scheduling.take_news() {
+            return;
+        }
+        let nodes: BTreeSet<_> = self.members.entries.values().map(|m| &m.node).collect();
+        let others = nodes.into_iter().filter(|node| **node != self.ctx.config.node).take(NEWS_MAX);
+        let hints = others.filter_map(|node| DispatchId::of_node(node, LOOK).ok());
+        self.tells.queue.extend(hints.map(|id| (id, LOOK.to_owned())));
+    }
+
+    /// A call has failed. What is no news is said to nobody; that an item was set aside is said with its key.
+    fn heard(&mut self, news: bool, key: Option<JobKey>, error: StoreError) -> Result<()> {
+        match key {
+            _ if !news && is_of_an_item(&error) => Ok(()),
+            Some(key) if is_of_an_item(&error) => {
+                self.ctx.report(Notice::SetAside { key, error });
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// What has become of jobs that nobody runs: their dispatchers are to hear of it.
+    fn pass_on(&mut self, outcomes: Vec<(DispatchId, Outcome)>) {
+        for (id, _) in outcomes.iter().filter(|(_, outcome)| outcome == "parked") {
+            self.ctx.report(Notice::ParkedUnowned { id: id.clone() });
+        }
+        self.tells.queue.extend(outcomes);
+    }
+
+    fn on_swept(&mut self, kick: bool, answer: Result<Swept>) -> Result<()> {
+        let nodes: BTreeSet<_> = self.members.entries.values().map(|m| &m.node).collect();
+        let mut swept = self.sweeping.on_swept(&mut self.ctx, nodes.len(), kick, answer)?;
+        self.parked = Some(swept.parked);
+        self.requests.stop_again(stops_again(&mut swept));
+        self.pass_on(std::mem::take(&mut swept.outcomes));
+        for key in swept.bad {
+            self.ctx.report(Notice::BadRecord { key });
+        }
+        for worker in swept.dead {
+            self.liveness.found_dead(worker);
+        }
+        Ok(())
+    }
+}
+
+/// The first job of a call that has failed: the one that is set aside, if it is the only one.
+fn first<'a>(mut keys: impl Iterator<Item = &'a JobKey>) -> Option<JobKey> {
+    keys.next().cloned()
+}
+
+/// The call may have been executed, though it has no answer.
+fn may_be_done(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unanswered(_) | StoreError::Damaged(_) | StoreError::Unusable(_))
+}

@@ -1,0 +1,70 @@
+//! What comes of an attestation: a worker says which jobs it has, after its pool has lost data.
+
+use super::Engine;
+use crate::core::call::Done;
+use crate::member::MemberState;
+use crate::store::{AttestReply, Refusal, Result, StoreError};
+
+impl Engine {
+    /// An attestation was answered, or a worker's last word. What comes from an earlier incarnation says nothing.
+    pub(in crate::core) fn on_attestation(&mut self, done: Done) -> Result<()> {
+        let (incarnation, id, error) = match &done {
+            Done::Attest { incarnation, worker, answer, .. } => {
+                (*incarnation, *worker, answer.as_ref().err())
+            }
+            Done::Attend { incarnation, worker, answer } => (*incarnation, *worker, answer.as_ref().err()),
+            _ => return Ok(()),
+        };
+        let error = error.cloned();
+        let Some(worker) = self.workers.values_mut().find(|w| w.jobs.worker == id) else { return Ok(()) };
+        if incarnation != self.ctx.incarnation {
+            return Ok(());
+        }
+        let ctx = &mut self.ctx;
+        match done {
+            Done::Attest { items, answer: Ok(replies), .. } => {
+                let first = worker.jobs.on_attested(ctx, items, &replies);
+                let current = self.members.incarnation == Some(incarnation);
+                let member = self.members.entries.get(&id).filter(|_| current);
+                if first && member.is_none_or(|member| member.state != MemberState::Up) {
+                    worker.may_have_no_slot(ctx);
+                }
+            }
+            Done::Attend { answer: Ok(next), .. } => worker.jobs.on_attended(ctx, next),
+            // The pool was not opened without a member's last word: only the answer to that is lost.
+            Done::Attest { answer: Err(StoreError::Refused(Refusal::Normal)), .. }
+            | Done::Attend { answer: Err(StoreError::Refused(Refusal::Normal)), .. }
+                if worker.jobs.is_known() =>
+            {
+                worker.jobs.on_attended(ctx, None);
+                return Ok(());
+            }
+            // It cannot be said of this job, and all others wait for the worker's last word.
+            Done::Attest { items, answer: Err(StoreError::Damaged(_)), .. } if items.len() == 1 => {
+                worker.jobs.on_attested(ctx, items, &[AttestReply::Unreadable]);
+            }
+            Done::Attest { items, answer: Err(error), .. } => {
+                let goes_on = worker.jobs.attest_again(ctx.now, items, &error);
+                if !goes_on {
+                    return Ok(());
+                }
+            }
+            Done::Attend { answer: Err(error), .. } => {
+                worker.jobs.attest_again(ctx.now, Vec::new(), &error);
+            }
+            _ => {}
+        }
+        match error {
+            None => Ok(()),
+            Some(StoreError::Refused(Refusal::Fenced)) => {
+                worker.fence(ctx);
+                Ok(())
+            }
+            Some(StoreError::Refused(Refusal::Normal)) => {
+                self.pool.opened_without(ctx.now);
+                Ok(())
+            }
+            Some(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! What the engine does after each round of inputs: every part that may act does what is due.
+
+use std::time::Duration;
+
+use super::{End, Engine};
+use crate::breakage::Breakage;
+use crate::core::call::Call;
+use crate::core::effect::Effect;
+use crate::core::input::{Answer, Refused};
+use crate::core::roles::phase::Phase;
+use crate::core::time::Time;
+use crate::core::worker::{Door, Worker};
+use crate::error::DispatchError;
+use crate::health::longest_read;
+use crate::settings::Shard;
+
+/// How often the server's clock is read again.
+const CLOCK_EVERY: Duration = Duration::from_secs(60);
+/// A dispatch's deadline stays this far below the longest that the store honours.
+const CLOCK_MARGIN: Duration = Duration::from_millis(250);
+
+impl Engine {
+    pub(super) fn flush(&mut self) {
+        if self.end != End::No {
+            return;
+        }
+        self.pool.elsewhere = self.settings.incarnation != self.pool.incarnation;
+        self.pool.flush(&mut self.ctx);
+        self.attach();
+        let door = self.door();
+        self.flush_workers(door);
+        let (normal, may_plan) = (self.is_normal() && door.is_known(), self.may_plan());
+        self.scheduling.flush(&mut self.ctx, normal, may_plan);
+        self.tell_news();
+        if door.is_known() {
+            self.flush_known();
+        }
+        if self.is_normal() && door.is_known() {
+            let routes = self.serves() && !self.closing.is_stopping();
+            if routes {
+                if self.closing.leaving {
+                    self.routing.leave(&mut self.ctx);
+                }
+                self.routing.flush(&mut self.ctx, &self.ring);
+            }
+            if self.sweeps() && self.sweeping.flush(&mut self.ctx) && routes && !self.closing.leaving {
+                self.routing.claim(&mut self.ctx);
+            }
+        }
+        if self.is_normal() && door.is_known() && self.inspects() {
+            self.inspecting.flush(&mut self.ctx, &self.workers);
+        }
+        self.flush_users(door.is_known());
+        self.finish();
+    }
+
+    /// What the pool lets workers do now.
+    pub(super) fn door(&self) -> Door {
+        match self.pool.phase {
+            Phase::Closed => Door::Gone,
+            Phase::Unknown => Door::Unknown,
+            _ if self.pool.held_back => Door::Unknown,
+            // Who hears nothing of what concerns its workers must not get any: its leases would run out again.
+            Phase::Normal if self.closing.flag.is_none() && !self.closing.leaving && !self.is_deaf() => {
+                Door::Open
+            }
+            Phase::Normal => Door::Shut,
+            Phase::Recovering { .. } => Door::Recovering,
+        }
+    }
+
+    /// It is more than a client: it routes and sweeps.
+    pub(super) fn serves(&self) -> bool {
+        !self.ctx.config.client_only
+    }
+
+    /// It sweeps. A client does while the pool stops: a sweep names workers that somebody has expired and then not reaped,
+    /// and no other node may be left to hear of them.
+    pub(super) fn sweeps(&self) -> bool {
+        self.serves() || self.closing.is_stopping()
+    }
+
+    /// It compares the records with what else stands there, and with what runs here.
+    pub(super) fn inspects(&self) -> bool {
+        let broken = self.ctx.config.broken.has(Breakage::NeverInspects);
+        self.serves() && !self.closing.is_stopping() && !self.closing.leaving && !broken
+    }
+
+    /// It looks for silent workers. A client does while the pool cannot go on without that, as far as it knows.
+    pub(super) fn watches(&self) -> bool {
+        self.serves() || !self.is_normal() || self.closing.flag.is_some() || !self.liveness.is_idle()
+    }
+
+    /// What concerns the node's workers has not been read for too long.
+    fn is_deaf(&self) -> bool {
+        let longest = longest_read(self.ctx.config.timing.ttl);
+        self.reading.progressed().is_some_and(|at| self.ctx.now.since(at) > longest)
+    }
+
+    fn flush_workers(&mut self, door: Door) {
+        let (stopping, mut speak, mut gone) = (self.closing.is_stopping(), false, false);
+        for worker in self.workers.values_mut() {
+            if stopping {
+                worker.stop_all(&mut self.ctx);
+            }
+            worker.flush(&mut self.ctx, &self.ring, door);
+            speak |= worker.jobs.have_words();
+            gone |= worker.is_gone();
+        }
+        if speak {
+            self.together.flush(&mut self.ctx, &mut self.workers, door);
+        }
+        if gone {
+            self.workers.retain(|_, worker| !worker.is_gone());
+        }
+        // A node that leaves takes all its workers out of the ring before the first job moves: so none moves twice.
+        let together = self.closing.leaving && !self.workers.values().all(Worker::is_out_of_ring);
+        if !together {
+            for worker in self.workers.values_mut() {
+                if worker.hand_on(&mut self.ctx) {
+                    worker.flush(&mut self.ctx, &self.ring, door);
+                }
+            }
+        }
+    }
+
+    /// What may be done once the incarnation is known, in either phase.
+    fn flush_known(&mut self) {
+        let (normal, watches) = (self.is_normal(), self.watches());
+        let ctx = &mut self.ctx;
+        if watches {
+            self.liveness.flush(ctx, &self.members, normal);
+        }
+        let reads = self.workers.values();
+        self.reading.flush(ctx, reads.filter_map(|w| Some((w.member_id()?, w.jobs.intake.cursor()))));
+        if !self.clock.busy && ctx.now >= self.clock.next {
+            self.clock.busy = true;
+            self.clock.next = ctx.now + CLOCK_EVERY;
+            ctx.call(Call::ServerTime);
+        }
+        if !self.tells.busy && !self.tells.queue.is_empty() && ctx.now >= self.tells.retry_at {
+            self.tells.busy = true;
+            let count = self.tells.queue.len().min(512);
+            ctx.call(Call::Tell(self.tells.queue.drain(..count).collect()));
+        }
+        self.closing.flush(ctx, self.workers.values().all(Worker::is_gone));
+    }
+
+    fn flush_users(&mut self, known: bool) {
+        let (now, clock) = (self.ctx.now, &self.clock);
+        let longest = self.ctx.config.settings.max_dispatch_deadline;
+        let not_after = |deadline: Time| {
+            let now_ms = clock.ms(now).unwrap_or_else(|| now.since(Time(0)).as_millis() as u64);
+            let left = deadline.since(now).min(longest.saturating_sub(CLOCK_MARGIN));
+            now_ms + left.as_millis() as u64
+        };
+        let clock_known = clock.read.is_some();
+        self.dispatching.flush(&mut self.ctx, &self.ring, not_after, known && clock_known);
+        self.requests.flush(&mut self.ctx, known);
+        let (workers, members) = (&self.workers, &self.members);
+        let held = || workers.values().flat_map(|w| w.jobs.held.keys().cloned()).collect();
+        let left = || members.entries.keys().copied().collect();
+        self.closing.on_time(&mut self.ctx, held, left);
+    }
+
+    /// Takes part once it is known that the pool's settings are this node's, and tells who waits for that.
+    fn attach(&mut self) {
+        let Some(incarnation) =
+            self.pool.incarnation.filter(|_| self.settings.incarnation == self.pool.incarnation)
+        else {
+            return;
+        };
+        let refusal = if self.pool.held_back { self.other_setting() } else { None };
+        if self.pool.held_back && refusal.is_none() {
+            self.pool.held_back = false;
+            // Before anything is renewed: the leases go by the pool's worker TTL.
+            self.take_over_settings();
+            self.ctx.out.push(Effect::Renew { incarnation });
+        }
+        if self.attaching.is_empty() {
+            return;
+        }
+        let answer = match refusal {
+            Some(refusal) => Err(refusal),
+            None if self.closing.flag.is_some()
+                && (self.liveness.saw_life || self.closing.awaits_others(&self.ctx)) =>
+            {
+                Err(Refused::ShuttingDown)
+            }
+            None if self.closing.flag.is_none() && self.is_normal() && self.renewed => {
+                self.pool.attached();
+                Ok(())
+            }
+            None => return,
+        };
+        for to in self.attaching.drain(..) {
+            self.ctx.reply(to, Answer::Attached(answer.clone()));
+        }
+    }
+
+    /// The pool is not the shard that this node is to be part of: it has another place, or is one of so many others, or is
+    /// none; or it is one, and the node's pool is to be none.
+    fn other_shard(&self) -> Option<Refused> {
+        let ours = self.ctx.config.settings.shard.map(|shard| shard.to_string());
+        let theirs = self.settings.fields.get(Shard::SETTING);
+        let differs = ours.as_ref() != theirs && !self.ctx.config.broken.has(Breakage::OtherShardsJoin);
+        let none = || "none".to_owned();
+        differs.then(|| Refused::Setting {
+            name: Shard::SETTING.into(),
+            theirs: theirs.cloned().unwrap_or_else(none),
+            ours: ours.unwrap_or_else(none),
+        })
+    }
+
+    /// The first of the pool's settings that is not this node's, of those that it was given.
+    fn other_setting(&self) -> Option<Refused> {
+        if let Some(refused) = self.other_shard() {
+            return Some(refused);
+        }
+        let differs = |(name, ours): (&'static str, String)| {
+            let theirs = self.settings.fields.get(name)?.clone();
+            if !self.ctx.config.given.has(name) {
+                return None;
+            }
+            (theirs != ours && name != Shard::SETTING).then(|| Refused::Setting {
+                name: name.into(),
+                theirs,
+                ours,
+            })
+        };
+        self.ctx.config.settings.fields().into_iter().find_map(differs)
+    }
+
+    /// Ends the engine once nothing of this node is left in the pool, or of the pool.
+    fn finish(&mut self) {
+        let gone = self.workers.values().all(Worker::is_gone);
+        let closed = self.pool.phase == Phase::Closed;
+        let out_of_use = self.pool.held_back || !self.is_normal() || self.closing.is_stopping();
+        let routed = out_of_use || (!self.serves() || self.routing.has_left()) && self.scheduling.has_left();
+        let left = self.closing.leaving && self.liveness.is_idle() && routed && !self.tells.is_pending();
+        if self.end == End::No && gone && (closed || left) {
+            self.end = End::Forgetting;
+            self.ctx.call(Call::ForgetNode);
+        }
+    }
+
+    /// The node's last call was answered, or was not.
+    pub(super) fn on_forgotten(&mut self) {
+        self.end = End::Ended;
+        let closed = self.pool.phase == Phase::Closed;
+        let gone = if closed { Refused::PoolClosed } else { Refused::NodeClosed };
+        for to in self.attaching.drain(..) {
+            self.ctx.reply(to, Answer::Attached(Err(gone.clone())));
+        }
+        self.dispatching.end(&mut self.ctx, &DispatchError::NodeClosed);
+        self.requests.end(&mut self.ctx, &Refused::NodeClosed);
+        self.scheduling.close(&mut self.ctx, &Refused::NodeClosed);
+        self.closing.end(&mut self.ctx, closed);
+        self.ctx.out.push(Effect::End);
+    }
+}

@@ -1,0 +1,107 @@
+//! A slow look at all records, whatever was lost beside them, and at whether they agree with what runs here: each node
+//! looks at a page of the records and at a part of its jobs each three times to live.
+
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Included, Unbounded};
+
+use super::Engine;
+use crate::core::call::Call;
+use crate::core::ctx::Ctx;
+use crate::core::input::LocalWorker;
+use crate::core::jobs::held::Phase;
+use crate::core::time::Time;
+use crate::core::worker::Worker;
+use crate::id::{JobKey, Token, WorkerId};
+use crate::store::{BATCH_MAX, HeldState, Inspected, Refusal, Result, StoreError};
+
+/// How far a node has come.
+#[derive(Debug, Default)]
+pub(super) struct Inspecting {
+    next: Option<Time>,
+    busy: bool,
+    /// The look that is under way is at an earlier incarnation: its answer says nothing of this one.
+    outdated: bool,
+    /// Where the next page of the records begins.
+    cursor: u64,
+    /// The last job of this node's that was compared.
+    after: Option<(LocalWorker, JobKey)>,
+}
+
+impl Inspecting {
+    /// Another incarnation: its records are looked at from the first one on.
+    pub(super) fn reset(&mut self) {
+        *self = Self { busy: self.busy, outdated: self.busy, ..Self::default() };
+    }
+
+    pub(super) fn flush(&mut self, ctx: &mut Ctx, workers: &BTreeMap<LocalWorker, Worker>) {
+        let due = self.next.is_some_and(|next| ctx.now >= next);
+        if self.next.is_none() || due && !self.busy {
+            self.next = Some(ctx.now + ctx.jitter.stretch(ctx.config.timing.ttl * 3));
+        }
+        if due && !self.busy {
+            self.busy = true;
+            let held = self.some_of(workers);
+            ctx.call(Call::Inspect { cursor: self.cursor, held });
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Time> {
+        if self.busy { None } else { self.next }
+    }
+
+    /// The next jobs that workers of this node hold, as many as a step takes.
+    fn some_of(&mut self, workers: &BTreeMap<LocalWorker, Worker>) -> Vec<(WorkerId, JobKey, Token)> {
+        let mut some = Vec::new();
+        let after = self.after.take();
+        let from = after.as_ref().map_or(Unbounded, |(local, _)| Included(*local));
+        for (&local, worker) in workers.range((from, Unbounded)) {
+            let Some(id) = worker.member_id() else { continue };
+            let behind =
+                after.as_ref().filter(|(of, _)| *of == local).map_or(Unbounded, |(_, key)| Excluded(key));
+            for (key, held) in worker.jobs.held.range::<JobKey, _>((behind, Unbounded)) {
+                some.push((id, key.clone(), held.token));
+                if some.len() == BATCH_MAX {
+                    self.after = Some((local, key.clone()));
+                    return some;
+                }
+            }
+        }
+        some
+    }
+}
+
+impl Engine {
+    /// What runs here and has a higher token is void. A job that runs and has no record shows that data were lost.
+    pub(super) fn on_inspected(
+        &mut self,
+        held: Vec<(WorkerId, JobKey, Token)>,
+        answer: Result<Inspected>,
+    ) -> Result<()> {
+        self.inspecting.busy = false;
+        if std::mem::take(&mut self.inspecting.outdated) {
+            return Ok(());
+        }
+        let inspected = answer?;
+        self.inspecting.cursor = inspected.next;
+        if inspected.strangers > 0 {
+            self.liveness.look_at_all(&self.ctx);
+        }
+        let mut is_missing = false;
+        for ((id, key, token), state) in held.into_iter().zip(inspected.held) {
+            let Some(worker) = self.workers.values_mut().find(|worker| worker.member_id() == Some(id)) else {
+                continue;
+            };
+            match state {
+                HeldState::Kept => {}
+                HeldState::Outranked => worker.jobs.outranked(&mut self.ctx, key, token),
+                HeldState::Missing => {
+                    is_missing |= worker.jobs.held.get(&key).is_some_and(|held| {
+                        let runs = matches!(held.phase, Phase::Waiting(_) | Phase::Starting | Phase::Running);
+                        held.token == token && held.order.is_none() && runs
+                    });
+                }
+            }
+        }
+        if is_missing { Err(StoreError::Refused(Refusal::Lost("r".into()))) } else { Ok(()) }
+    }
+}

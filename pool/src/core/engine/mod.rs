@@ -1,0 +1,501 @@
+//! The engine of one node: hands each input to the part that it concerns, then lets every part do what is due.
+
+mod answers;
+mod attestation;
+mod due;
+mod inspecting;
+mod namesake;
+pub(crate) mod picture;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::breakage::Breakage;
+use crate::core::call::Call;
+use crate::core::callers::dispatching::Dispatching;
+use crate::core::callers::requests::Requests;
+use crate::core::ctx::{Config, Ctx, Purpose};
+use crate::core::effect::{Effect, Notice};
+use crate::core::input::{Answer, Command, Input, LocalWorker, Refused, ReplyTo};
+use crate::core::lease::Timing;
+use crate::core::ring::Ring;
+use crate::core::roles::closing::Closing;
+use crate::core::roles::liveness::Liveness;
+use crate::core::roles::phase::{Change, Phase, PoolPhase};
+use crate::core::roles::reading::Reading;
+use crate::core::roles::routing::Routing;
+use crate::core::roles::sweeping::Sweeping;
+use crate::core::schedules::Scheduling;
+use crate::core::time::{Jitter, Time, earliest};
+use crate::core::worker::Worker;
+use crate::core::worker::together::Together;
+use crate::error::DispatchError;
+use crate::id::{DispatchId, Incarnation, Token, WorkerId};
+use crate::member::{MemberState, Members};
+use crate::settings::{Settings, StoredSettings};
+use crate::store::{Outcome, Refusal, Renewal, Result, StoreError};
+use inspecting::Inspecting;
+use namesake::Namesake;
+
+/// All of one node's decisions.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(super) ctx: Ctx,
+    pub(super) pool: PoolPhase,
+    pub(super) members: Arc<Members>,
+    settings: Arc<StoredSettings>,
+    ring: Ring,
+    pub(super) workers: BTreeMap<LocalWorker, Worker>,
+    pub(super) together: Together,
+    routing: Routing,
+    reading: Reading,
+    liveness: Liveness,
+    sweeping: Sweeping,
+    inspecting: Inspecting,
+    dispatching: Dispatching,
+    requests: Requests,
+    scheduling: Scheduling,
+    closing: Closing,
+    attaching: Vec<ReplyTo>,
+    /// A renewal was answered in this incarnation.
+    renewed: bool,
+    /// The damage of the data and of the server at that time, if there was any.
+    damage: Option<Arc<str>>,
+    evicts: Option<Arc<str>>,
+    /// The pool's jobs that had never begun when that was.
+    queued: Option<u64>,
+    /// The pool's jobs that were parked at the last sweep.
+    parked: Option<u64>,
+    namesake: Namesake,
+    clock: Clock,
+    tells: Tells,
+    end: End,
+}
+
+/// The server's clock, as far as it was read.
+#[derive(Debug, Default)]
+struct Clock {
+    read: Option<(Time, u64)>,
+    busy: bool,
+    next: Time,
+}
+
+impl Clock {
+    /// What it shows, ms, as far as it was read.
+    fn ms(&self, now: Time) -> Option<u64> {
+        let (read, ms) = self.read?;
+        Some(ms + now.since(read).as_millis() as u64)
+    }
+}
+
+/// Outcomes that other nodes are to hear of.
+#[derive(Debug, Default)]
+struct Tells {
+    queue: Vec<(DispatchId, Outcome)>,
+    busy: bool,
+    retry_at: Time,
+}
+
+impl Tells {
+    fn is_pending(&self) -> bool {
+        self.busy || !self.queue.is_empty()
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        (!self.busy && !self.queue.is_empty()).then_some(self.retry_at)
+    }
+}
+
+/// How far the engine's own end has come.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    No,
+    Forgetting,
+    Ended,
+}
+
+impl Engine {
+    pub(crate) fn new(config: Config, seed: u64) -> Self {
+        let members = Arc::new(Members::default());
+        let ring = Ring::new(&members, &config.settings);
+        let ctx = Ctx {
+            now: Time(0),
+            config,
+            incarnation: Incarnation(0),
+            pool_is_gone: false,
+            leases: BTreeMap::new(),
+            jitter: Jitter::new(seed),
+            out: Vec::new(),
+        };
+        let (pool, closing) = (PoolPhase::new(&ctx.config), Closing::new(&ctx.config));
+        Self {
+            ctx,
+            pool,
+            members,
+            settings: Arc::default(),
+            ring,
+            workers: BTreeMap::new(),
+            together: Together::default(),
+            routing: Routing::default(),
+            reading: Reading::default(),
+            liveness: Liveness::default(),
+            sweeping: Sweeping::default(),
+            inspecting: Inspecting::default(),
+            dispatching: Dispatching::default(),
+            requests: Requests::default(),
+            scheduling: Scheduling::default(),
+            closing,
+            attaching: Vec::new(),
+            renewed: false,
+            damage: None,
+            evicts: None,
+            queued: None,
+            parked: None,
+            namesake: Namesake::default(),
+            clock: Clock::default(),
+            tells: Tells::default(),
+            end: End::No,
+        }
+    }
+
+    /// Takes in what has happened, and says what to do. `now` is taken after the last of the inputs.
+    pub(crate) fn step(&mut self, now: Time, inputs: impl IntoIterator<Item = Input>) -> Vec<Effect> {
+        self.ctx.now = now;
+        for input in inputs {
+            let result = self.take(input);
+            self.judge(result);
+        }
+        self.flush();
+        std::mem::take(&mut self.ctx.out)
+    }
+
+    /// When [`step`](Self::step) is to be called again, if nothing happens before. Right after a step it is in the
+    /// future: a part that must wait for something else does not name a time.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        if self.end != End::No {
+            return None;
+        }
+        let door = self.door();
+        let known = door.is_known();
+        let normal = known && self.is_normal();
+        let routes = normal && self.serves() && !self.closing.is_stopping();
+        let parts = [
+            self.pool.deadline(),
+            (normal && self.sweeps()).then(|| self.sweeping.deadline()).flatten(),
+            (normal && self.inspects()).then(|| self.inspecting.deadline()).flatten(),
+            routes.then(|| self.routing.deadline()).flatten(),
+            (known && self.watches()).then(|| self.liveness.deadline()).flatten(),
+            known.then(|| self.reading.deadline()).flatten(),
+            known.then(|| self.tells.deadline()).flatten(),
+            (known && !self.clock.busy).then_some(self.clock.next),
+            self.dispatching.deadline(known && self.clock.read.is_some()),
+            self.requests.deadline(known),
+            self.closing.deadline(known),
+            self.scheduling.deadline(self.ctx.config.timing.ttl, normal, self.may_plan()),
+        ];
+        let in_flight = self.together.in_flight;
+        let workers = self.workers.values().map(|worker| worker.deadline(door, in_flight));
+        parts.into_iter().chain(workers).fold(None, earliest)
+    }
+
+    fn is_normal(&self) -> bool {
+        self.pool.phase == Phase::Normal
+    }
+
+    /// The pool is open, and neither it nor this node is about to end.
+    fn may_plan(&self) -> bool {
+        self.is_normal() && self.door().is_known() && self.closing.flag.is_none() && !self.closing.leaving
+    }
+
+    fn take(&mut self, input: Input) -> Result<()> {
+        match input {
+            Input::Woke => {}
+            Input::Done(done) => return self.on_done(*done),
+            Input::Members(members) => self.on_members(members),
+            Input::Settings(settings) => {
+                self.settings = settings;
+                self.see_flag();
+                self.adopt_settings();
+            }
+            Input::Renewed { incarnation, workers, answer } => {
+                if self.pool.incarnation == Some(incarnation) {
+                    return self.on_renewed(&workers, answer);
+                }
+            }
+            Input::LeaseLost(id) => {
+                if let Some(worker) = self.workers.values_mut().find(|w| w.member_id() == Some(id)) {
+                    worker.fence(&mut self.ctx);
+                }
+            }
+            Input::Handler { worker, key, token, event } => {
+                if let Some(worker) = self.workers.values_mut().find(|w| w.jobs.worker == worker) {
+                    worker.jobs.on_handler(&mut self.ctx, &key, token, event);
+                }
+            }
+            Input::Planned { local, run, planned } => {
+                self.scheduling.on_planned(&mut self.ctx, local, run, planned);
+            }
+            Input::Unheard(local) => self.scheduling.leave(&mut self.ctx, None, local),
+            Input::Command(command) => self.on_command(command),
+            Input::Withdrawn { id, reply } => self.dispatching.withdraw(&id, reply),
+            Input::OthersEnded => self.closing.others_ended(&self.ctx),
+            Input::OtherShutDown(mode) => self.closing.spread(&self.ctx, mode),
+        }
+        Ok(())
+    }
+
+    fn see_flag(&mut self) {
+        if self.settings.incarnation.is_some() && self.settings.incarnation == self.pool.incarnation {
+            self.closing.saw_flag(self.settings.flag());
+        }
+    }
+
+    /// Goes on with the settings as they are stored: limits and times may change while the pool runs.
+    fn adopt_settings(&mut self) {
+        let ours = self.settings.incarnation.is_some() && self.settings.incarnation == self.pool.incarnation;
+        if !ours || self.pool.held_back {
+            return;
+        }
+        let adopted = self.ctx.config.settings.following(&self.settings.fields, &self.ctx.config.given);
+        self.go_by(adopted);
+    }
+
+    /// Goes on with the pool's settings, but for those that this node was given, which are the same. The node has no worker
+    /// yet, so that nothing rests on what its own were.
+    fn take_over_settings(&mut self) {
+        let adopted = self.ctx.config.settings.joining(&self.settings.fields, &self.ctx.config.given);
+        if !self.ctx.config.broken.has(Breakage::OwnTtlKept) {
+            self.ctx.config.timing = Timing::of(adopted.worker_ttl);
+        }
+        self.go_by(adopted);
+    }
+
+    fn go_by(&mut self, adopted: Settings) {
+        if adopted != self.ctx.config.settings {
+            self.ctx.config.settings = adopted.clone();
+            self.on_members(self.members.clone());
+        }
+        let timing = self.ctx.config.timing;
+        let (revision, settings) = (self.settings.revision, Box::new(adopted));
+        self.ctx.out.push(Effect::Settings { revision, settings, timing });
+    }
+
+    fn on_members(&mut self, members: Arc<Members>) {
+        self.members = members;
+        if self.members.incarnation.is_none() || self.members.incarnation != self.pool.incarnation {
+            // The revisions of one incarnation say nothing in another.
+            self.ring = Ring::new(&Members::default(), &self.ctx.config.settings);
+            return;
+        }
+        self.closing.wake(self.ctx.now);
+        let mut ring = Ring::new(&self.members, &self.ctx.config.settings);
+        if self.ctx.config.broken.has(Breakage::PackedRing) {
+            ring.pack();
+        }
+        let changed = !ring.places_like(&self.ring);
+        self.ring = ring;
+        for worker in self.workers.values_mut() {
+            let member = self.members.entries.get(&worker.jobs.worker);
+            worker.on_member(&mut self.ctx, member, changed);
+        }
+    }
+
+    fn on_renewed(&mut self, workers: &[WorkerId], answer: Result<Renewal>) -> Result<()> {
+        // Of a renewal without an answer nobody knows whether it has made the node's stream.
+        if answer.as_ref().map_or(true, |renewal| renewal.opened) {
+            self.reading.doubt();
+        }
+        let renewal = answer?;
+        self.renewed = true;
+        self.pool.saw_token(renewal.token);
+        self.queued = Some(renewal.queued);
+        self.look_for_namesake();
+        if renewal.damage != self.damage.as_deref().unwrap_or_default() {
+            self.damage = Some(renewal.damage.as_str().into()).filter(|_| !renewal.damage.is_empty());
+            self.ctx.report(Notice::Damaged { signs: renewal.damage });
+        }
+        if renewal.evicts.as_deref() != self.evicts.as_deref() {
+            self.evicts = renewal.evicts.as_deref().map(Arc::from);
+            self.ctx.report(Notice::Evicts { policy: renewal.evicts });
+        }
+        let polled = !self.ctx.config.broken.has(Breakage::FlagNotPolled);
+        if let Some(incarnation) = self.pool.incarnation.filter(|_| polled) {
+            let (members, settings) = (renewal.members, renewal.settings);
+            // The revisions of one incarnation say nothing in another.
+            let heard_members = (self.members.incarnation, self.members.revision);
+            let heard_settings = (self.settings.incarnation, self.settings.revision);
+            if heard_members != (Some(incarnation), members)
+                || heard_settings != (Some(incarnation), settings)
+            {
+                self.ctx.out.push(Effect::Expect { incarnation, members, settings });
+            }
+            if self.pool.saw_members(members) {
+                self.pool.phase = Phase::Unknown;
+            }
+        }
+        if polled {
+            self.closing.saw_flag(renewal.flag);
+        }
+        for (&id, state) in workers.iter().zip(&renewal.states) {
+            let Some(worker) = self.workers.values_mut().find(|w| w.member_id() == Some(id)) else {
+                continue;
+            };
+            match state {
+                None => worker.fence(&mut self.ctx),
+                Some(MemberState::Up | MemberState::Standby | MemberState::Draining) => {
+                    self.ctx.call(Call::OldestEvent { worker: id });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The incarnation that steps are sent in.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn incarnation(&self) -> Incarnation {
+        self.ctx.incarnation
+    }
+
+    /// The highest token that this node has seen.
+    pub(crate) fn high_water(&self) -> Token {
+        self.pool.seen.token
+    }
+
+    /// The soft deadlines of the leases, as the lease thread knows them.
+    pub(crate) fn set_leases(&mut self, leases: BTreeMap<WorkerId, Time>) {
+        self.ctx.leases = leases;
+    }
+
+    fn on_command(&mut self, command: Command) {
+        let closed = self.end != End::No || self.pool.phase == Phase::Closed;
+        let leaving = self.closing.leaving;
+        let ctx = &mut self.ctx;
+        match command {
+            Command::Attach { reply } => self.attaching.push(reply),
+            Command::AddWorker { reply, local, meta } => {
+                if closed || leaving {
+                    ctx.reply(reply, Answer::WorkerAdded(Err(Refused::NodeClosed)));
+                } else {
+                    self.workers.insert(local, Worker::new(local, meta, Some(reply)));
+                }
+            }
+            Command::Submit { reply, item, started, deadline } => {
+                if closed || leaving {
+                    ctx.reply(reply, Answer::Submitted(Err(DispatchError::NodeClosed)));
+                } else {
+                    self.dispatching.submit(ctx, reply, item, started, deadline);
+                }
+            }
+            Command::Wait { reply, ticket, deadline } => self.dispatching.wait(ctx, reply, ticket, deadline),
+            Command::StopJob { reply, key, id, until, deadline } => {
+                self.requests.stop(reply, key, id, until, deadline);
+            }
+            Command::Notify { reply, key, body, deadline } => {
+                self.requests.notify(reply, key, body, &self.ring, deadline);
+            }
+            Command::Unpark { reply, key, deadline } => self.requests.unpark(reply, key, deadline),
+            Command::Schedule { reply, local, new } => {
+                let refused = match &self.closing.flag {
+                    _ if closed || leaving => Some(Refused::NodeClosed),
+                    Some(_) => Some(Refused::ShuttingDown),
+                    None => None,
+                };
+                match refused {
+                    Some(refused) => {
+                        ctx.reply(reply, Answer::Scheduled(Err(refused)));
+                        ctx.out.push(Effect::ScheduleEnded { local });
+                    }
+                    None => self.scheduling.add(ctx, reply, local, new),
+                }
+            }
+            Command::SetPeriod { reply, local, period } => {
+                self.scheduling.change(ctx, reply, local, period);
+            }
+            Command::EndSchedule { reply, local } => self.scheduling.end(ctx, reply, local),
+            Command::LeaveSchedule { reply, local } => self.scheduling.leave(ctx, Some(reply), local),
+            Command::DrainWorker { reply, local } => match self.workers.get_mut(&local) {
+                Some(worker) => worker.drain(ctx, Some(reply)),
+                None => ctx.reply(reply, Answer::Drained(Ok(()))),
+            },
+            Command::Close { reply, deadline } => {
+                self.closing.close(reply, deadline);
+                self.scheduling.leave_all(ctx);
+                for worker in self.workers.values_mut() {
+                    worker.drain(ctx, None);
+                }
+            }
+            Command::Shutdown { reply, mode, deadline } => self.closing.shut_down(reply, mode, deadline),
+        }
+    }
+
+    /// What a refusal or a failure says of the pool as a whole.
+    fn judge(&mut self, result: Result<()>) {
+        if let Err(error) = result {
+            self.pool.doubt(&self.ctx, &error);
+            // A refusal is a part of the protocol; this one needs somebody's hand.
+            if !matches!(error, StoreError::Refused(ref why) if *why != Refusal::OutOfTokens) {
+                self.ctx.report(Notice::Trouble(error));
+            }
+        }
+    }
+
+    fn on_change(&mut self, change: Change) {
+        match change {
+            Change::Nothing => {}
+            Change::Incarnation => {
+                self.ctx.incarnation = self.pool.incarnation.unwrap_or_default();
+                for worker in self.workers.values_mut() {
+                    worker.on_incarnation(&mut self.ctx);
+                }
+                self.renewed = false;
+                self.clock.next = self.ctx.now;
+                self.routing.reset();
+                self.reading.reset();
+                self.liveness.reset();
+                self.inspecting.reset();
+                self.closing.reset(self.attaching.is_empty(), self.clock.ms(self.ctx.now));
+                self.scheduling.reset(&mut self.ctx);
+                self.dispatching.resubmit();
+                self.requests.resubmit();
+                self.see_flag();
+                // They may have come before this node knew of the incarnation.
+                self.adopt_settings();
+                self.on_members(self.members.clone());
+            }
+            Change::Normal { opened } => {
+                self.liveness.reset();
+                for worker in self.workers.values_mut() {
+                    worker.opened(&mut self.ctx);
+                }
+                if opened {
+                    self.sweeping.kick();
+                }
+            }
+            Change::Closed => self.on_pool_gone(),
+            Change::Missing => {
+                for to in self.attaching.drain(..) {
+                    self.ctx.reply(to, Answer::Attached(Err(Refused::NoPool)));
+                }
+            }
+        }
+    }
+
+    /// Who is to become part of a pool makes another one.
+    fn on_pool_gone(&mut self) {
+        if self.attaching.is_empty() || self.ctx.config.purpose == Purpose::End {
+            self.on_pool_closed();
+        } else {
+            self.pool.start_over();
+        }
+    }
+
+    fn on_pool_closed(&mut self) {
+        self.pool.phase = Phase::Closed;
+        self.dispatching.end(&mut self.ctx, &DispatchError::ShuttingDown);
+        self.requests.end(&mut self.ctx, &Refused::PoolClosed);
+        self.scheduling.close(&mut self.ctx, &Refused::PoolClosed);
+        for worker in self.workers.values_mut() {
+            worker.pool_gone(&mut self.ctx);
+        }
+    }
+}

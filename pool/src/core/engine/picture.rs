@@ -1,0 +1,93 @@
+//! What a node looks like to whoever watches it: copied out after each step, never read by the engine itself.
+
+use std::sync::Arc;
+
+use super::Engine;
+use crate::core::jobs::held::Phase as JobPhase;
+use crate::core::roles::phase::Phase;
+use crate::core::time::Time;
+use crate::core::worker::Worker;
+use crate::health::PoolPhase;
+use crate::id::{JobKey, WorkerId};
+
+/// One node at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Picture {
+    pub(crate) phase: PoolPhase,
+    /// It is closing.
+    pub(crate) leaving: bool,
+    pub(crate) workers: Vec<WorkerPicture>,
+    /// Dispatches of this node that wait for what becomes of them.
+    pub(crate) dispatches: usize,
+    /// The damage of the data and of the server at the last renewal, if there is any.
+    pub(crate) damage: Option<Arc<str>>,
+    pub(crate) evicts: Option<Arc<str>>,
+    /// Jobs of the pool that had never begun at the last renewal.
+    pub(crate) queued: Option<u64>,
+    /// Jobs of the pool that were parked at this node's last sweep.
+    pub(crate) parked: Option<u64>,
+    /// Another node has this one's name.
+    pub(crate) namesake: bool,
+    /// When its readers were last answered; `None` while they have nothing to read.
+    pub(crate) read: Option<Time>,
+    pub(crate) routed: Option<Time>,
+}
+
+/// One of its workers.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkerPicture {
+    /// `None` while it is no member.
+    pub(crate) id: Option<WorkerId>,
+    /// Jobs in its hands.
+    pub(crate) held: usize,
+    /// Those whose handler does not end although it was aborted.
+    pub(crate) stuck: Vec<JobKey>,
+}
+
+impl Worker {
+    fn picture(&self) -> WorkerPicture {
+        let jobs = &self.jobs;
+        let is_stuck = |held: &crate::core::jobs::held::Held| {
+            matches!(held.phase, JobPhase::Aborting) && held.overdue_at.is_none()
+        };
+        // Looked for only where there is one: most workers hold many jobs and none like that.
+        let stuck = jobs.stuck.then(|| jobs.held.iter().filter(|(_, held)| is_stuck(held)));
+        WorkerPicture {
+            id: self.member_id(),
+            held: jobs.held.len(),
+            stuck: stuck.into_iter().flatten().map(|(key, _)| key.clone()).collect(),
+        }
+    }
+}
+
+impl Engine {
+    /// When what concerns the node's workers was last read; `None` while there is nothing to read.
+    pub(crate) fn read_at(&self) -> Option<Time> {
+        self.reading.progressed()
+    }
+
+    pub(crate) fn picture(&self) -> Picture {
+        let phase = match self.pool.phase {
+            _ if self.pool.held_back => PoolPhase::Unknown,
+            Phase::Closed => PoolPhase::Closed,
+            Phase::Unknown => PoolPhase::Unknown,
+            _ if self.closing.is_stopping() => PoolPhase::Stopping,
+            Phase::Recovering { .. } => PoolPhase::Recovering,
+            Phase::Normal if self.closing.flag.is_some() => PoolPhase::Closing,
+            Phase::Normal => PoolPhase::Open,
+        };
+        Picture {
+            phase,
+            leaving: self.closing.leaving,
+            workers: self.workers.values().map(Worker::picture).collect(),
+            dispatches: self.dispatching.open_count(),
+            damage: self.damage.clone(),
+            evicts: self.evicts.clone(),
+            queued: self.queued,
+            parked: self.parked,
+            namesake: self.namesake.lives,
+            read: self.reading.progressed(),
+            routed: self.routing.progressed(),
+        }
+    }
+}

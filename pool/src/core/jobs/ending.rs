@@ -1,0 +1,492 @@
+//! How jobs start, are asked to end, and leave a worker's hands (the second half of [`Jobs`]).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tenure_streaming::EntryId;
+
+use super::attesting::Attesting;
+use super::held::{Held, Order, Out, Phase, release_of};
+use super::{Jobs, ToBegin};
+use crate::breakage::Breakage;
+use crate::core::call::Call;
+use crate::core::ctx::Ctx;
+use crate::core::effect::{Effect, Notice};
+use crate::core::lane::Lane;
+use crate::core::time::{Time, earliest};
+use crate::core::worker::together::InFlight;
+use crate::id::{JobKey, NodeName, Token};
+use crate::record::Record;
+use crate::stop::StopReason;
+use crate::store::{
+    BATCH_BYTES, ReleaseItem, ReleaseMode, StartedItem, TakeItem, WorkerBegins, WorkerStarts,
+};
+
+/// After which time a start counts as slow, however long it may take.
+const SLOW_START: Duration = Duration::from_secs(5);
+
+impl Jobs {
+    /// Starts what waits, as far as permits go. A start that is slow hands its permit on, so that it holds up others for
+    /// that time at most.
+    pub(in crate::core) fn start_waiting(&mut self, ctx: &mut Ctx) {
+        if !self.successors.is_empty() {
+            self.take_up_successors(ctx);
+        }
+        let in_turn = ctx.config.broken.has(Breakage::StartsInTurn);
+        let permits = if in_turn { 1 } else { ctx.config.start_permits };
+        while self.starting < permits {
+            let Some((key, token)) = self.to_start.pop_front() else { return };
+            let Some(held) = self.held.get_mut(&key).filter(|h| h.token == token) else { continue };
+            if !matches!(held.phase, Phase::Waiting(_)) {
+                continue;
+            }
+            let Phase::Waiting(job) = std::mem::replace(&mut held.phase, Phase::Starting) else { continue };
+            held.has_permit = true;
+            self.starting += 1;
+            let patience = if in_turn { ctx.config.start_timeout } else { slow_start(ctx) };
+            set_timer(&mut self.timers, held, &key, Some(ctx.now + patience));
+            ctx.out.push(Effect::Start { local: self.local, worker: self.worker, job });
+        }
+    }
+
+    /// The start of this job does not count any more among those that run at once.
+    fn permit_back(&mut self, key: &JobKey) {
+        if let Some(held) = self.held.get_mut(key)
+            && std::mem::take(&mut held.has_permit)
+        {
+            self.starting -= 1;
+        }
+    }
+
+    pub(super) fn on_started(&mut self, ctx: &mut Ctx, key: &JobKey) {
+        let Some(held) = self.held.get_mut(key) else { return };
+        self.starting -= usize::from(std::mem::take(&mut held.has_permit));
+        held.phase = Phase::Running;
+        set_timer(&mut self.timers, held, key, None);
+        let ending = held.order.as_ref().map(|o| o.why);
+        if matches!(ending, None | Some(StopReason::Moved | StopReason::Draining | StopReason::Shutdown)) {
+            let tell = if held.started_before { None } else { held.waiting_node() };
+            self.unnoted.insert((key.clone(), held.token));
+            self.starteds.push(StartedItem { key: key.clone(), token: held.token, tell });
+            held.started_before = true;
+        }
+        match ending {
+            Some(why) => self.run_stop(ctx, key, why),
+            None => fetch(&mut self.takes, held, key),
+        }
+    }
+
+    /// Asks for the notifications of a running job, if some may wait and no fetch is under way.
+    pub(super) fn fetch(&mut self, key: &JobKey) {
+        if let Some(held) = self.held.get_mut(key) {
+            fetch(&mut self.takes, held, key);
+        }
+    }
+
+    /// Asks a held job to end.
+    pub(in crate::core) fn order(&mut self, ctx: &mut Ctx, key: &JobKey, order: Order) {
+        let Some(held) = self.held.get_mut(key) else { return };
+        let why = order.why;
+        let known = held.order.as_ref().map(|o| o.why);
+        held.add_order(order);
+        let (worker, token) = (self.worker, held.token);
+        match held.phase {
+            // It was accepted before the pool stops, and has begun: it is started, and stopped then.
+            Phase::Waiting(_) if why == StopReason::Shutdown && !held.started_before => {}
+            Phase::Waiting(_) => self.never_ran(key),
+            Phase::Starting if !matches!(why, StopReason::Moved | StopReason::Draining) => {
+                held.phase = Phase::Stopping;
+                self.permit_back(key);
+                self.arm(key, Some(ctx.now + ctx.config.stop_timeout));
+                ctx.out.push(Effect::Cancel { worker, key: key.clone(), token });
+            }
+            Phase::Running if known.is_none() => self.run_stop(ctx, key, why),
+            Phase::Starting | Phase::Running | Phase::Stopping | Phase::Aborting => {}
+        }
+    }
+
+    fn run_stop(&mut self, ctx: &mut Ctx, key: &JobKey, why: StopReason) {
+        let Some(held) = self.held.get_mut(key) else { return };
+        held.phase = Phase::Stopping;
+        let (worker, token) = (self.worker, held.token);
+        let moves = matches!(why, StopReason::Moved | StopReason::Draining);
+        if moves && ctx.config.broken.has(Breakage::HandOffBeforeStop) {
+            let (mode, delay, result) = (ReleaseMode::HandOff, Duration::ZERO, String::new());
+            let item =
+                ReleaseItem { key: key.clone(), token, mode, delay, tell: None, tell_stopper: None, result };
+            self.push_release(item, Out::default(), Vec::new());
+        }
+        self.arm(key, Some(ctx.now + ctx.config.stop_timeout));
+        ctx.out.push(Effect::Stop { worker, key: key.clone(), token, why });
+    }
+
+    /// Sets the time at which the job's handler has taken too long, in place of the one before.
+    pub(super) fn arm(&mut self, key: &JobKey, at: Option<Time>) {
+        if let Some(held) = self.held.get_mut(key) {
+            set_timer(&mut self.timers, held, key, at);
+        }
+    }
+
+    /// Start and stop handlers that take too long are cancelled, then aborted; one that does not end even so
+    /// keeps its job, and is reported.
+    pub(in crate::core) fn on_time(&mut self, ctx: &mut Ctx) {
+        while let Some((at, key)) = self.timers.first().cloned() {
+            if at > ctx.now {
+                return;
+            }
+            self.arm(&key, None);
+            let Some(held) = self.held.get_mut(&key) else { continue };
+            let (worker, token) = (self.worker, held.token);
+            match held.phase {
+                Phase::Starting if held.has_permit => {
+                    self.permit_back(&key);
+                    self.arm(&key, Some(at + ctx.config.start_timeout.saturating_sub(slow_start(ctx))));
+                }
+                Phase::Starting => {
+                    held.add_order(Order::own(StopReason::StartTimeout));
+                    held.phase = Phase::Stopping;
+                    self.arm(&key, Some(ctx.now + ctx.config.abort_grace));
+                    ctx.out.push(Effect::Cancel { worker, key, token });
+                }
+                Phase::Stopping => {
+                    held.phase = Phase::Aborting;
+                    self.arm(&key, Some(ctx.now + ctx.config.abort_grace));
+                    ctx.out.push(Effect::Abort { worker, key, token });
+                }
+                Phase::Aborting => {
+                    self.stuck = true;
+                    ctx.report(Notice::Stuck { key, token });
+                }
+                Phase::Waiting(_) | Phase::Running => {}
+            }
+        }
+    }
+
+    /// When the next handler has taken too long; and, while the worker may send, when a call goes again. `open`: the
+    /// pool is in phase N.
+    pub(in crate::core) fn deadline(&self, may_send: bool, open: bool, in_flight: InFlight) -> Option<Time> {
+        let overdue = self.timers.first().map(|(at, _)| *at);
+        if !may_send {
+            return overdue;
+        }
+        let attesting = self.attesting.as_ref().and_then(Attesting::deadline);
+        let starts = if in_flight.starts { None } else { self.starteds.deadline() };
+        let frees = [attesting, starts, self.releases.deadline()];
+        let frees = frees.into_iter().fold(overdue, earliest);
+        if !open {
+            return frees;
+        }
+        let to_delete = self.intake.has_handled() && self.takes.is_free();
+        let begins = [
+            to_delete.then(|| self.begins.resumes_at()).flatten(),
+            self.has_room().then(|| self.begins.deadline()).flatten(),
+        ];
+        let begins = begins.into_iter().filter(|_| !in_flight.begins).fold(None, earliest);
+        let lanes = [begins, self.takes.deadline()];
+        lanes.into_iter().fold(frees, earliest)
+    }
+
+    /// The handler has ended after it was asked to.
+    pub(super) fn end_as_ordered(&mut self, ctx: &mut Ctx, key: &JobKey) {
+        let Some(held) = self.held.get(key) else { return };
+        let why = held.order.as_ref().map_or(StopReason::LeaseLost, |o| o.why);
+        let (mode, result) = release_of(why);
+        if mode == ReleaseMode::Fail {
+            return self.after_failure(ctx, key, false, true, result);
+        }
+        self.give_up(key, mode, Duration::ZERO, result.into());
+    }
+
+    /// The job was begun here, and no handler of it was called: unless it is to end, it goes on elsewhere as it came.
+    pub(super) fn never_ran(&mut self, key: &JobKey) {
+        self.give_up(key, ReleaseMode::GiveBack, Duration::ZERO, String::new());
+    }
+
+    /// The handler has ended, or never ran: the job leaves this worker's hands.
+    pub(super) fn give_up(&mut self, key: &JobKey, mode: ReleaseMode, delay: Duration, result: String) {
+        let Some(mut held) = self.held.remove(key) else { return };
+        set_timer(&mut self.timers, &mut held, key, None);
+        self.starting -= usize::from(std::mem::take(&mut held.has_permit));
+        let (key, token) = (key.clone(), held.token);
+        let unnoted = !self.unnoted.is_empty() && self.unnoted.contains(&(key.clone(), token));
+        let tell = if held.started_before && !unnoted { None } else { held.waiting_node() };
+        let mut item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
+        let mut entries = Vec::new();
+        let stopped = held.order.as_ref().is_some_and(|order| order.why == StopReason::Stopped);
+        if let Some(order) = held.order.take() {
+            match order.why {
+                StopReason::LeaseLost => {
+                    self.released.push(item.key);
+                    // It was told that others have the job: whatever the store says then is compared.
+                    self.audit_due |= self.leaving != Some(StopReason::LeaseLost);
+                    return;
+                }
+                StopReason::Stopped | StopReason::Shutdown if mode != ReleaseMode::Delete => {
+                    (item.mode, item.delay) = (ReleaseMode::Delete, Duration::ZERO);
+                    item.result = release_of(order.why).1.into();
+                }
+                StopReason::Moved | StopReason::Draining if mode == ReleaseMode::Refuse => {
+                    (item.mode, item.delay) = (ReleaseMode::GiveBack, Duration::ZERO);
+                }
+                _ => {}
+            }
+            (item.tell_stopper, entries) = (order.tell, order.entries);
+        }
+        let id = (item.key.clone(), item.token);
+        let goes_on = item.mode != ReleaseMode::Delete;
+        let owes = held.notes.owes && goes_on;
+        if owes {
+            if !held.notes.busy {
+                self.takes.push(TakeItem { key: id.0.clone(), token: id.1, ack: held.notes.ack });
+            }
+            self.unacknowledged.insert(id.clone());
+        }
+        let (attempts, started) = (held.attempts, held.started_before);
+        let out = Out {
+            id: Some(held.id.clone()),
+            attempts,
+            started,
+            stopped,
+            stopper: None,
+            unsure: false,
+            held: goes_on.then_some(held),
+        };
+        self.releasing.insert(id.clone(), out);
+        if unnoted && goes_on {
+            item.tell = None;
+        }
+        if (unnoted || owes) && goes_on {
+            self.after_note.insert(id, (item, entries));
+            return;
+        }
+        if unnoted {
+            // The release may overtake the news of the start, and whoever waits for that start is to hear of it.
+            item.result = "ok".into();
+        }
+        self.releases.push((item, entries));
+    }
+
+    /// The store knows what was delivered to a job that is on its way out, or never will. Returns whether one was.
+    pub(super) fn acknowledged(&mut self, item: &TakeItem) -> bool {
+        if self.unacknowledged.is_empty() {
+            return false;
+        }
+        let id = (item.key.clone(), item.token);
+        let was = self.unacknowledged.remove(&id);
+        if was {
+            self.release_after(&id);
+        }
+        was
+    }
+
+    /// Gives the job back if that has waited for something, and waits no more.
+    pub(super) fn release_after(&mut self, id: &(JobKey, Token)) {
+        if self.unnoted.contains(id) || self.unacknowledged.contains(id) {
+            return;
+        }
+        if let Some(release) = self.after_note.remove(id) {
+            self.releases.push(release);
+        }
+    }
+
+    /// Gives back a job that was not started here.
+    pub(super) fn hand_back(
+        &mut self,
+        key: JobKey,
+        token: Token,
+        out: Out,
+        tell: Option<NodeName>,
+        entries: Vec<EntryId>,
+    ) {
+        let (mode, delay, result) = (ReleaseMode::GiveBack, Duration::ZERO, String::new());
+        let item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
+        self.push_release(item, out, entries);
+    }
+
+    /// Ends a job that is to stop and does not run here.
+    pub(super) fn release_for_stopper(
+        &mut self,
+        key: JobKey,
+        token: Token,
+        out: Out,
+        tell_stopper: Option<NodeName>,
+        entries: Vec<EntryId>,
+    ) {
+        let (mode, delay, result) = (ReleaseMode::Delete, Duration::ZERO, String::new());
+        let item = ReleaseItem { key, token, mode, delay, tell: None, tell_stopper, result };
+        self.push_release(item, out, entries);
+    }
+
+    /// Gives back a job that the store says is this worker's and that does not run here.
+    pub(in crate::core) fn disown(&mut self, key: JobKey, record: &Record) {
+        self.hand_back(key, record.token, Out::of(record), None, Vec::new());
+    }
+
+    /// A job on its way out is to stop. Its release ends it anyway where the store knows of the stop; where the data go
+    /// back meanwhile, only this worker does. `tell` waits for that.
+    pub(super) fn stop_leaving(&mut self, id: &(JobKey, Token), tell: Option<NodeName>) {
+        let Some(out) = self.releasing.get_mut(id) else { return };
+        out.stopped = true;
+        out.stopper = tell.or(out.stopper.take());
+        let noted = self.after_note.values_mut().chain(self.releases.waiting()).map(|(item, _)| item);
+        let its = |item: &&mut ReleaseItem| (&item.key, item.token) == (&id.0, id.1);
+        noted.chain(self.retaken.values_mut()).filter(its).for_each(|item| end_for_good(item, out));
+    }
+
+    /// The release again, which may have been carried out; for good if the job is to stop by now.
+    pub(super) fn once_more(&mut self, mut item: ReleaseItem) -> ReleaseItem {
+        if let Some(out) = self.releasing.get_mut(&(item.key.clone(), item.token)) {
+            out.unsure = true;
+            if out.stopped {
+                end_for_good(&mut item, out);
+            }
+        }
+        item
+    }
+
+    pub(super) fn push_release(&mut self, item: ReleaseItem, out: Out, entries: Vec<EntryId>) {
+        self.releasing.insert((item.key.clone(), item.token), out);
+        self.releases.push((item, entries));
+    }
+
+    /// Asks all jobs to end, and from now on hands on what comes.
+    pub(in crate::core) fn leave(&mut self, ctx: &mut Ctx, why: StopReason) {
+        self.leaving = Some(why);
+        let keys: Vec<_> = self.held.keys().cloned().collect();
+        for key in keys {
+            self.order(ctx, &key, Order::own(why));
+        }
+    }
+
+    /// The worker is no member any more: nothing is sent for it, and its handlers are on their way out.
+    pub(in crate::core) fn fence(&mut self, ctx: &mut Ctx) {
+        if ctx.config.broken.has(Breakage::FencedForgets) {
+            self.held.clear();
+            ctx.out.retain(|effect| !matches!(effect, Effect::Fence { .. }));
+        }
+        self.leave(ctx, StopReason::LeaseLost);
+        self.begins.clear();
+        self.starteds.clear();
+        self.unnoted.clear();
+        self.unacknowledged.clear();
+        self.after_note.clear();
+        self.releases.clear();
+        self.takes.clear();
+        self.beginning.clear();
+        self.successors.clear();
+        self.releasing.clear();
+        self.retaken.clear();
+        if self.attesting.take().is_some() && !ctx.config.broken.has(Breakage::FencedKeepsJournal) {
+            self.fall_silent(ctx);
+        }
+    }
+
+    /// Sends what is ready of what the worker says by itself: one call per lane. `open`: the pool is in phase N; else only
+    /// what frees jobs is sent.
+    pub(in crate::core) fn flush(&mut self, ctx: &mut Ctx, open: bool) {
+        let worker = self.worker;
+        if let Some(items) =
+            self.releases.batch(ctx.now, |(item, _)| item.key.as_bytes().len() + item.result.len())
+        {
+            for entry in items.iter().flat_map(|(_, entries)| entries) {
+                self.intake.answered(*entry);
+            }
+            let finished = self.intake.take_handled();
+            ctx.call(Call::Release { worker, finished, items });
+        }
+        if open && let Some(items) = self.takes.batch(ctx.now, |item| item.key.as_bytes().len()) {
+            let finished = self.intake.take_handled();
+            ctx.call(Call::Take { worker, finished, items });
+        }
+    }
+
+    /// Some begin, have begun or are done with an entry, which is said together with the node's other workers.
+    pub(in crate::core) fn have_words(&self) -> bool {
+        !self.begins.is_empty() || !self.starteds.is_empty() || self.intake.has_handled()
+    }
+
+    /// What the worker begins next, at most so many jobs, and which entries are finished; jobs or not, if there are any.
+    pub(in crate::core) fn next_begins(&mut self, now: Time, most: usize) -> Option<WorkerBegins> {
+        let room = self.has_room();
+        let mut jobs =
+            room.then(|| self.begins.batch_within(now, most, BATCH_BYTES, to_begin_bytes)).flatten();
+        if jobs.is_none()
+            && self.intake.has_handled()
+            && self.begins.is_free()
+            && self.takes.is_free()
+            && self.begins.occupy(now)
+        {
+            jobs = Some(Vec::new());
+        }
+        Some(self.begins_of(jobs?))
+    }
+
+    /// A job that has to be begun alone, if one is due.
+    pub(in crate::core) fn next_begin_alone(&mut self, now: Time) -> Option<WorkerBegins> {
+        let job = self.has_room().then(|| self.begins.batch_alone(now)).flatten()?;
+        Some(self.begins_of(job))
+    }
+
+    fn begins_of(&mut self, jobs: Vec<ToBegin>) -> WorkerBegins {
+        let jobs = jobs.into_iter().map(|(key, token, entry)| {
+            if let Some(entry) = entry {
+                self.intake.answered(entry);
+            }
+            (key, token)
+        });
+        let jobs = jobs.collect();
+        WorkerBegins { worker: self.worker, finished: self.intake.take_handled(), jobs }
+    }
+
+    /// A start that has to be noted alone, if one is due.
+    pub(in crate::core) fn next_start_alone(&mut self, now: Time) -> Option<WorkerStarts> {
+        let items = self.starteds.batch_alone(now)?;
+        Some(WorkerStarts { worker: self.worker, items })
+    }
+
+    /// The starts to note next, at most so many.
+    pub(in crate::core) fn next_starts(&mut self, now: Time, most: usize) -> Option<WorkerStarts> {
+        let bytes = |item: &StartedItem| item.key.as_bytes().len();
+        let items = self.starteds.batch_within(now, most, BATCH_BYTES, bytes)?;
+        Some(WorkerStarts { worker: self.worker, items })
+    }
+}
+
+fn to_begin_bytes((key, ..): &ToBegin) -> usize {
+    key.as_bytes().len()
+}
+
+/// Asks for the notifications of a running job, if some may wait and no fetch is under way.
+fn fetch(takes: &mut Lane<TakeItem>, held: &mut Held, key: &JobKey) {
+    if held.notes.wanted && !held.notes.busy && matches!(held.phase, Phase::Running) {
+        held.notes.wanted = false;
+        held.notes.busy = true;
+        takes.push(TakeItem { key: key.clone(), token: held.token, ack: held.notes.ack });
+    }
+}
+
+/// Sets the time at which the job's handler has taken too long, in place of the one before.
+fn set_timer(timers: &mut BTreeSet<(Time, JobKey)>, held: &mut Held, key: &JobKey, at: Option<Time>) {
+    if let Some(before) = std::mem::replace(&mut held.overdue_at, at) {
+        timers.remove(&(before, key.clone()));
+    }
+    if let Some(at) = at {
+        timers.insert((at, key.clone()));
+    }
+}
+
+/// The job does not go on elsewhere, and who waits for its stop is told.
+fn end_for_good(item: &mut ReleaseItem, out: &Out) {
+    if out.stopper.is_some() {
+        item.tell_stopper.clone_from(&out.stopper);
+    }
+    if item.mode != ReleaseMode::Delete {
+        let (mode, result) = release_of(StopReason::Stopped);
+        (item.mode, item.delay, item.result) = (mode, Duration::ZERO, result.into());
+    }
+}
+
+/// After which time a start counts as slow.
+fn slow_start(ctx: &Ctx) -> Duration {
+    SLOW_START.min(ctx.config.start_timeout / 6)
+}

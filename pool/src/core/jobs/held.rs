@@ -1,0 +1,246 @@
+//! One job in a worker's hands, from its begin to its release.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tenure_streaming::EntryId;
+
+use crate::core::effect::NewJob;
+use crate::core::time::Time;
+use crate::id::{DispatchId, JobKey, NodeName, Token};
+use crate::policy::RestartPolicy;
+use crate::record::{Begun, Record};
+use crate::stop::StopReason;
+use crate::store::{Attest, AttestItem, ReleaseMode};
+
+/// Where a held job is.
+#[derive(Debug)]
+pub(in crate::core) enum Phase {
+    /// Begun; waits for its turn to start.
+    Waiting(Box<NewJob>),
+    /// The start handler runs.
+    Starting,
+    /// Started.
+    Running,
+    /// The stop handler runs, or the start handler has been cancelled.
+    Stopping,
+    /// Aborted; has not ended yet.
+    Aborting,
+}
+
+/// Why and how a held job is to end.
+#[derive(Debug)]
+pub(in crate::core) struct Order {
+    pub(super) why: StopReason,
+    /// The node that waits for the stop.
+    pub(super) tell: Option<NodeName>,
+    /// Entries of the worker's stream that the release answers.
+    pub(super) entries: Vec<EntryId>,
+}
+
+impl Order {
+    /// Nobody has asked for it.
+    pub(in crate::core) fn own(why: StopReason) -> Self {
+        Self { why, tell: None, entries: Vec::new() }
+    }
+}
+
+/// The notifications of a held job: fetched, delivered and acknowledged in turn.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    /// Some may wait that the fetch under way does not bring.
+    pub(super) wanted: bool,
+    /// A fetch or a delivery is under way.
+    pub(super) busy: bool,
+    /// All below this number have been delivered.
+    pub(super) ack: u64,
+    /// The count of those from there on that are being delivered.
+    pub(super) in_hand: u16,
+    /// The store does not know yet how far it has come.
+    pub(super) owes: bool,
+}
+
+impl Notes {
+    /// `count` of those in hand have been delivered, and no more of them will be.
+    pub(super) fn delivered(&mut self, count: usize) {
+        let count = usize::from(std::mem::take(&mut self.in_hand)).min(count);
+        self.ack += count as u64;
+        self.owes |= count > 0;
+        self.busy = false;
+    }
+
+    /// The data were lost: its numbers say nothing any more.
+    pub(super) fn void(&mut self) {
+        *self = Self { wanted: true, busy: self.busy, ..Self::default() };
+    }
+}
+
+/// One job in a worker's hands. There are many, for long: what most of them do not have is a pointer.
+#[derive(Debug)]
+pub(in crate::core) struct Held {
+    pub(in crate::core) token: Token,
+    pub(super) id: DispatchId,
+    pub(in crate::core) mix: u32,
+    pub(super) attempts: u32,
+    created_ms: u64,
+    plan: Box<str>,
+    /// Its payload as it stands in the store.
+    pub(super) envelope: Bytes,
+    pub(super) begun_at: Time,
+    pub(super) started_before: bool,
+    pub(super) policy: RestartPolicy,
+    /// Its start counts as one of those that run at once.
+    pub(super) has_permit: bool,
+    pub(in crate::core) phase: Phase,
+    /// When the handler that runs has taken too long.
+    pub(in crate::core) overdue_at: Option<Time>,
+    pub(in crate::core) order: Option<Box<Order>>,
+    pub(super) notes: Notes,
+}
+
+impl Held {
+    pub(super) fn new(record: &Record, job: NewJob, envelope: Bytes, waiting: bool, now: Time) -> Self {
+        Self {
+            policy: job.payload.policy,
+            phase: Phase::Waiting(Box::new(job)),
+            notes: Notes { wanted: waiting, ..Notes::default() },
+            ..Self::in_passing(record, envelope, now)
+        }
+    }
+
+    /// A job that was begun here and is given back without a handler.
+    pub(super) fn in_passing(record: &Record, envelope: Bytes, now: Time) -> Self {
+        Self {
+            token: record.token,
+            id: record.id.clone(),
+            mix: record.mix,
+            attempts: record.attempts,
+            created_ms: record.created,
+            plan: record.plan.as_str().into(),
+            envelope,
+            begun_at: now,
+            started_before: record.begun == Begun::Started,
+            policy: RestartPolicy::default(),
+            has_permit: false,
+            phase: Phase::Stopping,
+            overdue_at: None,
+            order: None,
+            notes: Notes::default(),
+        }
+    }
+
+    /// The node that waits for the dispatch's outcome, as far as it is a name.
+    pub(super) fn waiting_node(&self) -> Option<NodeName> {
+        NodeName::new(self.id.node()).ok()
+    }
+
+    /// What is to be said of it after a loss of data: it runs, or may.
+    pub(super) fn attested(&self, key: &JobKey, with_payload: bool) -> AttestItem {
+        let what = Attest::Runs {
+            begun: if self.started_before { Begun::Started } else { Begun::Begun },
+            attempts: self.attempts,
+            created: self.created_ms,
+            plan: self.plan.to_string(),
+            payload: with_payload.then(|| self.envelope.clone()),
+        };
+        AttestItem { key: key.clone(), token: self.token, id: self.id.clone(), what }
+    }
+
+    /// The attempts that its failure counts as: the first, when it was healthy for so long.
+    pub(super) fn attempts_at(&self, now: Time, stable_run: Duration) -> u32 {
+        if now.since(self.begun_at) >= stable_run { 1 } else { self.attempts }
+    }
+
+    /// It was asked to end, and not to be run again by what it does now.
+    pub(super) fn ends_for_good(&self) -> bool {
+        let why = self.order.as_ref().map(|order| order.why);
+        matches!(why, Some(StopReason::Stopped | StopReason::Shutdown | StopReason::LeaseLost))
+    }
+
+    /// Adds an order to the one there is. The more urgent reason counts.
+    pub(super) fn add_order(&mut self, order: Order) {
+        let Some(present) = &mut self.order else {
+            self.order = Some(Box::new(order));
+            return;
+        };
+        if urgency(order.why) > urgency(present.why) {
+            present.why = order.why;
+        }
+        present.tell = order.tell.or(present.tell.take());
+        present.entries.extend(order.entries);
+    }
+}
+
+/// What is known of a job on its way out.
+#[derive(Debug, Default)]
+pub(super) struct Out {
+    /// Its dispatch.
+    pub(super) id: Option<DispatchId>,
+    /// Begins since the last success-like event, this one included.
+    pub(super) attempts: u32,
+    /// Its start has succeeded, here or before.
+    pub(super) started: bool,
+    /// It was to stop.
+    pub(super) stopped: bool,
+    /// The node that waits for a stop that came meanwhile.
+    pub(super) stopper: Option<NodeName>,
+    /// Its release may have been carried out: one had no answer.
+    pub(super) unsure: bool,
+    /// What it was here. It is kept for a job that goes on elsewhere: until the release is answered, this worker may be
+    /// the only one that has its payload.
+    pub(super) held: Option<Box<Held>>,
+}
+
+impl Out {
+    /// A job that was begun here and never in the worker's hands.
+    pub(super) fn of(record: &Record) -> Self {
+        let (id, started) = (Some(record.id.clone()), record.begun == Begun::Started);
+        Self { id, attempts: record.attempts, started, ..Self::default() }
+    }
+
+    /// A job that was begun here and is to go on elsewhere, with its payload.
+    pub(super) fn in_passing(record: &Record, envelope: Bytes, now: Time) -> Self {
+        Self { held: Some(Box::new(Held::in_passing(record, envelope, now))), ..Self::of(record) }
+    }
+
+    /// A job that was begun here and is to stop.
+    pub(super) fn begun_to_stop(record: &Record) -> Self {
+        Self { stopped: true, ..Self::of(record) }
+    }
+
+    /// A job of this dispatch, if it is known, that is to stop.
+    pub(super) fn to_stop(id: Option<DispatchId>) -> Self {
+        Self { id, stopped: true, ..Self::default() }
+    }
+}
+
+fn urgency(why: StopReason) -> u8 {
+    match why {
+        StopReason::Moved => 0,
+        StopReason::Draining => 1,
+        StopReason::StartTimeout => 2,
+        StopReason::Stopped => 3,
+        StopReason::Shutdown => 4,
+        StopReason::LeaseLost => 5,
+    }
+}
+
+/// How a job that has ended for this reason is released, and with which result.
+pub(super) fn release_of(why: StopReason) -> (ReleaseMode, &'static str) {
+    match why {
+        StopReason::Moved | StopReason::Draining | StopReason::LeaseLost => (ReleaseMode::HandOff, ""),
+        StopReason::StartTimeout => (ReleaseMode::Fail, "the start took too long"),
+        StopReason::Stopped => (ReleaseMode::Delete, ""),
+        StopReason::Shutdown => (ReleaseMode::Delete, "shutdown"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_held_job_is_small() {
+        assert!(size_of::<Held>() <= 160, "{}", size_of::<Held>());
+    }
+}

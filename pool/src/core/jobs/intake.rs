@@ -1,0 +1,120 @@
+//! Which entries of a worker's stream have been read, and which may be deleted.
+//!
+//! An entry names many jobs and is deleted as a whole, in the very call that answers the last of them. Until that
+//! call is answered the entry stays known here, so that reading it again changes nothing.
+
+use std::collections::BTreeMap;
+
+use tenure_streaming::EntryId;
+
+use crate::store::BATCH_MAX;
+
+/// The entries of one worker's stream that are not yet deleted.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Intake {
+    cursor: EntryId,
+    /// Entry → jobs of it that are not answered yet; at 0 it is being deleted.
+    open: BTreeMap<EntryId, usize>,
+    /// Handled entries that the next call, of whatever kind, names.
+    handled: Vec<EntryId>,
+}
+
+impl Intake {
+    /// The last entry read.
+    pub(in crate::core) fn cursor(&self) -> EntryId {
+        self.cursor
+    }
+
+    /// Takes in an entry with this many jobs; false when it is known already.
+    pub(super) fn admit(&mut self, entry: EntryId, jobs: usize) -> bool {
+        self.cursor = self.cursor.max(entry);
+        if self.open.contains_key(&entry) {
+            return false;
+        }
+        self.open.insert(entry, jobs);
+        if jobs == 0 {
+            self.handled.push(entry);
+        }
+        true
+    }
+
+    /// One job of the entry is answered.
+    pub(super) fn answered(&mut self, entry: EntryId) {
+        if let Some(left) = self.open.get_mut(&entry)
+            && *left > 0
+        {
+            *left -= 1;
+            if *left == 0 {
+                self.handled.push(entry);
+            }
+        }
+    }
+
+    /// The entries that the next call names as finished: as many as a step takes.
+    pub(super) fn take_handled(&mut self) -> Vec<EntryId> {
+        let rest = self.handled.split_off(self.handled.len().min(BATCH_MAX));
+        std::mem::replace(&mut self.handled, rest)
+    }
+
+    pub(super) fn has_handled(&self) -> bool {
+        !self.handled.is_empty()
+    }
+
+    /// The call that named these was answered: they are deleted.
+    pub(super) fn deleted(&mut self, entries: &[EntryId]) {
+        for entry in entries {
+            self.open.remove(entry);
+        }
+    }
+
+    /// The call that named these was not answered: the next one names them again.
+    pub(super) fn not_deleted(&mut self, entries: Vec<EntryId>) {
+        self.handled.extend(entries);
+    }
+
+    /// The oldest entry that the stream still has. One that was passed over is read again. Returns whether the
+    /// cursor moved.
+    pub(in crate::core) fn oldest(&mut self, entry: Option<EntryId>) -> bool {
+        match entry {
+            Some(entry) if entry <= self.cursor && !self.open.contains_key(&entry) => {
+                self.cursor = EntryId::default();
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(ms: u64) -> EntryId {
+        EntryId { ms, seq: 0 }
+    }
+
+    #[test]
+    fn an_entry_is_named_with_its_last_job_and_again_until_answered() {
+        let mut intake = Intake::default();
+        assert!(intake.admit(id(1), 2));
+        intake.answered(id(1));
+        assert!(!intake.has_handled());
+        intake.answered(id(1));
+        assert_eq!(intake.take_handled(), [id(1)]);
+        assert!(!intake.admit(id(1), 2), "known until the deletion is answered");
+        intake.not_deleted(vec![id(1)]);
+        assert_eq!(intake.take_handled(), [id(1)]);
+        intake.deleted(&[id(1)]);
+        assert!(intake.admit(id(1), 2));
+    }
+
+    #[test]
+    fn an_entry_that_was_passed_over_is_read_again() {
+        let mut intake = Intake::default();
+        intake.admit(id(5), 1);
+        assert!(!intake.oldest(Some(id(5))), "in hand");
+        assert!(!intake.oldest(Some(id(6))), "not read yet");
+        assert!(intake.oldest(Some(id(4))));
+        assert_eq!(intake.cursor(), EntryId::default());
+    }
+}

@@ -1,0 +1,175 @@
+//! What a worker has given up lately. After a loss of data the store may have forgotten that: then the worker says it
+//! again, so that what has ended does not come back, and what was handed on is not taken for running.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::Duration;
+
+use super::Jobs;
+use super::held::Out;
+use crate::breakage::Breakage;
+use crate::core::ctx::Ctx;
+use crate::core::time::Time;
+use crate::id::{DispatchId, JobKey, Token};
+use crate::record::Begun;
+use crate::stop::StopReason;
+use crate::store::{Attest, AttestItem, HandedOn, Outcome, ReleaseItem, ReleaseMode, ReleaseReply};
+
+/// How far back it reaches at least: longer than any server lags behind what it has acknowledged.
+const REACH: Duration = Duration::from_secs(20);
+/// How many entries it has at most.
+const ENTRIES_MAX: usize = 100_000;
+
+/// One job that has left the worker's hands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Past {
+    pub(super) key: JobKey,
+    pub(super) token: Token,
+    pub(super) id: DispatchId,
+    pub(super) left: Left,
+}
+
+/// How it has left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// It has ended. What it came to is kept for a caller's own id; else it is empty.
+    Ended(Outcome),
+    /// It goes on elsewhere, from `due` on, or is parked with this error.
+    HandedOn { begun: Begun, mode: ReleaseMode, attempts: u32, due: Time, error: String },
+}
+
+impl Past {
+    /// What is to be said of it after a loss of data.
+    pub(super) fn attested(&self, now: Time) -> AttestItem {
+        let what = match self.left.clone() {
+            Left::Ended(outcome) => Attest::Ended { outcome },
+            Left::HandedOn { begun, mode, attempts, due, error } => {
+                Attest::HandedOn(HandedOn { begun, mode, attempts, delay: due.since(now), error })
+            }
+        };
+        AttestItem { key: self.key.clone(), token: self.token, id: self.id.clone(), what }
+    }
+
+    /// The bytes of it that are said.
+    pub(super) fn size(&self) -> usize {
+        let (Left::Ended(text) | Left::HandedOn { error: text, .. }) = &self.left;
+        self.key.as_bytes().len() + text.len()
+    }
+}
+
+impl Left {
+    pub(super) fn handed_on(now: Time, on: HandedOn) -> Self {
+        let HandedOn { begun, mode, attempts, delay, error } = on;
+        Self::HandedOn { begun, mode, attempts, due: now + delay, error }
+    }
+}
+
+/// A worker's journal. Its entries are numbered, in the order in which they came.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Journal {
+    entries: VecDeque<(Time, Past)>,
+    /// The number of the first one that is there.
+    first: u64,
+}
+
+impl Journal {
+    fn note(&mut self, now: Time, past: Past) {
+        if self.entries.len() == ENTRIES_MAX {
+            self.drop_first();
+        }
+        self.entries.push_back((now, past));
+    }
+
+    fn drop_first(&mut self) {
+        self.entries.pop_front();
+        self.first += 1;
+    }
+
+    /// Forgets what is too old.
+    pub(in crate::core) fn forget(&mut self, ctx: &Ctx) {
+        let reach = REACH.max(ctx.config.timing.ttl * 2);
+        while self.entries.front().is_some_and(|(at, _)| ctx.now.since(*at) > reach) {
+            self.drop_first();
+        }
+    }
+
+    /// The numbers of all that is there.
+    pub(super) fn all(&self) -> Range<u64> {
+        self.first..self.first + self.entries.len() as u64
+    }
+
+    /// The first `most` entries of these numbers, as far as they are there; the numbers go on after them.
+    pub(super) fn page(&self, numbers: &mut Range<u64>, most: usize) -> Vec<Past> {
+        numbers.start = numbers.start.max(self.first);
+        let from = (numbers.start - self.first) as usize;
+        let count = (numbers.end.saturating_sub(numbers.start) as usize).min(most);
+        let page: Vec<_> = self.entries.iter().skip(from).take(count).map(|(_, past)| past.clone()).collect();
+        numbers.start += page.len() as u64;
+        page
+    }
+}
+
+impl Jobs {
+    /// The data were lost, and this worker does not say to its end what it has given up. So what it had ended may be there
+    /// again, and whoever has it then is right: a later loss of data does not make that untrue.
+    pub(in crate::core) fn fall_silent(&mut self, ctx: &Ctx) {
+        if !ctx.config.broken.has(Breakage::SilentKeepsJournal) {
+            self.journal = Journal::default();
+        }
+    }
+
+    /// A release was answered: that is remembered for a while, and said at once where the data were lost meanwhile.
+    pub(super) fn has_left(&mut self, ctx: &Ctx, out: &Out, item: &ReleaseItem, reply: ReleaseReply) {
+        let Some(id) = out.id.clone() else { return };
+        let ended = match reply {
+            ReleaseReply::Deleted => true,
+            // The data went back behind the stop of which this worker knows.
+            ReleaseReply::Queued | ReleaseReply::Parked => out.stopped,
+            // Carried out before, and the answer lost. Or the data went back, and the store does not know the job as this
+            // worker's any more.
+            ReleaseReply::Stale if out.unsure || self.attesting.is_some() => {
+                item.mode == ReleaseMode::Delete || out.stopped
+            }
+            ReleaseReply::Stale | ReleaseReply::Bad | ReleaseReply::Later => return,
+        };
+        let left = if ended {
+            let own = id.caller_id().is_some();
+            Left::Ended(if own { self.outcome(out, item) } else { Outcome::new() })
+        } else {
+            let error = if reply == ReleaseReply::Parked { item.result.clone() } else { String::new() };
+            let (mode, due) = (item.mode, ctx.now + item.delay);
+            let begun = if out.started { Begun::Started } else { Begun::Begun };
+            Left::HandedOn { begun, mode, attempts: attempts_after(ctx, out, mode), due, error }
+        };
+        let past = Past { key: item.key.clone(), token: item.token, id, left };
+        if let Some(attesting) = &mut self.attesting {
+            attesting.has_gone(past.clone());
+        }
+        self.journal.note(ctx.now, past);
+    }
+
+    /// What the dispatch of a job that is gone has come to.
+    fn outcome(&self, out: &Out, item: &ReleaseItem) -> Outcome {
+        let stopping = self.leaving == Some(StopReason::Shutdown);
+        match item.result.as_str() {
+            _ if out.started => "ok",
+            _ if item.mode != ReleaseMode::Delete && stopping => "shutdown",
+            "" if out.stopped || item.mode != ReleaseMode::Delete => "stopped",
+            "" => "ended",
+            result => result,
+        }
+        .to_owned()
+    }
+}
+
+/// The attempts that a job is left with, as its release counts them.
+fn attempts_after(ctx: &Ctx, out: &Out, mode: ReleaseMode) -> u32 {
+    let stable = ctx.config.settings.stable_run;
+    match mode {
+        ReleaseMode::HandOff => 0,
+        ReleaseMode::GiveBack | ReleaseMode::Refuse => out.attempts.saturating_sub(1),
+        ReleaseMode::Fail | ReleaseMode::Delete => {
+            out.held.as_ref().map_or(out.attempts, |held| held.attempts_at(ctx.now, stable))
+        }
+    }
+}

@@ -1,0 +1,507 @@
+//! The jobs in a worker's hands. Invariants:
+//!
+//! 1. No handler starts without an answered `begin` for its (key, token), under a lease that holds.
+//! 2. A job is released only after its handler has ended, and exactly once; until the release is answered, no
+//!    event brings that (key, token) back.
+//! 3. Every begin and release is sent until it is answered, or the worker is fenced.
+//! 4. What one handler does or does not do concerns its own key only.
+
+mod attesting;
+mod ending;
+pub(super) mod held;
+mod intake;
+mod journal;
+pub(super) mod restarting;
+mod taking_up;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use tenure_streaming::EntryId;
+
+use crate::breakage::Breakage;
+use crate::core::call::ToRelease;
+use crate::core::ctx::Ctx;
+use crate::core::effect::{Effect, Notice};
+use crate::core::input::{HandlerEvent, LocalWorker};
+use crate::core::lane::{Lane, is_of_an_item};
+use crate::core::time::Time;
+use crate::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
+use crate::stop::StopReason;
+use crate::store::{
+    BeginReply, ReleaseItem, ReleaseReply, StartedItem, StoreError, TakeItem, Taken, WorkerBegins,
+    WorkerEvent,
+};
+use attesting::Attesting;
+use held::{Held, Order, Out, Phase};
+use intake::Intake;
+use journal::Journal;
+use taking_up::Successor;
+
+/// A job that the worker has been told to begin, with the entry of its stream that said so, until that is counted.
+type ToBegin = (JobKey, Token, Option<EntryId>);
+
+/// What came for a job while its begin was under way: its events are read on another connection than the begin is
+/// answered on, and may overtake the answer.
+#[derive(Debug, Default)]
+struct Early {
+    /// A stop: who waits, and the entries that said so.
+    stop: Option<(Option<NodeName>, Vec<EntryId>)>,
+    /// The dispatch that is to stop.
+    of: Option<DispatchId>,
+    /// Notifications wait.
+    notified: bool,
+}
+
+/// The jobs of one worker, from the events of its stream to their release.
+#[derive(Debug)]
+pub(super) struct Jobs {
+    pub(super) worker: WorkerId,
+    local: LocalWorker,
+    pub(super) intake: Intake,
+    /// Boxed: a B-tree leaves nearly half of its places empty.
+    pub(super) held: BTreeMap<JobKey, Box<Held>>,
+    beginning: BTreeMap<(JobKey, Token), Early>,
+    /// Jobs that were begun and wait for the end of a former run of their key.
+    successors: BTreeMap<JobKey, Successor>,
+    /// Jobs on their way out, with what is known of them.
+    releasing: BTreeMap<(JobKey, Token), Out>,
+    /// Releases of jobs that a loss of data has taken: each goes again once the job has a record.
+    retaken: BTreeMap<(JobKey, Token), ReleaseItem>,
+    to_start: VecDeque<(JobKey, Token)>,
+    starting: usize,
+    /// When the handler of a held job has taken too long.
+    timers: BTreeSet<(Time, JobKey)>,
+    pub(super) begins: Lane<ToBegin>,
+    starteds: Lane<StartedItem>,
+    /// Starts that succeeded and that the store may not know of yet.
+    unnoted: BTreeSet<(JobKey, Token)>,
+    /// Jobs on their way out whose delivered notifications the store may not know of yet.
+    unacknowledged: BTreeSet<(JobKey, Token)>,
+    /// Jobs to give back once their start is noted and their notifications are acknowledged. A release that overtook the
+    /// note would leave the dispatcher waiting, and the job as one that never ran; one that overtook the acknowledgement
+    /// would give the next owner what was delivered.
+    after_note: BTreeMap<(JobKey, Token), ToRelease>,
+    releases: Lane<ToRelease>,
+    pub(super) takes: Lane<TakeItem>,
+    /// A handler does not end: the worker hands everything else on.
+    pub(super) stuck: bool,
+    /// While set, everything that comes is handed on, and nothing is started.
+    pub(super) leaving: Option<StopReason>,
+    /// Keys whose release was answered since the last look.
+    released: Vec<JobKey>,
+    /// A begin or release went unanswered once: the store may hold jobs of ours that we do not know.
+    pub(super) audit_due: bool,
+    /// What has left lately.
+    pub(super) journal: Journal,
+    /// What is said after a loss of data.
+    pub(super) attesting: Option<Attesting>,
+    /// Nothing that comes is heard any more: only ever where [`Breakage::PanicEndsReading`] is in force.
+    deaf: bool,
+}
+
+impl Jobs {
+    pub(super) fn new(worker: WorkerId, local: LocalWorker) -> Self {
+        Self {
+            worker,
+            local,
+            intake: Intake::default(),
+            held: BTreeMap::new(),
+            beginning: BTreeMap::new(),
+            successors: BTreeMap::new(),
+            releasing: BTreeMap::new(),
+            retaken: BTreeMap::new(),
+            to_start: VecDeque::new(),
+            starting: 0,
+            timers: BTreeSet::new(),
+            begins: Lane::default(),
+            starteds: Lane::default(),
+            unnoted: BTreeSet::new(),
+            unacknowledged: BTreeSet::new(),
+            after_note: BTreeMap::new(),
+            releases: Lane::default(),
+            takes: Lane::default(),
+            stuck: false,
+            leaving: None,
+            released: Vec::new(),
+            audit_due: false,
+            journal: Journal::default(),
+            attesting: None,
+            deaf: false,
+        }
+    }
+
+    /// No jobs yet, of the worker that this one becomes: what it knows of its former ones goes with it.
+    pub(super) fn anew(&mut self, worker: WorkerId) -> Self {
+        let journal = std::mem::take(&mut self.journal);
+        Self { journal, ..Self::new(worker, self.local) }
+    }
+
+    /// Whether more may be begun: not enough waits for its turn yet. Reading goes on, so that stops are heard.
+    fn has_room(&self) -> bool {
+        self.to_start.len() < 1024
+    }
+
+    /// Nothing is held, nothing under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.held.is_empty() && self.beginning.is_empty() && self.releasing.is_empty()
+    }
+
+    /// Keys whose release was answered since the last call.
+    pub(super) fn take_released(&mut self) -> Vec<JobKey> {
+        std::mem::take(&mut self.released)
+    }
+
+    /// True when this (key, token) is in the worker's hands.
+    fn is_here(&self, key: &JobKey, token: Token) -> bool {
+        self.held.get(key).is_some_and(|held| held.token == token)
+    }
+
+    /// True when this (key, token) is here, coming or going.
+    pub(super) fn knows(&self, key: &JobKey, token: Token) -> bool {
+        self.knows_id(&(key.clone(), token))
+    }
+
+    fn knows_id(&self, id: &(JobKey, Token)) -> bool {
+        self.is_here(&id.0, id.1)
+            || self.beginning.contains_key(id)
+            || self.releasing.contains_key(id)
+            || self.succeeds(&id.0, id.1)
+    }
+
+    pub(super) fn on_event(&mut self, ctx: &mut Ctx, entry: EntryId, event: WorkerEvent) {
+        if self.deaf {
+            return;
+        }
+        match event {
+            WorkerEvent::Start { token, keys } => {
+                if self.intake.admit(entry, keys.len()) {
+                    for key in keys {
+                        self.assigned(ctx, entry, key, token);
+                    }
+                }
+            }
+            WorkerEvent::Stop { waiting, jobs } => {
+                if self.intake.admit(entry, jobs.len()) {
+                    for (key, token, id) in jobs {
+                        self.stop_asked(ctx, entry, waiting.clone(), (key, token), id);
+                    }
+                }
+            }
+            WorkerEvent::Notify { jobs } => {
+                if self.intake.admit(entry, 0) {
+                    for (key, token) in jobs {
+                        self.notified(key, token);
+                    }
+                }
+            }
+            WorkerEvent::Unknown => {
+                self.intake.admit(entry, 0);
+            }
+        }
+    }
+
+    fn assigned(&mut self, ctx: &Ctx, entry: EntryId, key: JobKey, token: Token) {
+        let id = (key, token);
+        if self.knows_id(&id) {
+            let (key, token) = id;
+            if ctx.config.broken.has(Breakage::RedeliveredStartRefused) {
+                return self.release_for_stopper(key, token, Out::to_stop(None), None, vec![entry]);
+            }
+            self.intake.answered(entry);
+        } else if self.leaving.is_some() {
+            self.hand_back(id.0, token, Out::default(), None, vec![entry]);
+        } else {
+            self.begins.push((id.0.clone(), token, Some(entry)));
+            self.beginning.insert(id, Early::default());
+        }
+    }
+
+    /// Notifications wait. No other wake comes before they are fetched.
+    fn notified(&mut self, key: JobKey, token: Token) {
+        if let Some(held) = self.held.get_mut(&key).filter(|h| h.token == token) {
+            held.notes.wanted = true;
+            self.fetch(&key);
+        } else if let Some(next) = self.successors.get_mut(&key).filter(|next| next.record.token == token) {
+            next.notified = true;
+        } else if let Some(early) = self.beginning.get_mut(&(key, token)) {
+            early.notified = true;
+        }
+    }
+
+    fn stop_asked(
+        &mut self,
+        ctx: &mut Ctx,
+        entry: EntryId,
+        tell: Option<NodeName>,
+        id: (JobKey, Token),
+        of: Option<DispatchId>,
+    ) {
+        if self.is_here(&id.0, id.1) {
+            self.order(ctx, &id.0, Order { why: StopReason::Stopped, tell, entries: vec![entry] });
+            return;
+        }
+        if let Some(early) = self.beginning.get_mut(&id) {
+            early.of = of.or(early.of.take());
+            let (present, entries) = early.stop.get_or_insert_default();
+            *present = tell.or(present.take());
+            entries.push(entry);
+        } else if self.releasing.contains_key(&id) {
+            self.intake.answered(entry);
+            self.stop_leaving(&id, tell);
+        } else {
+            let mut out = Out::to_stop(of);
+            if self.succeeds(&id.0, id.1)
+                && let Some(next) = self.successors.remove(&id.0)
+            {
+                out = Out::begun_to_stop(&next.record);
+            }
+            self.release_for_stopper(id.0, id.1, out, tell, vec![entry]);
+        }
+    }
+
+    pub(super) fn on_begun(
+        &mut self,
+        ctx: &mut Ctx,
+        finished: &[EntryId],
+        jobs: Vec<(JobKey, Token)>,
+        replies: Vec<BeginReply>,
+    ) {
+        self.begins.answered();
+        self.intake.deleted(finished);
+        for ((key, token), reply) in jobs.into_iter().zip(replies) {
+            if reply == BeginReply::Full {
+                self.begins.push((key, token, None));
+                continue;
+            }
+            let id = (key, token);
+            let Some(early) = self.beginning.remove(&id) else { continue };
+            let (key, token) = id;
+            match reply {
+                BeginReply::Begun { record, waiting, payload } => {
+                    if let Some((tell, entries)) = early.stop {
+                        let out = Out::begun_to_stop(&record);
+                        self.release_for_stopper(key, token, out, tell, entries);
+                    } else if self.held.contains_key(&key)
+                        && !ctx.config.broken.has(Breakage::StartsWhatItHolds)
+                    {
+                        self.succeed(ctx, key, record, payload, waiting || early.notified);
+                    } else {
+                        self.take_up(ctx, key, &record, payload, waiting || early.notified);
+                    }
+                }
+                BeginReply::Refused | BeginReply::Full => {
+                    if let Some((tell, entries)) = early.stop {
+                        self.release_for_stopper(key, token, Out::to_stop(early.of), tell, entries);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The pool is stopping: nothing is begun any more, and these jobs end where they are.
+    pub(super) fn on_begin_shut(&mut self, finished: Vec<EntryId>, jobs: Vec<(JobKey, Token)>) {
+        self.begins.answered();
+        self.intake.not_deleted(finished);
+        for (key, token) in jobs {
+            match self.beginning.remove(&(key.clone(), token)) {
+                Some(Early { stop: Some((tell, entries)), of, .. }) => {
+                    self.release_for_stopper(key, token, Out::to_stop(of), tell, entries);
+                }
+                Some(_) => self.hand_back(key, token, Out::default(), None, vec![]),
+                None => {}
+            }
+        }
+    }
+
+    pub(super) fn on_released(
+        &mut self,
+        ctx: &mut Ctx,
+        finished: &[EntryId],
+        items: Vec<ToRelease>,
+        replies: &[ReleaseReply],
+    ) {
+        self.releases.answered();
+        self.intake.deleted(finished);
+        for ((item, _), reply) in items.into_iter().zip(replies) {
+            if *reply == ReleaseReply::Later {
+                self.releases.push((item, Vec::new()));
+                continue;
+            }
+            if *reply == ReleaseReply::Stale && self.take_back(&item) {
+                continue;
+            }
+            let out = self.releasing.remove(&(item.key.clone(), item.token));
+            self.has_left(ctx, &out.unwrap_or_default(), &item, *reply);
+            match reply {
+                ReleaseReply::Parked => {
+                    ctx.report(Notice::Parked { key: item.key.clone(), error: item.result });
+                }
+                ReleaseReply::Bad => ctx.report(Notice::BadRecord { key: item.key.clone() }),
+                ReleaseReply::Deleted | ReleaseReply::Queued | ReleaseReply::Stale | ReleaseReply::Later => {}
+            }
+            self.released.push(item.key);
+        }
+    }
+
+    pub(super) fn on_taken(
+        &mut self,
+        ctx: &mut Ctx,
+        finished: &[EntryId],
+        items: Vec<TakeItem>,
+        replies: Vec<Option<Taken>>,
+    ) {
+        self.takes.answered();
+        self.intake.deleted(finished);
+        for (item, reply) in items.into_iter().zip(replies) {
+            let Some(held) = self.held.get_mut(&item.key).filter(|h| h.token == item.token) else {
+                self.acknowledged(&item);
+                continue;
+            };
+            held.notes.owes = false;
+            let running = matches!(held.phase, Phase::Running);
+            match reply {
+                Some(Taken { first, bodies }) if !bodies.is_empty() && running => {
+                    held.notes.ack = first;
+                    held.notes.in_hand = u16::try_from(bodies.len()).unwrap_or(u16::MAX);
+                    let (worker, key, token) = (self.worker, item.key, item.token);
+                    ctx.out.push(Effect::Deliver { worker, key, token, bodies });
+                }
+                _ => {
+                    held.notes.busy = false;
+                    self.fetch(&item.key);
+                }
+            }
+        }
+    }
+
+    /// A call of these lanes was not answered: it goes again. Its entries have been counted already. `whole`: so many jobs
+    /// it had, with those of other workers. Returns whether the error is news.
+    pub(super) fn begin_again(
+        &mut self,
+        ctx: &Ctx,
+        begins: WorkerBegins,
+        whole: usize,
+        error: &StoreError,
+    ) -> bool {
+        let WorkerBegins { finished, jobs, .. } = begins;
+        self.intake.not_deleted(finished);
+        if ctx.config.broken.has(Breakage::BeginGivenUp) {
+            self.beginning.retain(|id, _| !jobs.iter().any(|(key, token)| (key, token) == (&id.0, &id.1)));
+            self.begins.put_back(ctx.now, Vec::new());
+            return true;
+        }
+        let jobs = jobs.into_iter().map(|(key, token)| (key, token, None)).collect();
+        self.audit_due = true;
+        self.begins.failed(ctx.now, jobs, whole, error)
+    }
+
+    pub(super) fn release_again(
+        &mut self,
+        now: Time,
+        finished: Vec<EntryId>,
+        items: Vec<ToRelease>,
+        error: &StoreError,
+    ) -> bool {
+        self.intake.not_deleted(finished);
+        let items: Vec<_> = items.into_iter().map(|(item, _)| (self.once_more(item), Vec::new())).collect();
+        self.audit_due = true;
+        let whole = items.len();
+        self.releases.failed(now, items, whole, error)
+    }
+
+    /// Nothing was fetched for these: it is asked for again.
+    pub(super) fn not_taken(&mut self, items: &[TakeItem]) {
+        for TakeItem { key, token, .. } in items {
+            if let Some(held) = self.held.get_mut(key).filter(|held| held.token == *token) {
+                held.notes.busy = false;
+                self.fetch(key);
+            }
+        }
+    }
+
+    pub(super) fn take_again(
+        &mut self,
+        now: Time,
+        finished: Vec<EntryId>,
+        items: Vec<TakeItem>,
+        error: &StoreError,
+    ) -> bool {
+        self.intake.not_deleted(finished);
+        let whole = items.len();
+        if let [item] = &items[..]
+            && is_of_an_item(error)
+            && self.acknowledged(item)
+        {
+            // Damaged notifications hold up no release.
+            self.takes.put_back(now, Vec::new());
+            return true;
+        }
+        self.takes.failed(now, items, whole, error)
+    }
+
+    /// `noted`: for each, whether the store knew the job as this worker's.
+    pub(super) fn on_started_noted(&mut self, now: Time, items: Vec<StartedItem>, noted: &[bool]) {
+        let mut again = Vec::new();
+        for (item, noted) in items.into_iter().zip(noted) {
+            let id = (item.key.clone(), item.token);
+            if !noted && self.is_here(&id.0, id.1) && self.attesting.is_some() {
+                // It was said before the job itself: what was lost gets its record by an attestation only.
+                again.push(item);
+                continue;
+            }
+            self.unnoted.remove(&id);
+            if !self.after_note.is_empty() {
+                self.release_after(&id);
+            }
+        }
+        if again.is_empty() {
+            self.starteds.answered();
+        } else {
+            self.starteds.put_back(now, again);
+        }
+    }
+
+    pub(super) fn started_again(
+        &mut self,
+        now: Time,
+        items: Vec<StartedItem>,
+        whole: usize,
+        error: &StoreError,
+    ) -> bool {
+        self.starteds.failed(now, items, whole, error)
+    }
+
+    pub(super) fn on_handler(&mut self, ctx: &mut Ctx, key: &JobKey, token: Token, event: HandlerEvent) {
+        let Some(held) = self.held.get_mut(key).filter(|h| h.token == token) else { return };
+        if ctx.config.broken.has(Breakage::PanicUntold) && event.is_panic() {
+            return;
+        }
+        self.deaf |= ctx.config.broken.has(Breakage::PanicEndsReading) && event.is_panic();
+        match event {
+            HandlerEvent::Started => self.on_started(ctx, key),
+            HandlerEvent::Delivered => {
+                held.notes.wanted = true;
+                held.notes.delivered(usize::MAX);
+                self.fetch(key);
+            }
+            HandlerEvent::Took(_) if ctx.config.broken.has(Breakage::TakenForgotten) => {}
+            HandlerEvent::Took(count) => held.notes.delivered(count),
+            HandlerEvent::NotRun => self.never_ran(key),
+            HandlerEvent::Refused { backoff } => self.refused(ctx, key, backoff),
+            HandlerEvent::Failed(error) => self.failed(ctx, key, &error),
+            HandlerEvent::Ended(result) => self.ended(ctx, key, result),
+            HandlerEvent::Stopped(result) => {
+                if result.is_err() && ctx.config.broken.has(Breakage::FailedStopKeepsJob) {
+                    return;
+                }
+                if let Err(error) = result
+                    && !ctx.config.broken.has(Breakage::FailedStopUntold)
+                {
+                    ctx.report(Notice::StopFailed { key: key.clone(), error });
+                }
+                self.end_as_ordered(ctx, key);
+            }
+            HandlerEvent::Aborted => self.end_as_ordered(ctx, key),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What becomes of a job that was refused, has failed, or has ended by itself (the third part of [`Jobs`]).
+//!
+//! | its handler | never started | started before | runs |
+//! |---|---|---|---|
+//! | refuses | again, next worker in the end | again, next worker in the end | – |
+//! | fails to start | `Never`: gone, the dispatcher learns why; else again | again | – |
+//! | fails | – | – | `Never`: gone; else again |
+//! | ends | – | – | `Always`: again, with attempts at 0; else gone |
+//!
+//! "Again" is after a pause; each failure counts as an attempt, and the store parks a job that has had too many.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::Jobs;
+use super::held::{Out, Phase};
+use crate::core::ctx::Ctx;
+use crate::core::effect::Notice;
+use crate::id::{JobKey, NodeName, Token};
+use crate::policy::RestartPolicy;
+use crate::record::{Begun, Record};
+use crate::stop::StopReason;
+use crate::store::{ReleaseItem, ReleaseMode};
+use crate::wire::EnvelopeError;
+
+/// The pause before a job that ended well is started again: one that ends at once does not spin.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
+
+/// The shortest pause after a refusal, whatever it asks for: a handler that refuses at once does not spin.
+const REFUSAL_PAUSE: Duration = Duration::from_millis(10);
+
+/// The pause before a failed or refused job is tried again: 1 s, doubled with each attempt, at most 60 s.
+pub(in crate::core) fn back_off(attempts: u32) -> Duration {
+    Duration::from_secs(1 << attempts.saturating_sub(1).min(6)).min(Duration::from_secs(60))
+}
+
+impl Jobs {
+    /// The start handler refused. Attempts do not grow by that, but the strikes against the placement do.
+    pub(super) fn refused(&mut self, ctx: &mut Ctx, key: &JobKey, backoff: Option<Duration>) {
+        let Some(held) = self.held.get(key) else { return };
+        let tries = held.attempts.saturating_add(held.mix);
+        let delay = backoff.unwrap_or_else(|| ctx.jitter.stretch(back_off(tries))).max(REFUSAL_PAUSE);
+        self.give_up(key, ReleaseMode::Refuse, delay, "refused".into());
+    }
+
+    /// A handler failed or panicked, and nothing of it runs any more.
+    pub(super) fn failed(&mut self, ctx: &mut Ctx, key: &JobKey, error: &str) {
+        let Some(held) = self.held.get(key) else { return };
+        match held.phase {
+            Phase::Running => return self.ended(ctx, key, Err(error.to_owned())),
+            Phase::Aborting => return self.end_as_ordered(ctx, key),
+            Phase::Waiting(_) | Phase::Starting | Phase::Stopping => {}
+        }
+        let too_late = held.order.as_ref().is_some_and(|o| o.why == StopReason::StartTimeout);
+        let again = held.started_before || too_late || held.policy != RestartPolicy::Never;
+        self.after_failure(ctx, key, false, again, error);
+    }
+
+    /// A job that ran has ended by itself.
+    pub(super) fn ended(&mut self, ctx: &mut Ctx, key: &JobKey, result: Result<(), String>) {
+        let Some(held) = self.held.get(key) else { return };
+        match (held.policy, result) {
+            (policy, Err(error)) => {
+                self.after_failure(ctx, key, true, policy != RestartPolicy::Never, &error);
+            }
+            (RestartPolicy::Never | RestartPolicy::OnFailure, Ok(())) => {
+                self.give_up(key, ReleaseMode::Delete, Duration::ZERO, String::new());
+            }
+            (RestartPolicy::Always, Ok(())) => {
+                let delay = ctx.jitter.stretch(RESTART_PAUSE);
+                self.give_up(key, ReleaseMode::HandOff, delay, String::new());
+            }
+        }
+    }
+
+    /// It is tried again, or is gone; and unless it was to end for good anyway, that is told.
+    pub(super) fn after_failure(&mut self, ctx: &mut Ctx, key: &JobKey, ran: bool, again: bool, error: &str) {
+        let Some(held) = self.held.get(key) else { return };
+        let token = held.token;
+        let attempts = held.attempts_at(ctx.now, ctx.config.settings.stable_run);
+        let again_in = again.then(|| ctx.jitter.stretch(back_off(attempts)));
+        if !held.ends_for_good() {
+            let (key, error) = (key.clone(), error.to_owned());
+            ctx.report(Notice::Failed { key, token, attempts, ran, error, again_in });
+        }
+        match again_in {
+            Some(delay) => self.give_up(key, ReleaseMode::Fail, delay, error.to_owned()),
+            None => self.give_up(key, ReleaseMode::Delete, Duration::ZERO, format!("e:{error}")),
+        }
+    }
+
+    /// A job was begun whose payload this node cannot open. A newer node can read what is newer: it is refused here,
+    /// until it comes to one. What is damaged is damaged everywhere.
+    pub(super) fn unreadable(
+        &mut self,
+        ctx: &mut Ctx,
+        key: JobKey,
+        token: Token,
+        record: &Record,
+        (error, envelope): (&EnvelopeError, Bytes),
+    ) {
+        ctx.report(Notice::Unreadable { key: key.clone(), error: error.to_string() });
+        let tell = NodeName::new(record.id.node()).ok().filter(|_| record.begun != Begun::Started);
+        let (mode, tries) = match error {
+            EnvelopeError::Newer(_) | EnvelopeError::UnknownPolicy => {
+                (ReleaseMode::Refuse, record.attempts.saturating_add(record.mix))
+            }
+            EnvelopeError::Damaged(_) if record.begun == Begun::Started => {
+                (ReleaseMode::Fail, record.attempts)
+            }
+            EnvelopeError::Damaged(_) => (ReleaseMode::Delete, 0),
+        };
+        let (delay, result) = match mode {
+            ReleaseMode::Delete => (Duration::ZERO, format!("e:{error}")),
+            _ => (ctx.jitter.stretch(back_off(tries)), error.to_string()),
+        };
+        let out = match mode {
+            ReleaseMode::Delete => Out::of(record),
+            _ => Out::in_passing(record, envelope, ctx.now),
+        };
+        let item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
+        self.push_release(item, out, Vec::new());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::time::Jitter;
+
+    #[test]
+    fn the_pause_doubles_with_each_attempt_up_to_a_minute() {
+        let pauses: Vec<_> = (0..10).map(|attempts| back_off(attempts).as_secs()).collect();
+        assert_eq!(pauses, [1, 1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        assert_eq!(back_off(u32::MAX).as_secs(), 60);
+    }
+
+    #[test]
+    fn jitter_makes_a_pause_longer_by_a_tenth_at_most_and_not_always_by_the_same() {
+        let mut jitter = Jitter::new(7);
+        let base = Duration::from_secs(60);
+        let pauses: std::collections::BTreeSet<_> = (0..1_000).map(|_| jitter.stretch(base)).collect();
+        assert!(pauses.len() > 900);
+        assert!(pauses.iter().all(|pause| (base..=base + base / 10).contains(pause)));
+        assert!(
+            pauses.first() < Some(&Duration::from_secs(61)) && pauses.last() > Some(&Duration::from_secs(65))
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! How a job that was begun comes into a worker's hands (a part of [`Jobs`]).
+//!
+//! It may come under a newer token while a former run of its key is here: the record of that run was lost. The former
+//! run is void then, and only this worker knows of it. It is ended at once and not released, and the job waits for that.
+
+use bytes::Bytes;
+
+use super::Jobs;
+use super::held::{Held, Order, Out};
+use crate::breakage::Breakage;
+use crate::core::ctx::Ctx;
+use crate::core::effect::NewJob;
+use crate::id::{JobKey, NodeName, Token};
+use crate::record::{Begun, Record};
+use crate::stop::StopReason;
+use crate::wire::{self, Opened};
+
+/// A job that was begun here and waits for the end of its former run.
+#[derive(Debug)]
+pub(super) struct Successor {
+    pub(super) record: Record,
+    payload: Bytes,
+    /// Notifications wait for it.
+    pub(super) notified: bool,
+}
+
+impl Jobs {
+    /// A job was begun, and no other run of its key is here.
+    pub(super) fn take_up(
+        &mut self,
+        ctx: &mut Ctx,
+        key: JobKey,
+        record: &Record,
+        payload: Bytes,
+        waiting: bool,
+    ) {
+        let token = record.token;
+        if !self.takes_up(record) || !self.may_start(ctx) {
+            let tell = NodeName::new(record.id.node()).ok();
+            let out = Out::in_passing(record, payload, ctx.now);
+            return self.hand_back(key, token, out, tell, vec![]);
+        }
+        match wire::open(&payload) {
+            Ok(opened) => self.hold(ctx, &key, record, opened, payload, waiting),
+            Err(error) => self.unreadable(ctx, key, token, record, (&error, payload)),
+        }
+    }
+
+    /// The job is in this worker's hands now, and waits for its turn to start.
+    fn hold(
+        &mut self,
+        ctx: &mut Ctx,
+        key: &JobKey,
+        record: &Record,
+        payload: Opened,
+        envelope: Bytes,
+        waiting: bool,
+    ) {
+        let job = NewJob {
+            key: key.clone(),
+            token: record.token,
+            id: record.id.clone(),
+            payload,
+            attempts: record.attempts,
+            created_ms: record.created,
+            begun_ms: record.since,
+        };
+        let held = Held::new(record, job, envelope, waiting, ctx.now);
+        self.held.insert(key.clone(), Box::new(held));
+        self.to_start.push_back((key.clone(), record.token));
+        if let Some(why) = self.leaving {
+            self.order(ctx, key, Order::own(why));
+        }
+    }
+
+    /// Whether a job that has just begun is started here. When the pool stops it is if it never was: it was accepted
+    /// before, and has begun.
+    fn takes_up(&self, record: &Record) -> bool {
+        match self.leaving {
+            None => true,
+            Some(StopReason::Shutdown) => record.begun != Begun::Started,
+            Some(_) => false,
+        }
+    }
+
+    /// The lease is looked at again after `begin` was answered.
+    fn may_start(&self, ctx: &Ctx) -> bool {
+        ctx.lease_holds(self.worker) || ctx.config.broken.has(Breakage::NoRecheckAfterBegin)
+    }
+
+    /// A job was begun whose key is held under another token.
+    pub(super) fn succeed(
+        &mut self,
+        ctx: &mut Ctx,
+        key: JobKey,
+        record: Record,
+        payload: Bytes,
+        notified: bool,
+    ) {
+        let Some(former) = self.held.get(&key).map(|held| held.token) else { return };
+        if record.token < former {
+            // It was assigned before what is held here, and is assigned anew.
+            let out = Out::in_passing(&record, payload, ctx.now);
+            return self.hand_back(key, record.token, out, None, Vec::new());
+        }
+        self.successors.insert(key.clone(), Successor { record, payload, notified });
+        if !ctx.config.broken.has(Breakage::FormerRunKept) {
+            self.outranked(ctx, key, former);
+        }
+    }
+
+    /// Takes up the jobs whose former run has ended.
+    pub(super) fn take_up_successors(&mut self, ctx: &mut Ctx) {
+        let ended = self.successors.keys().filter(|&key| !self.held.contains_key(key));
+        for key in ended.cloned().collect::<Vec<_>>() {
+            if let Some(Successor { record, payload, notified }) = self.successors.remove(&key) {
+                self.take_up(ctx, key, &record, payload, notified);
+            }
+        }
+    }
+
+    /// Gives back the jobs that wait for their former run. Until that is answered, this worker may be the only one that
+    /// has their payload.
+    pub(super) fn give_back_successors(&mut self, ctx: &Ctx) {
+        for (key, Successor { record, payload, .. }) in std::mem::take(&mut self.successors) {
+            let tell = NodeName::new(record.id.node()).ok();
+            let out = Out::in_passing(&record, payload, ctx.now);
+            self.hand_back(key, record.token, out, tell, Vec::new());
+        }
+    }
+
+    /// True when this (key, token) waits for the end of a former run.
+    pub(super) fn succeeds(&self, key: &JobKey, token: Token) -> bool {
+        self.successors.get(key).is_some_and(|successor| successor.record.token == token)
+    }
+}

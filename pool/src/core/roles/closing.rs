@@ -1,0 +1,248 @@
+//! How a node leaves its pool, and how a pool ends.
+//!
+//! A node that closes drains all its workers before the first of them hands on a job, so that no job moves
+//! twice. A pool that shuts down is *closing* while what was accepted is begun, then *stopping*: every node ends
+//! its jobs and leaves, and the last one cleans up. Whoever asked may die: any node carries it on.
+
+use std::time::Duration;
+
+use crate::breakage::Breakage;
+use crate::core::call::Call;
+use crate::core::ctx::{Config, Ctx, Purpose};
+use crate::core::effect::Effect;
+use crate::core::input::{Answer, Refused, ReplyTo};
+use crate::core::time::{Time, earliest};
+use crate::id::{DispatchId, JobKey, WorkerId};
+use crate::settings::ShutdownFlag;
+use crate::store::{Outcome, Refusal, Result, ShutdownMode, StoreError};
+
+/// The pauses between two looks at whether the next step may come: doubled each time, from and to these.
+const STEP: Duration = Duration::from_millis(20);
+const LONGEST_STEP: Duration = Duration::from_millis(500);
+
+/// What one node knows and does about ends.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Closing {
+    /// The node is to leave.
+    pub(in crate::core) leaving: bool,
+    closers: Vec<(ReplyTo, Time)>,
+    /// The pool's flag, as last heard of.
+    pub(in crate::core) flag: Option<ShutdownFlag>,
+    to_ask: Option<ShutdownMode>,
+    askers: Vec<(ReplyTo, Time)>,
+    busy: bool,
+    /// The call under way was made in an incarnation before this one: its answer says nothing of this pool's flag.
+    is_of_before: bool,
+    next: Time,
+    pause: Duration,
+    purged: bool,
+    /// Nothing to do until the last worker has left.
+    resting: bool,
+    /// The first shard of a pool is not to be cleaned up before the other shards have ended: it says how many there are, and
+    /// nobody makes another pool in their place while one of them still ends its jobs.
+    awaits_others: bool,
+    dropped: u64,
+}
+
+impl Closing {
+    pub(in crate::core) fn new(config: &Config) -> Self {
+        let first = config.settings.shard.is_some_and(|shard| shard.index == 0 && shard.count > 1);
+        Self { awaits_others: first && !config.broken.has(Breakage::FirstShardEndsAlone), ..Self::default() }
+    }
+
+    pub(in crate::core) fn close(&mut self, to: ReplyTo, deadline: Time) {
+        self.leaving = true;
+        self.closers.push((to, deadline));
+    }
+
+    pub(in crate::core) fn shut_down(&mut self, to: ReplyTo, mode: ShutdownMode, deadline: Time) {
+        self.askers.push((to, deadline));
+        self.to_ask = Some(mode);
+    }
+
+    /// Another shard of the pool was shut down, and this one is to be, unless it was or is about to be: what its users ask
+    /// for goes before what is heard of elsewhere.
+    pub(in crate::core) fn spread(&mut self, ctx: &Ctx, mode: ShutdownMode) {
+        if self.flag.is_none() && (self.to_ask.is_none() || ctx.config.broken.has(Breakage::HearsayGoesFirst))
+        {
+            self.to_ask = Some(mode);
+            self.wake(ctx.now);
+        }
+    }
+
+    /// The other shards of the pool have ended.
+    pub(in crate::core) fn others_ended(&mut self, ctx: &Ctx) {
+        self.awaits_others = false;
+        self.wake(ctx.now);
+    }
+
+    /// Other shards of the pool may still be there.
+    pub(in crate::core) fn awaits_others(&self, ctx: &Ctx) -> bool {
+        self.awaits_others && ctx.config.purpose != Purpose::PartAfter(ctx.incarnation)
+    }
+
+    pub(in crate::core) fn is_stopping(&self) -> bool {
+        self.flag.as_ref().is_some_and(ShutdownFlag::is_stopping)
+    }
+
+    /// The pool is another one, or lives in another incarnation: its flag is not known. `again`: this node has been part
+    /// of it, and sets the flag again that it has seen. `now_ms`: the server's clock.
+    pub(in crate::core) fn reset(&mut self, again: bool, now_ms: Option<u64>) {
+        let flag = self.flag.take().filter(|_| again);
+        self.purged = false;
+        self.is_of_before = self.busy;
+        let mode = flag.and_then(|flag| match flag {
+            ShutdownFlag::Stopping { .. } => Some(ShutdownMode::DropQueued),
+            ShutdownFlag::Closing { deadline_ms, .. } => {
+                Some(ShutdownMode::Closing(Duration::from_millis(deadline_ms.saturating_sub(now_ms?))))
+            }
+        });
+        self.to_ask = self.to_ask.or(mode);
+        self.wake(Time(0));
+    }
+
+    pub(in crate::core) fn saw_flag(&mut self, flag: Option<ShutdownFlag>) {
+        if flag.is_some() && flag != self.flag && !self.is_stopping() {
+            self.wake(Time(0));
+            self.flag = flag;
+        }
+    }
+
+    pub(in crate::core) fn on_flag(
+        &mut self,
+        ctx: &Ctx,
+        mode: ShutdownMode,
+        answer: Result<Option<ShutdownFlag>>,
+    ) -> Result<()> {
+        self.busy = false;
+        self.rest(ctx.now);
+        if ctx.config.broken.has(Breakage::ShutdownAskedOnce) {
+            self.to_ask = None;
+        }
+        let is_of_before = std::mem::take(&mut self.is_of_before);
+        let flag = answer?;
+        if is_of_before {
+            self.wake(ctx.now);
+            return Ok(());
+        }
+        self.saw_flag(flag);
+        if self.to_ask == Some(mode) {
+            self.to_ask = None;
+        }
+        Ok(())
+    }
+
+    pub(in crate::core) fn on_purged(
+        &mut self,
+        ctx: &Ctx,
+        answer: Result<Vec<(DispatchId, Outcome)>>,
+    ) -> Result<Vec<(DispatchId, Outcome)>> {
+        self.busy = false;
+        let is_of_before = std::mem::take(&mut self.is_of_before);
+        let outcomes = answer.inspect_err(|_| self.rest(ctx.now))?;
+        self.purged = outcomes.is_empty() && !is_of_before;
+        self.dropped += outcomes.len() as u64;
+        Ok(outcomes)
+    }
+
+    fn rest(&mut self, now: Time) {
+        self.pause = (self.pause * 2).clamp(STEP, LONGEST_STEP);
+        self.next = now + self.pause;
+    }
+
+    /// Something has changed: the next step may be possible now.
+    pub(in crate::core) fn wake(&mut self, now: Time) {
+        self.pause = Duration::ZERO;
+        self.next = now;
+    }
+
+    /// True when the pool is gone.
+    pub(in crate::core) fn on_cleaned(&mut self, ctx: &Ctx, answer: Result<u64>) -> Result<bool> {
+        self.busy = false;
+        let is_of_before = std::mem::take(&mut self.is_of_before);
+        self.purged = false;
+        self.rest(ctx.now);
+        match answer {
+            // Another one has been made in its place, and this node is part of that.
+            Ok(_) if is_of_before && !ctx.config.broken.has(Breakage::FormerCleanupEnds) => Ok(false),
+            Ok(left) => {
+                self.dropped += left;
+                Ok(true)
+            }
+            Err(StoreError::Refused(Refusal::Members(_))) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Who waits past its deadline learns what is left.
+    pub(in crate::core) fn on_time(
+        &mut self,
+        ctx: &mut Ctx,
+        held: impl Fn() -> Vec<JobKey>,
+        members: impl Fn() -> Vec<WorkerId>,
+    ) {
+        let now = ctx.now;
+        for to in expired(&mut self.closers, now) {
+            ctx.out.push(Effect::Reply { to, answer: Answer::Closed { complete: false, left: held() } });
+        }
+        if ctx.config.broken.has(Breakage::ShutdownAskedOnce) {
+            return;
+        }
+        for to in expired(&mut self.askers, now) {
+            let (result, left, dropped) = (Ok(()), members(), self.dropped);
+            ctx.out.push(Effect::Reply {
+                to,
+                answer: Answer::ShutDown { result, complete: false, left, dropped },
+            });
+        }
+    }
+
+    /// `idle`: no worker of this node is left.
+    pub(in crate::core) fn flush(&mut self, ctx: &mut Ctx, idle: bool) {
+        if self.busy || ctx.now < self.next {
+            return;
+        }
+        self.resting = false;
+        let call = match (&self.flag, self.to_ask) {
+            (Some(ShutdownFlag::Stopping { .. }), _) if !self.purged => Call::Purge,
+            (Some(ShutdownFlag::Stopping { .. }), _) if idle && !self.awaits_others(ctx) => Call::Cleanup,
+            (Some(ShutdownFlag::Stopping { .. }), _) => {
+                self.resting = true;
+                return;
+            }
+            (_, Some(mode)) => Call::Shutdown(mode),
+            (Some(ShutdownFlag::Closing { .. }), None) => Call::Shutdown(ShutdownMode::Advance),
+            (None, None) => return,
+        };
+        self.busy = true;
+        ctx.call(call);
+    }
+
+    /// The pool is gone: whoever asked for that is told, and whoever closes has left it.
+    pub(in crate::core) fn end(&mut self, ctx: &mut Ctx, pool_closed: bool) {
+        for (to, _) in self.closers.drain(..) {
+            ctx.out.push(Effect::Reply { to, answer: Answer::Closed { complete: true, left: vec![] } });
+        }
+        for (to, _) in self.askers.drain(..) {
+            let result = if pool_closed { Ok(()) } else { Err(Refused::NodeClosed) };
+            let answer = Answer::ShutDown { result, complete: true, left: vec![], dropped: self.dropped };
+            ctx.out.push(Effect::Reply { to, answer });
+        }
+    }
+
+    pub(in crate::core) fn deadline(&self, may_send: bool) -> Option<Time> {
+        let waits = self.closers.iter().chain(&self.askers).map(|(_, at)| *at).min();
+        let wanted = self.flag.is_some() || self.to_ask.is_some();
+        let acts = may_send && wanted && !self.busy && !self.resting;
+        earliest(waits, acts.then_some(self.next))
+    }
+}
+
+fn expired(waiters: &mut Vec<(ReplyTo, Time)>, now: Time) -> Vec<ReplyTo> {
+    if waiters.is_empty() {
+        return Vec::new();
+    }
+    let due = waiters.iter().filter(|(_, at)| *at <= now).map(|(to, _)| *to).collect();
+    waiters.retain(|(_, at)| *at > now);
+    due
+}

@@ -1,0 +1,430 @@
+//! The pool as this node knows it: which incarnation, which phase, which server; and how both are found again
+//! after any sign of data loss.
+//!
+//! ```text
+//! Unknown ──survey──▶ absent ──bootstrap──▶ Recovering ──T of observation──▶ Normal
+//!    ▲                present, other server ──recover──▶ Recovering            │
+//!    │                present ─────────────────────────▶ Recovering or Normal  │
+//!    └──────────────── any refusal that hints at loss ─────────────────────────┘
+//! ```
+//! In another incarnation than the one that it knew, a node's workers say what they have (`attesting`), and phase R lasts
+//! until every member has done so, and the last lease of a worker that the data do not know has run out.
+
+use std::time::Duration;
+
+use crate::breakage::Breakage;
+use crate::core::call::Call;
+use crate::core::ctx::{Config, Ctx, Purpose, RETRY};
+use crate::core::effect::{Effect, Notice};
+use crate::core::time::Time;
+use crate::id::{Incarnation, Revision, Token, WorkerId};
+use crate::store::{Bootstrapped, PoolState, Refusal, Result, Seen, ServerIdentity, StoreError};
+
+/// More tokens than a pool gives out between two renewals of a node.
+const UNSEEN_TOKENS: u64 = 1 << 20;
+
+/// Where the pool is, as far as this node knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::core) enum Phase {
+    /// To be found out.
+    Unknown,
+    /// Phase R, observed since; it may be opened after `wait`.
+    Recovering { since: Time, wait: Duration },
+    /// Phase N.
+    Normal,
+    /// Shut down.
+    Closed,
+}
+
+/// What changed for the rest of the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::core) enum Change {
+    Nothing,
+    /// Another incarnation than the one known so far, or the first.
+    Incarnation,
+    /// Phase N has begun; `opened`: this node has opened it.
+    Normal {
+        opened: bool,
+    },
+    /// The pool was shut down.
+    Closed,
+    /// There is none, and this node was to join one that is there.
+    Missing,
+}
+
+/// One node's knowledge of its pool.
+#[derive(Debug)]
+pub(in crate::core) struct PoolPhase {
+    pub(in crate::core) phase: Phase,
+    pub(in crate::core) incarnation: Option<Incarnation>,
+    /// The highest token and the highest incarnation that it knows of.
+    pub(in crate::core) seen: Seen,
+    /// The server process that this incarnation began on, or that was blessed when it was adopted.
+    began_on: Option<String>,
+    members: Revision,
+    /// The wait that a bootstrap under way asks for.
+    wait: Duration,
+    /// The pool's settings are not known to be this node's: nothing is to be written.
+    pub(in crate::core) held_back: bool,
+    /// The settings that it is told are those of another incarnation, or of none: the pool may have ended meanwhile.
+    pub(in crate::core) elsewhere: bool,
+    /// A tombstone, none from before it, is the end of the pool only for who has known it alive, or wants no other.
+    may_create: bool,
+    /// The signs of a loss that were seen in this incarnation.
+    lost: Option<(Incarnation, String)>,
+    /// It was said to be being opened, and not to be open.
+    said_opening: Option<Incarnation>,
+    /// It was opened without a worker of this node that lives, in this incarnation.
+    opened_without: Option<Incarnation>,
+    busy: bool,
+    retry_at: Time,
+}
+
+impl PoolPhase {
+    pub(in crate::core) fn new(config: &Config) -> Self {
+        Self {
+            phase: Phase::Unknown,
+            incarnation: None,
+            seen: Seen::default(),
+            began_on: None,
+            members: Revision(0),
+            wait: Duration::ZERO,
+            held_back: true,
+            elsewhere: false,
+            may_create: config.purpose != Purpose::End,
+            lost: None,
+            said_opening: None,
+            opened_without: None,
+            busy: false,
+            retry_at: Time(0),
+        }
+    }
+
+    /// The highest token that this node has seen. One that no pool mints is none.
+    pub(in crate::core) fn saw_token(&mut self, token: Token) {
+        if token <= Token::LAST {
+            self.seen.token = self.seen.token.max(token);
+        }
+    }
+
+    /// One that no pool has is none.
+    fn saw_incarnation(&mut self, incarnation: Incarnation) {
+        self.seen.incarnation = self.seen.incarnation.max(incarnation.sound().unwrap_or_default());
+    }
+
+    /// The highest numbers that it has seen, with room for tokens that the pool gave out since. Nobody who is left may know
+    /// of those, and the clock may be behind.
+    fn beyond_seen(&self) -> Seen {
+        let Seen { token, .. } = self.seen;
+        let room = if token == Token::default() { 0 } else { UNSEEN_TOKENS };
+        Seen { token: Token(token.0.saturating_add(room)).min(Token::LAST), ..self.seen }
+    }
+
+    /// The members' revision, as the server says. One that went back is a sign of loss.
+    pub(in crate::core) fn saw_members(&mut self, revision: Revision) -> bool {
+        let lost = revision < self.members;
+        self.members = self.members.max(revision);
+        lost
+    }
+
+    /// The node has become part of the pool: from now on a tombstone is the end.
+    pub(in crate::core) fn attached(&mut self) {
+        self.may_create = false;
+    }
+
+    /// The pool that this node was to join has been cleaned up: it is made anew.
+    pub(in crate::core) fn start_over(&mut self) {
+        self.phase = Phase::Unknown;
+        self.incarnation = None;
+        self.began_on = None;
+        self.members = Revision(0);
+    }
+
+    /// A step was refused, or the server is another one. A refusal does not say whose tombstone it has met: that is looked
+    /// at, too.
+    pub(in crate::core) fn doubt(&mut self, ctx: &Ctx, error: &StoreError) {
+        let sign = matches!(
+            error,
+            StoreError::Refused(
+                Refusal::NoPool
+                    | Refusal::Closed
+                    | Refusal::StaleIncarnation(_)
+                    | Refusal::Recovering
+                    | Refusal::Lost(_),
+            ) | StoreError::OtherServer { .. }
+        );
+        if let StoreError::Refused(Refusal::Lost(signs)) = error {
+            self.lost = self.incarnation.map(|incarnation| (incarnation, signs.clone()));
+        }
+        if sign && !matches!(self.phase, Phase::Unknown | Phase::Closed | Phase::Recovering { .. }) {
+            self.phase = Phase::Unknown;
+            self.retry_at = ctx.now;
+        } else if sign
+            && matches!(self.phase, Phase::Recovering { .. })
+            && !matches!(error, StoreError::Refused(Refusal::Recovering))
+        {
+            self.phase = Phase::Unknown;
+            self.retry_at = ctx.now + RETRY;
+        }
+    }
+
+    /// The pool was opened before a worker of this node, which lives, could say what it runs: another incarnation gives
+    /// it the time.
+    pub(in crate::core) fn opened_without(&mut self, now: Time) {
+        self.opened_without = self.incarnation;
+        self.phase = Phase::Unknown;
+        self.retry_at = now;
+    }
+
+    /// The signs of a loss, if they were seen in this incarnation.
+    fn lost_in(&self, incarnation: Incarnation) -> Option<&str> {
+        self.lost.as_ref().filter(|(seen_in, _)| *seen_in == incarnation).map(|(_, signs)| signs.as_str())
+    }
+
+    fn closed(&mut self) -> Change {
+        if self.phase == Phase::Closed {
+            return Change::Nothing;
+        }
+        self.phase = Phase::Closed;
+        Change::Closed
+    }
+
+    /// `needed`: this node has workers, or somebody wants it to join. A pool that is gone is made by no other.
+    pub(in crate::core) fn on_surveyed(
+        &mut self,
+        ctx: &mut Ctx,
+        needed: bool,
+        answer: Result<(PoolState, ServerIdentity)>,
+    ) -> Change {
+        self.busy = false;
+        self.retry_at = ctx.now + RETRY;
+        let Ok((state, server)) = answer else { return Change::Nothing };
+        let run_id = server.run_id.clone();
+        let merges = ctx.config.broken.has(Breakage::NewPoolJoined);
+        let ends = ctx.config.purpose == Purpose::End;
+        let ends_with_any = ctx.config.broken.has(Breakage::OlderTombstoneEnds);
+        let trusts_any = ctx.config.broken.has(Breakage::TombstoneTrusted);
+        if let &(PoolState::Present { incarnation, .. } | PoolState::Closed { incarnation }) = &state {
+            self.saw_incarnation(incarnation);
+        }
+        if let &(PoolState::Present { closed, .. } | PoolState::Closed { incarnation: closed }) = &state {
+            self.seen.closed = self.seen.closed.max(closed);
+        }
+        if let &PoolState::Present { incarnation, members, settings, .. } = &state
+            && self.held_back
+            && self.incarnation == Some(incarnation)
+        {
+            // No renewal says yet that it has missed news of the maps.
+            ctx.out.push(Effect::Expect { incarnation, members, settings });
+        }
+        match state {
+            // An older one was there before the pool that this node knows: the data have gone back.
+            PoolState::Closed { incarnation }
+                if ends
+                    || !self.may_create
+                        && (self.incarnation.is_none_or(|known| known <= incarnation) || ends_with_any) =>
+            {
+                self.closed()
+            }
+            // Another pool, which a joining node has made since: what was to become of this one does not concern it.
+            PoolState::Present { closed, .. }
+                if !self.may_create && self.incarnation.is_some_and(|known| known <= closed) && !merges =>
+            {
+                self.closed()
+            }
+            PoolState::Absent if ends => self.closed(),
+            PoolState::Absent | PoolState::Closed { .. } if self.may_create && ctx.config.must_exist => {
+                Change::Missing
+            }
+            PoolState::Absent | PoolState::Closed { .. } if !needed => {
+                ctx.pool_is_gone = true;
+                Change::Nothing
+            }
+            PoolState::Absent | PoolState::Closed { .. } => {
+                let ttl = ctx.config.timing.ttl;
+                let ended = match state {
+                    PoolState::Closed { incarnation } => incarnation,
+                    _ => Incarnation(0),
+                };
+                let lost = ended < self.seen.incarnation;
+                // A tombstone may have come back, and a later pool be lost, as well as one where nothing is.
+                let kept = server.uptime > ttl && !server.promoted && !server.flushed;
+                let trusted = trusts_any && matches!(state, PoolState::Closed { .. });
+                let fresh = trusted || !lost && (ctx.config.assume_fresh || kept);
+                self.bootstrap(ctx, if fresh { Duration::ZERO } else { ttl }, run_id);
+                Change::Nothing
+            }
+            PoolState::Present { incarnation, recovering, run_id: blessed, members, .. }
+                if blessed != run_id
+                    || incarnation.sound().is_none()
+                    || Some(incarnation) == self.incarnation && members < self.members
+                    || Some(incarnation) == self.incarnation
+                        && self.began_on.as_ref().is_some_and(|on| *on != run_id)
+                    || Some(incarnation) == self.opened_without && !recovering
+                    || self.lost_in(incarnation).is_some() && !recovering =>
+            {
+                if self.held_back {
+                    return self.look_at_settings(ctx, incarnation, run_id);
+                }
+                self.busy = true;
+                let lost = self.lost_in(incarnation).unwrap_or_default().to_owned();
+                if !lost.is_empty() {
+                    ctx.report(Notice::Lost { signs: lost.clone() });
+                }
+                let call = Call::Recover { seen: self.beyond_seen(), run_id, lost };
+                ctx.out.push(Effect::Call { incarnation, call });
+                Change::Nothing
+            }
+            PoolState::Present { incarnation, recovering, .. } => {
+                let wait = if recovering { Some(ctx.config.timing.ttl) } else { None };
+                self.adopt(ctx, incarnation, run_id, wait)
+            }
+        }
+    }
+
+    /// A pool on another server process than it knows, met by a node that is not part of it yet: its settings are
+    /// read before anything is done about that.
+    fn look_at_settings(&mut self, ctx: &mut Ctx, incarnation: Incarnation, run_id: String) -> Change {
+        ctx.out.push(Effect::Bless(run_id));
+        self.began_on = None;
+        if self.incarnation.replace(incarnation) == Some(incarnation) {
+            Change::Nothing
+        } else {
+            Change::Incarnation
+        }
+    }
+
+    fn bootstrap(&mut self, ctx: &mut Ctx, wait: Duration, run_id: String) {
+        self.busy = true;
+        self.wait = wait;
+        ctx.call(Call::Bootstrap { seen: self.beyond_seen(), run_id });
+    }
+
+    pub(in crate::core) fn on_bootstrapped(
+        &mut self,
+        ctx: &mut Ctx,
+        run_id: String,
+        answer: &Result<Bootstrapped>,
+    ) -> Change {
+        self.busy = false;
+        self.retry_at = ctx.now + RETRY;
+        match answer {
+            Ok(Bootstrapped { incarnation, created: true }) => {
+                self.adopt(ctx, *incarnation, run_id, Some(self.wait))
+            }
+            Ok(_) | Err(_) => Change::Nothing,
+        }
+    }
+
+    pub(in crate::core) fn on_recovered(
+        &mut self,
+        ctx: &mut Ctx,
+        run_id: String,
+        answer: &Result<Incarnation>,
+    ) -> Change {
+        self.busy = false;
+        self.retry_at = ctx.now + RETRY;
+        match answer {
+            Ok(incarnation) => self.adopt(ctx, *incarnation, run_id, Some(ctx.config.timing.ttl)),
+            Err(_) => Change::Nothing,
+        }
+    }
+
+    /// `wait`: phase R, which may be opened after it; `None`: phase N.
+    fn adopt(
+        &mut self,
+        ctx: &mut Ctx,
+        incarnation: Incarnation,
+        run_id: String,
+        wait: Option<Duration>,
+    ) -> Change {
+        self.saw_incarnation(incarnation);
+        self.began_on = Some(run_id.clone());
+        ctx.pool_is_gone = false;
+        ctx.out.push(Effect::Bless(run_id));
+        let other = self.incarnation != Some(incarnation);
+        if other {
+            self.incarnation = Some(incarnation);
+            self.members = Revision(0);
+            if !self.held_back {
+                ctx.out.push(Effect::Renew { incarnation });
+            }
+        }
+        match wait {
+            // Others may open it before this node would: it is looked at until then.
+            Some(_) if !other && matches!(self.phase, Phase::Recovering { .. }) => {}
+            Some(wait) => {
+                self.phase = Phase::Recovering { since: ctx.now, wait };
+                if self.said_opening.replace(incarnation) != Some(incarnation) {
+                    ctx.report(Notice::Recovering { incarnation, wait });
+                }
+            }
+            None => self.is_open(ctx, incarnation),
+        }
+        if let Phase::Recovering { since, wait } = self.phase {
+            let left = wait.saturating_sub(ctx.now.since(since));
+            self.retry_at = ctx.now + (ctx.config.timing.ttl / 50).min(left).max(RETRY);
+        }
+        match (other, wait) {
+            (true, _) => Change::Incarnation,
+            (false, None) => Change::Normal { opened: false },
+            (false, Some(_)) => Change::Nothing,
+        }
+    }
+
+    pub(in crate::core) fn on_opened(&mut self, ctx: &mut Ctx, answer: Result<Option<WorkerId>>) -> Change {
+        self.busy = false;
+        self.retry_at = ctx.now + ctx.config.timing.ttl / 10;
+        let (Phase::Recovering { .. }, Some(incarnation)) = (self.phase, self.incarnation) else {
+            return Change::Nothing;
+        };
+        match answer {
+            Ok(None) => {
+                self.is_open(ctx, incarnation);
+                Change::Normal { opened: true }
+            }
+            Ok(Some(_)) => Change::Nothing,
+            Err(error) => {
+                self.doubt(ctx, &error);
+                Change::Nothing
+            }
+        }
+    }
+
+    /// Phase N, whoever has opened the pool.
+    fn is_open(&mut self, ctx: &mut Ctx, incarnation: Incarnation) {
+        self.phase = Phase::Normal;
+        if self.said_opening.take().is_some() {
+            ctx.report(Notice::Normal { incarnation });
+        }
+    }
+
+    pub(in crate::core) fn flush(&mut self, ctx: &mut Ctx) {
+        if self.busy || self.next().is_none_or(|at| ctx.now < at) {
+            return;
+        }
+        self.busy = true;
+        let stays = ctx.config.broken.has(Breakage::RecoveryStays);
+        let opens = |wait: Duration| !self.held_back && (wait.is_zero() || !stays);
+        match self.phase {
+            Phase::Recovering { since, wait } if ctx.now.since(since) >= wait && opens(wait) => {
+                ctx.call(Call::OpenNormal);
+            }
+            Phase::Closed => self.busy = false,
+            _ => ctx.call(Call::Survey),
+        }
+    }
+
+    fn next(&self) -> Option<Time> {
+        match self.phase {
+            Phase::Unknown | Phase::Recovering { .. } => Some(self.retry_at),
+            // It sends nothing yet whose refusal would tell it so: what it was told of the pool may be too old.
+            Phase::Normal if self.held_back && self.elsewhere => Some(self.retry_at),
+            Phase::Normal | Phase::Closed => None,
+        }
+    }
+
+    pub(in crate::core) fn deadline(&self) -> Option<Time> {
+        if self.busy { None } else { self.next() }
+    }
+}

@@ -1,0 +1,154 @@
+//! What the node reads: one blocking read over the streams of all its workers and its own. When the set of
+//! streams or a cursor changes, a new read takes the place of the one that waits. That one does not wait, and neither
+//! does one after an error: a read that is replaced while it waits is never answered, and a node whose workers come
+//! and go would be taken for deaf.
+
+use std::time::Duration;
+
+use tenure_streaming::EntryId;
+
+use crate::core::call::{Call, READ_BLOCK, READ_ENTRIES};
+use crate::core::ctx::Ctx;
+use crate::core::time::Time;
+use crate::store::{Cursors, NodeEvents, Result};
+
+const RETRY: Duration = Duration::from_millis(50);
+
+/// How much of the node's stream was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Up to this entry, and to the end not yet: an earlier process of this node's name was told what it says, maybe of
+    /// dispatches whose ids come again.
+    Former(EntryId),
+    /// Up to this entry, in this stream.
+    After(EntryId),
+    /// Up to this entry, if it is still there.
+    Doubted(EntryId),
+}
+
+impl Place {
+    fn cursor(self) -> EntryId {
+        match self {
+            Self::Former(last) | Self::After(last) => last,
+            Self::Doubted(last) => last.previous(),
+        }
+    }
+
+    /// Where the node goes on after a read from here. Leaves in `events` what is news.
+    fn after(self, events: &mut NodeEvents) -> Self {
+        let outcomes = &mut events.outcomes;
+        let first = outcomes.first().map(|(entry, _)| *entry);
+        let last = outcomes.last().map(|(entry, _)| *entry);
+        match (self, last) {
+            (Self::Former(_), Some(last)) => {
+                let is_all = outcomes.len() < READ_ENTRIES;
+                outcomes.clear();
+                if is_all { Self::After(last) } else { Self::Former(last) }
+            }
+            (Self::Former(end), None) => Self::After(end),
+            (Self::After(before), last) => Self::After(last.map_or(before, |last| last.max(before))),
+            // Another stream with lower ids, or nothing of this one is left.
+            (Self::Doubted(_), None) => Self::After(EntryId::MIN),
+            (Self::Doubted(before), Some(last)) => {
+                if first == Some(before) {
+                    outcomes.remove(0);
+                }
+                Self::After(last)
+            }
+        }
+    }
+}
+
+/// The node's reader.
+#[derive(Debug)]
+pub(in crate::core) struct Reading {
+    round: u64,
+    waiting: Option<Cursors>,
+    place: Place,
+    retry_at: Option<Time>,
+    /// When a read was last answered, or the first one sent.
+    progressed: Option<Time>,
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        let place = Place::Former(EntryId::MIN);
+        Self { round: 0, waiting: None, place, retry_at: None, progressed: None }
+    }
+}
+
+impl Reading {
+    /// The pool lives in another incarnation.
+    pub(in crate::core) fn reset(&mut self) {
+        self.round += 1;
+        self.waiting = None;
+        self.progressed = None;
+        self.doubt();
+    }
+
+    /// The node's stream may have been made anew: with lower ids than the last one read, where the server's clock has stepped
+    /// back. Entries that were read do not count twice: an id of a dispatch may have come again since.
+    pub(in crate::core) fn doubt(&mut self) {
+        if let Place::After(last) = self.place
+            && last != EntryId::MIN
+        {
+            self.place = Place::Doubted(last);
+            self.round += 1;
+            self.waiting = None;
+        }
+    }
+
+    /// When a read was last answered, or the first one sent; `None` before.
+    pub(in crate::core) fn progressed(&self) -> Option<Time> {
+        self.progressed
+    }
+
+    /// The events of this read; `None` for a read that was replaced.
+    pub(in crate::core) fn on_read(
+        &mut self,
+        ctx: &Ctx,
+        round: u64,
+        answer: Result<NodeEvents>,
+    ) -> Result<Option<NodeEvents>> {
+        if round != self.round {
+            return Ok(None);
+        }
+        self.waiting = None;
+        let mut events = answer.inspect_err(|_| self.retry_at = Some(ctx.now + RETRY))?;
+        self.progressed = Some(ctx.now);
+        self.place = self.place.after(&mut events);
+        Ok(Some(events))
+    }
+
+    /// Reads on, from these cursors of the workers.
+    pub(in crate::core) fn flush(
+        &mut self,
+        ctx: &mut Ctx,
+        workers: impl Iterator<Item = (crate::id::WorkerId, EntryId)> + Clone,
+    ) {
+        if self.retry_at.is_some_and(|at| ctx.now < at) {
+            return;
+        }
+        let failed = self.retry_at.take().is_some();
+        let node = self.place.cursor();
+        // Without a map of its own: most steps change no cursor.
+        let is_this = |read: &Cursors| {
+            let stands = |(worker, entry)| read.workers.get(&worker) == Some(&entry);
+            read.node == node && workers.clone().count() == read.workers.len() && workers.clone().all(stands)
+        };
+        if self.waiting.as_ref().is_some_and(is_this) {
+            return;
+        }
+        let cursors = Cursors { workers: workers.collect(), node };
+        self.progressed.get_or_insert(ctx.now);
+        self.round += 1;
+        let replaces = self.waiting.replace(cursors.clone()).is_some();
+        let looks = !matches!(self.place, Place::After(_));
+        let block = if replaces || failed || looks { Duration::ZERO } else { READ_BLOCK };
+        ctx.call(Call::ReadNode { round: self.round, cursors, block });
+    }
+
+    pub(in crate::core) fn deadline(&self) -> Option<Time> {
+        self.retry_at
+    }
+}

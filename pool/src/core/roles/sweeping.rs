@@ -1,0 +1,82 @@
+//! The sweeper: whatever is due and was not done is set going again. Events may be lost; records are not.
+//!
+//! All nodes sweep, about twice a second together; a sweep is atomic, so there is no leader.
+
+use std::time::Duration;
+
+use crate::core::call::{Call, PAGE};
+use crate::core::ctx::Ctx;
+use crate::core::time::{Time, earliest};
+use crate::store::{Result, StopItem, Swept};
+
+/// One node's sweeper.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Sweeping {
+    next: Option<Time>,
+    rounds: u64,
+    busy: bool,
+    /// Also wake the jobs that wait for a worker, until none is left.
+    kick: bool,
+}
+
+/// How often consumers of the pool's stream that are gone are forgotten, in sweeps.
+const PRUNE_EVERY: u64 = 120;
+/// How often what routers have left is looked for, in sweeps: what lies there for long is announced again by a sweep.
+const CLAIM_EVERY: u64 = 4;
+
+impl Sweeping {
+    /// The pool has its first worker, or has been opened: jobs that wait for one are woken.
+    pub(in crate::core) fn kick(&mut self) {
+        self.kick = true;
+        self.next = None;
+    }
+
+    /// Returns what the sweep found.
+    pub(in crate::core) fn on_swept(
+        &mut self,
+        ctx: &mut Ctx,
+        nodes: usize,
+        kick: bool,
+        answer: Result<Swept>,
+    ) -> Result<Swept> {
+        self.busy = false;
+        let period = Duration::from_millis(500) * u32::try_from(nodes.max(2)).unwrap_or(u32::MAX);
+        self.next = Some(ctx.now + ctx.jitter.stretch(period));
+        let swept = answer.inspect_err(|_| self.kick |= kick)?;
+        if swept.count >= PAGE || swept.forgets_more {
+            self.next = Some(ctx.now);
+            self.kick |= kick && swept.count >= PAGE;
+        } else if let Some(wait) = swept.next_in {
+            let due = ctx.now + wait.max(Duration::from_millis(1));
+            self.next = earliest(self.next, Some(due));
+        }
+        Ok(swept)
+    }
+
+    /// Returns true when it is time to claim what other routers left.
+    pub(in crate::core) fn flush(&mut self, ctx: &mut Ctx) -> bool {
+        if self.busy || self.next.is_some_and(|at| ctx.now < at) {
+            return false;
+        }
+        self.busy = true;
+        self.rounds += 1;
+        ctx.call(Call::Sweep { kick: std::mem::take(&mut self.kick) });
+        if self.rounds.is_multiple_of(PRUNE_EVERY) {
+            ctx.call(Call::PruneConsumers);
+        }
+        self.rounds.is_multiple_of(CLAIM_EVERY)
+    }
+
+    pub(in crate::core) fn deadline(&self) -> Option<Time> {
+        if self.busy { None } else { self.next }
+    }
+}
+
+/// The stops that a sweep found unfinished, as the step takes them.
+pub(in crate::core) fn stops_again(swept: &mut Swept) -> Vec<StopItem> {
+    let stops = std::mem::take(&mut swept.stops);
+    stops
+        .into_iter()
+        .map(|(key, id, owner)| StopItem { key, id, guess: Some(owner), forbid: false })
+        .collect()
+}

@@ -1,0 +1,309 @@
+//! Whose turn it is to plan: this node's schedules and tickers.
+//!
+//! One holder at a time has the turn of a schedule. It says that it lives every T/4; the others watch that, and take
+//! the turn when it has not been said for T by their own clock. What a holder does that has lost its turn is refused by
+//! the steps. Ticks are given out by the store, by the server's clock: the holder sleeps until the next one is due.
+
+mod planning;
+mod turn;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::core::call::{Call, Done};
+use crate::core::ctx::{Ctx, RETRY};
+use crate::core::input::{LocalSchedule, NewSchedule, Planned, Refused, ReplyTo};
+use crate::core::time::{Time, earliest};
+use crate::store::{BATCH_MAX, Result, ScheduleState, StoreError, Terms};
+use planning::Progress;
+use turn::{Fate, Own, told};
+
+/// The longest pause after a call that was not answered.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The schedules of one node.
+#[derive(Debug, Default)]
+pub(super) struct Scheduling {
+    own: BTreeMap<LocalSchedule, Own>,
+    /// Tells the calls of one incarnation from those of another.
+    round: u64,
+    /// When all say their word on their turns.
+    next: Time,
+    busy: bool,
+    /// When calls go out again after one that was not answered, and how long the next pause is: all wait for one that
+    /// finds out. Zero: the last one was answered.
+    retry_at: Time,
+    pause: Duration,
+    /// Where the next word begins, when there are more than one call takes.
+    from: Option<LocalSchedule>,
+    /// The server's clock, ms, as it was last read.
+    clock: (Time, u64),
+    /// Other nodes are to look at once: a turn was left, a schedule was changed or has ended.
+    news: bool,
+}
+
+impl Scheduling {
+    pub(super) fn add(&mut self, ctx: &Ctx, to: ReplyTo, local: LocalSchedule, new: NewSchedule) {
+        self.own.insert(local, Own::new(ctx, to, new));
+    }
+
+    /// Another period, on all nodes.
+    pub(super) fn change(&mut self, ctx: &mut Ctx, to: ReplyTo, local: LocalSchedule, period: Duration) {
+        match self.own.get_mut(&local).filter(|own| !own.leaving) {
+            Some(own) => own.change(ctx, to, period),
+            None => told(ctx, to, Err(Refused::ScheduleEnded)),
+        }
+    }
+
+    /// The end, on all nodes.
+    pub(super) fn end(&mut self, ctx: &mut Ctx, to: ReplyTo, local: LocalSchedule) {
+        match self.own.get_mut(&local) {
+            Some(own) => own.end(to),
+            None => told(ctx, to, Ok(())),
+        }
+    }
+
+    /// This node takes part no more.
+    pub(super) fn leave(&mut self, ctx: &mut Ctx, to: Option<ReplyTo>, local: LocalSchedule) {
+        self.next = ctx.now;
+        match self.own.get_mut(&local) {
+            Some(own) => own.leave(ctx, local, to),
+            None => to.into_iter().for_each(|to| told(ctx, to, Ok(()))),
+        }
+    }
+
+    /// The node leaves the pool.
+    pub(super) fn leave_all(&mut self, ctx: &mut Ctx) {
+        self.next = ctx.now;
+        for (&local, own) in &mut self.own {
+            own.leave(ctx, local, None);
+        }
+    }
+
+    /// Another node has news of a schedule.
+    pub(super) fn look(&mut self, ctx: &Ctx) {
+        self.next = ctx.now;
+    }
+
+    /// Whether other nodes are to be told to look.
+    pub(super) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.news)
+    }
+
+    pub(super) fn has_left(&self) -> bool {
+        self.own.is_empty()
+    }
+
+    /// Another incarnation: no turn lasts, and what stands in the store is not known.
+    pub(super) fn reset(&mut self, ctx: &mut Ctx) {
+        self.round += 1;
+        self.busy = false;
+        self.pause = Duration::ZERO;
+        self.retry_at = ctx.now;
+        self.next = ctx.now;
+        for (&local, own) in &mut self.own {
+            own.reset(ctx, local);
+        }
+    }
+
+    /// The node or its pool has ended.
+    pub(super) fn close(&mut self, ctx: &mut Ctx, why: &Refused) {
+        for (local, own) in std::mem::take(&mut self.own) {
+            own.go(ctx, local, why);
+        }
+    }
+
+    /// A planner has come to something.
+    pub(super) fn on_planned(&mut self, ctx: &mut Ctx, local: LocalSchedule, run: u64, planned: Planned) {
+        if let Some(own) = self.own.get_mut(&local) {
+            own.on_planned(ctx, run, planned);
+            let soon = if own.leaving { Duration::ZERO } else { ctx.config.timing.ttl / 4 };
+            self.next = self.next.min(ctx.now + soon);
+        }
+    }
+
+    pub(super) fn on_done(&mut self, ctx: &mut Ctx, done: Done) -> Result<()> {
+        match done {
+            Done::Sched { local, round, answer } if round == self.round => {
+                self.heard(ctx, answer.as_ref().err());
+                self.news |= matches!(answer, Ok(ScheduleState::Ended));
+                self.settle(ctx, local, |own, ctx| own.on_changed(ctx, local, answer))
+            }
+            Done::Tick { local, round, number, answer } if round == self.round => {
+                self.heard(ctx, answer.as_ref().err());
+                if let Ok(reply) = &answer {
+                    self.clock = (ctx.now, reply.now);
+                }
+                self.settle(ctx, local, |own, ctx| own.on_tick(ctx, local, number, answer))
+            }
+            Done::Term { locals, round, answer } if round == self.round => {
+                self.on_terms(ctx, &locals, answer)
+            }
+            Done::Plan { local, run, step } => self.settle(ctx, local, |own, ctx| {
+                Ok(match own.planning.on_step(ctx, run, step)? {
+                    Progress::Going => Fate::Stays,
+                    Progress::TurnLost => {
+                        own.lose_turn(ctx, local);
+                        Fate::Asks
+                    }
+                })
+            }),
+            // Of an earlier incarnation.
+            _ => Ok(()),
+        }
+    }
+
+    fn on_terms(&mut self, ctx: &mut Ctx, locals: &[LocalSchedule], answered: Result<Terms>) -> Result<()> {
+        self.busy = false;
+        self.heard(ctx, answered.as_ref().err());
+        let Terms { now, replies } = answered.inspect_err(|_| {
+            for local in locals {
+                if let Some(own) = self.own.get_mut(local) {
+                    own.unsure = true;
+                }
+            }
+        })?;
+        self.clock = (ctx.now, now);
+        self.next = match self.from {
+            Some(_) => ctx.now,
+            None => ctx.now + ctx.jitter.stretch(ctx.config.timing.ttl / 4),
+        };
+        for (&local, reply) in locals.iter().zip(replies) {
+            let leaves = self.own.get(&local).is_some_and(|own| own.leaving && own.has_turn());
+            self.settle(ctx, local, |own, ctx| Ok(own.on_term(ctx, local, now, reply)))?;
+            self.news |= leaves && !self.own.get(&local).is_some_and(Own::has_turn);
+        }
+        Ok(())
+    }
+
+    /// A call was answered, or was not.
+    fn heard(&mut self, ctx: &Ctx, error: Option<&StoreError>) {
+        match error {
+            None | Some(StoreError::Refused(_)) if self.pause.is_zero() => {}
+            None | Some(StoreError::Refused(_)) => (self.pause, self.retry_at) = (Duration::ZERO, ctx.now),
+            // Others were under way with it.
+            Some(_) if ctx.now < self.retry_at => {}
+            Some(_) => self.wait(ctx),
+        }
+    }
+
+    /// Nothing is called for a while, and for longer the next time.
+    fn wait(&mut self, ctx: &Ctx) {
+        self.pause = self.pause.max(RETRY);
+        self.retry_at = ctx.now + self.pause;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+    }
+
+    fn settle(
+        &mut self,
+        ctx: &mut Ctx,
+        local: LocalSchedule,
+        answer: impl FnOnce(&mut Own, &mut Ctx) -> Result<Fate>,
+    ) -> Result<()> {
+        let Some(own) = self.own.get_mut(&local) else { return Ok(()) };
+        match answer(own, ctx)? {
+            Fate::Stays => {}
+            Fate::Asks => self.next = ctx.now,
+            Fate::Tells => self.news = true,
+            Fate::Goes(why) => {
+                if let Some(own) = self.own.remove(&local) {
+                    own.go(ctx, local, &why);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `may_hold`: the pool is in phase N. `may_act`: it is not being shut down either.
+    pub(super) fn flush(&mut self, ctx: &mut Ctx, may_hold: bool, may_act: bool) {
+        // Most nodes have none.
+        if self.own.is_empty() {
+            return;
+        }
+        let in_flight = self.busy;
+        for (&local, own) in &mut self.own {
+            own.on_time(ctx, local);
+        }
+        let gone: Vec<_> = self
+            .own
+            .iter()
+            .filter(|(_, own)| own.has_left() && !in_flight)
+            .map(|(local, _)| *local)
+            .collect();
+        for local in gone {
+            if let Some(own) = self.own.remove(&local) {
+                own.go(ctx, local, &Refused::NodeClosed);
+            }
+        }
+        let says = may_hold && self.says_at(ctx.config.timing.ttl).is_some_and(|at| ctx.now >= at);
+        if may_act {
+            let server = self.clock.1 + ctx.now.since(self.clock.0).as_millis() as u64;
+            for (&local, own) in &mut self.own {
+                own.carry_on(ctx, local, server);
+            }
+            self.act(ctx);
+        }
+        if says {
+            self.say(ctx);
+        }
+    }
+
+    /// Makes the calls that are due; after one that was not answered, one finds out for all.
+    fn act(&mut self, ctx: &mut Ctx) {
+        let now = ctx.now;
+        if now < self.retry_at {
+            return;
+        }
+        let due = |own: &Own| own.acts_at().filter(|at| now >= *at);
+        let finds_out = !self.pause.is_zero();
+        if finds_out
+            && let Some((&local, own)) =
+                self.own.iter_mut().filter(|(_, own)| due(own).is_some()).min_by_key(|(_, own)| due(own))
+        {
+            own.act(ctx, local, self.round);
+            self.wait(ctx);
+        } else {
+            for (&local, own) in self.own.iter_mut().filter(|(_, own)| due(own).is_some()) {
+                own.act(ctx, local, self.round);
+            }
+        }
+    }
+
+    /// All say their word on their turns, as many as one call takes.
+    fn say(&mut self, ctx: &mut Ctx) {
+        let (now, ttl) = (ctx.now, ctx.config.timing.ttl);
+        let begin = self.from.take().unwrap_or(LocalSchedule(0));
+        let mut items =
+            self.own.range(begin..).filter_map(|(local, own)| Some((*local, own.term_item(now, ttl)?)));
+        let (locals, batch): (Vec<_>, Vec<_>) = items.by_ref().take(BATCH_MAX).unzip();
+        self.from = items.next().map(|(local, _)| local);
+        if batch.is_empty() {
+            self.next = now + ttl / 4;
+        } else {
+            self.busy = true;
+            ctx.call(Call::Term { locals, round: self.round, items: batch });
+        }
+    }
+
+    /// When the next word on turns is due.
+    fn says_at(&self, ttl: Duration) -> Option<Time> {
+        if self.busy || self.own.is_empty() {
+            return None;
+        }
+        let watched = self.own.values().filter_map(Own::watched_since).map(|since| since + ttl).min();
+        let leaves = self.own.values().filter_map(Own::leaves_at).min();
+        [watched, leaves].into_iter().fold(Some(self.next), earliest).map(|at| at.max(self.retry_at))
+    }
+
+    pub(super) fn deadline(&self, ttl: Duration, may_hold: bool, may_act: bool) -> Option<Time> {
+        if self.own.is_empty() {
+            return None;
+        }
+        let plans = self.own.values().filter_map(|own| own.planning.times_out_at()).min();
+        let acts = self.own.values().filter_map(Own::acts_at).min().map(|at| at.max(self.retry_at));
+        let goes_on = self.own.values().filter_map(|own| own.planning.acts_at()).min();
+        let acts = earliest(acts, goes_on).filter(|_| may_act);
+        let says = self.says_at(ttl).filter(|_| may_hold);
+        [plans, acts, says].into_iter().fold(None, earliest)
+    }
+}

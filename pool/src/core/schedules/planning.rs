@@ -1,0 +1,448 @@
+//! A plan, from its tick until it is carried out: what it wants is compared with the jobs that it has, in pages; what is
+//! missing is dispatched and what is too much is stopped, in batches, each in the planner's turn. No job of the plan
+//! keeps another from its start or its stop.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use crate::core::call::{Call, PlanCall, PlanStep};
+use crate::core::ctx::{Ctx, RETRY};
+use crate::core::effect::{Effect, NewTick, Notice};
+use crate::core::input::{LocalSchedule, Planned, Wanted};
+use crate::core::lane::Lane;
+use crate::core::time::{Time, earliest};
+use crate::id::{JobKey, ScheduleName};
+use crate::record::{JobState, Record};
+use crate::store::{
+    BATCH_MAX, DispatchItem, DispatchReply, Lookup, Refusal, Result, StopItem, StopReply, StoreError, Turn,
+};
+
+/// How far a step got.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    Going,
+    TurnLost,
+}
+
+/// The planning of one schedule.
+#[derive(Debug, Default)]
+pub(super) struct Planning {
+    /// Tells one plan from the next.
+    run: u64,
+    work: Work,
+}
+
+#[derive(Debug, Default)]
+enum Work {
+    #[default]
+    Idle,
+    /// The planner runs; `over`: it was told to end.
+    Asked {
+        until: Time,
+        over: bool,
+    },
+    Doing(Box<Doing>),
+}
+
+/// A plan that is being carried out.
+#[derive(Debug)]
+struct Doing {
+    turn: Turn,
+    /// What is wanted and was not found so far, while the jobs of the plan are looked at.
+    wanted: Option<BTreeMap<JobKey, DispatchItem>>,
+    /// Wanted, but not to be started.
+    kept: BTreeSet<JobKey>,
+    /// Where the next page of the plan's jobs begins.
+    after: Option<JobKey>,
+    /// Keys to stop, whose jobs are to be found.
+    to_find: Vec<JobKey>,
+    /// Wanted, of which something is there: it is to be seen whether that lives, or is about to go.
+    to_check: VecDeque<DispatchItem>,
+    /// Those of them that are being looked up.
+    checking: Vec<DispatchItem>,
+    looking: bool,
+    look_at: Time,
+    starts: Lane<DispatchItem>,
+    stops: Lane<StopItem>,
+    ends: bool,
+    /// When it is given up, unless it comes forward.
+    until: Time,
+    /// Jobs that were not done as the plan wants, and what the first of them met.
+    failed: usize,
+    first: Option<String>,
+}
+
+impl Planning {
+    /// The next tick need not wait for it: nothing is done, or all that is left is to see jobs go that are being stopped.
+    /// One that does not end keeps only its own key from being started again.
+    pub(super) fn yields(&self) -> bool {
+        match &self.work {
+            Work::Idle => true,
+            Work::Asked { .. } => false,
+            Work::Doing(doing) => doing.only_checks(),
+        }
+    }
+
+    /// The planner was told to end and has not.
+    pub(super) fn is_stuck(&self) -> bool {
+        matches!(self.work, Work::Asked { over: true, .. })
+    }
+
+    /// Asks the planner. The plan before has left something undone: it is told.
+    pub(super) fn begin(&mut self, ctx: &mut Ctx, local: LocalSchedule, plan: &ScheduleName, tick: NewTick) {
+        let left = if let Work::Doing(doing) = &self.work { doing.unfinished() } else { None };
+        if let Some(error) = left {
+            ctx.report(Notice::PlanFailed { plan: plan.clone(), error });
+        }
+        self.run += 1;
+        self.work = Work::Asked { until: ctx.now + ctx.config.plan_timeout, over: false };
+        ctx.out.push(Effect::Plan { local, run: self.run, tick });
+    }
+
+    /// Nothing more is done; a planner that runs is told to end.
+    pub(super) fn drop_all(&mut self, ctx: &mut Ctx, local: LocalSchedule) {
+        match &mut self.work {
+            Work::Idle | Work::Asked { over: true, .. } => {}
+            Work::Asked { over, .. } => {
+                *over = true;
+                ctx.out.push(Effect::AbortPlan { local });
+            }
+            Work::Doing(_) => {
+                self.run += 1;
+                self.work = Work::Idle;
+            }
+        }
+    }
+
+    /// A planner that takes too long is told to end, and a plan that does not come forward is given up.
+    pub(super) fn on_time(&mut self, ctx: &mut Ctx, local: LocalSchedule, plan: &ScheduleName) {
+        if self.times_out_at().is_none_or(|until| ctx.now < until) {
+            return;
+        }
+        let timeout = ctx.config.plan_timeout;
+        let error = match &self.work {
+            Work::Doing(doing) => doing.stalled(timeout),
+            _ => format!("the plan took longer than {timeout:?}"),
+        };
+        ctx.report(Notice::PlanFailed { plan: plan.clone(), error });
+        self.drop_all(ctx, local);
+    }
+
+    pub(super) fn times_out_at(&self) -> Option<Time> {
+        match &self.work {
+            Work::Asked { until, over: false } => Some(*until),
+            Work::Doing(doing) => Some(doing.until),
+            _ => None,
+        }
+    }
+
+    /// The planner has come to something; `turn`: it is still this node's turn.
+    pub(super) fn on_planned(
+        &mut self,
+        ctx: &mut Ctx,
+        plan: &ScheduleName,
+        run: u64,
+        planned: Planned,
+        turn: Option<Turn>,
+    ) {
+        let Work::Asked { over, .. } = self.work else { return };
+        if run != self.run {
+            return;
+        }
+        self.work = match (planned, turn) {
+            (Planned::Made(wanted), Some(turn)) if !over => {
+                Work::Doing(Box::new(Doing::new(ctx, turn, wanted)))
+            }
+            (Planned::Failed(error), _) if !over => {
+                ctx.report(Notice::PlanFailed { plan: plan.clone(), error });
+                Work::Idle
+            }
+            _ => Work::Idle,
+        };
+    }
+
+    pub(super) fn on_step(&mut self, ctx: &mut Ctx, run: u64, step: PlanStep) -> Result<Progress> {
+        let Work::Doing(doing) = &mut self.work else { return Ok(Progress::Going) };
+        if run != self.run {
+            return Ok(Progress::Going);
+        }
+        match doing.on_step(ctx, step) {
+            Ok(()) => Ok(Progress::Going),
+            Err(StoreError::Refused(Refusal::StaleTerm)) => Ok(Progress::TurnLost),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Goes on with the plan, at this time of the server's. True when all of the plan is done and it ends its schedule.
+    pub(super) fn flush(
+        &mut self,
+        ctx: &mut Ctx,
+        local: LocalSchedule,
+        plan: &ScheduleName,
+        server: u64,
+    ) -> bool {
+        let Work::Doing(doing) = &mut self.work else { return false };
+        doing.flush(ctx, local, self.run, server);
+        if !doing.is_done() {
+            return false;
+        }
+        if let Some(first) = doing.first.take() {
+            let error = format!("{} of its jobs are not as it wants them, the first: {first}", doing.failed);
+            ctx.report(Notice::PlanFailed { plan: plan.clone(), error });
+        }
+        let ends = doing.ends && doing.failed == 0;
+        self.work = Work::Idle;
+        ends
+    }
+
+    pub(super) fn acts_at(&self) -> Option<Time> {
+        let Work::Doing(doing) = &self.work else { return None };
+        let look = (doing.has_to_look() && !doing.looking).then_some(doing.look_at);
+        [doing.starts.deadline(), doing.stops.deadline()].into_iter().fold(look, earliest)
+    }
+}
+
+impl Doing {
+    fn new(ctx: &Ctx, turn: Turn, wanted: Wanted) -> Self {
+        let Wanted { exactly, start, stop, kept, ends, errors } = wanted;
+        let mut doing = Self {
+            turn,
+            wanted: None,
+            kept: kept.into_iter().collect(),
+            after: None,
+            to_find: stop,
+            to_check: VecDeque::new(),
+            checking: Vec::new(),
+            looking: false,
+            look_at: ctx.now,
+            starts: Lane::default(),
+            stops: Lane::default(),
+            ends,
+            until: ctx.now + ctx.config.plan_timeout,
+            failed: errors.len(),
+            first: errors.into_iter().next(),
+        };
+        if exactly {
+            doing.wanted = Some(start.into_iter().map(|item| (item.key.clone(), item)).collect());
+        } else {
+            for item in start {
+                doing.starts.push(item);
+            }
+        }
+        doing
+    }
+
+    fn has_to_look(&self) -> bool {
+        self.wanted.is_some() || !self.to_find.is_empty() || !self.to_check.is_empty()
+    }
+
+    /// Nothing is left but to look at jobs that are in the way of wanted ones. A plan that ends its schedule waits for them.
+    fn only_checks(&self) -> bool {
+        let looks = !self.to_check.is_empty() || !self.checking.is_empty();
+        let acts = self.wanted.is_some() || !self.to_find.is_empty();
+        looks && !acts && !self.ends && self.starts.is_idle() && self.stops.is_idle()
+    }
+
+    fn is_done(&self) -> bool {
+        !self.looking && !self.has_to_look() && self.starts.is_idle() && self.stops.is_idle()
+    }
+
+    fn on_step(&mut self, ctx: &mut Ctx, step: PlanStep) -> Result<()> {
+        match step {
+            PlanStep::Listed(answer) => {
+                self.looking = false;
+                let page = answer.inspect_err(|_| self.look_at = ctx.now + RETRY)?;
+                self.came_forward(ctx);
+                self.after.clone_from(&page.next);
+                for (key, record) in page.jobs {
+                    let Some(record) = record.filter(|record| record.plan == self.turn.plan.as_str()) else {
+                        continue;
+                    };
+                    if let Some(item) = self.wanted.as_mut().and_then(|wanted| wanted.remove(&key)) {
+                        self.check(item, record.state);
+                    } else if !self.kept.contains(&key) {
+                        self.stop(key, record);
+                    }
+                }
+                if page.next.is_none() {
+                    let missing = self.wanted.take().into_iter().flatten();
+                    missing.for_each(|(_, item)| self.starts.push(item));
+                }
+            }
+            PlanStep::Found { keys, answer } => {
+                self.looking = false;
+                match answer {
+                    Ok(found) if !self.checking.is_empty() => self.on_checked(ctx, found),
+                    Ok(found) => {
+                        self.came_forward(ctx);
+                        for (key, found) in keys.into_iter().zip(found) {
+                            if let Some(record) = found.record.filter(|r| r.plan == self.turn.plan.as_str()) {
+                                self.stop(key, record);
+                            }
+                        }
+                    }
+                    Err(error) => {
+                        if self.checking.is_empty() {
+                            self.to_find.extend(keys);
+                        }
+                        self.to_check.extend(self.checking.drain(..));
+                        self.look_at = ctx.now + RETRY;
+                        return Err(error);
+                    }
+                }
+            }
+            PlanStep::Dispatched { items, answer } => match answer {
+                Ok(replies) => {
+                    let mut late = Vec::new();
+                    for (item, reply) in items.into_iter().zip(replies) {
+                        if matches!(reply, DispatchReply::Late) {
+                            late.push(DispatchItem { not_after: 0, ..item });
+                        } else {
+                            self.came_forward(ctx);
+                            self.on_dispatched(item, &reply);
+                        }
+                    }
+                    if late.is_empty() {
+                        self.starts.answered();
+                    } else {
+                        self.starts.put_back(ctx.now, late);
+                    }
+                }
+                Err(error) => {
+                    let whole = items.len();
+                    let news = self.starts.failed(ctx.now, items, whole, &error);
+                    return if news { Err(error) } else { Ok(()) };
+                }
+            },
+            PlanStep::Stopped { items, answer } => match answer {
+                Ok(replies) => {
+                    self.stops.answered();
+                    self.came_forward(ctx);
+                    for (item, reply) in items.into_iter().zip(replies) {
+                        match reply {
+                            StopReply::Owner(guess) => self.stops.push(StopItem { guess, ..item }),
+                            StopReply::Later => self.stops.push(item),
+                            StopReply::Bad => self.fail(&item.key, "its record cannot be read"),
+                            _ => {}
+                        }
+                    }
+                }
+                Err(error) => {
+                    let whole = items.len();
+                    let news = self.stops.failed(ctx.now, items, whole, &error);
+                    return if news { Err(error) } else { Ok(()) };
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, key: JobKey, record: Record) {
+        self.stops.push(StopItem { key, id: record.id, guess: record.owner, forbid: false });
+    }
+
+    fn on_dispatched(&mut self, item: DispatchItem, reply: &DispatchReply) {
+        let why = match reply {
+            DispatchReply::Accepted | DispatchReply::Ended | DispatchReply::Late => return,
+            DispatchReply::Exists => return self.to_check.push_back(item),
+            DispatchReply::Parked => "it is parked",
+            DispatchReply::Full => "the pool's queue is full",
+            DispatchReply::OutOfTokens => "the pool has no tokens left",
+            DispatchReply::ShuttingDown => "the pool is shutting down",
+            DispatchReply::Recovering => "the pool is recovering",
+            DispatchReply::Bad => "its record cannot be read",
+            DispatchReply::Conflict | DispatchReply::Outcome(_) => "its id was used before",
+        };
+        self.fail(&item.key, why);
+    }
+
+    /// What is to become of a wanted job of which something is there.
+    fn check(&mut self, item: DispatchItem, state: JobState) {
+        match state {
+            // It makes room for the one that is wanted.
+            JobState::Stopping => self.to_check.push_back(item),
+            JobState::Parked => self.fail(&item.key, "it is parked"),
+            // What lives is as it is wanted, whoever dispatched it.
+            _ => {}
+        }
+    }
+
+    fn on_checked(&mut self, ctx: &Ctx, found: Vec<Lookup>) {
+        for (item, found) in std::mem::take(&mut self.checking).into_iter().zip(found) {
+            match found.record {
+                Some(Record { state: JobState::Stopping, .. }) => {
+                    self.look_at = ctx.now + RETRY;
+                    self.to_check.push_back(item);
+                    continue;
+                }
+                Some(record) => self.check(item, record.state),
+                None if found.bad => self.fail(&item.key, "its record cannot be read"),
+                None => self.starts.push(DispatchItem { not_after: 0, ..item }),
+            }
+            self.came_forward(ctx);
+        }
+    }
+
+    fn came_forward(&mut self, ctx: &Ctx) {
+        self.until = ctx.now + ctx.config.plan_timeout;
+    }
+
+    /// The rest of it when the next plan takes its place.
+    fn unfinished(&self) -> Option<String> {
+        let stopping = self.to_check.iter().chain(&self.checking).map(|item| &item.key).next();
+        let first = stopping.map(|key| format!("{key}: it is still being stopped"));
+        let failed = self.failed + self.to_check.len() + self.checking.len();
+        let first = self.first.clone().or(first)?;
+        Some(format!("{failed} of its jobs are not as it wants them, the first: {first}"))
+    }
+
+    /// Why it is given up.
+    fn stalled(&self, timeout: Duration) -> String {
+        let stopping = self.to_check.iter().chain(&self.checking).next();
+        match (stopping, &self.first) {
+            (Some(item), _) => {
+                format!(
+                    "nothing more of it could be done within {timeout:?}: {} is there or being stopped",
+                    item.key
+                )
+            }
+            (None, Some(first)) => format!("nothing more of it could be done within {timeout:?}: {first}"),
+            (None, None) => format!("nothing more of it could be done within {timeout:?}"),
+        }
+    }
+
+    fn fail(&mut self, key: &JobKey, why: &str) {
+        self.failed += 1;
+        self.first.get_or_insert_with(|| format!("{key}: {why}"));
+    }
+
+    fn flush(&mut self, ctx: &mut Ctx, local: LocalSchedule, run: u64, server: u64) {
+        let call = |step| Call::Plan { local, run, step };
+        if !self.looking && ctx.now >= self.look_at {
+            if self.wanted.is_some() {
+                self.looking = true;
+                let (plan, after) = (self.turn.plan.clone(), self.after.clone());
+                ctx.call(call(PlanCall::List { plan, after }));
+            } else if !self.to_find.is_empty() {
+                self.looking = true;
+                let from = self.to_find.len().saturating_sub(BATCH_MAX);
+                ctx.call(call(PlanCall::Find(self.to_find.split_off(from))));
+            } else if !self.to_check.is_empty() {
+                self.looking = true;
+                self.checking = self.to_check.drain(..self.to_check.len().min(BATCH_MAX)).collect();
+                ctx.call(call(PlanCall::Find(self.checking.iter().map(|item| item.key.clone()).collect())));
+            }
+        }
+        let bytes = |item: &DispatchItem| item.payload.len() + item.key.as_bytes().len();
+        if let Some(mut items) = self.starts.batch(ctx.now, bytes) {
+            let longest = ctx.config.settings.max_dispatch_deadline.as_millis() as u64;
+            for item in items.iter_mut().filter(|item| item.not_after == 0) {
+                item.not_after = server + longest / 2;
+            }
+            ctx.call(call(PlanCall::Dispatch { turn: self.turn.clone(), items }));
+        }
+        if let Some(items) = self.stops.batch(ctx.now, |_| JobKey::MAX_LEN) {
+            ctx.call(call(PlanCall::Stop { turn: self.turn.clone(), items }));
+        }
+    }
+}

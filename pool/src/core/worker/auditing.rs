@@ -1,0 +1,79 @@
+//! Whether the store and the worker agree on what the worker has (a part of [`Worker`]).
+
+use super::Worker;
+use crate::core::call::Call;
+use crate::core::ctx::{Ctx, RETRY};
+use crate::core::ring::Ring;
+use crate::core::time::Time;
+use crate::id::{JobKey, Token};
+use crate::record::JobState;
+use crate::store::{BeginReply, OwnedPage, Result};
+
+/// How far a comparison has come.
+#[derive(Debug, Default)]
+pub(super) struct Audit {
+    busy: bool,
+    next: Time,
+}
+
+impl Audit {
+    /// When it may begin.
+    pub(super) fn next(&self) -> Option<Time> {
+        (!self.busy).then_some(self.next)
+    }
+}
+
+impl Worker {
+    /// Asks for what the store says that the worker has, if that is due.
+    pub(super) fn flush_audit(&mut self, ctx: &mut Ctx) {
+        if self.jobs.audit_due && self.audit.next().is_some_and(|at| ctx.now >= at) {
+            self.jobs.audit_due = false;
+            self.audit.busy = true;
+            ctx.call(Call::Owned { worker: self.jobs.worker, after: None });
+        }
+    }
+
+    /// Looks once more for jobs to hand on, when one of these was begun here and belongs elsewhere.
+    pub(in crate::core) fn check_places(
+        &mut self,
+        ctx: &mut Ctx,
+        ring: &Ring,
+        begun: &[BeginReply],
+        jobs: &[(JobKey, Token)],
+    ) {
+        let worker = self.jobs.worker;
+        let elsewhere = jobs.iter().zip(begun).any(|((key, ..), reply)| {
+            let BeginReply::Begun { record, .. } = reply else { return false };
+            ring.pick(key.as_bytes(), record.mix).is_some_and(|w| w != worker)
+        });
+        if elsewhere {
+            self.rebalance.misplaced(ctx);
+        }
+    }
+
+    pub(in crate::core) fn on_owned(&mut self, ctx: &mut Ctx, answer: Result<OwnedPage>) -> Result<()> {
+        self.audit.busy = false;
+        if self.member_id().is_none() {
+            return Ok(());
+        }
+        let page = answer.inspect_err(|_| {
+            self.jobs.audit_due = true;
+            self.audit.next = ctx.now + RETRY;
+        })?;
+        let worker = self.jobs.worker;
+        for (key, record) in page.jobs {
+            if let Some(record) = record
+                && record.state == JobState::Running
+                && record.owner == Some(worker)
+                && !self.jobs.knows(&key, record.token)
+            {
+                self.jobs.disown(key, &record);
+            }
+        }
+        if page.next.is_some() {
+            self.audit.busy = true;
+            ctx.call(Call::Owned { worker, after: page.next });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! How a worker becomes a member (a part of [`Worker`]).
+
+use std::time::Duration;
+
+use super::auditing::Audit;
+use super::rebalance::Rebalance;
+use super::{Stage, Worker};
+use crate::core::ctx::{Ctx, RETRY};
+use crate::core::effect::{Effect, Notice};
+use crate::core::input::{Answer, LocalWorker, Refused, Seating};
+use crate::core::time::Time;
+use crate::id::Nonce;
+use crate::member::MemberState;
+use crate::store::{JoinRequest, Refusal, Result, Seat, StoreError};
+
+/// The pause before a worker that the pool refuses to have back asks again.
+const REFUSED_RETRY: Duration = Duration::from_secs(5);
+
+/// How long those that come while nobody is up wait for each other.
+const GATHERING: Duration = Duration::from_secs(1);
+
+impl Worker {
+    /// Returns whether the worker got the pool's first live slot. `behind`: a refusal of a setting says only that the
+    /// pool's settings have changed, and this node goes by them soon.
+    pub(in crate::core) fn on_joined(
+        &mut self,
+        ctx: &mut Ctx,
+        seating: Seating,
+        behind: bool,
+        answer: Result<Seat>,
+    ) -> Result<bool> {
+        let Stage::Out { since, busy, retry_at } = &mut self.stage else { return Ok(false) };
+        if *since != Some(seating.since) {
+            return Ok(false);
+        }
+        *busy = false;
+        *retry_at = ctx.now + RETRY;
+        let refused = match answer {
+            Ok(seat) => {
+                self.seated(ctx, seating.since, &seat);
+                return Ok(seat.first && seat.member.state == MemberState::Up);
+            }
+            Err(StoreError::Refused(Refusal::Setting { .. })) if behind => {
+                // It joins with other settings: another join, with a lease of its own.
+                *since = None;
+                return Ok(false);
+            }
+            Err(StoreError::Refused(Refusal::ShuttingDown)) => {
+                self.refuse(ctx, Refused::ShuttingDown);
+                return Ok(false);
+            }
+            Err(StoreError::Refused(Refusal::Setting { name, theirs, ours })) => {
+                Refused::Setting { name, theirs, ours }
+            }
+            Err(error @ StoreError::Refused(Refusal::BadArgument | Refusal::OutOfTokens)) => {
+                Refused::Store(error)
+            }
+            Err(error) => return Err(error),
+        };
+        if self.added.is_some() {
+            self.refuse(ctx, refused);
+        } else {
+            // Nobody waits for it who could be told, and it was a member once: it asks again, now and then.
+            *since = None;
+            *retry_at = ctx.now + REFUSED_RETRY;
+            if !std::mem::replace(&mut self.refused, true) {
+                ctx.report(Notice::NotTakenBack { error: refused.into_error(REFUSED_RETRY) });
+            }
+        }
+        Ok(false)
+    }
+
+    fn seated(&mut self, ctx: &mut Ctx, since: Time, seat: &Seat) {
+        self.jobs = self.jobs.anew(seat.worker);
+        self.member = Some(seat.member.clone());
+        self.rebalance = Rebalance::default();
+        self.audit = Audit::default();
+        self.refused = false;
+        self.slot = seat.member.slot.or(self.slot);
+        let settle = ctx.config.settings.join_settle;
+        // Where nobody is up, no slot is handed over: it waits for those that come with it.
+        let settle = if seat.first { settle.min(GATHERING) } else { settle };
+        let settle_at = (seat.member.state == MemberState::Standby).then(|| ctx.now + settle);
+        self.stage = Stage::In { settle_at, busy: false };
+        ctx.out.push(Effect::Hold { incarnation: ctx.incarnation, worker: seat.worker, from: since });
+        ctx.out.push(Effect::Seated { local: self.local, worker: Some(seat.worker) });
+        if let Some(to) = self.added.take() {
+            ctx.out.push(Effect::Reply { to, answer: Answer::WorkerAdded(Ok(())) });
+        }
+        if self.departing {
+            self.drain(ctx, None);
+        }
+    }
+
+    fn refuse(&mut self, ctx: &mut Ctx, why: Refused) {
+        if let Some(to) = self.added.take() {
+            ctx.out.push(Effect::Reply { to, answer: Answer::WorkerAdded(Err(why)) });
+        }
+        self.gone(ctx);
+    }
+}
+
+/// What a worker joins with; `joins` counts its joins.
+pub(super) fn join_request(
+    ctx: &Ctx,
+    joins: u32,
+    local: LocalWorker,
+    meta: &str,
+    preferred: Option<u32>,
+) -> Option<JoinRequest> {
+    let nonce = Nonce::new(format!("{:x}.{}.{joins}", ctx.config.nonce, local.0)).ok()?;
+    let (node, settings) = (ctx.config.node.clone(), ctx.config.demands());
+    Some(JoinRequest { nonce, node, meta: meta.to_owned(), preferred, settings })
+}

@@ -1,0 +1,407 @@
+//! One worker of this node, from its join to its end: it joins, takes a slot, drains, leaves; or it loses its
+//! lease, is fenced, and joins anew under another id once nothing of it runs.
+
+mod auditing;
+mod joining;
+mod rebalance;
+pub(super) mod together;
+
+use crate::breakage::Breakage;
+use crate::core::call::Call;
+use crate::core::ctx::{Ctx, RETRY};
+use crate::core::effect::{Effect, Notice};
+use crate::core::input::{Answer, LocalWorker, Refused, ReplyTo, Seating};
+use crate::core::jobs::Jobs;
+use crate::core::ring::Ring;
+use crate::core::time::{Time, earliest};
+use crate::id::WorkerId;
+use crate::member::{Member, MemberState};
+use crate::stop::StopReason;
+use crate::store::{Expired, Result, Seat};
+use auditing::Audit;
+use joining::join_request;
+use rebalance::Rebalance;
+use together::InFlight;
+
+/// Where a worker is in its life.
+#[derive(Debug)]
+enum Stage {
+    /// Not a member. `since`: when the join under way was first sent.
+    Out { since: Option<Time>, busy: bool, retry_at: Time },
+    /// A member: standby, up, or draining.
+    In { settle_at: Option<Time>, busy: bool },
+    /// A member that drains; its drain may not be answered yet.
+    Draining { told: bool, busy: bool, retry_at: Time },
+    /// Not a member, or not for long: its jobs are on their way out.
+    Fenced,
+    /// Nothing of it runs; it says good-bye.
+    Leaving { busy: bool, retry_at: Time },
+    /// It has left for good.
+    Gone,
+}
+
+/// What the pool lets a worker do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Door {
+    /// Phase N: workers may join.
+    Open,
+    /// Phase N, but no worker may join.
+    Shut,
+    /// Phase R: nothing is begun or moved.
+    Recovering,
+    /// Nothing is to be sent.
+    Unknown,
+    /// The pool was shut down.
+    Gone,
+}
+
+impl Door {
+    /// Whether steps may be sent.
+    pub(super) fn is_known(self) -> bool {
+        matches!(self, Self::Open | Self::Shut | Self::Recovering)
+    }
+}
+
+/// One worker of this node.
+#[derive(Debug)]
+pub(super) struct Worker {
+    local: LocalWorker,
+    meta: String,
+    joins: u32,
+    stage: Stage,
+    pub(super) jobs: Jobs,
+    slot: Option<u32>,
+    /// Its entry, as it was last heard of.
+    member: Option<Member>,
+    /// It is to leave for good.
+    departing: bool,
+    rebalance: Rebalance,
+    added: Option<ReplyTo>,
+    /// The pool refuses to have it back, and that was told.
+    refused: bool,
+    drained: Vec<ReplyTo>,
+    audit: Audit,
+}
+
+impl Worker {
+    pub(super) fn new(local: LocalWorker, meta: String, added: Option<ReplyTo>) -> Self {
+        Self {
+            local,
+            meta,
+            joins: 0,
+            stage: Stage::Out { since: None, busy: false, retry_at: Time(0) },
+            jobs: Jobs::new(WorkerId(0), local),
+            slot: None,
+            member: None,
+            departing: false,
+            rebalance: Rebalance::default(),
+            added,
+            refused: false,
+            drained: Vec::new(),
+            audit: Audit::default(),
+        }
+    }
+
+    /// Its id, while it is a member and not fenced.
+    pub(super) fn member_id(&self) -> Option<WorkerId> {
+        matches!(self.stage, Stage::In { .. } | Stage::Draining { .. }).then_some(self.jobs.worker)
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(self.stage, Stage::Gone)
+    }
+
+    /// Its drain has been acknowledged, or it is out of the ring for another reason.
+    pub(super) fn is_out_of_ring(&self) -> bool {
+        !matches!(self.stage, Stage::In { .. } | Stage::Draining { told: false, .. })
+    }
+
+    /// Asks it to hand its jobs on and leave for good.
+    pub(super) fn drain(&mut self, ctx: &mut Ctx, reply: Option<ReplyTo>) {
+        self.departing = true;
+        self.drained.extend(reply);
+        match self.stage {
+            Stage::In { .. } => {
+                self.stage = Stage::Draining { told: false, busy: false, retry_at: Time(0) };
+            }
+            Stage::Out { busy: false, .. } | Stage::Gone => self.gone(ctx),
+            Stage::Out { .. } | Stage::Draining { .. } | Stage::Fenced | Stage::Leaving { .. } => {}
+        }
+    }
+
+    /// Hands on what it holds, once the ring knows that it leaves. True when that has begun now.
+    pub(super) fn hand_on(&mut self, ctx: &mut Ctx) -> bool {
+        let now = matches!(self.stage, Stage::Draining { told: true, .. }) && self.jobs.leaving.is_none();
+        if now {
+            self.jobs.leave(ctx, StopReason::Draining);
+        }
+        now
+    }
+
+    /// The pool is stopping: end all jobs, then leave.
+    pub(super) fn stop_all(&mut self, ctx: &mut Ctx) {
+        self.departing = true;
+        match self.stage {
+            Stage::In { .. } | Stage::Draining { .. } => {
+                if self.jobs.leaving != Some(StopReason::Shutdown) {
+                    self.jobs.leave(ctx, StopReason::Shutdown);
+                }
+            }
+            Stage::Out { busy: false, .. } => self.gone(ctx),
+            Stage::Out { .. } | Stage::Fenced | Stage::Leaving { .. } | Stage::Gone => {}
+        }
+    }
+
+    /// It has lost its lease, or its pool: nothing is sent for it any more, its handlers are ended.
+    pub(super) fn fence(&mut self, ctx: &mut Ctx) {
+        match self.stage {
+            Stage::In { .. } | Stage::Draining { .. } => {}
+            Stage::Out { .. } => {
+                self.stage = Stage::Out { since: None, busy: false, retry_at: ctx.now + RETRY };
+                return;
+            }
+            Stage::Fenced | Stage::Leaving { .. } | Stage::Gone => return,
+        }
+        ctx.report(Notice::Fenced { worker: self.jobs.worker, jobs: self.jobs.held.len() });
+        ctx.out.push(Effect::Fence { worker: self.jobs.worker });
+        self.stage = Stage::Fenced;
+        self.jobs.fence(ctx);
+    }
+
+    /// The pool lives in another incarnation. Who holds a lease says what it has; nobody else may.
+    pub(super) fn on_incarnation(&mut self, ctx: &mut Ctx) {
+        let broken = ctx.config.broken.has(Breakage::FencedAttests) && matches!(self.stage, Stage::Fenced);
+        let holds = self.member_id().is_some() && ctx.lease_holds(self.jobs.worker);
+        if !holds && !broken {
+            self.jobs.fall_silent(ctx);
+            return self.fence(ctx);
+        }
+        if let Stage::Draining { told, .. } = &mut self.stage {
+            *told = false;
+        }
+        self.jobs.attest(ctx);
+    }
+
+    /// Phase N has begun.
+    pub(super) fn opened(&mut self, ctx: &mut Ctx) {
+        self.rebalance.opened(ctx);
+    }
+
+    /// The data did not know it, and its slot may have gone to another: it asks for one.
+    pub(super) fn may_have_no_slot(&mut self, ctx: &Ctx) {
+        if let Stage::In { settle_at, .. } = &mut self.stage {
+            *settle_at = Some(ctx.now + ctx.config.settings.join_settle);
+        }
+    }
+
+    /// The members changed: whether it is up may have.
+    pub(super) fn on_member(&mut self, ctx: &mut Ctx, member: Option<&Member>, ring_changed: bool) {
+        let Stage::In { settle_at, .. } = &mut self.stage else { return };
+        let Some(member) = member else { return };
+        self.member = Some(member.clone());
+        if member.state == MemberState::Up {
+            *settle_at = None;
+            self.slot = member.slot;
+        }
+        if ring_changed {
+            self.rebalance.ring_changed(ctx);
+        }
+    }
+
+    pub(super) fn on_settled(&mut self, ctx: &mut Ctx, answer: Result<Seat>) -> Result<bool> {
+        let Stage::In { settle_at, busy } = &mut self.stage else { return Ok(false) };
+        *busy = false;
+        match answer {
+            Ok(seat) => {
+                *settle_at = None;
+                self.member = Some(seat.member.clone());
+                self.slot = seat.member.slot.or(self.slot);
+                Ok(seat.first)
+            }
+            Err(error) => {
+                *settle_at = Some(ctx.now + RETRY);
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn on_drained(&mut self, ctx: &mut Ctx, answer: Result<Member>) -> Result<()> {
+        let Stage::Draining { told, busy, retry_at } = &mut self.stage else { return Ok(()) };
+        *busy = false;
+        match answer {
+            Ok(member) => {
+                *told = true;
+                self.member = Some(member);
+                Ok(())
+            }
+            Err(error) => {
+                *retry_at = ctx.now + RETRY;
+                Err(error)
+            }
+        }
+    }
+
+    /// Its own good-bye was answered, or not.
+    pub(super) fn on_left(&mut self, ctx: &mut Ctx, answer: Result<Expired>) -> Result<()> {
+        let Stage::Leaving { busy, retry_at } = &mut self.stage else { return Ok(()) };
+        match answer {
+            Ok(_) => {
+                self.left(ctx);
+                Ok(())
+            }
+            Err(error) => {
+                *busy = false;
+                *retry_at = ctx.now + RETRY;
+                Err(error)
+            }
+        }
+    }
+
+    /// The pool that it was a member of is gone, and the membership with it.
+    pub(super) fn pool_gone(&mut self, ctx: &mut Ctx) {
+        self.departing = true;
+        self.fence(ctx);
+        if matches!(self.stage, Stage::Out { .. }) {
+            self.gone(ctx);
+        }
+    }
+
+    fn left(&mut self, ctx: &mut Ctx) {
+        if self.departing {
+            self.gone(ctx);
+        } else {
+            self.stage = Stage::Out { since: None, busy: false, retry_at: Time(0) };
+        }
+    }
+
+    fn gone(&mut self, ctx: &mut Ctx) {
+        if !self.is_gone() {
+            self.stage = Stage::Gone;
+            ctx.out.push(Effect::Seated { local: self.local, worker: None });
+        }
+        for to in self.drained.drain(..) {
+            ctx.out.push(Effect::Reply { to, answer: Answer::Drained(Ok(())) });
+        }
+        if let Some(to) = self.added.take() {
+            ctx.out.push(Effect::Reply { to, answer: Answer::WorkerAdded(Err(Refused::NodeClosed)) });
+        }
+    }
+
+    /// Does what is due, as far as the pool lets it.
+    pub(super) fn flush(&mut self, ctx: &mut Ctx, ring: &Ring, door: Door) {
+        if self.jobs.attesting.as_ref().is_some_and(|attesting| attesting.is_overdue(ctx.now)) {
+            self.fence(ctx);
+        }
+        if self.jobs.attesting.is_none() {
+            self.jobs.journal.forget(ctx);
+        }
+        self.jobs.on_time(ctx);
+        self.jobs.start_waiting(ctx);
+        if self.jobs.stuck && matches!(self.stage, Stage::In { .. }) {
+            self.stage = Stage::Draining { told: false, busy: false, retry_at: Time(0) };
+        }
+        for key in self.jobs.take_released() {
+            self.rebalance.released(&key);
+        }
+        self.flush_stage(ctx, ring, door);
+        if self.may_leave(ctx) {
+            ctx.out.push(Effect::Drop { worker: self.jobs.worker });
+            self.stage = Stage::Leaving { busy: false, retry_at: Time(0) };
+        }
+        if let Stage::Leaving { busy, retry_at } = &mut self.stage {
+            match door {
+                Door::Gone => self.left(ctx),
+                _ if door.is_known() && !*busy && ctx.now >= *retry_at => {
+                    *busy = true;
+                    ctx.call(Call::Leave { worker: self.jobs.worker });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn flush_stage(&mut self, ctx: &mut Ctx, ring: &Ring, door: Door) {
+        let worker = self.jobs.worker;
+        let normal = door != Door::Recovering && self.jobs.attesting.is_none();
+        let open = door == Door::Open && self.jobs.attesting.is_none();
+        if door.is_known() {
+            self.jobs.flush_attesting(ctx, self.member.as_ref());
+        }
+        match &mut self.stage {
+            Stage::Out { busy: false, .. } if self.departing => self.gone(ctx),
+            Stage::Out { since, busy, retry_at } => {
+                if open && !*busy && ctx.now >= *retry_at {
+                    *busy = true;
+                    if since.is_none() {
+                        self.joins += 1;
+                    }
+                    let seating = Seating { local: self.local, since: *since.get_or_insert(ctx.now) };
+                    if let Some(request) = join_request(ctx, self.joins, self.local, &self.meta, self.slot) {
+                        ctx.call(Call::Join { seating, request });
+                    }
+                }
+            }
+            Stage::In { .. } | Stage::Draining { .. } if !door.is_known() => {}
+            Stage::In { settle_at, busy } => {
+                if open && !*busy && settle_at.is_some_and(|at| ctx.now >= at) {
+                    *busy = true;
+                    ctx.call(Call::Settle { worker });
+                }
+                if normal {
+                    self.flush_audit(ctx);
+                }
+                if normal && self.jobs.leaving.is_none() {
+                    self.rebalance.flush(ctx, &mut self.jobs, ring);
+                }
+                self.jobs.flush(ctx, normal);
+            }
+            Stage::Draining { told, busy, retry_at } => {
+                if !*told && !*busy && ctx.now >= *retry_at {
+                    *busy = true;
+                    ctx.call(Call::Drain { worker });
+                }
+                self.jobs.flush(ctx, normal);
+            }
+            Stage::Fenced | Stage::Leaving { .. } | Stage::Gone => {}
+        }
+    }
+
+    /// Whether the pool lets it begin jobs, while it is a member.
+    fn is_served(&self, door: Door) -> bool {
+        door.is_known() && door != Door::Recovering && self.jobs.attesting.is_none()
+    }
+
+    /// Nothing of it runs, and it is to go: only then does it say good-bye.
+    fn may_leave(&self, ctx: &Ctx) -> bool {
+        let asked = match &self.stage {
+            Stage::Fenced => true,
+            Stage::In { .. } => self.jobs.leaving == Some(StopReason::Shutdown),
+            Stage::Draining { .. } => self.jobs.leaving.is_some(),
+            Stage::Out { .. } | Stage::Leaving { .. } | Stage::Gone => false,
+        };
+        let ended = self.jobs.is_idle() || ctx.config.broken.has(Breakage::ExpireBeforeJoined);
+        asked && ended && self.jobs.attesting.is_none()
+    }
+
+    /// When something is due that the door lets it do.
+    pub(super) fn deadline(&self, door: Door, in_flight: InFlight) -> Option<Time> {
+        let (attesting, known) = (self.jobs.attesting.is_some(), door.is_known());
+        let (open, normal) = (door == Door::Open && !attesting, door != Door::Recovering && !attesting);
+        let own = match &self.stage {
+            Stage::Out { busy: false, retry_at, .. } if open => Some(*retry_at),
+            Stage::Draining { told: false, busy: false, retry_at }
+            | Stage::Leaving { busy: false, retry_at }
+                if known =>
+            {
+                Some(*retry_at)
+            }
+            Stage::In { settle_at, busy: false } if open => *settle_at,
+            _ => None,
+        };
+        let serves = known && normal && matches!(self.stage, Stage::In { .. });
+        let audit = if serves && self.jobs.audit_due { self.audit.next() } else { None };
+        let moves = (serves && self.jobs.leaving.is_none()).then(|| self.rebalance.deadline()).flatten();
+        let jobs = self.jobs.deadline(known && self.member_id().is_some(), normal, in_flight);
+        [own, audit, moves, jobs].into_iter().fold(None, earliest)
+    }
+}

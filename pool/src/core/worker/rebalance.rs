@@ -1,0 +1,71 @@
+//! When the ring has changed and stayed so for a while, the jobs that belong to another worker are handed on:
+//! stopped here, then released, so that the successor cannot begin early. A bounded number at a time.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::core::ctx::Ctx;
+use crate::core::jobs::Jobs;
+use crate::core::jobs::held::{Held, Order, Phase};
+use crate::core::ring::Ring;
+use crate::core::time::Time;
+use crate::id::JobKey;
+use crate::stop::StopReason;
+
+/// The moves of one worker.
+#[derive(Debug, Default)]
+pub(super) struct Rebalance {
+    due: Option<Time>,
+    to_move: VecDeque<JobKey>,
+    moving: BTreeSet<JobKey>,
+}
+
+impl Rebalance {
+    /// The ring has changed: what was planned is void, and the wait begins anew.
+    pub(super) fn ring_changed(&mut self, ctx: &mut Ctx) {
+        self.to_move.clear();
+        self.due = Some(ctx.now + ctx.jitter.stretch(ctx.config.stable_after));
+    }
+
+    /// A job was begun that belongs elsewhere: it was assigned before the ring changed.
+    pub(super) fn misplaced(&mut self, ctx: &mut Ctx) {
+        if self.due.is_none() {
+            self.due = Some(ctx.now + ctx.jitter.stretch(ctx.config.stable_after));
+        }
+    }
+
+    /// The pool is open again, and the ring as it is now may not be known here yet: what is due waits anew.
+    pub(super) fn opened(&mut self, ctx: &mut Ctx) {
+        if self.due.is_some() {
+            self.ring_changed(ctx);
+        }
+    }
+
+    /// The key's release was answered.
+    pub(super) fn released(&mut self, key: &JobKey) {
+        self.moving.remove(key);
+    }
+
+    pub(super) fn flush(&mut self, ctx: &mut Ctx, jobs: &mut Jobs, ring: &Ring) {
+        let here = jobs.worker;
+        let elsewhere =
+            |key: &JobKey, held: &Held| ring.pick(key.as_bytes(), held.mix).is_some_and(|w| w != here);
+        if self.due.is_some_and(|at| ctx.now >= at) {
+            self.due = None;
+            let astray = jobs.held.iter().filter(|(key, held)| elsewhere(key, held));
+            self.to_move = astray.map(|(key, _)| key.clone()).collect();
+        }
+        while self.moving.len() < ctx.config.handoff_parallel {
+            let Some(key) = self.to_move.pop_front() else { return };
+            // It may have gone meanwhile, and have come back because it belongs here after its strikes.
+            let movable = |h: &Held| h.order.is_none() && !matches!(h.phase, Phase::Aborting);
+            if jobs.held.get(&key).is_some_and(|held| movable(held) && elsewhere(&key, held)) {
+                self.moving.insert(key.clone());
+                jobs.order(ctx, &key, Order::own(StopReason::Moved));
+            }
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.due
+    }
+}

@@ -1,0 +1,131 @@
+//! What the workers of a node say together: which jobs they begin, and which have started. One call of each kind is in
+//! flight for all of them, so that a node with many workers sends no more of them than one with few. What one call
+//! cannot take goes into the next. A job that was set aside goes alone, without those of other workers.
+
+use std::collections::BTreeMap;
+
+use super::{Door, Worker};
+use crate::core::call::Call;
+use crate::core::ctx::Ctx;
+use crate::core::input::LocalWorker;
+use crate::core::lane::Width;
+use crate::core::time::Time;
+use crate::store::{WorkerBegins, WorkerStarts};
+
+/// The calls that the workers share.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Together {
+    pub(in crate::core) in_flight: InFlight,
+    pub(in crate::core) begins: Width,
+    pub(in crate::core) starts: Width,
+    first_to_begin: LocalWorker,
+    first_to_note: LocalWorker,
+}
+
+/// Which of them are in flight.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::core) struct InFlight {
+    pub(in crate::core) begins: bool,
+    pub(in crate::core) starts: bool,
+}
+
+impl Together {
+    /// Sends what has come since the last call of its kind was sent, unless that is in flight.
+    pub(in crate::core) fn flush(
+        &mut self,
+        ctx: &mut Ctx,
+        workers: &mut BTreeMap<LocalWorker, Worker>,
+        door: Door,
+    ) {
+        let now = ctx.now;
+        if !self.in_flight.begins {
+            let alone = workers.values_mut().find_map(|worker| worker.begin_alone(now, door));
+            let begins = alone.map_or_else(
+                || {
+                    gather(workers, &mut self.first_to_begin, self.begins, |worker, room| {
+                        let begins = worker.begins(now, door, room)?;
+                        Some((begins.jobs.len().max(begins.finished.len()), begins))
+                    })
+                },
+                |begin| vec![begin],
+            );
+            if !begins.is_empty() {
+                self.in_flight.begins = true;
+                ctx.call(Call::Begin(begins));
+            }
+        }
+        if !self.in_flight.starts {
+            let alone = workers.values_mut().find_map(|worker| worker.start_alone(now, door));
+            let starts = alone.map_or_else(
+                || {
+                    gather(workers, &mut self.first_to_note, self.starts, |worker, room| {
+                        let starts = worker.starts(now, door, room)?;
+                        Some((starts.items.len(), starts))
+                    })
+                },
+                |start| vec![start],
+            );
+            if !starts.is_empty() {
+                self.in_flight.starts = true;
+                ctx.call(Call::Started(starts));
+            }
+        }
+    }
+}
+
+/// What the workers have to say, as much as one call takes. Where several have something, another one is the first in the
+/// next call: what a call or its answer cannot take is missing at its end.
+fn gather<T>(
+    workers: &mut BTreeMap<LocalWorker, Worker>,
+    first: &mut LocalWorker,
+    width: Width,
+    mut say: impl FnMut(&mut Worker, usize) -> Option<(usize, T)>,
+) -> Vec<T> {
+    let (mut said, mut room, mut begins_with) = (Vec::new(), width.most(), None);
+    let mut ask = |local: LocalWorker, worker: &mut Worker| {
+        if room > 0
+            && let Some((size, words)) = say(worker, room)
+        {
+            begins_with.get_or_insert(local);
+            room = room.saturating_sub(size);
+            said.push(words);
+        }
+    };
+    let from = *first;
+    workers.range_mut(from..).for_each(|(local, worker)| ask(*local, worker));
+    if from != LocalWorker::default() {
+        workers.range_mut(..from).for_each(|(local, worker)| ask(*local, worker));
+    }
+    let several = room == 0 || said.len() > 1;
+    if !said.is_empty() {
+        let next = begins_with.filter(|_| several).map(|LocalWorker(number)| LocalWorker(number + 1));
+        *first = next.unwrap_or_default();
+    }
+    said
+}
+
+impl Worker {
+    fn may_begin(&self, door: Door) -> bool {
+        self.member_id().is_some() && self.is_served(door)
+    }
+
+    fn begins(&mut self, now: Time, door: Door, most: usize) -> Option<WorkerBegins> {
+        self.may_begin(door).then(|| self.jobs.next_begins(now, most)).flatten()
+    }
+
+    fn begin_alone(&mut self, now: Time, door: Door) -> Option<WorkerBegins> {
+        self.may_begin(door).then(|| self.jobs.next_begin_alone(now)).flatten()
+    }
+
+    fn may_note(&self, door: Door) -> bool {
+        self.member_id().is_some() && door.is_known()
+    }
+
+    fn starts(&mut self, now: Time, door: Door, most: usize) -> Option<WorkerStarts> {
+        self.may_note(door).then(|| self.jobs.next_starts(now, most)).flatten()
+    }
+
+    fn start_alone(&mut self, now: Time, door: Door) -> Option<WorkerStarts> {
+        self.may_note(door).then(|| self.jobs.next_start_alone(now)).flatten()
+    }
+}
