@@ -1,6 +1,5 @@
 //! What the node's users ask for: dispatches, and requests about single jobs.
 
 pub(super) mod dispatching;
-mod open;
 mod request;
 pub(super) mod requests;

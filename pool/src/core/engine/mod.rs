@@ -2,6 +2,7 @@
 
 mod answers;
 mod attestation;
+mod commands;
 mod due;
 mod inspecting;
 mod namesake;
@@ -16,7 +17,7 @@ use crate::core::callers::dispatching::Dispatching;
 use crate::core::callers::requests::Requests;
 use crate::core::ctx::{Config, Ctx, Purpose};
 use crate::core::effect::{Effect, Notice};
-use crate::core::input::{Answer, Command, Input, LocalWorker, Refused, ReplyTo};
+use crate::core::input::{Answer, Input, LocalWorker, Refused, ReplyTo};
 use crate::core::lease::Timing;
 use crate::core::ring::Ring;
 use crate::core::roles::closing::Closing;
@@ -364,68 +365,6 @@ impl Engine {
     /// The soft deadlines of the leases, as the lease thread knows them.
     pub(crate) fn set_leases(&mut self, leases: BTreeMap<WorkerId, Time>) {
         self.ctx.leases = leases;
-    }
-
-    fn on_command(&mut self, command: Command) {
-        let closed = self.end != End::No || self.pool.phase == Phase::Closed;
-        let leaving = self.closing.leaving;
-        let ctx = &mut self.ctx;
-        match command {
-            Command::Attach { reply } => self.attaching.push(reply),
-            Command::AddWorker { reply, local, meta } => {
-                if closed || leaving {
-                    ctx.reply(reply, Answer::WorkerAdded(Err(Refused::NodeClosed)));
-                } else {
-                    self.workers.insert(local, Worker::new(local, meta, Some(reply)));
-                }
-            }
-            Command::Submit { reply, item, started, deadline } => {
-                if closed || leaving {
-                    ctx.reply(reply, Answer::Submitted(Err(DispatchError::NodeClosed)));
-                } else {
-                    self.dispatching.submit(ctx, reply, item, started, deadline);
-                }
-            }
-            Command::Wait { reply, ticket, deadline } => self.dispatching.wait(ctx, reply, ticket, deadline),
-            Command::StopJob { reply, key, id, until, deadline } => {
-                self.requests.stop(reply, key, id, until, deadline);
-            }
-            Command::Notify { reply, key, body, deadline } => {
-                self.requests.notify(reply, key, body, &self.ring, deadline);
-            }
-            Command::Unpark { reply, key, deadline } => self.requests.unpark(reply, key, deadline),
-            Command::Schedule { reply, local, new } => {
-                let refused = match &self.closing.flag {
-                    _ if closed || leaving => Some(Refused::NodeClosed),
-                    Some(_) => Some(Refused::ShuttingDown),
-                    None => None,
-                };
-                match refused {
-                    Some(refused) => {
-                        ctx.reply(reply, Answer::Scheduled(Err(refused)));
-                        ctx.out.push(Effect::ScheduleEnded { local });
-                    }
-                    None => self.scheduling.add(ctx, reply, local, new),
-                }
-            }
-            Command::SetPeriod { reply, local, period } => {
-                self.scheduling.change(ctx, reply, local, period);
-            }
-            Command::EndSchedule { reply, local } => self.scheduling.end(ctx, reply, local),
-            Command::LeaveSchedule { reply, local } => self.scheduling.leave(ctx, Some(reply), local),
-            Command::DrainWorker { reply, local } => match self.workers.get_mut(&local) {
-                Some(worker) => worker.drain(ctx, Some(reply)),
-                None => ctx.reply(reply, Answer::Drained(Ok(()))),
-            },
-            Command::Close { reply, deadline } => {
-                self.closing.close(reply, deadline);
-                self.scheduling.leave_all(ctx);
-                for worker in self.workers.values_mut() {
-                    worker.drain(ctx, None);
-                }
-            }
-            Command::Shutdown { reply, mode, deadline } => self.closing.shut_down(reply, mode, deadline),
-        }
     }
 
     /// What a refusal or a failure says of the pool as a whole.

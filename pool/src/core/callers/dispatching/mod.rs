@@ -4,24 +4,25 @@
 //! Until it is settled or its deadline has passed, a dispatch is sent again whenever it may have been lost, with
 //! the same id: it is accepted at most once.
 
+mod flushing;
+mod open;
+
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::open::{Open, Waiter, is_known, reply};
 use crate::breakage::Breakage;
-use crate::core::call::Call;
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::input::ReplyTo;
 use crate::core::lane::Lane;
-use crate::core::ring::Ring;
 use crate::core::time::Time;
 use crate::error::DispatchError;
 use crate::id::DispatchId;
 use crate::record::{Begun, JobState};
-use crate::store::{DispatchItem, DispatchReply, Lookup, Outcome, Refusal, StoreError};
+use crate::store::{DispatchItem, DispatchReply, Lookup, Outcome, StoreError};
 use crate::ticket::Ticket;
+use open::{Open, Waiter, is_known, reply};
 
 const POLL: Duration = Duration::from_secs(1);
 
@@ -432,80 +433,5 @@ impl Dispatching {
                 self.sends.push(item);
             }
         }
-    }
-
-    /// Sends and looks. `may_send`: the pool's phase and incarnation are known. What is sent names its worker, so that it
-    /// needs no router if the ring is still that one.
-    pub(in crate::core) fn flush(
-        &mut self,
-        ctx: &mut Ctx,
-        ring: &Ring,
-        not_after: impl Fn(Time) -> u64,
-        may_send: bool,
-    ) {
-        while let Some(first) = self.timers.first_entry().filter(|first| first.key().0 <= ctx.now) {
-            let id = first.remove();
-            self.on_time(ctx, &id, ring.is_empty());
-        }
-        if std::mem::take(&mut self.some_ended) {
-            self.sends.retain(|item| self.open.contains_key(&item.id));
-            self.polls.retain(|ticket| self.open.contains_key(&ticket.id));
-        }
-        if !may_send {
-            return;
-        }
-        if let Some(mut items) = self.sends.batch(ctx.now, |i| i.payload.len() + i.key.as_bytes().len()) {
-            let places = !ctx.config.broken.has(Breakage::NothingPlaced);
-            for item in &mut items {
-                item.worker = ring.pick(item.key.as_bytes(), 0).filter(|_| places);
-                let Some(open) = self.open.get_mut(&item.id) else { continue };
-                if let Some(sent) = &mut open.item {
-                    if sent.not_after == 0 {
-                        sent.not_after = not_after(open.deadline);
-                    }
-                    item.not_after = sent.not_after;
-                }
-            }
-            ctx.call(Call::Dispatch { ring: ring.revision(), items });
-        }
-        if let Some(tickets) = self.polls.batch(ctx.now, |t| t.key.as_bytes().len()) {
-            ctx.call(Call::LookUp(tickets));
-        }
-    }
-
-    fn on_time(&mut self, ctx: &mut Ctx, id: &DispatchId, no_worker: bool) {
-        let Some(open) = self.open.get_mut(id) else { return };
-        let gone = ctx.pool_is_gone.then(|| Arc::new(StoreError::Refused(Refusal::NoPool)));
-        let (ticket, trouble) = (open.ticket.clone(), gone.or_else(|| open.trouble.clone()));
-        let error = DispatchError::Deadline { ticket, accepted: open.accepted, no_worker, trouble };
-        open.waiters.retain(|waiter| {
-            let waits = ctx.now < waiter.deadline;
-            if !waits {
-                reply(ctx, waiter.to, Err(error.clone()));
-            }
-            waits
-        });
-        let withdrawn = (!open.accepted && ctx.now < open.deadline).then_some(open.deadline);
-        let Some(first) = open.waiters.iter().map(|waiter| waiter.deadline).min().or(withdrawn) else {
-            self.open.remove(id);
-            self.some_ended = true;
-            return;
-        };
-        open.next = first.min(ctx.now + POLL);
-        self.timers.insert((open.next, open.number), id.clone());
-        if std::mem::replace(&mut open.under_way, true) {
-            return;
-        }
-        match (&open.item, open.accepted) {
-            (Some(item), false) => self.sends.push(item.clone()),
-            _ if ctx.config.broken.has(Breakage::EarlyAnswersUnheard) => {}
-            _ => self.polls.push(open.ticket.clone()),
-        }
-    }
-
-    pub(in crate::core) fn deadline(&self, may_send: bool) -> Option<Time> {
-        let timer = self.timers.first_key_value().map(|((at, _), _)| *at);
-        let lanes = [self.sends.deadline(), self.polls.deadline()].into_iter().filter(|_| may_send);
-        lanes.fold(timer, crate::core::time::earliest)
     }
 }

@@ -1,0 +1,228 @@
+//! What the store answers to the calls about a worker's jobs.
+
+use tenure_streaming::EntryId;
+
+use super::held::{Out, Phase};
+use super::{Early, Jobs};
+use crate::breakage::Breakage;
+use crate::core::call::ToRelease;
+use crate::core::ctx::Ctx;
+use crate::core::effect::{Effect, Notice};
+use crate::core::lane::is_of_an_item;
+use crate::core::time::Time;
+use crate::id::{JobKey, Token};
+use crate::store::{BeginReply, ReleaseReply, StartedItem, StoreError, TakeItem, Taken, WorkerBegins};
+
+impl Jobs {
+    pub(in crate::core) fn on_begun(
+        &mut self,
+        ctx: &mut Ctx,
+        finished: &[EntryId],
+        jobs: Vec<(JobKey, Token)>,
+        replies: Vec<BeginReply>,
+    ) {
+        self.begins.answered();
+        self.intake.deleted(finished);
+        for ((key, token), reply) in jobs.into_iter().zip(replies) {
+            if reply == BeginReply::Full {
+                self.begins.push((key, token, None));
+                continue;
+            }
+            let id = (key, token);
+            let Some(early) = self.beginning.remove(&id) else { continue };
+            let (key, token) = id;
+            match reply {
+                BeginReply::Begun { record, waiting, payload } => {
+                    if let Some((tell, entries)) = early.stop {
+                        let out = Out::begun_to_stop(&record);
+                        self.release_for_stopper(key, token, out, tell, entries);
+                    } else if self.held.contains_key(&key)
+                        && !ctx.config.broken.has(Breakage::StartsWhatItHolds)
+                    {
+                        self.succeed(ctx, key, record, payload, waiting || early.notified);
+                    } else {
+                        self.take_up(ctx, key, &record, payload, waiting || early.notified);
+                    }
+                }
+                BeginReply::Refused | BeginReply::Full => {
+                    if let Some((tell, entries)) = early.stop {
+                        self.release_for_stopper(key, token, Out::to_stop(early.of), tell, entries);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The pool is stopping: nothing is begun any more, and these jobs end where they are.
+    pub(in crate::core) fn on_begin_shut(&mut self, finished: Vec<EntryId>, jobs: Vec<(JobKey, Token)>) {
+        self.begins.answered();
+        self.intake.not_deleted(finished);
+        for (key, token) in jobs {
+            match self.beginning.remove(&(key.clone(), token)) {
+                Some(Early { stop: Some((tell, entries)), of, .. }) => {
+                    self.release_for_stopper(key, token, Out::to_stop(of), tell, entries);
+                }
+                Some(_) => self.hand_back(key, token, Out::default(), None, vec![]),
+                None => {}
+            }
+        }
+    }
+
+    pub(in crate::core) fn on_released(
+        &mut self,
+        ctx: &mut Ctx,
+        finished: &[EntryId],
+        items: Vec<ToRelease>,
+        replies: &[ReleaseReply],
+    ) {
+        self.releases.answered();
+        self.intake.deleted(finished);
+        for ((item, _), reply) in items.into_iter().zip(replies) {
+            if *reply == ReleaseReply::Later {
+                self.releases.push((item, Vec::new()));
+                continue;
+            }
+            if *reply == ReleaseReply::Stale && self.take_back(&item) {
+                continue;
+            }
+            let out = self.releasing.remove(&(item.key.clone(), item.token));
+            self.has_left(ctx, &out.unwrap_or_default(), &item, *reply);
+            match reply {
+                ReleaseReply::Parked => {
+                    ctx.report(Notice::Parked { key: item.key.clone(), error: item.result });
+                }
+                ReleaseReply::Bad => ctx.report(Notice::BadRecord { key: item.key.clone() }),
+                ReleaseReply::Deleted | ReleaseReply::Queued | ReleaseReply::Stale | ReleaseReply::Later => {}
+            }
+            self.released.push(item.key);
+        }
+    }
+
+    pub(in crate::core) fn on_taken(
+        &mut self,
+        ctx: &mut Ctx,
+        finished: &[EntryId],
+        items: Vec<TakeItem>,
+        replies: Vec<Option<Taken>>,
+    ) {
+        self.takes.answered();
+        self.intake.deleted(finished);
+        for (item, reply) in items.into_iter().zip(replies) {
+            let Some(held) = self.held.get_mut(&item.key).filter(|h| h.token == item.token) else {
+                self.acknowledged(&item);
+                continue;
+            };
+            held.notes.owes = false;
+            let running = matches!(held.phase, Phase::Running);
+            match reply {
+                Some(Taken { first, bodies }) if !bodies.is_empty() && running => {
+                    held.notes.ack = first;
+                    held.notes.in_hand = u16::try_from(bodies.len()).unwrap_or(u16::MAX);
+                    let (worker, key, token) = (self.worker, item.key, item.token);
+                    ctx.out.push(Effect::Deliver { worker, key, token, bodies });
+                }
+                _ => {
+                    held.notes.busy = false;
+                    self.fetch(&item.key);
+                }
+            }
+        }
+    }
+
+    /// A call of these lanes was not answered: it goes again. Its entries have been counted already. `whole`: so many jobs
+    /// it had, with those of other workers. Returns whether the error is news.
+    pub(in crate::core) fn begin_again(
+        &mut self,
+        ctx: &Ctx,
+        begins: WorkerBegins,
+        whole: usize,
+        error: &StoreError,
+    ) -> bool {
+        let WorkerBegins { finished, jobs, .. } = begins;
+        self.intake.not_deleted(finished);
+        if ctx.config.broken.has(Breakage::BeginGivenUp) {
+            self.beginning.retain(|id, _| !jobs.iter().any(|(key, token)| (key, token) == (&id.0, &id.1)));
+            self.begins.put_back(ctx.now, Vec::new());
+            return true;
+        }
+        let jobs = jobs.into_iter().map(|(key, token)| (key, token, None)).collect();
+        self.audit_due = true;
+        self.begins.failed(ctx.now, jobs, whole, error)
+    }
+
+    pub(in crate::core) fn release_again(
+        &mut self,
+        now: Time,
+        finished: Vec<EntryId>,
+        items: Vec<ToRelease>,
+        error: &StoreError,
+    ) -> bool {
+        self.intake.not_deleted(finished);
+        let items: Vec<_> = items.into_iter().map(|(item, _)| (self.once_more(item), Vec::new())).collect();
+        self.audit_due = true;
+        let whole = items.len();
+        self.releases.failed(now, items, whole, error)
+    }
+
+    /// Nothing was fetched for these: it is asked for again.
+    pub(in crate::core) fn not_taken(&mut self, items: &[TakeItem]) {
+        for TakeItem { key, token, .. } in items {
+            if let Some(held) = self.held.get_mut(key).filter(|held| held.token == *token) {
+                held.notes.busy = false;
+                self.fetch(key);
+            }
+        }
+    }
+
+    pub(in crate::core) fn take_again(
+        &mut self,
+        now: Time,
+        finished: Vec<EntryId>,
+        items: Vec<TakeItem>,
+        error: &StoreError,
+    ) -> bool {
+        self.intake.not_deleted(finished);
+        let whole = items.len();
+        if let [item] = &items[..]
+            && is_of_an_item(error)
+            && self.acknowledged(item)
+        {
+            // Damaged notifications hold up no release.
+            self.takes.put_back(now, Vec::new());
+            return true;
+        }
+        self.takes.failed(now, items, whole, error)
+    }
+
+    /// `noted`: for each, whether the store knew the job as this worker's.
+    pub(in crate::core) fn on_started_noted(&mut self, now: Time, items: Vec<StartedItem>, noted: &[bool]) {
+        let mut again = Vec::new();
+        for (item, noted) in items.into_iter().zip(noted) {
+            let id = (item.key.clone(), item.token);
+            if !noted && self.is_here(&id.0, id.1) && self.attesting.is_some() {
+                // It was said before the job itself: what was lost gets its record by an attestation only.
+                again.push(item);
+                continue;
+            }
+            self.unnoted.remove(&id);
+            if !self.after_note.is_empty() {
+                self.release_after(&id);
+            }
+        }
+        if again.is_empty() {
+            self.starteds.answered();
+        } else {
+            self.starteds.put_back(now, again);
+        }
+    }
+
+    pub(in crate::core) fn started_again(
+        &mut self,
+        now: Time,
+        items: Vec<StartedItem>,
+        whole: usize,
+        error: &StoreError,
+    ) -> bool {
+        self.starteds.failed(now, items, whole, error)
+    }
+}
