@@ -18,7 +18,7 @@ fn pages_under(folder: &Path, into: &mut Vec<PathBuf>) {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if path.is_dir() && name != "target" && !name.starts_with('.') {
             pages_under(&path, into);
-        } else if name.ends_with(".md") {
+        } else if path.extension().is_some_and(|extension| extension == "md") {
             into.push(path);
         }
     }
