@@ -49,6 +49,8 @@ pub(crate) struct Followed {
     pub(crate) copy: Arc<Copy>,
     pub(crate) changed: watch::Sender<()>,
     needs_read: bool,
+    /// Whether the next read takes the entries even where the copy is at the map's place.
+    is_doubted: bool,
     /// When the next read is due, or the next comparison if no read is needed.
     read_at: Instant,
     waiting: Vec<oneshot::Sender<Result<(), Error>>>,
@@ -75,6 +77,7 @@ impl Followed {
             copy: Arc::new(Copy::new(broken)),
             changed: watch::Sender::default(),
             needs_read: true,
+            is_doubted: false,
             read_at: now,
             waiting: Vec::new(),
             is_late: false,
@@ -93,6 +96,12 @@ impl Followed {
             self.needs_read = true;
             self.read_at = Instant::now();
         }
+    }
+
+    /// Requests a read soon, of the entries as well.
+    pub(crate) fn need_whole(&mut self) {
+        self.is_doubted = true;
+        self.need();
     }
 
     /// Requests a read that all copies need at the same time: those of a big map take turns.
@@ -233,7 +242,7 @@ impl Followed {
             self.changed.send_replace(());
             self.end_pause = END_PAUSE;
         }
-        (self.needs_read, self.late_reads) = (false, 0);
+        (self.needs_read, self.is_doubted, self.late_reads) = (false, false, 0);
         let is_compared = !self.copy.broken.has(Breakage::NoResync);
         self.read_at = Instant::now() + if is_compared { CHECK_EVERY } else { NEVER };
         Ok(())
@@ -249,7 +258,7 @@ impl Followed {
             Some(most) => call.arg(most),
             None => call.arg(""),
         };
-        if let Some(place) = self.copy.place() {
+        if let Some(place) = self.copy.place().filter(|_| !self.is_doubted) {
             call.arg(place.incarnation).arg(place.revision).arg(place.stamp);
         }
         let sent = self.copy.local();

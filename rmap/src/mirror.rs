@@ -28,6 +28,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 pub(crate) struct Request {
     /// Which of the task's maps.
     pub(crate) map: usize,
+    /// Whether the entries are read even where the copy is at the map's place.
+    pub(crate) whole: bool,
     /// The caller that waits for the read.
     pub(crate) done: Option<oneshot::Sender<Result<(), Error>>>,
 }
@@ -114,9 +116,13 @@ impl Mirror {
         reads.chain(ends).min().unwrap_or(self.read_after)
     }
 
-    fn on_request(&mut self, Request { map, done }: Request) {
+    fn on_request(&mut self, Request { map, whole, done }: Request) {
         let Some(map) = self.maps.get_mut(map) else { return };
-        map.need();
+        if whole {
+            map.need_whole()
+        } else {
+            map.need()
+        }
         // After a failure a hint waits for its turn; a caller that awaits the answer does not.
         if let Some(done) = done {
             self.read_after = Instant::now();

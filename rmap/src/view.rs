@@ -154,8 +154,15 @@ impl View {
         };
         if !is_there {
             // A closed map is not read any more.
-            let _ = self.shared.requests.send(Request { map: self.map, done: None });
+            let _ = self.shared.requests.send(Request { map: self.map, whole: false, done: None });
         }
+    }
+
+    /// Reads the map again in the background, even where the copy is at the map's place. A repair by hand changes
+    /// entries without a revision, and nothing else tells a copy of it.
+    pub fn reread(&self) {
+        // A closed map is not read any more.
+        let _ = self.shared.requests.send(Request { map: self.map, whole: true, done: None });
     }
 
     /// Compares the copy with the map, reads it if they differ, and returns when the copy is at least as new as this
@@ -169,7 +176,7 @@ impl View {
     /// Safe: the map is read all the same.
     pub async fn refresh(&self) -> Result<(), Error> {
         let (done, answer) = oneshot::channel();
-        let request = Request { map: self.map, done: Some(done) };
+        let request = Request { map: self.map, whole: false, done: Some(done) };
         self.shared.requests.send(request).map_err(|_| Error::Closed)?;
         // A request that comes while the task ends may be neither answered nor dropped.
         let answer = self.shared.tasks.stop.run_until_cancelled(answer).await;

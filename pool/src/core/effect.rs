@@ -25,6 +25,8 @@ pub(crate) enum Effect {
     Bless(String),
     /// The maps should be at these revisions by now.
     Expect { incarnation: Incarnation, members: Revision, settings: Revision },
+    /// Read the settings again, and the members where `members` says so, whatever the revisions.
+    Reread { members: bool },
     /// Renew in this incarnation from now on: the node's stream, and the leases that are held in it.
     Renew { incarnation: Incarnation },
     /// Renew this worker's lease, which counts from `from`, in this incarnation.

@@ -84,10 +84,9 @@ impl Node {
                 | StoreError::Damaged(_)
                 | StoreError::Refused(Refusal::BadArgument)),
             ) => Err(error.into()),
-            // Somebody else has changed one of them: what is stored is to be read again.
+            // Somebody else has changed one of them, perhaps by hand: what is stored is to be read again.
             Err(StoreError::Refused(Refusal::Setting { .. })) => {
-                let next = Revision(stored.revision.0 + 1);
-                store.expect(incarnation, store.members().borrow().revision, next);
+                store.reread(false);
                 Ok(None)
             }
             // The pool is to be found again.

@@ -295,6 +295,7 @@ impl Driver {
             Effect::Expect { incarnation, members, settings } => {
                 self.store.expect(incarnation, members, settings);
             }
+            Effect::Reread { members } => self.store.reread(members),
             Effect::Renew { incarnation } => self.leases.renew(incarnation),
             Effect::Hold { incarnation, worker, from } => self.leases.hold(incarnation, worker, from),
             Effect::Keep { incarnation, worker } => self.leases.keep(incarnation, worker),

@@ -218,6 +218,10 @@ impl World {
                     self.after(delay, Event::Reread(at));
                 }
             }
+            Effect::Reread { .. } => {
+                let delay = self.rng.between(1, 20) * MS;
+                self.after(delay, Event::Reread(at));
+            }
             Effect::Renew { incarnation } => {
                 node.leases.renew_in(incarnation);
                 self.renew_now(at);

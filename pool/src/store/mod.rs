@@ -346,6 +346,9 @@ pub trait Store: Send + Sync + 'static {
     fn settings(&self) -> watch::Receiver<Arc<StoredSettings>>;
     /// A hint that the maps are at these revisions: a replica that is not reads again.
     fn expect(&self, inc: Incarnation, members: Revision, settings: Revision);
+    /// Has the settings read again, and the members where `members` says so, even where the replica is at their revisions. A
+    /// repair by hand changes them without a revision.
+    fn reread(&self, members: bool);
 
     /// Why the maps cannot be followed, while they cannot.
     fn unfollowed(&self) -> Option<StoreError> {

@@ -31,8 +31,14 @@ impl Damaged {
         let () = redis::cmd("HSET").arg(key).arg(field).arg(value).query(&mut self.world.client()).unwrap();
     }
 
+    fn read(&self, key: &str, field: &str) -> Option<String> {
+        let key = format!("tenure:{{{POOL}}}:{key}");
+        redis::cmd("HGET").arg(key).arg(field).query(&mut self.world.client()).unwrap()
+    }
+
     /// All jobs run, and the pool takes nodes, workers and jobs.
     async fn heals(&self) {
+        self.node.add_worker(self.world.recorder.clone()).await.unwrap();
         let late = self.world.node_with("late", 1).await;
         self.world.dispatch_one(&late, "another").await;
         eventually(PATIENCE, "every job to run", async || {
@@ -90,5 +96,18 @@ async fn a_setting_is_put_right_by_hand() {
     let refused = pool.node.dispatch("new", "payload").deadline(Duration::from_millis(500)).await.err();
     assert!(refused.is_some(), "a step that needs it cannot be done");
     pool.write("cf", "late_ms", "30000");
+    pool.heals().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_setting_that_was_seen_damaged_is_seen_put_right() {
+    let pool = Damaged::new().await;
+    let sound = pool.read("cf", "payload_max").unwrap();
+    pool.write("cf", "payload_max", "52428");
+    // Another revision: the node reads all settings.
+    let revision: u64 = pool.read("m", "cv").unwrap().parse().unwrap();
+    pool.write("m", "cv", &(revision + 1).to_string());
+    eventually(PATIENCE, "the node to go by it", async || pool.node.settings().payload_max == 52428).await;
+    pool.write("cf", "payload_max", &sound);
     pool.heals().await;
 }

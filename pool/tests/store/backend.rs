@@ -248,7 +248,7 @@ impl Backend {
         }
     }
 
-    async fn raw(&self, command: &Cmd) {
+    pub(crate) async fn raw(&self, command: &Cmd) {
         if let Kind::Redis { raw, .. } = &self.kind {
             raw.command(command).await.unwrap();
         }

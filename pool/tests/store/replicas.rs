@@ -19,6 +19,7 @@ scenarios! {
     an_incarnation_is_followed,
     a_closed_pool_has_no_members,
     a_hint_makes_a_replica_look,
+    what_changes_without_a_revision_is_read_again_when_asked,
 }
 
 async fn members(watch: &mut Receiver<Arc<Members>>, is: impl FnMut(&Arc<Members>) -> bool) -> Arc<Members> {
@@ -100,4 +101,21 @@ async fn a_hint_makes_a_replica_look(kind: Kind) {
     assert_eq!(seen.revision, Revision(0));
     lab.store().expect(lab.inc, Revision(9), Revision(9));
     assert_eq!(lab.store().pool_events(&node("n1"), 1, ms(0)).await.unwrap(), None);
+}
+
+async fn what_changes_without_a_revision_is_read_again_when_asked(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let seat = lab.join().await;
+    let (mut watch, mut stored) = (lab.store().members(), lab.store().settings());
+    members(&mut watch, |members| members.entries.contains_key(&seat.worker)).await;
+    settings(&mut stored, |settings| settings.fields.contains_key("strikes")).await;
+    lab.backend.forget_setting("strikes").await;
+    lab.store().reread(false);
+    settings(&mut stored, |settings| !settings.fields.contains_key("strikes")).await;
+    if let Kind::Memory = kind {
+        return; // Nobody can write to the members.
+    }
+    lab.backend.raw(::redis::cmd("HDEL").arg(lab.backend.key("w")).arg(seat.worker.0)).await;
+    lab.store().reread(true);
+    members(&mut watch, |members| members.entries.is_empty()).await;
 }

@@ -273,6 +273,23 @@ async fn another_history_at_one_revision_is_found_without_a_message() {
 }
 
 #[tokio::test]
+async fn entries_that_changed_without_a_revision_are_read_again() {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    let map = join(&server).await;
+    map.set_and_wait("k", "1").await.unwrap();
+    let mut watch = map.watch();
+    run(&redis, &["HSET", &layout().hash, "k", "other"]).await;
+    map.refresh().await.unwrap();
+    assert_eq!(map.get("k"), bytes("1"), "the copy is at the map's place");
+    map.view().reread();
+    in_time(AT_ONCE, watch.changed()).await.unwrap();
+    assert_eq!(map.get("k"), bytes("other"));
+    map.set_and_wait("l", "2").await.unwrap();
+    assert_eq!((map.get("k"), map.get("l")), (bytes("other"), bytes("2")));
+}
+
+#[tokio::test]
 async fn a_reset_made_while_the_copy_was_cut_off_is_seen() {
     let server = RedisServer::start().unwrap();
     let map = join(&server).await;

@@ -12,7 +12,7 @@ use crate::core::input::Seating;
 use crate::core::lane::is_of_an_item;
 use crate::core::roles::sweeping::stops_again;
 use crate::core::worker::Worker;
-use crate::id::{DispatchId, JobKey, Revision, Token, WorkerId};
+use crate::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::settings::is_fixed;
 use crate::store::{
     BeginReply, NodeEvents, Outcome, Refusal, Result, Seat, StoreError, Swept, TermReply, WorkerBegins,
@@ -259,9 +259,8 @@ impl Engine {
         // One that is known and was not adopted cannot be used.
         let unheard = self.settings.fields.get(name) != Some(theirs);
         if unheard {
-            let (incarnation, members) = (self.ctx.incarnation, self.members.revision);
-            let settings = Revision(self.settings.revision.0 + 1);
-            self.ctx.out.push(Effect::Expect { incarnation, members, settings });
+            // A repair by hand makes no revision.
+            self.ctx.out.push(Effect::Reread { members: false });
         }
         unheard
     }

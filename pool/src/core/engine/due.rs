@@ -137,6 +137,7 @@ impl Engine {
             self.clock.busy = true;
             self.clock.next = ctx.now + CLOCK_EVERY;
             ctx.call(Call::ServerTime);
+            self.rereading.flush(ctx, self.members.entries.len());
         }
         if !self.tells.busy && !self.tells.queue.is_empty() && ctx.now >= self.tells.retry_at {
             self.tells.busy = true;

@@ -24,6 +24,7 @@ use crate::core::roles::closing::Closing;
 use crate::core::roles::liveness::Liveness;
 use crate::core::roles::phase::{Change, Phase, PoolPhase};
 use crate::core::roles::reading::Reading;
+use crate::core::roles::rereading::Rereading;
 use crate::core::roles::routing::Routing;
 use crate::core::roles::sweeping::Sweeping;
 use crate::core::schedules::Scheduling;
@@ -69,6 +70,7 @@ pub(crate) struct Engine {
     parked: Option<u64>,
     namesake: Namesake,
     clock: Clock,
+    rereading: Rereading,
     tells: Tells,
     end: End,
 }
@@ -154,6 +156,7 @@ impl Engine {
             parked: None,
             namesake: Namesake::default(),
             clock: Clock::default(),
+            rereading: Rereading::default(),
             tells: Tells::default(),
             end: End::No,
         }

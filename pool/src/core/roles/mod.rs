@@ -4,5 +4,6 @@ pub(super) mod closing;
 pub(super) mod liveness;
 pub(super) mod phase;
 pub(super) mod reading;
+pub(super) mod rereading;
 pub(super) mod routing;
 pub(super) mod sweeping;

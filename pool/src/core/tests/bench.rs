@@ -31,7 +31,7 @@ use crate::store::{
 use crate::wire::Envelope;
 
 /// What a node does all the time, whatever the test is about.
-const UPKEEP: [&str; 11] = [
+const UPKEEP: [&str; 12] = [
     "inspect",
     "read-node",
     "read-pool",
@@ -41,6 +41,7 @@ const UPKEEP: [&str; 11] = [
     "prune",
     "oldest",
     "time",
+    "reread",
     "expect",
     "settings",
 ];

@@ -154,6 +154,19 @@ fn while_a_handler_outlives_its_pool() {
 }
 
 #[test]
+fn it_reads_the_maps_again_and_many_members_less_often() {
+    let mut bench = Bench::attached();
+    bench.change_members(|members| members.extend((1_000..2_000).map(|id| (WorkerId(id), up(id as u32)))));
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        bench.advance(secs(60));
+        bench.answer("time", |_| Done::ServerTime(Ok(1_000_000)));
+        seen.extend(bench.of(&["reread"]));
+    }
+    assert_eq!(seen, ["reread", "reread members", "reread", "reread members"]);
+}
+
+#[test]
 fn while_the_servers_clock_is_not_known() {
     let mut bench = Bench::new(config());
     bench.survey(present(1, false, "a"));

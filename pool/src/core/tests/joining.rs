@@ -6,7 +6,7 @@ use super::bench::{Bench, millis, secs};
 use super::fencing::gone;
 use crate::core::call::Done;
 use crate::core::input::{Command, Input, LocalWorker};
-use crate::id::{Revision, WorkerId};
+use crate::id::WorkerId;
 use crate::store::{Reaped, Refusal, StoreError};
 
 /// A worker that lost its lease, and asks to be a member again.
@@ -45,8 +45,7 @@ fn a_join_that_meets_a_setting_which_has_just_changed_is_made_again() {
     for mut bench in [rejoining(), newcomer()] {
         refused(&mut bench, "max_queued", "7");
         let seen = bench.all();
-        let next = format!(" {}", Revision(bench.stored.revision.0 + 1));
-        assert!(seen.iter().any(|line| line.starts_with("expect") && line.ends_with(&next)), "{seen:?}");
+        assert!(seen.iter().any(|line| line == "reread"), "a hand may have changed it, {seen:?}");
         assert!(!seen.iter().any(|line| line.starts_with("reply") || line.starts_with("seated")), "{seen:?}");
         hears(&mut bench, "max_queued", "7");
         bench.advance(millis(100));

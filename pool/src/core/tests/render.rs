@@ -276,6 +276,7 @@ pub(super) fn effect(effect: &Effect) -> String {
         Effect::StopReadingPool => "stop-reading-pool".into(),
         Effect::Bless(run_id) => format!("bless {run_id}"),
         Effect::Expect { members, settings, .. } => format!("expect {members} {settings}"),
+        Effect::Reread { members } => format!("reread{}", if *members { " members" } else { "" }),
         Effect::Renew { incarnation } => format!("renew {incarnation}"),
         Effect::Hold { worker, .. } => format!("hold {worker}"),
         Effect::Keep { worker, .. } => format!("keep {worker}"),

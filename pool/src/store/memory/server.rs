@@ -15,6 +15,16 @@ use crate::member::Members;
 use crate::settings::StoredSettings;
 use crate::store::{Refusal, Result, StoreError};
 
+fn members_of(state: &State) -> Members {
+    let (ring_size, entries) = (state.ring_size, state.members.clone());
+    Members { incarnation: state.meta.incarnation, revision: state.meta.members, ring_size, entries }
+}
+
+fn settings_of(state: &State) -> StoredSettings {
+    let fields = state.settings.clone();
+    StoredSettings { incarnation: state.meta.incarnation, revision: state.meta.settings, fields }
+}
+
 /// The store was made unavailable.
 #[derive(Debug, thiserror::Error)]
 #[error("the store in memory is switched off")]
@@ -90,8 +100,7 @@ impl Shared {
         self.members.send_if_modified(|known| {
             let changed = (known.incarnation, known.revision) != (incarnation, revision);
             if changed {
-                let (ring_size, entries) = (state.ring_size, state.members.clone());
-                *known = Arc::new(Members { incarnation, revision, ring_size, entries });
+                *known = Arc::new(members_of(state));
             }
             changed
         });
@@ -99,11 +108,27 @@ impl Shared {
         self.settings.send_if_modified(|known| {
             let changed = (known.incarnation, known.revision) != (incarnation, revision);
             if changed {
-                let fields = state.settings.clone();
-                *known = Arc::new(StoredSettings { incarnation, revision, fields });
+                *known = Arc::new(settings_of(state));
             }
             changed
         });
+    }
+
+    /// Tells of the settings, and of the members where `members` says so, if they are others than were told.
+    pub(super) fn publish_again(&self, state: &State, members: bool) {
+        fn tell<T: PartialEq>(told: &watch::Sender<Arc<T>>, now: T) {
+            told.send_if_modified(|known| {
+                let changed = **known != now;
+                if changed {
+                    *known = Arc::new(now);
+                }
+                changed
+            });
+        }
+        tell(&self.settings, settings_of(state));
+        if members {
+            tell(&self.members, members_of(state));
+        }
     }
 }
 

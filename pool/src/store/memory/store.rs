@@ -411,6 +411,12 @@ impl Store for MemoryStore {
         }
     }
 
+    fn reread(&self, members: bool) {
+        if let Ok(server) = self.admitted() {
+            self.shared.publish_again(&server.state, members);
+        }
+    }
+
     fn apart(&self) -> Arc<dyn Store> {
         Arc::new(Self { shared: Arc::clone(&self.shared), blessed: Arc::clone(&self.blessed) })
     }

@@ -100,6 +100,16 @@ impl Maps {
         }
     }
 
+    /// Has the settings read again, and the members where `members` says so.
+    pub(super) fn reread(&self, members: bool) {
+        if let Some([w, cf]) = self.views.get() {
+            cf.reread();
+            if members {
+                w.reread();
+            }
+        }
+    }
+
     /// Ends the task and the subscription; the last state stays readable.
     pub(super) async fn close(&self) {
         self.stop.cancel();

@@ -374,6 +374,10 @@ impl Store for RedisStore {
         self.maps.expect(inc, members, settings);
     }
 
+    fn reread(&self, members: bool) {
+        self.maps.reread(members);
+    }
+
     fn unfollowed(&self) -> Option<StoreError> {
         self.maps.trouble()
     }
