@@ -1,5 +1,5 @@
-//! What the engine asks of the store, and how it hears back. A call that was not answered comes back with what
-//! it carried, so that it can be sent again, unchanged.
+//! The calls that the engine makes to the store, and their answers. A call without an answer comes back with its
+//! items, so that the engine can send them again unchanged.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::store::{
 };
 use crate::ticket::Ticket;
 
-/// A job to give up, with the entries of the worker's stream that are handled when it is.
+/// A job to give up, with the entries of the worker's stream that its release finishes.
 pub(crate) type ToRelease = (ReleaseItem, Vec<EntryId>);
 
 /// A job in a worker's hands.
@@ -37,7 +37,7 @@ pub(crate) enum Call {
     Recover {
         seen: Seen,
         run_id: String,
-        /// The signs of a loss that the store has shown, else empty.
+        /// The signs of a loss that the store has shown; else empty.
         lost: String,
     },
     OpenNormal,
@@ -51,7 +51,7 @@ pub(crate) enum Call {
     Drain {
         worker: WorkerId,
     },
-    /// A worker of this node ends, and nothing of it runs.
+    /// A worker of this node ends; nothing of it runs.
     Leave {
         worker: WorkerId,
     },
@@ -71,14 +71,14 @@ pub(crate) enum Call {
         entries: Vec<EntryId>,
         jobs: Vec<(JobKey, Option<WorkerId>)>,
     },
-    /// What a worker has, said after a loss of data.
+    /// The jobs that a worker has, reported after a loss of data.
     Attest {
         incarnation: Incarnation,
         worker: WorkerId,
         member: Member,
         items: Vec<AttestItem>,
     },
-    /// The worker's last word.
+    /// The worker has reported everything.
     Attend {
         incarnation: Incarnation,
         worker: WorkerId,
@@ -103,7 +103,7 @@ pub(crate) enum Call {
     OldestEvent {
         worker: WorkerId,
     },
-    /// `waiting`: this node is to hear when the jobs have ended.
+    /// `waiting`: this node must hear when the jobs have ended.
     Stop {
         repeat: bool,
         waiting: bool,
@@ -111,9 +111,9 @@ pub(crate) enum Call {
     },
     Notify(Vec<NotifyItem>),
     Unpark(Vec<(JobKey, DispatchId)>),
-    /// What became of dispatches.
+    /// Looks up the outcomes of dispatches.
     LookUp(Vec<Ticket>),
-    /// Who owns these keys.
+    /// Looks up the owners of these keys.
     FindOwners(Vec<JobKey>),
     Tell(Vec<(DispatchId, Outcome)>),
     Sweep {
@@ -125,14 +125,14 @@ pub(crate) enum Call {
     },
     Heartbeats(Option<Vec<WorkerId>>),
     ReadPool,
-    /// `all`: also what other nodes have only just read.
+    /// `all`: include entries that other nodes have only just read.
     ClaimPool {
         all: bool,
     },
     RestoreGroup,
     PruneConsumers,
-    /// `round` tells one read from the next: a new one replaces the one in flight. One that finds nothing waits for up to
-    /// `block`.
+    /// `round` tells one read from the next: a new read replaces the one in flight. A read that finds nothing waits
+    /// for up to `block`.
     ReadNode {
         round: u64,
         cursors: Cursors,
@@ -169,7 +169,7 @@ pub(crate) enum Call {
     ForgetNode,
 }
 
-/// How a call comes back that has no answer: with what it carried.
+/// How a call without an answer comes back: with its items.
 #[cfg(any(test, feature = "sim"))]
 impl Call {
     pub(crate) fn failed(self, error: StoreError) -> Done {
@@ -298,7 +298,7 @@ pub(crate) enum Done {
         worker: WorkerId,
         answer: Result<Expired>,
     },
-    /// Per worker that was to be expired.
+    /// Results for each worker that the call named.
     Expire {
         workers: Vec<(WorkerId, u64)>,
         answer: Result<Vec<Expired>>,
@@ -315,7 +315,7 @@ pub(crate) enum Done {
         events: Vec<PoolEvent>,
         answer: Result<Vec<RouteReply>>,
     },
-    /// `incarnation`: the one that it was said in.
+    /// `incarnation`: the one that the report was made in.
     Attest {
         incarnation: Incarnation,
         worker: WorkerId,
@@ -419,7 +419,7 @@ pub(crate) enum Done {
 }
 
 impl Done {
-    /// Why it was not done; a refusal is an answer.
+    /// The error of a call that was not carried out; a refusal is an answer.
     pub(crate) fn failure(&self) -> Option<&StoreError> {
         let error = match self {
             Self::Survey(Err(error))

@@ -19,49 +19,49 @@ use crate::wire::Opened;
 pub(crate) enum Effect {
     /// Call the store; the answer comes back as [`Input::Done`](super::input::Input::Done).
     Call { incarnation: Incarnation, call: Call },
-    /// Give up the read of the pool's stream that waits; no answer comes.
+    /// Give up the waiting read of the pool's stream; no answer comes.
     StopReadingPool,
-    /// Steps go to the server process `run_id` from now on, and to no other.
+    /// Send steps to the server process `run_id` from now on, and to no other.
     Bless(String),
-    /// The maps should be at these revisions by now.
+    /// The maps must reach these revisions.
     Expect { incarnation: Incarnation, members: Revision, settings: Revision },
     /// Read the settings again, and the members where `members` says so, whatever the revisions.
     Reread { members: bool },
-    /// Renew in this incarnation from now on: the node's stream, and the leases that are held in it.
+    /// Renew the node's stream and its leases in this incarnation from now on.
     Renew { incarnation: Incarnation },
     /// Renew this worker's lease, which counts from `from`, in this incarnation.
     Hold { incarnation: Incarnation, worker: WorkerId, from: Time },
     /// Renew this worker's lease in this incarnation from now on; it counts on from its last acknowledged renewal.
     Keep { incarnation: Incarnation, worker: WorkerId },
-    /// Stop renewing it; nothing of it runs.
+    /// Stop renewing it; none of its handlers runs.
     Drop { worker: WorkerId },
     /// Stop renewing it; ask all its handlers to end, and abort them at the lease's hard deadline.
     Fence { worker: WorkerId },
     /// Run the start handler.
     Start { local: LocalWorker, worker: WorkerId, job: Box<NewJob> },
-    /// Fire the job's cancellation, then run the stop handler, after whatever handler runs now.
+    /// Fire the job's cancellation. Run the stop handler after the handler that runs now.
     Stop { worker: WorkerId, key: JobKey, token: Token, why: StopReason },
     /// Fire the job's cancellation only.
     Cancel { worker: WorkerId, key: JobKey, token: Token },
     /// Hand notifications to the handler, in order.
     Deliver { worker: WorkerId, key: JobKey, token: Token, bodies: Vec<Bytes> },
-    /// Abort whatever handler of the job runs; the end comes back when it has ended.
+    /// Abort the job's running handler; an input reports its end.
     Abort { worker: WorkerId, key: JobKey, token: Token },
     /// The worker has this id now; `None`: it has left for good.
     Seated { local: LocalWorker, worker: Option<WorkerId> },
-    /// The pool's settings are these now, by the map's revision. Leases that are held from now on have this timing.
+    /// The pool's settings, with the map's revision. Leases that begin from now on have this timing.
     Settings { revision: Revision, settings: Box<Settings>, timing: Timing },
-    /// Ask the planner; what it comes to comes back with this number.
+    /// Ask the planner; its result comes back with this number.
     Plan { local: LocalSchedule, run: u64, tick: NewTick },
     /// Abort the planner; its end comes back when it has ended.
     AbortPlan { local: LocalSchedule },
     /// Hand a ticker its tick.
     Tick { local: LocalSchedule, tick: NewTick },
-    /// The schedule or ticker has ended, or this node takes part in it no more.
+    /// The schedule or ticker has ended, or this node no longer takes part in it.
     ScheduleEnded { local: LocalSchedule },
     /// Answer a command.
     Reply { to: ReplyTo, answer: Answer },
-    /// Tell whoever watches.
+    /// Inform every observer.
     Report(Notice),
     /// The engine has ended: the node has left its pool, or the pool is gone.
     End,
@@ -88,71 +88,72 @@ pub(crate) struct NewTick {
     pub(crate) at_ms: u64,
 }
 
-/// What became of the jobs that a worker had, or had had lately, when data were lost, or may have been.
+/// The fate of a worker's present and recent jobs after a possible loss of data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attested {
-    /// They run on.
+    /// Jobs that run on.
     pub(crate) kept: usize,
-    /// They were to stop.
+    /// Jobs that had to stop.
     pub(crate) stopped: usize,
-    /// They had gone to another worker.
+    /// Jobs that had gone to another worker.
     pub(crate) outranked: usize,
-    /// Their records cannot be read.
+    /// Jobs whose records cannot be read.
     pub(crate) unreadable: usize,
-    /// They had ended here, and would have come back without its word.
+    /// Jobs that had ended here, and would have come back without its report.
     pub(crate) ended: usize,
-    /// They had been handed on from here; they are queued again, or parked.
+    /// Jobs handed on from here that are queued again, or parked.
     pub(crate) requeued: usize,
-    /// They had been handed on from here, and have no record: they are lost, unless another worker has them.
+    /// Jobs handed on from here that have no record. They are lost, unless another worker has them.
     pub(crate) gone: usize,
 }
 
-/// What an operator should hear of.
+/// The news for an operator.
 #[derive(Debug)]
 pub(crate) enum Notice {
-    /// A pool was created, or entered phase R after a sign of data loss.
+    /// The pool was created, or entered phase R after a sign of data loss.
     Recovering { incarnation: Incarnation, wait: Duration },
     /// Phase R has ended.
     Normal { incarnation: Incarnation },
-    /// The store did not do something; it is tried again.
+    /// The store did not carry out a call; the engine tries again.
     Trouble(StoreError),
-    /// A step fails on what is stored of this job, or beside it: it is tried again after pauses, and others go on.
+    /// A step fails on the stored data of this job. It is tried again after pauses, and others go on.
     SetAside { key: JobKey, error: StoreError },
-    /// A worker was seen dead and expired; `of`: its node, if that is known.
+    /// A worker was seen dead and expired; `of`: its node, if known.
     Expired { worker: WorkerId, of: Option<String> },
-    /// A worker of this node has lost its lease, and the pool refuses to have it back. It asks again now and then.
+    /// A worker of this node has lost its lease, and the pool refuses to take it back. The worker asks again at
+    /// intervals.
     NotTakenBack { error: crate::Error },
     /// A worker of this node has lost its lease or its pool.
     Fenced { worker: WorkerId, jobs: usize },
-    /// After a loss of data a worker of this node has said what it has and had.
+    /// A worker of this node has reported its present and recent jobs after a loss of data.
     Attested { worker: WorkerId, count: Attested },
-    /// A job runs here that has a higher token by now. This run of it is ended at once.
+    /// Another worker has this job under a higher token. The run here ends at once.
     Outranked { key: JobKey, token: Token },
-    /// One of the pool's keys was lost alone; what can be is made good.
+    /// One of the pool's keys was lost alone; the pool repairs it as far as possible.
     Lost { signs: String },
-    /// A loss has left this, though it was repaired as far as can be; empty: nothing any more.
+    /// The damage that remains after the repair of a loss; empty: none remains.
     Damaged { signs: String },
-    /// Another node that lives has this node's name.
+    /// Another living node has this node's name.
     Namesake,
-    /// The server may drop keys when its memory is full, by this policy; `None`: it may no more.
+    /// The server may drop keys when its memory is full, by this policy; `None`: it no longer may.
     Evicts { policy: Option<String> },
     /// The record of a job does not parse.
     BadRecord { key: JobKey },
     /// The payload of a job cannot be opened.
     Unreadable { key: JobKey, error: String },
-    /// A handler's stop returned an error; the job has ended all the same.
+    /// A handler's stop returned an error; the job has ended nevertheless.
     StopFailed { key: JobKey, error: String },
-    /// A handler does not end: its job is kept.
+    /// A handler does not end: its worker keeps the job.
     Stuck { key: JobKey, token: Token },
-    /// A planner has failed, or something of what it wants could not be done. The next tick comes.
+    /// A planner has failed, or a part of its plan could not be carried out. The next tick comes.
     PlanFailed { plan: ScheduleName, error: String },
     /// The entry of a schedule does not parse.
     BadSchedule { schedule: ScheduleKey },
-    /// A job's handler failed, or its start took too long, and nobody had asked it to end for good. `again_in`: the
-    /// pause before it is tried again; `None`: it is gone. `ran`: it failed after its start had succeeded.
+    /// A job's handler failed, or its start took too long, and no order to end the job had come. `again_in`: the
+    /// pause before the next attempt; `None`: the job is gone. `ran`: it failed after a successful start.
     Failed { key: JobKey, token: Token, attempts: u32, ran: bool, error: String, again_in: Option<Duration> },
     /// A job was parked.
     Parked { key: JobKey, error: String },
-    /// A job was parked because its last worker was lost, or did not begin it; it is known by its dispatch.
+    /// A job was parked because its last worker was lost, or did not begin it. Only its dispatch is known.
     ParkedUnowned { id: DispatchId },
 }

@@ -1,4 +1,4 @@
-//! Everything that reaches the engine.
+//! The inputs of the engine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::ticket::Ticket;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ReplyTo(pub(crate) u64);
 
-/// A worker of this node, whatever its id in the pool is at the time.
+/// A worker of this node, independent of its present id in the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LocalWorker(pub(crate) u32);
 
@@ -31,7 +31,7 @@ pub(crate) struct LocalSchedule(pub(crate) u32);
 pub(crate) struct NewSchedule {
     pub(crate) key: ScheduleKey,
     pub(crate) period: Duration,
-    /// What tells it from every other schedule of any node.
+    /// Tells it from every other schedule of any node.
     pub(crate) life: u64,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct NewSchedule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seating {
     pub(crate) local: LocalWorker,
-    /// When it was first sent: the lease counts from there, also when only a later sending is answered.
+    /// When the join was first sent. The lease counts from then, even if only a later sending is answered.
     pub(crate) since: Time,
 }
 
@@ -54,44 +54,44 @@ pub(crate) enum Input {
     Members(Arc<Members>),
     /// The stored settings changed.
     Settings(Arc<StoredSettings>),
-    /// A renewal of these workers in this incarnation was answered, or not.
+    /// A renewal of these workers in this incarnation has come back, with or without an answer.
     Renewed { incarnation: Incarnation, workers: Vec<WorkerId>, answer: Result<Renewal, StoreError> },
     /// The lease of a worker has passed its soft deadline: its handlers have been asked to end.
     LeaseLost(WorkerId),
-    /// A handler did something.
+    /// A handler reports an event.
     Handler { worker: WorkerId, key: JobKey, token: Token, event: HandlerEvent },
-    /// A planner has come to something.
+    /// A planner reports its result.
     Planned { local: LocalSchedule, run: u64, planned: Planned },
-    /// Nobody listens to the ticker any more.
+    /// The ticker has lost its listener.
     Unheard(LocalSchedule),
-    /// A user of the node asks for something.
+    /// A command of the node's user.
     Command(Command),
-    /// Nobody waits any more for what was to be said of this dispatch.
+    /// A caller no longer waits for the answer about this dispatch.
     Withdrawn { id: DispatchId, reply: ReplyTo },
-    /// The other shards of the pool, of which this node's is the first, have ended.
+    /// This node's shard is the first of its pool, and the pool's other shards have ended.
     OthersEnded,
     /// Another shard of the pool was shut down in this way.
     OtherShutDown(ShutdownMode),
 }
 
-/// What a job's handler did.
+/// The events of a job's handler.
 #[derive(Debug)]
 pub(crate) enum HandlerEvent {
-    /// The lease had passed when it was to start: nothing of it ran.
+    /// The lease had passed before the start: no handler ran.
     NotRun,
-    /// start succeeded.
+    /// The start handler succeeded.
     Started,
-    /// start refused: not here, not now. Nothing of it runs.
+    /// The start handler refused the job for now. No handler of it runs.
     Refused { backoff: Option<Duration> },
-    /// start failed or panicked. Nothing of it runs.
+    /// The start handler failed or panicked. No handler of it runs.
     Failed(String),
-    /// The notifications that it was given were delivered.
+    /// The handed notifications were delivered.
     Delivered,
-    /// A count of them was, and the job's end follows.
+    /// This many notifications were delivered, and the job's end follows.
     Took(usize),
-    /// The job ended by itself. Nothing of it runs.
+    /// The job ended by itself. No handler of it runs.
     Ended(Result<(), String>),
-    /// stop has returned. Nothing of it runs.
+    /// The stop handler has returned. No handler of it runs.
     Stopped(Result<(), String>),
     /// It was aborted and has ended.
     Aborted,
@@ -109,7 +109,7 @@ impl HandlerEvent {
     }
 }
 
-/// What a planner has come to.
+/// The result of a planner.
 #[derive(Debug)]
 pub(crate) enum Planned {
     Made(Wanted),
@@ -122,22 +122,22 @@ pub(crate) enum Planned {
 /// A plan, made ready for the store.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
-    /// All other jobs of the plan are to end.
+    /// All other jobs of the plan must end.
     pub(crate) exactly: bool,
     pub(crate) start: Vec<DispatchItem>,
     pub(crate) stop: Vec<JobKey>,
-    /// Not to be stopped, though they cannot be started.
+    /// Jobs that must not be stopped, although they cannot be started.
     pub(crate) kept: Vec<JobKey>,
     /// The schedule ends, on all nodes.
     pub(crate) ends: bool,
-    /// What is wrong with jobs of the plan.
+    /// Errors in the plan's jobs.
     pub(crate) errors: Vec<String>,
 }
 
-/// What a user of the node asks for.
+/// The commands of the node's users.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Answer when the pool can be used.
+    /// Answer when the pool is usable.
     Attach {
         reply: ReplyTo,
     },
@@ -146,20 +146,20 @@ pub(crate) enum Command {
         local: LocalWorker,
         meta: String,
     },
-    /// Accept a job; `started`: answer only when it has been started.
+    /// Accept a job; `started`: answer only after its start.
     Submit {
         reply: ReplyTo,
         item: DispatchItem,
         started: bool,
         deadline: Time,
     },
-    /// Answer when the dispatch has come to something.
+    /// Answer when the outcome of the dispatch is known.
     Wait {
         reply: ReplyTo,
         ticket: Ticket,
         deadline: Time,
     },
-    /// Stop the key's job; `id`: if it is this dispatch's.
+    /// Stop the key's job; `id`: only if it has this dispatch.
     StopJob {
         reply: ReplyTo,
         key: JobKey,
@@ -178,7 +178,7 @@ pub(crate) enum Command {
         key: JobKey,
         deadline: Time,
     },
-    /// Take part in a schedule or ticker, and answer when it is made.
+    /// Take part in a schedule or ticker, and answer once it exists.
     Schedule {
         reply: ReplyTo,
         local: LocalSchedule,
@@ -212,21 +212,21 @@ pub(crate) enum Command {
     },
 }
 
-/// What a stop waits for.
+/// The condition that completes a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
     /// It is recorded.
     Recorded,
     /// The job is gone.
     Gone,
-    /// It is recorded, or sure that the dispatch will never be accepted.
+    /// It is recorded, or the dispatch can never be accepted.
     Cancelled,
 }
 
 /// Why a command other than a dispatch was not carried out.
 #[derive(Clone, Debug)]
 pub(crate) enum Refused {
-    /// There is no pool, and the node was to join one that is there.
+    /// There is no pool, and the node may only join an existing one.
     NoPool,
     /// The pool was shut down.
     PoolClosed,
@@ -240,7 +240,7 @@ pub(crate) enum Refused {
     JobNotFound(JobKey),
     /// The job is not parked.
     NotParked(JobKey),
-    /// The job has as many notifications waiting as it may.
+    /// The job has reached its limit of waiting notifications.
     NotifyFull(JobKey),
     /// The record of this job or schedule does not parse.
     BadRecord(String),
@@ -250,17 +250,17 @@ pub(crate) enum Refused {
     ScheduleEnded,
     /// Not answered in time.
     Deadline,
-    /// The stop of this job is recorded, and the job had not ended in time.
+    /// The stop of this job is recorded, but the job did not end in time.
     StillStopping(JobKey),
-    /// The store will not do it.
+    /// The store refuses or fails.
     Store(StoreError),
 }
 
 impl Refused {
-    /// As the user sees it; `patience` is how long it was waited for.
+    /// The error as the user sees it; `patience` is how long the caller has waited.
     pub(crate) fn into_error(self, patience: Duration) -> Error {
         match self {
-            // Only a join is refused so, and knows the name.
+            // Only a join gets this refusal, and a join knows the name.
             Self::NoPool => Error::Store(StoreError::Refused(crate::store::Refusal::NoPool)),
             Self::PoolClosed => Error::PoolClosed,
             Self::NodeClosed => Error::NodeClosed,
@@ -298,12 +298,12 @@ pub(crate) enum Answer {
     Unparked(Result<(), Refused>),
     Scheduled(Result<(), Refused>),
     Drained(Result<(), Refused>),
-    /// Whether the node has left the pool, and else the jobs that it holds.
+    /// `complete`: the node has left the pool. `left`: the jobs that it still holds.
     Closed {
         complete: bool,
         left: Vec<JobKey>,
     },
-    /// Whether the pool is gone, and else its members; and the jobs dropped.
+    /// `complete`: the pool is gone. `left`: its remaining members. `dropped`: the jobs that the pool dropped.
     ShutDown {
         result: Result<(), Refused>,
         complete: bool,
@@ -313,7 +313,7 @@ pub(crate) enum Answer {
 }
 
 impl Command {
-    /// Where its answer goes.
+    /// The destination of the answer.
     pub(crate) fn reply_to(&self) -> ReplyTo {
         match self {
             Self::Attach { reply }

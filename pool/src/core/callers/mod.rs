@@ -1,4 +1,4 @@
-//! What the node's users ask for: dispatches, and requests about single jobs.
+//! Commands of the node's users: dispatches, and requests about single jobs.
 
 pub(super) mod dispatching;
 mod request;

@@ -1,4 +1,4 @@
-//! One request of a user about a job: what is wanted, and how far it has come.
+//! One request of a user about a job, and its progress.
 
 use bytes::Bytes;
 
@@ -6,7 +6,7 @@ use crate::core::input::{ReplyTo, Until};
 use crate::core::time::Time;
 use crate::id::{DispatchId, JobKey, WorkerId};
 
-/// What somebody wants of a job.
+/// The kinds of request about a job.
 #[derive(Clone, Debug)]
 pub(super) enum Want {
     Stop(Stop),
@@ -17,12 +17,12 @@ pub(super) enum Want {
 /// A stop on its way.
 #[derive(Clone, Debug)]
 pub(super) struct Stop {
-    /// The dispatch that is to end, once it is known.
+    /// The dispatch to end, once it is known.
     pub(super) id: Option<DispatchId>,
     pub(super) until: Until,
-    /// It is recorded; its end is waited for.
+    /// The stop is recorded, and its request waits for the job's end.
     pub(super) watched: bool,
-    /// It may have been carried out by a call that was not answered.
+    /// A call without an answer may have carried it out.
     pub(super) in_doubt: bool,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Stop {
 pub(super) struct Unpark {
     /// The dispatch that is parked, and since when, once they are known.
     pub(super) parked: Option<(DispatchId, u64)>,
-    /// It may have been carried out by a call that was not answered.
+    /// A call without an answer may have carried it out.
     pub(super) in_doubt: bool,
 }
 
@@ -42,9 +42,9 @@ pub(super) struct Request {
     pub(super) want: Want,
     pub(super) owner: Option<WorkerId>,
     pub(super) deadline: Time,
-    /// When it is gone on with, if it waits for a time.
+    /// When the request continues, if it waits for a time.
     pub(super) next: Option<Time>,
-    /// Its record is being looked for; or it was, and a hint has come since.
+    /// The state of the look for its record.
     pub(super) look: Look,
 }
 
@@ -54,7 +54,7 @@ pub(super) enum Look {
     #[default]
     Idle,
     UnderWay,
-    /// Under way, and to be made again: it may be too old.
+    /// Under way, and must be repeated: it may be too old.
     Outdated,
 }
 

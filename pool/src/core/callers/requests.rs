@@ -1,5 +1,5 @@
-//! Stops and notifications on their way to a job, wherever it is: the owner is guessed, and where the guess is
-//! wrong the answer names it. And parked jobs that are to be tried again.
+//! Stops and notifications on their way to a job on any node. The engine guesses the owner, and the answer corrects a
+//! wrong guess. Also the requests to try parked jobs again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::id::{DispatchId, Incarnation, JobKey};
 use crate::record::{JobState, Record};
 use crate::store::{Lookup, NotifyItem, NotifyReply, Refusal, StopItem, StopReply, StoreError, UnparkReply};
 
-/// How often the end of a job is looked for, should its hint be lost.
+/// How often the engine looks for the end of a job whose hint may be lost.
 const POLL: Duration = Duration::from_secs(1);
 
 /// The open stops and notifications of one node.
@@ -32,12 +32,12 @@ pub(in crate::core) struct Requests {
     timers: BTreeSet<(Time, ReplyTo)>,
     /// Stops that a sweep found unfinished.
     again: Lane<StopItem>,
-    /// Who waits for the end of which dispatch.
+    /// The callers that wait for the end of each dispatch.
     watched: BTreeMap<DispatchId, BTreeSet<ReplyTo>>,
     in_flight: InFlight,
 }
 
-/// Which request each item of a call in flight belongs to, in order.
+/// The request of each item of a call in flight, in order.
 #[derive(Debug, Default)]
 struct InFlight {
     finds: Vec<ReplyTo>,
@@ -49,7 +49,7 @@ struct InFlight {
 }
 
 impl Requests {
-    /// Stops whatever dispatch of the key lives now, or just this one.
+    /// Stops the dispatch that the key has now, or this one only.
     pub(in crate::core) fn stop(
         &mut self,
         to: ReplyTo,
@@ -84,12 +84,12 @@ impl Requests {
         self.go_on(to);
     }
 
-    /// Does what is next for a request.
+    /// Takes the next step of a request.
     fn go_on(&mut self, to: ReplyTo) {
         let Some(request) = self.open.get(&to) else { return };
         match &request.want {
             Want::Stop(Stop { id: Some(_), watched: false, .. }) => self.stops.push(to),
-            // One in doubt may have been parked anew since: it is looked at again.
+            // The job may have been parked again since: looks again.
             Want::Stop(_) | Want::Unpark(Unpark { parked: None, .. } | Unpark { in_doubt: true, .. }) => {
                 self.find(to);
             }
@@ -98,7 +98,7 @@ impl Requests {
         }
     }
 
-    /// Has a look at the job's record.
+    /// Looks up the job's record.
     fn find(&mut self, to: ReplyTo) {
         self.wait_until(to, None);
         let Some(request) = self.open.get_mut(&to) else { return };
@@ -110,7 +110,7 @@ impl Requests {
         }
     }
 
-    /// Goes on with the request at this time, and at no other that was named before.
+    /// Continues the request at this time only.
     fn wait_until(&mut self, to: ReplyTo, at: Option<Time>) {
         let Some(request) = self.open.get_mut(&to) else { return };
         let before = std::mem::replace(&mut request.next, at);
@@ -122,7 +122,7 @@ impl Requests {
         }
     }
 
-    /// The pool lives in another incarnation: a stop that was recorded may be forgotten, and is sent again.
+    /// The pool lives in another incarnation, which may have forgotten a recorded stop: all are sent again.
     pub(in crate::core) fn resubmit(&mut self) {
         for to in std::mem::take(&mut self.watched).into_values().flatten() {
             if let Some(Request { want: Want::Stop(stop), .. }) = self.open.get_mut(&to) {
@@ -139,7 +139,7 @@ impl Requests {
         }
     }
 
-    /// `normal`: the pool is in phase N. Else a record that is missing says nothing: the job may be running.
+    /// `normal`: the pool is in phase N. In phase R a job without a record may still be running.
     pub(in crate::core) fn on_found(&mut self, ctx: &mut Ctx, found: Vec<Lookup>, normal: bool) {
         self.finds.answered();
         let settled = normal && self.in_flight.incarnation == ctx.incarnation;
@@ -147,7 +147,7 @@ impl Requests {
             let Some(request) = self.open.get_mut(&to) else { continue };
             let look = std::mem::take(&mut request.look);
             match (&request.want, found.record) {
-                // A look from before the stop was sent again.
+                // The look is older than the last sending of the stop.
                 (Want::Stop(Stop { id: Some(_), watched: false, .. }), _) => {}
                 (_, None) if !found.bad && !settled => self.wait_until(to, Some(ctx.now + RETRY)),
                 (Want::Stop(Stop { id, watched: true, .. }), record) => {
@@ -197,7 +197,7 @@ impl Requests {
         self.unparks.answered();
         for (to, reply) in std::mem::take(&mut self.in_flight.unparks).into_iter().zip(replies) {
             match reply {
-                // It was parked before, so that one that lives has been un-parked since, perhaps by this very call.
+                // The job was parked before. So a job that lives has been un-parked since, perhaps by this very call.
                 UnparkReply::Queued | UnparkReply::Lives => self.finish(ctx, to, Ok(())),
                 UnparkReply::Absent => self.refuse(ctx, to, Refused::JobNotFound),
                 UnparkReply::Bad => self.refuse(ctx, to, |key| Refused::BadRecord(format!("the job {key}"))),
@@ -206,7 +206,7 @@ impl Requests {
         }
     }
 
-    /// The pool is stopping: nothing is tried again.
+    /// The pool is stopping: no parked job is tried again.
     pub(in crate::core) fn on_unpark_shut(&mut self, ctx: &mut Ctx) {
         self.unparks.answered();
         for to in std::mem::take(&mut self.in_flight.unparks) {
@@ -214,7 +214,7 @@ impl Requests {
         }
     }
 
-    /// A worker says that a dispatch has come to something: whoever waits for its end has a look.
+    /// A worker reports an outcome: requests that wait for that dispatch's end look again.
     pub(in crate::core) fn on_outcome(&mut self, id: &DispatchId) {
         for to in self.watched.get(id).cloned().unwrap_or_default() {
             self.find(to);
@@ -236,8 +236,8 @@ impl Requests {
                 StopReply::Ended if stop.until == Until::Cancelled && !stop.in_doubt => {
                     self.refuse(ctx, to, Refused::JobNotFound);
                 }
-                // It was found before, or was to be cancelled by a call whose answer was lost: an absent one has ended
-                // since, perhaps by this very stop.
+                // An earlier look found it, or a call without an answer may have cancelled it. An absent job has
+                // therefore ended since, perhaps by this stop.
                 StopReply::Deleted | StopReply::Stopping | StopReply::Ended | StopReply::Absent => {
                     self.finish(ctx, to, Ok(()));
                 }
@@ -287,7 +287,7 @@ impl Requests {
         }
     }
 
-    /// Returns whether the error is news, and the key of the first job, as the next ones do.
+    /// Returns whether the error is news, and the key of the first job. The next functions return the same.
     pub(in crate::core) fn find_again(&mut self, now: Time, error: &StoreError) -> (bool, Option<JobKey>) {
         let items = std::mem::take(&mut self.in_flight.finds);
         let (whole, key) = (items.len(), self.first(&items));
@@ -388,7 +388,7 @@ impl Requests {
         ctx.out.push(Effect::Reply { to: request.to, answer });
     }
 
-    /// Whoever still waits is told.
+    /// Answers every caller that still waits.
     pub(in crate::core) fn end(&mut self, ctx: &mut Ctx, why: &Refused) {
         let open: Vec<_> = self.open.keys().copied().collect();
         for to in open {

@@ -1,4 +1,4 @@
-//! What the engine makes of the store's answers.
+//! The engine's handling of the store's answers.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use crate::store::{
     WorkerBegun, WorkerStarts,
 };
 
-/// What stands for an outcome in a node's stream when it is to look at its schedules.
+/// The outcome in a node's stream that asks it to look at its schedules.
 const LOOK: &str = "look";
 /// How many nodes are told of news at most.
 const NEWS_MAX: usize = 64;
@@ -247,8 +247,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The pool has another value of this setting than a join of this node, and that is no contradiction: the value has
-    /// changed, and the node has heard of it since, or is made to hear of it now.
+    /// The setting of a join differs from the pool's, but without a contradiction: the pool's value has changed. The
+    /// node knows the new value, or asks for it now.
     fn is_behind(&mut self, name: &str, theirs: &String) -> bool {
         if is_fixed(name) {
             return false;
@@ -256,7 +256,7 @@ impl Engine {
         if self.ctx.config.settings.fields().contains(&(name, theirs.clone())) {
             return true;
         }
-        // One that is known and was not adopted cannot be used.
+        // A known value that was not adopted cannot be used.
         let unheard = self.settings.fields.get(name) != Some(theirs);
         if unheard {
             // A repair by hand makes no revision.
@@ -403,7 +403,7 @@ impl Engine {
         }
     }
 
-    /// Tells other nodes that there is news of a schedule: a hint, without which they look after a while.
+    /// Tells other nodes to look at a schedule. Without this hint they look later.
     pub(super) fn tell_news(&mut self) {
         if !self.scheduling.take_news() {
             return;
@@ -414,7 +414,7 @@ impl Engine {
         self.tells.queue.extend(hints.map(|id| (id, LOOK.to_owned())));
     }
 
-    /// A call has failed. What is no news is said to nobody; that an item was set aside is said with its key.
+    /// A call has failed. Reports only news, and names the key of an item that was set aside.
     fn heard(&mut self, news: bool, key: Option<JobKey>, error: StoreError) -> Result<()> {
         match key {
             _ if !news && is_of_an_item(&error) => Ok(()),
@@ -426,7 +426,7 @@ impl Engine {
         }
     }
 
-    /// What has become of jobs that nobody runs: their dispatchers are to hear of it.
+    /// Jobs that no worker runs have come to these outcomes: tells their dispatchers.
     fn pass_on(&mut self, outcomes: Vec<(DispatchId, Outcome)>) {
         for (id, _) in outcomes.iter().filter(|(_, outcome)| outcome == "parked") {
             self.ctx.report(Notice::ParkedUnowned { id: id.clone() });
@@ -450,12 +450,12 @@ impl Engine {
     }
 }
 
-/// The first job of a call that has failed: the one that is set aside, if it is the only one.
+/// The first job of a failed call: the one that is set aside, if it is the only one.
 fn first<'a>(mut keys: impl Iterator<Item = &'a JobKey>) -> Option<JobKey> {
     keys.next().cloned()
 }
 
-/// The call may have been executed, though it has no answer.
+/// The store may have carried out the call, although there is no answer.
 fn may_be_done(error: &StoreError) -> bool {
     matches!(error, StoreError::Unanswered(_) | StoreError::Damaged(_) | StoreError::Unusable(_))
 }

@@ -1,4 +1,4 @@
-//! What comes of an attestation: a worker says which jobs it has, after its pool has lost data.
+//! The answers to an attestation: a worker reports its jobs after its pool has lost data.
 
 use super::Engine;
 use crate::core::call::Done;
@@ -6,7 +6,7 @@ use crate::member::MemberState;
 use crate::store::{AttestReply, Refusal, Result, StoreError};
 
 impl Engine {
-    /// An attestation was answered, or a worker's last word. What comes from an earlier incarnation says nothing.
+    /// A worker's report, or its final report, was answered. An answer from an earlier incarnation is ignored.
     pub(in crate::core) fn on_attestation(&mut self, done: Done) -> Result<()> {
         let (incarnation, id, error) = match &done {
             Done::Attest { incarnation, worker, answer, .. } => {
@@ -31,7 +31,8 @@ impl Engine {
                 }
             }
             Done::Attend { answer: Ok(next), .. } => worker.jobs.on_attended(ctx, next),
-            // The pool was not opened without a member's last word: only the answer to that is lost.
+            // The pool opens only after every member's final report. So the pool has received this one, and only the
+            // answer is lost.
             Done::Attest { answer: Err(StoreError::Refused(Refusal::Normal)), .. }
             | Done::Attend { answer: Err(StoreError::Refused(Refusal::Normal)), .. }
                 if worker.jobs.is_known() =>
@@ -39,7 +40,7 @@ impl Engine {
                 worker.jobs.on_attended(ctx, None);
                 return Ok(());
             }
-            // It cannot be said of this job, and all others wait for the worker's last word.
+            // The report of this job fails, and all others wait for the end of the worker's attestation.
             Done::Attest { items, answer: Err(StoreError::Damaged(_)), .. } if items.len() == 1 => {
                 worker.jobs.on_attested(ctx, items, &[AttestReply::Unreadable]);
             }

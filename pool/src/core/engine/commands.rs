@@ -1,4 +1,4 @@
-//! What users of the node ask for, each handed to the part that it concerns.
+//! Commands of the node's users, each handed to its part.
 
 use super::{End, Engine};
 use crate::core::effect::Effect;

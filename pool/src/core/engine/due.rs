@@ -1,4 +1,4 @@
-//! What the engine does after each round of inputs: every part that may act does what is due.
+//! The engine's work after each round of inputs: every part that may act does its due work.
 
 use std::time::Duration;
 
@@ -54,13 +54,13 @@ impl Engine {
         self.finish();
     }
 
-    /// What the pool lets workers do now.
+    /// The permissions that the pool gives its workers now.
     pub(super) fn door(&self) -> Door {
         match self.pool.phase {
             Phase::Closed => Door::Gone,
             Phase::Unknown => Door::Unknown,
             _ if self.pool.held_back => Door::Unknown,
-            // Who hears nothing of what concerns its workers must not get any: its leases would run out again.
+            // A node that cannot hear news of its workers must not get any: their leases would run out again.
             Phase::Normal if self.closing.flag.is_none() && !self.closing.leaving && !self.is_deaf() => {
                 Door::Open
             }
@@ -69,29 +69,29 @@ impl Engine {
         }
     }
 
-    /// It is more than a client: it routes and sweeps.
+    /// Whether the node is more than a client: it routes and sweeps.
     pub(super) fn serves(&self) -> bool {
         !self.ctx.config.client_only
     }
 
-    /// It sweeps. A client does while the pool stops: a sweep names workers that somebody has expired and then not reaped,
-    /// and no other node may be left to hear of them.
+    /// Whether the node sweeps. A client does so while the pool stops. A sweep names workers that were expired and
+    /// not reaped, and no other node may be left to hear of them.
     pub(super) fn sweeps(&self) -> bool {
         self.serves() || self.closing.is_stopping()
     }
 
-    /// It compares the records with what else stands there, and with what runs here.
+    /// Whether the node compares the records with other keys and with the jobs that run here.
     pub(super) fn inspects(&self) -> bool {
         let broken = self.ctx.config.broken.has(Breakage::NeverInspects);
         self.serves() && !self.closing.is_stopping() && !self.closing.leaving && !broken
     }
 
-    /// It looks for silent workers. A client does while the pool cannot go on without that, as far as it knows.
+    /// Whether the node looks for silent workers. A client does so while the pool seems unable to go on without that.
     pub(super) fn watches(&self) -> bool {
         self.serves() || !self.is_normal() || self.closing.flag.is_some() || !self.liveness.is_idle()
     }
 
-    /// What concerns the node's workers has not been read for too long.
+    /// Whether the node has not read the streams of its workers for too long.
     fn is_deaf(&self) -> bool {
         let longest = longest_read(self.ctx.config.timing.ttl);
         self.reading.progressed().is_some_and(|at| self.ctx.now.since(at) > longest)
@@ -113,7 +113,8 @@ impl Engine {
         if gone {
             self.workers.retain(|_, worker| !worker.is_gone());
         }
-        // A node that leaves takes all its workers out of the ring before the first job moves: so none moves twice.
+        // A leaving node takes all its workers out of the ring before the first job moves, so that no job moves
+        // twice.
         let together = self.closing.leaving && !self.workers.values().all(Worker::is_out_of_ring);
         if !together {
             for worker in self.workers.values_mut() {
@@ -124,7 +125,7 @@ impl Engine {
         }
     }
 
-    /// What may be done once the incarnation is known, in either phase.
+    /// Work that is allowed once the incarnation is known, in either phase.
     fn flush_known(&mut self) {
         let (normal, watches) = (self.is_normal(), self.watches());
         let ctx = &mut self.ctx;
@@ -164,7 +165,7 @@ impl Engine {
         self.closing.on_time(&mut self.ctx, held, left);
     }
 
-    /// Takes part once it is known that the pool's settings are this node's, and tells who waits for that.
+    /// Takes part once the pool's settings are known to be this node's, and answers the callers that wait for that.
     fn attach(&mut self) {
         let Some(incarnation) =
             self.pool.incarnation.filter(|_| self.settings.incarnation == self.pool.incarnation)
@@ -174,7 +175,7 @@ impl Engine {
         let refusal = if self.pool.held_back { self.other_setting() } else { None };
         if self.pool.held_back && refusal.is_none() {
             self.pool.held_back = false;
-            // Before anything is renewed: the leases go by the pool's worker TTL.
+            // Before any renewal: the leases follow the pool's worker TTL.
             self.take_over_settings();
             self.ctx.out.push(Effect::Renew { incarnation });
         }
@@ -199,8 +200,8 @@ impl Engine {
         }
     }
 
-    /// The pool is not the shard that this node is to be part of: it has another place, or is one of so many others, or is
-    /// none; or it is one, and the node's pool is to be none.
+    /// The pool and this node disagree on the node's shard. They differ in its place or in the count of shards, or
+    /// only one of them has shards.
     fn other_shard(&self) -> Option<Refused> {
         let ours = self.ctx.config.settings.shard.map(|shard| shard.to_string());
         let theirs = self.settings.fields.get(Shard::SETTING);
@@ -213,7 +214,7 @@ impl Engine {
         })
     }
 
-    /// The first of the pool's settings that is not this node's, of those that it was given.
+    /// The first of the pool's settings that differs from one that this node was given.
     fn other_setting(&self) -> Option<Refused> {
         if let Some(refused) = self.other_shard() {
             return Some(refused);
@@ -245,7 +246,7 @@ impl Engine {
         }
     }
 
-    /// The node's last call was answered, or was not.
+    /// The node's last call has come back, with or without an answer.
     pub(super) fn on_forgotten(&mut self) {
         self.end = End::Ended;
         let closed = self.pool.phase == Phase::Closed;

@@ -1,5 +1,5 @@
-//! A slow look at all records, whatever was lost beside them, and at whether they agree with what runs here: each node
-//! looks at a page of the records and at a part of its jobs each three times to live.
+//! A slow look at all records. It compares them with other keys and with the jobs that run here. Each node looks at
+//! one page of records and some of its jobs three times per worker TTL.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -14,21 +14,21 @@ use crate::core::worker::Worker;
 use crate::id::{JobKey, Token, WorkerId};
 use crate::store::{BATCH_MAX, HeldState, Inspected, Refusal, Result, StoreError};
 
-/// How far a node has come.
+/// How far a node's look has come.
 #[derive(Debug, Default)]
 pub(super) struct Inspecting {
     next: Option<Time>,
     busy: bool,
-    /// The look that is under way is at an earlier incarnation: its answer says nothing of this one.
+    /// The look under way concerns an earlier incarnation: its answer is ignored.
     outdated: bool,
     /// Where the next page of the records begins.
     cursor: u64,
-    /// The last job of this node's that was compared.
+    /// The last job of this node that was compared.
     after: Option<(LocalWorker, JobKey)>,
 }
 
 impl Inspecting {
-    /// Another incarnation: its records are looked at from the first one on.
+    /// Another incarnation: the look starts again at the first record.
     pub(super) fn reset(&mut self) {
         *self = Self { busy: self.busy, outdated: self.busy, ..Self::default() };
     }
@@ -49,7 +49,7 @@ impl Inspecting {
         if self.busy { None } else { self.next }
     }
 
-    /// The next jobs that workers of this node hold, as many as a step takes.
+    /// The next jobs of this node's workers, up to the limit of a step.
     fn some_of(&mut self, workers: &BTreeMap<LocalWorker, Worker>) -> Vec<(WorkerId, JobKey, Token)> {
         let mut some = Vec::new();
         let after = self.after.take();
@@ -71,7 +71,7 @@ impl Inspecting {
 }
 
 impl Engine {
-    /// What runs here and has a higher token is void. A job that runs and has no record shows that data were lost.
+    /// A run here is void if its job has a higher token. A job that runs without a record shows a loss of data.
     pub(super) fn on_inspected(
         &mut self,
         held: Vec<(WorkerId, JobKey, Token)>,

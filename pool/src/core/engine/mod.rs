@@ -61,10 +61,10 @@ pub(crate) struct Engine {
     attaching: Vec<ReplyTo>,
     /// A renewal was answered in this incarnation.
     renewed: bool,
-    /// The damage of the data and of the server at that time, if there was any.
+    /// The damage of the data and of the server at the last renewal, if any.
     damage: Option<Arc<str>>,
     evicts: Option<Arc<str>>,
-    /// The pool's jobs that had never begun when that was.
+    /// The pool's jobs at that time that had never begun.
     queued: Option<u64>,
     /// The pool's jobs that were parked at the last sweep.
     parked: Option<u64>,
@@ -75,7 +75,7 @@ pub(crate) struct Engine {
     end: End,
 }
 
-/// The server's clock, as far as it was read.
+/// The server's clock, as last read.
 #[derive(Debug, Default)]
 struct Clock {
     read: Option<(Time, u64)>,
@@ -84,14 +84,14 @@ struct Clock {
 }
 
 impl Clock {
-    /// What it shows, ms, as far as it was read.
+    /// Its estimate of now in ms; `None` before the first reading.
     fn ms(&self, now: Time) -> Option<u64> {
         let (read, ms) = self.read?;
         Some(ms + now.since(read).as_millis() as u64)
     }
 }
 
-/// Outcomes that other nodes are to hear of.
+/// Outcomes for other nodes.
 #[derive(Debug, Default)]
 struct Tells {
     queue: Vec<(DispatchId, Outcome)>,
@@ -162,7 +162,7 @@ impl Engine {
         }
     }
 
-    /// Takes in what has happened, and says what to do. `now` is taken after the last of the inputs.
+    /// Takes in the inputs, and returns the effects. `now` is taken after the last of the inputs.
     pub(crate) fn step(&mut self, now: Time, inputs: impl IntoIterator<Item = Input>) -> Vec<Effect> {
         self.ctx.now = now;
         for input in inputs {
@@ -173,8 +173,8 @@ impl Engine {
         std::mem::take(&mut self.ctx.out)
     }
 
-    /// When [`step`](Self::step) is to be called again, if nothing happens before. Right after a step it is in the
-    /// future: a part that must wait for something else does not name a time.
+    /// When [`step`](Self::step) must be called again without an input. Right after a step this is in the future: a
+    /// part that waits for an event names no time.
     pub(crate) fn deadline(&self) -> Option<Time> {
         if self.end != End::No {
             return None;
@@ -206,7 +206,7 @@ impl Engine {
         self.pool.phase == Phase::Normal
     }
 
-    /// The pool is open, and neither it nor this node is about to end.
+    /// The pool is open, and neither the pool nor this node is about to end.
     fn may_plan(&self) -> bool {
         self.is_normal() && self.door().is_known() && self.closing.flag.is_none() && !self.closing.leaving
     }
@@ -254,7 +254,7 @@ impl Engine {
         }
     }
 
-    /// Goes on with the settings as they are stored: limits and times may change while the pool runs.
+    /// Adopts the stored settings: limits and times may change while the pool runs.
     fn adopt_settings(&mut self) {
         let ours = self.settings.incarnation.is_some() && self.settings.incarnation == self.pool.incarnation;
         if !ours || self.pool.held_back {
@@ -264,8 +264,8 @@ impl Engine {
         self.go_by(adopted);
     }
 
-    /// Goes on with the pool's settings, but for those that this node was given, which are the same. The node has no worker
-    /// yet, so that nothing rests on what its own were.
+    /// Adopts the pool's settings; those that this node was given are equal. The node has no worker yet, so nothing
+    /// depends on its former values.
     fn take_over_settings(&mut self) {
         let adopted = self.ctx.config.settings.joining(&self.settings.fields, &self.ctx.config.given);
         if !self.ctx.config.broken.has(Breakage::OwnTtlKept) {
@@ -287,7 +287,7 @@ impl Engine {
     fn on_members(&mut self, members: Arc<Members>) {
         self.members = members;
         if self.members.incarnation.is_none() || self.members.incarnation != self.pool.incarnation {
-            // The revisions of one incarnation say nothing in another.
+            // The revisions of one incarnation do not compare with those of another.
             self.ring = Ring::new(&Members::default(), &self.ctx.config.settings);
             return;
         }
@@ -305,7 +305,7 @@ impl Engine {
     }
 
     fn on_renewed(&mut self, workers: &[WorkerId], answer: Result<Renewal>) -> Result<()> {
-        // Of a renewal without an answer nobody knows whether it has made the node's stream.
+        // A renewal without an answer may have created the node's stream.
         if answer.as_ref().map_or(true, |renewal| renewal.opened) {
             self.reading.doubt();
         }
@@ -325,7 +325,7 @@ impl Engine {
         let polled = !self.ctx.config.broken.has(Breakage::FlagNotPolled);
         if let Some(incarnation) = self.pool.incarnation.filter(|_| polled) {
             let (members, settings) = (renewal.members, renewal.settings);
-            // The revisions of one incarnation say nothing in another.
+            // The revisions of one incarnation do not compare with those of another.
             let heard_members = (self.members.incarnation, self.members.revision);
             let heard_settings = (self.settings.incarnation, self.settings.revision);
             if heard_members != (Some(incarnation), members)
@@ -370,11 +370,11 @@ impl Engine {
         self.ctx.leases = leases;
     }
 
-    /// What a refusal or a failure says of the pool as a whole.
+    /// Draws the conclusions of a refusal or failure for the pool as a whole.
     fn judge(&mut self, result: Result<()>) {
         if let Err(error) = result {
             self.pool.doubt(&self.ctx, &error);
-            // A refusal is a part of the protocol; this one needs somebody's hand.
+            // Refusals are a part of the protocol; only this one needs an operator.
             if !matches!(error, StoreError::Refused(ref why) if *why != Refusal::OutOfTokens) {
                 self.ctx.report(Notice::Trouble(error));
             }
@@ -400,7 +400,7 @@ impl Engine {
                 self.dispatching.resubmit();
                 self.requests.resubmit();
                 self.see_flag();
-                // They may have come before this node knew of the incarnation.
+                // They may have arrived before this node knew of the incarnation.
                 self.adopt_settings();
                 self.on_members(self.members.clone());
             }
@@ -422,7 +422,7 @@ impl Engine {
         }
     }
 
-    /// Who is to become part of a pool makes another one.
+    /// The pool is gone. A node that takes part in a pool creates another one.
     fn on_pool_gone(&mut self) {
         if self.attaching.is_empty() || self.ctx.config.purpose == Purpose::End {
             self.on_pool_closed();

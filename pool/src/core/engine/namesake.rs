@@ -1,19 +1,19 @@
-//! Another node of this name. Both are safe, but what one of them is told may reach the other.
+//! Another node of this name. Both are safe, but messages to one of them may reach the other.
 
 use super::Engine;
 use crate::core::effect::Notice;
 use crate::core::time::Time;
 
-/// Whether a worker under this node's name is none of its own.
+/// Whether the pool has a worker under this node's name that is not its own.
 #[derive(Debug, Default)]
 pub(super) struct Namesake {
     since: Option<Time>,
-    /// It has been there for longer than an earlier life of this node can have left it.
+    /// That worker has been there too long to be left from an earlier life of this node.
     pub(super) lives: bool,
 }
 
 impl Engine {
-    /// Looked at with each renewal. The leftovers of a crash are expired after little more than a worker TTL, by any node.
+    /// Called with each renewal. Any node expires the leftovers of a crash after little more than a worker TTL.
     pub(super) fn look_for_namesake(&mut self) {
         let own = |id| self.workers.values().any(|worker| worker.jobs.worker == id);
         let name = &self.ctx.config.node;

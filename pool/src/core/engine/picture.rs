@@ -1,4 +1,4 @@
-//! What a node looks like to whoever watches it: copied out after each step, never read by the engine itself.
+//! A node as its observers see it. The engine copies it out after each step and never reads it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) struct Picture {
     /// It is closing.
     pub(crate) leaving: bool,
     pub(crate) workers: Vec<WorkerPicture>,
-    /// Dispatches of this node that wait for what becomes of them.
+    /// Dispatches of this node that wait for their outcome.
     pub(crate) dispatches: usize,
     /// The damage of the data and of the server at the last renewal, if there is any.
     pub(crate) damage: Option<Arc<str>>,
@@ -40,7 +40,7 @@ pub(crate) struct WorkerPicture {
     pub(crate) id: Option<WorkerId>,
     /// Jobs in its hands.
     pub(crate) held: usize,
-    /// Those whose handler does not end although it was aborted.
+    /// Jobs whose handler does not end although it was aborted.
     pub(crate) stuck: Vec<JobKey>,
 }
 
@@ -50,7 +50,7 @@ impl Worker {
         let is_stuck = |held: &crate::core::jobs::held::Held| {
             matches!(held.phase, JobPhase::Aborting) && held.overdue_at.is_none()
         };
-        // Looked for only where there is one: most workers hold many jobs and none like that.
+        // Scans only where a job is stuck: most workers hold many jobs, and none of them is.
         let stuck = jobs.stuck.then(|| jobs.held.iter().filter(|(_, held)| is_stuck(held)));
         WorkerPicture {
             id: self.member_id(),
@@ -61,7 +61,7 @@ impl Worker {
 }
 
 impl Engine {
-    /// When what concerns the node's workers was last read; `None` while there is nothing to read.
+    /// When the streams of the node's workers were last read; `None` while there is nothing to read.
     pub(crate) fn read_at(&self) -> Option<Time> {
         self.reading.progressed()
     }

@@ -1,4 +1,4 @@
-//! What is sent now, and what is done when a time is up.
+//! Sends dispatches and looks that are due, and ends those whose deadline has passed.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::id::DispatchId;
 use crate::store::{Refusal, StoreError};
 
 impl Dispatching {
-    /// Sends and looks. `may_send`: the pool's phase and incarnation are known. What is sent names its worker, so that it
-    /// needs no router if the ring is still that one.
+    /// Sends and looks. `may_send`: the pool's phase and incarnation are known. Each item names its worker, so it
+    /// needs no router if the ring has not changed.
     pub(in crate::core) fn flush(
         &mut self,
         ctx: &mut Ctx,

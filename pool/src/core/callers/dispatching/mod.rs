@@ -1,8 +1,8 @@
-//! The dispatcher: jobs on their way into the pool, and callers that wait for what becomes of them.
+//! The dispatcher: jobs on their way into the pool, and callers that wait for their outcome.
 //!
-//! Hints from workers settle most waits; a hint that was lost costs one look at the record, once a second.
-//! Until it is settled or its deadline has passed, a dispatch is sent again whenever it may have been lost, with
-//! the same id: it is accepted at most once.
+//! Hints from workers settle most waits. A lost hint costs one look at the record each second. A dispatch that may
+//! have been lost is sent again with the same id until it is settled or its deadline has passed. The pool accepts it
+//! at most once.
 
 mod flushing;
 mod open;
@@ -26,11 +26,11 @@ use open::{Open, Waiter, is_known, reply};
 
 const POLL: Duration = Duration::from_secs(1);
 
-/// What the pool says by having no trace of a dispatch.
+/// The meaning of a dispatch of which the pool has no trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::core) enum Pool {
     Open,
-    /// Its data may have been lost: whoever handed the dispatch in may be about to do so again.
+    /// Its data may have been lost: another caller may be about to send the dispatch again.
     Unsettled,
     Stopping,
 }
@@ -38,20 +38,20 @@ pub(in crate::core) enum Pool {
 /// The open dispatches of one node.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Dispatching {
-    /// Boxed: what moves within a B-tree when another comes or goes is small.
+    /// Boxed: B-tree moves stay small when entries come or go.
     open: BTreeMap<DispatchId, Box<Open>>,
-    /// When each is next looked at; by its number, which is compared more quickly than its id.
+    /// When each dispatch is next looked at. The key is its number, which compares faster than its id.
     timers: BTreeMap<(Time, u64), DispatchId>,
-    /// How many there have been.
+    /// How many dispatches have been opened.
     count: u64,
     sends: Lane<DispatchItem>,
     polls: Lane<Ticket>,
-    /// Some that were on their way in a lane are not open any more.
+    /// Some dispatches that were on their way in a lane are no longer open.
     some_ended: bool,
 }
 
 impl Dispatching {
-    /// How many wait for what becomes of them.
+    /// How many dispatches wait for their outcome.
     pub(in crate::core) fn open_count(&self) -> usize {
         self.open.len()
     }
@@ -71,7 +71,8 @@ impl Dispatching {
                 return reply(ctx, to, Err(DispatchError::Conflict));
             }
             if open.item.is_none() {
-                // It was only waited for, perhaps as another job: what it stands for is still to be compared, or accepted.
+                // The dispatch was only waited for, perhaps as another job: the store must still compare or accept
+                // this item.
                 open.ticket.key = item.key.clone();
                 open.item = Some(item.clone());
                 open.under_way = true;
@@ -99,7 +100,7 @@ impl Dispatching {
         self.insert(ctx, ticket, None, true, waiter);
     }
 
-    /// Nobody waits for that answer any more. One that is not known to be accepted is still handed in.
+    /// The caller no longer waits for the answer. A dispatch that is not known to be accepted is still sent.
     pub(in crate::core) fn withdraw(&mut self, id: &DispatchId, to: ReplyTo) {
         let Some(open) = self.open.get_mut(id) else { return };
         open.waiters.retain(|waiter| waiter.to != to);
@@ -148,7 +149,8 @@ impl Dispatching {
         }
     }
 
-    /// `settled`: phase N, where nothing runs that has no record. Returns whether the server's clock should be read again.
+    /// `settled`: phase N, where every running job has a record. Returns whether the server's clock must be read
+    /// again.
     pub(in crate::core) fn on_sent(
         &mut self,
         ctx: &mut Ctx,
@@ -193,7 +195,7 @@ impl Dispatching {
         self.sends.answered();
     }
 
-    /// `unanswered`: it may have been executed. Returns whether the error is news.
+    /// `unanswered`: the store may have carried it out. Returns whether the error is news.
     pub(in crate::core) fn send_again(
         &mut self,
         now: Time,
@@ -229,7 +231,7 @@ impl Dispatching {
         }
     }
 
-    /// The job was not taken in: that says nothing to whoever waits for what somebody else dispatched under its id.
+    /// The store refused the job. Callers that wait for another caller's dispatch under this id are not told.
     fn refuse(&mut self, ctx: &mut Ctx, id: &DispatchId, error: &DispatchError) {
         let Some(open) = self.open.get_mut(id) else { return };
         for waiter in open.waiters.extract_if(.., |waiter| waiter.brought) {
@@ -242,8 +244,8 @@ impl Dispatching {
         self.open.get(id).is_some_and(|open| open.was_accepted)
     }
 
-    /// Past the time that its first sending named. One that was accepted before then, or may have been, may have ended
-    /// and been forgotten; any other is sent with a time of its own, by the server's clock as it is read anew.
+    /// The time that the first sending named has passed. A dispatch that may have been accepted may also have ended
+    /// and been forgotten. Any other is sent with a new time, from a new reading of the server's clock.
     fn on_late(&mut self, ctx: &mut Ctx, id: &DispatchId) {
         let Some(open) = self.open.get_mut(id) else { return };
         if open.was_accepted {
@@ -265,7 +267,7 @@ impl Dispatching {
         self.look_by(id, ctx.now + RETRY);
     }
 
-    /// Whoever is left waits for another key under the id: it is asked about now.
+    /// The remaining callers wait for another key under the id: asks about that key now.
     fn look_for_others(&mut self, id: &DispatchId) {
         let Some(open) = self.open.get_mut(id) else { return };
         if open.turn_to_others() {
@@ -276,8 +278,8 @@ impl Dispatching {
         }
     }
 
-    /// A worker, or whoever ended the job, says what became of it. Of which job under a caller's id it does not say: it
-    /// is this one's when the store has accepted this one.
+    /// A worker, or the node that ended the job, reports its outcome. The report does not say which job under a
+    /// caller's id it means. It means this one if the store has accepted this one.
     pub(in crate::core) fn on_told(&mut self, ctx: &mut Ctx, id: &DispatchId, outcome: &Outcome) {
         let Some(open) = self.open.get(id) else { return };
         if !open.was_accepted && ctx.config.broken.has(Breakage::EarlyAnswersUnheard) {
@@ -315,7 +317,7 @@ impl Dispatching {
         let stopping = pool == Pool::Stopping;
         for (ticket, found) in tickets.iter().zip(found) {
             let id = &ticket.id;
-            // What an own id stands for may be another job than the one that is on its way under it now.
+            // A caller's own id may stand for another job than the one in flight under it.
             let is_compared =
                 |open: &Open| id.caller_id().is_none() || open.item.is_none() || open.was_accepted;
             let Some(open) = self.open.get_mut(id) else { continue };
@@ -332,7 +334,7 @@ impl Dispatching {
                     }
                 }
                 Lookup { outcome: Some(outcome), .. } => self.on_outcome(ctx, id, &outcome),
-                // What a stopping pool drops is remembered as ended, without a reason.
+                // A stopping pool remembers a job that it drops as ended, without a reason.
                 Lookup { ended: true, .. } if stopping => {
                     self.settle(ctx, id, &Err(DispatchError::ShuttingDown));
                 }
@@ -415,7 +417,7 @@ impl Dispatching {
         self.timers.remove(&(open.next, open.number));
     }
 
-    /// Whoever still waits is told.
+    /// Answers every caller that still waits.
     pub(in crate::core) fn end(&mut self, ctx: &mut Ctx, error: &DispatchError) {
         for waiter in std::mem::take(&mut self.open).into_values().flat_map(|open| open.waiters) {
             reply(ctx, waiter.to, Err(error.clone()));
@@ -425,7 +427,7 @@ impl Dispatching {
         self.polls.clear();
     }
 
-    /// The pool lives in another incarnation: what was accepted may be forgotten, and is sent again.
+    /// The pool lives in another incarnation, which may have forgotten accepted dispatches: all are sent again.
     pub(in crate::core) fn resubmit(&mut self) {
         for open in self.open.values_mut() {
             if let Some(item) = open.item.clone().filter(|_| open.accepted && !open.under_way) {

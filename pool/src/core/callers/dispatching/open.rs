@@ -1,4 +1,4 @@
-//! One open dispatch, and those who wait for what becomes of it.
+//! One open dispatch, and the callers that wait for its outcome.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::id::JobKey;
 use crate::store::{DispatchItem, StoreError};
 use crate::ticket::Ticket;
 
-/// One dispatch that somebody waits for.
+/// A dispatch with at least one waiting caller.
 #[derive(Debug)]
 pub(super) struct Open {
-    /// Tells it from others that are to be looked at at the same time.
+    /// Tells it from other dispatches with the same time of the next look.
     pub(super) number: u64,
-    /// The id, and the key that is asked about.
+    /// The id, and the key to ask about.
     pub(super) ticket: Ticket,
-    /// What to send; `None` for a dispatch that is only waited for.
+    /// The item to send; `None` for a dispatch that is only waited for.
     pub(super) item: Option<DispatchItem>,
     pub(super) accepted: bool,
     /// It was accepted at some time, perhaps in an earlier incarnation.
@@ -28,36 +28,36 @@ pub(super) struct Open {
     pub(super) waiters: Vec<Waiter>,
     /// The last of the waiters' deadlines.
     pub(super) deadline: Time,
-    /// When it is next looked at or sent.
+    /// The time of the next look or sending.
     pub(super) next: Time,
     /// It is in one of the lanes.
     pub(super) under_way: bool,
-    /// A look has found that it has ended. Whoever ended it says why, which may be on its way.
+    /// A look has found that it has ended. The reason may still be on its way.
     pub(super) has_ended: bool,
     /// Why the last call had no answer.
     pub(super) trouble: Option<Arc<StoreError>>,
 }
 
-/// Somebody who waits for a dispatch to be started.
+/// A caller that waits for the start of a dispatch.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) to: ReplyTo,
-    /// The key that it waits for under this id. A caller's own id may be thought to stand for several.
+    /// The key that it waits for under this id. Callers may use one id of their own for several keys.
     pub(super) key: JobKey,
     /// Acceptance is enough.
     pub(super) acceptance: bool,
-    /// It brought the job, and does not just wait for what somebody else dispatched.
+    /// It sent the job itself, and does not only wait for another caller's dispatch.
     pub(super) brought: bool,
     pub(super) deadline: Time,
 }
 
 impl Open {
-    /// Whether this is what is open under its id, and not an earlier dispatch of another job.
+    /// Whether the open dispatch is this one, and not an earlier dispatch of another job under the same id.
     pub(super) fn has_sent(&self, item: &DispatchItem) -> bool {
         self.item.as_ref().is_some_and(|own| own.key == item.key && own.hash == item.hash)
     }
 
-    /// It is in none of the lanes any more.
+    /// The dispatch has left its lane.
     pub(super) fn is_back(&mut self) {
         self.under_way = false;
         self.trouble = None;
@@ -68,7 +68,8 @@ impl Open {
         self.waiters.push(waiter);
     }
 
-    /// The id stands for the key that was asked about: nothing is known under it of any other.
+    /// The id stands for the key that was asked about. Callers that wait for another key under it learn that it is
+    /// unknown.
     pub(super) fn is_of_this_key(&mut self, ctx: &mut Ctx) {
         let key = &self.ticket.key;
         for other in self.waiters.extract_if(.., |waiter| waiter.key != *key) {
@@ -76,8 +77,8 @@ impl Open {
         }
     }
 
-    /// What was asked about has come to nothing: asks about the key that the first of the others waits for. Returns
-    /// whether there is one.
+    /// The look has found nothing: asks about the key that the first of the other callers waits for. Returns whether
+    /// there is one.
     pub(super) fn turn_to_others(&mut self) -> bool {
         let Some(first) = self.waiters.first() else { return false };
         self.ticket.key = first.key.clone();
@@ -86,7 +87,7 @@ impl Open {
     }
 }
 
-/// Whether this says that the id stands for the key.
+/// Whether this result shows that the id stands for the key.
 pub(super) fn is_known(result: &Result<(), DispatchError>) -> bool {
     use DispatchError::{Cancelled, Ended, Parked, StartFailed, Stopped};
     matches!(result, Ok(()) | Err(Stopped | StartFailed(_) | Parked | Ended | Cancelled { .. }))
