@@ -1,8 +1,8 @@
-//! Natural batching: one call in flight, and whatever arrives meanwhile is the next batch. No timers, no added
-//! latency when idle. What was not answered goes back to the front and is sent again, unchanged.
+//! Natural batching: one call in flight, and items that arrive meanwhile form the next batch. It needs no timer and
+//! adds no latency when idle. Unanswered items return to the front and are sent again, unchanged.
 //!
-//! A call that fails on what is stored is sent again by halves, until the item that it fails on is alone. That one is set
-//! aside: it is tried again alone, after pauses, and the others go on.
+//! A call that fails on stored data is sent again in halves, until the failing item is alone. That item is set aside:
+//! it is tried again alone, after pauses, and the others go on.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const RETRY_MAX: Duration = Duration::from_secs(1);
 const ASIDE_MIN: Duration = Duration::from_secs(1);
 const ASIDE_MAX: Duration = Duration::from_secs(10);
 
-/// How many items a call has at most: half as many after one that failed on what is stored, twice as many after any other.
+/// The maximum number of items in a call. It halves after a failure on stored data, and doubles after any other call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Width(usize);
 
@@ -35,7 +35,7 @@ impl Width {
         self.0 = (self.0 * 2).min(BATCH_MAX);
     }
 
-    /// A call of so many items has failed.
+    /// A call of `items` items has failed.
     pub(crate) fn narrow(&mut self, items: usize, error: &StoreError) {
         if is_of_an_item(error) {
             self.0 = (items / 2).max(1);
@@ -43,7 +43,7 @@ impl Width {
     }
 }
 
-/// Whether a part of the items may have brought the call to fail, and the others would not.
+/// Whether some of the items may have made the call fail, so that the others alone could succeed.
 pub(crate) fn is_of_an_item(error: &StoreError) -> bool {
     matches!(error, StoreError::Damaged(_))
 }
@@ -52,7 +52,7 @@ pub(crate) fn is_of_an_item(error: &StoreError) -> bool {
 #[derive(Debug)]
 struct Aside<T> {
     item: T,
-    /// When it is tried again, after which pause.
+    /// When the item is tried again, and after which pause.
     at: Time,
     pause: Duration,
 }
@@ -68,7 +68,7 @@ pub(crate) struct Lane<T> {
     retry: Duration,
     width: Width,
     aside: Vec<Aside<T>>,
-    /// The call in flight, or the last one, has an item that was set aside, which had waited for so long.
+    /// The call in flight, or the last one, carries an item that was set aside and has waited this long.
     alone: Option<Duration>,
 }
 
@@ -92,19 +92,19 @@ impl<T> Lane<T> {
         self.queue.push_back(item);
     }
 
-    /// The next batch, when no call is in flight and no retry is being waited for. The lane is busy from then on
-    /// until [`answered`](Self::answered) or [`put_back`](Self::put_back).
+    /// The next batch, if no call is in flight and no retry is pending. The lane is then busy until
+    /// [`answered`](Self::answered) or [`put_back`](Self::put_back).
     #[inline]
     pub(crate) fn batch(&mut self, now: Time, bytes: impl Fn(&T) -> usize) -> Option<Vec<T>> {
-        // Most lanes have nothing to say in most steps.
+        // Most lanes are empty in most steps.
         if self.is_empty() {
             return None;
         }
         self.batch_alone(now).or_else(|| self.batch_within(now, BATCH_MAX, BATCH_BYTES, bytes))
     }
 
-    /// An item that was set aside and has waited for long enough: it has to be the only one of its call. Every second time
-    /// the others go first.
+    /// An item that was set aside and has waited long enough: it must be alone in its call. Every second time the
+    /// others go first.
     #[inline]
     pub(crate) fn batch_alone(&mut self, now: Time) -> Option<Vec<T>> {
         if self.aside.is_empty() { None } else { self.again(now) }
@@ -121,8 +121,7 @@ impl<T> Lane<T> {
         Some(vec![item])
     }
 
-    /// A batch without what was set aside, with bounds of its own in items and bytes; an item that has more bytes goes
-    /// alone.
+    /// A batch without set-aside items, within these limits of items and bytes. An item with more bytes goes alone.
     pub(crate) fn batch_within(
         &mut self,
         now: Time,
@@ -146,7 +145,7 @@ impl<T> Lane<T> {
         Some(self.queue.drain(..count).collect())
     }
 
-    /// Marks a call in flight, also one that carries nothing from the queue; false when none may be sent now.
+    /// Marks a call in flight, which may carry nothing from the queue; false if none may be sent now.
     pub(crate) fn occupy(&mut self, now: Time) -> bool {
         let ready = !self.busy && self.retry_at.is_none_or(|at| now >= at);
         if ready {
@@ -162,12 +161,12 @@ impl<T> Lane<T> {
         self.retry = RETRY_MIN;
         self.width.widen();
         if self.alone.is_some() {
-            // What kept this one may have kept the others.
+            // The obstacle of this item may have kept the others as well.
             self.aside.iter_mut().for_each(|aside| aside.at = Time(0));
         }
     }
 
-    /// The call in flight was not answered, or not executed: its items come first in the next one, after a pause.
+    /// The call in flight has no answer, or was not executed: its items go first in the next one, after a pause.
     pub(crate) fn put_back(&mut self, now: Time, items: Vec<T>) {
         self.busy = false;
         match self.alone {
@@ -180,8 +179,8 @@ impl<T> Lane<T> {
         self.retry = (self.retry * 2).min(RETRY_MAX);
     }
 
-    /// The call in flight has failed, with these of its `whole` items. Returns whether that is news: an item that fails
-    /// again is none, nor is a call of several that is to be halved.
+    /// The call in flight has failed, with these of its `whole` items. Returns whether the error is news. It is not
+    /// for an item that fails again, or for a call that will be halved.
     pub(crate) fn failed(&mut self, now: Time, items: Vec<T>, whole: usize, error: &StoreError) -> bool {
         if !is_of_an_item(error) || items.is_empty() {
             self.put_back(now, items);
@@ -205,20 +204,20 @@ impl<T> Lane<T> {
         }
     }
 
-    /// Forgets what waits, but for these.
+    /// Forgets the waiting items, except these.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
         self.queue.retain(&mut keep);
         self.aside.retain(|aside| keep(&aside.item));
     }
 
-    /// Forgets what waits. A call in flight stays in flight.
+    /// Forgets the waiting items. A call in flight stays in flight.
     pub(crate) fn clear(&mut self) {
         self.queue.clear();
         self.aside.clear();
     }
 
-    /// Forgets what waits, and marks the call in flight as one of which nothing is to be made, whatever comes back.
-    /// Returns what waited.
+    /// Forgets the waiting items, and marks the call in flight as abandoned: its answer will be ignored. Returns the
+    /// waiting items.
     pub(crate) fn abandon(&mut self) -> VecDeque<T> {
         self.void = self.busy;
         let mut waited = std::mem::take(&mut self.queue);
@@ -226,7 +225,7 @@ impl<T> Lane<T> {
         waited
     }
 
-    /// A call has come back: true when it was abandoned. The lane is free again then.
+    /// A call has come back: true if it was abandoned. The lane is then free again.
     pub(crate) fn was_abandoned(&mut self) -> bool {
         let void = std::mem::take(&mut self.void);
         if void {
@@ -235,32 +234,32 @@ impl<T> Lane<T> {
         void
     }
 
-    /// What waits.
+    /// The waiting items.
     pub(crate) fn waiting(&mut self) -> impl Iterator<Item = &mut T> {
         self.queue.iter_mut().chain(self.aside.iter_mut().map(|aside| &mut aside.item))
     }
 
-    /// How much waits.
+    /// The number of waiting items.
     pub(crate) fn len(&self) -> usize {
         self.queue.len() + self.aside.len()
     }
 
-    /// Nothing waits.
+    /// No item waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty() && self.aside.is_empty()
     }
 
-    /// Nothing waits and nothing is in flight.
+    /// No item waits and no call is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         !self.busy && self.is_empty()
     }
 
-    /// Nothing is in flight, and nothing waits but what was set aside.
+    /// No call is in flight, and only set-aside items wait.
     pub(crate) fn is_free(&self) -> bool {
         !self.busy && self.queue.is_empty()
     }
 
-    /// When a call may be sent again after one that was not answered, if anything waits for that.
+    /// When a call may be sent again after an unanswered one, if an item waits for it.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Time> {
         if self.busy || self.is_empty() { None } else { self.next() }
@@ -273,7 +272,7 @@ impl<T> Lane<T> {
         earliest(queue, aside.map(|at| at.max(self.retry_at.unwrap_or_default())))
     }
 
-    /// When a call may be sent again after one that was not answered, whatever waits for that.
+    /// When a call may be sent again after an unanswered one.
     pub(crate) fn resumes_at(&self) -> Option<Time> {
         if self.busy { None } else { self.retry_at }
     }
@@ -314,7 +313,7 @@ mod tests {
         StoreError::Damaged(std::sync::Arc::new(std::fmt::Error))
     }
 
-    /// Answers batches until nothing is due: those that have a bad item fail. Returns what got through.
+    /// Answers batches until none is due: those with a bad item fail. Returns the items that got through.
     fn carried_out(lane: &mut Lane<u32>, now: &mut Time, is_bad: impl Fn(u32) -> bool) -> (Vec<u32>, usize) {
         let (mut done, mut calls) = (Vec::new(), 0);
         loop {

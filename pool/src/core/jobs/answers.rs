@@ -1,4 +1,4 @@
-//! What the store answers to the calls about a worker's jobs.
+//! The store's answers to the calls about a worker's jobs.
 
 use tenure_streaming::EntryId;
 
@@ -53,7 +53,7 @@ impl Jobs {
         }
     }
 
-    /// The pool is stopping: nothing is begun any more, and these jobs end where they are.
+    /// The pool is stopping: it begins no more jobs, and these end where they are.
     pub(in crate::core) fn on_begin_shut(&mut self, finished: Vec<EntryId>, jobs: Vec<(JobKey, Token)>) {
         self.begins.answered();
         self.intake.not_deleted(finished);
@@ -129,8 +129,8 @@ impl Jobs {
         }
     }
 
-    /// A call of these lanes was not answered: it goes again. Its entries have been counted already. `whole`: so many jobs
-    /// it had, with those of other workers. Returns whether the error is news.
+    /// A call of these lanes has no answer, and will be sent again. Its entries are already counted. `whole`: the
+    /// number of jobs in the call, with those of other workers. Returns whether the error is news.
     pub(in crate::core) fn begin_again(
         &mut self,
         ctx: &Ctx,
@@ -164,7 +164,7 @@ impl Jobs {
         self.releases.failed(now, items, whole, error)
     }
 
-    /// Nothing was fetched for these: it is asked for again.
+    /// These notifications were not fetched: they are fetched again.
     pub(in crate::core) fn not_taken(&mut self, items: &[TakeItem]) {
         for TakeItem { key, token, .. } in items {
             if let Some(held) = self.held.get_mut(key).filter(|held| held.token == *token) {
@@ -200,7 +200,8 @@ impl Jobs {
         for (item, noted) in items.into_iter().zip(noted) {
             let id = (item.key.clone(), item.token);
             if !noted && self.is_here(&id.0, id.1) && self.attesting.is_some() {
-                // It was said before the job itself: what was lost gets its record by an attestation only.
+                // The report of the start came before that of the job. Only an attestation gives a lost job its
+                // record.
                 again.push(item);
                 continue;
             }

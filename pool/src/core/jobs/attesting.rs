@@ -1,18 +1,18 @@
-//! What a living worker does when its pool's data were lost, or may have been: it says what it has, so that nothing of
-//! it is started twice and nothing that runs is ended (a part of [`Jobs`], and of the engine).
+//! The report of a living worker whose pool may have lost data. The report prevents second starts, and keeps running
+//! jobs alive (a part of [`Jobs`], and of the engine).
 //!
 //! ```text
-//! another incarnation ──attest──▶ the pool knows it: its lease is renewed ──attest …──▶ all is said ──attend──▶ done
+//! another incarnation ──attest──▶ pool knows worker, renews lease ──attest …──▶ all reported ──attend──▶ done
 //! ```
-//! 1. Only a worker whose lease holds says that a job runs; it says so of every job in its hands.
-//! 2. Its last word, `attend`, frees what the data say that it owns and what it has not named: so it comes after
-//!    everything else was answered, and after the releases that are under way.
-//! 3. What was asked for in the incarnation before and is not answered yet is void, but for releases and notes of
-//!    starts, which are true in every incarnation and are sent until they are answered.
-//! 4. A job that is to go on elsewhere and whose release finds nothing is said to run, with its payload, and is released
-//!    once more: until then this worker may be the only one that has it.
-//! 5. Who gets no answer for three times to live, or does not come to the end of it in ten, gives up: the pool waits for
-//!    every member.
+//! 1. Only a worker whose lease holds reports running jobs, and it reports every job in its hands.
+//! 2. Its final report, `attend`, frees the jobs that the data assign to it and that it has not named. So `attend`
+//!    comes after the answers to all other reports and to the releases under way.
+//! 3. Unanswered calls of the former incarnation are void. Releases and notes of starts are not: they hold in every
+//!    incarnation, and are sent until they are answered.
+//! 4. If the release of a job that must go on elsewhere finds no record, the worker reports the job as running, with
+//!    its payload. It then releases the job once more. Until then this worker may be the only one that has it.
+//! 5. A worker gives up after 3 T without an answer, or 10 T in all, because the pool cannot open until every member
+//!    has finished.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -34,17 +34,17 @@ use crate::store::{
     ATTEST_BYTES, Attest, AttestItem, AttestReply, BATCH_MAX, ReleaseItem, ReleaseReply, StoreError,
 };
 
-/// Something that is to be said.
+/// One item of the report.
 #[derive(Debug)]
 enum Word {
-    /// A job is here. Whether it still is, is looked at when it is said.
+    /// A job is here. The worker checks that again when it sends the item.
     Runs { key: JobKey, token: Token, with_payload: bool },
     /// A job was here.
     Past(Past),
 }
 
 impl Word {
-    /// What was said, to be said again.
+    /// The word for an item that must be reported again.
     fn of(now: Time, AttestItem { key, token, id, what }: AttestItem) -> Self {
         match what {
             Attest::Runs { payload, .. } => Self::Runs { key, token, with_payload: payload.is_some() },
@@ -54,22 +54,22 @@ impl Word {
     }
 }
 
-/// How far a worker has come in this incarnation.
+/// A worker's progress with its report in this incarnation.
 #[derive(Debug)]
 pub(in crate::core) struct Attesting {
     words: Lane<Word>,
-    /// What of the journal is to be said still.
+    /// The numbers of the journal's entries that are not yet reported.
     journal: Range<u64>,
     /// The pool knows the worker: its lease is renewed in this incarnation.
     known: bool,
-    /// How far its last word has come.
+    /// The last job that the final report has covered.
     after: Option<JobKey>,
     give_up_at: Time,
-    /// However far it has come by then.
+    /// The limit for the whole report, whatever its progress.
     ends_at: Time,
-    /// Jobs that have ended as the pool knows, and whose keys others may get as soon as it is open.
+    /// Jobs that the pool knows as ended. Others may get their keys as soon as the pool is open.
     ending: BTreeSet<(JobKey, Token)>,
-    /// Nothing can be said before something else happens.
+    /// The report must wait for another event.
     waits: bool,
     count: Attested,
 }
@@ -80,19 +80,19 @@ impl Attesting {
         self.words.push(Word::Past(past));
     }
 
-    /// The worker has not come to its end in time.
+    /// The worker has not finished its report in time.
     pub(in crate::core) fn is_overdue(&self, now: Time) -> bool {
         now >= self.give_up_at
     }
 
-    /// A word was answered: there is progress.
+    /// An item was answered, so the report makes progress.
     fn progressed(&mut self, ctx: &Ctx) {
         self.words.answered();
         self.give_up_at = self.ends_at.min(ctx.now + ctx.config.timing.ttl * 3);
     }
 
-    /// A job is to end before the last word: its handler has the time that handlers have, and is aborted then, before all
-    /// jobs of the worker are given up for it.
+    /// A job must end before the final report. Its handler has the usual time to stop, and is then aborted. Only
+    /// after that does the worker give up all its jobs.
     fn awaits_end(&mut self, ctx: &Ctx, key: JobKey, token: Token) {
         let patience = ctx.config.stop_timeout.saturating_add(ctx.config.abort_grace * 2);
         self.give_up_at = self.ends_at.min(self.give_up_at.max(ctx.now + patience));
@@ -130,8 +130,8 @@ impl Jobs {
         });
     }
 
-    /// Drops what belongs to the incarnation before. Its streams are read from their beginning, and notifications are
-    /// asked for anew: numbers and ids may be used again by data that went back.
+    /// Drops the calls and events of the former incarnation. The worker reads its streams from their beginning and
+    /// fetches notifications anew, because data that went back may reuse numbers and ids.
     fn void(&mut self, ctx: &Ctx) {
         self.begins.abandon();
         self.beginning.clear();
@@ -164,7 +164,7 @@ impl Jobs {
         self.audit_due = true;
     }
 
-    /// Says what is to be said next, while the lease holds.
+    /// Sends the next items of the report, while the lease holds.
     pub(in crate::core) fn flush_attesting(&mut self, ctx: &mut Ctx, member: Option<&Member>) {
         let (Some(attesting), Some(member)) = (&mut self.attesting, member) else { return };
         let (incarnation, worker, broken) = (ctx.incarnation, self.worker, &ctx.config.broken);
@@ -210,7 +210,7 @@ impl Jobs {
             None if attesting.words.is_empty() && attesting.words.occupy(ctx.now) => Vec::new(),
             None => return,
         };
-        // What has ended meanwhile is said once its release is answered.
+        // A job that has ended meanwhile is reported after the answer to its release.
         let item = |word: &Word| match word {
             Word::Runs { key, token, with_payload } => Some(held(key, *token)?.attested(key, *with_payload)),
             Word::Past(_) if broken.has(Breakage::JournalNotSent) => None,
@@ -220,7 +220,7 @@ impl Jobs {
         ctx.call(Call::Attest { incarnation, worker, member: member.clone(), items });
     }
 
-    /// Returns whether the pool has just come to know the worker.
+    /// Returns whether this answer is the first by which the pool knows the worker.
     pub(in crate::core) fn on_attested(
         &mut self,
         ctx: &mut Ctx,
@@ -274,8 +274,8 @@ impl Jobs {
         first
     }
 
-    /// A release found nothing. If the data may have been lost and the job is to go on elsewhere, it is said to run,
-    /// so that it has a record, and is released again then. Returns whether it is.
+    /// A release found no record. If the data may be lost and the job must go on elsewhere, the worker reports it as
+    /// running. The job then gets a record, and is released again. Returns whether it is.
     pub(super) fn take_back(&mut self, item: &ReleaseItem) -> bool {
         if self.came_again(&item.key, item.token) {
             return false;
@@ -291,7 +291,8 @@ impl Jobs {
         is_kept
     }
 
-    /// The key came here again under a later token: the release under this one was carried out, and its answer was lost.
+    /// The key came here again under a later token: the release under this one was carried out, and its answer was
+    /// lost.
     fn came_again(&self, key: &JobKey, token: Token) -> bool {
         let later = (key.clone(), Token(token.0.saturating_add(1)))..=(key.clone(), Token(u64::MAX));
         self.held.get(key).is_some_and(|held| held.token > token)
@@ -299,7 +300,7 @@ impl Jobs {
             || self.releasing.range(later).next().is_some()
     }
 
-    /// What was said of a job that is to be released again. Returns whether it was one.
+    /// The answer to the report of a job that must be released again. Returns whether it was such a job.
     fn was_retaken(&mut self, ctx: &Ctx, key: &JobKey, token: Token, reply: AttestReply) -> bool {
         let id = (key.clone(), token);
         let Some(item) = self.retaken.remove(&id) else { return false };
@@ -315,7 +316,7 @@ impl Jobs {
         true
     }
 
-    /// The job was stopped, or is known to have ended: its key is free once it is released.
+    /// The job was stopped, or is known to have ended: its release frees its key.
     fn must_stop(&mut self, ctx: &mut Ctx, key: JobKey, token: Token, id: DispatchId) {
         if self.held.get(&key).is_some_and(|held| held.token == token) {
             self.order(ctx, &key, Order::own(StopReason::Stopped));
@@ -326,7 +327,7 @@ impl Jobs {
         }
     }
 
-    /// The job has a higher token by now: its run under this one has no time left.
+    /// The job has a higher token by now: its run under this one must end at once.
     pub(in crate::core) fn outranked(&mut self, ctx: &mut Ctx, key: JobKey, token: Token) {
         if self.held.get(&key).is_none_or(|held| held.token != token) {
             return;
@@ -343,7 +344,7 @@ impl Jobs {
         self.attesting.as_ref().is_none_or(|attesting| attesting.known)
     }
 
-    /// What was to be said is said again. Returns whether the error is news.
+    /// A call has failed: its items are reported again. Returns whether the error is news.
     pub(in crate::core) fn attest_again(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! How jobs start, are asked to end, and leave a worker's hands (the second half of [`Jobs`]).
+//! How jobs start, are asked to end, and leave a worker's hands (a part of [`Jobs`]).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,12 +22,12 @@ use crate::store::{
     BATCH_BYTES, ReleaseItem, ReleaseMode, StartedItem, TakeItem, WorkerBegins, WorkerStarts,
 };
 
-/// After which time a start counts as slow, however long it may take.
+/// A longer start counts as slow, even within its own time limit.
 const SLOW_START: Duration = Duration::from_secs(5);
 
 impl Jobs {
-    /// Starts what waits, as far as permits go. A start that is slow hands its permit on, so that it holds up others for
-    /// that time at most.
+    /// Starts waiting jobs, up to the permits. A slow start gives its permit back, so it delays others for a bounded
+    /// time only.
     pub(in crate::core) fn start_waiting(&mut self, ctx: &mut Ctx) {
         if !self.successors.is_empty() {
             self.take_up_successors(ctx);
@@ -49,7 +49,7 @@ impl Jobs {
         }
     }
 
-    /// The start of this job does not count any more among those that run at once.
+    /// The start of this job gives its permit back.
     fn permit_back(&mut self, key: &JobKey) {
         if let Some(held) = self.held.get_mut(key)
             && std::mem::take(&mut held.has_permit)
@@ -91,7 +91,7 @@ impl Jobs {
         held.add_order(order);
         let (worker, token) = (self.worker, held.token);
         match held.phase {
-            // It was accepted before the pool stops, and has begun: it is started, and stopped then.
+            // The pool accepted it before it stopped, and the job has begun: it is started first, and then stopped.
             Phase::Waiting(_) if why == StopReason::Shutdown && !held.started_before => {}
             Phase::Waiting(_) => self.never_ran(key),
             Phase::Starting if !matches!(why, StopReason::Moved | StopReason::Draining) => {
@@ -120,15 +120,15 @@ impl Jobs {
         ctx.out.push(Effect::Stop { worker, key: key.clone(), token, why });
     }
 
-    /// Sets the time at which the job's handler has taken too long, in place of the one before.
+    /// Sets the deadline of the job's handler, in place of the former one.
     pub(super) fn arm(&mut self, key: &JobKey, at: Option<Time>) {
         if let Some(held) = self.held.get_mut(key) {
             set_timer(&mut self.timers, held, key, at);
         }
     }
 
-    /// Start and stop handlers that take too long are cancelled, then aborted; one that does not end even so
-    /// keeps its job, and is reported.
+    /// Cancels, then aborts, start and stop handlers that take too long. A handler that does not end even then keeps
+    /// its job, and is reported.
     pub(in crate::core) fn on_time(&mut self, ctx: &mut Ctx) {
         while let Some((at, key)) = self.timers.first().cloned() {
             if at > ctx.now {
@@ -162,8 +162,8 @@ impl Jobs {
         }
     }
 
-    /// When the next handler has taken too long; and, while the worker may send, when a call goes again. `open`: the
-    /// pool is in phase N.
+    /// The next deadline of a handler. While the worker may send, also the time at which a call is repeated. `open`:
+    /// the pool is in phase N.
     pub(in crate::core) fn deadline(&self, may_send: bool, open: bool, in_flight: InFlight) -> Option<Time> {
         let overdue = self.timers.first().map(|(at, _)| *at);
         if !may_send {
@@ -186,7 +186,7 @@ impl Jobs {
         lanes.into_iter().fold(frees, earliest)
     }
 
-    /// The handler has ended after it was asked to.
+    /// The handler has ended after an order to end.
     pub(super) fn end_as_ordered(&mut self, ctx: &mut Ctx, key: &JobKey) {
         let Some(held) = self.held.get(key) else { return };
         let why = held.order.as_ref().map_or(StopReason::LeaseLost, |o| o.why);
@@ -197,12 +197,13 @@ impl Jobs {
         self.give_up(key, mode, Duration::ZERO, result.into());
     }
 
-    /// The job was begun here, and no handler of it was called: unless it is to end, it goes on elsewhere as it came.
+    /// The job was begun here, but no handler of it was called. Without an order to end, it goes on elsewhere
+    /// unchanged.
     pub(super) fn never_ran(&mut self, key: &JobKey) {
         self.give_up(key, ReleaseMode::GiveBack, Duration::ZERO, String::new());
     }
 
-    /// The handler has ended, or never ran: the job leaves this worker's hands.
+    /// The handler has ended or never ran: the job leaves this worker's hands.
     pub(super) fn give_up(&mut self, key: &JobKey, mode: ReleaseMode, delay: Duration, result: String) {
         let Some(mut held) = self.held.remove(key) else { return };
         set_timer(&mut self.timers, &mut held, key, None);
@@ -217,7 +218,7 @@ impl Jobs {
             match order.why {
                 StopReason::LeaseLost => {
                     self.released.push(item.key);
-                    // It was told that others have the job: whatever the store says then is compared.
+                    // The worker was told that others have the job, so it compares its jobs with the store's.
                     self.audit_due |= self.leaving != Some(StopReason::LeaseLost);
                     return;
                 }
@@ -260,13 +261,14 @@ impl Jobs {
             return;
         }
         if unnoted {
-            // The release may overtake the news of the start, and whoever waits for that start is to hear of it.
+            // The release may overtake the report of the start, and the caller that waits for the start must hear of
+            // it.
             item.result = "ok".into();
         }
         self.releases.push((item, entries));
     }
 
-    /// The store knows what was delivered to a job that is on its way out, or never will. Returns whether one was.
+    /// The store knows the deliveries of a job on its way out, or never will. Returns whether there were any.
     pub(super) fn acknowledged(&mut self, item: &TakeItem) -> bool {
         if self.unacknowledged.is_empty() {
             return false;
@@ -279,7 +281,7 @@ impl Jobs {
         was
     }
 
-    /// Gives the job back if that has waited for something, and waits no more.
+    /// Gives the job back if it has waited for something and no longer waits.
     pub(super) fn release_after(&mut self, id: &(JobKey, Token)) {
         if self.unnoted.contains(id) || self.unacknowledged.contains(id) {
             return;
@@ -303,7 +305,7 @@ impl Jobs {
         self.push_release(item, out, entries);
     }
 
-    /// Ends a job that is to stop and does not run here.
+    /// Ends a job that must stop and does not run here.
     pub(super) fn release_for_stopper(
         &mut self,
         key: JobKey,
@@ -317,13 +319,13 @@ impl Jobs {
         self.push_release(item, out, entries);
     }
 
-    /// Gives back a job that the store says is this worker's and that does not run here.
+    /// Gives back a job that the store assigns to this worker and that does not run here.
     pub(in crate::core) fn disown(&mut self, key: JobKey, record: &Record) {
         self.hand_back(key, record.token, Out::of(record), None, Vec::new());
     }
 
-    /// A job on its way out is to stop. Its release ends it anyway where the store knows of the stop; where the data go
-    /// back meanwhile, only this worker does. `tell` waits for that.
+    /// A job on its way out must stop. Its release ends it if the store knows of the stop. If the data go back
+    /// meanwhile, only this worker can end it. The node `tell` waits for the stop.
     pub(super) fn stop_leaving(&mut self, id: &(JobKey, Token), tell: Option<NodeName>) {
         let Some(out) = self.releasing.get_mut(id) else { return };
         out.stopped = true;
@@ -333,7 +335,7 @@ impl Jobs {
         noted.chain(self.retaken.values_mut()).filter(its).for_each(|item| end_for_good(item, out));
     }
 
-    /// The release again, which may have been carried out; for good if the job is to stop by now.
+    /// Repeats a release that may have been carried out. It ends the job for good if that must stop by now.
     pub(super) fn once_more(&mut self, mut item: ReleaseItem) -> ReleaseItem {
         if let Some(out) = self.releasing.get_mut(&(item.key.clone(), item.token)) {
             out.unsure = true;
@@ -349,7 +351,7 @@ impl Jobs {
         self.releases.push((item, entries));
     }
 
-    /// Asks all jobs to end, and from now on hands on what comes.
+    /// Asks all jobs to end, and from now on hands on every new job.
     pub(in crate::core) fn leave(&mut self, ctx: &mut Ctx, why: StopReason) {
         self.leaving = Some(why);
         let keys: Vec<_> = self.held.keys().cloned().collect();
@@ -358,7 +360,7 @@ impl Jobs {
         }
     }
 
-    /// The worker is no member any more: nothing is sent for it, and its handlers are on their way out.
+    /// The worker is no longer a member: it sends nothing, and its handlers are ending.
     pub(in crate::core) fn fence(&mut self, ctx: &mut Ctx) {
         if ctx.config.broken.has(Breakage::FencedForgets) {
             self.held.clear();
@@ -381,8 +383,8 @@ impl Jobs {
         }
     }
 
-    /// Sends what is ready of what the worker says by itself: one call per lane. `open`: the pool is in phase N; else only
-    /// what frees jobs is sent.
+    /// Sends the worker's own calls that are due, one per lane. `open`: the pool is in phase N; else only calls that
+    /// free jobs are sent.
     pub(in crate::core) fn flush(&mut self, ctx: &mut Ctx, open: bool) {
         let worker = self.worker;
         if let Some(items) =
@@ -400,12 +402,12 @@ impl Jobs {
         }
     }
 
-    /// Some begin, have begun or are done with an entry, which is said together with the node's other workers.
+    /// Some jobs begin or have begun, or an entry is finished. The node reports these for all its workers together.
     pub(in crate::core) fn have_words(&self) -> bool {
         !self.begins.is_empty() || !self.starteds.is_empty() || self.intake.has_handled()
     }
 
-    /// What the worker begins next, at most so many jobs, and which entries are finished; jobs or not, if there are any.
+    /// The next jobs to begin, at most `most`, and the finished entries. `None` when there are neither.
     pub(in crate::core) fn next_begins(&mut self, now: Time, most: usize) -> Option<WorkerBegins> {
         let room = self.has_room();
         let mut jobs =
@@ -421,7 +423,7 @@ impl Jobs {
         Some(self.begins_of(jobs?))
     }
 
-    /// A job that has to be begun alone, if one is due.
+    /// A job that must be begun alone, if one is due.
     pub(in crate::core) fn next_begin_alone(&mut self, now: Time) -> Option<WorkerBegins> {
         let job = self.has_room().then(|| self.begins.batch_alone(now)).flatten()?;
         Some(self.begins_of(job))
@@ -438,13 +440,13 @@ impl Jobs {
         WorkerBegins { worker: self.worker, finished: self.intake.take_handled(), jobs }
     }
 
-    /// A start that has to be noted alone, if one is due.
+    /// A start that must be noted alone, if one is due.
     pub(in crate::core) fn next_start_alone(&mut self, now: Time) -> Option<WorkerStarts> {
         let items = self.starteds.batch_alone(now)?;
         Some(WorkerStarts { worker: self.worker, items })
     }
 
-    /// The starts to note next, at most so many.
+    /// The next starts to note, at most `most`.
     pub(in crate::core) fn next_starts(&mut self, now: Time, most: usize) -> Option<WorkerStarts> {
         let bytes = |item: &StartedItem| item.key.as_bytes().len();
         let items = self.starteds.batch_within(now, most, BATCH_BYTES, bytes)?;
@@ -465,7 +467,7 @@ fn fetch(takes: &mut Lane<TakeItem>, held: &mut Held, key: &JobKey) {
     }
 }
 
-/// Sets the time at which the job's handler has taken too long, in place of the one before.
+/// Sets the deadline of the job's handler, in place of the former one.
 fn set_timer(timers: &mut BTreeSet<(Time, JobKey)>, held: &mut Held, key: &JobKey, at: Option<Time>) {
     if let Some(before) = std::mem::replace(&mut held.overdue_at, at) {
         timers.remove(&(before, key.clone()));
@@ -475,7 +477,7 @@ fn set_timer(timers: &mut BTreeSet<(Time, JobKey)>, held: &mut Held, key: &JobKe
     }
 }
 
-/// The job does not go on elsewhere, and who waits for its stop is told.
+/// The job ends here for good, and the release tells the node that waits for its stop.
 fn end_for_good(item: &mut ReleaseItem, out: &Out) {
     if out.stopper.is_some() {
         item.tell_stopper.clone_from(&out.stopper);
@@ -486,7 +488,7 @@ fn end_for_good(item: &mut ReleaseItem, out: &Out) {
     }
 }
 
-/// After which time a start counts as slow.
+/// The time after which a start counts as slow.
 fn slow_start(ctx: &Ctx) -> Duration {
     SLOW_START.min(ctx.config.start_timeout / 6)
 }

@@ -24,11 +24,11 @@ pub(in crate::core) enum Phase {
     Running,
     /// The stop handler runs, or the start handler has been cancelled.
     Stopping,
-    /// Aborted; has not ended yet.
+    /// Aborted; has not yet ended.
     Aborting,
 }
 
-/// Why and how a held job is to end.
+/// Why and how a held job must end.
 #[derive(Debug)]
 pub(in crate::core) struct Order {
     pub(super) why: StopReason,
@@ -39,7 +39,7 @@ pub(in crate::core) struct Order {
 }
 
 impl Order {
-    /// Nobody has asked for it.
+    /// An order of the worker's own.
     pub(in crate::core) fn own(why: StopReason) -> Self {
         Self { why, tell: None, entries: Vec::new() }
     }
@@ -48,20 +48,20 @@ impl Order {
 /// The notifications of a held job: fetched, delivered and acknowledged in turn.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    /// Some may wait that the fetch under way does not bring.
+    /// Notifications may wait that the fetch under way does not bring.
     pub(super) wanted: bool,
     /// A fetch or a delivery is under way.
     pub(super) busy: bool,
-    /// All below this number have been delivered.
+    /// All notifications below this number have been delivered.
     pub(super) ack: u64,
-    /// The count of those from there on that are being delivered.
+    /// The number of notifications from there on that are being delivered.
     pub(super) in_hand: u16,
-    /// The store does not know yet how far it has come.
+    /// The store does not yet know the number of deliveries.
     pub(super) owes: bool,
 }
 
 impl Notes {
-    /// `count` of those in hand have been delivered, and no more of them will be.
+    /// `count` of the notifications in hand have been delivered; no more will be.
     pub(super) fn delivered(&mut self, count: usize) {
         let count = usize::from(std::mem::take(&mut self.in_hand)).min(count);
         self.ack += count as u64;
@@ -69,13 +69,13 @@ impl Notes {
         self.busy = false;
     }
 
-    /// The data were lost: its numbers say nothing any more.
+    /// The data were lost: the former numbers are meaningless.
     pub(super) fn void(&mut self) {
         *self = Self { wanted: true, busy: self.busy, ..Self::default() };
     }
 }
 
-/// One job in a worker's hands. There are many, for long: what most of them do not have is a pointer.
+/// One job in a worker's hands. A worker holds many for a long time, so rare parts are behind a pointer.
 #[derive(Debug)]
 pub(in crate::core) struct Held {
     pub(in crate::core) token: Token,
@@ -84,15 +84,15 @@ pub(in crate::core) struct Held {
     pub(super) attempts: u32,
     created_ms: u64,
     plan: Box<str>,
-    /// Its payload as it stands in the store.
+    /// Its payload as stored.
     pub(super) envelope: Bytes,
     pub(super) begun_at: Time,
     pub(super) started_before: bool,
     pub(super) policy: RestartPolicy,
-    /// Its start counts as one of those that run at once.
+    /// Its start holds one of the permits.
     pub(super) has_permit: bool,
     pub(in crate::core) phase: Phase,
-    /// When the handler that runs has taken too long.
+    /// The deadline of the running handler.
     pub(in crate::core) overdue_at: Option<Time>,
     pub(in crate::core) order: Option<Box<Order>>,
     pub(super) notes: Notes,
@@ -129,12 +129,12 @@ impl Held {
         }
     }
 
-    /// The node that waits for the dispatch's outcome, as far as it is a name.
+    /// The node that waits for the dispatch's outcome, if its name is valid.
     pub(super) fn waiting_node(&self) -> Option<NodeName> {
         NodeName::new(self.id.node()).ok()
     }
 
-    /// What is to be said of it after a loss of data: it runs, or may.
+    /// Its item of a report after a loss of data: it runs, or may run.
     pub(super) fn attested(&self, key: &JobKey, with_payload: bool) -> AttestItem {
         let what = Attest::Runs {
             begun: if self.started_before { Begun::Started } else { Begun::Begun },
@@ -146,18 +146,18 @@ impl Held {
         AttestItem { key: key.clone(), token: self.token, id: self.id.clone(), what }
     }
 
-    /// The attempts that its failure counts as: the first, when it was healthy for so long.
+    /// The number of attempts after a failure now: one, if the job ran well for `stable_run`.
     pub(super) fn attempts_at(&self, now: Time, stable_run: Duration) -> u32 {
         if now.since(self.begun_at) >= stable_run { 1 } else { self.attempts }
     }
 
-    /// It was asked to end, and not to be run again by what it does now.
+    /// An order to end came, and no result of the handler makes the job run again.
     pub(super) fn ends_for_good(&self) -> bool {
         let why = self.order.as_ref().map(|order| order.why);
         matches!(why, Some(StopReason::Stopped | StopReason::Shutdown | StopReason::LeaseLost))
     }
 
-    /// Adds an order to the one there is. The more urgent reason counts.
+    /// Adds an order to an existing one. The more urgent reason counts.
     pub(super) fn add_order(&mut self, order: Order) {
         let Some(present) = &mut self.order else {
             self.order = Some(Box::new(order));
@@ -171,7 +171,7 @@ impl Held {
     }
 }
 
-/// What is known of a job on its way out.
+/// The facts about a job on its way out.
 #[derive(Debug, Default)]
 pub(super) struct Out {
     /// Its dispatch.
@@ -180,35 +180,35 @@ pub(super) struct Out {
     pub(super) attempts: u32,
     /// Its start has succeeded, here or before.
     pub(super) started: bool,
-    /// It was to stop.
+    /// It must stop for good.
     pub(super) stopped: bool,
     /// The node that waits for a stop that came meanwhile.
     pub(super) stopper: Option<NodeName>,
-    /// Its release may have been carried out: one had no answer.
+    /// Its release may have been carried out: one call had no answer.
     pub(super) unsure: bool,
-    /// What it was here. It is kept for a job that goes on elsewhere: until the release is answered, this worker may be
-    /// the only one that has its payload.
+    /// Its state while it was held here. A job that goes on elsewhere keeps it until the release is answered: this
+    /// worker may be the only one that has its payload.
     pub(super) held: Option<Box<Held>>,
 }
 
 impl Out {
-    /// A job that was begun here and never in the worker's hands.
+    /// A job that was begun here but never held by the worker.
     pub(super) fn of(record: &Record) -> Self {
         let (id, started) = (Some(record.id.clone()), record.begun == Begun::Started);
         Self { id, attempts: record.attempts, started, ..Self::default() }
     }
 
-    /// A job that was begun here and is to go on elsewhere, with its payload.
+    /// A job that was begun here and must go on elsewhere, with its payload.
     pub(super) fn in_passing(record: &Record, envelope: Bytes, now: Time) -> Self {
         Self { held: Some(Box::new(Held::in_passing(record, envelope, now))), ..Self::of(record) }
     }
 
-    /// A job that was begun here and is to stop.
+    /// A job that was begun here and must stop.
     pub(super) fn begun_to_stop(record: &Record) -> Self {
         Self { stopped: true, ..Self::of(record) }
     }
 
-    /// A job of this dispatch, if it is known, that is to stop.
+    /// A job of this dispatch, if known, that must stop.
     pub(super) fn to_stop(id: Option<DispatchId>) -> Self {
         Self { id, stopped: true, ..Self::default() }
     }
@@ -225,7 +225,7 @@ fn urgency(why: StopReason) -> u8 {
     }
 }
 
-/// How a job that has ended for this reason is released, and with which result.
+/// The release mode and the result of a job that has ended for this reason.
 pub(super) fn release_of(why: StopReason) -> (ReleaseMode, &'static str) {
     match why {
         StopReason::Moved | StopReason::Draining | StopReason::LeaseLost => (ReleaseMode::HandOff, ""),

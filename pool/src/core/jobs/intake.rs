@@ -1,7 +1,7 @@
-//! Which entries of a worker's stream have been read, and which may be deleted.
+//! Tracks the entries of a worker's stream: which were read, and which may be deleted.
 //!
-//! An entry names many jobs and is deleted as a whole, in the very call that answers the last of them. Until that
-//! call is answered the entry stays known here, so that reading it again changes nothing.
+//! An entry names many jobs. The call that answers the last of them deletes the whole entry. Until that call is
+//! answered the entry stays known here, so that a second reading of it changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use crate::store::BATCH_MAX;
 #[derive(Debug, Default)]
 pub(in crate::core) struct Intake {
     cursor: EntryId,
-    /// Entry → jobs of it that are not answered yet; at 0 it is being deleted.
+    /// For each entry, the number of its unanswered jobs; at 0 the entry is being deleted.
     open: BTreeMap<EntryId, usize>,
-    /// Handled entries that the next call, of whatever kind, names.
+    /// Finished entries that the next call of any kind names.
     handled: Vec<EntryId>,
 }
 
@@ -25,7 +25,7 @@ impl Intake {
         self.cursor
     }
 
-    /// Takes in an entry with this many jobs; false when it is known already.
+    /// Takes in an entry with this many jobs; false if it is already known.
     pub(super) fn admit(&mut self, entry: EntryId, jobs: usize) -> bool {
         self.cursor = self.cursor.max(entry);
         if self.open.contains_key(&entry) {
@@ -50,7 +50,7 @@ impl Intake {
         }
     }
 
-    /// The entries that the next call names as finished: as many as a step takes.
+    /// The finished entries for the next call, up to the limit of a step.
     pub(super) fn take_handled(&mut self) -> Vec<EntryId> {
         let rest = self.handled.split_off(self.handled.len().min(BATCH_MAX));
         std::mem::replace(&mut self.handled, rest)
@@ -60,20 +60,20 @@ impl Intake {
         !self.handled.is_empty()
     }
 
-    /// The call that named these was answered: they are deleted.
+    /// A call that named these entries was answered: they are deleted.
     pub(super) fn deleted(&mut self, entries: &[EntryId]) {
         for entry in entries {
             self.open.remove(entry);
         }
     }
 
-    /// The call that named these was not answered: the next one names them again.
+    /// A call that named these entries has no answer: the next one names them again.
     pub(super) fn not_deleted(&mut self, entries: Vec<EntryId>) {
         self.handled.extend(entries);
     }
 
-    /// The oldest entry that the stream still has. One that was passed over is read again. Returns whether the
-    /// cursor moved.
+    /// Takes the oldest entry in the stream. If the worker has passed over it, the cursor goes back. Returns whether
+    /// it moved.
     pub(in crate::core) fn oldest(&mut self, entry: Option<EntryId>) -> bool {
         match entry {
             Some(entry) if entry <= self.cursor && !self.open.contains_key(&entry) => {

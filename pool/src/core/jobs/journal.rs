@@ -1,5 +1,5 @@
-//! What a worker has given up lately. After a loss of data the store may have forgotten that: then the worker says it
-//! again, so that what has ended does not come back, and what was handed on is not taken for running.
+//! The jobs that a worker has given up lately. A loss of data may make the store forget them, and the worker then
+//! reports them again. So an ended job does not come back, and a handed-on job does not count as running.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,9 +15,9 @@ use crate::record::Begun;
 use crate::stop::StopReason;
 use crate::store::{Attest, AttestItem, HandedOn, Outcome, ReleaseItem, ReleaseMode, ReleaseReply};
 
-/// How far back it reaches at least: longer than any server lags behind what it has acknowledged.
+/// The minimum reach of the journal: longer than any server lags behind its acknowledgements.
 const REACH: Duration = Duration::from_secs(20);
-/// How many entries it has at most.
+/// The maximum number of entries.
 const ENTRIES_MAX: usize = 100_000;
 
 /// One job that has left the worker's hands.
@@ -29,17 +29,17 @@ pub(super) struct Past {
     pub(super) left: Left,
 }
 
-/// How it has left.
+/// How a job left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// It has ended. What it came to is kept for a caller's own id; else it is empty.
+    /// It has ended. The outcome is kept for a caller's own id; else it is empty.
     Ended(Outcome),
-    /// It goes on elsewhere, from `due` on, or is parked with this error.
+    /// It goes on elsewhere from `due` on, or is parked with this error.
     HandedOn { begun: Begun, mode: ReleaseMode, attempts: u32, due: Time, error: String },
 }
 
 impl Past {
-    /// What is to be said of it after a loss of data.
+    /// Its item of a report after a loss of data.
     pub(super) fn attested(&self, now: Time) -> AttestItem {
         let what = match self.left.clone() {
             Left::Ended(outcome) => Attest::Ended { outcome },
@@ -50,7 +50,7 @@ impl Past {
         AttestItem { key: self.key.clone(), token: self.token, id: self.id.clone(), what }
     }
 
-    /// The bytes of it that are said.
+    /// Its size in a report, in bytes.
     pub(super) fn size(&self) -> usize {
         let (Left::Ended(text) | Left::HandedOn { error: text, .. }) = &self.left;
         self.key.as_bytes().len() + text.len()
@@ -64,11 +64,11 @@ impl Left {
     }
 }
 
-/// A worker's journal. Its entries are numbered, in the order in which they came.
+/// A worker's journal. Its entries are numbered in order of arrival.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Journal {
     entries: VecDeque<(Time, Past)>,
-    /// The number of the first one that is there.
+    /// The number of the first remaining entry.
     first: u64,
 }
 
@@ -85,7 +85,7 @@ impl Journal {
         self.first += 1;
     }
 
-    /// Forgets what is too old.
+    /// Forgets old entries.
     pub(in crate::core) fn forget(&mut self, ctx: &Ctx) {
         let reach = REACH.max(ctx.config.timing.ttl * 2);
         while self.entries.front().is_some_and(|(at, _)| ctx.now.since(*at) > reach) {
@@ -93,12 +93,12 @@ impl Journal {
         }
     }
 
-    /// The numbers of all that is there.
+    /// The numbers of all entries.
     pub(super) fn all(&self) -> Range<u64> {
         self.first..self.first + self.entries.len() as u64
     }
 
-    /// The first `most` entries of these numbers, as far as they are there; the numbers go on after them.
+    /// The first `most` of these entries that still exist; `numbers` continues after them.
     pub(super) fn page(&self, numbers: &mut Range<u64>, most: usize) -> Vec<Past> {
         numbers.start = numbers.start.max(self.first);
         let from = (numbers.start - self.first) as usize;
@@ -110,23 +110,24 @@ impl Journal {
 }
 
 impl Jobs {
-    /// The data were lost, and this worker does not say to its end what it has given up. So what it had ended may be there
-    /// again, and whoever has it then is right: a later loss of data does not make that untrue.
+    /// The data were lost, and this worker does not finish its report. So its ended jobs may run again elsewhere, and
+    /// a later loss of data must not end those runs.
     pub(in crate::core) fn fall_silent(&mut self, ctx: &Ctx) {
         if !ctx.config.broken.has(Breakage::SilentKeepsJournal) {
             self.journal = Journal::default();
         }
     }
 
-    /// A release was answered: that is remembered for a while, and said at once where the data were lost meanwhile.
+    /// A release was answered. The journal keeps it for a while, and the worker reports it at once if data were lost
+    /// meanwhile.
     pub(super) fn has_left(&mut self, ctx: &Ctx, out: &Out, item: &ReleaseItem, reply: ReleaseReply) {
         let Some(id) = out.id.clone() else { return };
         let ended = match reply {
             ReleaseReply::Deleted => true,
-            // The data went back behind the stop of which this worker knows.
+            // The data went back behind a stop that this worker knows of.
             ReleaseReply::Queued | ReleaseReply::Parked => out.stopped,
-            // Carried out before, and the answer lost. Or the data went back, and the store does not know the job as this
-            // worker's any more.
+            // The release was carried out, and its answer was lost. Or the data went back, and the store no longer
+            // knows the job as this worker's.
             ReleaseReply::Stale if out.unsure || self.attesting.is_some() => {
                 item.mode == ReleaseMode::Delete || out.stopped
             }
@@ -148,7 +149,7 @@ impl Jobs {
         self.journal.note(ctx.now, past);
     }
 
-    /// What the dispatch of a job that is gone has come to.
+    /// The outcome of a dispatch whose job is gone.
     fn outcome(&self, out: &Out, item: &ReleaseItem) -> Outcome {
         let stopping = self.leaving == Some(StopReason::Shutdown);
         match item.result.as_str() {
@@ -162,7 +163,7 @@ impl Jobs {
     }
 }
 
-/// The attempts that a job is left with, as its release counts them.
+/// The attempts of a job after this release, as the store counts them.
 fn attempts_after(ctx: &Ctx, out: &Out, mode: ReleaseMode) -> u32 {
     let stable = ctx.config.settings.stable_run;
     match mode {

@@ -1,10 +1,10 @@
 //! The jobs in a worker's hands. Invariants:
 //!
 //! 1. No handler starts without an answered `begin` for its (key, token), under a lease that holds.
-//! 2. A job is released only after its handler has ended, and exactly once; until the release is answered, no
-//!    event brings that (key, token) back.
+//! 2. A job is released only after its handler has ended, and exactly once. Until the release is answered, no event
+//!    brings that (key, token) back.
 //! 3. Every begin and release is sent until it is answered, or the worker is fenced.
-//! 4. What one handler does or does not do concerns its own key only.
+//! 4. A handler can delay its own key only.
 
 mod answers;
 mod attesting;
@@ -35,16 +35,15 @@ use intake::Intake;
 use journal::Journal;
 use taking_up::Successor;
 
-/// A job that the worker has been told to begin, with the entry of its stream that said so, until that is counted.
+/// A job that the worker must begin, with the entry of its stream that said so, until that entry is counted.
 type ToBegin = (JobKey, Token, Option<EntryId>);
 
-/// What came for a job while its begin was under way: its events are read on another connection than the begin is
-/// answered on, and may overtake the answer.
+/// Events of a job whose begin is under way. They arrive on another connection than the answer, and may overtake it.
 #[derive(Debug, Default)]
 struct Early {
-    /// A stop: who waits, and the entries that said so.
+    /// A stop: the node that waits, and the stream entries of the stop.
     stop: Option<(Option<NodeName>, Vec<EntryId>)>,
-    /// The dispatch that is to stop.
+    /// The dispatch that must stop.
     of: Option<DispatchId>,
     /// Notifications wait.
     notified: bool,
@@ -63,37 +62,37 @@ pub(super) struct Jobs {
     successors: BTreeMap<JobKey, Successor>,
     /// Jobs on their way out, with what is known of them.
     releasing: BTreeMap<(JobKey, Token), Out>,
-    /// Releases of jobs that a loss of data has taken: each goes again once the job has a record.
+    /// Releases of jobs that a loss of data has removed. Each is repeated once its job has a record.
     retaken: BTreeMap<(JobKey, Token), ReleaseItem>,
     to_start: VecDeque<(JobKey, Token)>,
     starting: usize,
-    /// When the handler of a held job has taken too long.
+    /// The deadlines of the held jobs' handlers.
     timers: BTreeSet<(Time, JobKey)>,
     pub(super) begins: Lane<ToBegin>,
     starteds: Lane<StartedItem>,
-    /// Starts that succeeded and that the store may not know of yet.
+    /// Successful starts that the store may not yet know.
     unnoted: BTreeSet<(JobKey, Token)>,
-    /// Jobs on their way out whose delivered notifications the store may not know of yet.
+    /// Jobs on their way out with deliveries that the store may not yet know.
     unacknowledged: BTreeSet<(JobKey, Token)>,
-    /// Jobs to give back once their start is noted and their notifications are acknowledged. A release that overtook the
-    /// note would leave the dispatcher waiting, and the job as one that never ran; one that overtook the acknowledgement
-    /// would give the next owner what was delivered.
+    /// Jobs to give back once the store knows their start and their deliveries. A release that overtakes the note
+    /// leaves the dispatcher waiting, and the job looks as if it never ran. One that overtakes the acknowledgement
+    /// gives the next owner notifications that were already delivered.
     after_note: BTreeMap<(JobKey, Token), ToRelease>,
     releases: Lane<ToRelease>,
     pub(super) takes: Lane<TakeItem>,
-    /// A handler does not end: the worker hands everything else on.
+    /// A handler does not end: the worker hands all other jobs on.
     pub(super) stuck: bool,
-    /// While set, everything that comes is handed on, and nothing is started.
+    /// While set, the worker hands on every new job and starts none.
     pub(super) leaving: Option<StopReason>,
     /// Keys whose release was answered since the last look.
     released: Vec<JobKey>,
-    /// A begin or release went unanswered once: the store may hold jobs of ours that we do not know.
+    /// A begin or release had no answer: the store may assign jobs to this worker that it does not know.
     pub(super) audit_due: bool,
-    /// What has left lately.
+    /// The jobs that have left lately.
     pub(super) journal: Journal,
-    /// What is said after a loss of data.
+    /// The report after a loss of data.
     pub(super) attesting: Option<Attesting>,
-    /// Nothing that comes is heard any more: only ever where [`Breakage::PanicEndsReading`] is in force.
+    /// The worker ignores all events; set only under [`Breakage::PanicEndsReading`].
     deaf: bool,
 }
 
@@ -128,18 +127,18 @@ impl Jobs {
         }
     }
 
-    /// No jobs yet, of the worker that this one becomes: what it knows of its former ones goes with it.
+    /// An empty set of jobs for the worker that this one becomes. It keeps the knowledge of the former worker's jobs.
     pub(super) fn anew(&mut self, worker: WorkerId) -> Self {
         let journal = std::mem::take(&mut self.journal);
         Self { journal, ..Self::new(worker, self.local) }
     }
 
-    /// Whether more may be begun: not enough waits for its turn yet. Reading goes on, so that stops are heard.
+    /// Whether the worker may begin more: few enough jobs wait to start. Reading goes on, so that stops are heard.
     fn has_room(&self) -> bool {
         self.to_start.len() < 1024
     }
 
-    /// Nothing is held, nothing under way.
+    /// The worker holds no job, and no call is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.held.is_empty() && self.beginning.is_empty() && self.releasing.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What becomes of a job that was refused, has failed, or has ended by itself (the third part of [`Jobs`]).
+//! The next state of a job that was refused, has failed, or has ended by itself (a part of [`Jobs`]).
 //!
 //! | its handler | never started | started before | runs |
 //! |---|---|---|---|
@@ -7,7 +7,7 @@
 //! | fails | – | – | `Never`: gone; else again |
 //! | ends | – | – | `Always`: again, with attempts at 0; else gone |
 //!
-//! "Again" is after a pause; each failure counts as an attempt, and the store parks a job that has had too many.
+//! "Again" comes after a pause. Each failure counts as an attempt, and the store parks a job with too many.
 
 use std::time::Duration;
 
@@ -24,10 +24,10 @@ use crate::stop::StopReason;
 use crate::store::{ReleaseItem, ReleaseMode};
 use crate::wire::EnvelopeError;
 
-/// The pause before a job that ended well is started again: one that ends at once does not spin.
+/// The pause before a job that ended well is started again, so that a job which ends at once does not spin.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
-/// The shortest pause after a refusal, whatever it asks for: a handler that refuses at once does not spin.
+/// The shortest pause after a refusal, whatever the handler asks for, so that an instant refusal does not spin.
 const REFUSAL_PAUSE: Duration = Duration::from_millis(10);
 
 /// The pause before a failed or refused job is tried again: 1 s, doubled with each attempt, at most 60 s.
@@ -36,7 +36,7 @@ pub(in crate::core) fn back_off(attempts: u32) -> Duration {
 }
 
 impl Jobs {
-    /// The start handler refused. Attempts do not grow by that, but the strikes against the placement do.
+    /// The start handler refused. This adds a strike against the placement, but no attempt.
     pub(super) fn refused(&mut self, ctx: &mut Ctx, key: &JobKey, backoff: Option<Duration>) {
         let Some(held) = self.held.get(key) else { return };
         let tries = held.attempts.saturating_add(held.mix);
@@ -74,7 +74,7 @@ impl Jobs {
         }
     }
 
-    /// It is tried again, or is gone; and unless it was to end for good anyway, that is told.
+    /// Tries the job again or drops it. Reports the failure, unless the job had to end for good anyway.
     pub(super) fn after_failure(&mut self, ctx: &mut Ctx, key: &JobKey, ran: bool, again: bool, error: &str) {
         let Some(held) = self.held.get(key) else { return };
         let token = held.token;
@@ -90,8 +90,8 @@ impl Jobs {
         }
     }
 
-    /// A job was begun whose payload this node cannot open. A newer node can read what is newer: it is refused here,
-    /// until it comes to one. What is damaged is damaged everywhere.
+    /// This node cannot open the payload of a job that it has begun. It refuses a newer payload until the job reaches
+    /// a node that can read it. No node can read a damaged payload.
     pub(super) fn unreadable(
         &mut self,
         ctx: &mut Ctx,

@@ -1,7 +1,8 @@
-//! How a job that was begun comes into a worker's hands (a part of [`Jobs`]).
+//! How a begun job comes into a worker's hands (a part of [`Jobs`]).
 //!
-//! It may come under a newer token while a former run of its key is here: the record of that run was lost. The former
-//! run is void then, and only this worker knows of it. It is ended at once and not released, and the job waits for that.
+//! The job may have a newer token while a former run of its key is here, if the record of that run was lost. The
+//! former run is then void, and only this worker knows of it. That run ends at once without a release, and the job
+//! waits for its end.
 
 use bytes::Bytes;
 
@@ -15,7 +16,7 @@ use crate::record::{Begun, Record};
 use crate::stop::StopReason;
 use crate::wire::{self, Opened};
 
-/// A job that was begun here and waits for the end of its former run.
+/// A begun job that waits for the end of its former run.
 #[derive(Debug)]
 pub(super) struct Successor {
     pub(super) record: Record,
@@ -46,7 +47,7 @@ impl Jobs {
         }
     }
 
-    /// The job is in this worker's hands now, and waits for its turn to start.
+    /// The job is now in this worker's hands, and waits for its turn to start.
     fn hold(
         &mut self,
         ctx: &mut Ctx,
@@ -73,8 +74,8 @@ impl Jobs {
         }
     }
 
-    /// Whether a job that has just begun is started here. When the pool stops it is if it never was: it was accepted
-    /// before, and has begun.
+    /// Whether a job that has just begun is started here. In a stopping pool that is a job that never ran: the pool
+    /// accepted it before it stopped.
     fn takes_up(&self, record: &Record) -> bool {
         match self.leaving {
             None => true,
@@ -83,7 +84,7 @@ impl Jobs {
         }
     }
 
-    /// The lease is looked at again after `begin` was answered.
+    /// Checks the lease again after the answer to `begin`.
     fn may_start(&self, ctx: &Ctx) -> bool {
         ctx.lease_holds(self.worker) || ctx.config.broken.has(Breakage::NoRecheckAfterBegin)
     }
@@ -99,7 +100,7 @@ impl Jobs {
     ) {
         let Some(former) = self.held.get(&key).map(|held| held.token) else { return };
         if record.token < former {
-            // It was assigned before what is held here, and is assigned anew.
+            // The job was assigned before the held one, and must be assigned again.
             let out = Out::in_passing(&record, payload, ctx.now);
             return self.hand_back(key, record.token, out, None, Vec::new());
         }
@@ -119,8 +120,8 @@ impl Jobs {
         }
     }
 
-    /// Gives back the jobs that wait for their former run. Until that is answered, this worker may be the only one that
-    /// has their payload.
+    /// Gives back the jobs that wait for their former run. Until the store answers, this worker may be the only one
+    /// that has their payload.
     pub(super) fn give_back_successors(&mut self, ctx: &Ctx) {
         for (key, Successor { record, payload, .. }) in std::mem::take(&mut self.successors) {
             let tell = NodeName::new(record.id.node()).ok();
