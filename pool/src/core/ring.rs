@@ -1,9 +1,10 @@
 //! `JumpChain`: which worker a key belongs to.
 //!
-//! Jump consistent hash (Lamping and Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm", 2014) over slots
-//! that may be holes: a key whose slot is a hole is hashed again with the next counter. So a worker that goes
-//! takes only its own keys with it, spread over all others; who fills the hole gets exactly those back; an
-//! appended slot gets its share and nobody else's keys move.
+//! Jump consistent hash (Lamping and Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm", 2014) over slots. A
+//! slot may be a hole: its keys are hashed again with the next counter.
+//!
+//! So a worker that leaves moves only its own keys, which spread over all others. A worker that fills the hole gets
+//! exactly those keys back. An appended slot takes its share, and no other key moves.
 
 use std::hash::{Hash, Hasher};
 
@@ -13,7 +14,7 @@ use crate::id::{Revision, WorkerId};
 use crate::member::{MemberState, Members};
 use crate::settings::Settings;
 
-/// The keys of the hash while the pool's are not known: nothing is placed then.
+/// The hash's keys while the pool's are unknown: the engine places nothing then.
 const UNKNOWN: (u64, u64) = (0x7465_6e75_7265_0001, 0x6a75_6d70_6368_6e02);
 
 /// The living slots at one revision of the members.
@@ -22,13 +23,13 @@ pub(crate) struct Ring {
     revision: Revision,
     slots: Vec<Option<WorkerId>>,
     live: u32,
-    /// Nobody is up, and somebody is about to be.
+    /// No worker is up, and some are about to be.
     filling: bool,
     strikes: u32,
     hasher: JumpHasher,
 }
 
-/// Hashes the key and a counter as bytes alone: no length, no terminator, the same on every platform.
+/// Hashes only the bytes of the key and a counter: no length, no terminator, the same on every platform.
 struct Probe<'a>(&'a [u8], u32);
 
 impl Hash for Probe<'_> {
@@ -39,7 +40,7 @@ impl Hash for Probe<'_> {
 }
 
 impl Ring {
-    /// The ring that these members make.
+    /// The ring of these members.
     pub(crate) fn new(members: &Members, settings: &Settings) -> Self {
         let mut slots = vec![None; members.ring_size as usize];
         let up = members.entries.iter().filter(|(_, member)| member.state == MemberState::Up);
@@ -56,12 +57,12 @@ impl Ring {
         Self { revision: members.revision, slots, live, filling, strikes: settings.strikes.max(1), hasher }
     }
 
-    /// Nobody is up, and standbys are about to take slots.
+    /// No worker is up, and standbys are about to take slots.
     pub(crate) fn is_filling(&self) -> bool {
         self.filling
     }
 
-    /// Closes its holes, as [`Breakage::PackedRing`](crate::breakage::Breakage::PackedRing) says.
+    /// Closes its holes, for [`Breakage::PackedRing`](crate::breakage::Breakage::PackedRing).
     pub(super) fn pack(&mut self) {
         self.slots.retain(Option::is_some);
         self.slots.sort_unstable();
@@ -72,18 +73,18 @@ impl Ring {
         self.live == 0
     }
 
-    /// The members' revision that it was made from.
+    /// The revision of the members that made it.
     pub(crate) fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// True when both place every key alike.
+    /// True if both place every key alike.
     pub(crate) fn places_like(&self, other: &Self) -> bool {
         self.slots == other.slots
     }
 
-    /// The worker of a key with `mix` strikes against its placement; every `strikes` of them send it to the next
-    /// worker of its chain. `None` when no worker is up.
+    /// The worker of a key with `mix` strikes against its placement. Every `strikes` of them move the key to the next
+    /// worker of its chain. `None` if no worker is up.
     pub(crate) fn pick(&self, key: &[u8], mix: u32) -> Option<WorkerId> {
         if self.live == 0 {
             return None;

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(crate) struct Time(pub(crate) u64);
 
 impl Time {
-    /// How long it was from `earlier` to this; zero when it was not earlier.
+    /// The time from `earlier` to this one; zero if it was not earlier.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -34,7 +34,7 @@ pub(crate) fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     Some(a.unwrap_or(never).min(b.unwrap_or(never))).filter(|at| *at != never)
 }
 
-/// Spread without randomness: a splitmix64 sequence from a seed that the shell gives.
+/// Spread without randomness: a splitmix64 sequence from the shell's seed.
 ///
 /// Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014, section 5.
 #[derive(Clone, Debug)]

@@ -1,9 +1,9 @@
 //! A worker's lease, bounded by its own clock: how long it may trust its last acknowledged renewal.
 //!
-//! With T the pool's time to live, ρ the bound of the clocks' rate error and κ the time from the hard deadline
-//! to all handlers dead, a job of the worker becomes claimable no earlier than T·(1−ρ) after its last effective
-//! renewal was sent, and its handlers are dead `hard`·(1+ρ) + κ after that. [`Timing::of`] keeps the second
-//! below the first, whatever the clocks say: only their rates matter.
+//! Let T be the pool's time to live, ρ the bound of the clocks' rate error, and κ the time from the hard deadline
+//! until all handlers are dead. Count from the sending of the last effective renewal. The worker's jobs become
+//! claimable after T·(1−ρ) at the earliest, and its handlers are dead after `hard`·(1+ρ) + κ. [`Timing::of`] keeps
+//! the second below the first for all clocks: only their rates matter.
 
 pub(crate) mod tenancy;
 
@@ -39,7 +39,7 @@ impl Timing {
     }
 }
 
-/// What a lease permits now.
+/// The permission that a lease gives now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Standing {
     /// Begin and run jobs.
@@ -63,7 +63,7 @@ impl Lease {
         Self { from, timing }
     }
 
-    /// A renewal that was sent at `sent` was acknowledged at `now`. One that comes after the soft deadline is
+    /// A renewal that was sent at `sent` was acknowledged at `now`. An acknowledgement after the soft deadline is
     /// ignored: the worker has given up by then.
     fn renewed(&mut self, sent: Time, now: Time) {
         if self.standing(now) == Standing::Held {
@@ -71,7 +71,7 @@ impl Lease {
         }
     }
 
-    /// What it permits.
+    /// Its permission at `now`.
     pub(crate) fn standing(&self, now: Time) -> Standing {
         let age = now.since(self.from);
         if age >= self.timing.hard {

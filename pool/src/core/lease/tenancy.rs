@@ -1,6 +1,7 @@
-//! The leases of one node's workers: which to renew, and whose handlers are to end because a lease has run out.
+//! The leases of one node's workers. They tell which workers to renew, and whose handlers must end because a lease
+//! has run out.
 //!
-//! Pure, because it is what exclusion rests on: the lease thread and the simulator run the same lines.
+//! The code is pure because exclusion rests on it: the lease thread and the simulator run the same lines.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ struct Tenancy {
     aborted: bool,
 }
 
-/// What is to happen to the handlers of a worker.
+/// The action on a worker's handlers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Expiry {
     /// The soft deadline has passed: they are asked to end.
@@ -49,7 +50,7 @@ impl Tenancies {
         self.timing
     }
 
-    /// A lease that is held from now on runs out by this timing.
+    /// Leases that begin from now on run out by this timing.
     pub(crate) fn go_by(&mut self, timing: Timing) {
         self.timing = timing;
     }
@@ -74,15 +75,15 @@ impl Tenancies {
         }
     }
 
-    /// Renew it no more. True when its handlers have not been asked to end before.
+    /// Renews it no more. True if its handlers have not been asked to end before.
     pub(crate) fn give_up(&mut self, worker: WorkerId) -> bool {
         let Some(tenancy) = self.held.get_mut(&worker) else { return false };
         tenancy.renewing = false;
         !std::mem::replace(&mut tenancy.asked_to_end, true)
     }
 
-    /// Nobody watches any more: all of them are given up, and their handlers aborted. Returns those that were not given
-    /// up before.
+    /// The lease thread no longer watches: gives up all leases and aborts their handlers. Returns those that were not
+    /// given up before.
     pub(crate) fn give_up_all(&mut self) -> Vec<WorkerId> {
         let mut lost = Vec::new();
         for (&worker, tenancy) in &mut self.held {
@@ -95,7 +96,7 @@ impl Tenancies {
         lost
     }
 
-    /// Nothing of the worker runs: forget it.
+    /// None of the worker's handlers runs: forgets it.
     pub(crate) fn remove(&mut self, worker: WorkerId) {
         self.held.remove(&worker);
     }
@@ -105,26 +106,26 @@ impl Tenancies {
         self.held.get(&worker).map(|tenancy| tenancy.lease)
     }
 
-    /// Until when a job of the worker may act: zero for one whose lease was given up.
+    /// The end of a worker's right to act: zero for one whose lease was given up.
     #[cfg(feature = "sim")]
     pub(crate) fn holds_until(&self, worker: WorkerId) -> Time {
         let tenancy = self.held.get(&worker).filter(|tenancy| !tenancy.asked_to_end);
         tenancy.map_or(Time(0), |tenancy| tenancy.lease.soft_at())
     }
 
-    /// All leases that are held or were given up.
+    /// All leases, including those that were given up.
     pub(crate) fn leases(&self) -> impl Iterator<Item = (WorkerId, Lease)> {
         self.held.iter().map(|(&worker, tenancy)| (worker, tenancy.lease))
     }
 
-    /// What to renew now.
+    /// The leases to renew now, with their incarnation.
     pub(crate) fn to_renew(&self) -> Option<(Incarnation, Vec<WorkerId>)> {
         let incarnation = self.incarnation?;
         let own = |(_, t): &(&WorkerId, &Tenancy)| t.renewing && t.incarnation == incarnation;
         Some((incarnation, self.held.iter().filter(own).map(|(&worker, _)| worker).collect()))
     }
 
-    /// A renewal that was sent at `sent` was answered. Returns the leases that are held on by it.
+    /// A renewal that was sent at `sent` was answered. Returns the leases that it extends.
     pub(crate) fn renewed(
         &mut self,
         sent: Time,
@@ -146,7 +147,7 @@ impl Tenancies {
         held_on
     }
 
-    /// What is to end now, once each. Soft comes before hard, also when both have passed.
+    /// The deadlines that have passed, each reported once. Soft comes before hard, even if both have passed.
     pub(crate) fn expire(&mut self, now: Time) -> Vec<(WorkerId, Expiry)> {
         let mut due = Vec::new();
         if self.broken.has(Breakage::NoSelfFence) {
@@ -166,7 +167,7 @@ impl Tenancies {
         due
     }
 
-    /// When [`expire`](Self::expire) has something to say next, if nothing is renewed.
+    /// When [`expire`](Self::expire) next returns a deadline, if nothing is renewed.
     #[cfg(feature = "sim")]
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         let next = |tenancy: &Tenancy| {

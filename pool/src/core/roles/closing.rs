@@ -1,8 +1,8 @@
 //! How a node leaves its pool, and how a pool ends.
 //!
-//! A node that closes drains all its workers before the first of them hands on a job, so that no job moves
-//! twice. A pool that shuts down is *closing* while what was accepted is begun, then *stopping*: every node ends
-//! its jobs and leaves, and the last one cleans up. Whoever asked may die: any node carries it on.
+//! A node that closes drains all its workers before the first of them hands on a job, so that no job moves twice. A
+//! pool that shuts down is *closing* while it begins accepted jobs, then *stopping*: every node ends its jobs and
+//! leaves, and the last one cleans up. Any node completes the shutdown if the caller's node dies.
 
 use std::time::Duration;
 
@@ -16,30 +16,30 @@ use crate::id::{DispatchId, JobKey, WorkerId};
 use crate::settings::ShutdownFlag;
 use crate::store::{Outcome, Refusal, Result, ShutdownMode, StoreError};
 
-/// The pauses between two looks at whether the next step may come: doubled each time, from and to these.
+/// The pause between two looks at whether the next step may come. It doubles each time, between these limits.
 const STEP: Duration = Duration::from_millis(20);
 const LONGEST_STEP: Duration = Duration::from_millis(500);
 
-/// What one node knows and does about ends.
+/// One node's state of its own end and the pool's.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Closing {
-    /// The node is to leave.
+    /// The node must leave.
     pub(in crate::core) leaving: bool,
     closers: Vec<(ReplyTo, Time)>,
-    /// The pool's flag, as last heard of.
+    /// The pool's flag, as last seen.
     pub(in crate::core) flag: Option<ShutdownFlag>,
     to_ask: Option<ShutdownMode>,
     askers: Vec<(ReplyTo, Time)>,
     busy: bool,
-    /// The call under way was made in an incarnation before this one: its answer says nothing of this pool's flag.
+    /// The call under way belongs to an earlier incarnation: its answer is not about this pool's flag.
     is_of_before: bool,
     next: Time,
     pause: Duration,
     purged: bool,
-    /// Nothing to do until the last worker has left.
+    /// Wait until the last worker has left.
     resting: bool,
-    /// The first shard of a pool is not to be cleaned up before the other shards have ended: it says how many there are, and
-    /// nobody makes another pool in their place while one of them still ends its jobs.
+    /// Shard 0 must outlive the others: it stores the shard count. While it exists, nobody can create a pool with
+    /// another count.
     awaits_others: bool,
     dropped: u64,
 }
@@ -60,8 +60,8 @@ impl Closing {
         self.to_ask = Some(mode);
     }
 
-    /// Another shard of the pool was shut down, and this one is to be, unless it was or is about to be: what its users ask
-    /// for goes before what is heard of elsewhere.
+    /// Another shard of the pool was shut down, so this one must be, too. A request of this shard's own users takes
+    /// precedence.
     pub(in crate::core) fn spread(&mut self, ctx: &Ctx, mode: ShutdownMode) {
         if self.flag.is_none() && (self.to_ask.is_none() || ctx.config.broken.has(Breakage::HearsayGoesFirst))
         {
@@ -76,7 +76,7 @@ impl Closing {
         self.wake(ctx.now);
     }
 
-    /// Other shards of the pool may still be there.
+    /// Other shards of the pool may still exist.
     pub(in crate::core) fn awaits_others(&self, ctx: &Ctx) -> bool {
         self.awaits_others && ctx.config.purpose != Purpose::PartAfter(ctx.incarnation)
     }
@@ -85,7 +85,7 @@ impl Closing {
         self.flag.as_ref().is_some_and(ShutdownFlag::is_stopping)
     }
 
-    /// The pool is another one, or lives in another incarnation: its flag is not known. `again`: this node has been part
+    /// The pool is another one or lives in another incarnation: its flag is unknown. `again`: this node has been part
     /// of it, and sets the flag again that it has seen. `now_ms`: the server's clock.
     pub(in crate::core) fn reset(&mut self, again: bool, now_ms: Option<u64>) {
         let flag = self.flag.take().filter(|_| again);
@@ -150,20 +150,20 @@ impl Closing {
         self.next = now + self.pause;
     }
 
-    /// Something has changed: the next step may be possible now.
+    /// A change: the next step may now be possible.
     pub(in crate::core) fn wake(&mut self, now: Time) {
         self.pause = Duration::ZERO;
         self.next = now;
     }
 
-    /// True when the pool is gone.
+    /// True if the pool is gone.
     pub(in crate::core) fn on_cleaned(&mut self, ctx: &Ctx, answer: Result<u64>) -> Result<bool> {
         self.busy = false;
         let is_of_before = std::mem::take(&mut self.is_of_before);
         self.purged = false;
         self.rest(ctx.now);
         match answer {
-            // Another one has been made in its place, and this node is part of that.
+            // Another pool exists in its place, and this node is part of it.
             Ok(_) if is_of_before && !ctx.config.broken.has(Breakage::FormerCleanupEnds) => Ok(false),
             Ok(left) => {
                 self.dropped += left;
@@ -174,7 +174,7 @@ impl Closing {
         }
     }
 
-    /// Who waits past its deadline learns what is left.
+    /// Tells callers past their deadline what is left.
     pub(in crate::core) fn on_time(
         &mut self,
         ctx: &mut Ctx,
@@ -218,7 +218,7 @@ impl Closing {
         ctx.call(call);
     }
 
-    /// The pool is gone: whoever asked for that is told, and whoever closes has left it.
+    /// The pool is gone: answers the callers of the shutdown, and those that close the node.
     pub(in crate::core) fn end(&mut self, ctx: &mut Ctx, pool_closed: bool) {
         for (to, _) in self.closers.drain(..) {
             ctx.out.push(Effect::Reply { to, answer: Answer::Closed { complete: true, left: vec![] } });

@@ -1,6 +1,6 @@
-//! The observer: who has stopped renewing? It compares rates, never clocks: a worker whose counter has not
-//! changed for its time to live, by this node's own clock from **after** the reply that first showed it, is
-//! expired, and the step that expires it is refused if the counter has moved meanwhile. Then it is reaped.
+//! The observer finds workers that have stopped renewing. It compares rates, never clocks. It expires a worker whose
+//! counter has not changed for its time to live. This time runs on the node's own clock from **after** the reply that
+//! first showed the counter. The step is refused if the counter has moved meanwhile. Then the worker is reaped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -24,42 +24,42 @@ const WATCH_SOME: usize = 64;
 pub(in crate::core) struct Liveness {
     seen: BTreeMap<WorkerId, (u64, Time)>,
     next: Option<Time>,
-    /// Until then all counters are looked at: somebody may be silent who is no member.
+    /// Until then the node looks at all counters: a worker that is no member may be silent.
     all_until: Option<Time>,
-    /// When the look under way was sent, and at whom; `None`: at all.
+    /// When the look under way was sent, and at which workers; `None`: at all.
     asked: Option<(Time, Option<Vec<WorkerId>>)>,
-    /// Those that are silent, with the counter that each stopped at.
+    /// The silent workers, with the counter at which each stopped.
     expires: BTreeMap<WorkerId, u64>,
-    /// The nodes of those that are silent.
+    /// The nodes of the silent workers.
     nodes: BTreeMap<WorkerId, String>,
     expiring: bool,
     dead: BTreeSet<WorkerId>,
     reaping: bool,
-    /// Whose turn it was last.
+    /// The worker whose page was reaped last.
     reaped: Option<WorkerId>,
     retry_at: Option<Time>,
-    /// Some member has renewed under this observer's eyes.
+    /// Some member has renewed since this observer began.
     pub(in crate::core) saw_life: bool,
 }
 
 impl Liveness {
-    /// Another incarnation or server: what was seen says nothing any more.
+    /// Another incarnation or server: forgets all observations.
     pub(in crate::core) fn reset(&mut self) {
         let asked = self.asked.take();
         *self = Self { asked, expiring: self.expiring, reaping: self.reaping, ..Self::default() };
     }
 
-    /// There is an owner who is no member.
+    /// Some owner is no member.
     pub(in crate::core) fn look_at_all(&mut self, ctx: &Ctx) {
         self.all_until = Some(ctx.now + ctx.config.timing.ttl * 2);
     }
 
-    /// An expired worker that is not reaped yet.
+    /// An expired worker that is not yet reaped.
     pub(in crate::core) fn found_dead(&mut self, worker: WorkerId) {
         self.dead.insert(worker);
     }
 
-    /// Nothing is left to expire or reap, as far as is known.
+    /// No known worker is left to expire or reap.
     pub(in crate::core) fn is_idle(&self) -> bool {
         self.expires.is_empty() && self.dead.is_empty() && !self.expiring && !self.reaping
     }
@@ -79,7 +79,7 @@ impl Liveness {
         let early = sent.filter(|_| broken.has(Breakage::FirstSeenBeforeReply));
         let since = early.unwrap_or(ctx.now);
         let mut beats = answer?;
-        // A member without a counter has lost it: it is silent until it renews.
+        // A member without a counter has lost it: it counts as silent until it renews.
         let looked_at = match asked.and_then(|(_, workers)| workers) {
             Some(workers) => workers.into_iter().filter(|w| members.entries.contains_key(w)).collect(),
             None => members.entries.keys().copied().collect::<Vec<_>>(),
@@ -115,7 +115,7 @@ impl Liveness {
         Ok(())
     }
 
-    /// Returns those that are expired.
+    /// Returns the expired workers.
     pub(in crate::core) fn on_expired(
         &mut self,
         ctx: &mut Ctx,
@@ -154,8 +154,8 @@ impl Liveness {
         Ok(reaped.outcomes)
     }
 
-    /// Looks, expires, and reaps. All that are to be expired are, before the first is reaped: so no job is
-    /// assigned to a worker that is known to be dead. `may_reap`: the pool is in phase N.
+    /// Looks, expires, and reaps. It expires all silent workers before it reaps the first, so no job is assigned to a
+    /// worker that is known to be dead. `may_reap`: the pool is in phase N.
     pub(in crate::core) fn flush(&mut self, ctx: &mut Ctx, members: &Members, may_reap: bool) {
         let next = *self.next.get_or_insert(ctx.now);
         if ctx.now >= next && self.asked.is_none() {
@@ -184,15 +184,15 @@ impl Liveness {
         }
     }
 
-    /// Whom to free jobs of: a page of each in turn, so that the jobs of one do not wait for all those of another, and one
-    /// that cannot be reaped holds up nobody.
+    /// The next worker to reap. Each gets a page in turn, so no worker's jobs wait for all jobs of another. A worker
+    /// that cannot be reaped delays no other.
     fn next_dead(&self, ctx: &Ctx) -> Option<WorkerId> {
         let last = self.reaped.filter(|_| !ctx.config.broken.has(Breakage::ReapedOneByOne));
         let later = last.and_then(|last| self.dead.range((Bound::Excluded(last), Bound::Unbounded)).next());
         later.or_else(|| self.dead.first()).copied()
     }
 
-    /// The workers to look at; `None` for all: in a small fleet, and as soon as one looks late in a large one.
+    /// The workers to look at. `None`: all of them, in a small fleet, and in a large one as soon as one looks late.
     fn watched(&self, ctx: &Ctx, members: &Members) -> Option<Vec<WorkerId>> {
         let late = ctx.config.timing.ttl / 2;
         if members.entries.len() <= WATCH_ALL

@@ -1,4 +1,4 @@
-//! What a node does for its pool, beside its own workers: it opens the pool and ends it, reads, routes, sweeps and watches.
+//! The node's work for its pool: opening and ending it, reading, routing, sweeping and watching.
 
 pub(super) mod closing;
 pub(super) mod liveness;

@@ -1,5 +1,5 @@
-//! The pool as this node knows it: which incarnation, which phase, which server; and how both are found again
-//! after any sign of data loss.
+//! The pool as this node knows it: its incarnation, its phase and its server. The node finds all of them again after
+//! any sign of data loss.
 //!
 //! ```text
 //! Unknown ──survey──▶ absent ──bootstrap──▶ Recovering ──T of observation──▶ Normal
@@ -7,8 +7,8 @@
 //!    │                present ─────────────────────────▶ Recovering or Normal  │
 //!    └──────────────── any refusal that hints at loss ─────────────────────────┘
 //! ```
-//! In another incarnation than the one that it knew, a node's workers say what they have (`attesting`), and phase R lasts
-//! until every member has done so, and the last lease of a worker that the data do not know has run out.
+//! In a new incarnation, a node's workers report their jobs (`attesting`). Phase R lasts until every member has done
+//! so, and the last lease of a worker that the data do not know has run out.
 
 use std::time::Duration;
 
@@ -23,12 +23,12 @@ use crate::store::{Bootstrapped, PoolState, Refusal, Result, Seen, ServerIdentit
 /// More tokens than a pool gives out between two renewals of a node.
 const UNSEEN_TOKENS: u64 = 1 << 20;
 
-/// Where the pool is, as far as this node knows.
+/// The state of the pool, as far as this node knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::core) enum Phase {
-    /// To be found out.
+    /// Not yet known.
     Unknown,
-    /// Phase R, observed since; it may be opened after `wait`.
+    /// Phase R, observed since then; the node may open the pool after `wait`.
     Recovering { since: Time, wait: Duration },
     /// Phase N.
     Normal,
@@ -36,11 +36,11 @@ pub(in crate::core) enum Phase {
     Closed,
 }
 
-/// What changed for the rest of the engine.
+/// A change that concerns the rest of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::core) enum Change {
     Nothing,
-    /// Another incarnation than the one known so far, or the first.
+    /// An incarnation other than the known one, or the first.
     Incarnation,
     /// Phase N has begun; `opened`: this node has opened it.
     Normal {
@@ -48,7 +48,7 @@ pub(in crate::core) enum Change {
     },
     /// The pool was shut down.
     Closed,
-    /// There is none, and this node was to join one that is there.
+    /// There is no pool, and this node may only join an existing one.
     Missing,
 }
 
@@ -57,24 +57,25 @@ pub(in crate::core) enum Change {
 pub(in crate::core) struct PoolPhase {
     pub(in crate::core) phase: Phase,
     pub(in crate::core) incarnation: Option<Incarnation>,
-    /// The highest token and the highest incarnation that it knows of.
+    /// The highest token and the highest incarnation that the node has seen.
     pub(in crate::core) seen: Seen,
-    /// The server process that this incarnation began on, or that was blessed when it was adopted.
+    /// The server process on which this incarnation began, or which the node blessed when it adopted the incarnation.
     began_on: Option<String>,
     members: Revision,
-    /// The wait that a bootstrap under way asks for.
+    /// The wait of a bootstrap under way.
     wait: Duration,
-    /// The pool's settings are not known to be this node's: nothing is to be written.
+    /// The pool's settings may differ from this node's: the node must not write.
     pub(in crate::core) held_back: bool,
-    /// The settings that it is told are those of another incarnation, or of none: the pool may have ended meanwhile.
+    /// The settings that the node hears belong to another incarnation, or to none: the pool may have ended meanwhile.
     pub(in crate::core) elsewhere: bool,
-    /// A tombstone, none from before it, is the end of the pool only for who has known it alive, or wants no other.
+    /// The node may create a pool. If not, a tombstone ends the pool for this node, unless the tombstone is older
+    /// than the pool.
     may_create: bool,
-    /// The signs of a loss that were seen in this incarnation.
+    /// The signs of a loss in this incarnation.
     lost: Option<(Incarnation, String)>,
-    /// It was said to be being opened, and not to be open.
+    /// The opening of the pool was reported, and its end was not.
     said_opening: Option<Incarnation>,
-    /// It was opened without a worker of this node that lives, in this incarnation.
+    /// In this incarnation the pool was opened without a living worker of this node.
     opened_without: Option<Incarnation>,
     busy: bool,
     retry_at: Time,
@@ -100,39 +101,39 @@ impl PoolPhase {
         }
     }
 
-    /// The highest token that this node has seen. One that no pool mints is none.
+    /// A token that this node has seen. Tokens that no pool mints are ignored.
     pub(in crate::core) fn saw_token(&mut self, token: Token) {
         if token <= Token::LAST {
             self.seen.token = self.seen.token.max(token);
         }
     }
 
-    /// One that no pool has is none.
+    /// Incarnations that no pool has are ignored.
     fn saw_incarnation(&mut self, incarnation: Incarnation) {
         self.seen.incarnation = self.seen.incarnation.max(incarnation.sound().unwrap_or_default());
     }
 
-    /// The highest numbers that it has seen, with room for tokens that the pool gave out since. Nobody who is left may know
-    /// of those, and the clock may be behind.
+    /// The highest numbers seen, with room for tokens that the pool gave out since. No living node may know of those,
+    /// and the clock may be behind.
     fn beyond_seen(&self) -> Seen {
         let Seen { token, .. } = self.seen;
         let room = if token == Token::default() { 0 } else { UNSEEN_TOKENS };
         Seen { token: Token(token.0.saturating_add(room)).min(Token::LAST), ..self.seen }
     }
 
-    /// The members' revision, as the server says. One that went back is a sign of loss.
+    /// The members' revision on the server. A revision that goes back is a sign of loss.
     pub(in crate::core) fn saw_members(&mut self, revision: Revision) -> bool {
         let lost = revision < self.members;
         self.members = self.members.max(revision);
         lost
     }
 
-    /// The node has become part of the pool: from now on a tombstone is the end.
+    /// The node now takes part in the pool: from now on a tombstone is its end.
     pub(in crate::core) fn attached(&mut self) {
         self.may_create = false;
     }
 
-    /// The pool that this node was to join has been cleaned up: it is made anew.
+    /// The pool that this node was to join has been cleaned up: the node creates it again.
     pub(in crate::core) fn start_over(&mut self) {
         self.phase = Phase::Unknown;
         self.incarnation = None;
@@ -140,8 +141,8 @@ impl PoolPhase {
         self.members = Revision(0);
     }
 
-    /// A step was refused, or the server is another one. A refusal does not say whose tombstone it has met: that is looked
-    /// at, too.
+    /// A step was refused, or the server is another one. A refusal does not tell whose tombstone it has met, so the
+    /// node looks at that, too.
     pub(in crate::core) fn doubt(&mut self, ctx: &Ctx, error: &StoreError) {
         let sign = matches!(
             error,
@@ -168,15 +169,15 @@ impl PoolPhase {
         }
     }
 
-    /// The pool was opened before a worker of this node, which lives, could say what it runs: another incarnation gives
-    /// it the time.
+    /// The pool was opened before a living worker of this node could report its jobs: another incarnation gives it
+    /// the time.
     pub(in crate::core) fn opened_without(&mut self, now: Time) {
         self.opened_without = self.incarnation;
         self.phase = Phase::Unknown;
         self.retry_at = now;
     }
 
-    /// The signs of a loss, if they were seen in this incarnation.
+    /// The signs of a loss, if seen in this incarnation.
     fn lost_in(&self, incarnation: Incarnation) -> Option<&str> {
         self.lost.as_ref().filter(|(seen_in, _)| *seen_in == incarnation).map(|(_, signs)| signs.as_str())
     }
@@ -189,7 +190,7 @@ impl PoolPhase {
         Change::Closed
     }
 
-    /// `needed`: this node has workers, or somebody wants it to join. A pool that is gone is made by no other.
+    /// `needed`: this node has workers, or a caller wants it to join. Other nodes create no pool that is gone.
     pub(in crate::core) fn on_surveyed(
         &mut self,
         ctx: &mut Ctx,
@@ -214,11 +215,11 @@ impl PoolPhase {
             && self.held_back
             && self.incarnation == Some(incarnation)
         {
-            // No renewal says yet that it has missed news of the maps.
+            // No renewal may have told the node yet that it missed news of the maps.
             ctx.out.push(Effect::Expect { incarnation, members, settings });
         }
         match state {
-            // An older one was there before the pool that this node knows: the data have gone back.
+            // An older pool stood there before the pool that this node knows: the data have gone back.
             PoolState::Closed { incarnation }
                 if ends
                     || !self.may_create
@@ -226,7 +227,7 @@ impl PoolPhase {
             {
                 self.closed()
             }
-            // Another pool, which a joining node has made since: what was to become of this one does not concern it.
+            // A joining node has created another pool since: the fate of the former pool does not concern it.
             PoolState::Present { closed, .. }
                 if !self.may_create && self.incarnation.is_some_and(|known| known <= closed) && !merges =>
             {
@@ -247,7 +248,7 @@ impl PoolPhase {
                     _ => Incarnation(0),
                 };
                 let lost = ended < self.seen.incarnation;
-                // A tombstone may have come back, and a later pool be lost, as well as one where nothing is.
+                // A tombstone may have come back after a later pool was lost, as an empty store may.
                 let kept = server.uptime > ttl && !server.promoted && !server.flushed;
                 let trusted = trusts_any && matches!(state, PoolState::Closed { .. });
                 let fresh = trusted || !lost && (ctx.config.assume_fresh || kept);
@@ -282,8 +283,8 @@ impl PoolPhase {
         }
     }
 
-    /// A pool on another server process than it knows, met by a node that is not part of it yet: its settings are
-    /// read before anything is done about that.
+    /// A node that is not yet part of the pool meets it on an unknown server process: it reads the settings before it
+    /// acts.
     fn look_at_settings(&mut self, ctx: &mut Ctx, incarnation: Incarnation, run_id: String) -> Change {
         ctx.out.push(Effect::Bless(run_id));
         self.began_on = None;
@@ -330,7 +331,7 @@ impl PoolPhase {
         }
     }
 
-    /// `wait`: phase R, which may be opened after it; `None`: phase N.
+    /// `wait`: phase R, which the node may open after it; `None`: phase N.
     fn adopt(
         &mut self,
         ctx: &mut Ctx,
@@ -351,7 +352,7 @@ impl PoolPhase {
             }
         }
         match wait {
-            // Others may open it before this node would: it is looked at until then.
+            // Other nodes may open it earlier: this node looks until then.
             Some(_) if !other && matches!(self.phase, Phase::Recovering { .. }) => {}
             Some(wait) => {
                 self.phase = Phase::Recovering { since: ctx.now, wait };
@@ -391,7 +392,7 @@ impl PoolPhase {
         }
     }
 
-    /// Phase N, whoever has opened the pool.
+    /// Phase N, opened by any node.
     fn is_open(&mut self, ctx: &mut Ctx, incarnation: Incarnation) {
         self.phase = Phase::Normal;
         if self.said_opening.take().is_some() {
@@ -418,7 +419,7 @@ impl PoolPhase {
     fn next(&self) -> Option<Time> {
         match self.phase {
             Phase::Unknown | Phase::Recovering { .. } => Some(self.retry_at),
-            // It sends nothing yet whose refusal would tell it so: what it was told of the pool may be too old.
+            // Its knowledge of the pool may be too old, and it sends no step yet whose refusal would show that.
             Phase::Normal if self.held_back && self.elsewhere => Some(self.retry_at),
             Phase::Normal | Phase::Closed => None,
         }

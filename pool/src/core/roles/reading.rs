@@ -1,7 +1,6 @@
-//! What the node reads: one blocking read over the streams of all its workers and its own. When the set of
-//! streams or a cursor changes, a new read takes the place of the one that waits. That one does not wait, and neither
-//! does one after an error: a read that is replaced while it waits is never answered, and a node whose workers come
-//! and go would be taken for deaf.
+//! The node's reader: one blocking read over its own stream and those of all its workers. When the set of streams or
+//! a cursor changes, a new read replaces the waiting one. The new read does not wait, and neither does one after an
+//! error. A read that is replaced while it waits gets no answer, so a node with changing workers would seem deaf.
 
 use std::time::Duration;
 
@@ -14,15 +13,15 @@ use crate::store::{Cursors, NodeEvents, Result};
 
 const RETRY: Duration = Duration::from_millis(50);
 
-/// How much of the node's stream was read.
+/// How much of the node's stream has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Up to this entry, and to the end not yet: an earlier process of this node's name was told what it says, maybe of
-    /// dispatches whose ids come again.
+    /// Up to this entry, but not yet to the end. Entries for an earlier process of this node's name may concern
+    /// dispatch ids that are used again.
     Former(EntryId),
     /// Up to this entry, in this stream.
     After(EntryId),
-    /// Up to this entry, if it is still there.
+    /// Up to this entry, if it still exists.
     Doubted(EntryId),
 }
 
@@ -34,7 +33,7 @@ impl Place {
         }
     }
 
-    /// Where the node goes on after a read from here. Leaves in `events` what is news.
+    /// The position after this read. Leaves only news in `events`.
     fn after(self, events: &mut NodeEvents) -> Self {
         let outcomes = &mut events.outcomes;
         let first = outcomes.first().map(|(entry, _)| *entry);
@@ -47,7 +46,7 @@ impl Place {
             }
             (Self::Former(end), None) => Self::After(end),
             (Self::After(before), last) => Self::After(last.map_or(before, |last| last.max(before))),
-            // Another stream with lower ids, or nothing of this one is left.
+            // Another stream has lower ids, or this one is empty.
             (Self::Doubted(_), None) => Self::After(EntryId::MIN),
             (Self::Doubted(before), Some(last)) => {
                 if first == Some(before) {
@@ -66,7 +65,7 @@ pub(in crate::core) struct Reading {
     waiting: Option<Cursors>,
     place: Place,
     retry_at: Option<Time>,
-    /// When a read was last answered, or the first one sent.
+    /// When a read was last answered; before that, when the first was sent.
     progressed: Option<Time>,
 }
 
@@ -86,8 +85,8 @@ impl Reading {
         self.doubt();
     }
 
-    /// The node's stream may have been made anew: with lower ids than the last one read, where the server's clock has stepped
-    /// back. Entries that were read do not count twice: an id of a dispatch may have come again since.
+    /// The node's stream may be a new one, with lower ids if the server's clock has stepped back. Entries that were
+    /// read must not count twice, because a dispatch id may be used again.
     pub(in crate::core) fn doubt(&mut self) {
         if let Place::After(last) = self.place
             && last != EntryId::MIN
@@ -131,7 +130,7 @@ impl Reading {
         }
         let failed = self.retry_at.take().is_some();
         let node = self.place.cursor();
-        // Without a map of its own: most steps change no cursor.
+        // Compares without a map of its own: most steps change no cursor.
         let is_this = |read: &Cursors| {
             let stands = |(worker, entry)| read.workers.get(&worker) == Some(&entry);
             read.node == node && workers.clone().count() == read.workers.len() && workers.clone().all(stands)

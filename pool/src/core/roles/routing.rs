@@ -1,5 +1,5 @@
 //! The router: reads start events from the pool's stream, picks each job's worker from the ring, and assigns.
-//! A stale view can never assign: the step is refused unless the ring is at the revision that was picked from.
+//! A stale view can never assign: the step is refused unless the ring still has the revision that the picks used.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::id::{JobKey, Revision};
 use crate::store::{PoolEvent, Refusal, Result, RouteReply, StoreError};
 
 const RETRY: Duration = Duration::from_millis(50);
-/// The pause where the pool has no tokens left: somebody must see to that.
+/// The pause when the pool has no tokens left, which an operator must repair.
 const SPENT_RETRY: Duration = Duration::from_secs(5);
 
 /// One node's router.
@@ -26,32 +26,32 @@ pub(in crate::core) struct Routing {
     claiming: bool,
     restoring: bool,
     assigning: bool,
-    /// The group of consumers is gone; made again before the next read.
+    /// The group of consumers is gone; the next read waits until it exists again.
     group_lost: bool,
     retry_at: Option<Time>,
-    /// Not before the ring is at this revision.
+    /// Routes only with a ring of this revision or a later one.
     wants_ring: Option<Revision>,
     filling: Filling,
     leaving: Leaving,
     width: Width,
-    /// Jobs on which a step has failed alone, and that were told of. The sweeper announces them again.
+    /// Jobs on which a step has failed alone, and which were reported. The sweeper announces them again.
     told: BTreeSet<JobKey>,
-    /// When a read was last answered, or the first one sent.
+    /// When a read was last answered; before that, when the first was sent.
     progressed: Option<Time>,
 }
 
-/// How far the router has come in leaving: what it has read, somebody has to route.
+/// How far the router's leaving has come. Every entry that it has read must be routed.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Leaving {
     #[default]
     No,
-    /// It reads no more; what it was handed at the last moment is being claimed.
+    /// It reads no more; the entries of its last read are being claimed.
     Claiming,
-    /// It routes what it still has.
+    /// It routes its remaining entries.
     Routing,
 }
 
-/// Whether what was read waits for the slots of standbys.
+/// Whether read entries wait until standbys have slots.
 #[derive(Clone, Copy, Debug, Default)]
 enum Filling {
     #[default]
@@ -60,10 +60,10 @@ enum Filling {
     Over,
 }
 
-/// For how long: twice the time after which they take them.
+/// The limit of that wait: twice the time after which standbys take slots.
 const FILLING: Duration = Duration::from_secs(2);
 
-/// How many jobs are kept in mind that were told of.
+/// How many reported jobs are kept in mind.
 const TOLD_MAX: usize = 1_000;
 
 impl Routing {
@@ -117,7 +117,7 @@ impl Routing {
         self.width.narrow(whole, &error);
         let is_bad = whole == 1 && is_of_an_item(&error);
         let bad = is_bad.then(|| events.iter_mut().find_map(|event| event.jobs.pop())).flatten();
-        // The rest of an entry of which a part was sent.
+        // The rest of an entry that was sent in part.
         if let (Some(part), Some(rest)) = (events.last_mut(), self.events.first_mut())
             && part.entry == rest.entry
         {
@@ -153,13 +153,13 @@ impl Routing {
         }
     }
 
-    /// When a read was last answered, or the first one sent; `None` before. Nothing is read while what was read
-    /// waits for its routing.
+    /// When a read was last answered, or the first one sent; `None` before. The router does not read while read
+    /// entries wait for their routing.
     pub(in crate::core) fn progressed(&self) -> Option<Time> {
         self.progressed.filter(|_| self.reading && self.leaving == Leaving::No)
     }
 
-    /// Takes over what other routers have left.
+    /// Takes over entries that other routers have left.
     pub(in crate::core) fn claim(&mut self, ctx: &mut Ctx) {
         if !self.claiming && !self.group_lost {
             self.claiming = true;
@@ -167,7 +167,7 @@ impl Routing {
         }
     }
 
-    /// Reads no more: other nodes route from now on, and what this one has read is routed before it goes.
+    /// Reads no more: other nodes route from now on. This one routes its remaining entries before it goes.
     pub(in crate::core) fn leave(&mut self, ctx: &mut Ctx) {
         if self.leaving == Leaving::No && !self.claiming {
             self.leaving = Leaving::Claiming;
@@ -178,12 +178,12 @@ impl Routing {
         }
     }
 
-    /// Nothing that it has read is left with it.
+    /// No entry that it has read is left.
     pub(in crate::core) fn has_left(&self) -> bool {
         self.leaving == Leaving::Routing && self.events.is_empty() && !self.assigning
     }
 
-    /// Forgets what it read: the pool's data is not what it was.
+    /// Forgets its entries: the pool's data have changed.
     pub(in crate::core) fn reset(&mut self) {
         self.events.clear();
         self.filling = Filling::No;
@@ -221,8 +221,8 @@ impl Routing {
         }
     }
 
-    /// Standbys are about to take slots: what is routed meanwhile would wait for long. Those that do not come to it in time
-    /// have died, or may not.
+    /// Standbys are about to take slots: jobs that are routed meanwhile would wait long. Standbys that miss the time
+    /// have died, or may not take slots.
     fn waits_for_slots(&mut self, ctx: &Ctx, ring: &Ring) -> bool {
         self.filling = match self.filling {
             _ if !ring.is_filling() || self.leaving != Leaving::No => Filling::No,
@@ -232,8 +232,8 @@ impl Routing {
         matches!(self.filling, Filling::Until(_))
     }
 
-    /// Whole entries, as many as a step takes. Of one that has more jobs than that a part goes alone, and the entry with the
-    /// last one.
+    /// Takes whole entries, up to the limit of a step. An entry with more jobs goes in parts, and is finished with
+    /// the last part.
     fn route(&mut self, ctx: &mut Ctx, ring: &Ring) {
         let (most, mut count) = (self.width.most(), 0);
         let whole = self.events.iter().take_while(|event| {

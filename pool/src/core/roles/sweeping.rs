@@ -1,6 +1,6 @@
-//! The sweeper: whatever is due and was not done is set going again. Events may be lost; records are not.
+//! The sweeper restarts due work that was not done. Events may be lost; records are not.
 //!
-//! All nodes sweep, about twice a second together; a sweep is atomic, so there is no leader.
+//! All nodes sweep, together about twice a second. A sweep is atomic, so there is no leader.
 
 use std::time::Duration;
 
@@ -19,19 +19,20 @@ pub(in crate::core) struct Sweeping {
     kick: bool,
 }
 
-/// How often consumers of the pool's stream that are gone are forgotten, in sweeps.
+/// The number of sweeps between two removals of dead consumers of the pool's stream.
 const PRUNE_EVERY: u64 = 120;
-/// How often what routers have left is looked for, in sweeps: what lies there for long is announced again by a sweep.
+/// The number of sweeps between two claims of other routers' entries. A sweep also announces the jobs of old entries
+/// again.
 const CLAIM_EVERY: u64 = 4;
 
 impl Sweeping {
-    /// The pool has its first worker, or has been opened: jobs that wait for one are woken.
+    /// The pool has its first worker or was opened: wakes the jobs that wait for one.
     pub(in crate::core) fn kick(&mut self) {
         self.kick = true;
         self.next = None;
     }
 
-    /// Returns what the sweep found.
+    /// Returns the finds of the sweep.
     pub(in crate::core) fn on_swept(
         &mut self,
         ctx: &mut Ctx,
@@ -53,7 +54,7 @@ impl Sweeping {
         Ok(swept)
     }
 
-    /// Returns true when it is time to claim what other routers left.
+    /// Returns true if it is time to claim other routers' entries.
     pub(in crate::core) fn flush(&mut self, ctx: &mut Ctx) -> bool {
         if self.busy || self.next.is_some_and(|at| ctx.now < at) {
             return false;
@@ -72,7 +73,7 @@ impl Sweeping {
     }
 }
 
-/// The stops that a sweep found unfinished, as the step takes them.
+/// The unfinished stops that a sweep found, as the step takes them.
 pub(in crate::core) fn stops_again(swept: &mut Swept) -> Vec<StopItem> {
     let stops = std::mem::take(&mut swept.stops);
     stops

@@ -1,8 +1,8 @@
-//! Whose turn it is to plan: this node's schedules and tickers.
+//! The turns of this node's schedules and tickers.
 //!
-//! One holder at a time has the turn of a schedule. It says that it lives every T/4; the others watch that, and take
-//! the turn when it has not been said for T by their own clock. What a holder does that has lost its turn is refused by
-//! the steps. Ticks are given out by the store, by the server's clock: the holder sleeps until the next one is due.
+//! A schedule's turn has one holder at a time. The holder renews its term every T/4. The others watch that, and take
+//! the turn if the term stands still for T by their own clock. The steps refuse actions of a holder that has lost its
+//! turn. The store gives out ticks by the server's clock: the holder sleeps until the next one is due.
 
 mod planning;
 mod turn;
@@ -27,18 +27,18 @@ pub(super) struct Scheduling {
     own: BTreeMap<LocalSchedule, Own>,
     /// Tells the calls of one incarnation from those of another.
     round: u64,
-    /// When all say their word on their turns.
+    /// When all terms are renewed next.
     next: Time,
     busy: bool,
-    /// When calls go out again after one that was not answered, and how long the next pause is: all wait for one that
-    /// finds out. Zero: the last one was answered.
+    /// When calls resume after one without an answer, and the length of the next pause. All wait for one call that
+    /// tests the store. Zero: the last call was answered.
     retry_at: Time,
     pause: Duration,
-    /// Where the next word begins, when there are more than one call takes.
+    /// The schedule that the next renewal of terms begins with, if one call cannot take all.
     from: Option<LocalSchedule>,
-    /// The server's clock, ms, as it was last read.
+    /// The server's clock in ms, as last read.
     clock: (Time, u64),
-    /// Other nodes are to look at once: a turn was left, a schedule was changed or has ended.
+    /// Other nodes must look at once: a turn was left, or a schedule was changed or has ended.
     news: bool,
 }
 
@@ -47,7 +47,7 @@ impl Scheduling {
         self.own.insert(local, Own::new(ctx, to, new));
     }
 
-    /// Another period, on all nodes.
+    /// Changes the period on all nodes.
     pub(super) fn change(&mut self, ctx: &mut Ctx, to: ReplyTo, local: LocalSchedule, period: Duration) {
         match self.own.get_mut(&local).filter(|own| !own.leaving) {
             Some(own) => own.change(ctx, to, period),
@@ -55,7 +55,7 @@ impl Scheduling {
         }
     }
 
-    /// The end, on all nodes.
+    /// Ends the schedule on all nodes.
     pub(super) fn end(&mut self, ctx: &mut Ctx, to: ReplyTo, local: LocalSchedule) {
         match self.own.get_mut(&local) {
             Some(own) => own.end(to),
@@ -63,7 +63,7 @@ impl Scheduling {
         }
     }
 
-    /// This node takes part no more.
+    /// Ends this node's part in the schedule.
     pub(super) fn leave(&mut self, ctx: &mut Ctx, to: Option<ReplyTo>, local: LocalSchedule) {
         self.next = ctx.now;
         match self.own.get_mut(&local) {
@@ -85,7 +85,7 @@ impl Scheduling {
         self.next = ctx.now;
     }
 
-    /// Whether other nodes are to be told to look.
+    /// Whether other nodes must be told to look.
     pub(super) fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.news)
     }
@@ -94,7 +94,7 @@ impl Scheduling {
         self.own.is_empty()
     }
 
-    /// Another incarnation: no turn lasts, and what stands in the store is not known.
+    /// Another incarnation: all turns end, and the stored schedules are unknown.
     pub(super) fn reset(&mut self, ctx: &mut Ctx) {
         self.round += 1;
         self.busy = false;
@@ -113,7 +113,7 @@ impl Scheduling {
         }
     }
 
-    /// A planner has come to something.
+    /// A planner reports its result.
     pub(super) fn on_planned(&mut self, ctx: &mut Ctx, local: LocalSchedule, run: u64, planned: Planned) {
         if let Some(own) = self.own.get_mut(&local) {
             own.on_planned(ctx, run, planned);
@@ -148,7 +148,7 @@ impl Scheduling {
                     }
                 })
             }),
-            // Of an earlier incarnation.
+            // The answer belongs to an earlier incarnation.
             _ => Ok(()),
         }
     }
@@ -176,18 +176,18 @@ impl Scheduling {
         Ok(())
     }
 
-    /// A call was answered, or was not.
+    /// A call has come back, with or without an answer.
     fn heard(&mut self, ctx: &Ctx, error: Option<&StoreError>) {
         match error {
             None | Some(StoreError::Refused(_)) if self.pause.is_zero() => {}
             None | Some(StoreError::Refused(_)) => (self.pause, self.retry_at) = (Duration::ZERO, ctx.now),
-            // Others were under way with it.
+            // Other calls were under way with it.
             Some(_) if ctx.now < self.retry_at => {}
             Some(_) => self.wait(ctx),
         }
     }
 
-    /// Nothing is called for a while, and for longer the next time.
+    /// Makes no call for a while, and for longer the next time.
     fn wait(&mut self, ctx: &Ctx) {
         self.pause = self.pause.max(RETRY);
         self.retry_at = ctx.now + self.pause;
@@ -216,7 +216,7 @@ impl Scheduling {
 
     /// `may_hold`: the pool is in phase N. `may_act`: it is not being shut down either.
     pub(super) fn flush(&mut self, ctx: &mut Ctx, may_hold: bool, may_act: bool) {
-        // Most nodes have none.
+        // Most nodes have no schedule.
         if self.own.is_empty() {
             return;
         }
@@ -248,7 +248,7 @@ impl Scheduling {
         }
     }
 
-    /// Makes the calls that are due; after one that was not answered, one finds out for all.
+    /// Makes the due calls; after one without an answer, a single call tests the store for all.
     fn act(&mut self, ctx: &mut Ctx) {
         let now = ctx.now;
         if now < self.retry_at {
@@ -269,7 +269,7 @@ impl Scheduling {
         }
     }
 
-    /// All say their word on their turns, as many as one call takes.
+    /// Renews or watches all terms, as many as one call takes.
     fn say(&mut self, ctx: &mut Ctx) {
         let (now, ttl) = (ctx.now, ctx.config.timing.ttl);
         let begin = self.from.take().unwrap_or(LocalSchedule(0));
@@ -285,7 +285,7 @@ impl Scheduling {
         }
     }
 
-    /// When the next word on turns is due.
+    /// When the next renewal of terms is due.
     fn says_at(&self, ttl: Duration) -> Option<Time> {
         if self.busy || self.own.is_empty() {
             return None;

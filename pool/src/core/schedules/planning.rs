@@ -1,6 +1,6 @@
-//! A plan, from its tick until it is carried out: what it wants is compared with the jobs that it has, in pages; what is
-//! missing is dispatched and what is too much is stopped, in batches, each in the planner's turn. No job of the plan
-//! keeps another from its start or its stop.
+//! A plan, from its tick until it is carried out. It compares the wanted jobs with those of the plan, in pages. It
+//! dispatches missing jobs and stops surplus ones in batches, each in the planner's turn. No job of the plan delays
+//! the start or stop of another.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::store::{
     BATCH_MAX, DispatchItem, DispatchReply, Lookup, Refusal, Result, StopItem, StopReply, StoreError, Turn,
 };
 
-/// How far a step got.
+/// The result of a step.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     Going,
@@ -48,33 +48,33 @@ enum Work {
 #[derive(Debug)]
 struct Doing {
     turn: Turn,
-    /// What is wanted and was not found so far, while the jobs of the plan are looked at.
+    /// Wanted jobs that were not yet found, while the node reads the jobs of the plan.
     wanted: Option<BTreeMap<JobKey, DispatchItem>>,
-    /// Wanted, but not to be started.
+    /// Wanted jobs that must not be started.
     kept: BTreeSet<JobKey>,
     /// Where the next page of the plan's jobs begins.
     after: Option<JobKey>,
-    /// Keys to stop, whose jobs are to be found.
+    /// Keys to stop, whose jobs must be found first.
     to_find: Vec<JobKey>,
-    /// Wanted, of which something is there: it is to be seen whether that lives, or is about to go.
+    /// Wanted jobs whose keys are taken: a look must show whether the other job lives or is about to go.
     to_check: VecDeque<DispatchItem>,
-    /// Those of them that are being looked up.
+    /// The part of them that a look is checking.
     checking: Vec<DispatchItem>,
     looking: bool,
     look_at: Time,
     starts: Lane<DispatchItem>,
     stops: Lane<StopItem>,
     ends: bool,
-    /// When it is given up, unless it comes forward.
+    /// When the plan is given up without progress.
     until: Time,
-    /// Jobs that were not done as the plan wants, and what the first of them met.
+    /// The number of jobs that failed to follow the plan, and the error of the first.
     failed: usize,
     first: Option<String>,
 }
 
 impl Planning {
-    /// The next tick need not wait for it: nothing is done, or all that is left is to see jobs go that are being stopped.
-    /// One that does not end keeps only its own key from being started again.
+    /// The next tick need not wait: there is no work left, or only a wait for jobs that are being stopped. A job that
+    /// does not end delays only the next start of its own key.
     pub(super) fn yields(&self) -> bool {
         match &self.work {
             Work::Idle => true,
@@ -83,12 +83,12 @@ impl Planning {
         }
     }
 
-    /// The planner was told to end and has not.
+    /// The planner was told to end but has not.
     pub(super) fn is_stuck(&self) -> bool {
         matches!(self.work, Work::Asked { over: true, .. })
     }
 
-    /// Asks the planner. The plan before has left something undone: it is told.
+    /// Asks the planner. Reports it if the former plan is unfinished.
     pub(super) fn begin(&mut self, ctx: &mut Ctx, local: LocalSchedule, plan: &ScheduleName, tick: NewTick) {
         let left = if let Work::Doing(doing) = &self.work { doing.unfinished() } else { None };
         if let Some(error) = left {
@@ -99,7 +99,7 @@ impl Planning {
         ctx.out.push(Effect::Plan { local, run: self.run, tick });
     }
 
-    /// Nothing more is done; a planner that runs is told to end.
+    /// Ends all work on the plan, and tells a running planner to end.
     pub(super) fn drop_all(&mut self, ctx: &mut Ctx, local: LocalSchedule) {
         match &mut self.work {
             Work::Idle | Work::Asked { over: true, .. } => {}
@@ -114,7 +114,7 @@ impl Planning {
         }
     }
 
-    /// A planner that takes too long is told to end, and a plan that does not come forward is given up.
+    /// Tells a planner that takes too long to end, and gives up a plan without progress.
     pub(super) fn on_time(&mut self, ctx: &mut Ctx, local: LocalSchedule, plan: &ScheduleName) {
         if self.times_out_at().is_none_or(|until| ctx.now < until) {
             return;
@@ -136,7 +136,7 @@ impl Planning {
         }
     }
 
-    /// The planner has come to something; `turn`: it is still this node's turn.
+    /// The planner reports its result; `turn`: this node still has the turn.
     pub(super) fn on_planned(
         &mut self,
         ctx: &mut Ctx,
@@ -173,7 +173,7 @@ impl Planning {
         }
     }
 
-    /// Goes on with the plan, at this time of the server's. True when all of the plan is done and it ends its schedule.
+    /// Continues the plan at this server time. True if the whole plan is done and ends its schedule.
     pub(super) fn flush(
         &mut self,
         ctx: &mut Ctx,
@@ -236,7 +236,7 @@ impl Doing {
         self.wanted.is_some() || !self.to_find.is_empty() || !self.to_check.is_empty()
     }
 
-    /// Nothing is left but to look at jobs that are in the way of wanted ones. A plan that ends its schedule waits for them.
+    /// Only looks at jobs in the way of wanted ones are left. A plan that ends its schedule waits for them.
     fn only_checks(&self) -> bool {
         let looks = !self.to_check.is_empty() || !self.checking.is_empty();
         let acts = self.wanted.is_some() || !self.to_find.is_empty();
@@ -356,13 +356,13 @@ impl Doing {
         self.fail(&item.key, why);
     }
 
-    /// What is to become of a wanted job of which something is there.
+    /// Decides about a wanted job whose key has a job in this state.
     fn check(&mut self, item: DispatchItem, state: JobState) {
         match state {
-            // It makes room for the one that is wanted.
+            // It makes room for the wanted job.
             JobState::Stopping => self.to_check.push_back(item),
             JobState::Parked => self.fail(&item.key, "it is parked"),
-            // What lives is as it is wanted, whoever dispatched it.
+            // A job that lives is as wanted, whichever caller dispatched it.
             _ => {}
         }
     }
@@ -387,7 +387,7 @@ impl Doing {
         self.until = ctx.now + ctx.config.plan_timeout;
     }
 
-    /// The rest of it when the next plan takes its place.
+    /// The unfinished part of a plan when the next one replaces it.
     fn unfinished(&self) -> Option<String> {
         let stopping = self.to_check.iter().chain(&self.checking).map(|item| &item.key).next();
         let first = stopping.map(|key| format!("{key}: it is still being stopped"));
@@ -396,7 +396,7 @@ impl Doing {
         Some(format!("{failed} of its jobs are not as it wants them, the first: {first}"))
     }
 
-    /// Why it is given up.
+    /// The reason for giving the plan up.
     fn stalled(&self, timeout: Duration) -> String {
         let stopping = self.to_check.iter().chain(&self.checking).next();
         match (stopping, &self.first) {

@@ -1,4 +1,5 @@
-//! One schedule or ticker of this node: made in the store, then watched while another has the turn, or ticked.
+//! One schedule or ticker of this node. It is created in the store, then watched while another node has the turn, or
+//! ticked.
 
 use std::time::Duration;
 
@@ -14,19 +15,19 @@ use crate::store::{
     TermReply, TickReply, Turn,
 };
 
-/// A plan is asked for at most this much after its tick is due, so that not all plans come at once.
+/// A plan starts at most this much after its tick is due, so that not all plans start at once.
 const LONGEST_JITTER: Duration = Duration::from_secs(30);
 
-/// How long a planner that was told to end may hold up the leaving.
+/// How long a planner that was told to end may delay the leaving.
 const LEAVE_GRACE: Duration = Duration::from_secs(2);
 
-/// What is to become of a schedule after an answer.
+/// The fate of a schedule after an answer.
 #[derive(Debug)]
 pub(super) enum Fate {
     Stays,
-    /// Who has the turn is to be asked soon.
+    /// The node must soon ask which node has the turn.
     Asks,
-    /// Others are to look at it.
+    /// Other nodes must look at it.
     Tells,
     Goes(Refused),
 }
@@ -35,14 +36,14 @@ pub(super) enum Fate {
 #[derive(Debug)]
 struct Held {
     term: Term,
-    /// Server time, ms, of the next tick, and when this node asks for it.
+    /// The server time of the next tick in ms, and when this node asks for it.
     next: u64,
     due: Time,
-    /// The tick that was asked for and not answered: it is asked for again, since it may have been given out.
+    /// A tick that was asked for without an answer. The node asks again, since the store may have given it out.
     asked: Option<u64>,
 }
 
-/// Whether the schedule is to be ended on all nodes, and by whom.
+/// Whether the schedule must end on all nodes, and by whose order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ToEnd {
     No,
@@ -55,24 +56,24 @@ enum ToEnd {
 #[derive(Debug)]
 pub(super) struct Own {
     new: NewSchedule,
-    /// Who waits until it is made.
+    /// The caller that waits for its creation.
     adder: Option<ReplyTo>,
-    /// Another period that its user has given.
+    /// A new period, set by a user.
     to_change: Option<(ReplyTo, Duration)>,
     to_end: ToEnd,
     enders: Vec<ReplyTo>,
-    /// This node takes part no more.
+    /// This node leaves the schedule.
     pub(super) leaving: bool,
-    /// When it leaves its turn although its planner has not ended.
+    /// When it leaves its turn even if its planner has not ended.
     leave_at: Time,
     leavers: Vec<ReplyTo>,
-    /// Its last word on its turn was not answered: it may have the turn without knowing.
+    /// The last renewal of its term has no answer: it may have the turn without knowing.
     pub(super) unsure: bool,
-    /// That its entry cannot be read was reported.
+    /// The unreadable entry was reported.
     bad: bool,
-    /// As it stands in the store, in this incarnation.
+    /// Its entry in the store, in this incarnation.
     entry: Option<ScheduleEntry>,
-    /// Since when its turn has stood still.
+    /// When its turn was last seen to move.
     still_since: Time,
     held: Option<Held>,
     busy: bool,
@@ -123,7 +124,7 @@ impl Own {
         self.planning.drop_all(ctx, local);
     }
 
-    /// Another incarnation: what stands in the store is not known.
+    /// Another incarnation: the stored entry is unknown.
     pub(super) fn reset(&mut self, ctx: &mut Ctx, local: LocalSchedule) {
         self.lose_turn(ctx, local);
         self.entry = None;
@@ -133,7 +134,7 @@ impl Own {
         self.forget_planners_end();
     }
 
-    /// A planner ends its schedule in its turn only, and a user at any time.
+    /// A planner may end its schedule only in its turn, and a user at any time.
     fn forget_planners_end(&mut self) {
         if let ToEnd::ByPlanner(_) = self.to_end {
             self.to_end = ToEnd::No;
@@ -155,17 +156,17 @@ impl Own {
         self.planning.drop_all(ctx, local);
     }
 
-    /// It has nothing to leave.
+    /// It has no turn to leave.
     pub(super) fn has_left(&self) -> bool {
         self.leaving && self.held.is_none() && !self.unsure
     }
 
-    /// When it leaves its turn whether or not its planner has ended.
+    /// When it leaves its turn, even if its planner has not ended.
     pub(super) fn leaves_at(&self) -> Option<Time> {
         (self.leaving && !self.has_left()).then_some(self.leave_at)
     }
 
-    /// Its planner has come to something.
+    /// Its planner reports a result.
     pub(super) fn on_planned(&mut self, ctx: &mut Ctx, run: u64, planned: Planned) {
         let turn = self.turn();
         self.planning.on_planned(ctx, &self.new.key.name, run, planned, turn);
@@ -175,7 +176,7 @@ impl Own {
         self.planning.on_time(ctx, local, &self.new.key.name);
     }
 
-    /// Goes on with its plan, at this time of the server's.
+    /// Continues its plan at this server time.
     pub(super) fn carry_on(&mut self, ctx: &mut Ctx, local: LocalSchedule, server: u64) {
         if self.planning.flush(ctx, local, &self.new.key.name, server) {
             self.end_as_planner();
@@ -189,7 +190,7 @@ impl Own {
         }
     }
 
-    /// When it wants to make a call of its own.
+    /// When it next makes a call of its own.
     pub(super) fn acts_at(&self) -> Option<Time> {
         if self.busy || self.leaving {
             return None;
@@ -197,7 +198,7 @@ impl Own {
         let at = match (&self.entry, &self.held) {
             (None, _) => Time(0),
             _ if self.to_end != ToEnd::No || self.to_change.is_some() => Time(0),
-            // It may have been given out: whatever is heard of the next one, this one does not wait.
+            // The store may have given it out, so it does not wait for news of the next one.
             (Some(_), Some(Held { asked: Some(_), .. })) if self.planning.yields() => Time(0),
             (Some(_), Some(held)) if self.planning.yields() => held.due,
             _ => return None,
@@ -233,10 +234,10 @@ impl Own {
         ctx.call(Call::Sched { local, round, schedule, change });
     }
 
-    /// Its word in the next round of terms.
+    /// Its item in the next renewal of terms.
     pub(super) fn term_item(&self, now: Time, ttl: Duration) -> Option<TermItem> {
         let entry = self.entry.as_ref()?;
-        // Nobody else is to plan beside a planner that has not ended.
+        // No other node may plan beside a planner that has not ended.
         if self.planning.is_stuck() && (!self.leaving || now < self.leave_at) {
             return None;
         }
@@ -252,7 +253,7 @@ impl Own {
         })
     }
 
-    /// Since when another's turn has stood still.
+    /// Since when another node's turn has stood still.
     pub(super) fn watched_since(&self) -> Option<Time> {
         let watched = self.entry.as_ref().is_some_and(|entry| entry.holder.is_some());
         (watched && self.held.is_none() && !self.leaving && !self.planning.is_stuck())
@@ -269,7 +270,7 @@ impl Own {
         match answered {
             Ok(ScheduleState::Present { now, entry }) => {
                 let fate = if self.entry.is_none() { Fate::Asks } else { Fate::Tells };
-                // Whoever adds it last says how often, unless its period was set since.
+                // The last caller that adds it sets the period, unless a user has set the period since.
                 match self.adder.take() {
                     Some(to) if self.to_change.is_some() => told(ctx, to, Ok(())),
                     Some(to) => self.to_change = Some((to, self.new.period)),
@@ -360,7 +361,7 @@ impl Own {
                 };
                 held.asked = None;
                 if !due {
-                    // Also when the next tick is as it was known: the server's clock may have stepped back.
+                    // Even if the next tick is unchanged: the server's clock may have stepped back.
                     let wait = Duration::from_millis(entry.next.saturating_sub(now).max(1));
                     (held.next, held.due) = (entry.next, ctx.now + wait);
                 }
@@ -389,14 +390,14 @@ impl Own {
         }
     }
 
-    /// Once, until it could be read again.
+    /// Reports once, until the entry is readable again.
     fn report_bad(&mut self, ctx: &mut Ctx) {
         if !std::mem::replace(&mut self.bad, true) {
             ctx.report(Notice::BadSchedule { schedule: self.new.key.clone() });
         }
     }
 
-    /// The schedule as it stands, at this time of the server's; as it stood before, when two answers overtook each other.
+    /// Takes the entry as read at this server time. Ignores an older entry: two answers may overtake each other.
     fn note(&mut self, ctx: &mut Ctx, now: u64, entry: ScheduleEntry) {
         self.bad = false;
         let is_older = |known: &ScheduleEntry| {
@@ -425,7 +426,7 @@ impl Own {
         self.entry = Some(entry);
     }
 
-    /// Whoever waits is told that it has gone.
+    /// Tells every waiting caller that the schedule has gone.
     pub(super) fn go(mut self, ctx: &mut Ctx, local: LocalSchedule, why: &Refused) {
         self.planning.drop_all(ctx, local);
         let ended = matches!(why, Refused::ScheduleEnded);

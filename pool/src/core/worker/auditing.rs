@@ -1,4 +1,4 @@
-//! Whether the store and the worker agree on what the worker has (a part of [`Worker`]).
+//! Compares the jobs of a worker with the store's (a part of [`Worker`]).
 
 use super::Worker;
 use crate::core::call::Call;
@@ -24,7 +24,7 @@ impl Audit {
 }
 
 impl Worker {
-    /// Asks for what the store says that the worker has, if that is due.
+    /// Asks for the jobs that the store assigns to the worker, if that is due.
     pub(super) fn flush_audit(&mut self, ctx: &mut Ctx) {
         if self.jobs.audit_due && self.audit.next().is_some_and(|at| ctx.now >= at) {
             self.jobs.audit_due = false;
@@ -33,7 +33,7 @@ impl Worker {
         }
     }
 
-    /// Looks once more for jobs to hand on, when one of these was begun here and belongs elsewhere.
+    /// Looks once more for jobs to hand on, if one of these was begun here and belongs elsewhere.
     pub(in crate::core) fn check_places(
         &mut self,
         ctx: &mut Ctx,

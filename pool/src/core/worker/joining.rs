@@ -13,15 +13,15 @@ use crate::id::Nonce;
 use crate::member::MemberState;
 use crate::store::{JoinRequest, Refusal, Result, Seat, StoreError};
 
-/// The pause before a worker that the pool refuses to have back asks again.
+/// The pause before a worker that the pool refuses to take back asks again.
 const REFUSED_RETRY: Duration = Duration::from_secs(5);
 
-/// How long those that come while nobody is up wait for each other.
+/// How long workers wait for each other if they join while none is up.
 const GATHERING: Duration = Duration::from_secs(1);
 
 impl Worker {
-    /// Returns whether the worker got the pool's first live slot. `behind`: a refusal of a setting says only that the
-    /// pool's settings have changed, and this node goes by them soon.
+    /// Returns whether the worker got the pool's first live slot. `behind`: the refusal of a setting says only that
+    /// the pool's settings have changed. This node follows them soon.
     pub(in crate::core) fn on_joined(
         &mut self,
         ctx: &mut Ctx,
@@ -41,7 +41,7 @@ impl Worker {
                 return Ok(seat.first && seat.member.state == MemberState::Up);
             }
             Err(StoreError::Refused(Refusal::Setting { .. })) if behind => {
-                // It joins with other settings: another join, with a lease of its own.
+                // The next join has other settings, so it is a new join with a lease of its own.
                 *since = None;
                 return Ok(false);
             }
@@ -60,7 +60,7 @@ impl Worker {
         if self.added.is_some() {
             self.refuse(ctx, refused);
         } else {
-            // Nobody waits for it who could be told, and it was a member once: it asks again, now and then.
+            // No caller waits for the answer, and the worker was a member before: it asks again at intervals.
             *since = None;
             *retry_at = ctx.now + REFUSED_RETRY;
             if !std::mem::replace(&mut self.refused, true) {
@@ -78,7 +78,7 @@ impl Worker {
         self.refused = false;
         self.slot = seat.member.slot.or(self.slot);
         let settle = ctx.config.settings.join_settle;
-        // Where nobody is up, no slot is handed over: it waits for those that come with it.
+        // If no worker is up, no slot is handed over: it waits for workers that join at the same time.
         let settle = if seat.first { settle.min(GATHERING) } else { settle };
         let settle_at = (seat.member.state == MemberState::Standby).then(|| ctx.now + settle);
         self.stage = Stage::In { settle_at, busy: false };
@@ -100,7 +100,7 @@ impl Worker {
     }
 }
 
-/// What a worker joins with; `joins` counts its joins.
+/// The request of a worker's join; `joins` counts its joins.
 pub(super) fn join_request(
     ctx: &Ctx,
     joins: u32,

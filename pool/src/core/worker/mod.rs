@@ -1,5 +1,5 @@
-//! One worker of this node, from its join to its end: it joins, takes a slot, drains, leaves; or it loses its
-//! lease, is fenced, and joins anew under another id once nothing of it runs.
+//! One worker of this node, from its join to its end. It joins, takes a slot, drains, and leaves. Or it loses its
+//! lease and is fenced. Once all its handlers have ended, it joins anew under another id.
 
 mod auditing;
 mod joining;
@@ -30,17 +30,17 @@ enum Stage {
     Out { since: Option<Time>, busy: bool, retry_at: Time },
     /// A member: standby, up, or draining.
     In { settle_at: Option<Time>, busy: bool },
-    /// A member that drains; its drain may not be answered yet.
+    /// A member that drains; its drain may not yet be answered.
     Draining { told: bool, busy: bool, retry_at: Time },
-    /// Not a member, or not for long: its jobs are on their way out.
+    /// Not a member, or not for long: its jobs are ending.
     Fenced,
-    /// Nothing of it runs; it says good-bye.
+    /// None of its handlers runs; it says good-bye.
     Leaving { busy: bool, retry_at: Time },
     /// It has left for good.
     Gone,
 }
 
-/// What the pool lets a worker do.
+/// The pool's permissions for a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Door {
     /// Phase N: workers may join.
@@ -49,7 +49,7 @@ pub(super) enum Door {
     Shut,
     /// Phase R: nothing is begun or moved.
     Recovering,
-    /// Nothing is to be sent.
+    /// No call may be sent.
     Unknown,
     /// The pool was shut down.
     Gone,
@@ -71,13 +71,13 @@ pub(super) struct Worker {
     stage: Stage,
     pub(super) jobs: Jobs,
     slot: Option<u32>,
-    /// Its entry, as it was last heard of.
+    /// Its entry, as last seen.
     member: Option<Member>,
-    /// It is to leave for good.
+    /// It must leave for good.
     departing: bool,
     rebalance: Rebalance,
     added: Option<ReplyTo>,
-    /// The pool refuses to have it back, and that was told.
+    /// The pool refuses to take it back, and this was reported.
     refused: bool,
     drained: Vec<ReplyTo>,
     audit: Audit,
@@ -111,7 +111,7 @@ impl Worker {
         matches!(self.stage, Stage::Gone)
     }
 
-    /// Its drain has been acknowledged, or it is out of the ring for another reason.
+    /// Its drain was acknowledged, or it is out of the ring for another reason.
     pub(super) fn is_out_of_ring(&self) -> bool {
         !matches!(self.stage, Stage::In { .. } | Stage::Draining { told: false, .. })
     }
@@ -129,7 +129,7 @@ impl Worker {
         }
     }
 
-    /// Hands on what it holds, once the ring knows that it leaves. True when that has begun now.
+    /// Hands on its jobs, once the ring knows that it leaves. True if that begins now.
     pub(super) fn hand_on(&mut self, ctx: &mut Ctx) -> bool {
         let now = matches!(self.stage, Stage::Draining { told: true, .. }) && self.jobs.leaving.is_none();
         if now {
@@ -152,7 +152,7 @@ impl Worker {
         }
     }
 
-    /// It has lost its lease, or its pool: nothing is sent for it any more, its handlers are ended.
+    /// It has lost its lease or its pool: it sends nothing more, and its handlers are ended.
     pub(super) fn fence(&mut self, ctx: &mut Ctx) {
         match self.stage {
             Stage::In { .. } | Stage::Draining { .. } => {}
@@ -168,7 +168,7 @@ impl Worker {
         self.jobs.fence(ctx);
     }
 
-    /// The pool lives in another incarnation. Who holds a lease says what it has; nobody else may.
+    /// The pool lives in another incarnation. A worker whose lease holds reports its jobs; any other is fenced.
     pub(super) fn on_incarnation(&mut self, ctx: &mut Ctx) {
         let broken = ctx.config.broken.has(Breakage::FencedAttests) && matches!(self.stage, Stage::Fenced);
         let holds = self.member_id().is_some() && ctx.lease_holds(self.jobs.worker);
@@ -187,14 +187,14 @@ impl Worker {
         self.rebalance.opened(ctx);
     }
 
-    /// The data did not know it, and its slot may have gone to another: it asks for one.
+    /// The data did not know it, and its slot may belong to another: it asks for one.
     pub(super) fn may_have_no_slot(&mut self, ctx: &Ctx) {
         if let Stage::In { settle_at, .. } = &mut self.stage {
             *settle_at = Some(ctx.now + ctx.config.settings.join_settle);
         }
     }
 
-    /// The members changed: whether it is up may have.
+    /// The members changed, and perhaps whether it is up.
     pub(super) fn on_member(&mut self, ctx: &mut Ctx, member: Option<&Member>, ring_changed: bool) {
         let Stage::In { settle_at, .. } = &mut self.stage else { return };
         let Some(member) = member else { return };
@@ -241,7 +241,7 @@ impl Worker {
         }
     }
 
-    /// Its own good-bye was answered, or not.
+    /// Its own good-bye has come back, with or without an answer.
     pub(super) fn on_left(&mut self, ctx: &mut Ctx, answer: Result<Expired>) -> Result<()> {
         let Stage::Leaving { busy, retry_at } = &mut self.stage else { return Ok(()) };
         match answer {
@@ -257,7 +257,7 @@ impl Worker {
         }
     }
 
-    /// The pool that it was a member of is gone, and the membership with it.
+    /// Its pool is gone, and so is its membership.
     pub(super) fn pool_gone(&mut self, ctx: &mut Ctx) {
         self.departing = true;
         self.fence(ctx);
@@ -287,7 +287,7 @@ impl Worker {
         }
     }
 
-    /// Does what is due, as far as the pool lets it.
+    /// Does the due work that the pool permits.
     pub(super) fn flush(&mut self, ctx: &mut Ctx, ring: &Ring, door: Door) {
         if self.jobs.attesting.as_ref().is_some_and(|attesting| attesting.is_overdue(ctx.now)) {
             self.fence(ctx);
@@ -371,7 +371,7 @@ impl Worker {
         door.is_known() && door != Door::Recovering && self.jobs.attesting.is_none()
     }
 
-    /// Nothing of it runs, and it is to go: only then does it say good-bye.
+    /// None of its handlers runs, and it must go: only then does it say good-bye.
     fn may_leave(&self, ctx: &Ctx) -> bool {
         let asked = match &self.stage {
             Stage::Fenced => true,
@@ -383,7 +383,7 @@ impl Worker {
         asked && ended && self.jobs.attesting.is_none()
     }
 
-    /// When something is due that the door lets it do.
+    /// The time of its next work that the door permits.
     pub(super) fn deadline(&self, door: Door, in_flight: InFlight) -> Option<Time> {
         let (attesting, known) = (self.jobs.attesting.is_some(), door.is_known());
         let (open, normal) = (door == Door::Open && !attesting, door != Door::Recovering && !attesting);

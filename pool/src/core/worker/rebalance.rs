@@ -1,5 +1,6 @@
-//! When the ring has changed and stayed so for a while, the jobs that belong to another worker are handed on:
-//! stopped here, then released, so that the successor cannot begin early. A bounded number at a time.
+//! When the ring has changed and then stayed the same for a while, jobs that belong to another worker are handed on.
+//! The job is stopped here before its release, so that the successor cannot begin early. A bounded number moves at a
+//! time.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -20,20 +21,20 @@ pub(super) struct Rebalance {
 }
 
 impl Rebalance {
-    /// The ring has changed: what was planned is void, and the wait begins anew.
+    /// The ring has changed: the moves planned so far are void, and the wait starts again.
     pub(super) fn ring_changed(&mut self, ctx: &mut Ctx) {
         self.to_move.clear();
         self.due = Some(ctx.now + ctx.jitter.stretch(ctx.config.stable_after));
     }
 
-    /// A job was begun that belongs elsewhere: it was assigned before the ring changed.
+    /// A begun job belongs elsewhere: it was assigned before the ring changed.
     pub(super) fn misplaced(&mut self, ctx: &mut Ctx) {
         if self.due.is_none() {
             self.due = Some(ctx.now + ctx.jitter.stretch(ctx.config.stable_after));
         }
     }
 
-    /// The pool is open again, and the ring as it is now may not be known here yet: what is due waits anew.
+    /// The pool is open again, and this node may not yet know its present ring: due moves wait again.
     pub(super) fn opened(&mut self, ctx: &mut Ctx) {
         if self.due.is_some() {
             self.ring_changed(ctx);
@@ -56,7 +57,7 @@ impl Rebalance {
         }
         while self.moving.len() < ctx.config.handoff_parallel {
             let Some(key) = self.to_move.pop_front() else { return };
-            // It may have gone meanwhile, and have come back because it belongs here after its strikes.
+            // It may have left meanwhile, and come back after its strikes because it belongs here.
             let movable = |h: &Held| h.order.is_none() && !matches!(h.phase, Phase::Aborting);
             if jobs.held.get(&key).is_some_and(|held| movable(held) && elsewhere(&key, held)) {
                 self.moving.insert(key.clone());

@@ -1,6 +1,6 @@
-//! What the workers of a node say together: which jobs they begin, and which have started. One call of each kind is in
-//! flight for all of them, so that a node with many workers sends no more of them than one with few. What one call
-//! cannot take goes into the next. A job that was set aside goes alone, without those of other workers.
+//! Calls that a node's workers share: begins and notes of starts. One call of each kind is in flight for all of them,
+//! so that a node with many workers sends no more calls than one with few. The next call takes whatever did not fit.
+//! A job that was set aside goes alone, without those of other workers.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::core::lane::Width;
 use crate::core::time::Time;
 use crate::store::{WorkerBegins, WorkerStarts};
 
-/// The calls that the workers share.
+/// The shared calls.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Together {
     pub(in crate::core) in_flight: InFlight,
@@ -22,7 +22,7 @@ pub(in crate::core) struct Together {
     first_to_note: LocalWorker,
 }
 
-/// Which of them are in flight.
+/// The shared calls that are in flight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::core) struct InFlight {
     pub(in crate::core) begins: bool,
@@ -30,7 +30,7 @@ pub(in crate::core) struct InFlight {
 }
 
 impl Together {
-    /// Sends what has come since the last call of its kind was sent, unless that is in flight.
+    /// Sends the items that have come since the last call of their kind, unless that is in flight.
     pub(in crate::core) fn flush(
         &mut self,
         ctx: &mut Ctx,
@@ -73,8 +73,8 @@ impl Together {
     }
 }
 
-/// What the workers have to say, as much as one call takes. Where several have something, another one is the first in the
-/// next call: what a call or its answer cannot take is missing at its end.
+/// Collects items from all workers up to one call's limit. The starting worker rotates, because whatever does not fit
+/// is cut from the end.
 fn gather<T>(
     workers: &mut BTreeMap<LocalWorker, Worker>,
     first: &mut LocalWorker,
