@@ -287,7 +287,7 @@ impl Worker {
         }
     }
 
-    /// Does the due work that the pool permits.
+    /// Makes the due calls that the pool permits.
     pub(super) fn flush(&mut self, ctx: &mut Ctx, ring: &Ring, door: Door) {
         if self.jobs.attesting.as_ref().is_some_and(|attesting| attesting.is_overdue(ctx.now)) {
             self.fence(ctx);
