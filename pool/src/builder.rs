@@ -134,7 +134,7 @@ impl NodeBuilder {
             stable_after: Duration::from_secs(5),
             handoff_parallel: 128,
             start_timeout: Duration::from_secs(30),
-            stop_timeout: Duration::from_secs(30),
+            stop_timeout: Duration::from_secs(15),
             plan_timeout: Duration::from_secs(30),
             start_permits: 256,
             fence_policy: FencePolicy::default(),
@@ -208,7 +208,8 @@ impl NodeBuilder {
         self
     }
 
-    /// How long a stop handler may take before it is aborted. 30 s.
+    /// How long a handler may take to end before it is aborted. 15 s: a node that leaves within 25 s, as most platforms
+    /// allow, has handed on its jobs by then.
     pub fn stop_timeout(mut self, timeout: Duration) -> Self {
         self.stop_timeout = timeout;
         self
@@ -477,6 +478,14 @@ mod tests {
         assert_eq!((config.plan_timeout, config.start_permits), (secs(10), 11));
         assert!(config.client_only && config.assume_fresh);
         assert_eq!((builder.patience(), config.timing.ttl), (secs(12), secs(3)));
+    }
+
+    #[test]
+    fn a_handler_that_does_not_end_is_aborted_within_a_usual_budget() {
+        let builder = NodeBuilder::new("p", crate::store::MemoryStore::new().into());
+        let Ok(node) = NodeName::new("n") else { panic!("a name") };
+        let config = builder.config(node, Purpose::Part);
+        assert!(config.stop_timeout + config.abort_grace < Duration::from_secs(25));
     }
 
     #[test]
