@@ -464,6 +464,14 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if p and tonumber(p.token) > token then return 'O' end", by "what_nobody_owns_outranks_nobody";
     "what has ended runs on when attested": "attest", "local stops = ended or p.state == 'S'"
         => "local stops = p.state == 'S'", by "a_runner_whose_dispatch_has_ended_must_stop";
+    "a former use of an id ends the next one": "attest", "return has_outcome and not is_former(entry, created)"
+        => "return has_outcome", by "a_runner_of_an_id_that_is_used_again_keeps_its_job";
+    "an id keeps the outcome of its former use": "attest", "entry == nil or entry and is_former(entry, created)"
+        => "entry == nil", by "a_runner_of_an_id_that_is_used_again_keeps_its_job";
+    "an outcome has no time": "", "entry.outcome, entry.at = outcome, t"
+        => "entry.outcome = outcome", by "a_runner_of_an_id_that_is_used_again_keeps_its_job";
+    "a cancelled id has no time": "stop", "outcome = 'cancelled', at = t,"
+        => "outcome = 'cancelled',", by "a_runner_of_an_id_that_is_used_again_keeps_its_job";
     "an attestation that comes late takes the job back": "attest", "if mine and p.owner == '' and p.ainc == argv[1] and tonumber(p.token) >= token then return '-' end"
         => "", by "what_was_said_late_or_twice_changes_nothing";
     "a stop does not stick when attested": "attest", "local stops = ended or p.state == 'S'"

@@ -31,6 +31,7 @@ scenarios! {
     a_job_that_ended_with_the_next_worker_is_not_taken_back,
     a_runner_whose_dispatch_has_ended_must_stop,
     a_runner_whose_own_id_has_ended_must_stop,
+    a_runner_of_an_id_that_is_used_again_keeps_its_job,
     a_success_is_no_end,
     what_has_ended_pushes_out_nothing_that_was_accepted_since,
     a_dispatch_in_the_runners_place_has_ended,
@@ -460,6 +461,39 @@ async fn a_runner_whose_own_id_has_ended_must_stop(kind: Kind) {
     assert_eq!(lab.idle(worker, elsewhere).await, AttestReply::SendPayload, "the id was another key's");
     assert_eq!(lab.release("b", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
     assert_eq!(lab.lookup("b", "node1.!run").await.outcome.as_deref(), Some("ended"), "as before");
+}
+
+async fn a_runner_of_an_id_that_is_used_again_keeps_its_job(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    for name in ["a", "b"] {
+        lab.run(name, &format!("node1.!{name}"), worker).await;
+        assert_eq!(lab.release(name, worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
+    }
+    let never = StopItem { forbid: true, ..stop("c", "node1.!c", None) };
+    assert_eq!(lab.stop_all(&[never]).await, [StopReply::Absent]);
+    // The data are older than the second use of these ids.
+    lab.recover().await;
+    let ended = lab.lookup("b", "node1.!b").await.outcome;
+    assert_eq!(ended.as_deref(), Some("ended"));
+    let token = Token(worker.0 + 9);
+    let accepted = |created| {
+        let (plan, payload) = (String::new(), Some(Bytes::from_static(b"payload")));
+        Attest::Runs { begun: Begun::Begun, attempts: 1, created, plan, payload }
+    };
+    for (name, created, reply) in [
+        ("a", START + 1, AttestReply::Kept),
+        ("b", START, AttestReply::MustStop),
+        ("c", START + 1, AttestReply::Kept),
+    ] {
+        let said = item(name, token, &format!("node2.!{name}"), accepted(created));
+        assert_eq!(lab.attest(worker, said).await, reply, "{name}");
+    }
+    lab.owns(worker, "a", token, JobState::Running).await;
+    assert_eq!(lab.lookup("a", "node1.!a").await.outcome, None, "it stands for the second use");
+    lab.open(&[worker]).await;
+    assert!(lab.started("a", worker).await);
+    assert_eq!(lab.lookup("a", "node1.!a").await.outcome.as_deref(), Some("ok"));
 }
 
 async fn a_success_is_no_end(kind: Kind) {

@@ -43,26 +43,30 @@ local _, late_ms, od_ms, stop_ms, route_ms, max_attempts =
 local t = now()
 local ts = num(t)
 
--- A caller's id that was forgotten is known again; what it stood for is not.
-local function know(key, id)
+-- A caller's id that was forgotten is known again, and so is one of which the data know a former use only; what it stood
+-- for is not.
+local function know(key, id, created)
   local own = match(id, '%.!(.+)$')
-  if own and known(own) == nil then
+  local entry = own and known(own)
+  if own and (entry == nil or entry and is_former(entry, created)) then
     call('HSET', OD, own, cmsgpack.pack({ key = key, hash = '', gen = id, v = OWN_VERSION }))
+    call('ZREM', TB, '!' .. own)
   end
 end
 
--- Whether the dispatch is remembered as one that has ended, or must not run.
-local function has_ended(key, id)
+-- Whether the dispatch is remembered as one that has ended, or must not run. `created`: when it was accepted, if known.
+local function has_ended(key, id, created)
   if call('ZSCORE', TB, id) then return true end
   local own = match(id, '%.!(.+)$')
   local entry = own and known(own)
-  return entry and entry.key == key and entry.outcome and entry.outcome ~= 'ok'
+  local has_outcome = entry and entry.key == key and entry.outcome and entry.outcome ~= 'ok'
+  return has_outcome and not is_former(entry, created)
 end
 
 local function higher(a, b) return tonumber(a) > tonumber(b) and a or b end
 
 local function runs(key, p, token, id, begun, attempts, created, plan, sent, payload)
-  local ended, mine = has_ended(key, id), p and same(p.id, id)
+  local ended, mine = has_ended(key, id, created), p and same(p.id, id)
   if p and tonumber(p.token) > token and (p.owner ~= '' or not mine) then return 'O' end
   -- Given up since it was attested: this came late, or twice.
   if mine and p.owner == '' and p.ainc == argv[1] and tonumber(p.token) >= token then return '-' end
@@ -93,7 +97,7 @@ local function runs(key, p, token, id, begun, attempts, created, plan, sent, pay
   call('HSET', JO, key, pack(p))
   call('ZADD', BW, 0, wid .. ':' .. key)
   if stops then call('ZADD', Q, t + stop_ms, key) else call('ZREM', Q, key) end
-  know(key, p.id)
+  know(key, p.id, created)
   if p.begun == '2' then settle(p.id, 'ok', t, od_ms) end
   return stops and 'S' or 'K'
 end
@@ -102,7 +106,7 @@ local function ended(key, p, token, id, outcome)
   if p and not same(p.id, id) then p = nil end
   if p and p.owner ~= '' and tonumber(p.token) > token then return '-' end
   if p then id = p.id end
-  know(key, id)
+  know(key, id, nil)
   if outcome == '' then outcome = 'ended' end
   if p then
     delete(key, p, t, outcome, late_ms, od_ms)
@@ -114,7 +118,7 @@ local function ended(key, p, token, id, outcome)
 end
 
 local function handed_on(key, p, token, id, begun, attempts, delay, mode, reason)
-  if not p then return has_ended(key, id) and '-' or 'G' end
+  if not p then return has_ended(key, id, nil) and '-' or 'G' end
   if not same(p.id, id) or p.owner == '' or tonumber(p.token) > token then return '-' end
   if p.begun == '0' then count('nq', -1) end
   p.begun = higher(higher(p.begun, begun), '1')

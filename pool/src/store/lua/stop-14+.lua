@@ -61,7 +61,7 @@ local function absent(key, id, another, forbid)
   if forbid and not own then
     call('ZADD', TB, t + late_ms, id)
   elseif forbid and entry == nil then
-    call('HSET', OD, own, cmsgpack.pack({ key = key, hash = '', gen = id, outcome = 'cancelled', v = OWN_VERSION }))
+    call('HSET', OD, own, cmsgpack.pack({ key = key, hash = '', gen = id, outcome = 'cancelled', at = t, v = OWN_VERSION }))
     call('ZADD', TB, t + od_ms, '!' .. own)
   end
   return 'N'

@@ -98,7 +98,7 @@ impl State {
         let Attest::Runs { begun, attempts, created, plan, payload } = what else {
             return AttestReply::Nothing;
         };
-        let ended = self.has_ended(key, id);
+        let ended = self.has_ended(key, id, Some(*created));
         let found = self.record(key).cloned();
         let unowned = self.broken.has(Breakage::UnownedOutranks);
         let gives_way = self.broken.has(Breakage::NextDispatchGivesWay);
@@ -160,7 +160,7 @@ impl State {
         } else {
             self.queue.remove(key);
         }
-        self.know(key, &id);
+        self.know(key, &id, Some(*created));
         if started {
             self.settle_outcome(&id, "ok", now);
         }
@@ -175,7 +175,7 @@ impl State {
         }
         let id = record.as_ref().map_or(id, |record| &record.id);
         let outcome = if outcome.is_empty() { "ended" } else { outcome };
-        self.know(key, id);
+        self.know(key, id, None);
         if let Some(record) = &record {
             self.drop_job(key, record, now, outcome);
         }
@@ -193,7 +193,7 @@ impl State {
     ) -> AttestReply {
         let AttestItem { key, token, id, .. } = item;
         if self.record(key).is_none() {
-            return if self.has_ended(key, id) { AttestReply::Nothing } else { AttestReply::Gone };
+            return if self.has_ended(key, id, None) { AttestReply::Nothing } else { AttestReply::Gone };
         }
         let record = self.record(key).filter(|record| record.id.is_same(id));
         let Some(mut record) = record.filter(|r| r.owner.is_some() && r.token <= *token).cloned() else {
@@ -224,22 +224,26 @@ impl State {
         AttestReply::Requeued
     }
 
-    /// Whether the dispatch is remembered as one that has ended, or must not run.
-    fn has_ended(&self, key: &JobKey, id: &DispatchId) -> bool {
+    /// Whether the dispatch is remembered as one that has ended, or must not run. `created`: when it was accepted, if known.
+    fn has_ended(&self, key: &JobKey, id: &DispatchId, created: Option<u64>) -> bool {
         let known = id.caller_id().and_then(|own| self.remembered.get(own));
+        let has_outcome = |known: &Remembered| {
+            known.key == *key && known.outcome.as_deref().is_some_and(|outcome| outcome != "ok")
+        };
+        let is_former = |known: &Remembered| created.is_some_and(|created| known.is_former(created));
         self.ended.contains(&Ended::Dispatch(id.clone()))
-            || known.is_some_and(|known| {
-                known.key == *key && known.outcome.as_deref().is_some_and(|outcome| outcome != "ok")
-            })
+            || known.is_some_and(|known| has_outcome(known) && !is_former(known))
     }
 
-    /// A caller's id that was forgotten is known again; what it stood for is not.
-    fn know(&mut self, key: &JobKey, id: &DispatchId) {
-        if let Some(own) = id.caller_id()
-            && !self.remembered.contains_key(own)
-        {
-            let entry = Remembered { key: key.clone(), hash: String::new(), id: id.clone(), outcome: None };
-            self.remembered.insert(own.to_owned(), entry);
+    /// A caller's id that was forgotten is known again, and so is one of which the data know a former use only; what it
+    /// stood for is not.
+    fn know(&mut self, key: &JobKey, id: &DispatchId, created: Option<u64>) {
+        let Some(own) = id.caller_id() else { return };
+        let known = self.remembered.get(own);
+        if known.is_none_or(|known| created.is_some_and(|created| known.is_former(created))) {
+            let open = Remembered::open(key.clone(), String::new(), id.clone());
+            self.remembered.insert(own.to_owned(), open);
+            self.ended.remove(&Ended::Caller(own.to_owned()));
         }
     }
 

@@ -89,7 +89,7 @@ impl State {
         let remembered = self.remembered.iter().map(|(caller, r)| {
             let outcome = r.outcome.as_deref().unwrap_or_default();
             let fields = [r.key.as_bytes(), r.hash.as_bytes(), r.id.as_str().as_bytes(), outcome.as_bytes()];
-            (caller, Text::from(fields.join(&b'|')))
+            (caller, Text::from([&*fields.join(&b'|'), format!("|{}", r.at).as_bytes()].concat()))
         });
         dump.hash("od", remembered);
     }

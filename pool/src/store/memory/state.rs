@@ -99,9 +99,21 @@ pub(super) struct Remembered {
     pub(super) hash: String,
     pub(super) id: DispatchId,
     pub(super) outcome: Option<Outcome>,
+    /// When it had its outcome, ms; 0 before.
+    pub(super) at: u64,
 }
 
 impl Remembered {
+    /// An id that stands for this dispatch from now on.
+    pub(super) fn open(key: JobKey, hash: String, id: DispatchId) -> Self {
+        Self { key, hash, id, outcome: None, at: 0 }
+    }
+
+    /// Whether the outcome is that of a former use of the id: a dispatch that was accepted later cannot have had it.
+    pub(super) fn is_former(&self, created: u64) -> bool {
+        self.outcome.is_some() && created > self.at
+    }
+
     /// Whether the id stands for these bytes; without a hash it stands for any.
     pub(super) fn stands_for(&self, key: &JobKey, hash: &str) -> bool {
         self.key == *key && (self.hash.is_empty() || self.hash == hash)
@@ -312,7 +324,7 @@ impl State {
         let Some(caller) = id.caller_id() else { return };
         let Some(remembered) = self.remembered.get_mut(caller) else { return };
         if remembered.outcome.is_none() && remembered.id == *id {
-            remembered.outcome = Some(outcome.to_owned());
+            (remembered.outcome, remembered.at) = (Some(outcome.to_owned()), now);
             self.ended.put(Ended::Caller(caller.to_owned()), now + keep);
         }
     }

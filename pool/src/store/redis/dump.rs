@@ -21,6 +21,8 @@ struct Entry {
     id: ByteBuf,
     #[serde(default)]
     outcome: ByteBuf,
+    #[serde(default)]
+    at: u64,
 }
 
 pub(super) async fn dump(steps: &Steps) -> Result<Dump> {
@@ -63,7 +65,8 @@ async fn hash(steps: &Steps, dump: &mut Dump, key: &str, name: &str) -> Result<(
 fn outcome(packed: &Bytes) -> Bytes {
     match rmp_serde::from_slice::<Entry>(packed) {
         Ok(entry) => {
-            [entry.key, entry.hash, entry.id, entry.outcome].map(ByteBuf::into_vec).join(&b'|').into()
+            let at = ByteBuf::from(entry.at.to_string());
+            [entry.key, entry.hash, entry.id, entry.outcome, at].map(ByteBuf::into_vec).join(&b'|').into()
         }
         Err(_) => packed.clone(),
     }

@@ -28,13 +28,18 @@ end
 -- Whether the id stands for these bytes; an entry without a hash stands for any.
 local function stands_for(entry, key, hash) return entry.key == key and (entry.hash == '' or entry.hash == hash) end
 
+-- Whether the outcome is that of a former use of the id: a dispatch that was accepted later cannot have had it.
+local function is_former(entry, created)
+  return created ~= nil and type(entry.at) == 'number' and tonumber(created) > entry.at
+end
+
 -- Writes the outcome of a dispatch whose id the caller gave: once; it is kept for od_ms.
 local function settle(id, outcome, t, od_ms)
   local dot = find(id, '.!', 1, true)
   local own = dot and sub(id, dot + 2)
   local entry = own and known(own)
   if entry and not entry.outcome and entry.gen == id then
-    entry.outcome = outcome
+    entry.outcome, entry.at = outcome, t
     call('HSET', OD, own, cmsgpack.pack(entry))
     call('ZADD', TB, t + od_ms, '!' .. own)
   end
