@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_protocol_lists_every_bound() {
-        let protocol = include_str!("../../docs/protocol.md");
+        let protocol = include_str!("../../docs/protocol/limits.md");
         for Bound { name, least, most, unit } in BOUNDS {
             let row = format!("| {name} | {least} | {most} |{unit} |");
             assert!(protocol.contains(&row), "{row}");

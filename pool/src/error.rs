@@ -63,7 +63,7 @@ pub enum Error {
     /// The pool's counter of tokens is used up or damaged: nobody can join, and no schedule can be made or taken. Nothing
     /// was written. What runs, runs on.
     #[error(
-        "the pool has no tokens left (docs/protocol.md, section 3, says what to do); nothing was written"
+        "the pool has no tokens left (docs/protocol/data.md, section 3, says what to do); nothing was written"
     )]
     OutOfTokens,
     /// A notification or payload is too long. Nothing was written.
@@ -213,7 +213,7 @@ pub enum DispatchError {
     PoolFull,
     /// The pool's counter of tokens is used up or damaged: no job can be assigned. The job was not accepted.
     #[error(
-        "the pool has no tokens left (docs/protocol.md, section 3, says what to do); the job was not accepted"
+        "the pool has no tokens left (docs/protocol/data.md, section 3, says what to do); the job was not accepted"
     )]
     OutOfTokens,
     /// The id was used for another key or other bytes. Nothing was changed.

@@ -103,7 +103,7 @@ pub struct StoreHealth {
     pub answered: Option<Duration>,
     /// The last error since then, or of a step that fails, with all its causes.
     pub error: Option<String>,
-    /// Steps, named as in `docs/protocol.md`, that it has not done for longer than a lease lasts, though they were sent
+    /// Steps, named as in `docs/protocol`, that it has not done for longer than a lease lasts, though they were sent
     /// again and again; and for how long. Renewals go through where these do not, as when a Redis has no memory left.
     #[serde(serialize_with = "serial::lapses")]
     pub failing: Vec<(&'static str, Duration)>,

@@ -60,7 +60,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// All keys of a pool, as docs/protocol.md, section 3, lists them.
+/// All keys of a pool, as docs/protocol/data.md, section 3, lists them.
 const KEYS: [(&str, Shape); 20] = [
     ("m", Shape::Hash),
     ("w", Shape::Hash),

@@ -5,8 +5,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::id::JobKey;
 use crate::node::Node;
 
-/// The seed of the hash that picks the shard. It and the hash stand in `docs/protocol.md`: with others, keys that run in
-/// one shard would be started in another.
+/// The seed of the hash that picks the shard. `docs/protocol/sharding.md` fixes both: another hash or seed would start
+/// keys of one shard in another.
 const SEED: u64 = 0x7465_6e75_7265_7368;
 
 /// The shard of these bytes, of so many: XXH3 (64 bits) with a seed of its own, times the number of shards, the upper 64

@@ -64,7 +64,7 @@ fn lost() -> StoreError {
 #[error("the memory is full")]
 struct Full;
 
-/// What is refused while the memory is full: the steps that are not marked *oom* (docs/protocol.md, section 5).
+/// What is refused while the memory is full: the steps that are not marked *oom* (docs/protocol/steps.md, section 5).
 fn needs_memory(call: &Call) -> bool {
     match call {
         Call::Dispatch { .. }

@@ -1,6 +1,6 @@
 //! The whole state of a store as a comparable picture, for tests: both stores draw the same one.
 //!
-//! Names are the keys of `docs/protocol.md` without their prefix. Left out: what legitimately differs between two
+//! Names are the keys of `docs/protocol/data.md` without their prefix. Left out: what legitimately differs between two
 //! stores that took the same steps (the blessed process, the ids of stream entries, times to live).
 
 use std::collections::BTreeMap;

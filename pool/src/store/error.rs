@@ -49,7 +49,9 @@ pub enum Refusal {
     #[error("the turn to plan is over")]
     StaleTerm,
     /// The counter of tokens is at its end, or damaged: nothing can be assigned, nobody can join.
-    #[error("the pool's counter of tokens is used up or damaged, see 'Out of tokens' in docs/protocol.md")]
+    #[error(
+        "the pool's counter of tokens is used up or damaged, see 'Out of tokens' in docs/protocol/data.md"
+    )]
     OutOfTokens,
     /// An argument is out of its range.
     #[error("an argument is out of its range")]

@@ -1,4 +1,4 @@
-//! The seam: every atomic step of the protocol, the reads, and nothing else. `docs/protocol.md` is the contract;
+//! The seam: every atomic step of the protocol, the reads, and nothing else. `docs/protocol` is the contract;
 //! [`RedisStore`] runs it as Lua, [`MemoryStore`] as Rust over ordered maps, and one conformance suite and one
 //! refinement test hold the two equal.
 //!

@@ -1,4 +1,4 @@
-//! What docs/protocol.md says of repairs by hand (section 16), each on a pool with running jobs.
+//! Repairs by hand of docs/protocol/recovery.md (section 16), each on a pool with running jobs.
 
 use std::time::{Duration, SystemTime};
 
@@ -65,7 +65,7 @@ async fn a_counter_of_tokens_is_put_right_by_hand() {
         pool.write("m", "tok", "4503599627370496");
         pool.heals().await;
     }
-    assert!(Refusal::OutOfTokens.to_string().contains("docs/protocol.md"));
+    assert!(Refusal::OutOfTokens.to_string().contains("docs/protocol/data.md"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

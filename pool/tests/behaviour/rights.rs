@@ -9,7 +9,7 @@ use tenure_testing::{RedisServer, eventually};
 use crate::recorder::Act;
 use crate::world::{PATIENCE, POOL, World, moved};
 
-const PROTOCOL: &str = include_str!("../../../docs/protocol.md");
+const PROTOCOL: &str = include_str!("../../../docs/protocol/limits.md");
 const SECURITY: &str = include_str!("../../../SECURITY.md");
 
 /// The words between these two.

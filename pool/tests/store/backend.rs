@@ -16,7 +16,7 @@ use tenure_testing::RedisServer;
 /// The time at which every clock starts, ms.
 pub(crate) const START: u64 = 1_760_000_000_000;
 
-const PROTOCOL: &str = include_str!("../../../docs/protocol.md");
+const PROTOCOL: &str = include_str!("../../../docs/protocol/limits.md");
 
 thread_local! {
     /// How the scripts of this thread's stores are broken on purpose.

@@ -1,6 +1,6 @@
 //! The pool's state and what several steps share: the guard, a job's end, a job's way back into the queue.
 //!
-//! A plain transcription of `docs/protocol.md`: every field is one of its keys, every step one method that takes
+//! A plain transcription of `docs/protocol`: every field is one of its keys, every step one method that takes
 //! the server's time in ms. Nothing here does I/O, and nothing is changed by a step that is refused.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
