@@ -1,4 +1,4 @@
-//! What a worker says in phase R of the jobs in its hands, and what it is told.
+//! The words of a worker in phase R about the jobs in its hands, and the answers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::record::Begun;
 /// The most bytes of keys and payloads that one attestation takes.
 pub const ATTEST_BYTES: usize = 256 << 10;
 
-/// What a worker says of one job.
+/// A worker's word about one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttestItem {
     /// The job's key.
@@ -20,11 +20,11 @@ pub struct AttestItem {
     pub token: Token,
     /// The dispatch.
     pub id: DispatchId,
-    /// What has become of it here.
+    /// Its fate here.
     pub what: Attest,
 }
 
-/// What has become of a job in a worker's hands.
+/// The fate of a job in a worker's hands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Attest {
@@ -43,14 +43,14 @@ pub enum Attest {
     },
     /// It has ended here, or was stopped.
     Ended {
-        /// What the dispatch came to, when its id is a caller's own; else empty.
+        /// The outcome of the dispatch, when its id is a caller's own; else empty.
         outcome: Outcome,
     },
     /// It was given up to be run again: it wants a worker, or is parked.
     HandedOn(HandedOn),
 }
 
-/// How a job was given up that is to be run again.
+/// How a job was given up that must run again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandedOn {
     /// How far it had come; it was begun at least.
@@ -84,7 +84,7 @@ pub enum AttestReply {
     Requeued,
     /// `G`: it was handed on, and has no record: it is lost, unless another worker says that it has it, or had it.
     Gone,
-    /// `-`: nothing was to be done.
+    /// `-`: there was nothing to do.
     Nothing,
     /// `X`: its record does not parse, or what was said of it cannot be right. Nothing was done.
     Unreadable,

@@ -33,9 +33,9 @@ impl fmt::Debug for Text {
 /// The content of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// A hash: `m` without `rid`, `w`, `dw`, `hb`, `cf`, `jo`, `jp`, `je`, `jn`, `sc`; `od` with its values as
-    /// `key|hash|id|outcome` (empty while there is none); and `ps.r`, consumer → number of its pending entries,
-    /// without those that have none.
+    /// A hash: `m` without `rid`, `w`, `dw`, `hb`, `cf`, `jo`, `jp`, `je`, `jn`, `sc`. `od` has its values as
+    /// `key|hash|id|outcome` (empty while there is none). `ps.r` is consumer → number of its pending entries, without
+    /// those that have none.
     Hash(BTreeMap<Text, Text>),
     /// A sorted set: `bw`, `q`, `pk`, `tb`, `pi`.
     Scores(BTreeMap<Text, u64>),

@@ -93,7 +93,7 @@ pub enum StoreError {
     /// The step was not executed; it may be sent again.
     #[error(transparent)]
     NotExecuted(Arc<dyn std::error::Error + Send + Sync>),
-    /// The step may or may not have been executed; it is to be sent again, unchanged.
+    /// The step may or may not have been executed: send it again, unchanged.
     #[error("no answer, the step may have been executed")]
     Unanswered(#[source] Arc<dyn std::error::Error + Send + Sync>),
     /// The step failed on what is stored: its script raised an error, or its answer cannot be read. It may have been

@@ -1,11 +1,11 @@
-//! What streams say, and where a node reads on.
+//! The entries of streams, and where a node reads on.
 
 use std::collections::BTreeMap;
 
 use super::{EntryId, Outcome};
 use crate::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 
-/// What a worker's stream says.
+/// An entry of a worker's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkerEvent {
     /// `s`: jobs were assigned under this token.
@@ -31,7 +31,7 @@ pub enum WorkerEvent {
     Unknown,
 }
 
-/// What one read of a node's streams brought.
+/// The result of one read of a node's streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeEvents {
     /// Events of its workers, each worker's in order.
@@ -40,7 +40,7 @@ pub struct NodeEvents {
     pub outcomes: Vec<(EntryId, Vec<(DispatchId, Outcome)>)>,
 }
 
-/// What a node asks for in one blocking read.
+/// The request of one blocking read of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursors {
     /// Its workers, each with the last entry it has.

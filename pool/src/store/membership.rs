@@ -1,4 +1,4 @@
-//! What the steps of a pool's life and of its members take and answer.
+//! The arguments and answers of the steps of a pool's life and of its members.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ pub struct Bootstrapped {
     pub created: bool,
 }
 
-/// What a worker joins with.
+/// The arguments of a join.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinRequest {
     /// Identity of this join.

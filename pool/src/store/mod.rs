@@ -3,9 +3,9 @@
 //! refinement test hold the two equal.
 //!
 //! Every step is atomic, checks the incarnation it is called with, and is idempotent for the identity it carries
-//! (nonce, dispatch id, token, counter): a call whose answer was lost is simply sent again, unchanged. The exceptions:
-//! [`bootstrap`](Store::bootstrap) and [`lookup`](Store::lookup) take no incarnation, and a
-//! [`notify`](Store::notify) that is sent again may keep its notification twice.
+//! (nonce, dispatch id, token, counter). A call whose answer was lost is simply sent again, unchanged. The exceptions:
+//! [`bootstrap`](Store::bootstrap) and [`lookup`](Store::lookup) take no incarnation, and a [`notify`](Store::notify)
+//! that is sent again may keep its notification twice.
 
 mod attesting;
 mod dump;
@@ -55,7 +55,7 @@ use crate::settings::{Settings, ShutdownFlag, StoredSettings};
 pub const BATCH_MAX: usize = 128;
 /// The most bytes of keys and payloads that one step takes or returns.
 pub const BATCH_BYTES: usize = 1 << 20;
-/// From so many notifications on, a call deletes no other job: more would hold up the server for all.
+/// After this many notifications, a call deletes no other job: more would hold up the server for all.
 pub const NOTES_PAGE: usize = 4_096;
 /// Entries that a node's stream keeps, about: a node that is slower asks for the outcomes instead.
 pub(crate) const NODE_STREAM_MAX: usize = 1_024;
@@ -71,19 +71,20 @@ pub(crate) fn millis_of_a_day(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).map_or(DAY, |ms| ms.min(DAY))
 }
 
-/// What a dispatch came to: `ok`, `stopped`, `parked`, `shutdown`, `ended`, or `e:<error>` from the start
-/// handler. Text, because it stands in the store.
+/// The outcome of a dispatch: `ok`, `stopped`, `parked`, `shutdown`, `ended`, or `e:<error>` from the start handler.
+/// Text, because it stands in the store.
 pub type Outcome = String;
 
 /// The atomic steps, the reads and the maps of one pool.
 ///
-/// Steps that dispatch, route, begin, note, release, stop, notify, take or unpark jobs take at most [`BATCH_MAX`] of them,
-/// in all where workers speak together, and one that expires workers takes as many of these. Of more they are refused: with [`Refusal::BadArgument`].
+/// Steps that dispatch, route, begin, note, release, stop, notify, take or unpark jobs take at most [`BATCH_MAX`] of
+/// them. Where workers speak together, the limit is for all. A step that expires workers takes as many of these. More
+/// are refused with [`Refusal::BadArgument`].
 ///
 /// # Cancel safety
-/// Dropping the future of a step leaves open whether it was executed; the reads change nothing, but for
-/// [`pool_events`](Store::pool_events) and [`claim_events`](Store::claim_events), whose entries a dropped call
-/// may leave with the consumer until they are claimed.
+/// Dropping the future of a step leaves open whether it was executed. The reads change nothing, with two exceptions.
+/// [`pool_events`](Store::pool_events) and [`claim_events`](Store::claim_events) may leave their entries with the
+/// consumer until they are claimed.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// The pool as it stands; asked of whatever server answers, also one that is not blessed.
@@ -101,9 +102,9 @@ pub trait Store: Send + Sync + 'static {
     /// but that of a pool which is known to have ended. `lost`: the signs of a [`Refusal::Lost`], for which no other
     /// recovery is asked for while they last, or empty.
     async fn recover(&self, inc: Incarnation, seen: Seen, run_id: &str, lost: &str) -> Result<Incarnation>;
-    /// In phase R, a living worker says what it runs, what has ended in its hands and what it has handed on, in any
-    /// order; none, to be a member of the pool at least. One that the data do not know is adopted under its old id, in
-    /// its old slot when that is free. At most [`ATTEST_BYTES`]. Refused in phase N: with [`Refusal::Normal`].
+    /// In phase R, a living worker names the jobs that it runs, has ended and has handed on, in any order. Without
+    /// items it is a member of the pool at least. One that the data do not know is adopted under its old id, in its old
+    /// slot when that is free. At most [`ATTEST_BYTES`]. Refused in phase N: with [`Refusal::Normal`].
     async fn attest(
         &self,
         inc: Incarnation,
@@ -154,8 +155,8 @@ pub trait Store: Send + Sync + 'static {
     /// Frees jobs of an expired worker.
     async fn reap(&self, inc: Incarnation, worker: WorkerId, limit: usize) -> Result<Reaped>;
 
-    /// Accepts jobs. Those that name their worker are assigned to it at once, if the ring is still at `ring`, the
-    /// revision that the workers were picked from; else they wait for a router, as all others do.
+    /// Accepts jobs. Jobs that name their worker are assigned to it at once, if the ring is still at `ring`, the
+    /// revision of that choice. All others wait for a router.
     async fn dispatch(
         &self,
         inc: Incarnation,
@@ -224,9 +225,9 @@ pub trait Store: Send + Sync + 'static {
     async fn drop_notifications(&self, inc: Incarnation, key: &JobKey, through: u64) -> Result<Option<u64>>;
     /// Repairs what is due, at most `limit` jobs; `kick`: also those that wait for a worker.
     async fn sweep(&self, inc: Incarnation, limit: usize, kick: bool) -> Result<Swept>;
-    /// A slow look at a page of the records, about `limit` of them from `cursor` on: a job is put into the indexes of its
-    /// state, and an owner that nobody knows gets a counter, so that it is expired. `held`, at most [`BATCH_MAX`] jobs in
-    /// the hands of workers, is compared with the records.
+    /// Looks slowly at a page of the records, about `limit` of them from `cursor` on. It puts each job into the indexes
+    /// of its state. An owner that nobody knows gets a counter, so that it is expired. `held`, at most [`BATCH_MAX`]
+    /// jobs in the hands of workers, is compared with the records.
     async fn inspect(
         &self,
         inc: Incarnation,
@@ -346,7 +347,7 @@ pub trait Store: Send + Sync + 'static {
     fn settings(&self) -> watch::Receiver<Arc<StoredSettings>>;
     /// A hint that the maps are at these revisions: a replica that is not reads again.
     fn expect(&self, inc: Incarnation, members: Revision, settings: Revision);
-    /// Has the settings read again, and the members where `members` says so, even where the replica is at their revisions. A
+    /// Reads the settings again, and the members where `members` says so, even if the replica is at their revisions. A
     /// repair by hand changes them without a revision.
     fn reread(&self, members: bool);
 

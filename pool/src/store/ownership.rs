@@ -1,4 +1,4 @@
-//! What the steps of a job's life take and answer: dispatch, route, begin, started, release, and looks at jobs.
+//! The arguments and answers of the steps of a job's life: dispatch, route, begin, started, release, and looks at jobs.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ pub enum RouteReply {
     Bad,
 }
 
-/// What one worker begins, and which entries of its stream are finished.
+/// The jobs that one worker begins, and the finished entries of its stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerBegins {
     /// The worker.
@@ -181,7 +181,7 @@ pub enum ReleaseReply {
     Stale,
     /// `X`: its record does not parse.
     Bad,
-    /// `L`: nothing was done: the call had deleted so many notifications. Ask again.
+    /// `L`: nothing was done, because the call had deleted a page of notifications. Ask again.
     Later,
 }
 
@@ -194,7 +194,7 @@ pub struct OwnedPage {
     pub jobs: Vec<(JobKey, Option<Record>)>,
 }
 
-/// What is said of a job that a worker holds.
+/// The word on a job that a worker holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeldState {
     /// `K`: nothing is wrong.

@@ -1,4 +1,4 @@
-//! What unpark answers, and how parked jobs are listed.
+//! The answers of unpark, and the list of parked jobs.
 
 use crate::id::JobKey;
 use crate::record::Record;

@@ -1,4 +1,4 @@
-//! What stop, notify and take ask and answer.
+//! The arguments and answers of stop, notify and take.
 
 use bytes::Bytes;
 
@@ -35,7 +35,7 @@ pub enum StopReply {
     Owner(Option<WorkerId>),
     /// `X`: its record does not parse.
     Bad,
-    /// `L`: nothing was done: the call had deleted so many notifications. Ask again.
+    /// `L`: nothing was done, because the call had deleted a page of notifications. Ask again.
     Later,
 }
 

@@ -1,4 +1,4 @@
-//! What the steps of schedules and tickers take and answer.
+//! The arguments and answers of the steps of schedules and tickers.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::id::{Incarnation, JobKey, NodeName, ScheduleId, ScheduleName, Term};
 use crate::record::Record;
 
-/// What a schedule is for. Schedules and tickers have names of their own.
+/// The use of a schedule. Schedules and tickers have names of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ScheduleKind {
     /// `s`: it plans jobs.
@@ -18,7 +18,7 @@ pub enum ScheduleKind {
 /// A schedule, whichever of its lives.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScheduleKey {
-    /// What it is for.
+    /// Its use.
     pub kind: ScheduleKind,
     /// Its name.
     pub name: ScheduleName,
@@ -34,12 +34,12 @@ impl fmt::Display for ScheduleKey {
     }
 }
 
-/// Who has the turn: a node, and which of its schedules, in which of the node's lives.
+/// The holder of a turn: a node, and which of its schedules, in which of the node's lives.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Holder {
     /// The node.
     pub node: NodeName,
-    /// What tells this schedule of the node from every other.
+    /// A number that tells this schedule of the node from every other.
     pub life: u64,
 }
 
@@ -63,7 +63,7 @@ pub struct ScheduleEntry {
     pub term: Term,
     /// How often its holder has said that it lives.
     pub seq: u64,
-    /// Who has the turn.
+    /// The holder of the turn.
     pub holder: Option<Holder>,
     /// Fields of a later version, with their leading `|`; kept as they are.
     pub tail: String,
@@ -115,7 +115,7 @@ impl fmt::Display for ScheduleEntry {
     }
 }
 
-/// What is to become of a schedule.
+/// A change of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScheduleChange {
     /// It is made, unless it is there.
@@ -170,11 +170,11 @@ pub struct TermItem {
     pub schedule: ScheduleKey,
     /// Which life of it.
     pub id: ScheduleId,
-    /// What tells the node's schedule from every other.
+    /// A number that tells the node's schedule from every other.
     pub life: u64,
     /// The node gives the turn up, or wants none.
     pub leave: bool,
-    /// What the node has seen stand still for the time to live: the turn of a dead holder.
+    /// The pair that the node has seen stand still for the time to live: the turn of a dead holder.
     pub seen: Option<(Term, u64)>,
 }
 

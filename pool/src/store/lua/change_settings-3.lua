@@ -9,7 +9,7 @@
 --@change
 local head, refusal = guard(true)
 if not head then return refusal end
--- What the proofs rest on, and the shutdown flag.
+-- The settings that the proofs rest on, and the shutdown flag.
 local fixed = { proto = true, ttl = true, k1 = true, k2 = true, shard = true, sd = true }
 if #argv < 4 or (#argv - 1) % 3 ~= 0 then return { 'BADARG' } end
 local changes, wanted = {}, {}

@@ -1,7 +1,7 @@
 #!lua
--- Accepts jobs: record, payload and one start event for all of them. An id sent again gets its first answer. A job
--- that comes with its worker is assigned at once, as by a route that follows, if the ring is at the revision that the
--- worker was picked from; this script mints the token then, one for all jobs of a call.
+-- Accepts jobs: record, payload and one start event for all of them. An id sent again gets its first answer. A job that
+-- names its worker is assigned at once, as if a route followed, if the ring is still at the revision of that choice.
+-- Then this script mints the token, one for all jobs of a call.
 -- KEYS: m cf jo jp q ps tb od sc pi bw, then the ws of each worker named
 -- ARGV: inc, plan, its schedule's id and the caller's term, or three times '', the ring's mv, count of workers, wid*,
 --       count of hashes, hash*, a byte per job: which hash is that of its bytes, 0 none; a byte per job: which worker it
@@ -77,7 +77,8 @@ for i = 1, n do
     k = b
     local x = places and byte(worker_of, i) or 0
     if x > 0 and x <= workers then
-      -- What the jobs of a worker share: its start event, and the beginnings of their records and of their names in bw.
+      -- The shared data of a worker's jobs: its start event, and the beginnings of their records and of their names in
+      -- bw.
       local event = events[x]
       if not event then
         token, due_begun = token or num(call('HINCRBY', M, 'tok', 1)), due_begun or num(t + assign_ms)

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- The end of workers: the counter of each, 0 if it is lost, has not moved for its time to live, or it leaves itself and
--- nothing of it runs. All of them are out before their slots are handed on: to the oldest standbys, or, where nobody else is
--- up, all standbys take slots. Their jobs wait for reap. Who has a counter and no entry has lost that one: whoever still knows
--- the entry drops it.
+-- nothing of it runs. All of them are out before their slots are handed on: to the oldest standbys, or, where nobody
+-- else is up, all standbys take slots. Their jobs wait for reap. A worker with a counter and no entry has lost its
+-- entry: nodes that still know the entry drop it.
 -- KEYS: m w hb dw ch
 -- ARGV: inc, (wid, counter observed or '' (it leaves itself))*
 -- Returns: OK, a letter per worker, D expired, now or before | G gone | R renewed

@@ -53,7 +53,7 @@ for i = 4, #argv, 3 do
   end
 end
 
--- What stands there stays as it is. An index of another type keeps no other from being put right.
+-- Existing members stay as they are. An index of another type keeps no other from being put right.
 local function put(index, members)
   for i = 1, #members, 1000 do redis.pcall('ZADD', index, 'NX', unpack(members, i, math.min(i + 999, #members))) end
 end

@@ -46,7 +46,7 @@ local function queue_of(key, header, at)
   return queue
 end
 
--- What the jobs of a worker share.
+-- The shared data of a worker's jobs.
 local function event_for(x)
   local event = { n = 0, owner = x > 0 and argv[3 + x] }
   events[x] = event

@@ -61,8 +61,8 @@ local function hand_on(way, key, p)
   return reply
 end
 
--- What follows the token of a job that was begun, is of no plan, has an id that its node made and was not attested:
--- nothing but this is looked at when it ends.
+-- The rest of a record after its token, for a plain job. It was begun, is of no plan, has an id that its node made, and
+-- was not attested. Nothing but this is looked at when it ends.
 local plain = '^%d+|[12]|(%d+)|([0-9A-Za-z_:-]+%.[0-9A-Za-z_:.-]+)|(%d+)||%d+|$'
 local last, running, stopped, length
 

@@ -32,8 +32,8 @@ if n > 0 then
     local key, r, x = argv[base + i], stored[i], byte(worker_of, i)
     local reply = 'D'
     if r and not seen[key] then
-      -- What the jobs of a worker share: its start event, what takes the place of what their records begin with, and the
-      -- beginning of their names in bw.
+      -- The shared data of a worker's jobs: its start event, the new beginning of their records, and the beginning of
+      -- their names in bw.
       local event = events[x]
       if not event and x > 0 and find(r, pattern) then
         token = token or num(call('HINCRBY', M, 'tok', 1))

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Requests the end of jobs, each named with its dispatch. What nobody runs is deleted; an owner is told by its stream.
+-- Requests the end of jobs, each named with its dispatch. A job that nobody runs is deleted; an owner learns of the
+-- stop from its stream.
 -- KEYS: m cf jo jp bw q pk je jn tb od sc pi w, then the ws of each worker named
 -- ARGV: inc, plan, its schedule's id and the caller's term, or three times '', repeat 0|1 (the sweeper says it
 --       again), waiting node or '', count of workers, '' or a letter per job, 1 if its dispatch is never to be
@@ -44,7 +45,7 @@ local function view(r, id)
   return match(r, pattern)
 end
 
--- What the jobs of a worker share.
+-- The shared data of a worker's jobs.
 local function event_for(x)
   local event = { 'w', waiting, n = 2, owner = x > 0 and argv[9 + x] }
   events[x] = event

@@ -32,8 +32,8 @@ local function forget_ended()
   return #old == FORGET_MAX and 1 or 0
 end
 
--- Due now; far in the future, as after a clock that stepped back; and, from `waiting` on, only if it is queued and does
--- not pause: what is due later than any event or assignment of now.
+-- Jobs that are due now, or far in the future, as after a clock that stepped back. From `waiting` on, also queued jobs
+-- that do not pause: they are due later than any event or assignment of now.
 local function due_jobs()
   local due = call('ZRANGEBYSCORE', Q, '-inf', num(t), 'LIMIT', 0, limit)
   local function add(from, to)

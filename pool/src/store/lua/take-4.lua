@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- The owner acknowledges notifications, all that are numbered below `ack`, and fetches the next: at most 16 a job, and
--- 256 KiB in all, but one of each job that has any: an empty answer says that nothing waits. Entries of its stream that
--- are finished are deleted.
+-- 256 KiB in all, but one of each job that has any. So an empty answer says that nothing waits. Entries of its stream
+-- that are finished are deleted.
 -- KEYS: m jo jn ws
 -- ARGV: inc, wid, count of entries, entry*, count of tokens, token*, a byte per job: which token it has; then key*, ack*
 -- Returns: OK, a letter per job, E nothing waits | O one | M more | S not the owner; then per O its number and its body,
@@ -43,7 +43,8 @@ local function acknowledge(key, first, next_, size, ack, text)
   return keep
 end
 
--- Adds the notifications of a job that follow its first one, as far as the answer may go; it has so many bytes then.
+-- Adds the notifications of a job that follow its first one, as far as the answer may go. It has `bytes` bytes before;
+-- returns how many it has after.
 local function add(taken, key, first, next_, bytes)
   for seq = first + 1, math.min(first + 16, next_) - 1 do
     if bytes > 262144 then break end

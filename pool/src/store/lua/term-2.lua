@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Whose turn it is to plan: the holder says that it lives, or leaves; another takes the turn when nobody holds it, when
--- it was held in an earlier incarnation, or when what it has seen stands still. It alone knows for how long it did. A new
--- turn of a plan begins with a tick. With memory full it still rewrites entries, as large as they were.
+-- The turn to plan: the holder says that it lives, or leaves. Another node takes the turn when nobody holds it, when it
+-- was held in an earlier incarnation, or when the pair that it has seen stands still. It alone knows for how long. A
+-- new turn of a plan begins with a tick. With memory full it still rewrites entries, as large as they were.
 -- KEYS: m sc
 -- ARGV: inc, node, then (schedule, id, life, mode take|leave, term seen or '', seq seen)*
 -- Returns: OK, now, then per schedule H<entry> the caller's | O<entry> another's, or nobody's | N ended |
@@ -33,7 +33,7 @@ local function answer(at)
   elseif not held or s.term == argv[at + 4] and s.seq == argv[at + 5] then
     if not has_tokens(head[6]) then return 'T' end
     s.term, s.seq, s.inc, s.node, s.life = num(call('HINCRBY', M, 'tok', 1)), '1', inc, node, life
-    -- Whoever planned before may not have come to the end of it.
+    -- The former planner may not have come to the end of it.
     if sub(name, 1, 2) == 's:' then s.next = t end
   else
     return 'O' .. pack_schedule(s)

@@ -69,7 +69,7 @@ impl State {
         Ok(replies)
     }
 
-    /// The answer to a job that is not new; `None`: it is to be accepted now. `spent`: this call may not mint.
+    /// The answer to a job that is not new; `None`: the caller accepts it now. `spent`: this call may not mint.
     fn refuse_dispatch(&self, now: u64, spent: bool, item: &DispatchItem) -> Option<DispatchReply> {
         let DispatchItem { key, id, not_after, hash, payload, worker: _ } = item;
         if payload.len() as u64 > self.limit("payload_max") {

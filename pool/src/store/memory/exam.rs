@@ -1,4 +1,4 @@
-//! What proofs ask of the store beside its steps: its records and maps as they are, and whether its indexes agree.
+//! Questions of proofs to the store beside its steps: its records and maps as they are, and whether its indexes agree.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) struct Facts {
     pub(crate) closed: bool,
 }
 
-/// What stands beside the records.
+/// The data beside the records.
 #[derive(Debug)]
 enum Entry {
     Owned(WorkerId, JobKey),
@@ -94,7 +94,7 @@ impl MemoryStore {
         self.shared.lock().state.members.values().any(|member| member.node == *node)
     }
 
-    /// What a pool at rest has none of: expired workers, start events, worker's events, entries that nobody finished.
+    /// A pool at rest has none of these: expired workers, start events, worker's events, entries that nobody finished.
     pub(crate) fn leftovers(&self) -> Vec<String> {
         let state = &self.shared.lock().state;
         let mut left: Vec<_> =

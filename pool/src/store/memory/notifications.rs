@@ -117,7 +117,7 @@ impl State {
         taken
     }
 
-    /// What the notifications of a job count for in the page of those that a call deletes.
+    /// The share of a job's notifications in the page of those that a call deletes.
     pub(super) fn notes_of(&self, key: &JobKey) -> usize {
         self.mailboxes.get(key).map_or(0, |mailbox| 1 + mailbox.bodies.len())
     }

@@ -177,7 +177,7 @@ impl State {
             };
             self.drop_job(key, &record, now, outcome);
             if item.mode != ReleaseMode::Delete {
-                // Who may not hear that it has ended may say after a loss of data that it has it.
+                // A worker that does not hear of the end may claim the job after a loss of data.
                 self.ended.put(Ended::Dispatch(id.clone()), now + self.limit("late_ms"));
             }
             let nodes = item.tell.iter().chain(&item.tell_stopper);

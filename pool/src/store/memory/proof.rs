@@ -1,4 +1,4 @@
-//! What proofs do with states: run steps on one of many, compare them, look for indexes that contradict the records.
+//! States for proofs: run steps on one of many, compare them, look for indexes that contradict the records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};

@@ -74,7 +74,7 @@ impl State {
         })
     }
 
-    /// Whose turn it is to plan.
+    /// The turn to plan.
     pub(super) fn term(
         &mut self,
         now: u64,

@@ -1,4 +1,4 @@
-//! What stands between the clients and the state: one lock, the clock, the process, and who is told of changes.
+//! The layer between the clients and the state: one lock, the clock, the process, and the watchers of changes.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -41,14 +41,14 @@ pub(super) struct Meta {
     pub(super) attested: BTreeMap<WorkerId, Incarnation>,
 }
 
-/// What a shutdown leaves for a while.
+/// The trace that a shutdown leaves for a while.
 #[derive(Clone, Debug)]
 pub(super) struct Tombstone {
     pub(super) incarnation: Incarnation,
     pub(super) until: u64,
 }
 
-/// What stands where a record should (`jo`).
+/// The value in the place of a record (`jo`).
 #[derive(Clone, Debug)]
 pub(super) enum Stored {
     Record(Record),
@@ -81,7 +81,7 @@ pub(super) struct Mailbox {
     pub(super) head: u64,
     pub(super) bodies: VecDeque<Bytes>,
     pub(super) bytes: u64,
-    /// What stands where its header should: left as it is.
+    /// Damage in the place of its header: left as it is.
     pub(super) damage: Option<Bytes>,
 }
 
@@ -120,7 +120,7 @@ impl Remembered {
     }
 }
 
-/// What is forgotten when its time comes (`tb`).
+/// The memory of ended dispatches, until its time comes (`tb`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Ended {
     /// A dispatch of a node's own making.
@@ -175,7 +175,7 @@ pub(super) struct State {
     pub(super) node_streams: BTreeMap<NodeName, NodeStream>,
     /// Entries appended to any stream so far: blocked readers look again when it moves.
     pub(super) appended: u64,
-    /// What a proof has broken on purpose.
+    /// The lines that a proof has broken on purpose.
     pub(super) broken: Breakages,
 }
 
@@ -197,7 +197,7 @@ impl State {
         if self.guard(inc)? { Err(Refusal::Recovering) } else { Ok(()) }
     }
 
-    /// What replicas compare.
+    /// The versions that replicas compare.
     pub(super) fn revisions(&self) -> (Option<Incarnation>, Revision, Revision) {
         (self.meta.incarnation, self.meta.members, self.meta.settings)
     }

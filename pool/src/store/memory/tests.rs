@@ -1,4 +1,4 @@
-//! What is the memory store's own: availability, processes, rollback, blessing. Its steps are tested by the
+//! Tests of the memory store's own parts: availability, processes, rollback, blessing. Its steps are tested by the
 //! conformance suite.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]

@@ -12,7 +12,7 @@ use super::reply::{Values, unexpected};
 use super::steps::Steps;
 use crate::store::{Dump, Result, Text};
 
-/// What stands in `od` for a caller's id.
+/// The entry of `od` for a caller's id.
 #[derive(Deserialize)]
 struct Entry {
     key: ByteBuf,

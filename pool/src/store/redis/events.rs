@@ -86,7 +86,7 @@ fn pool_events(entries: &mut Values, events: &mut Vec<PoolEvent>) -> Result<()> 
                 jobs.push((key, mix));
             }
         }
-        // No step writes more. What is left out waits in `q`, and is announced again.
+        // No step writes more. A job that is left out waits in `q`, and is announced again.
         jobs.truncate(BATCH_MAX);
         events.push(PoolEvent { entry, jobs });
     }

@@ -111,7 +111,7 @@ async fn records(steps: &Steps, items: &[(JobKey, Option<DispatchId>)]) -> Resul
     if values.len() > 0 { Err(unexpected("HMGET", "no more values", &values.value()?)) } else { found }
 }
 
-/// What is known from a record alone.
+/// The facts that a record alone tells.
 fn record(stored: Option<&[u8]>) -> Lookup {
     let record = stored.and_then(Record::parse);
     Lookup {

@@ -20,7 +20,7 @@ impl Keys {
         Self { prefix: format!("tenure:{{{pool}}}:") }
     }
 
-    /// What all names of the pool begin with.
+    /// The prefix of all names of the pool.
     pub(super) fn prefix(&self) -> &str {
         &self.prefix
     }

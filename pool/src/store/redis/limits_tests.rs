@@ -1,4 +1,4 @@
-//! What the script itself refuses, whatever a client lets through: a client of another version, or not of this crate.
+//! The script itself refuses these, for a client of another version, or one that is not of this crate.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use redis::{Connection, Value, cmd};
@@ -42,7 +42,7 @@ impl Pool {
         call.query(&mut self.redis).unwrap()
     }
 
-    /// Has the worker 5 acknowledge all notifications of these jobs, so many of each, in one call.
+    /// Acknowledges all notifications of these jobs as the worker 5, `each` of every job, in one call.
     fn acknowledge(&mut self, jobs: usize, each: usize) -> Vec<Value> {
         let (_, _, source) = FILES.iter().find(|(name, ..)| *name == "take").unwrap();
         let mut names: Vec<_> = declared_keys(source).iter().map(|name| self.keys.named(name)).collect();
@@ -70,7 +70,8 @@ impl Pool {
         call.query(&mut self.redis).unwrap()
     }
 
-    /// Dispatches this job, in this turn or none, to the worker with this number; one is named. What its record begins with.
+    /// Dispatches this job, in this turn or none, to the worker with this number; one is named. Returns the beginning
+    /// of the record.
     fn place(&mut self, key: &str, turn: [&str; 3], number: &[u8]) -> String {
         let (_, _, source) = FILES.iter().find(|(name, ..)| *name == "dispatch").unwrap();
         let mut names: Vec<_> = declared_keys(source).iter().map(|name| self.keys.named(name)).collect();
@@ -110,7 +111,7 @@ impl Pool {
 }
 
 #[test]
-fn keys_ids_and_payloads_out_of_bounds_are_refused_before_anything_is_written() {
+fn keys_ids_and_payloads_out_of_bounds_are_refused_unwritten() {
     let mut pool = Pool::new();
     let before = pool.written();
     let long = "i".repeat(65);
@@ -127,7 +128,7 @@ fn keys_ids_and_payloads_out_of_bounds_are_refused_before_anything_is_written() 
 }
 
 #[test]
-fn a_job_is_placed_only_outside_a_plan_and_with_a_worker_that_is_named() {
+fn a_job_is_placed_only_outside_a_plan_and_with_a_named_worker() {
     let mut pool = Pool::new();
     let none = ["", "", ""];
     assert_eq!(pool.place("placed", none, &[1]), "1|A|");
@@ -155,7 +156,7 @@ fn a_stop_that_names_what_is_no_id_hinders_no_other() {
 
 /// Lua hands no more than about 8,000 values to one command.
 #[test]
-fn as_many_notifications_as_a_call_may_acknowledge_are_deleted_in_it() {
+fn a_call_deletes_all_notifications_that_it_may_acknowledge() {
     let mut pool = Pool::new();
     let (jobs, each) = (20, 1_000);
     let said = pool.acknowledge(jobs, each);

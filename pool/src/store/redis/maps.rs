@@ -100,7 +100,7 @@ impl Maps {
         }
     }
 
-    /// Has the settings read again, and the members where `members` says so.
+    /// Reads the settings again, and the members where `members` says so.
     pub(super) fn reread(&self, members: bool) {
         if let Some([w, cf]) = self.views.get() {
             cf.reread();
@@ -153,7 +153,7 @@ impl Follower {
 
     async fn join(&self) -> [View; 2] {
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        // What was said last: whether it may pass by itself.
+        // The last word: whether the trouble may pass by itself.
         let mut said = None;
         loop {
             match View::join_broken(&self.client, self.layouts.clone(), self.broken.clone()).await {

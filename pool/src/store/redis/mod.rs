@@ -73,7 +73,7 @@ impl RedisStore {
     /// proofs.
     ///
     /// # Panics
-    /// A patched script does not contain what is to be replaced.
+    /// A patched script does not contain the text that its patch replaces.
     #[doc(hidden)]
     #[cfg(feature = "sim")]
     pub fn open_patched(client: &Client, pool: &PoolName, clock_key: bool, patches: &[ScriptPatch]) -> Self {
@@ -84,7 +84,7 @@ impl RedisStore {
     /// A store whose scripts, and whose copies of the pool's maps, are broken on purpose: for proofs.
     ///
     /// # Panics
-    /// A patched script does not contain what is to be replaced.
+    /// A patched script does not contain the text that its patch replaces.
     #[doc(hidden)]
     #[cfg(feature = "sim")]
     pub fn open_broken(client: &Client, pool: &PoolName, patches: &[ScriptPatch], maps: Breakages) -> Self {

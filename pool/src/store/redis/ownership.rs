@@ -48,7 +48,7 @@ pub(super) async fn begin(
     begun_all(steps.run("begin", call).await?, begins)
 }
 
-/// What `begin` has answered to these. A record of another worker or token is no answer: nothing would ever stop what it
+/// The answer of `begin` to these. A record of another worker or token is no answer: nothing would ever stop what it
 /// starts.
 pub(super) fn begun_all(reply: Reply, begins: &[WorkerBegins]) -> Result<Vec<WorkerBegun>> {
     let mut values = reply.ok()?;

@@ -42,7 +42,7 @@ pub(super) fn failed(error: tenure_connection::Error) -> StoreError {
         _ if error.is_transient() || error.code() == Some("NOSCRIPT") => {
             StoreError::NotExecuted(Arc::new(error))
         }
-        // What a script raises, and what Redis says of a key of another type.
+        // The errors that a script raises, and the one of Redis for a key of another type.
         Error::Server { ref code, .. } if matches!(&**code, "ERR" | "WRONGTYPE") => {
             StoreError::Damaged(Arc::new(error))
         }
@@ -54,7 +54,7 @@ pub(super) fn failed(error: tenure_connection::Error) -> StoreError {
 pub(super) struct Values {
     call: &'static str,
     items: IntoIter<Value>,
-    /// What was passed over, since it cannot be read.
+    /// Values that were passed over, since they cannot be read.
     strange: Vec<String>,
 }
 
@@ -122,7 +122,7 @@ impl Values {
         Ok(groups.pop().unwrap_or_default())
     }
 
-    /// The same for groups of so many items each.
+    /// The same for groups of this many items each.
     pub(super) fn letters_of<T>(
         &mut self,
         groups: &[usize],
@@ -195,7 +195,7 @@ impl Values {
         self.parsed("a member's entry", |text| Member::parse(text.as_bytes()))
     }
 
-    /// The next value, a list of groups of so many values. One that `read` cannot read is passed over.
+    /// The next value, a list of groups of this many values. One that `read` cannot read is passed over.
     pub(super) fn groups<T>(
         &mut self,
         size: usize,
@@ -214,7 +214,7 @@ impl Values {
         Ok(groups)
     }
 
-    /// What was passed over.
+    /// Values that were passed over.
     pub(super) fn strange(&self) -> &[String] {
         &self.strange
     }
@@ -242,17 +242,17 @@ impl Reply {
         &self.code
     }
 
-    /// What follows the code.
+    /// The values after the code.
     pub(super) fn values(self) -> Values {
         self.values
     }
 
-    /// What follows the code `OK`; every other code is a refusal.
+    /// The values after the code `OK`; every other code is a refusal.
     pub(super) fn ok(self) -> Result<Values> {
         if &*self.code == b"OK" { Ok(self.values) } else { Err(self.refused()) }
     }
 
-    /// What follows the code `OK`, one value for each of `expected` items.
+    /// The values after the code `OK`, one for each of `expected` items.
     pub(super) fn items(self, expected: usize) -> Result<Values> {
         let values = self.ok()?;
         if values.len() == expected {

@@ -56,7 +56,7 @@ fn headers_say_what_goes_in_and_out() {
 }
 
 #[test]
-fn scripts_that_run_without_memory_are_these_and_only_readers_write_nothing() {
+fn these_scripts_run_without_memory_and_only_readers_write_none() {
     let with = |flags: &str| -> Vec<_> {
         let first = format!("#!lua flags={flags}");
         let flagged = FILES.iter().filter(|(_, _, source)| source.lines().next() == Some(&first));
@@ -89,7 +89,7 @@ fn scripts_that_run_without_memory_are_these_and_only_readers_write_nothing() {
 }
 
 #[test]
-fn every_key_that_a_script_uses_is_declared_and_the_other_way_round() {
+fn a_script_declares_exactly_the_keys_that_it_uses() {
     for (_, file, source) in FILES {
         let declared: BTreeSet<_> = declared_keys(source).iter().map(|name| name.to_uppercase()).collect();
         assert_eq!(used_keys(&spliced(source, &keys(), Clock::Server)), declared, "{file}");

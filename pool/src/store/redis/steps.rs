@@ -1,4 +1,4 @@
-//! What every step needs: names, scripts, a connection; and how a call says what its jobs share.
+//! The needs of every step: names, scripts, a connection; and how a call names the shared data of its jobs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -73,8 +73,8 @@ impl Steps {
     }
 }
 
-/// What jobs of a call share, each named once: streams that the call may write to, whose keys follow the script's own, or
-/// tokens. A job says which it has by the number, counted from 1; 0 is none.
+/// The shared data of a call's jobs, each named once: streams that the call may write to, whose keys follow the
+/// script's own, or tokens. A job says which it has by the number, counted from 1; 0 is none.
 pub(super) struct Targets<T> {
     list: Vec<T>,
 }

@@ -1,7 +1,7 @@
 -- Deletes jobs with everything that belongs to them: delete() and collect() gather it, write_deletions() writes.
 local gone, unqueued, unowned, unparked, unplanned, remembered, never_begun = {}, {}, {}, {}, {}, {}, 0
 local any_notes, notes, lasting = nil, {}, {}
--- From so many fields of notifications on, a call deletes no other job: its caller goes on with the rest.
+-- After this many fields of notifications, a call deletes no other job: its caller goes on with the rest.
 local NOTES_PAGE, collected = 4096, 0
 
 local function is_full() return collected >= NOTES_PAGE end
@@ -30,7 +30,7 @@ local function remembered_until(since, t, late_ms)
   return text
 end
 
--- What is collected of every job: `owner` is '' for nobody's; `since` is false if its id is not remembered.
+-- Collects one job: `owner` is '' for nobody's; `since` is false if its id is not remembered.
 local function collect(key, owner, queued, id, since, t, late_ms)
   gone[#gone + 1] = key
   if queued then unqueued[#unqueued + 1] = key end

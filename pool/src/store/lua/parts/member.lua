@@ -1,4 +1,4 @@
--- Who is a member of the pool.
+-- The members of the pool.
 
 -- An entry that no client can read, and that has no counter, is no member: nobody would ever expire it.
 local function is_member(wid, entry)

@@ -18,8 +18,8 @@ local function shortened(text)
   return sub(text, 1, n)
 end
 
--- Queues the job: announced now, or left to the sweeper after `delay`; after too many attempts, parks it. `Q` or `P`. What
--- waits because it failed, or is parked, keeps the reason: until it is begun, or ends.
+-- Queues the job: announced now, or left to the sweeper after `delay`; after too many attempts, parks it. `Q` or `P`. A
+-- job that waits because it failed, or is parked, keeps the reason until it is begun or ends.
 local function requeue(key, p, t, delay, route_ms, max_attempts, reason)
   if p.owner ~= '' then released[#released + 1] = p.owner .. ':' .. key end
   p.owner, p.since = '', num(t)

@@ -1,5 +1,5 @@
 -- Tokens, ids of workers and schedules, and terms come from one counter. Lua counts exactly up to 2^53: no number above
--- LAST_TOKEN is ever minted, and none that a caller has seen is believed. Who calls mints at most 128.
+-- LAST_TOKEN is ever minted, and none that a caller has seen is believed. A call mints at most 128.
 local LAST_TOKEN = 2 ^ 53 - 2 ^ 20
 
 -- The counter, from its text; nil when it is damaged, missing, or beyond what is minted.
