@@ -1,4 +1,4 @@
-//! What one job's tasks do: its handler's calls, one after the other.
+//! The tasks of one job: its handler's calls, one after the other.
 
 use std::any::Any;
 use std::borrow::Borrow;
@@ -24,14 +24,14 @@ use crate::job::Job;
 use crate::stop::StopReason;
 use crate::trace::TraceContext;
 
-/// What an actor is told.
+/// A message to an actor.
 #[derive(Debug)]
 pub(crate) enum Order {
     Deliver(Vec<Bytes>),
     Stop(StopReason),
 }
 
-/// A task's inbox: much smaller than a channel, since every job that runs as a future has one.
+/// A task's inbox. It is much smaller than a channel, because every job that runs as a future has one.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     orders: Mutex<Vec<Order>>,
@@ -66,47 +66,47 @@ impl Mailbox {
     }
 }
 
-/// The longest error text of a handler that goes further, in bytes: it is kept in the store.
+/// The limit of a handler's error text in bytes, because the store keeps the text.
 const TEXT_MAX: usize = 1024;
 
 type Outcome = Result<(), String>;
 type Body = BoxFuture<'static, Outcome>;
 
-/// What a task works with.
+/// The parts that a task works with.
 pub(crate) struct Own {
     pub(crate) job: Job,
     pub(crate) handler: Arc<dyn AnyHandler>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) inputs: mpsc::UnboundedSender<Input>,
-    /// How long a notification that is being taken when the job comes to its end has to be finished.
+    /// How long a notification in progress may take when the job ends.
     pub(crate) grace: Duration,
 }
 
-/// What a task has come to. It is told when nothing is left of the task's future.
+/// The result of a task, reported after the task's future was dropped.
 #[derive(Debug)]
 pub(crate) enum Came {
-    /// The job goes on, has no future of its own, and nothing to do; with what is to be said of it, and its span.
+    /// The job goes on without a future or work. The event must still be reported; the span is the job's.
     Idle(HandlerEvent, Span),
     /// The job has ended.
     Ended(HandlerEvent),
 }
 
 impl Own {
-    /// What the next task needs as well.
+    /// The parts that the next task needs as well.
     pub(crate) fn parts(&self) -> (Job, Arc<dyn AnyHandler>, Arc<Mailbox>) {
         (self.job.clone(), self.handler.clone(), self.mailbox.clone())
     }
 
-    /// Says what a task does not end with.
+    /// Reports an event that does not end the task.
     fn say(&self, event: HandlerEvent) {
         let (worker, key, token) = (self.job.worker(), self.job.key().clone(), self.job.token());
-        // The driver is gone only when nobody wants to know any more.
+        // The driver is gone only if no one needs the event.
         let _ = self.inputs.send(Input::Handler { worker, key, token, event });
     }
 }
 
-/// Starts the job. One that runs as a future is run to its end. `recheck`: the lease is looked at just before the handler
-/// is called. `on_span` gets the job's span before it is entered.
+/// Starts the job, and runs a job with a future to its end. `recheck`: checks the lease just before the handler is
+/// called. `on_span` gets the job's span before it is entered.
 pub(crate) async fn start(own: Own, recheck: bool, on_span: Option<JobSpanHook>) -> Came {
     let span = span_of(&own.job, on_span);
     let live = async {
@@ -121,7 +121,7 @@ pub(crate) async fn start(own: Own, recheck: bool, on_span: Option<JobSpanHook>)
     }
 }
 
-/// Does the next of what lies in the mailbox of a job that has no future of its own.
+/// Handles the next message in the mailbox of a job without a future.
 pub(crate) async fn attend(own: Own, span: Span) -> Came {
     let attended = async {
         match own.mailbox.next().await {
@@ -135,14 +135,13 @@ pub(crate) async fn attend(own: Own, span: Span) -> Came {
     }
 }
 
-/// What is said of notifications that were handed over. A job that is to end may not have taken all of them: its next
-/// owner gets the others.
+/// The report of handed-over notifications. A job that must end may not have taken all; its next owner gets the rest.
 fn delivered(job: &Job, count: usize) -> HandlerEvent {
     if job.is_ending() { HandlerEvent::Took(count) } else { HandlerEvent::Delivered }
 }
 
-/// What everything that a job does runs in. It names the dispatcher's trace, which the pool carries and does not join:
-/// whoever has a tracer does.
+/// The span of a job's calls. It names the dispatcher's trace. The pool carries the trace but does not join it; the
+/// user's tracer does.
 fn span_of(job: &Job, on_span: Option<JobSpanHook>) -> Span {
     let parent = job.trace().map(TraceContext::traceparent);
     let (key, token, worker, attempt) = (job.key(), job.token().0, job.worker().0, job.attempts());
@@ -153,7 +152,7 @@ fn span_of(job: &Job, on_span: Option<JobSpanHook>) -> Span {
     span
 }
 
-/// What its end runs in.
+/// The span of a job's end.
 fn span_of_end(why: StopReason) -> Span {
     match why {
         StopReason::Moved | StopReason::Draining => tracing::info_span!("hand_off", reason = ?why),
@@ -161,10 +160,11 @@ fn span_of_end(why: StopReason) -> Span {
     }
 }
 
-/// The job from its start to its end, which is returned; nothing, once a job without a future has started.
+/// Runs the job from its start to its end, and returns the end. Returns `None` once a job without a future has
+/// started.
 ///
-/// A future may run for long: what a handler's call needs is boxed and goes with it, so that the rest of the task is
-/// small.
+/// A future may run for long. The state of a handler's call is boxed and dropped with the call, so that the rest of
+/// the task is small.
 async fn live(own: &Own) -> Option<HandlerEvent> {
     let start =
         caught(&own.job, || own.handler.start(own.job.clone())).instrument(tracing::info_span!("start"));
@@ -179,7 +179,7 @@ async fn live(own: &Own) -> Option<HandlerEvent> {
     Some(run(own, body).await)
 }
 
-/// The job's future and what comes for it meanwhile, to its end.
+/// Runs the job's future to its end, and handles messages meanwhile.
 async fn run(own: &Own, body: Body) -> HandlerEvent {
     let mut body = Some(body);
     loop {
@@ -195,7 +195,7 @@ async fn run(own: &Own, body: Body) -> HandlerEvent {
                     own.say(delivered(&own.job, count));
                     continue;
                 };
-                // It may have ended by what it has taken.
+                // The notifications that it took may have ended it.
                 own.say(HandlerEvent::Took(count));
                 return Box::pin(end(own, ended)).await;
             }
@@ -207,8 +207,8 @@ async fn run(own: &Own, body: Body) -> HandlerEvent {
     }
 }
 
-/// Hands notifications over, one after the other, while the body goes on. Returns how that ended, if it did, and how many
-/// were delivered.
+/// Hands notifications over, one after the other, while the body goes on. Returns the body's result, if it ended, and
+/// the number of deliveries.
 async fn deliver(own: &Own, bodies: Vec<Bytes>, body: &mut Option<Body>) -> (Option<Outcome>, usize) {
     let Own { job, handler, grace, .. } = own;
     let mut count = 0;
@@ -242,8 +242,8 @@ async fn deliver(own: &Own, bodies: Vec<Bytes>, body: &mut Option<Body>) -> (Opt
     (None, count)
 }
 
-/// What the end of the body means. One whose cancellation has fired was asked to end: the order that says why is
-/// on its way, and the job is not at its own end.
+/// The event for the end of the body. A body whose cancellation has fired was asked to end. The order with the reason
+/// is on its way, and the job has not ended by itself.
 async fn end(own: &Own, ended: Outcome) -> HandlerEvent {
     if !own.job.is_ending() {
         return HandlerEvent::Ended(ended);
@@ -262,7 +262,7 @@ async fn stop(own: &Own, why: StopReason) -> Outcome {
     }
 }
 
-/// Calls a handler of the job; a panic of the call itself and one of its future end here alike.
+/// Calls a handler of the job. Catches a panic of the call and of its future alike.
 async fn caught<'a, T>(job: &Job, call: impl FnOnce() -> BoxFuture<'a, T>) -> Result<T, Box<dyn Any + Send>> {
     let called = async {
         let future = {
@@ -274,7 +274,7 @@ async fn caught<'a, T>(job: &Job, call: impl FnOnce() -> BoxFuture<'a, T>) -> Re
     AssertUnwindSafe(called).catch_unwind().await
 }
 
-/// A future of the job's handler, whose polls are seen.
+/// A future of the job's handler, with its polls recorded.
 fn polled<T>(job: impl Borrow<Job>, mut future: BoxFuture<'_, T>) -> impl Future<Output = T> {
     poll_fn(move |context| {
         let _poll = Poll::of(job.borrow());
@@ -290,8 +290,8 @@ async fn ended(body: &mut Option<Body>) -> Outcome {
     }
 }
 
-/// Does the work while the body goes on. When the body ends, or the job is to end, the work may still be finished, but
-/// what hangs does not keep the job from its end. Returns how the body ended, if it did, and what the work came to.
+/// Runs the work while the body goes on. If the body ends, or the job must end, the work may still finish within its
+/// limit. Returns the body's result, if it ended, and the result of the work.
 async fn beside<T>(
     body: &mut Option<Body>,
     work: impl Future<Output = T>,
@@ -313,7 +313,7 @@ async fn beside<T>(
     }
 }
 
-/// The end of the time; never, while it has not begun.
+/// The end of the time limit; never, while the limit has not begun.
 async fn over(limit: &mut Option<Pin<Box<Sleep>>>) {
     match limit {
         Some(limit) => limit.await,
@@ -329,7 +329,7 @@ fn guarded(job: Job, future: BoxFuture<'static, Result<(), BoxError>>) -> Body {
     }))
 }
 
-/// An error and all its sources. It is logged as a value, quoted: a line break of a handler's makes no line.
+/// An error and all its sources. It is logged as a quoted value, so that a line break makes no new line.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     cut(whole(error))
 }
@@ -344,7 +344,7 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(super) fn panicked(panic: &(dyn Any + Send)) -> String {
     let what =
         panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));

@@ -1,8 +1,8 @@
 //! The jobs in the hands of a node's handlers.
 //!
-//! A job has a task while something is done for it: its start, its future, a delivery, its stop. One whose handler
-//! returned [`Start::Started`](crate::Start::Started) and that has nothing to do is idle: that is most of the jobs that
-//! a node holds, and nothing is kept for them but the [`Job`].
+//! A job has a task while its start, its future, a delivery or its stop runs. A job is idle if its handler returned
+//! [`Start::Started`](crate::Start::Started) and no work waits. Most of a node's jobs are idle, and the node keeps
+//! only the [`Job`] for them.
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
@@ -29,19 +29,19 @@ use crate::id::{JobKey, Token, WorkerId};
 use crate::job::{Job, Parts};
 use crate::stop::StopReason;
 
-/// The longest time that a notification which is being taken has left when its job comes to its end.
+/// The longest time that a notification in progress has left when its job ends.
 const NOTIFY_GRACE: Duration = Duration::from_secs(1);
 
 /// A worker's job.
 type Place = (WorkerId, JobKey);
 
-/// How a task has ended.
+/// The end of a task.
 pub(super) type End = Result<(Id, Came), JoinError>;
 
 pub(super) struct Actors {
     leases: Arc<Leases>,
     inputs: mpsc::UnboundedSender<Input>,
-    /// Where handlers run.
+    /// The runtime of the handlers.
     home: Handle,
     on_span: Option<JobSpanHook>,
     recheck: bool,
@@ -59,7 +59,7 @@ struct Busy {
     handler: Arc<dyn AnyHandler>,
     mailbox: Arc<Mailbox>,
     abort: AbortHandle,
-    /// It was told to end at once: the task itself may never hear of that, if it ends just then.
+    /// The task was told to end at once. It may end without hearing of that.
     aborted: bool,
 }
 
@@ -69,10 +69,10 @@ struct IdleJobs {
     jobs: HashSet<IdleJob>,
 }
 
-/// A job with nothing to do, known by its key.
+/// A job without work, known by its key.
 struct IdleJob {
     job: Job,
-    /// Its span, if anybody collects it.
+    /// Its span, if a subscriber collects it.
     span: Option<Box<Span>>,
 }
 
@@ -98,7 +98,7 @@ impl Actors {
         }
     }
 
-    /// The node goes by these settings now.
+    /// Applies the node's new settings.
     pub(super) fn go_by(&mut self, config: &Config) {
         self.grace = notify_grace(config);
     }
@@ -113,7 +113,7 @@ impl Actors {
         self.work(parts, start, HandlerEvent::NotRun);
     }
 
-    /// Fires the job's cancellation, then has the stop handler run, after whatever handler runs now.
+    /// Fires the job's cancellation. Runs the stop handler after the present handler.
     pub(super) fn stop(&mut self, place: &Place, token: Token, why: StopReason) {
         self.cancel(place, token);
         self.order(place, token, Order::Stop(why));
@@ -132,7 +132,7 @@ impl Actors {
         self.order(place, token, Order::Deliver(bodies));
     }
 
-    /// Aborts whatever handler of the job runs.
+    /// Aborts the job's running handler.
     pub(super) fn abort(&mut self, place: &Place, token: Token) {
         if let Some(busy) = self.busy_mut(place, token) {
             busy.aborted = true;
@@ -142,7 +142,7 @@ impl Actors {
         }
     }
 
-    /// The next task that ends; for ever, while there is none.
+    /// The next task that ends. Never returns while there is none.
     ///
     /// # Cancel safety
     /// Yes.
@@ -158,7 +158,7 @@ impl Actors {
         self.tasks.try_join_next_with_id()
     }
 
-    /// What the engine is to hear of a task's end.
+    /// The input for the engine after a task's end.
     pub(super) fn ended(&mut self, end: End) -> Option<Input> {
         let (id, came) = match end {
             Ok((id, came)) => (id, came),
@@ -174,7 +174,7 @@ impl Actors {
         let token = busy.job.token();
         let event = match came {
             Came::Ended(event) => event,
-            // What has started all the same is to be stopped: the engine sees to that.
+            // A start that succeeded nevertheless must be stopped: the engine does that.
             Came::Idle(event, _) if busy.aborted && !matches!(event, HandlerEvent::Started) => {
                 HandlerEvent::Aborted
             }
@@ -186,19 +186,19 @@ impl Actors {
         Some(Input::Handler { worker, key: place.1, token, event })
     }
 
-    /// Aborts everything, and waits until nothing runs any more.
+    /// Aborts all tasks, and waits until none runs.
     pub(super) async fn shut_down(&mut self) {
         self.tasks.shutdown().await;
     }
 
-    /// Aborts everything, and forgets the handlers.
+    /// Aborts all tasks, and forgets the handlers.
     pub(super) fn let_go(&mut self) {
         self.tasks.abort_all();
         self.busy.clear();
         self.idle.clear();
     }
 
-    /// The job does what has come for it meanwhile, or is idle.
+    /// Handles the job's next message, or makes the job idle.
     fn rest(&mut self, busy: Busy, span: Span) {
         let Busy { job, handler, mailbox, .. } = busy;
         if !mailbox.is_empty() {
@@ -209,7 +209,7 @@ impl Actors {
         idle.jobs.replace(IdleJob { job, span });
     }
 
-    /// The job is idle no more.
+    /// The job is no longer idle.
     fn rouse(&mut self, place: &Place, token: Token) -> Option<(IdleJob, Arc<dyn AnyHandler>)> {
         let idle = self.idle.get_mut(&place.0)?;
         if idle.jobs.get(&place.1)?.job.token() != token {
@@ -232,14 +232,14 @@ impl Actors {
         }
     }
 
-    /// Has a task do the next of what lies in the mailbox.
+    /// Spawns a task for the next message in the mailbox.
     fn attend(&mut self, job: Job, span: Span, handler: Arc<dyn AnyHandler>, mailbox: Arc<Mailbox>) {
         let own = self.own(job, handler, mailbox);
         let parts = own.parts();
         self.work(parts, actor::attend(own, span), HandlerEvent::Aborted);
     }
 
-    /// Has a task work for the job; says that it is `over` if nothing of its worker may run any more.
+    /// Spawns a task for the job. Reports `over` if none of its worker's handlers may run any more.
     fn work(
         &mut self,
         (job, handler, mailbox): (Job, Arc<dyn AnyHandler>, Arc<Mailbox>),
@@ -258,7 +258,7 @@ impl Actors {
         Own { job, handler, mailbox, inputs: self.inputs.clone(), grace: self.grace }
     }
 
-    /// How many jobs have a task.
+    /// The number of jobs with a task.
     pub(super) fn tasks(&self) -> usize {
         self.busy.len()
     }
@@ -298,7 +298,7 @@ impl PartialEq for IdleJob {
 
 impl Eq for IdleJob {}
 
-/// What the end of a task means that has not said so itself: it was aborted, or something panicked when it was dropped.
+/// The event for a task that ended without reporting it. The task was aborted, or a drop panicked.
 fn told(error: JoinError) -> HandlerEvent {
     match error.try_into_panic() {
         Ok(panic) => HandlerEvent::Failed(panicked(&*panic)),
@@ -306,8 +306,8 @@ fn told(error: JoinError) -> HandlerEvent {
     }
 }
 
-/// How long a notification that is being taken may hold up the end of its job: not for so long that nothing is left for
-/// the stop handler, be it of its own time or of the lease.
+/// How long a notification in progress may delay the end of its job. It must leave the stop handler some of its own
+/// time and of the lease.
 fn notify_grace(config: &Config) -> Duration {
     let of_the_lease = config.timing.hard.saturating_sub(config.timing.soft) / 2;
     NOTIFY_GRACE.min(config.stop_timeout / 2).min(of_the_lease)

@@ -1,4 +1,4 @@
-//! What the tasks of jobs promise, and that a job which does nothing has none.
+//! The promises of job tasks; and an idle job has no task.
 #![allow(clippy::unwrap_used)]
 
 use std::future::Future;
@@ -21,10 +21,10 @@ use crate::wire::{self, Envelope};
 
 const WORKER: WorkerId = WorkerId(1);
 
-/// What happened, in order.
+/// The events, in order.
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// The driver, as far as jobs see it.
+/// The driver as jobs see it.
 struct Bench {
     actors: Actors,
     leases: Arc<Leases>,
@@ -37,7 +37,7 @@ impl Bench {
         Self::broken(Breakages::default())
     }
 
-    /// The same, with a line left out.
+    /// The same, with a line broken.
     fn broken(broken: Breakages) -> Self {
         let settings = Settings::default();
         let config = Config {
@@ -91,12 +91,12 @@ impl Bench {
         self.actors.abort(&place(), Token(token));
     }
 
-    /// What has been said without the end of a task.
+    /// The reports so far, without the end of a task.
     fn said(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.events.try_recv().ok()).map(name).collect()
     }
 
-    /// What is said until a task ends, and by its end.
+    /// The reports until a task ends, and that of its end.
     async fn next(&mut self) -> Vec<String> {
         let end = tokio::time::timeout(Duration::from_secs(60), self.actors.next()).await.unwrap();
         let mut said = self.said();
@@ -127,7 +127,7 @@ fn name(input: Input) -> String {
     }
 }
 
-/// A handler that writes down each of its calls, and lets go of a notification when it is told to.
+/// A handler that logs each of its calls, and holds a notification until the test releases it.
 #[derive(Clone)]
 struct Writes {
     log: Log,
@@ -233,7 +233,7 @@ async fn mutants_call_handlers_of_a_worker_whose_tasks_were_aborted() {
     assert_eq!(tasks, [0, 0, 1, 1]);
 }
 
-/// A handler of which one call keeps its thread, and takes no notice of anything, until it is told to go on.
+/// A handler with one call that blocks its thread until the test lets it go on.
 struct Keeps {
     call: &'static str,
     kept: Arc<Semaphore>,
@@ -365,7 +365,7 @@ async fn a_cancellation_fires_with_the_job_s_and_with_its_lease_and_a_handler_s_
         }
         assert!(job.is_ending() && job.lease().check() != fence);
 
-        // One that is asked for only then has fired.
+        // A cancellation that is asked for only now has already fired.
         bench.start(Shows(Arc::clone(&shown)), 2);
         let said = if fence { "2 NotRun" } else { "2 Started" };
         assert_eq!(bench.next().await, [said]);
@@ -375,7 +375,7 @@ async fn a_cancellation_fires_with_the_job_s_and_with_its_lease_and_a_handler_s_
     }
 }
 
-/// A future that is over at once; when it is dropped it writes down what has been said by then.
+/// A future that ends at once. When it is dropped it logs the reports so far.
 struct Witness {
     inputs: Arc<Mutex<mpsc::UnboundedReceiver<Input>>>,
     said: Log,
@@ -408,7 +408,7 @@ impl JobHandler for Runs {
     }
 }
 
-/// What is said until the job's future has been dropped, and afterwards.
+/// The reports before and after the drop of the job's future.
 async fn said_around_the_drop(panics: bool) -> (Vec<String>, Vec<String>) {
     let mut bench = Bench::new();
     let events = std::mem::replace(&mut bench.events, mpsc::unbounded_channel().1);

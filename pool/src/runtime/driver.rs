@@ -1,5 +1,5 @@
-//! The driver: one task, on the node's own thread, that feeds the engine and does what it says. Handlers and planners run
-//! at home: on the runtime that the node was joined on.
+//! The driver: one task, on the node's own thread, that feeds the engine and performs its effects. Handlers and
+//! planners run at home: on the runtime that the node was joined on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,17 +33,17 @@ use crate::id::{DispatchId, Incarnation, Revision, WorkerId};
 use crate::settings::Settings;
 use crate::store::{ShutdownMode, Store};
 
-/// With so many inputs a step begins, so that effects are never far behind. When the last of them is a task's end, what has
-/// come until then goes before it, and into the same step.
+/// Start a step after this many inputs so effects do not fall behind. If the last input is a task's exit, inputs that
+/// arrived before it are processed first, in the same step.
 const STEP_INPUTS: usize = 1024;
-/// The engine is not woken more often than this by its own deadline.
+/// The engine's own deadline wakes it at most this often.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 
-/// What a user of the node sends.
+/// A message from a user of the node.
 pub(crate) enum Message {
-    /// Have the engine do something, and answer.
+    /// Pass a command to the engine, and answer.
     Command(Command, oneshot::Sender<Answer>),
-    /// Nobody waits any more for the answer to a command about this dispatch.
+    /// The caller no longer waits for the answer to a command about this dispatch.
     Withdrawn(DispatchId, ReplyTo),
     /// A new worker's handler and where to publish its id; its command follows.
     Handler(LocalWorker, Arc<dyn AnyHandler>, watch::Sender<Option<WorkerId>>),
@@ -51,23 +51,23 @@ pub(crate) enum Message {
     OthersEnded,
     /// Another shard of the pool was shut down in this way.
     OtherShutDown(ShutdownMode),
-    /// Have the node take part in a schedule or ticker, for as long as somebody cares.
+    /// Take part in a schedule or ticker while its user keeps the handle.
     Schedule { part: Part, command: Command, answer: oneshot::Sender<Answer> },
 }
 
-/// What the node's users see of the driver.
+/// The part of the driver that the node's users see.
 pub(crate) struct Watched {
-    /// The engine has ended; not set when the driver ends otherwise.
+    /// The engine has ended; not set if the driver ends otherwise.
     pub(crate) left: Arc<AtomicBool>,
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) meters: Meters,
-    /// The pool's settings as the engine goes by them, and the map's revision that they are from.
+    /// The settings that the engine has adopted, and the revision of their map.
     pub(crate) settings: watch::Sender<(Revision, Arc<Settings>)>,
     /// Gets the spans of jobs that carry a trace.
     pub(crate) on_job_span: Option<JobSpanHook>,
 }
 
-/// A worker's handler, and where its id in the pool is published.
+/// A worker's handler, and the channel that publishes its id in the pool.
 struct Local {
     handler: Arc<dyn AnyHandler>,
     id: watch::Sender<Option<WorkerId>>,
@@ -80,10 +80,10 @@ pub(crate) struct Driver {
     leases: Arc<Leases>,
     inputs: mpsc::UnboundedSender<Input>,
     calls: FuturesUnordered<BoxFuture<'static, Done>>,
-    /// The two reads that wait, and that may be given up.
+    /// The two blocking reads, which the driver may cancel.
     node_read: Option<BoxFuture<'static, Done>>,
     pool_read: Option<BoxFuture<'static, Done>>,
-    /// Where handlers and planners run.
+    /// The runtime of handlers and planners.
     home: Handle,
     handlers: Numbered<LocalWorker, Local>,
     actors: Actors,
@@ -140,11 +140,11 @@ impl Driver {
         let mut batch = vec![Input::Woke];
         let mut has_users = true;
         loop {
-            // A task's end may be nothing to the engine.
+            // A task's end may give no input.
             if !batch.is_empty() {
                 self.step(&mut batch);
             }
-            // Nothing may ever happen here again.
+            // No more input may ever come.
             if self.ended {
                 break;
             }
@@ -169,7 +169,7 @@ impl Driver {
                 tokio::task::yield_now().await;
             }
             self.gather(&mut events, &mut messages, &mut batch);
-            // What the node's users have seen is known before the node acts on what they ask for then.
+            // The driver hands news of the maps to the engine before later commands of users who have seen it.
             if members.has_changed().is_ok_and(|changed| changed) {
                 batch.push(Input::Members(members.borrow_and_update().clone()));
             }
@@ -181,28 +181,28 @@ impl Driver {
         self.planners.shut_down().await;
         self.leases.end();
         self.store.close().await;
-        // With it goes all that it has not answered.
+        // The drop closes all unanswered commands.
         drop(self);
         messages.close();
-        // Those that are being sent at this moment, too: a dropped receiver would leave them where they are, and whoever has
-        // sent them without an answer.
+        // Messages in the middle of being sent must be received, too: a dropped receiver would keep them, and their
+        // senders would get no answer.
         while messages.recv().await.is_some() {}
     }
 
-    /// Others on this thread may be about to say something, which goes into the same step then: fewer and larger calls. To
-    /// give way costs a system call: who is alone does not.
+    /// Other tasks on this thread may be about to send inputs. The driver yields so that they join the same step:
+    /// fewer and larger calls. Yielding costs a system call, so a driver alone on its thread does not.
     fn has_company(&self) -> bool {
         self.replies.len() > 1 || self.actors.tasks() > 1 || !self.calls.is_empty()
     }
 
-    /// Whatever else has arrived goes into the same step.
+    /// Takes all other inputs that have arrived into the same step.
     fn gather(
         &mut self,
         events: &mut mpsc::UnboundedReceiver<Input>,
         messages: &mut mpsc::Receiver<Message>,
         batch: &mut Vec<Input>,
     ) {
-        // One after the other for as long as it has something: to look at all of them for each input costs more than most inputs.
+        // Drains each source before the next: a look at all of them costs more than most inputs.
         let mut came = true;
         while std::mem::take(&mut came) {
             while batch.len() < STEP_INPUTS
@@ -255,7 +255,7 @@ impl Driver {
         }
     }
 
-    /// What a task has said before its end comes before it.
+    /// Inputs that a task sent before its end come before the end.
     fn on_task_end(&mut self, end: End, events: &mut mpsc::UnboundedReceiver<Input>, batch: &mut Vec<Input>) {
         batch.extend(std::iter::from_fn(|| events.try_recv().ok()));
         batch.extend(self.actors.ended(end));
@@ -321,7 +321,7 @@ impl Driver {
                     id.send_replace(worker);
                 }
                 if worker.is_none() {
-                    // It has left for good, and runs nothing any more.
+                    // It has left for good, and none of its handlers runs.
                     if let Some(Local { handler, .. }) = self.handlers.remove(&local) {
                         drop_at(&self.home, handler);
                     }
@@ -348,7 +348,7 @@ impl Driver {
             Effect::ScheduleEnded { local } => self.planners.end(local),
             Effect::Reply { to, answer } => {
                 if let Some(waiting) = self.replies.remove(&to) {
-                    // Whoever asked may have gone.
+                    // The caller may have gone.
                     let has_gone = waiting.send(answer).is_err();
                     self.ended |= has_gone && self.config.broken.has(Breakage::GoneCallersEndNode);
                 }
@@ -399,8 +399,8 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// However the driver ends: aborted, by a panic, or with its runtime, nobody is to renew for it, and what it has last
-    /// said of itself is true no more.
+    /// The driver may end by an abort, by a panic, or with its runtime. Then no lease is renewed for it, and its last
+    /// state is no longer true.
     fn drop(&mut self) {
         self.leases.end();
         self.watched.meters.rest();
@@ -411,12 +411,12 @@ impl Drop for Driver {
     }
 }
 
-/// Drops what is a user's where it was made to run: it may want that runtime, or take its time.
+/// Drops a user's value on the runtime where it ran: the drop may need that runtime, or take long.
 pub(super) fn drop_at(home: &Handle, what: impl Send + 'static) {
     home.spawn(async move { drop(what) });
 }
 
-/// A read that waits, while there is one.
+/// The result of a blocking read; never, while there is none.
 async fn pending_read(read: &mut Option<BoxFuture<'static, Done>>) -> Done {
     let done = match read {
         Some(waiting) => waiting.await,
@@ -433,7 +433,7 @@ async fn sleep_for(sleep: Option<Duration>) {
     }
 }
 
-/// Nobody holds the node any more: it leaves its pool, and nobody waits for that.
+/// The node has no handle left: it leaves its pool, and no caller waits for that.
 fn nobody_left() -> Message {
     let (nobody, _) = oneshot::channel();
     Message::Command(Command::Close { reply: ReplyTo(u64::MAX), deadline: Time(u64::MAX) }, nobody)

@@ -1,4 +1,4 @@
-//! What the jobs of one worker share of its lease: until when it holds, and the word to end.
+//! The jobs of one worker share its lease: its end, and the order to end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,12 +18,12 @@ pub struct LeaseGuard {
 #[derive(Debug)]
 struct Terms {
     soft_at: AtomicU64,
-    /// Fires when all that runs under the lease is to end.
+    /// Fires when all handlers under the lease must end.
     cancel: CancellationToken,
 }
 
 impl LeaseGuard {
-    /// That of a lease which holds until then.
+    /// The guard of a lease until `soft_at`.
     pub(super) fn until(soft_at: Time) -> Self {
         let terms = Terms { soft_at: AtomicU64::new(soft_at.0), cancel: CancellationToken::new() };
         Self { terms: Arc::new(terms) }
@@ -34,17 +34,17 @@ impl LeaseGuard {
         clock::now() < self.soft_at()
     }
 
-    /// How long the lease holds if it is not renewed.
+    /// How long the lease lasts without another renewal.
     pub fn remaining(&self) -> Duration {
         self.soft_at().since(clock::now())
     }
 
-    /// A cancellation for one job, which fires at the latest when all that runs under the lease is to end.
+    /// A cancellation for one job. It fires at the latest when all handlers under the lease must end.
     pub(crate) fn cancellation(&self) -> CancellationToken {
         self.terms.cancel.child_token()
     }
 
-    /// Whether all that runs under the lease is to end.
+    /// Whether all handlers under the lease must end.
     pub(crate) fn is_ending(&self) -> bool {
         self.terms.cancel.is_cancelled()
     }
@@ -53,12 +53,12 @@ impl LeaseGuard {
         Time(self.terms.soft_at.load(Ordering::Acquire))
     }
 
-    /// It was renewed: it holds until then.
+    /// The lease was renewed until `soft_at`.
     pub(super) fn renewed(&self, soft_at: Time) {
         self.terms.soft_at.store(soft_at.0, Ordering::Release);
     }
 
-    /// It holds no more: all that runs under it is to end.
+    /// The lease has ended: all handlers under it must end.
     pub(super) fn give_up(&self) {
         self.terms.soft_at.store(0, Ordering::Release);
         self.terms.cancel.cancel();

@@ -1,5 +1,5 @@
-//! How a notification comes to a job that runs as one future: through a slot for one body, so that a body counts as
-//! delivered only when the job has it, and no more than one waits here.
+//! Hands notifications to a job that runs as one future, through a slot for one body. A body counts as delivered only
+//! when the job has it, and at most one waits here.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +18,7 @@ pub(crate) struct Handover {
 struct Slot {
     body: Option<Bytes>,
     closed: bool,
-    /// A body was given that nobody has taken, and nobody will.
+    /// The slot closed before the given body was taken.
     withdrawn: bool,
 }
 
@@ -62,7 +62,7 @@ impl Handover {
         }
     }
 
-    /// Nobody takes any more: a body that is in the slot is withdrawn.
+    /// Closes the slot: a body in it is withdrawn.
     pub(crate) fn close(&self) {
         {
             let mut slot = self.slot();
@@ -72,7 +72,7 @@ impl Handover {
         self.taken.notify_one();
     }
 
-    /// Whether a body that was given comes to nobody.
+    /// Whether a given body was withdrawn.
     pub(crate) fn has_withdrawn(&self) -> bool {
         self.slot().withdrawn
     }

@@ -1,4 +1,4 @@
-//! Remembers what was said lately: a trouble that lasts is said now and then, and not each time.
+//! Remembers recent log lines, so that a lasting trouble is logged at intervals and not each time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use crate::core::time::Time;
 
 /// The pause between two lines of one cause.
 const PAUSE: Duration = Duration::from_secs(30);
-/// The longest pause of what is said less and less often.
+/// The longest pause of a line whose pauses grow.
 const LONGEST: Duration = Duration::from_secs(3_600);
-/// How many causes are told apart; those beyond share one line.
+/// How many causes are told apart; all others share one line.
 const CAUSES: usize = 64;
 
-/// Causes and when each was said.
+/// The causes, with the time of each one's last line.
 #[derive(Debug, Default)]
 pub(super) struct Lately(BTreeMap<String, Said>);
 
@@ -20,19 +20,19 @@ pub(super) struct Lately(BTreeMap<String, Said>);
 struct Said {
     at: Time,
     pause: Duration,
-    /// How often it has happened since.
+    /// How often the cause has occurred since.
     unsaid: u64,
 }
 
 impl Lately {
-    /// It has happened. Returns how often since it was said last, this time included, if it is to be said now: at
-    /// once, and then once in half a minute.
+    /// A cause has occurred. Returns its occurrences since the last line, this one included, if a line is due now. A
+    /// line is due at once, and then every half minute.
     pub(super) fn say(&mut self, now: Time, cause: &str) -> Option<u64> {
         self.count(now, cause, 1)
     }
 
-    /// The same, but each pause is twice as long as the one before, up to an hour: for what an operator has to mend and
-    /// may leave for long.
+    /// The same, but each pause is twice as long as the former, up to an hour. For a cause that an operator must
+    /// repair and may leave for long.
     pub(super) fn say_less_and_less(&mut self, now: Time, cause: &str) -> Option<u64> {
         self.count(now, cause, 2)
     }
@@ -52,7 +52,7 @@ impl Lately {
         if passed < said.pause {
             return None;
         }
-        // It had stopped for a while, or goes on.
+        // The cause continues, unless it had stopped for a while.
         let goes_on = passed < said.pause * 2;
         said.pause = if goes_on { (said.pause * growth).min(LONGEST) } else { PAUSE };
         said.at = now;

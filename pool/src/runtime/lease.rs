@@ -1,7 +1,7 @@
 //! The lease thread: renews the leases of a node's workers and ends their handlers when a lease runs out.
 //!
-//! An OS thread with a runtime and a connection of its own, so that neither a big batch of the engine delays a renewal,
-//! nor an engine that stands still the watchdog.
+//! It is an OS thread with a runtime and a connection of its own. So a big batch of the engine does not delay a
+//! renewal, and a stalled engine does not stop the watchdog.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,11 +30,11 @@ use crate::id::{Incarnation, NodeName, Token, WorkerId};
 use crate::job::Job;
 use crate::store::{Renewal, Store, StoreError};
 
-/// Everything that runs under one worker's lease.
+/// The tasks under one worker's lease.
 #[derive(Debug)]
 struct Tenant {
     guard: LeaseGuard,
-    /// Of each job that has one.
+    /// The tasks of its jobs.
     tasks: Numbered<Id, (AbortHandle, Job)>,
     /// Its tasks were aborted.
     aborted: bool,
@@ -47,9 +47,9 @@ pub(crate) struct Leases {
     node: NodeName,
     broken: Breakages,
     state: Mutex<State>,
-    /// When the driver last did something.
+    /// When the driver last made progress.
     progress: AtomicU64,
-    /// When what concerns the node's workers was last read.
+    /// When the streams of the node's workers were last read.
     read: AtomicU64,
     high_water: AtomicU64,
     wake: tokio::sync::Notify,
@@ -64,18 +64,18 @@ struct State {
     /// A renewal is under way.
     renewing: bool,
     ended: bool,
-    /// Nothing is renewed because the node makes no progress.
+    /// No lease is renewed because the node makes no progress.
     stalled: bool,
 }
 
-/// How a lease stands.
+/// The state of a lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseStanding {
-    /// Since its last acknowledged renewal was sent.
+    /// The time since its last acknowledged renewal was sent.
     pub(crate) age: Duration,
-    /// Until it is given up.
+    /// The time until it is given up.
     pub(crate) left: Duration,
-    /// Handlers that run on after it.
+    /// Handlers that outlive it.
     pub(crate) overdue: usize,
 }
 
@@ -111,7 +111,7 @@ impl Leases {
         self.state().tenancies.timing()
     }
 
-    /// A lease that is held from now on runs out by this timing.
+    /// Leases that begin from now on run out by this timing.
     pub(crate) fn go_by(&self, timing: Timing) {
         self.state().tenancies.go_by(timing);
     }
@@ -148,14 +148,14 @@ impl Leases {
         }
     }
 
-    /// Nothing of the worker runs: forget it.
+    /// None of the worker's handlers runs: forgets it.
     pub(crate) fn drop_worker(&self, worker: WorkerId) {
         let mut state = self.state();
         state.tenancies.remove(worker);
         state.tenants.remove(&worker);
     }
 
-    /// What a new job of the worker runs under.
+    /// The guard for a new job of the worker.
     pub(crate) fn admit(&self, worker: WorkerId) -> LeaseGuard {
         match self.state().tenants.get(&worker) {
             Some(tenant) => tenant.guard.clone(),
@@ -163,10 +163,11 @@ impl Leases {
         }
     }
 
-    /// Spawns a task of a job under its worker's lease, unless all of them were aborted: then nothing may run any more.
+    /// Spawns a task of a job under its worker's lease. Refuses if all tasks were aborted, because none may run any
+    /// more.
     pub(crate) fn enter(&self, job: &Job, spawn: impl FnOnce() -> AbortHandle) -> Option<AbortHandle> {
         let starts_on = self.broken.has(Breakage::AbortedStartsOn);
-        // Under the lock: the lease thread aborts what runs, and would not see this one.
+        // Under the lock: otherwise the lease thread could abort all tasks and miss this one.
         let mut state = self.state();
         let tenant = state.tenants.get_mut(&job.worker()).filter(|tenant| !tenant.aborted || starts_on)?;
         let task = spawn();
@@ -174,27 +175,27 @@ impl Leases {
         Some(task)
     }
 
-    /// It has ended.
+    /// A task has ended.
     pub(crate) fn leave(&self, worker: WorkerId, task: Id) {
         if let Some(tenant) = self.state().tenants.get_mut(&worker) {
             tenant.tasks.remove(&task);
         }
     }
 
-    /// The soft deadlines.
+    /// The soft deadlines of the leases.
     pub(crate) fn soft_deadlines(&self) -> BTreeMap<WorkerId, Time> {
         self.state().tenancies.leases().map(|(worker, lease)| (worker, lease.soft_at())).collect()
     }
 
-    /// The driver is alive, has last heard of its workers' events at `read`, and has seen tokens up to this.
+    /// The driver is alive. It last read its workers' events at `read`, and has seen tokens up to `high_water`.
     pub(crate) fn progress(&self, now: Time, read: Time, high_water: Token) {
         self.progress.store(now.0, Ordering::Release);
         self.read.store(read.0, Ordering::Release);
         self.high_water.fetch_max(high_water.0, Ordering::AcqRel);
     }
 
-    /// Renews no more, and waits until the renewal under way is over: what a renewal keeps alive in the store can be
-    /// deleted then.
+    /// Renews no more, and waits for the end of the renewal under way. After that, keys that renewals keep alive can
+    /// be deleted.
     pub(crate) async fn rest(&self) {
         self.end();
         loop {
@@ -206,8 +207,8 @@ impl Leases {
         }
     }
 
-    /// The node ends: nobody renews for it any more, what still runs is to end, and the thread goes once nothing is left
-    /// to watch.
+    /// The node ends. No lease is renewed, and all handlers must end. The thread ends when no handler is left to
+    /// watch.
     pub(crate) fn end(&self) {
         let mut state = self.state();
         state.ended = true;
@@ -220,12 +221,12 @@ impl Leases {
         self.wake.notify_one();
     }
 
-    /// When the driver last did something.
+    /// When the driver last made progress.
     pub(crate) fn driven(&self) -> Time {
         Time(self.progress.load(Ordering::Acquire))
     }
 
-    /// Sees which handlers block their threads.
+    /// Finds handlers that block their threads.
     fn look_at_polls(&self, now: Time) {
         let mut state = self.state();
         let State { polls, tenants, .. } = &mut *state;
@@ -241,10 +242,10 @@ impl Leases {
         self.state().polls.blocked()
     }
 
-    /// Every lease that is held or was given up.
+    /// Every lease, including those that were given up.
     pub(crate) fn standings(&self) -> BTreeMap<WorkerId, LeaseStanding> {
         let state = self.state();
-        // Not before: who waits for the state would take a renewal for one that came later than now.
+        // Read the clock after the state: a renewal in the state must not be later than `now`.
         let now = clock::now();
         let standing = |(worker, tenant): (&WorkerId, &Tenant)| {
             let lease = state.tenancies.lease(*worker)?;
@@ -258,12 +259,13 @@ impl Leases {
         state.tenants.iter().filter_map(standing).collect()
     }
 
-    /// How old the oldest lease is; zero without one.
+    /// The age of the oldest lease; zero without one.
     fn oldest(&self, now: Time) -> Duration {
         self.state().tenancies.leases().map(|(_, lease)| now.since(lease.from())).max().unwrap_or_default()
     }
 
-    /// What to renew now: nothing while the driver makes no progress, or cannot hear what concerns its workers.
+    /// The leases to renew now. There are none while the driver makes no progress, or cannot hear news of the node's
+    /// workers.
     fn due(&self, now: Time) -> Option<(Incarnation, Vec<WorkerId>)> {
         let since = |at: &AtomicU64| now.since(Time(at.load(Ordering::Acquire)));
         let (idle, deaf) = (since(&self.progress), since(&self.read));
@@ -297,7 +299,7 @@ impl Leases {
         self.rested.notify_one();
     }
 
-    /// Ends what runs past its lease. Returns the workers that have just passed their soft deadline.
+    /// Ends handlers that outlive their lease. Returns the workers that have just passed their soft deadline.
     fn watch(&self, now: Time, policy: FencePolicy) -> Vec<WorkerId> {
         let mut lost = Vec::new();
         let mut state = self.state();
@@ -330,7 +332,7 @@ impl Leases {
         lost
     }
 
-    /// Nobody has watched: ends everything that runs, and returns the workers that lose their lease by it.
+    /// The watch has stopped: ends all handlers, and returns the workers that lose their lease by that.
     pub(super) fn give_up_all(&self) -> Vec<WorkerId> {
         let mut state = self.state();
         let lost = state.tenancies.give_up_all();
@@ -352,8 +354,8 @@ impl Leases {
 }
 
 impl State {
-    /// Those whose handlers must have ended by now, and of whom that was not said before. Counting looks at every job: only
-    /// theirs are counted.
+    /// The workers whose handlers must have ended by now, and which were not yet reported. A count looks at every
+    /// job, so only theirs are counted.
     fn over(&mut self, now: Time, kill: Duration) -> impl Iterator<Item = (WorkerId, &mut Tenant)> {
         let Self { tenancies, tenants, .. } = self;
         let is_dead =
@@ -364,7 +366,7 @@ impl State {
 }
 
 impl Tenant {
-    /// Handlers that have not ended.
+    /// The number of handlers that have not ended.
     fn running(&self) -> usize {
         self.tasks.values().filter(|(task, _)| !task.is_finished()).count()
     }
@@ -377,16 +379,16 @@ impl Tenant {
     }
 }
 
-/// What the lease thread needs.
+/// The parts of the lease thread.
 pub(crate) struct LeaseThread {
     pub(crate) leases: Arc<Leases>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) node: NodeName,
     pub(crate) policy: FencePolicy,
     pub(crate) inputs: mpsc::UnboundedSender<Input>,
-    /// How long renewals take.
+    /// The duration of renewals.
     pub(crate) renewals: Histogram,
-    /// The age of the oldest lease, s: set here, so that it grows also where the driver stands still.
+    /// The age of the oldest lease in s. The thread sets it, so that it grows even if the driver stalls.
     pub(crate) age: Gauge,
 }
 
@@ -403,8 +405,8 @@ impl LeaseThread {
         Ok(())
     }
 
-    /// Runs until it returns. After a panic everything that it watched is given up, and it runs again: the workers
-    /// join anew, and their leases are to be watched.
+    /// Runs `run` until it returns. After a panic, gives up all leases and runs it again: the workers join anew, and
+    /// their leases must be watched.
     fn watched(&self, run: impl Fn()) {
         while let Err(panic) = catch_unwind(AssertUnwindSafe(&run)) {
             for worker in self.leases.give_up_all() {
@@ -459,7 +461,7 @@ impl LeaseThread {
         self.age.set(0.0);
     }
 
-    /// One renewal, over the lease's own connection, which is kept unless it failed.
+    /// One renewal over the lease's own connection, which is kept unless it failed.
     async fn renew_once(
         &self,
         store: Option<Arc<dyn Store>>,

@@ -1,4 +1,4 @@
-//! What the lease thread and its leases promise.
+//! The promises of the lease thread and its leases.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::cell::Cell;
@@ -12,7 +12,7 @@ use crate::member::MemberState;
 use crate::store::MemoryStore;
 use crate::wire::{self, Envelope};
 
-/// A job of this worker's.
+/// A job of this worker.
 fn job(leases: &Leases, worker: WorkerId) -> Job {
     Job::new(Parts {
         key: JobKey::new("key").unwrap(),
@@ -118,7 +118,7 @@ async fn handlers_are_counted_only_when_they_must_have_ended_and_are_overdue_fro
     let leases = Leases::new(NodeName::new("n").unwrap(), timing, Breakages::default());
     let (worker, from) = (WorkerId(1), clock::now());
     leases.hold(Incarnation(1), worker, from);
-    // Nothing is awaited: it cannot end.
+    // The task awaits nothing, so it cannot end.
     let mut running = tokio::task::JoinSet::new();
     leases.enter(&job(&leases, worker), || running.spawn(std::future::pending::<()>())).unwrap();
     let counted = |at| leases.state().over(from + at, timing.kill).count();
@@ -136,8 +136,8 @@ async fn handlers_are_counted_only_when_they_must_have_ended_and_are_overdue_fro
     assert_eq!(overdue(dead), 0);
 }
 
-/// What would be renewed, `later` from now, by a node whose driver has last done something, and has last heard of its
-/// workers, that long before.
+/// Whether a renewal is due `later` from now. The driver last made progress `idle` before that, and last heard of its
+/// workers `deaf` before that.
 fn due(leases: &Leases, later: Duration, idle: Duration, deaf: Duration) -> bool {
     let now = clock::now() + later;
     leases.progress(now - idle, now - deaf, Token(0));

@@ -1,6 +1,6 @@
-//! What a node counts and measures, through the `metrics` facade: made from what the driver hears and does, never by the
-//! core. Every handle is registered when the node joins, or at the first use of a label's value, and kept. The table of
-//! names, units and labels is `docs/observability.md`; labels are the pool, the node, and names from fixed lists.
+//! The metrics of a node, through the `metrics` facade. The driver's inputs and effects feed them, never the core.
+//! Each handle is registered when the node joins, or when a label's value is first used. `docs/observability.md` has
+//! names, units and labels. Labels are the pool, the node, and names from fixed lists.
 
 use metrics::{Counter, Gauge, Histogram, Label, Unit};
 
@@ -68,7 +68,7 @@ impl std::fmt::Debug for Meters {
 }
 
 impl Meters {
-    /// The metrics of this node, of the recorder that is installed now.
+    /// This node's metrics in the recorder that is installed now.
     pub(crate) fn new(pool: &PoolName, node: &NodeName) -> Self {
         describe();
         let own = vec![Label::new("pool", pool.to_string()), Label::new("node", node.to_string())];
@@ -112,12 +112,12 @@ impl Meters {
         }
     }
 
-    /// How long a call took; its histogram, to be fed when it is answered.
+    /// The histogram for a call's duration, recorded at the answer.
     pub(crate) fn call(&mut self, step: &'static str) -> Histogram {
         self.calls.of(step).clone()
     }
 
-    /// Something has happened.
+    /// Counts an input.
     pub(super) fn hear(&mut self, input: &Input) {
         match input {
             Input::Done(done) => self.answered(done),
@@ -153,7 +153,7 @@ impl Meters {
         }
     }
 
-    /// Something is about to be done.
+    /// Counts an effect that is about to be performed.
     pub(super) fn see(&mut self, effect: &Effect) {
         match effect {
             Effect::Stop { why, .. } => self.stops.of(reason(*why)).increment(1),
@@ -162,7 +162,7 @@ impl Meters {
             Effect::Reply { answer: Answer::Submitted(result), .. } => {
                 self.dispatches.of(outcome(result.as_ref().err())).increment(1);
             }
-            // The worker that had it is lost: whoever frees its jobs counts for it.
+            // Its worker is lost: the node that frees the jobs counts for it.
             Effect::Report(Notice::ParkedUnowned { .. }) => self.releases.of("parked").increment(1),
             Effect::Report(Notice::Failed { ran, .. }) => {
                 self.failures.of(if *ran { "run" } else { "start" }).increment(1);
@@ -183,12 +183,12 @@ impl Meters {
         }
     }
 
-    /// The age of the oldest lease, to be set by whoever watches the leases.
+    /// The age of the oldest lease; the lease thread sets it.
     pub(crate) fn lease_age(&self) -> Gauge {
         self.lease_age.clone()
     }
 
-    /// The node is no more: it has nothing, and knows nothing.
+    /// The node has ended: its gauges go to zero.
     pub(super) fn rest(&self) {
         let of_pool = [&self.queued, &self.parked, &self.open];
         for gauge in [&self.jobs, &self.stuck, &self.workers, &self.waiting].into_iter().chain(of_pool) {
@@ -196,7 +196,7 @@ impl Meters {
         }
     }
 
-    /// The node looks like this now.
+    /// Sets the gauges to the node's present state.
     pub(super) fn show(&self, picture: &Picture) {
         let count = |of: fn(&crate::core::engine::picture::WorkerPicture) -> usize| {
             picture.workers.iter().map(of).sum::<usize>() as f64
@@ -215,7 +215,7 @@ impl Meters {
     }
 }
 
-/// What became of a job that was given up; `None` when it was not this worker's any more.
+/// The result of a release; `None` if the job was no longer this worker's.
 fn released(item: &ReleaseItem, reply: ReleaseReply) -> Option<&'static str> {
     Some(match (reply, item.mode) {
         (ReleaseReply::Deleted, _) => "ended",
@@ -364,7 +364,7 @@ mod tests {
     use crate::Ticket;
     use crate::core::input::Wanted;
 
-    /// Counts what is parked, and nothing else.
+    /// Counts parked jobs only.
     #[derive(Default)]
     struct Parked(Arc<AtomicU64>);
 
@@ -395,7 +395,7 @@ mod tests {
         assert_eq!(recorder.0.load(Ordering::Relaxed), 1);
     }
 
-    /// The values that the document lists for the label of a metric.
+    /// The label values of a metric in the document.
     fn documented(metric: &str) -> Vec<String> {
         let text = include_str!("../../../docs/observability.md");
         let row = text.lines().find(|line| line.starts_with(&format!("| `tenure_pool_{metric}` "))).unwrap();
@@ -405,7 +405,7 @@ mod tests {
         values
     }
 
-    /// Sees that what is said of each case is what is meant, and that together they are what is documented.
+    /// Checks that each case gives its label, and that the labels together are those in the document.
     fn agree(metric: &str, said: &[(&'static str, &'static str)]) {
         for (said, meant) in said {
             assert_eq!(said, meant, "{metric}");

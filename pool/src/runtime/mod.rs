@@ -7,7 +7,8 @@
 //! | one plan per schedule that is planned here | `planners`, a task each on the user's runtime | it has come to something, or it is aborted |
 //! | the lease: renewals, the watchdog, and who blocks a thread | `lease` with `polls`, an OS thread with a connection of its own | the driver ends |
 //!
-//! The driver ends first, and with it the actors; the lease thread goes on until nothing of a worker runs.
+//! The driver ends first, and with it the actors. The lease thread goes on until all handlers of all workers have
+//! ended.
 
 pub(crate) mod actor;
 mod actors;

@@ -1,4 +1,4 @@
-//! What an operator hears of: each notice of the core as one structured event. Quiet in steady state.
+//! The log for operators: each notice of the core is one structured event. Quiet in steady state.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::core::time::Time;
 use crate::id::NodeName;
 use crate::store::{Result, StoreError, loss};
 
-/// A step that has failed for this long is no hiccup.
+/// A failure of this length is no longer transient.
 const HICCUP: Duration = Duration::from_secs(2);
 
 /// The log lines of one node.
@@ -16,7 +16,7 @@ const HICCUP: Duration = Duration::from_secs(2);
 pub(super) struct Notices {
     node: NodeName,
     lately: Lately,
-    /// Since when renewals are not answered.
+    /// Since when renewals have had no answer.
     unanswered: Option<Time>,
 }
 
@@ -25,7 +25,7 @@ impl Notices {
         Self { node, lately: Lately::default(), unanswered: None }
     }
 
-    /// A renewal was answered, or not; `ends_in`: how long the node's leases last if none is.
+    /// A renewal was answered, or not. `ends_in`: how long the node's leases last without another one.
     pub(super) fn renewed<T>(&mut self, now: Time, answer: &Result<T>, ends_in: Option<Duration>) {
         let node = &self.node;
         match answer {
@@ -43,7 +43,8 @@ impl Notices {
         }
     }
 
-    /// A step keeps failing, for this long by now. While nothing is answered at all, that was said.
+    /// A step has kept failing for `long`. Logs nothing while the store answers nothing at all, which is logged
+    /// elsewhere.
     pub(super) fn failing(&mut self, now: Time, step: &'static str, long: Duration, error: &StoreError) {
         if self.unanswered.is_some() || long < HICCUP {
             return;
@@ -54,7 +55,7 @@ impl Notices {
         }
     }
 
-    /// Logs what the core reports: a trouble that lasts has one line per cause and half minute.
+    /// Logs a notice of the core. A lasting trouble gets one line per cause and half minute.
     pub(super) fn log(&mut self, now: Time, notice: &Notice) {
         let count = match notice {
             Notice::Trouble(StoreError::Unusable(source) | StoreError::Damaged(source)) => {

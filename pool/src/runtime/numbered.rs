@@ -1,5 +1,5 @@
-//! Maps by numbers that are given out one after the other, by this process or by the pool: no user chooses them, so that they
-//! are spread by one multiplication, where a key of a user's is hashed with a secret.
+//! Maps by consecutive numbers that the process or the pool gives out. No user chooses the numbers, so one
+//! multiplication spreads them. A user's key is hashed with a secret instead.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -7,7 +7,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// A map by such numbers.
 pub(super) type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
-/// 2^64 divided by the golden ratio: neighbours come to lie far apart.
+/// 2^64 divided by the golden ratio: it puts neighbours far apart.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Spreads one number.

@@ -1,4 +1,4 @@
-//! How often the lease thread looks, renews and tries again: all by the worker TTL.
+//! How often the lease thread looks, renews and tries again, derived from the worker TTL.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) fn watch_by(timing: Timing) -> Interval {
     watch
 }
 
-/// How long a renewal may take: after one that hangs there is time for another before the soft deadline.
+/// How long a renewal may take. After one that hangs, there is time for another before the soft deadline.
 pub(super) fn patience(timing: Timing) -> Duration {
     timing.renew_every
 }

@@ -1,4 +1,4 @@
-//! Calls to the store, and nothing else: each [`Call`] becomes one step or read, its answer a [`Done`].
+//! Performs calls to the store: each [`Call`] becomes one step or read, and its answer a [`Done`].
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::store::Store;
 
 /// How long start events may lie with a consumer before another node takes them over.
 const CLAIM_IDLE: Duration = Duration::from_secs(5);
-/// After how long a consumer that holds nothing is forgotten.
+/// After this time a consumer without entries is forgotten.
 const CONSUMER_IDLE: Duration = Duration::from_secs(600);
 /// How long the name of a pool that was shut down stays marked.
 const TOMBSTONE: Duration = Duration::from_secs(3600);

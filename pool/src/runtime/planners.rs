@@ -1,4 +1,4 @@
-//! The planners and tickers of a node: planners run as tasks of their own, ticks go where they are taken.
+//! The planners and tickers of a node. Planners run as tasks of their own, and ticks go to their listeners.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use crate::error::whole;
 use crate::id::NodeName;
 use crate::plan::{AnyPlanner, Tick};
 
-/// How long planners that were aborted may take to end when the node does.
+/// How long aborted planners may take to end when the node ends.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A new schedule of the node.
 pub(crate) struct Part {
     pub(crate) local: LocalSchedule,
     pub(crate) purpose: Purpose,
-    /// Its other end is dropped when nobody cares any more; a word from there: it stays, whoever cares.
+    /// Its other end is dropped with the user's last handle. A message from there makes the schedule stay.
     pub(crate) cared_for: oneshot::Receiver<()>,
 }
 
-/// What a schedule of the node is for.
+/// The purpose of a node's schedule.
 pub(crate) enum Purpose {
-    /// Plans are asked for; whoever watches `_living` learns when there are no more.
+    /// Plans are asked for; watchers of `_living` learn of the end.
     Plan { planner: Arc<dyn AnyPlanner>, _living: watch::Sender<()> },
     /// Ticks are handed on.
     Tick(mpsc::Sender<Tick>),
@@ -41,12 +41,12 @@ pub(crate) enum Purpose {
 /// The planners and tickers of one node.
 pub(super) struct Planners {
     node: NodeName,
-    /// Where planners run.
+    /// The runtime of the planners.
     home: Handle,
     known: HashMap<LocalSchedule, Purpose>,
     tasks: JoinSet<Planned>,
     running: HashMap<Id, (LocalSchedule, u64, AbortHandle)>,
-    /// Which schedules nobody cares for, and which stay.
+    /// Waits for the end of each schedule's last handle; a schedule that stays gives nothing.
     unheard: FuturesUnordered<BoxFuture<'static, Option<LocalSchedule>>>,
 }
 
@@ -88,7 +88,8 @@ impl Planners {
         }
     }
 
-    /// Hands a tick on. One that was not taken yet stands for this one, too. False when nobody will ever take one.
+    /// Hands a tick on. An earlier tick that was not yet taken replaces this one. False if the ticker has no listener
+    /// left.
     pub(super) fn tick(&mut self, local: LocalSchedule, tick: NewTick) -> bool {
         let Some(Purpose::Tick(ticks)) = self.known.get(&local) else { return false };
         !matches!(ticks.try_send(shown(tick)), Err(TrySendError::Closed(_)))
@@ -101,7 +102,7 @@ impl Planners {
         }
     }
 
-    /// What a planner has come to, or that nobody listens to a ticker; waits as long as there is neither.
+    /// The result of a planner, or a ticker that lost its listener. Waits until there is one.
     pub(super) async fn next(&mut self) -> Input {
         loop {
             tokio::select! {
@@ -135,14 +136,14 @@ impl Planners {
         Some(Input::Planned { local, run, planned })
     }
 
-    /// Forgets all of them, but for what runs.
+    /// Forgets all schedules, but not the running planners.
     fn let_go(&mut self) {
         for (_, purpose) in self.known.drain() {
             drop_at(&self.home, purpose);
         }
     }
 
-    /// Ends all of them. One that blocks its thread is waited for no longer than a while.
+    /// Ends all planners. Waits only a bounded time for one that blocks its thread.
     pub(super) async fn shut_down(&mut self) {
         self.let_go();
         if tokio::time::timeout(GRACE, self.tasks.shutdown()).await.is_err() {

@@ -1,8 +1,8 @@
-//! What handlers do with their threads: which polls of them are under way, and which of those do not end.
+//! Watches how handlers use their threads: which polls are under way, and which do not end.
 //!
-//! Each thread that polls handlers has a place where it says whose it polls: two stores before a poll and one after it, on
-//! a line of memory of its own. The lease thread looks at the places now and then. A job costs nothing while nobody polls
-//! it, no clock is read for a poll, and a look costs what there are threads, however many jobs a node holds.
+//! Each thread that polls handlers has a place that names the polled job. It does two stores before a poll and one
+//! after it, on a cache line of its own. The lease thread looks at the places at intervals. A job costs nothing
+//! between polls, and a poll reads no clock. The cost of a look grows with the threads, not with the jobs.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -13,12 +13,12 @@ use crate::health::BlockedJob;
 use crate::id::NodeName;
 use crate::job::Job;
 
-/// A poll that lasts for so long blocks its thread.
+/// A poll of this length blocks its thread.
 const BLOCKED: Duration = Duration::from_secs(1);
 /// The time between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Where a thread says what it polls.
+/// The place where a thread names the job that it polls.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Place {
@@ -44,7 +44,7 @@ impl Place {
         place
     }
 
-    /// Whose handler is being polled, and by which poll.
+    /// The job whose handler is being polled, and the number of the poll.
     fn polled(&self) -> Option<(u64, usize)> {
         let (turn, job) = (self.turn.load(Ordering::Relaxed), self.job.load(Ordering::Relaxed));
         (job != 0).then_some((turn, job))
@@ -55,7 +55,7 @@ impl Place {
 pub(super) struct Poll {
     /// None on a thread that is about to end.
     place: Option<Arc<Place>>,
-    /// One that this one is within.
+    /// The poll that this one is nested in.
     outer: usize,
 }
 
@@ -88,12 +88,12 @@ pub(super) struct Observer {
     under_way: Vec<UnderWay>,
 }
 
-/// A poll that was under way when somebody looked.
+/// A poll that was under way at a look.
 #[derive(Debug)]
 struct UnderWay {
     place: Arc<Place>,
     polled: (u64, usize),
-    /// From one look to the next, so that it counts nothing while the whole process was stopped.
+    /// The sum of the times between looks. So it does not grow while the whole process is stopped.
     lasted: Duration,
     blocks: Blocks,
 }
@@ -102,15 +102,15 @@ struct UnderWay {
 #[derive(Debug)]
 enum Blocks {
     NotYet,
-    /// It is a poll of this job.
+    /// A poll of this job.
     Job(Job),
-    /// It is one of another node in this process.
+    /// A poll of another node in this process.
     Other,
 }
 
 impl Observer {
-    /// Looks, if it is time to, and logs what has begun to block a thread and what has ended. `find` says which of the
-    /// node's jobs it is.
+    /// Looks, if it is time. Logs polls that have begun to block a thread, and those that have ended. `find` returns
+    /// the node's job for a place.
     pub(super) fn look(&mut self, now: Time, node: &NodeName, find: impl Fn(usize) -> Option<Job>) {
         let since = now.since(self.looked);
         if since < LOOK_EVERY {

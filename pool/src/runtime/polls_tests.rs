@@ -21,7 +21,7 @@ fn job(key: &'static str) -> Job {
     })
 }
 
-/// A node with these jobs, looked at now and then.
+/// A node with these jobs, observed at intervals.
 struct Looks {
     observer: Observer,
     now: Time,
@@ -34,7 +34,7 @@ impl Looks {
         Self { observer: Observer::default(), now: Time(1 << 40), jobs }
     }
 
-    /// The next look, so much later: who blocks its thread then.
+    /// The next look, `pause` later: the jobs that block a thread then.
     fn after(&mut self, pause: Duration) -> Vec<(String, Duration)> {
         self.now = self.now + pause;
         let find = |address| self.jobs.iter().find(|job| job.address() == address).cloned();

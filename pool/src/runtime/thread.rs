@@ -1,9 +1,9 @@
-//! Where a node's engine runs: the driver, with all that it talks to the store over.
+//! The thread of a node's engine: the driver, with all its connections to the store.
 //!
-//! Handlers run on the runtime that the node was joined on, its home. The engine of a full node has a thread of its own. So
-//! a handler that blocks its thread holds up what else runs on that thread, and never the engine: leases are renewed, jobs
-//! are routed, and nothing of the node moves. A client has no handlers, so its engine runs at home: a call and its answer
-//! need not wake another thread.
+//! Handlers run on the runtime that the node was joined on, its home. The engine of a full node has a thread of its
+//! own. So a handler that blocks its thread delays other tasks on that thread, and never the engine. Leases are
+//! renewed, jobs are routed, and no job of the node moves. A client has no handlers, so its engine runs at home: a
+//! call and its answer need not wake another thread.
 
 use std::io;
 
@@ -13,8 +13,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::id::NodeName;
 
-/// A runtime for one engine. A thread of its own ends when this is dropped, or when what it runs has ended; whatever is left
-/// on its runtime is dropped then.
+/// A runtime for one engine. A thread of its own ends when this is dropped, or when its driver has ended. The rest of
+/// its runtime is then dropped.
 #[derive(Debug)]
 pub(crate) struct EngineThread {
     runtime: Handle,
@@ -23,7 +23,7 @@ pub(crate) struct EngineThread {
 }
 
 impl EngineThread {
-    /// No thread of its own: the runtime that this is called on.
+    /// Uses the present runtime instead of an own thread.
     pub(crate) fn home() -> Self {
         let over = CancellationToken::new();
         let end = over.clone().drop_guard();
@@ -41,24 +41,24 @@ impl EngineThread {
         let (handle, ended) = (runtime.handle().clone(), over.clone());
         std::thread::Builder::new().name(format!("engine {node}")).spawn(move || {
             runtime.block_on(ended.cancelled());
-            // Looking up a host name may hang: it is not waited for.
+            // A lookup of a host name may hang, so the thread does not wait for it.
             runtime.shutdown_background();
         })?;
         Ok(Self { runtime: handle, over, end })
     }
 
-    /// Within this, tasks are spawned on the thread.
+    /// Within this guard, tasks are spawned on the thread.
     pub(crate) fn enter(&self) -> EnterGuard<'_> {
         self.runtime.enter()
     }
 
-    /// Runs something on the thread, and waits for it.
+    /// Runs a future on the thread, and waits for it.
     ///
     /// # Errors
-    /// It has panicked.
+    /// The future has panicked.
     ///
     /// # Cancel safety
-    /// It goes on, until the thread ends.
+    /// The future goes on until the thread ends.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -66,8 +66,8 @@ impl EngineThread {
         self.runtime.spawn(work).await
     }
 
-    /// Runs the driver on the thread, which ends with it. The driver ends with the runtime that this is called on, as if it
-    /// had been aborted.
+    /// Runs the driver on the thread, which ends with the driver. If the caller's runtime ends, the driver is
+    /// aborted.
     pub(crate) fn drive(self, driver: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         let Self { runtime, over, end } = self;
         let driver = runtime.spawn(async move {
@@ -84,12 +84,12 @@ impl EngineThread {
     }
 }
 
-/// A driver whose handlers run on the runtime that this is dropped with.
+/// A driver whose handlers run on the runtime that drops this.
 struct Guest(AbortHandle);
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // Nothing happens to one that has ended.
+        // An abort of an ended driver has no effect.
         self.0.abort();
     }
 }

@@ -1,4 +1,4 @@
-//! What the driver tells of itself for those who ask how the node is: no round trip, and nothing to wait for.
+//! The driver's report on the node's health: no round trip, and no wait.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,41 +10,41 @@ use crate::core::input::Input;
 use crate::core::time::Time;
 use crate::store::StoreError;
 
-/// The last picture of the engine, and the last that was heard of the store.
+/// The last picture of the engine, and the last news of the store.
 #[derive(Debug, Default)]
 pub(crate) struct Vitals {
     state: Mutex<Seen>,
 }
 
-/// What was seen last.
+/// The last observations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) picture: Picture,
-    /// When the store has last answered a renewal.
+    /// When the store last answered a renewal.
     pub(crate) answered: Option<Time>,
-    /// What it did not do since.
+    /// The error of a later renewal or step.
     pub(crate) error: Option<StoreError>,
-    /// The last step that was not done, whether or not it has been done since.
+    /// The last failure of a step, even if the step has succeeded since.
     latest: Option<StoreError>,
-    /// The steps that failed when they were last called.
+    /// The steps whose last call failed.
     failing: BTreeMap<&'static str, Failing>,
 }
 
 /// A step that fails.
 #[derive(Clone, Debug)]
 struct Failing {
-    /// Since when it has not succeeded, though it was called again and again.
+    /// Since when all its calls have failed.
     since: Time,
-    /// When it failed last.
+    /// The time of the last failure.
     last: Time,
     error: StoreError,
 }
 
-/// A step that was not called again for this long is not known to fail any more: whoever wanted it has given up.
+/// After this pause a step no longer counts as failing: its caller has given up.
 const FORGOTTEN: Duration = Duration::from_secs(10);
 
 impl Seen {
-    /// The steps that have failed for longer than this, with for how long, and the last error.
+    /// The steps that have failed for longer than this. Each has its duration and its last error.
     pub(crate) fn failing(
         &self,
         now: Time,
@@ -62,7 +62,7 @@ impl Vitals {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A renewal was answered, or not; other inputs say nothing of the store.
+    /// A renewal was answered, or not; other inputs tell nothing about the store.
     pub(super) fn hear(&self, input: &Input) {
         let Input::Renewed { answer, .. } = input else { return };
         let mut state = self.state();
@@ -78,13 +78,13 @@ impl Vitals {
         }
     }
 
-    /// The store did not do something.
+    /// The store has failed to do a step.
     pub(super) fn trouble(&self, error: &StoreError) {
         self.state().error = Some(error.clone());
     }
 
-    /// A step was done, or not. Renewals are not among them: they go through where others are refused, as when the
-    /// server has no memory left.
+    /// A step has succeeded or failed. Renewals do not count here: they succeed even when the store refuses other
+    /// steps, as when the server's memory is full.
     pub(super) fn stepped(&self, step: &'static str, failure: Option<&StoreError>) {
         let (mut state, now) = (self.state(), clock::now());
         let Some(error) = failure else {
@@ -102,7 +102,7 @@ impl Vitals {
         (failing.last, failing.error) = (now, fresh.error);
     }
 
-    /// The steps that keep failing, with for how long, and the last error.
+    /// The steps that keep failing. Each has its duration and its last error.
     pub(super) fn failing(&self, now: Time) -> Vec<(&'static str, Duration, StoreError)> {
         let state = self.state();
         if state.failing.is_empty() {
@@ -112,12 +112,12 @@ impl Vitals {
         failing.map(|(step, long, error)| (step, long, error.clone())).collect()
     }
 
-    /// The last renewal or step that was not done, whether or not it has been done since.
+    /// The last failure of a renewal or step, even if it has succeeded since.
     pub(crate) fn latest_trouble(&self) -> Option<StoreError> {
         self.state().latest.clone()
     }
 
-    /// The engine looks like this now.
+    /// Stores the engine's latest picture.
     pub(super) fn show(&self, picture: Picture) {
         self.state().picture = picture;
     }
