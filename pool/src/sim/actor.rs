@@ -1,4 +1,4 @@
-//! Handlers: what `runtime/actor.rs` would report of a job whose handler follows a script drawn from the seed.
+//! Handlers. Each job's handler follows a script from the seed, and reports the events that `runtime/actor.rs` would.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use crate::core::effect::NewJob;
 use crate::core::input::{HandlerEvent, Input};
 use crate::id::{DispatchId, JobKey, Token, WorkerId};
 
-/// How a handler behaves; `None` for a time is for ever.
+/// The behaviour of a handler; `None` for a time is for ever.
 #[derive(Clone, Debug)]
 struct Script {
     start_takes: Option<u64>,
     start: Opening,
-    /// When it ends by itself after its start, and how.
+    /// When it ends by itself after its start, and its result.
     ends: Option<(u64, Result<(), String>)>,
     stop_takes: Option<u64>,
-    /// A cancellation ends it; else only its stop handler or an abort does.
+    /// A cancellation ends it; otherwise only its stop handler or an abort does.
     heeds: bool,
     note_takes: u64,
 }
@@ -37,9 +37,9 @@ enum State {
     Spawned,
     Starting,
     Running,
-    /// One notification after the other.
+    /// It takes one notification after the other.
     Taking(VecDeque<Bytes>, Option<Bytes>),
-    /// Ended, and waits to hear why it was to.
+    /// It has ended, and waits for the reason of its order to end.
     Asked,
     Stopping,
     Dying,
@@ -70,12 +70,12 @@ pub(super) struct Actor {
 }
 
 impl Actor {
-    /// Its handler has been called, and has not ended.
+    /// Its handler was called and has not ended.
     pub(super) fn runs(&self) -> bool {
         !matches!(self.state, State::Spawned)
     }
 
-    /// Its start has succeeded, and nobody has asked it to end.
+    /// Its start has succeeded, and no order to end has come.
     pub(super) fn is_settled(&self) -> bool {
         matches!(self.state, State::Running) && !self.cancelled
     }
@@ -133,13 +133,13 @@ impl World {
             ends_at: None,
             generation: 0,
         };
-        // A job that is admitted when its worker has been fenced is never told so otherwise.
+        // A worker's fence does not reach a job that is admitted later, so the job hears of it here.
         self.actors.insert(id, actor);
         let delay = if self.rng.chance(300) { self.rng.below(100 * MS) } else { self.rng.below(MS) };
         self.rouse(id, delay);
     }
 
-    /// The actor goes on after `delay`, and not when it would have.
+    /// The actor's next event comes after `delay`, in place of the planned one.
     fn rouse(&mut self, id: u64, delay: u64) {
         let Some(actor) = self.actors.get_mut(&id) else { return };
         actor.generation += 1;
@@ -194,7 +194,7 @@ impl World {
         }
     }
 
-    /// It looks at what it was told, and at its own end.
+    /// It reads its messages, and may end by itself.
     fn go_on(&mut self, id: u64) {
         let now = self.now;
         let Some(actor) = self.actors.get_mut(&id) else { return };
@@ -252,7 +252,7 @@ impl World {
         self.go_on(id);
     }
 
-    /// Something for the actor has come: it looks at once unless it is busy.
+    /// A message for the actor has come: it reads it at once unless it is busy.
     fn nudge(&mut self, id: u64) {
         let idle = self.actors.get(&id).is_some_and(|a| matches!(a.state, State::Running | State::Asked));
         if idle {
@@ -314,7 +314,7 @@ impl World {
         self.actors.values().filter(own).map(|actor| actor.id).collect()
     }
 
-    /// All that run under the worker's lease are asked to end.
+    /// All jobs under the worker's lease are asked to end.
     pub(super) fn cancel_all(&mut self, at: usize, worker: WorkerId) {
         for id in self.under(at, worker) {
             self.cancel(id);
@@ -327,7 +327,7 @@ impl World {
         }
     }
 
-    /// They are over at once.
+    /// They end at once.
     pub(super) fn end_all(&mut self, at: usize, worker: WorkerId) {
         for id in self.under(at, worker) {
             self.finish(id, HandlerEvent::Aborted);
@@ -340,14 +340,14 @@ impl World {
         self.say(at, Input::Handler { worker, key, token, event });
     }
 
-    /// Nothing of it runs any more, and that is said.
+    /// It has ended, and reports that.
     fn finish(&mut self, id: u64, event: HandlerEvent) {
         self.ends(id, &event);
         self.tell(id, event);
         self.bury(id);
     }
 
-    /// Nothing of it runs any more.
+    /// It has ended.
     pub(super) fn bury(&mut self, id: u64) {
         let Some(actor) = self.actors.remove(&id) else { return };
         if let Some(node) = self.nodes.get_mut(actor.node) {

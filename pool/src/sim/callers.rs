@@ -1,5 +1,5 @@
-//! Dispatches: made by users under the pool's ids or ids of their own, handed in again from other nodes, ensured,
-//! cancelled and waited for no more; and whether what they are told fits what has happened.
+//! Dispatches of users, under the pool's ids or ids of their own. Users repeat, ensure, cancel and abandon them, on
+//! any node. The judge compares the answers with the events.
 
 use super::judge::Judge;
 use super::lives::Life;
@@ -15,22 +15,21 @@ use crate::record::JobState;
 use crate::store::{DispatchItem, DispatchReply};
 use crate::wire::Envelope;
 
-/// For so long after it was first handed in a caller's own id is handed in again: no call of it comes late enough to find
-/// it forgotten.
+/// How long after its first sending an own id is sent again. No call comes late enough to find it forgotten.
 const YOUNG: u64 = 6_000 * MS;
-/// How much the server's clock and a late call may take from the time for which an outcome is kept.
+/// The most that the server's clock and a late call may take from the time that an outcome is kept.
 pub(super) const SLACK: u64 = 5_000 * MS;
 /// Own ids that users remember.
 const REMEMBERED: usize = 6;
 
-/// A dispatch under an id of its caller's own.
+/// A dispatch under its caller's own id.
 #[derive(Clone, Debug)]
 pub(super) struct Own {
     name: String,
     key: JobKey,
     body: u64,
     policy: RestartPolicy,
-    /// When it was first handed in.
+    /// When it was first sent.
     since: u64,
 }
 
@@ -62,7 +61,7 @@ impl World {
         Some(Own { name: format!("o{body}"), key, body, policy, since: self.now })
     }
 
-    /// A dispatch under an id of the caller's own: a new one, one that is made once more, or another job under its id.
+    /// A dispatch under the caller's own id: a new one, a repetition, or another job under a used id.
     fn own(&mut self) -> Option<Own> {
         let now = self.now;
         let kept = self.judge.own_kept;
@@ -101,7 +100,7 @@ impl World {
         self.ask(at, what, Some(by), |reply| Command::Submit { reply, item, started, deadline: by });
     }
 
-    /// A job has the key: it is fine, unless it is to end; then its end is waited for.
+    /// The key has a job. That is fine unless the job must end; then the user waits for its end.
     pub(super) fn ensure(&mut self, at: usize, item: DispatchItem, by: Time) {
         let (key, until) = (item.key.clone(), Until::Gone);
         match self.judge.records.get(&key).and_then(Option::as_ref).map(|r| (r.state, r.id.clone())) {
@@ -121,13 +120,13 @@ impl World {
         }
     }
 
-    /// Somebody cancels a dispatch, often one that is on its way.
+    /// A user cancels a dispatch, often one that is on its way.
     pub(super) fn cancel_dispatch(&mut self, at: usize) {
         let new = self.judge.recent.len().saturating_sub(self.rng.below(4) as usize + 1);
         let new = self.judge.recent.get(new).cloned().filter(|_| self.rng.chance(7_000));
         let new = new.and_then(|id| Some((self.judge.life(&id)?.key.clone(), id)));
         let Some((key, id)) = new.or_else(|| self.judge.some_life(&mut self.rng)) else { return };
-        // Nobody has a ticket of the pool's making before it is accepted, or its deadline has passed.
+        // Users have no ticket with an id of the pool before the dispatch is accepted, or its deadline has passed.
         let is_open = |asked: &Asked| matches!(&asked.what, Ask::Submit { item, .. } if item.id == id);
         if self.nodes.iter().any(|node| node.asked.values().any(is_open)) {
             return;
@@ -162,7 +161,7 @@ impl World {
         }
     }
 
-    /// Somebody does not wait any more for a dispatch.
+    /// A user stops waiting for a dispatch.
     pub(super) fn withdraw(&mut self, at: usize) {
         let waits = self.nodes[at].asked.iter().find_map(|(to, asked)| match &asked.what {
             Ask::Submit { item, .. } => Some((*to, item.id.clone())),
@@ -184,7 +183,7 @@ impl World {
         answer: &Result<(), DispatchError>,
     ) {
         let (judge, key, id) = (&self.judge, &item.key, &item.id);
-        // It may have the answer to an earlier call with the id.
+        // The answer may belong to an earlier call with the id.
         let since = if id.caller_id().is_some() { since.saturating_sub(YOUNG) } else { since };
         let wrong = match answer {
             Ok(()) if started => (!judge.was_started(id)).then_some("it was not started"),
@@ -207,7 +206,7 @@ impl World {
             Err(DispatchError::Deadline { .. } | DispatchError::NodeClosed | DispatchError::ShuttingDown) => {
                 None
             }
-            // What it was told while data were lost may be what was true before.
+            // An answer from the time of a loss may be about the state before it.
             Err(DispatchError::Ended | DispatchError::Unknown) => {
                 let lost = judge.lost_at.is_some_and(|at| at >= since);
                 let wrong = if lost { self.is_active(id) } else { judge.lives(id) };
@@ -232,34 +231,34 @@ fn job(key: JobKey, id: DispatchId, body: u64, policy: RestartPolicy) -> Option<
     Some(DispatchItem { key, id, not_after: 0, hash, payload, worker: None })
 }
 
-/// What stands for a digest of the job.
+/// A stand-in for the job's digest.
 fn hash(body: u64) -> String {
     format!("{body:032x}")
 }
 
 impl Own {
-    /// The dispatch, from whatever node.
+    /// The dispatch as if from any node.
     fn as_any(&self) -> Option<DispatchId> {
         format!("any.!{}", self.name).parse().ok()
     }
 }
 
 impl Life {
-    /// Its outcome may have been dropped: it came to one so long ago. Then its id may begin another life.
+    /// Its outcome may have been dropped because it is that old. Then its id may begin another life.
     pub(super) fn is_forgotten(&self, now: u64, kept: u64) -> bool {
         !self.tainted && !self.returned && self.settled.is_some_and(|at| now > at + kept)
     }
 }
 
 impl Judge {
-    /// A job is handed in under its caller's own id.
+    /// A job is sent under its caller's own id.
     fn brings(&mut self, own: &Own) {
         if let Some(life) = own.as_any().and_then(|id| self.lives.get_mut(&id)) {
             life.hashes.insert(hash(own.body));
         }
     }
 
-    /// Several jobs were handed in under the id.
+    /// Several jobs were sent under the id.
     fn clashes(&self, id: &DispatchId) -> bool {
         self.life(id).is_some_and(|life| life.hashes.len() > 1)
     }
@@ -270,7 +269,7 @@ impl Judge {
         hash.is_some_and(|hash| *hash != item.hash)
     }
 
-    /// A caller's own id stands for what was accepted first, as long as it is known.
+    /// A caller's own id means the job that was accepted first, as long as it is known.
     pub(super) fn saw_dispatch(&mut self, call: &Call, done: &Done) {
         let (Call::Dispatch { items, .. }, Done::Dispatch { answer: Ok(replies), .. }) = (call, done) else {
             return;

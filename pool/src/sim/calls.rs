@@ -1,4 +1,4 @@
-//! Calls on their way: each takes its time there and back, and may be lost, doubled, late, or answered to nobody.
+//! Calls on their way. Each takes time there and back, and may be lost, doubled, late, or answered to no caller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::id::{Incarnation, Token, WorkerId};
 use crate::runtime::perform::perform;
 use crate::store::{MemoryStore, Renewal, Result, Store, StoreError};
 
-/// What a call is to its node: of each of the two reads there is one at a time.
+/// The role of a call for its node: each of the two reads is in flight once at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Role {
     Step,
@@ -49,7 +49,7 @@ pub(super) struct Flight {
     /// Its caller still waits.
     pub(super) open: bool,
     arrivals: u32,
-    /// Who is cut off when it arrives.
+    /// The node that is cut off when the call arrives.
     cuts: Option<usize>,
     lose_reply: bool,
     reply: Option<Reply>,
@@ -64,7 +64,7 @@ fn lost() -> StoreError {
 #[error("the memory is full")]
 struct Full;
 
-/// What is refused while the memory is full: the steps that are not marked *oom* (docs/protocol/steps.md, section 5).
+/// Whether a full memory refuses the call: all steps but those marked *oom* (docs/protocol/steps.md, section 5).
 fn needs_memory(call: &Call) -> bool {
     match call {
         Call::Dispatch { .. }
@@ -84,7 +84,7 @@ fn needs_memory(call: &Call) -> bool {
     }
 }
 
-/// A call that never waits, made now. One that waits is a mistake of the store.
+/// Makes a call that never waits. A call that waits is a fault of the store.
 fn now<T>(call: impl Future<Output = T>) -> Option<T> {
     call.now_or_never()
 }
@@ -103,7 +103,7 @@ impl World {
         self.send(at, role, Request::Call(incarnation, Box::new(call)));
     }
 
-    /// Nobody waits for this read any more.
+    /// The node no longer waits for this read.
     pub(super) fn drop_read(&mut self, at: usize, role: Role) {
         let Some(node) = self.nodes.get_mut(at) else { return };
         if let Some(id) = node.reads.remove(&role) {
@@ -170,7 +170,7 @@ impl World {
         self.after(nanos(patience), Event::Timeout(id));
     }
 
-    /// How long something is on its way.
+    /// The time of one way.
     fn trip(&mut self) -> u64 {
         if self.rng.chance(200) { self.rng.below(300 * MS) } else { self.rng.between(MS / 5, 2 * MS) }
     }
@@ -200,7 +200,7 @@ impl World {
         }
     }
 
-    /// The server does it. A read that finds nothing waits for up to `block`.
+    /// The server carries out the call. A read that finds nothing waits for up to `block`.
     fn execute(&mut self, id: u64, block: Duration) {
         let Some(flight) = self.flights.get(&id) else { return };
         let (request, client, config) =
@@ -273,7 +273,7 @@ impl World {
         }
     }
 
-    /// Reads that wait look again.
+    /// Blocking reads look again.
     pub(super) fn wake_reads(&mut self) {
         for id in self.parked.clone() {
             self.execute(id, Duration::from_nanos(1));
@@ -286,14 +286,14 @@ impl World {
         }
     }
 
-    /// All reads that wait lose their connection.
+    /// All blocking reads lose their connection.
     pub(super) fn reset_reads(&mut self) {
         for id in std::mem::take(&mut self.parked) {
             self.reset(id);
         }
     }
 
-    /// The connection that it was sent on is gone: its caller learns that soon.
+    /// The call's connection is gone: its caller learns that soon.
     fn reset(&mut self, id: u64) {
         let Some(flight) = self.flights.get_mut(&id).filter(|flight| flight.open) else { return };
         flight.reply = Some(match flight.request.clone() {
@@ -336,7 +336,7 @@ impl World {
         self.over(id, reply);
     }
 
-    /// The caller hears, once.
+    /// The caller hears the answer, once.
     fn over(&mut self, id: u64, reply: Reply) {
         let Some(flight) = self.flights.get(&id) else { return };
         let (at, role, request) = (flight.node, flight.role, flight.request.clone());

@@ -1,8 +1,8 @@
-//! A node's clock: its own zero and its own rate, which is never more than 1 % off.
+//! A node's clock. It has its own zero and its own rate, which is at most 1 % off.
 
 use crate::core::time::Time;
 
-/// A clock that has shown `shown` at the true time `at`, and goes `ppb` billionths faster than true time since.
+/// A clock that showed `shown` at the true time `at`, and has run `ppb` billionths faster than true time since.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeClock {
     at: u64,
@@ -10,7 +10,7 @@ pub(super) struct NodeClock {
     ppb: i64,
 }
 
-/// The most that a rate is off, in billionths: the bound that the leases count on.
+/// The largest rate error, in billionths: the bound that the leases count on.
 pub(super) const RHO_PPB: i64 = 10_000_000;
 
 impl NodeClock {
@@ -18,14 +18,14 @@ impl NodeClock {
         Self { at: now, shown, ppb: ppb.clamp(-RHO_PPB, RHO_PPB) }
     }
 
-    /// What it shows.
+    /// The clock's time at the true time `now`.
     pub(super) fn read(&self, now: u64) -> Time {
         let passed = i128::from(now.saturating_sub(self.at));
         let shown = passed + passed * i128::from(self.ppb) / 1_000_000_000;
         Time(self.shown.saturating_add(u64::try_from(shown).unwrap_or(0)))
     }
 
-    /// When it will show `local`, or right now if it has.
+    /// When it will show `local`; now, if it has.
     pub(super) fn when(&self, now: u64, local: Time) -> u64 {
         let ahead = i128::from(local.0) - i128::from(self.shown);
         if ahead <= 0 {
@@ -34,11 +34,11 @@ impl NodeClock {
         let rate = 1_000_000_000 + i128::from(self.ppb);
         let passed = (ahead * 1_000_000_000 + rate - 1) / rate;
         let at = self.at.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX));
-        // What was rounded must not make it wake a moment too early.
+        // Rounding must not wake the node a moment too early.
         if self.read(at) < local { at + 1 } else { at }.max(now)
     }
 
-    /// From now on it goes at another rate.
+    /// Changes the rate from now on.
     pub(super) fn drift(&mut self, now: u64, ppb: i64) {
         *self = Self::new(now, self.read(now).0, ppb);
     }

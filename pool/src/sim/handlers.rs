@@ -40,7 +40,7 @@ impl World {
             .any(|actor| actor.dispatch.is_same(id) && actor.is_settled() && self.holds(actor.id))
     }
 
-    /// A worker's lease holds, by the clock of its node, which acts.
+    /// A worker's lease holds, by the clock of its node, and the node acts.
     pub(super) fn lives_on(&self, worker: WorkerId) -> bool {
         self.nodes.iter().any(|node| {
             node.alive
@@ -50,8 +50,8 @@ impl World {
         })
     }
 
-    /// A handler is told to end: for good only when somebody has asked for that, also when the store has lost data
-    /// since; because of its lease only when that is over.
+    /// A handler is told to end. That is for good only after a request, even if the store has lost data since. It is
+    /// because of the lease only when the lease is over.
     pub(super) fn told_to_end(&mut self, id: u64, why: StopReason) {
         let Some(actor) = self.actors.get(&id) else { return };
         let wanted = || self.judge.was_to_stop(&actor.dispatch) || self.judge.is_stop_open(&actor.key);
@@ -64,7 +64,7 @@ impl World {
         self.judge.violations.push(what);
     }
 
-    /// No other handler of the key is active. Those of a node that stands still are not.
+    /// No other handler of the key is active. Handlers of a paused node do not count.
     fn exclusive(&mut self, id: u64) {
         let Some(actor) = self.actors.get(&id) else { return };
         let stands = |node: usize| self.nodes.get(node).is_none_or(|node| node.paused || !node.alive);
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// A handler ends, and says how: by some ways of ending the job is over.
+    /// A handler ends with this event. Some events end the job.
     pub(super) fn ends(&mut self, actor: u64, event: &HandlerEvent) {
         let Some(actor) = self.actors.get(&actor) else { return };
         let (id, key) = (actor.id, actor.key.clone());
@@ -113,7 +113,7 @@ impl World {
         node.alive && !node.paused && node.clock.read(self.now) < node.leases.holds_until(actor.worker)
     }
 
-    /// A node stood still and goes on: what of it runs on must be alone.
+    /// A paused node goes on: handlers of it that still run must be alone.
     pub(super) fn resumed(&mut self, at: usize) {
         let of_it: Vec<u64> = self
             .actors
@@ -126,7 +126,7 @@ impl World {
         }
     }
 
-    /// What a node has asked for and nobody will hear of.
+    /// A node has crashed: its requests get no answer.
     pub(super) fn crashed(&mut self, at: usize) {
         let Some(node) = self.nodes.get(at) else { return };
         for asked in node.asked.values() {
@@ -136,7 +136,7 @@ impl World {
         }
     }
 
-    /// Judged after every event: while a lease holds, the record names who runs the job.
+    /// Checks after every event: while a lease holds, the record names the worker that runs the job.
     pub(super) fn judge_all(&mut self) {
         if self.judge.is_lossy() {
             return;

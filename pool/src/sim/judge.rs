@@ -1,4 +1,4 @@
-//! The judge: what is known of every dispatch, and what may be said and done about it.
+//! The judge: the known facts of every dispatch, and the answers and actions that they allow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,44 +10,44 @@ use crate::id::{DispatchId, Incarnation, JobKey, ScheduleId, Term, Token, Worker
 use crate::policy::RestartPolicy;
 use crate::record::{JobState, Record};
 
-/// All that the judge knows.
+/// All knowledge of the judge.
 #[derive(Debug, Default)]
 pub(super) struct Judge {
     pub(super) lives: Lives,
-    /// The dispatches, in the order in which they were made.
+    /// The dispatches, in the order of their creation.
     pub(super) recent: Vec<DispatchId>,
-    /// The records as they were after the last step; `None`: it does not parse.
+    /// The records after the last step; `None`: the record does not parse.
     pub(super) records: BTreeMap<JobKey, Option<Record>>,
-    /// Begun under these tokens, by whom and for which dispatch; and the highest of each key.
+    /// The worker and dispatch of each token that was begun; and the highest token of each key.
     pub(super) begun: BTreeMap<(JobKey, Token), (WorkerId, DispatchId)>,
     pub(super) top: BTreeMap<JobKey, Token>,
-    /// The strikes with which each was placed, as its worker knows them: a loss of data takes them from the record.
+    /// The strikes of each placement, as its worker knows them: a loss of data removes them from the record.
     pub(super) mixes: BTreeMap<(JobKey, Token), u32>,
-    /// Stops of keys that are not answered yet.
+    /// Stops of keys that are not yet answered.
     pub(super) stops: BTreeMap<JobKey, u64>,
     /// Every notification that the store has kept.
     pub(super) kept: BTreeSet<Bytes>,
     pub(super) full_at: Option<u64>,
-    /// When as many notifications waited for a key's job as may.
+    /// When a key's job last had the maximum of waiting notifications.
     pub(super) crowded_at: BTreeMap<JobKey, u64>,
-    /// For how long the outcome of a caller's own id is surely kept, ns.
+    /// The minimum time that the outcome of a caller's own id is kept, ns.
     pub(super) own_kept: u64,
-    /// With so many attempts a job is parked.
+    /// The number of attempts after which a job is parked.
     pub(super) max_attempts: u32,
-    /// When the store lost data last.
+    /// When the store last lost data.
     pub(super) lost_at: Option<u64>,
-    /// The incarnations that there were.
+    /// All incarnations so far.
     pub(super) incarnations: BTreeSet<Incarnation>,
-    /// Those that there had been by the last loss, while it is not repaired.
+    /// The incarnations before the last loss, until that is repaired.
     pub(super) stale: BTreeSet<Incarnation>,
-    /// The latest turn of each schedule, and to which turn each tick was given.
+    /// The latest turn of each schedule, and the turn that got each tick.
     pub(super) turns: BTreeMap<ScheduleId, Term>,
     pub(super) ticks: BTreeMap<(ScheduleId, u64), Term>,
-    /// An entry beside the records was lost, and the indexes do not agree with them yet.
+    /// An entry beside the records was lost, and the indexes do not yet agree with the records.
     pub(super) disagrees: bool,
-    /// Such an entry was ever lost.
+    /// Such an entry was lost at some time.
     pub(super) disagreed: bool,
-    /// The pool is to end.
+    /// The pool must end.
     pub(super) ends: bool,
     pub(super) starts: u64,
     pub(super) violations: Vec<String>,
@@ -61,7 +61,7 @@ impl Judge {
         self.lives.insert(id, Life { to_stop: self.ends, ..Life::new(key, id, policy) });
     }
 
-    /// Somebody asks for the end of whatever job the key has, from now until that is answered.
+    /// A user asks for the end of the key's present job, from now until the answer.
     pub(super) fn stop_wanted(&mut self, key: &JobKey) {
         *self.stops.entry(key.clone()).or_default() += 1;
         let alive = |life: &&mut Life| life.key == *key && life.from.is_some() && life.to.is_none();
@@ -78,14 +78,14 @@ impl Judge {
         self.stops.get(key).is_some_and(|&open| open > 0)
     }
 
-    /// Whoever wants the job may want its end, too.
+    /// The user who wants the job may want its end, too.
     pub(super) fn may_be_stopped(&mut self, id: &DispatchId) {
         if let Some(life) = self.lives.get_mut(id) {
             life.to_stop = true;
         }
     }
 
-    /// The pool is to end, and all jobs with it.
+    /// The pool must end, and all jobs with it.
     pub(super) fn all_may_end(&mut self) {
         self.ends = true;
         self.lives.values_mut().for_each(|life| life.to_stop = true);
@@ -152,14 +152,14 @@ impl Judge {
         self.lived_since(key, since).any(|life| !life.id.is_same(id))
     }
 
-    /// One job has had the key all the time, and is not to end.
+    /// One job has had the key all the time, and need not end.
     pub(super) fn lived_throughout(&self, key: &JobKey, since: u64) -> bool {
         let throughout =
             |life: &Life| !life.tainted && life.from.is_some_and(|from| from < since) && life.to.is_none();
         self.lived_since(key, since).any(|life| throughout(life) && !life.may_go())
     }
 
-    /// A stop that was asked for at `since` is acknowledged. Returns what is wrong with that.
+    /// A stop that was requested at `since` is acknowledged. Returns the objection.
     pub(super) fn stop_acknowledged(&self, key: &JobKey, gone: bool, since: u64) -> Option<&'static str> {
         let stopping = |id: &DispatchId| {
             let record = self.records.get(key).and_then(Option::as_ref);

@@ -1,4 +1,4 @@
-//! What is known of every dispatch.
+//! The known facts of every dispatch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,46 +6,46 @@ use super::notes::Notes;
 use crate::id::{DispatchId, JobKey, WorkerId};
 use crate::policy::RestartPolicy;
 
-/// One dispatch, from the moment somebody made it.
+/// One dispatch, from its creation.
 #[derive(Debug)]
 pub(super) struct Life {
     pub(super) key: JobKey,
-    /// As it was handed in first.
+    /// The id of the first sending.
     pub(super) id: DispatchId,
     pub(super) policy: RestartPolicy,
-    /// When its record was first seen, and when it was seen no more.
+    /// When its record was first seen, and when it was found gone.
     pub(super) from: Option<u64>,
     pub(super) to: Option<u64>,
-    /// When the life before under the same id of a caller's own was seen no more.
+    /// When the former life under the same caller's own id was found gone.
     pub(super) earlier: Option<u64>,
     pub(super) started: bool,
     pub(super) failed: bool,
     pub(super) parked: bool,
-    /// The store has lost data since, and either that is not repaired yet, or this is what was lost.
+    /// The store has lost data since, and this dispatch was lost, or the loss is not yet repaired.
     pub(super) tainted: bool,
     /// It had ended or was lost, and a loss of data has brought back its record: a later job of its key ends it.
     pub(super) returned: bool,
-    /// Somebody has asked for its end.
+    /// A user has asked for its end.
     pub(super) to_stop: bool,
-    /// Its end is its handler's own doing.
+    /// Its handler may end it by itself.
     pub(super) may_end: bool,
     pub(super) notes: Notes,
-    /// When its worker ended it last, and which that was, if that worker knows.
+    /// When a worker last ended it, and that worker, if it knows.
     pub(super) ended: Option<(u64, WorkerId)>,
-    /// Workers that have heard that it is to stop.
+    /// Workers that have heard that it must stop.
     pub(super) told: BTreeSet<WorkerId>,
-    /// Data were lost when it had been ended within the journal's reach by a worker that still lives.
+    /// Data were lost after a worker had ended it. That worker still lives, and its journal reaches back that far.
     pub(super) in_journal: Option<WorkerId>,
-    /// Somebody has cancelled it who was told that it will not be accepted any more.
+    /// A user has cancelled it, and was told that it can no longer be accepted.
     pub(super) cancelled: bool,
-    /// What was handed in under a caller's own id, and which of it was accepted.
+    /// The jobs that were sent under a caller's own id, and the accepted one.
     pub(super) hashes: BTreeSet<String>,
     pub(super) hash: Option<String>,
-    /// Data were lost since: what the id stands for may be forgotten.
+    /// Data were lost since: the pool may have forgotten the id's job.
     pub(super) any_hash: bool,
-    /// When a caller's own id came to an outcome.
+    /// When a caller's own id got its outcome.
     pub(super) settled: Option<u64>,
-    /// The pool may have forgotten it, and it is handed in again: until then it may begin another life.
+    /// The pool may have forgotten it, and its caller sends it again: until then it may begin another life.
     pub(super) again_until: u64,
 }
 
@@ -78,13 +78,13 @@ impl Life {
         }
     }
 
-    /// Its record may be gone: it has come to its end, or is to.
+    /// Its record may be gone: it has ended, or must end.
     pub(super) fn may_go(&self) -> bool {
         self.to_stop || self.may_end
     }
 }
 
-/// The dispatches. One with a caller's own id is one, from whatever node it comes.
+/// The dispatches. A caller's own id is one dispatch on all nodes.
 #[derive(Debug, Default)]
 pub(super) struct Lives(BTreeMap<DispatchId, Life>);
 
@@ -114,7 +114,7 @@ impl Lives {
         self.0.values_mut()
     }
 
-    /// The ids as they were handed in first.
+    /// The ids of the first sendings.
     pub(super) fn ids(&self) -> Vec<DispatchId> {
         self.values().map(|life| life.id.clone()).collect()
     }

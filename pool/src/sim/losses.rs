@@ -1,6 +1,6 @@
-//! Losses of data, and what they do not excuse (docs/guarantees.md): what runs under a lease that holds runs on under its
-//! token, what its living worker has ended or stopped lately does not come back, only who has a lease says what it has,
-//! and it says what is true. Jobs that nobody runs may be gone, and may have ended once already.
+//! Losses of data, and the duties that remain (docs/guarantees.md). A run under a lease that holds goes on under its
+//! token. A job that its living worker has lately ended or stopped does not come back. Only a worker with a lease
+//! reports its jobs, and its report is true. Jobs that no worker runs may be gone, and may have ended before.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::id::{DispatchId, Incarnation, JobKey, Token, WorkerId};
 use crate::record::{JobState, Record};
 use crate::store::{Attest, AttestItem, AttestReply, HandedOn, WorkerEvent};
 
-/// How far back a worker's journal reaches, at least.
+/// The minimum reach of a worker's journal.
 const REACH: Duration = Duration::from_secs(20);
 
-/// What a worker says it has.
+/// A worker's report of its jobs.
 #[derive(Clone, Copy)]
 pub(super) struct Said<'a> {
     pub(super) worker: WorkerId,
@@ -39,10 +39,10 @@ impl<'a> Said<'a> {
 }
 
 impl Judge {
-    /// The store has lost data: the records are others.
+    /// The store has lost data: the records have changed.
     fn forget(&mut self, now: u64) {
         self.lost_at = Some(now);
-        // What came back may lack an entry.
+        // The restored data may lack an entry.
         self.disagrees = self.disagreed;
         self.stale = self.incarnations.clone();
         self.records.clear();
@@ -51,12 +51,12 @@ impl Judge {
         self.lives.values_mut().for_each(|life| (life.tainted, life.any_hash) = (true, true));
     }
 
-    /// Whether what was lost is not repaired yet.
+    /// Whether a loss is not yet repaired.
     pub(super) fn is_lossy(&self) -> bool {
         !self.stale.is_empty()
     }
 
-    /// The pool is in this incarnation, and open. True if what was lost is repaired by that.
+    /// The pool is in this incarnation, and open. True if that repairs the loss.
     pub(super) fn is_open_in(&mut self, incarnation: Incarnation) -> bool {
         self.incarnations.insert(incarnation);
         let repaired = self.is_lossy() && !self.stale.contains(&incarnation);
@@ -86,8 +86,8 @@ impl Judge {
         }
     }
 
-    /// The pool remembers from now on that these have ended, with a record of theirs or without: nobody's word makes them
-    /// run again, and who says that it has one must stop it.
+    /// The pool now remembers these as ended, even without a record. No report makes them run again, and a worker
+    /// that reports one must stop it.
     pub(super) fn remembers(&mut self, now: u64, said: Said<'_>, replies: &[AttestReply]) {
         for (item, reply) in said.items.iter().zip(replies) {
             let ended = matches!(item.what, Attest::Ended { .. }) && *reply == AttestReply::Ended;
@@ -107,8 +107,8 @@ impl Judge {
         }
     }
 
-    /// Whether a worker's word allows what has become of a record. `before` is of the same dispatch; `ended`: that had
-    /// ended before.
+    /// Whether a worker's report allows this change of a record. `before` belongs to the same dispatch; `ended`: that
+    /// had ended before.
     pub(super) fn is_attested(
         &self,
         key: &JobKey,
@@ -146,7 +146,7 @@ impl Judge {
 }
 
 impl World {
-    /// The store has lost data, without a word to anybody.
+    /// The store has lost data, and tells no node.
     pub(super) fn lost(&mut self) {
         self.judge.forget(self.now);
         let reach = nanos(REACH);
@@ -167,7 +167,7 @@ impl World {
         let stops = judge.stops.clone();
         self.store.each_record(|key, record| {
             judge.records.insert(key.clone(), record.cloned());
-            // What had ended may be there again.
+            // An ended job may be back.
             if let Some(life) = record.and_then(|record| judge.lives.get_mut(&record.id)) {
                 life.from.get_or_insert(now);
                 life.returned |= life.to.take().is_some();
@@ -181,7 +181,7 @@ impl World {
         }
     }
 
-    /// The pool is open again: whoever has a job has said so, and what is not there is lost.
+    /// The pool is open again. Every worker has reported its jobs, and an absent job is lost.
     pub(super) fn repaired(&mut self) {
         let ids: Vec<DispatchId> = self.judge.lives.ids();
         for id in ids {
@@ -208,7 +208,7 @@ impl World {
         }
     }
 
-    /// A worker says what it has: only one that may still act does.
+    /// A worker reports its jobs: only one that may still act does so.
     pub(super) fn says(&mut self, at: usize, call: &Call) {
         let worker = match call {
             Call::Attest { worker, items, .. } if Said { worker: *worker, items }.runs().next().is_some() => {
@@ -223,7 +223,7 @@ impl World {
         }
     }
 
-    /// What a worker has said was answered. What runs under a lease that holds is nobody else's.
+    /// A worker's report was answered. A job that runs under a lease that holds has no other owner.
     pub(super) fn answers(&mut self, said: Said<'_>, done: &Done) {
         let Done::Attest { answer: Ok(replies), .. } = done else { return };
         self.judge.remembers(self.now, said, replies);
@@ -246,15 +246,15 @@ impl World {
         }
     }
 
-    /// A node gives up a worker: not one that has its lease and its place.
+    /// A node gives up a worker: the worker must have lost its lease or its place.
     pub(super) fn given_up(&mut self, at: usize, worker: WorkerId) {
         let Some(node) = self.nodes.get(at) else { return };
         let holds = node.clock.read(self.now) < node.leases.holds_until(worker);
         let lossy = self.judge.is_lossy();
-        // One that could not say all that it has in time gives up, so that the others can go on.
+        // A worker that could not finish its report in time gives up, so that the others can go on.
         let patience = nanos(self.settings.worker_ttl) * 3;
         let soon = self.judge.lost_at.is_some_and(|lost| self.now < lost + patience);
-        // Without an answer to its last word it does not know that it is heard, and that the pool is open.
+        // Without an answer to its final report it does not know that it was heard, and that the pool is open.
         let unheard = node.unheard.contains(&worker) && !soon;
         let known = if lossy {
             soon && !self.store.is_dead(worker)

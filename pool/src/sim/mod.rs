@@ -1,11 +1,16 @@
-//! The simulator: real engines and the store in memory under a time of its own, with faults, one seed one run.
+//! The simulator: real engines and the store in memory under simulated time, with faults. One seed is one run.
 //!
-//! Nothing here reads a clock, uses a thread or iterates in an order that a run does not repeat, so a seed that fails
-//! fails again. What is real: the engine of every node, the leases (`core::tenancy`) and
-//! the store. What stands for the shell: calls that take time, are lost, doubled or answered to nobody (`calls`); replicas
-//! of the maps that lag (`node`); handlers that are small state machines (`actor`); users (`users`) and faults (`nemesis`).
-//! After every event the `judge` compares what is with what may be: `records`, `handlers`, `notes`, the answers to `users`,
-//! what `losses` excuse, and at the end the pool at `rest`.
+//! No code here reads a clock, uses a thread or iterates in an order that differs between runs, so a failing seed
+//! fails again. The engine of every node, the leases (`core::tenancy`) and the store are real. The shell is
+//! simulated:
+//!
+//! - `calls` take time, and are lost, doubled or answered to no caller;
+//! - replicas of the maps lag (`node`);
+//! - handlers are small state machines (`actor`);
+//! - `users` act, and `nemesis` makes faults.
+//!
+//! After every event the `judge` compares the state with the permitted one. It looks at `records`, `handlers`,
+//! `notes` and the answers to `users`, minus the excuses of `losses`. At the end it looks at the pool at `rest`.
 //!
 //! ```
 //! use tenure_pool::sim::{Options, run};
@@ -44,25 +49,25 @@ use crate::breakage::Breakages;
 pub enum Fault {
     /// A node ends at once; another one takes its place, often under the same name.
     Crash,
-    /// A node stands still for less than the worker TTL.
+    /// A node pauses for less than the worker TTL.
     Pause,
-    /// A node stands still for longer than the worker TTL.
+    /// A node pauses for longer than the worker TTL.
     LongPause,
-    /// Nothing of a node gets through, in one direction or both.
+    /// Messages of a node are lost, in one direction or both.
     Partition,
-    /// A call gets lost on its way.
+    /// A call is lost on its way.
     LostCall,
-    /// A call is executed, and its answer lost.
+    /// A call is executed, and its answer is lost.
     LostReply,
     /// A call is executed twice.
     Doubled,
     /// A call arrives long after its caller has given up.
     Delayed,
-    /// A node stands still from the moment a `begin` or a renewal of it was executed, and hears of it when it goes on.
+    /// A node pauses when its `begin` or renewal was executed, and hears of that when it goes on.
     LateAnswer,
     /// An observer's look at the counters arrives late, and a worker is cut off right after.
     LateLook,
-    /// A message about the maps gets lost.
+    /// A message about the maps is lost.
     LostMessage,
     /// Clocks of nodes run up to 1 % too fast or too slow, and change their rate.
     Skew,
@@ -70,17 +75,17 @@ pub enum Fault {
     ClockStep,
     /// The server answers nobody for a while.
     Unavailable,
-    /// The server's memory is full for a while: what needs more is refused.
+    /// The server's memory is full for a while: it refuses steps that need more.
     Full,
     /// The consumer group is gone.
     LostGroup,
-    /// One entry beside the records is gone: of an index, or a worker's counter.
+    /// One entry beside the records is lost: of an index, or a worker's counter.
     LostEntry,
     /// Another server process takes over with all data.
     Restart,
     /// Another server process takes over with older data.
     Rollback,
-    /// All data are gone, with the server process or without.
+    /// All data are lost, with the server process or without.
     Wipe,
 }
 
@@ -110,22 +115,22 @@ impl Fault {
     ];
 }
 
-/// What is simulated.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Nodes that are there at a time, at most.
+    /// The maximum number of nodes at a time.
     pub nodes: usize,
-    /// Things that users and faults do before all is healed.
+    /// The number of actions of users and faults before the world is healed.
     pub steps: u64,
     /// The pool's worker TTL.
     pub ttl: Duration,
-    /// Keys that the jobs have.
+    /// The number of the jobs' keys.
     pub keys: u64,
-    /// The kinds of faults that happen; how often each does is the seed's.
+    /// The kinds of faults that happen; the seed draws their rates.
     pub faults: BTreeSet<Fault>,
-    /// The lines of the protocol that are left out.
+    /// The lines of the protocol that are broken.
     pub broken: Breakages,
-    /// Write down what happens.
+    /// Write down all events.
     pub trace: bool,
 }
 
@@ -143,26 +148,26 @@ impl Default for Options {
     }
 }
 
-/// What became of one run.
+/// The result of one run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
-    /// What users and faults have done.
+    /// Actions of users and faults.
     pub steps: u64,
     /// Events that happened.
     pub events: u64,
-    /// How long it took in the simulated time.
+    /// The simulated duration.
     pub lasted: Duration,
     /// Faults that happened.
     pub faults: BTreeMap<Fault, u64>,
     /// Handlers that were started.
     pub starts: u64,
-    /// A digest of all that happened: the same for the same seed.
+    /// A digest of all events: equal for the same seed.
     pub digest: u64,
-    /// What was violated; the run ends with the first.
+    /// The violations; the run ends with the first.
     pub violations: Vec<String>,
-    /// The last events, or all of them if that was asked for.
+    /// The last events, or all of them if the options ask for that.
     pub trace: Vec<String>,
 }
 
@@ -184,10 +189,10 @@ impl fmt::Display for Report {
     }
 }
 
-/// Events that a report shows when there is a violation.
+/// The number of events that a report shows after a violation.
 const SHOWN: usize = 60;
 
-/// Runs one seed. When something is violated the report has the last events.
+/// Runs one seed. After a violation the report has the last events.
 pub fn run(seed: u64, options: &Options) -> Report {
     let report = world::World::new(seed, options, options.trace).run();
     if report.violations.is_empty() || options.trace {

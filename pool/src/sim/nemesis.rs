@@ -1,4 +1,4 @@
-//! Faults: how often each kind happens is drawn from the seed, so that some runs have many of one kind and none of others.
+//! Faults. The seed draws the rate of each kind, so that some runs have many of one kind and none of others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use super::rng::Rng;
 use super::world::{Event, MS, World};
 use crate::core::input::Input;
 
-/// How far the server's clock is wrong at most, ms.
+/// The largest error of the server's clock, ms.
 const STEP_MS: u64 = 2_000;
 
-/// How often each fault happens, in 10,000.
+/// The rate of each fault per 10,000.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rates(BTreeMap<Fault, u64>);
 
-/// Of 10,000 things that happen of the kind: messages for those of messages, moves for the others.
+/// The usual rate per 10,000: of messages for faults of messages, of moves for the others.
 fn usual(fault: Fault) -> u64 {
     match fault {
         Fault::Rollback | Fault::Wipe => 12,
@@ -37,7 +37,7 @@ impl Rates {
     pub(super) fn draw(rng: &mut Rng, faults: &BTreeSet<Fault>) -> Self {
         let mut rates = BTreeMap::new();
         for &fault in faults {
-            // Off, usual, or thrice the usual.
+            // None, the usual rate, or thrice that.
             let share = match rng.below(4) {
                 0 => 0,
                 3 => usual(fault) * 3,
@@ -54,7 +54,7 @@ impl Rates {
 }
 
 impl World {
-    /// Whether a fault of this kind happens to what is being done.
+    /// Whether a fault of this kind happens to the present action.
     pub(super) fn hits(&mut self, fault: Fault) -> bool {
         let hit = !self.healed && self.rng.chance(self.rates.of(fault));
         if hit {
@@ -63,7 +63,7 @@ impl World {
         hit
     }
 
-    /// Maybe a fault happens. True if one did.
+    /// May cause a fault. True if it did.
     pub(super) fn strike(&mut self) -> bool {
         const STRIKES: [Fault; 13] = [
             Fault::Crash,
@@ -93,7 +93,7 @@ impl World {
         false
     }
 
-    /// One of the nodes that are there.
+    /// One of the present nodes.
     pub(super) fn some_node(&mut self) -> Option<usize> {
         let there: Vec<usize> = (0..self.nodes.len()).filter(|&at| self.nodes[at].alive).collect();
         self.rng.pick(&there)
@@ -138,8 +138,8 @@ impl World {
                 self.after(0, Event::Lease(at));
             }
             Fault::ClockStep => {
-                // A clock that goes back by more than a dispatch's deadline is below the longest one brings ended
-                // dispatches back: what they are remembered by is dropped by that clock.
+                // A clock that goes back by more than the margin of a dispatch's deadline brings ended dispatches
+                // back. The memory of them expires by that clock.
                 let by = i64::try_from(self.rng.below(2 * STEP_MS)).unwrap_or(0);
                 self.server_step = by - STEP_MS.cast_signed();
             }
@@ -172,7 +172,7 @@ impl World {
                 self.judge.disagreed = true;
             }
             Fault::Restart => self.new_process(),
-            // What nobody is there to repair stays lost.
+            // A loss without a node to repair it would remain.
             Fault::Rollback | Fault::Wipe if self.closing => return false,
             Fault::Rollback => {
                 let Some(backup) = self.backup.take() else { return false };
@@ -201,7 +201,7 @@ impl World {
         self.after(time, Event::Resume(at));
     }
 
-    /// Nothing that the node sends gets to the server for twice the time to live.
+    /// The node's messages to the server are lost for twice the time to live.
     pub(super) fn cut_off(&mut self, at: usize) {
         let Some(node) = self.nodes.get_mut(at) else { return };
         node.cut.calls = true;
@@ -209,8 +209,9 @@ impl World {
         self.after(2 * nanos(self.settings.worker_ttl), Event::Heal(at));
     }
 
-    /// A step of the node was executed, and it will hear of it. Maybe it stands still until long after: after a `begin` so
-    /// long that others have its job, after a renewal as long as it has its lease, and then nobody hears from it.
+    /// A step of the node was executed, and its answer is on its way. The node may pause then for long. After a
+    /// `begin`, others have its job when it goes on. After a renewal it pauses as long as its lease, and then no one
+    /// hears of it.
     pub(super) fn executed(&mut self, at: usize, step: &str) {
         let ttl = nanos(self.settings.worker_ttl);
         let stands =
@@ -218,7 +219,7 @@ impl World {
         if stands {
             return;
         }
-        // There are about ten renewals for one job that is begun.
+        // There are about ten renewals for each begun job.
         let strikes = match step {
             "begin" => (0..10).any(|_| self.hits(Fault::LateAnswer)),
             "renew" => self.hits(Fault::LateAnswer),
@@ -237,7 +238,7 @@ impl World {
         }
     }
 
-    /// Another node than this one, with workers, which stands and is heard.
+    /// Another running and connected node with workers.
     pub(super) fn another(&mut self, than: usize) -> Option<usize> {
         let others: Vec<usize> = (0..self.nodes.len())
             .filter(|&at| {
@@ -252,7 +253,7 @@ impl World {
         self.rng.pick(&others)
     }
 
-    /// Another server process: whoever was connected to the one before is so no more.
+    /// Another server process: all connections to the former one are lost.
     fn new_process(&mut self) {
         self.process += 1;
         self.store.new_process();
@@ -262,8 +263,8 @@ impl World {
         }
     }
 
-    /// A node that stood still goes on: its leases are looked at before anything else runs. What a handler does in the
-    /// first moments, before that, only a resource that checks its token can refuse; here it counts as not done.
+    /// A paused node goes on: its leases are looked at before any handler runs. Only a resource that checks its token
+    /// can refuse a handler's actions before that look; here they count as not done.
     pub(super) fn resume(&mut self, at: usize) {
         let Some(node) = self.nodes.get_mut(at) else { return };
         if !std::mem::take(&mut node.paused) {
@@ -300,7 +301,7 @@ impl World {
         }
     }
 
-    /// No fault from now on, and nobody asks for anything: the pool is to come to rest.
+    /// No faults and no requests from now on: the pool must come to rest.
     pub(super) fn heal_all(&mut self) {
         self.note(|| "all is healed".to_owned());
         self.healed = true;

@@ -1,4 +1,4 @@
-//! A node of the simulation: a real engine, its leases, its replicas of the maps, and what its shell would do.
+//! A node of the simulation: a real engine, its leases, its replicas of the maps, and the work of its shell.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::member::Members;
 use crate::settings::{Given, StoredSettings};
 use crate::store::{MemoryStore, Renewal, Store};
 
-/// What does not get through between a node and the server.
+/// The directions that are cut between a node and the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cut {
     pub(super) calls: bool,
@@ -52,9 +52,9 @@ pub(super) struct SimNode {
     members: Arc<Members>,
     settings: Arc<StoredSettings>,
     pub(super) running: BTreeMap<(WorkerId, JobKey), u64>,
-    /// Its workers whose last word about a loss of data is not answered yet.
+    /// Its workers without an answer to the final report after a loss of data.
     pub(super) unheard: BTreeSet<WorkerId>,
-    /// What handlers and the lease say arrives in the order it was said in.
+    /// Reports of handlers and the lease arrive in order; this is the time of the last.
     last_said: u64,
     pub(super) asked: BTreeMap<ReplyTo, Asked>,
     pub(super) locals: BTreeMap<LocalWorker, Option<WorkerId>>,
@@ -64,12 +64,12 @@ pub(super) struct SimNode {
     pub(super) closing: bool,
 }
 
-/// The pause between two looks at the leases, as the lease thread has it.
+/// The lease thread's pause between two looks at the leases.
 fn tick(timing: Timing) -> Duration {
     (timing.ttl / 50).clamp(Duration::from_millis(5), Duration::from_millis(200))
 }
 
-/// What nodes draw: in all runs the same, so that a seed is a run.
+/// The keys that nodes would draw. They are the same in all runs, so that a seed is a run.
 const KEYS: (u64, u64) = (0x7465_6e75_7265_0001, 0x6a75_6d70_6368_6e02);
 
 pub(super) fn nanos(duration: Duration) -> u64 {
@@ -82,10 +82,10 @@ impl World {
         if self.nodes.iter().any(|node| node.alive && node.config.node == *name) {
             return;
         }
-        // Whoever starts a node has its settings from where the pool's are.
+        // An operator starts each node with the pool's present settings.
         self.settings = self.settings.adopting(&self.store.maps().1.fields);
         let nonce = self.rng.next();
-        // Every other one leaves its jobs to the routers, which would see few of them otherwise.
+        // Every other node leaves placement to the routers, which would otherwise see few jobs.
         let places = nonce.is_multiple_of(2);
         let broken = self.options.broken.clone();
         let timing = Timing::of(self.settings.worker_ttl);
@@ -159,7 +159,7 @@ impl World {
         self.nodes.get(node).map_or(Time(0), |n| n.clock.read(self.now))
     }
 
-    /// Something reaches the engine, which decides; what it decides is done.
+    /// An input reaches the engine, and the world performs its effects.
     pub(super) fn step(&mut self, at: usize, input: Input) {
         self.count_turn(at);
         self.note(|| format!("n{at} <- {input:?}"));
@@ -290,7 +290,7 @@ impl World {
         self.actors.get(&id).filter(|actor| actor.token == token).map(|_| id)
     }
 
-    /// Something is said to the engine on its own thread or another of the node.
+    /// An input from the engine's own thread or another of the node.
     pub(super) fn say(&mut self, at: usize, input: Input) {
         let delay = if self.rng.chance(500) { self.rng.below(5 * MS) } else { self.rng.below(MS) };
         let Some(node) = self.nodes.get_mut(at) else { return };
@@ -309,7 +309,7 @@ impl World {
         self.after(0, Event::Lease(at));
     }
 
-    /// What the lease thread does in each of its rounds.
+    /// One round of the lease thread.
     pub(super) fn look_at_leases(&mut self, at: usize) {
         self.expire_leases(at);
         let now = self.local(at);
@@ -329,7 +329,7 @@ impl World {
         let expiry = node.leases.next_expiry();
         let renewal = (!node.renewing).then_some(node.next_renewal);
         let next = crate::core::time::earliest(expiry, renewal).unwrap_or(now + ttl);
-        // It looks once per tick, and not on the spot.
+        // The thread looks once per tick, and not at once.
         let due = next.max(now + Duration::from_millis(1)) + tick * (self.rng.below(100) as u32) / 100;
         let time = node.clock.when(self.now, due);
         if node.lease_at.is_none_or(|known| known <= self.now || time < known) {
@@ -354,7 +354,7 @@ impl World {
         }
     }
 
-    /// The node has stood still: what has run out meanwhile ends before anything of it runs.
+    /// The node was paused: expired leases end their handlers before any of them goes on.
     pub(super) fn expire_at_once(&mut self, at: usize) {
         self.expire_leases(at);
         let now = self.local(at);
@@ -370,7 +370,7 @@ impl World {
         }
     }
 
-    /// A renewal was answered, or was not.
+    /// A renewal has come back, with or without an answer.
     pub(super) fn renewed(
         &mut self,
         at: usize,
@@ -393,7 +393,7 @@ impl World {
 
     // ---- maps
 
-    /// The maps have changed: every node is told, later or never.
+    /// The maps have changed: every node hears of it later, or never.
     pub(super) fn publish(&mut self) {
         let (members, settings) = self.store.maps();
         self.settings = self.settings.adopting(&settings.fields);
@@ -411,7 +411,7 @@ impl World {
         }
     }
 
-    /// A replica takes what is newer than what it has; what it has read itself it takes anyway.
+    /// A replica takes newer maps, and maps that it has read itself in any case.
     pub(super) fn maps(
         &mut self,
         at: usize,
@@ -449,11 +449,11 @@ impl World {
 
     // ---- the end
 
-    /// The engine has ended: nothing of the node may be left.
+    /// The engine has ended: no part of the node may be left.
     fn ended(&mut self, at: usize) {
         let Some(node) = self.nodes.get_mut(at) else { return };
         node.alive = false;
-        // What is asked for in the moment of its end does not reach it.
+        // Requests in the moment of its end do not reach it.
         let unanswered = node.asked.values().filter(|asked| asked.since < self.now).count();
         let name = node.config.node.clone();
         if unanswered > 0 {
@@ -466,7 +466,7 @@ impl World {
         }
     }
 
-    /// Nothing of the node runs any more, and nobody hears from it again.
+    /// All parts of the node end, and it sends nothing more.
     pub(super) fn kill(&mut self, at: usize) {
         let Some(node) = self.nodes.get_mut(at) else { return };
         node.alive = false;

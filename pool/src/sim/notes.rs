@@ -1,5 +1,5 @@
-//! Notifications: in their order, and none lost while its job lives (S11). A loss of data takes what waited, and brings
-//! back what was delivered.
+//! Notifications arrive in order, and none is lost while its job lives (S11). A loss of data removes waiting ones,
+//! and brings delivered ones back.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use crate::id::{DispatchId, JobKey};
 /// The notifications of one dispatch.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    /// Those that were kept, in their order, and how many of them were delivered.
+    /// The kept notifications in order, and the number of delivered ones.
     kept: Vec<Bytes>,
     delivered: usize,
-    /// Those that were kept before data were lost: a handler may have them in hand.
+    /// Notifications that were kept before a loss of data: a handler may have them in hand.
     earlier: BTreeSet<Bytes>,
 }
 
@@ -37,12 +37,12 @@ impl Judge {
         }
     }
 
-    /// The store has kept it at some time, for whatever dispatch had its key then.
+    /// The store has kept it at some time, for any dispatch of its key.
     pub(super) fn was_kept(&self, body: &Bytes) -> bool {
         self.kept.contains(body)
     }
 
-    /// A handler is called with a notification: the next one, or one that was delivered before.
+    /// A handler is called with a notification: the next one, or a delivered one.
     pub(super) fn taking(&mut self, id: &DispatchId, body: &Bytes) {
         let Some(Notes { kept, delivered, earlier }) = self.lives.get(id).map(|life| &life.notes) else {
             return;
@@ -53,7 +53,7 @@ impl Judge {
         }
     }
 
-    /// It has taken it.
+    /// The handler has taken it.
     pub(super) fn delivered(&mut self, id: &DispatchId, body: &Bytes) {
         if let Some(life) = self.lives.get_mut(id)
             && life.notes.kept.get(life.notes.delivered) == Some(body)
@@ -62,7 +62,7 @@ impl Judge {
         }
     }
 
-    /// Of a job's notifications so many wait: the others were delivered.
+    /// This many of the job's notifications wait: the others were delivered.
     pub(super) fn notes_wait(&mut self, id: &DispatchId, waiting: usize) {
         let Some(Notes { kept, delivered, .. }) = self.lives.get(id).map(|life| &life.notes) else { return };
         if delivered + waiting < kept.len() {

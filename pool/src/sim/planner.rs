@@ -1,4 +1,5 @@
-//! Schedules and tickers: nodes take part, planners want jobs with keys of their own, and each turn has its time (S12).
+//! Schedules and tickers. Nodes take part, planners want jobs with keys of their own, and each turn has its time
+//! (S12).
 
 use std::time::Duration;
 
@@ -12,15 +13,15 @@ use crate::policy::RestartPolicy;
 use crate::store::{DispatchItem, ScheduleKey, ScheduleKind, TermReply};
 use crate::wire::Envelope;
 
-/// The keys that plans are about.
+/// The number of keys in plans.
 const PLANNED: u64 = 4;
 
 /// A node's part in a schedule.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Part {
-    /// Whoever asked for it has been answered: only then does a user have anything to change or end it by.
+    /// The user has an answer, and so a handle to change or end the schedule.
     pub(super) made: bool,
-    /// The plan that is being made.
+    /// The plan that the planner is making.
     run: Option<u64>,
 }
 
@@ -29,7 +30,7 @@ fn planned_key(number: u64) -> Option<JobKey> {
 }
 
 impl World {
-    /// A user makes a node take part in a schedule, or ends that.
+    /// A user makes a node take part in a schedule, or ends that part.
     pub(super) fn use_schedules(&mut self, at: usize) {
         let Some(node) = self.nodes.get_mut(at) else { return };
         let own = node.schedules.iter().find(|(_, part)| part.made).map(|(local, _)| *local);
@@ -63,7 +64,7 @@ impl World {
         }
     }
 
-    /// A planner is asked.
+    /// The engine asks a planner.
     pub(super) fn plan(&mut self, at: usize, local: LocalSchedule, run: u64, _: NewTick) {
         let slow = self.rng.chance(500);
         let delay = if slow { self.rng.below(4_000 * MS) } else { self.rng.below(20 * MS) };
@@ -73,7 +74,7 @@ impl World {
         }
     }
 
-    /// A planner has come to something, unless it was aborted before.
+    /// A planner reports its result, unless it was aborted before.
     pub(super) fn planned(&mut self, at: usize, local: LocalSchedule, run: u64) {
         let Some(part) = self.nodes.get_mut(at).and_then(|node| node.schedules.get_mut(&local)) else {
             return;
@@ -162,7 +163,7 @@ impl World {
 }
 
 impl super::judge::Judge {
-    /// Something was done in this turn: no later one may have begun.
+    /// A step happened in this turn: no later one may have begun.
     fn turn(&mut self, schedule: ScheduleId, term: Term, what: &str) {
         let latest = self.turns.entry(schedule).or_insert(term);
         if term < *latest {
@@ -174,7 +175,7 @@ impl super::judge::Judge {
         }
     }
 
-    /// A tick was given out: once, to one turn.
+    /// A tick was given out: it may go once, to one turn.
     fn tick(&mut self, schedule: ScheduleId, number: u64, term: Term) {
         let given = *self.ticks.entry((schedule, number)).or_insert(term);
         if given != term {

@@ -1,4 +1,4 @@
-//! What steps do to records: each change must be one that the protocol has.
+//! The changes of records by steps: the protocol must have each of them.
 
 use super::calls::{Reply, Request};
 use super::judge::Judge;
@@ -30,7 +30,7 @@ impl Change<'_> {
 }
 
 impl World {
-    /// A step was executed, whether its answer gets anywhere or not.
+    /// A step was executed, even if its answer is lost.
     pub(super) fn saw(&mut self, _: usize, _: &str, request: &Request, reply: &Reply) {
         if let (Request::Call(_, call), Reply::Done(done)) = (request, reply) {
             self.saw_turn(call, done);
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// Compares the records with what they were before the step.
+    /// Compares the records with those before the step.
     pub(super) fn changed(&mut self, step: &str, request: &Request) {
         let change = Change { step, now: self.now, request };
         let facts = self.store.facts();
@@ -112,7 +112,7 @@ impl World {
 }
 
 impl Judge {
-    /// A record is no more: its job has ended, or somebody has asked for that.
+    /// A record has gone: its job must have ended, or a user must have asked for its end.
     fn vanished(&mut self, key: &JobKey, before: &Record, change: &Change<'_>) {
         let Some(life) = self.lives.get_mut(&before.id) else { return };
         life.to = Some(change.now);
@@ -142,7 +142,7 @@ impl Judge {
             format!("{what}: {step} makes {key} {record} of {before}")
         };
         let mut violations = Vec::new();
-        // After a loss of data a runner's word is the truth: what the record says has ended.
+        // After a loss of data a runner's report is the truth: the record's dispatch has ended.
         let attested = said.is_some();
         let before = before.filter(|before| {
             let over = self.lives.get(&before.id).is_none_or(|life| life.may_go() || life.returned);
@@ -158,9 +158,9 @@ impl Judge {
             && let Some(life) = self.lives.get_mut(&record.id)
         {
             let over = life.to.is_some() || life.cancelled;
-            // Handed in when it was forgotten, or before, by a call that was held up.
+            // It was sent when it was forgotten, or earlier, by a delayed call.
             let forgotten = life.id.caller_id().is_some() && life.is_forgotten(now, own_kept);
-            // A word that comes late finds its job ended, with all that belonged to it: what comes of it is to stop.
+            // A late report finds its job ended, and all that belonged to it gone: the new record must stop.
             let late = attested && record.state == Stopping;
             let again = over && !late && (now < life.again_until || forgotten);
             if again {
@@ -278,7 +278,7 @@ mod tests {
         judge
     }
 
-    /// What the judge has against it that the one that handed the job on says that it runs, and gets a record.
+    /// The judge's objections if the worker that handed the job on reports it as running, and gets a record.
     fn objections(ended: bool, remembered: bool, record: &str) -> Vec<String> {
         let (id, key): (DispatchId, JobKey) = ("n.d1".parse().unwrap(), "k".try_into().unwrap());
         let item = |(_, token), what| AttestItem { key: key.clone(), token, id: id.clone(), what };

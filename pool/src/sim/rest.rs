@@ -1,4 +1,4 @@
-//! Rest: what a healed pool comes to, and what is left of one that was shut down.
+//! The rest of a healed pool, and the remains of a pool that was shut down.
 
 use futures::FutureExt;
 
@@ -8,7 +8,7 @@ use crate::record::JobState;
 use crate::store::Store;
 
 impl World {
-    /// What keeps a healed pool from being at rest.
+    /// The obstacles to a healed pool's rest.
     pub(super) fn unrest(&self) -> Vec<String> {
         let recovers = self.store.facts().recovering.then(|| "the pool is in phase R".to_owned());
         let (members, _) = self.store.maps();
@@ -64,7 +64,7 @@ impl World {
         self.store.facts().closed || self.store.maps().1.fields.contains_key("sd")
     }
 
-    /// What is left of a pool that is shut down.
+    /// The remains of a pool that was shut down.
     pub(super) fn remains(&self) -> Vec<String> {
         let mut left: Vec<String> = self
             .nodes
@@ -72,7 +72,7 @@ impl World {
             .filter(|node| node.alive)
             .map(|node| format!("{} is there", node.config.node))
             .collect();
-        // The stream of a node that has crashed goes by its own time, as soon as anybody looks.
+        // The stream of a crashed node expires at the next access.
         let _ = self.store.pool_state().now_or_never();
         let dump = self.store.dump();
         left.extend(dump.names().filter(|name| *name != "m").map(|name| format!("the key {name} is left")));

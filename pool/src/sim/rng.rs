@@ -1,6 +1,6 @@
-//! Chance, from a seed: splitmix64 (Steele, Lea, Flood, OOPSLA 2014), so that a seed is a run.
+//! Randomness from a seed: splitmix64 (Steele, Lea, Flood, OOPSLA 2014), so that a seed is a run.
 
-/// A stream of numbers that its seed decides.
+/// A stream of numbers that depends only on its seed.
 #[derive(Clone, Debug)]
 pub(super) struct Rng(u64);
 
@@ -17,7 +17,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `limit`; 0 when that is 0.
+    /// A number below `limit`; 0 if `limit` is 0.
     pub(super) fn below(&mut self, limit: u64) -> u64 {
         if limit == 0 { 0 } else { self.next() % limit }
     }

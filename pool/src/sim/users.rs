@@ -1,4 +1,4 @@
-//! Users: what they ask of the nodes, and whether each answer comes, once, in time, and fits what has happened.
+//! Users ask the nodes. Each answer must come once and in time, and must fit the events.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::id::{DispatchId, JobKey, NodeName};
 use crate::store::{DispatchItem, SettingChange, ShutdownMode, Store};
 use crate::ticket::Ticket;
 
-/// What an answer that went astray is given on top of its deadline.
+/// The extra time after its deadline for an answer that was lost.
 const MARGIN: Duration = Duration::from_secs(2);
 
 /// A command that waits for its answer.
@@ -28,13 +28,13 @@ pub(super) struct Asked {
 pub(super) enum Ask {
     Attach,
     Add,
-    /// `ensures`: a job that has the key is fine.
+    /// `ensures`: a job under the key is fine.
     Submit {
         item: DispatchItem,
         started: bool,
         ensures: bool,
     },
-    /// Of the job in its way, before it is handed in again.
+    /// The end of the job in its way, before the user sends it again.
     End {
         item: DispatchItem,
     },
@@ -107,7 +107,7 @@ impl World {
         self.local(at) + Duration::from_millis(ms)
     }
 
-    /// Somebody asks for something.
+    /// A user makes a request.
     pub(super) fn use_pool(&mut self) {
         let usable: Vec<usize> = (0..self.nodes.len())
             .filter(|&at| {
@@ -136,7 +136,7 @@ impl World {
         }
     }
 
-    /// There are to be nodes, and one that has a worker.
+    /// Makes sure that there are nodes, and that one has a worker.
     pub(super) fn staff(&mut self) {
         let there: Vec<usize> = (0..self.nodes.len()).filter(|&at| self.nodes[at].alive).collect();
         if there.len() < self.options.nodes {
@@ -159,7 +159,7 @@ impl World {
         }
     }
 
-    /// A pool that is to come to rest needs one full node that stays, with a worker.
+    /// A pool that must come to rest needs one full node that stays, with a worker.
     pub(super) fn man(&mut self) {
         let stays = |at: &usize| {
             let node = &self.nodes[*at];
@@ -216,7 +216,7 @@ impl World {
         self.ask(at, Ask::Unpark, Some(deadline), |reply| Command::Unpark { reply, key, deadline });
     }
 
-    /// Somebody changes the pool's limits and times.
+    /// A user changes the pool's limits and times.
     fn change_settings(&mut self, at: usize) {
         let (_, stored) = self.store.maps();
         let (name, from, to) = match self.rng.below(4) {
@@ -251,7 +251,7 @@ impl World {
         self.ask(at, Ask::Close, Some(deadline), |reply| Command::Close { reply, deadline });
     }
 
-    /// Somebody asks for the end of the pool while faults happen.
+    /// A user asks for the end of the pool while faults happen.
     pub(super) fn shut_down(&mut self) {
         let usable = |at: &usize| {
             let node = &self.nodes[*at];
@@ -295,7 +295,7 @@ impl World {
         let now = self.local(at);
         let Some(node) = self.nodes.get(at) else { return };
         let Some(asked) = node.asked.get(&reply) else { return };
-        // Its deadline may have come while it stood still.
+        // Its deadline may have passed while it was paused.
         if asked.deadline.is_some_and(|deadline| now >= deadline + MARGIN) {
             let what = asked.what.clone();
             self.judge.violations.push(format!("L8: n{at} has not answered {what:?} by its deadline"));
@@ -365,7 +365,7 @@ impl World {
                     part.made = true;
                 }
             }
-            // Somebody has changed the pool's settings since it was started.
+            // A user has changed the pool's settings since the node was started.
             (Ask::Attach, Answer::Attached(Err(Refused::Setting { .. }))) => self.kill(at),
             (Ask::Attach, Answer::Attached(Err(_))) if self.closing => self.kill(at),
             (Ask::Shutdown, Answer::ShutDown { complete, left, .. }) if !complete && !self.closing => {
@@ -377,7 +377,7 @@ impl World {
                     self.judge.violations.push(format!("n{at} is closed, and {} runs", actor.key));
                 }
                 if self.store.has_members_of(&name) && self.available {
-                    // An earlier life of the name may not have been expired yet.
+                    // An earlier life of the name may not yet be expired.
                     self.note(|| format!("n{at} has closed; {name} has members of an earlier life"));
                 }
             }

@@ -1,4 +1,4 @@
-//! The world: what happens when, and to whom. One event after the other, by a time that only events move.
+//! The world: which event happens when, and on which node. Only events move the time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::store::{MemoryStore, Snapshot};
 pub(super) const MS: u64 = 1_000_000;
 /// Server time at the beginning, ms.
 const EPOCH_MS: u64 = 1_800_000_000_000;
-/// A node's steps in one moment: beyond this it spins.
+/// The limit of a node's steps in one moment: beyond this it spins.
 const SPIN: u32 = 2_000;
-/// True time between two things that users and faults do, at most.
+/// The longest true time between two actions of users and faults.
 const GAP: u64 = 200 * MS;
 /// How long a healed pool may take to come to rest.
 const REST: u64 = 400_000 * MS;
 
-/// Something that happens.
+/// An event.
 #[derive(Debug)]
 pub(super) enum Event {
     /// A node's engine is due.
@@ -40,15 +40,15 @@ pub(super) enum Event {
     Arrive(u64),
     /// An answer reaches the node.
     Answer(u64),
-    /// The caller waits no longer.
+    /// The caller no longer waits.
     Timeout(u64),
-    /// A read that waits has waited long enough.
+    /// A blocking read has waited long enough.
     Block(u64),
     /// A handler goes on: the actor and its generation.
     Act(u64, u64),
-    /// Something reaches the engine.
+    /// An input reaches the engine.
     Said(usize, Box<Input>),
-    /// A planner has come to something: the node, its schedule and the run.
+    /// A planner has a result: the node, its schedule and the run.
     Planned(usize, LocalSchedule, u64),
     /// The maps reach a replica.
     Maps(usize, Arc<Members>, Arc<StoredSettings>, bool),
@@ -56,17 +56,17 @@ pub(super) enum Event {
     Reread(usize),
     /// A paused node goes on.
     Resume(usize),
-    /// A node is cut off no more.
+    /// A node is connected again.
     Heal(usize),
     /// A node joins.
     Join(NodeName, bool),
-    /// The server is there again.
+    /// The server is up again.
     ServerUp,
-    /// Its memory is not full any more.
+    /// Its memory has room again.
     Room,
-    /// A command must have been answered.
+    /// A command must have an answer by now.
     Overdue(usize, ReplyTo),
-    /// The next thing that users or faults do.
+    /// The next action of users or faults.
     Move,
 }
 
@@ -79,11 +79,11 @@ pub(super) struct World {
     queue: BTreeMap<(u64, u64), Event>,
     scheduled: u64,
     server_ms: Arc<AtomicU64>,
-    /// How far the server's clock was stepped, ms.
+    /// The sum of the server clock's steps, ms.
     pub(super) server_step: i64,
     pub(super) store: MemoryStore,
     pub(super) process: u64,
-    /// What a server that loses data comes back with.
+    /// The data of a server that comes back after a loss.
     pub(super) backup: Option<Snapshot>,
     pub(super) available: bool,
     /// The server's memory is full.
@@ -93,24 +93,24 @@ pub(super) struct World {
     pub(super) parked: BTreeSet<u64>,
     pub(super) actors: BTreeMap<u64, Actor>,
     pub(super) ids: u64,
-    /// What users have dispatched lately under ids of their own.
+    /// Recent dispatches of users under ids of their own.
     pub(super) own: Vec<Own>,
     pub(super) judge: Judge,
-    /// At which step users ask for the end of the pool, if they do while faults happen.
+    /// The step at which users ask for the end of the pool, if they do while faults happen.
     ends_at: Option<u64>,
-    /// Somebody has asked for that.
+    /// A user has asked for the end of the pool.
     pub(super) closing: bool,
-    /// It was ending when all was healed.
+    /// The pool was ending when the world was healed.
     pub(super) ends_early: bool,
-    /// The pool is being shut down, and nothing else happens.
+    /// The pool is shutting down, and nothing else happens.
     pub(super) ending: bool,
-    /// All is healed: nothing new is done, no fault happens.
+    /// The world is healed: no more requests or faults.
     pub(super) healed: bool,
     pub(super) report: Report,
     tracing: bool,
 }
 
-/// One run in four is one whose pool is shut down while faults happen. This draws from a source of its own.
+/// In one run of four the pool is shut down while faults happen. This draws from a source of its own.
 fn ends_at(seed: u64, steps: u64) -> Option<u64> {
     let mut rng = Rng::new(!seed);
     rng.chance(2_500).then(|| rng.between(steps / 4, steps))
@@ -198,7 +198,7 @@ impl World {
         self.at(self.now + delay, event);
     }
 
-    /// Writes down what happens, if that is wanted.
+    /// Writes down an event, if the options ask for that.
     pub(super) fn note(&mut self, line: impl FnOnce() -> String) {
         if self.tracing {
             let at = self.now / 1_000;
@@ -206,7 +206,7 @@ impl World {
         }
     }
 
-    /// Lets it count for the digest.
+    /// Adds a number to the digest.
     pub(super) fn mix(&mut self, what: u64) {
         let mixed = (self.report.digest ^ what).wrapping_mul(0x0000_0100_0000_01b3);
         self.report.digest = mixed ^ (mixed >> 29);
@@ -244,7 +244,7 @@ impl World {
                 rest_by = self.now + REST;
             } else if self.healed && self.report.events.is_multiple_of(64) {
                 if self.ends_early && !self.is_ending() {
-                    // Whoever came after all others had crashed has made the pool anew.
+                    // A node that came after the crash of all others has created the pool anew.
                     (self.ending, self.ends_early) = (false, false);
                 }
                 let unrest = if self.ending { self.remains() } else { self.unrest() };
@@ -285,7 +285,7 @@ impl World {
             Event::Reread(node) => self.reread(node),
             Event::Resume(node) => self.resume(node),
             Event::Heal(node) => self.heal(node),
-            // A node that comes after the end makes a new pool.
+            // A node that comes after the end creates a new pool.
             Event::Join(..) if self.ending || self.closing && self.store.facts().closed => {}
             Event::Join(name, client) => self.join(&name, client),
             Event::ServerUp => self.server_up(),
@@ -312,7 +312,7 @@ impl World {
         }
     }
 
-    /// The node that an event is for, if what happens happens on a node.
+    /// The node that an event happens on, if any.
     fn place(&self, event: &Event) -> Option<usize> {
         match event {
             Event::Wake(node)
@@ -328,7 +328,7 @@ impl World {
         }
     }
 
-    /// What is for a node that stands still waits until it goes on; what is for one that is gone is lost.
+    /// Events for a paused node wait until it goes on; events for a dead one are dropped.
     fn deferred(&mut self, event: Event) -> Option<Event> {
         let Some(node) = self.place(&event).and_then(|at| self.nodes.get_mut(at)) else { return Some(event) };
         if node.paused {
@@ -338,7 +338,7 @@ impl World {
         node.alive.then_some(event)
     }
 
-    /// A node steps; more often in one moment than any that waits for something would is a spin.
+    /// Counts a node's steps in one moment. A node that waits for an event makes few; more of them is a spin.
     pub(super) fn count_turn(&mut self, node: usize) {
         let Some(node) = self.nodes.get_mut(node) else { return };
         node.turns += 1;
