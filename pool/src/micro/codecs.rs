@@ -1,4 +1,4 @@
-//! What stands in the store and on the wire: records, envelopes, and the answers to `begin`.
+//! Data in the store and on the wire: records, envelopes, and the answers to `begin`.
 
 use std::hint::black_box;
 
@@ -23,7 +23,7 @@ fn records(many: usize) -> Vec<Record> {
     (0..many as u64).map(record).collect()
 }
 
-/// Makes something of each of `items`; what was made is dropped where nobody measures that.
+/// Applies `make` to each of `items`. Drops the results outside the measurement.
 fn for_each<T, U>(items: Vec<T>, make: impl Fn(&T) -> U) -> impl Case {
     let mut made = Vec::with_capacity(items.len());
     Repeated(move |meter: &mut dyn Meter| {
@@ -47,18 +47,18 @@ pub(super) fn seal() -> impl Case {
 
 pub(super) fn open() -> impl Case {
     let sealed = sure(Envelope::new(&BODY).seal());
-    // Each has a buffer of its own, as what comes from the store.
+    // Each has a buffer of its own, like data from the store.
     let sealed: Vec<_> = (0..MANY).map(|_| Bytes::copy_from_slice(&sealed)).collect();
     for_each(sealed, wire::open)
 }
 
-/// The digest of a key, as it is compared where the caller has given the id.
+/// The digest of a key, compared where the caller has given the id.
 pub(super) fn digest() -> impl Case {
     let keys: Vec<JobKey> = (0..MANY as u64).map(|number| sure(JobKey::new(job_name(number)))).collect();
     for_each(keys, |key| Envelope::new(&BODY).digest(key))
 }
 
-/// What `begin` answers for a batch.
+/// The answer to `begin` for a batch.
 fn answer() -> Value {
     let payload = sure(Envelope::new(&BODY).seal());
     let mut values = vec![

@@ -1,7 +1,8 @@
-//! What the micro-benchmarks run (feature `micro`): the engine's step in each of a node's roles, the ring and the codecs, each
-//! with input of its own making. `bench/benches/core.rs` takes their time, and `bin/instructions` counts their instructions.
+//! The micro-benchmarks (feature `micro`): the engine's step in each of a node's roles, the ring and the codecs. Each
+//! makes its own input. `bench/benches/core.rs` takes their time, and `bin/instructions` counts their instructions.
 //!
-//! Nothing here waits, draws or reads a clock: a case does the same in each run, but for what its own earlier runs have left.
+//! No code here waits, draws or reads a clock. A case does the same in each run, apart from the state that its own
+//! earlier runs have left.
 
 mod codecs;
 mod node;
@@ -13,15 +14,15 @@ use self::placing::Placing;
 use self::round::{Round, Stage};
 use crate::store::BATCH_MAX;
 
-/// Who times or counts what is measured.
+/// Times or counts the measured code.
 pub trait Meter {
-    /// Calls `what` once, and adds what that took.
+    /// Calls `what` once, and adds its cost.
     fn measure(&mut self, what: &mut dyn FnMut());
 }
 
-/// Something that can be measured again and again.
+/// A case that can be measured repeatedly.
 pub trait Case {
-    /// Makes its input and has the meter run what is to be measured, in one or more pieces.
+    /// Makes its input, and lets the meter run the measured code in one or more pieces.
     fn run(&mut self, meter: &mut dyn Meter);
 }
 
@@ -30,13 +31,13 @@ pub trait Case {
 pub struct Bench {
     /// Its name, `what.part` or `what.part.size`.
     pub name: &'static str,
-    /// How many items one run handles: figures are per item.
+    /// The number of items that one run handles: figures are per item.
     pub items: u64,
     /// Builds it, which may take a while.
     pub build: fn() -> Box<dyn Case>,
 }
 
-/// Only runs it.
+/// Runs the case without a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Unmeasured;
 
@@ -46,9 +47,9 @@ impl Meter for Unmeasured {
     }
 }
 
-/// How many jobs one call to the store carries under load.
+/// The number of jobs in one call to the store under load.
 const BATCH: usize = BATCH_MAX;
-/// How many keys or records one run of a small case handles.
+/// The number of keys or records in one run of a small case.
 const MANY: usize = 1_000;
 
 const BATCH_ITEMS: u64 = BATCH as u64;
@@ -60,10 +61,10 @@ macro_rules! bench {
     };
 }
 
-/// All that is measured.
+/// All cases.
 pub const ALL: [Bench; 26] = [
-    // One dispatch from its submission until its caller knows that it has started, placed by its dispatcher: all roles on
-    // one node, which holds so many other jobs.
+    // One dispatch from its submission until its caller knows that it has started, placed by its dispatcher. All
+    // roles are on one node, which holds this many other jobs.
     bench!("dispatch.1", 1, Round::new(0, 1, &Stage::DISPATCH)),
     bench!("dispatch.128", BATCH_ITEMS, Round::new(0, BATCH, &Stage::DISPATCH)),
     bench!("dispatch.128.held_20k", BATCH_ITEMS, Round::new(20_000, BATCH, &Stage::DISPATCH)),
@@ -80,7 +81,7 @@ pub const ALL: [Bench; 26] = [
     // Jobs that end by themselves.
     bench!("step.ended", BATCH_ITEMS, Round::new(0, BATCH, &[Stage::Ended])),
     bench!("step.released", BATCH_ITEMS, Round::new(0, BATCH, &[Stage::Released])),
-    // Which worker a key belongs to; every third place is a hole, and strikes send a key on.
+    // The worker of a key. Every third place is a hole, and strikes send a key on.
     bench!("ring.4", MANY_ITEMS, Placing::new(4, 0)),
     bench!("ring.64", MANY_ITEMS, Placing::new(64, 0)),
     bench!("ring.1000", MANY_ITEMS, Placing::new(1_000, 0)),
@@ -92,11 +93,11 @@ pub const ALL: [Bench; 26] = [
     bench!("envelope.seal", MANY_ITEMS, seal()),
     bench!("envelope.open", MANY_ITEMS, open()),
     bench!("envelope.digest", MANY_ITEMS, digest()),
-    // The records and payloads that `begin` answers, from the values that the connection hands over.
+    // The records and payloads of `begin`'s answer, from the connection's values.
     bench!("begin.replies", BATCH_ITEMS, begin_replies()),
 ];
 
-/// A case that is a function, which keeps what it needs and what it has made.
+/// A case that is a function. It keeps its input and its results.
 struct Repeated<F>(F);
 
 impl<F: FnMut(&mut dyn Meter)> Case for Repeated<F> {
@@ -110,7 +111,7 @@ fn job_name(number: u64) -> String {
     format!("tenant-{:08x}", (number as u32).wrapping_mul(0x9e37_79b1))
 }
 
-/// What must hold for a case to measure what it says.
+/// Ends the run if a condition of the measurement fails.
 fn sure<T, E: std::fmt::Display>(result: Result<T, E>) -> T {
     result.unwrap_or_else(|error| panic!("{error}"))
 }

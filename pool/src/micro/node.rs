@@ -28,12 +28,12 @@ const INCARNATION: Incarnation = Incarnation(1);
 const MEMBERS: Revision = Revision(1);
 const LONG: Duration = Duration::from_secs(1_000_000);
 
-/// The engine, and what it has asked for.
+/// The engine and its requests.
 pub(super) struct Node {
     engine: Engine,
     now: Time,
     calls: Vec<Call>,
-    /// What the last step wants done, but for its calls.
+    /// The effects of the last step, except its calls.
     pub(super) effects: Vec<Effect>,
 }
 
@@ -144,12 +144,12 @@ impl Node {
         self.step([Input::Members(Arc::new(members))]);
     }
 
-    /// A deadline that does not come.
+    /// A deadline that never comes.
     pub(super) fn never(&self) -> Time {
         self.now + LONG
     }
 
-    /// A step of the engine, with what its driver asks it for after each.
+    /// A measured step of the engine, with the driver's questions after it.
     pub(super) fn measured(&mut self, meter: &mut dyn Meter, inputs: impl IntoIterator<Item = Input>) {
         self.now = self.now + Duration::from_micros(1);
         let mut inputs: Vec<Input> = inputs.into_iter().collect();
@@ -173,7 +173,7 @@ impl Node {
         }
     }
 
-    /// A step that nobody measures.
+    /// A step without a measurement.
     fn step(&mut self, inputs: impl IntoIterator<Item = Input>) {
         self.measured(&mut Unmeasured, inputs);
     }
@@ -182,7 +182,7 @@ impl Node {
         self.step([Input::Done(Box::new(done))]);
     }
 
-    /// Takes the oldest call that `pick` makes something of.
+    /// Takes the oldest call that `pick` accepts.
     pub(super) fn take<T>(&mut self, what: &str, mut pick: impl FnMut(&mut Call) -> Option<T>) -> T {
         let found = self.calls.iter_mut().enumerate().find_map(|(at, call)| Some((at, pick(call)?)));
         let Some((at, picked)) = found else { panic!("the engine did not ask for {what}") };

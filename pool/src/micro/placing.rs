@@ -16,7 +16,7 @@ pub(super) struct Placing {
     strikes: u32,
 }
 
-/// Every third of so many places is a hole.
+/// Members on this many places; every third place is a hole.
 fn members(places: u32) -> Members {
     let taken = (0..places).filter(|slot| slot % 3 != 1);
     let entries = taken.map(|slot| (WorkerId(u64::from(slot) + 1), up(slot))).collect();
@@ -41,7 +41,7 @@ impl Case for Placing {
     }
 }
 
-/// The ring is made, as it is whenever the members change.
+/// The cost of building the ring after a change of the members.
 pub(super) fn anew(places: u32) -> impl Case {
     let (members, settings) = (members(places), Settings::default());
     Repeated(move |meter: &mut dyn Meter| {

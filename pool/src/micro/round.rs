@@ -1,4 +1,4 @@
-//! A batch of jobs on its way through one node, from their submission to their end, of which some steps are measured.
+//! A batch of jobs on its way through one node, from submission to end. Some of the steps are measured.
 
 use std::mem::take;
 
@@ -17,35 +17,35 @@ use crate::store::{
 };
 use crate::wire::Envelope;
 
-/// One step of the engine, named by what it hears of.
+/// One step of the engine, named by its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// Callers submit jobs and wait until they have started; they are sent.
     Submit,
-    /// The store has taken them in.
+    /// The store has accepted them.
     Accepted,
-    /// Jobs that no dispatcher has placed are read from the pool's stream; they are placed.
+    /// The node reads jobs from the pool's stream that no dispatcher has placed, and places them.
     Route,
     /// The store has assigned these.
     Routed,
-    /// The worker reads of its jobs; they are begun.
+    /// The worker reads events of its jobs; they are begun.
     Assigned,
     /// The store has begun them; they start.
     Begun,
     /// Their start handlers have succeeded; the store is told.
     Started,
-    /// The store knows.
+    /// The store has noted the starts.
     Noted,
-    /// The dispatcher reads of it; the callers are answered.
+    /// The dispatcher reads the outcomes; the callers are answered.
     Told,
     /// They end by themselves; they are given up.
     Ended,
-    /// The store has let them go.
+    /// The store has released them.
     Released,
 }
 
 impl Stage {
-    /// What one dispatch takes that is placed by its dispatcher.
+    /// The stages of a dispatch that its dispatcher places.
     pub(super) const DISPATCH: [Self; 7] =
         [Self::Submit, Self::Accepted, Self::Assigned, Self::Begun, Self::Started, Self::Noted, Self::Told];
 }
@@ -55,7 +55,7 @@ pub(super) struct Round {
     node: Node,
     jobs: usize,
     measured: Vec<Stage>,
-    /// How many jobs there have been.
+    /// The number of jobs so far.
     count: u64,
     entries: u64,
     payload: Bytes,
@@ -103,7 +103,7 @@ impl Round {
         EntryId { ms: self.entries, seq: 0 }
     }
 
-    /// The engine's step for a stage; the meter sees it if it is one of those that are measured.
+    /// The engine's step for a stage. The meter sees it if the stage is measured.
     fn stage(&mut self, meter: &mut dyn Meter, stage: Stage, inputs: impl IntoIterator<Item = Input>) {
         let unmeasured: &mut dyn Meter = &mut Unmeasured;
         let meter = if self.measured.contains(&stage) { meter } else { unmeasured };

@@ -1,5 +1,5 @@
-//! When the copies of the pool's maps are read again although their revisions are the map's: a repair by hand changes
-//! entries without a revision, and nothing else would tell of it.
+//! When a node reads the pool's maps again at an unchanged revision. A repair by hand changes entries without a
+//! revision, so only another reading shows it.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::core::time::Time;
 
 /// How often the settings are read again.
 const EVERY: Duration = Duration::from_secs(60);
-/// The most members that are read again each time, on average: with more of them it happens less often.
+/// The most members for a reading every time. More members are read less often.
 const MEMBERS: usize = 1_000;
 
-/// How far it has come.
+/// The progress of the readings.
 #[derive(Debug, Default)]
 pub(crate) struct Rereading {
     last: Option<Time>,
@@ -20,7 +20,7 @@ pub(crate) struct Rereading {
 }
 
 impl Rereading {
-    /// Asks for another reading when it is time. The first look only begins the time: the copies are new.
+    /// Asks for another reading when it is time. The first call only starts the pause: the copies are new.
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, members: usize) {
         let Some(last) = self.last else {
             self.last = Some(ctx.now);
