@@ -1,4 +1,4 @@
-//! After a loss of data: who says what, in which order, and what becomes of the answers.
+//! Reports after a loss of data: their authors, their order, and the effects of the answers.
 
 use super::bench::{Bench, config, key, millis, present, record, sealed, secs, server};
 use super::fencing::gone;
@@ -14,7 +14,7 @@ use crate::store::AttestReply::{
 };
 use crate::store::{Attest, BeginReply, HandedOn, OwnedPage, Refusal, ReleaseMode, ReleaseReply, StoreError};
 
-/// Lets a recovering pool be observed for so long.
+/// Observes a recovering pool for this many seconds.
 fn observe(bench: &mut Bench, incarnation: u64, seconds: u64) {
     let end = bench.now + secs(seconds);
     while bench.now < end {
@@ -660,7 +660,7 @@ fn tokens_are_attested_as_they_are() {
     assert_eq!(items[0].token, Token(3));
 }
 
-/// Begins and starts this job, which is to be started again whatever it ends with.
+/// Begins and starts this job, which must be started again after any end.
 fn runs_always(bench: &mut Bench) {
     bench.assign(1, 3, 3, &["k"]);
     bench.begun_as(&sealed(RestartPolicy::Always), false, |_| {});
@@ -670,7 +670,7 @@ fn runs_always(bench: &mut Bench) {
     }
 }
 
-/// The release finds nothing.
+/// The release finds no record.
 fn released_in_vain(bench: &mut Bench) {
     bench.answer("release", |call| match call {
         Call::Release { worker, finished, items } => {
@@ -731,7 +731,8 @@ fn a_job_that_a_draining_worker_hands_on_is_taken_back_into_lost_data() {
     assert_eq!(bench.of(&["release", "attend"]), ["release 1: k@3 h"]);
 }
 
-/// What was begun here and given back at once is said to run, with its payload, when the data know nothing of it.
+/// A job that was begun here and given back at once is reported as running with its payload, if the data do not know
+/// it.
 fn is_taken_back(bench: &mut Bench, again: &str) {
     bench.lost(2);
     bench.attested(&[]);
@@ -823,7 +824,7 @@ fn a_stop_of_a_job_on_its_way_out_sticks_when_the_data_go_back_behind_it() {
         bench.lost(2);
         bench.all();
         match reply {
-            // The record may be that of a running job again.
+            // The record may belong to a running job again.
             None => {
                 bench.fail("release");
                 observe(&mut bench, 2, 1);
@@ -959,7 +960,7 @@ fn a_worker_that_is_answered_does_not_give_up_before_ten_times_to_live() {
     assert_eq!(bench.of(&["fence"]), ["fence 1"]);
 }
 
-/// How each job was left, as it is said.
+/// The reported end of each job.
 fn said_of_the_past(bench: &Bench) -> Vec<Attest> {
     let call = bench.in_flight_call("attest");
     let Call::Attest { items, .. } = call else { panic!("{call:?}") };

@@ -1,7 +1,7 @@
 //! An engine on a bench: a clock that only the test moves, calls that the test answers by hand, effects as lines.
 //!
-//! After every step the bench checks that the engine's deadline is in the future, and after every call that failed
-//! that it is not made again in the same step: nothing spins.
+//! After every step the bench checks that nothing spins: the engine's deadline is in the future. After a failed call
+//! it checks that the same step does not repeat the call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::store::{
 };
 use crate::wire::Envelope;
 
-/// What a node does all the time, whatever the test is about.
+/// The regular calls of every node, apart from the subject of a test.
 const UPKEEP: [&str; 12] = [
     "inspect",
     "read-node",

@@ -1,4 +1,4 @@
-//! A node that only takes jobs in: what it leaves to the others, and what it does all the same.
+//! A node that only dispatches: the work that it leaves to others, and the work that it still does.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! Dispatches: sent in the batches that arise by themselves, and settled once.
+//! Dispatches are sent in natural batches, and settled once.
 
 use super::bench::{Bench, entry, id, key, millis, present, record, secs, up};
 use crate::core::call::{Call, Done};
@@ -27,7 +27,7 @@ fn told(bench: &mut Bench, number: u64, dispatch: &str, outcome: &str) {
     bench.events(NodeEvents { workers: vec![], outcomes });
 }
 
-/// A dispatch of k that is accepted, and waited for until it has started, at most 10 s.
+/// A dispatch of k that is accepted. Its caller waits for the start, at most 10 s.
 fn accepted() -> Bench {
     let mut bench = Bench::attached();
     bench.submit("k", "n.1", true, secs(10));
@@ -265,7 +265,7 @@ fn at_the_deadline_it_is_said_why_the_store_did_not_answer() {
     assert_eq!(seen, ["reply 1 submitted Deadline accepted=false since the store cannot be used"]);
 }
 
-/// Somebody waits for a under the id x, and another hands b in under it.
+/// A caller waits for a under the id x, and another dispatches b under it.
 fn one_id_for_two_keys() -> Bench {
     let mut bench = Bench::attached();
     let (ticket, deadline) = (Ticket { key: key("a"), id: id("n.!x") }, bench.now + secs(10));

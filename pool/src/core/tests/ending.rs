@@ -1,4 +1,4 @@
-//! How a job leaves a worker's hands, and with what.
+//! How jobs leave a worker's hands.
 
 use super::bench::{Bench, millis, secs};
 use crate::core::call::{Call, Done};

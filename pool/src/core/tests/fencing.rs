@@ -1,4 +1,4 @@
-//! A fenced worker sends nothing but its good-bye, and that only when nothing of it runs.
+//! A fenced worker sends only its good-bye, and only after all its handlers have ended.
 
 use std::time::Duration;
 

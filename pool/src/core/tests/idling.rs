@@ -1,5 +1,5 @@
-//! An engine that must wait for something does not ask to be woken before. (The bench checks every step of every
-//! test for that; these are the situations in which a part has something due that it may not do.)
+//! An engine that must wait for an event does not ask to be woken earlier. The bench checks this after every step of
+//! every test. Here a part has due work that it may not do.
 
 use super::bench::{Bench, config, entry, key, millis, present, secs, up};
 use super::leaving::drained;

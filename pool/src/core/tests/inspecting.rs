@@ -1,11 +1,11 @@
-//! A node looks at the records now and then, and at whether they agree with what runs here.
+//! A node compares the records with its own jobs at intervals.
 
 use super::bench::{Bench, key, present, secs};
 use crate::core::call::{Call, Done, HeldJob};
 use crate::id::{Incarnation, Token, WorkerId};
 use crate::store::{BATCH_MAX, HeldState, Inspected, Refusal, StoreError};
 
-/// Waits for the next look, and answers it; says what was asked.
+/// Waits for the next look, and answers it; returns its question.
 fn look(
     bench: &mut Bench,
     next: u64,
@@ -64,7 +64,7 @@ fn a_run_without_a_record_shows_that_data_were_lost() {
     assert_eq!(bench.of(&["STOP", "survey"]), ["survey"], "and it runs on");
 }
 
-/// In the one of now it has its record again.
+/// The present incarnation has its record again.
 #[test]
 fn a_look_at_an_earlier_incarnation_says_nothing_of_this_one() {
     let mut bench = Bench::with_worker();

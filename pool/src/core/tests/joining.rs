@@ -1,4 +1,4 @@
-//! What the settings of a pool that change meanwhile do to a worker that joins: nothing.
+//! A change of the pool's settings does not harm a worker that joins meanwhile.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn newcomer() -> Bench {
     bench
 }
 
-/// The join in flight meets another value of this setting.
+/// The join in flight is refused for another value of this setting.
 fn refused(bench: &mut Bench, name: &str, theirs: &str) {
     let refusal = Refusal::Setting { name: name.into(), theirs: theirs.into(), ours: "ours".into() };
     bench.fail_with("join", StoreError::Refused(refusal));

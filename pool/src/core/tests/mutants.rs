@@ -1,4 +1,4 @@
-//! Each line that can be left out on purpose matters: what a whole core does, a broken one does not.
+//! Each line that a mutant can break matters: a whole core behaves differently from a broken one.
 
 use super::bench::{Bench, config, key, millis, present, secs, up};
 use super::fencing::gone;

@@ -27,7 +27,7 @@ pub(super) fn beat(bench: &mut Bench, counters: &[(u64, u64)]) {
     bench.answer("heartbeats", |_| Done::Heartbeats(Ok(counters)));
 }
 
-/// Looks until somebody is to be expired, and says how long that took from `since`.
+/// Looks until a worker must be expired, and returns the time from `since`.
 pub(super) fn until_expired(bench: &mut Bench, since: Time, counters: &[(u64, u64)]) -> u64 {
     while !bench.is_calling("expire") {
         beat(bench, counters);

@@ -30,7 +30,7 @@ pub(super) fn doubtful() -> [ServerIdentity; 3] {
     [server("a"), promoted, flushed]
 }
 
-/// Lets time pass in phase R; nobody else opens the pool.
+/// Lets time pass in phase R; no other node opens the pool.
 fn observe(bench: &mut Bench, seconds: u64) {
     let end = bench.now + secs(seconds);
     while bench.now < end {
@@ -184,7 +184,7 @@ fn an_incarnation_that_comes_again_on_another_server_process_is_another_one() {
     };
     bench.step([other(1, "b")]);
     bench.all();
-    // Somebody who has not seen incarnation 1 has recovered what went back to before it, and has come to 1 again.
+    // A node that has not seen incarnation 1 has recovered older data, and has come to 1 again.
     bench.survey_of(present(1, true, "b"), server("b"));
     let call = bench.call("recover");
     let Call::Recover { seen, .. } = call else { panic!("{call:?}") };
@@ -193,7 +193,7 @@ fn an_incarnation_that_comes_again_on_another_server_process_is_another_one() {
     let answer = Ok(Incarnation(2));
     bench.done(Done::Recover { run_id: "b".into(), answer });
     assert_eq!(bench.of(&["attest"]), ["attest 1: k@3 started"]);
-    // An older one is met next: what begins after it is to be above the newest.
+    // The node then meets an older one: the next incarnation must be above the newest.
     bench.step([other(2, "c")]);
     bench.advance(millis(100));
     bench.survey_of(present(1, false, "b"), server("c"));
@@ -249,7 +249,7 @@ fn a_tombstone_is_the_end_for_who_knew_the_pool_alive_and_nothing_for_others() {
     assert_eq!(bench.seen(), ["end"]);
 }
 
-/// What a node whose worker runs a job in incarnation 2 does when it meets the tombstone of incarnation `ended`.
+/// The effects of a node with a running job in incarnation 2 that meets the tombstone of incarnation `ended`.
 pub(super) fn meets_tombstone(mut bench: Bench, ended: u64) -> Vec<String> {
     bench.command(|reply| Command::Attach { reply });
     bench.running(3, &["k"]);

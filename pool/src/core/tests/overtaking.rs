@@ -1,5 +1,5 @@
-//! Events and answers come on connections of their own: what was said later may be heard earlier. Nothing is lost or
-//! done twice by that.
+//! Events and answers come on connections of their own, so a later message may arrive earlier. No job is lost or done
+//! twice because of that.
 
 use super::bench::{Bench, config, key, record, secs};
 use crate::core::call::Done;

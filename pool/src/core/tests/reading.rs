@@ -1,4 +1,4 @@
-//! A node reads its own stream: from where, and which entries count.
+//! A node reads its own stream from the right entry, and counts the right entries.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ fn said(outcomes: &[(u64, &str)]) -> NodeEvents {
     NodeEvents { workers: vec![], outcomes: outcomes.collect() }
 }
 
-/// The read in flight: from where, and whether it waits.
+/// The start of the read in flight, and whether it waits.
 fn reads(bench: &Bench) -> (EntryId, bool) {
     let Call::ReadNode { cursors, block, .. } = bench.in_flight_call("read-node") else { panic!("no read") };
     (cursors.node, block == READ_BLOCK)
 }
 
-/// A renewal was answered so: the node's stream was made, or was there; `None`: it was not answered.
+/// A renewal was answered. `opened`: the node's stream is new; `None`: no answer came.
 fn renewed(bench: &mut Bench, opened: Option<bool>) {
     let lost = || StoreError::Unanswered(Arc::new(std::io::Error::other("lost")));
     let answer = opened.map(|opened| Renewal { opened, ..bench.renewal() }).ok_or_else(lost);

@@ -1,4 +1,4 @@
-//! When the ring has changed and stayed so, exactly the jobs that belong elsewhere are handed on.
+//! When the ring has changed and then stayed the same, exactly the misplaced jobs are handed on.
 
 use super::bench::{Bench, config, key, millis, secs, up};
 use crate::core::ctx::Config;
@@ -26,7 +26,7 @@ fn another(bench: &mut Bench, worker: u64, slot: u32) {
     });
 }
 
-/// The jobs that belong elsewhere by the ring as it is.
+/// The jobs that belong elsewhere by the present ring.
 fn elsewhere(bench: &Bench) -> Vec<&'static str> {
     let ring = Ring::new(&bench.members, &Settings::default());
     NAMES.into_iter().filter(|name| ring.pick(key(name).as_bytes(), 0) != Some(WorkerId(1))).collect()

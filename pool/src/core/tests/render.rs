@@ -1,5 +1,5 @@
-//! Calls and effects as one line each: what a test compares. Jobs read `key@token`, entries by their number, pauses
-//! in whole seconds where they are longer (jitter stays below).
+//! Renders calls and effects as one line each, for comparison in tests. Jobs read `key@token`, and entries are
+//! numbers. Longer pauses are in whole seconds (jitter stays below).
 
 use std::fmt::Display;
 use std::time::Duration;

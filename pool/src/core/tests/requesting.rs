@@ -1,4 +1,4 @@
-//! Stops and notifications on their way to a job, wherever it is.
+//! Stops and notifications on their way to a job on any node.
 
 use super::bench::{Bench, entry, id, key, millis, present, record, secs, up};
 use crate::core::call::{Call, Done};
@@ -130,7 +130,7 @@ fn hints_of_the_end_of_a_job_add_no_looks() {
     assert_eq!(bench.of(&["find"]), ["find k"]);
 }
 
-/// The pool is found to be recovering, after a loss of its data.
+/// The pool turns out to be recovering, after a loss of its data.
 fn lost(bench: &mut Bench, incarnation: u64) {
     let refused = StoreError::Refused(Refusal::StaleIncarnation(Incarnation(incarnation)));
     bench.fail_with("sweep", refused);
@@ -331,7 +331,7 @@ fn a_call_without_an_answer_is_made_again() {
     assert_eq!(bench.seen(), ["find j", "stop k/n.k owner=9", "notify k"]);
 }
 
-/// Somebody wants k to be tried again, which is in this state.
+/// A caller wants k to be tried again, which is in this state.
 fn unparking(state: JobState) -> Bench {
     let mut bench = Bench::attached();
     let deadline = bench.now + secs(5);

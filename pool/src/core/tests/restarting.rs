@@ -22,7 +22,7 @@ fn starting(policy: RestartPolicy, begun: Begun, attempts: u32, mix: u32) -> Ben
     bench
 }
 
-/// A job under this policy that runs, of which all have heard.
+/// A running job under this policy; the store and all callers know of it.
 fn running(policy: RestartPolicy, attempts: u32) -> Bench {
     let mut bench = starting(policy, Begun::Begun, attempts, 0);
     bench.handler(1, "k", 7, HandlerEvent::Started);
@@ -36,7 +36,7 @@ fn says(mut bench: Bench, event: HandlerEvent) -> String {
     bench.of(&["release"]).join(" & ")
 }
 
-/// What is reported when that happens.
+/// The report of that event.
 fn reports(mut bench: Bench, event: HandlerEvent) -> String {
     bench.handler(1, "k", 7, event);
     bench.of(&["!"]).join(" & ")
@@ -203,7 +203,7 @@ fn an_aborted_handler_that_panics_ends_as_it_was_ordered_to() {
     assert_eq!(bench.of(&["release"]), ["release 1: k@7 h"], "handed on: it is no failure of the job's");
 }
 
-/// A job whose envelope is this.
+/// A job with this envelope.
 fn opening(envelope: &'static [u8], begun: Begun) -> Bench {
     let mut bench = Bench::with_worker();
     bench.assign(1, 5, 7, &["k"]);

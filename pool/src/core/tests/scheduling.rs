@@ -48,7 +48,7 @@ fn entry() -> ScheduleEntry {
     }
 }
 
-/// As another holds it.
+/// The entry while another node holds the turn.
 fn held(term: u64, seq: u64) -> ScheduleEntry {
     let holder = Some(Holder { node: node("other"), life: 9 });
     ScheduleEntry { term: Term(term), seq, holder, ..entry() }
@@ -115,7 +115,7 @@ fn wanted(names: &[&str]) -> Wanted {
     Wanted { exactly: true, start: names.iter().map(|name| item(name)).collect(), ..Wanted::default() }
 }
 
-/// It is this node's turn, and its first tick was given out.
+/// This node has the turn, and its first tick was given out.
 fn planning(kind: ScheduleKind) -> Bench {
     let mut bench = Bench::attached();
     add(&mut bench, kind);
@@ -173,7 +173,7 @@ fn a_plan_waits_a_little_longer_than_its_tick_by_chance() {
     let mut late = Vec::new();
     for run in 1..=20 {
         planned(&mut bench, run, Planned::Failed("no".into()));
-        // What is due later each time, by a millisecond, is waited for anew.
+        // A tick that moves back by a millisecond each time is awaited anew.
         let due = Duration::from_millis(10_000 + run - 1);
         bench.advance(due.saturating_sub(millis(1)));
         assert!(!bench.is_calling("tick"));
@@ -199,14 +199,14 @@ fn another_that_lives_keeps_its_turn_and_one_that_stands_still_loses_it() {
     add(&mut bench, ScheduleKind::Plan);
     made(&mut bench, held(20, 1));
     assert_eq!(bench.of(&["term"]), ["term take s:p/5"]);
-    // It says that it lives, for a minute.
+    // Its holder renews the term for a minute.
     for seq in 2..25 {
         term(&mut bench, TermReply::Other(held(20, seq)));
         bench.all();
         bench.advance(secs(2) + millis(750));
         assert_eq!(bench.of(&["term"]), ["term take s:p/5"]);
     }
-    // It falls silent: what was seen last has been so for a round already.
+    // The holder falls silent: its last sign is a round old by now.
     let mut rounds = Vec::new();
     let mut silent = Duration::ZERO;
     while silent < secs(10) {
@@ -243,7 +243,7 @@ fn what_is_silent_is_taken_after_the_time_to_live_to_the_millisecond() {
     assert_eq!(end, secs(10));
 }
 
-/// Every node that has the schedule would ask without a pause, and log each answer.
+/// Every node with the schedule would otherwise ask without a pause, and log each answer.
 #[test]
 fn a_turn_without_tokens_is_asked_for_once_a_round() {
     for made_by in [entry(), held(20, 1)] {
@@ -273,7 +273,7 @@ fn a_tick_that_was_not_answered_is_asked_for_by_the_same_number() {
     term(&mut bench, TermReply::Held(held(20, 1)));
     bench.fail("tick");
     bench.all();
-    // Meanwhile it hears that the tick was given out.
+    // Meanwhile it hears of the tick.
     bench.advance(secs(3));
     assert_eq!(bench.of(&["tick"]), ["tick t:p/5 1 in 20"]);
     bench.fail("tick");
@@ -289,7 +289,7 @@ fn a_tick_that_is_not_due_yet_is_not_asked_for_before_it_is() {
     let mut bench = Bench::attached();
     add(&mut bench, ScheduleKind::Ticker);
     made(&mut bench, entry());
-    // By the clock that steps back meanwhile it is due.
+    // The clock steps back meanwhile; by it the tick is due.
     let ahead = ScheduleEntry { next: NOW, ..held(20, 1) };
     term(&mut bench, TermReply::Held(ahead.clone()));
     bench.all();
@@ -336,7 +336,7 @@ fn a_plan_is_carried_out_in_pages_and_touches_its_own_jobs_only() {
     assert_eq!(bench.of(&KINDS), ["plan-stop in 20: a/n.a owner=4"], "the rest of a page");
     step(&mut bench, "plan-list", |_| PlanStep::Listed(Ok(PlannedPage::default())));
     assert_eq!(bench.of(&KINDS), ["plan-dispatch in 20: c/n.c<1015000 e/n.e<1015000"]);
-    // An answer that is lost: the same again.
+    // The answer is lost: the same call again.
     bench.fail("plan-dispatch");
     bench.all();
     bench.advance(millis(20));
@@ -393,7 +393,7 @@ fn a_users_end_outlasts_a_planners_whose_turn_is_over() {
     assert!(bench.of(&KINDS).contains(&"sched s:p/5 end".to_owned()));
 }
 
-/// The answer to a look-up of what is there already.
+/// The answer to a look-up of existing jobs.
 fn found(bench: &mut Bench, states: &[Option<JobState>]) {
     step(bench, "plan-find", |call| {
         let PlanCall::Find(keys) = call else { panic!("{call:?}") };
@@ -680,7 +680,7 @@ fn in_an_outage_one_asks_for_all() {
         calls += fail_all(&mut bench);
     }
     assert!((8..=14).contains(&calls), "{calls} in ten seconds");
-    // One is answered: all go on.
+    // One call is answered: all go on.
     while !bench.is_calling("sched") {
         bench.advance(millis(100));
     }

@@ -1,4 +1,4 @@
-//! A step that fails on what is stored of one job: the batch is halved until the job is alone, and the others go on.
+//! A step fails on the stored data of one job. The batch is halved until the job is alone, and the others go on.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ fn damaged() -> StoreError {
     StoreError::Damaged(Arc::new(std::fmt::Error))
 }
 
-/// Carries out calls of this kind for less than a second: those that name the bad job fail. Returns which were made, and
-/// what was reported.
+/// Carries out calls of this kind for less than a second: those that name the bad job fail. Returns the calls and the
+/// reports.
 fn carried_out(bench: &mut Bench, kind: &str, succeed: impl Fn(&mut Bench)) -> Vec<String> {
     let mut seen = bench.of(&["!", kind]);
     for _ in 0..20 {
@@ -30,7 +30,7 @@ fn carried_out(bench: &mut Bench, kind: &str, succeed: impl Fn(&mut Bench)) -> V
     seen
 }
 
-/// The job is tried alone when it has waited, nobody hears of that, and it is all that is left to do.
+/// The job is tried alone after its pause, without a report, and no other work is left.
 fn is_tried_alone(bench: &mut Bench, kind: &str, line: &str, succeed: impl Fn(&mut Bench)) {
     for pause in [1, 2, 4] {
         bench.advance(secs(pause));

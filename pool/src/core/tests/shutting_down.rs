@@ -1,4 +1,4 @@
-//! The end of a pool: closing, stopping, and the last one cleans up.
+//! The end of a pool: it closes, it stops, and the last node cleans up.
 
 use super::bench::{Bench, config, id, key, millis, present, secs, server};
 use super::fencing::gone;
@@ -267,8 +267,8 @@ fn a_flag_of_the_pool_before_is_not_that_of_the_pool_that_a_joining_node_makes()
     assert_eq!(bench.of(&["shutdown", "purge"]), [""; 0]);
 }
 
-/// What a node of incarnation 1 does that has seen the flag, when it meets incarnation 3. `closed`: the last one of a pool
-/// that was shut down before.
+/// The effects of a node that has seen the flag in incarnation 1 and meets incarnation 3. `closed`: the last
+/// incarnation of a pool that was shut down before.
 pub(super) fn meets_another(mut bench: Bench, closed: u64) -> Vec<String> {
     bench.command(|reply| Command::Attach { reply });
     bench.step([Input::Woke]);

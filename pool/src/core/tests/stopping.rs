@@ -1,4 +1,4 @@
-//! A stop event meets its job wherever that is.
+//! A stop event meets its job in every state.
 
 use super::bench::{Bench, config};
 use super::leaving::drained;

@@ -1,4 +1,4 @@
-//! Whatever is due and was not done is set going again.
+//! A sweep restarts due work that was not done.
 
 use super::bench::{Bench, id, key, millis, secs, up};
 use crate::core::call::{Call, Done, PAGE};

@@ -7,7 +7,7 @@ use crate::core::ctx::Config;
 use crate::core::input::HandlerEvent;
 use crate::store::NodeEvents;
 
-/// One worker; the jobs have been begun, and start as far as permits go.
+/// One worker; its jobs have been begun, and start within the permits.
 fn starting(config: Config, names: &[&str]) -> Bench {
     let mut bench = Bench::attached_with(config);
     bench.worker(1);

@@ -1,4 +1,4 @@
-//! What the workers of a node say together.
+//! The calls that the workers of a node share.
 
 use super::bench::{Bench, millis, secs};
 use super::fencing::gone;
@@ -210,7 +210,7 @@ fn a_call_that_was_not_answered_goes_again_without_a_worker_that_is_gone() {
     assert_eq!(bench.of(&["begin"]), ["begin 2: b@8; done 5"]);
 }
 
-/// Jobs `a` and `b` have started, each on its worker, and no note of that was answered.
+/// Jobs `a` and `b` have started, each on its worker; the notes of their starts have no answer.
 fn with_notes_to_send_again() -> Bench {
     let mut bench = with_workers();
     bench.assign(1, 5, 7, &["a"]);
