@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unanswered_batch_comes_first_again_after_a_pause_that_grows() {
+    fn an_unanswered_batch_goes_first_again_after_a_growing_pause() {
         let mut lane = Lane::default();
         lane.push(1);
         let batch = lane.batch(Time(0), |_| 1).unwrap_or_default();

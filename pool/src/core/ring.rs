@@ -170,7 +170,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_worker_that_goes_takes_only_its_own_keys_and_who_fills_the_hole_gets_exactly_those(
+        fn a_leaver_moves_its_own_keys_and_its_successor_gets_them(
             live in proptest::collection::vec(any::<bool>(), 2..24), gone in any::<proptest::sample::Index>(),
         ) {
             let slots: Vec<_> = live.iter().enumerate().map(|(i, &up)| up.then_some(i as u64 + 1)).collect();

@@ -183,7 +183,7 @@ async fn a_job_that_has_started_and_does_nothing_has_no_task() {
 }
 
 #[tokio::test]
-async fn a_stop_that_comes_while_a_notification_is_taken_is_done_after_it() {
+async fn a_stop_during_a_notification_is_done_after_it() {
     let (mut bench, writes) = (Bench::new(), Writes::new(1));
     bench.start(writes.clone(), 1);
     assert_eq!(bench.next().await, ["1 Started"]);
@@ -275,7 +275,7 @@ impl JobHandler for Keeps {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn an_abort_that_comes_while_a_notification_keeps_its_thread_ends_the_job() {
+async fn an_abort_during_a_blocking_notification_ends_the_job() {
     let (mut bench, (keeps, go)) = (Bench::new(), Keeps::new("notify"));
     let (kept, writes) = (keeps.kept.clone(), keeps.writes.clone());
     bench.start(keeps, 1);
@@ -340,7 +340,7 @@ async fn an_order_for_another_run_of_the_job_is_for_nobody() {
 }
 
 #[tokio::test]
-async fn a_cancellation_fires_with_the_job_s_and_with_its_lease_and_a_handler_s_own_is_its_own() {
+async fn a_jobs_cancellation_fires_with_its_end_and_its_lease() {
     struct Shows(Arc<Mutex<Option<Job>>>);
     impl JobHandler for Shows {
         async fn start(&self, job: Job) -> Start {

@@ -113,7 +113,7 @@ fn the_end_of_a_node_ends_each_of_its_leases_for_good() {
 }
 
 #[tokio::test]
-async fn handlers_are_counted_only_when_they_must_have_ended_and_are_overdue_from_then_on() {
+async fn handlers_count_as_overdue_only_once_they_must_have_ended() {
     let timing = Timing::of(Duration::from_secs(600));
     let leases = Leases::new(NodeName::new("n").unwrap(), timing, Breakages::default());
     let (worker, from) = (WorkerId(1), clock::now());
@@ -147,7 +147,7 @@ fn due(leases: &Leases, later: Duration, idle: Duration, deaf: Duration) -> bool
 }
 
 #[test]
-fn a_node_renews_only_while_its_engine_and_its_reader_make_progress() {
+fn a_node_renews_only_while_engine_and_reader_make_progress() {
     let ttl = Duration::from_secs(10);
     let leases = Leases::new(NodeName::new("n").unwrap(), Timing::of(ttl), Breakages::default());
     leases.renew(Incarnation(1));
@@ -160,7 +160,7 @@ fn a_node_renews_only_while_its_engine_and_its_reader_make_progress() {
 }
 
 #[tokio::test]
-async fn the_age_of_the_oldest_lease_grows_while_the_driver_stands_still() {
+async fn the_oldest_leases_age_grows_while_the_driver_stalls() {
     let leases = Arc::new(Leases::new(
         NodeName::new("n").unwrap(),
         Timing::of(Duration::from_secs(1)),

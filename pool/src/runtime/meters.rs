@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_parked_by_whoever_reaps_its_worker_counts_as_parked() {
+    fn a_job_parked_by_the_reaper_counts_as_parked() {
         let recorder = Parked::default();
         metrics::with_local_recorder(&recorder, || {
             let mut meters = Meters::new(&PoolName::new("p").unwrap(), &NodeName::new("n").unwrap());

@@ -76,7 +76,7 @@ fn a_process_that_stood_still_has_not_blocked_anything() {
 }
 
 #[test]
-fn a_poll_within_another_is_the_inner_jobs_and_then_the_outer_ones() {
+fn a_nested_poll_counts_for_the_inner_job_then_the_outer() {
     let (outer, inner) = (job("outer"), job("inner"));
     let mut looks = Looks::new(&[&outer, &inner]);
     let _outer = Poll::of(&outer);

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_makes_a_pause_longer_by_a_tenth_at_most_and_not_always_by_the_same() {
+    fn jitter_lengthens_a_pause_by_a_varying_tenth_at_most() {
         let mut jitter = Jitter::new(7);
         let base = Duration::from_secs(60);
         let pauses: std::collections::BTreeSet<_> = (0..1_000).map(|_| jitter.stretch(base)).collect();

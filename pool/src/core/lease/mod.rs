@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_counts_from_its_sending_and_never_after_the_soft_deadline() {
+    fn a_renewal_counts_from_its_sending_until_the_soft_deadline() {
         let t = Timing::of(Duration::from_secs(10));
         let at = |s| Time(0) + Duration::from_secs(s);
         let mut lease = Lease::new(at(0), t);

@@ -34,7 +34,7 @@ fn lost_with(names: &[&str]) -> Bench {
 }
 
 #[test]
-fn a_worker_says_what_it_runs_is_renewed_says_its_last_word_and_goes_on() {
+fn a_worker_reports_its_jobs_finishes_and_goes_on() {
     let mut bench = lost_with(&["a", "b"]);
     let said = "attest 1: a@3 started, b@3 started";
     assert_eq!(
@@ -201,7 +201,7 @@ fn a_release_that_the_data_do_not_know_is_said_as_what_it_was() {
 }
 
 #[test]
-fn a_job_that_ends_before_it_is_said_to_run_is_said_to_have_ended() {
+fn a_job_that_ends_before_its_report_is_reported_as_ended() {
     let names: Vec<_> = (0..200).map(|i| format!("k{i:03}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     let mut bench = Bench::with_worker();
@@ -230,7 +230,7 @@ fn a_job_that_is_to_stop_is_stopped_and_then_released() {
 }
 
 #[test]
-fn a_job_whose_key_went_to_another_dispatch_has_ended_before_the_last_word() {
+fn a_job_that_lost_its_key_ends_before_the_final_report() {
     let mut bench = lost_with(&["k"]);
     bench.all();
     bench.attested(&[Ended]);
@@ -245,7 +245,7 @@ fn a_job_whose_key_went_to_another_dispatch_has_ended_before_the_last_word() {
 }
 
 #[test]
-fn a_job_that_has_to_end_before_the_last_word_costs_the_others_nothing_while_its_handler_has_time() {
+fn a_job_with_time_to_end_does_not_make_its_worker_give_up() {
     let mut bench = Bench::attached_with(Config { stop_timeout: secs(40), ..config() });
     bench.worker(1);
     bench.running(3, &["k", "other"]);
@@ -260,7 +260,7 @@ fn a_job_that_has_to_end_before_the_last_word_costs_the_others_nothing_while_its
 }
 
 #[test]
-fn a_job_that_is_to_stop_and_has_ended_meanwhile_is_released_once() {
+fn a_job_that_must_stop_and_has_ended_is_released_once() {
     let mut bench = lost_with(&["k"]);
     bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
     bench.released();
@@ -270,7 +270,7 @@ fn a_job_that_is_to_stop_and_has_ended_meanwhile_is_released_once() {
 }
 
 #[test]
-fn a_job_that_another_worker_has_by_now_is_ended_at_once_and_not_released() {
+fn a_job_of_another_worker_ends_at_once_without_a_release() {
     let mut bench = lost_with(&["k"]);
     bench.all();
     bench.attested(&[Outranked]);
@@ -346,7 +346,7 @@ fn a_worker_that_the_pool_has_expired_is_fenced() {
 }
 
 #[test]
-fn a_worker_that_does_not_come_to_its_end_gives_up_after_three_times_to_live() {
+fn a_report_without_progress_is_given_up_after_three_ttls() {
     let mut bench = lost_with(&["k"]);
     bench.attested(&[Kept]);
     bench.all();
@@ -357,7 +357,7 @@ fn a_worker_that_does_not_come_to_its_end_gives_up_after_three_times_to_live() {
 }
 
 #[test]
-fn a_pool_that_was_opened_without_a_living_worker_recovers_once_more() {
+fn a_pool_opened_without_a_living_worker_recovers_again() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["k"]);
     let answer = Err(StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2))));
@@ -373,7 +373,7 @@ fn a_pool_that_was_opened_without_a_living_worker_recovers_once_more() {
 }
 
 #[test]
-fn a_pool_that_is_open_although_the_last_word_was_not_answered_has_heard_it() {
+fn an_open_pool_has_heard_an_unanswered_final_report() {
     let mut bench = lost_with(&["k"]);
     bench.attested(&[Kept]);
     bench.fail("attend");
@@ -385,7 +385,7 @@ fn a_pool_that_is_open_although_the_last_word_was_not_answered_has_heard_it() {
 }
 
 #[test]
-fn in_yet_another_incarnation_all_is_said_anew_and_older_answers_say_nothing() {
+fn a_further_incarnation_restarts_the_report() {
     let mut bench = lost_with(&["k"]);
     let call = bench.call("attest");
     let Call::Attest { incarnation, worker, items, .. } = call else { panic!("{call:?}") };
@@ -399,7 +399,7 @@ fn in_yet_another_incarnation_all_is_said_anew_and_older_answers_say_nothing() {
 }
 
 #[test]
-fn a_begin_of_the_incarnation_before_is_dropped_whatever_comes_back() {
+fn a_begin_of_the_former_incarnation_is_dropped() {
     let mut bench = Bench::with_worker();
     bench.assign(1, 5, 7, &["k"]);
     bench.lost(2);
@@ -426,7 +426,7 @@ fn streams_are_read_from_their_beginning() {
 }
 
 #[test]
-fn notifications_are_asked_for_from_the_beginning_and_late_ones_are_not_counted() {
+fn notifications_are_fetched_anew_and_late_ones_ignored() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["k"]);
     bench.notify_event(1, 5, "k", 3);
@@ -497,7 +497,7 @@ fn a_note_of_a_start_that_came_before_its_job_is_sent_again() {
 }
 
 #[test]
-fn nothing_is_begun_fetched_moved_or_compared_while_the_pool_recovers() {
+fn no_job_begins_moves_or_is_audited_while_the_pool_recovers() {
     let mut bench = lost_with(&["k"]);
     bench.attested(&[Kept]);
     bench.attended(None);
@@ -515,7 +515,7 @@ fn nothing_is_begun_fetched_moved_or_compared_while_the_pool_recovers() {
 }
 
 #[test]
-fn a_job_that_the_store_gives_to_a_worker_that_does_not_have_it_is_given_back_once_the_pool_is_open() {
+fn a_restored_job_is_given_back_once_the_pool_is_open() {
     let mut bench = lost_with(&[]);
     bench.attested(&[]);
     bench.attended(None);
@@ -550,7 +550,7 @@ fn a_hand_off_under_way_goes_on() {
 }
 
 #[test]
-fn a_worker_that_joined_anew_still_says_what_its_former_self_gave_up() {
+fn a_rejoined_worker_reports_the_jobs_of_its_former_life() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["k"]);
     bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
@@ -563,7 +563,7 @@ fn a_worker_that_joined_anew_still_says_what_its_former_self_gave_up() {
 }
 
 #[test]
-fn a_worker_that_was_silent_after_a_loss_does_not_end_what_came_back_by_it() {
+fn a_worker_silent_after_a_loss_does_not_end_returned_jobs() {
     let said = [false, true].map(|attests| {
         let mut bench = Bench::with_worker();
         bench.running(3, &["k"]);
@@ -641,7 +641,7 @@ fn a_stop_whose_end_is_waited_for_is_sent_again() {
 }
 
 #[test]
-fn a_pool_that_is_gone_is_not_made_again_by_a_node_that_nobody_needs_it_on() {
+fn a_node_that_needs_no_pool_does_not_create_it_again() {
     let mut bench = Bench::attached();
     let answer = Err(StoreError::Refused(Refusal::NoPool));
     bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer }]);
@@ -682,7 +682,7 @@ fn released_in_vain(bench: &mut Bench) {
 }
 
 #[test]
-fn a_job_that_is_to_be_tried_again_is_taken_back_into_lost_data_and_released_once_more() {
+fn a_job_due_for_a_retry_is_taken_back_and_released_again() {
     for event in [HandlerEvent::Failed("the server is gone".into()), HandlerEvent::Ended(Ok(()))] {
         let mut bench = Bench::with_worker();
         runs_always(&mut bench);
@@ -703,7 +703,7 @@ fn a_job_that_is_to_be_tried_again_is_taken_back_into_lost_data_and_released_onc
 }
 
 #[test]
-fn a_job_that_was_refused_before_its_start_was_noted_is_taken_back_too() {
+fn a_job_refused_before_its_note_is_taken_back() {
     let mut bench = Bench::with_worker();
     bench.assign(1, 3, 3, &["k"]);
     bench.begun_as(&sealed(RestartPolicy::Always), false, |_| {});
@@ -718,7 +718,7 @@ fn a_job_that_was_refused_before_its_start_was_noted_is_taken_back_too() {
 }
 
 #[test]
-fn a_job_that_a_draining_worker_hands_on_is_taken_back_into_lost_data() {
+fn a_job_handed_on_by_a_draining_worker_is_taken_back() {
     let mut bench = lost_with(&["k"]);
     bench.attested(&[SendPayload]);
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
@@ -746,7 +746,7 @@ fn is_taken_back(bench: &mut Bench, again: &str) {
 }
 
 #[test]
-fn a_job_whose_begin_a_draining_worker_has_given_back_is_taken_back_into_lost_data() {
+fn a_job_given_back_by_a_draining_worker_is_taken_back() {
     let mut bench = Bench::with_worker();
     bench.assign(1, 5, 7, &["k"]);
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
@@ -768,7 +768,7 @@ fn a_job_that_cannot_be_read_here_is_taken_back_into_lost_data() {
 }
 
 #[test]
-fn a_job_that_comes_back_while_its_former_run_ends_is_taken_back_into_lost_data() {
+fn a_job_back_while_its_former_run_ends_is_taken_back() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["k"]);
     bench.assign(1, 5, 7, &["k"]);
@@ -785,7 +785,7 @@ fn a_job_that_comes_back_while_its_former_run_ends_is_taken_back_into_lost_data(
 }
 
 #[test]
-fn a_job_that_has_come_again_since_its_release_is_not_taken_back() {
+fn a_job_that_came_again_after_its_release_is_not_taken_back() {
     let mut bench = Bench::with_worker();
     runs_always(&mut bench);
     bench.handler(1, "k", 3, HandlerEvent::Failed("not yet".into()));
@@ -815,7 +815,7 @@ fn a_stop_of_a_job_on_its_way_out_is_answered_by_its_release() {
 }
 
 #[test]
-fn a_stop_of_a_job_on_its_way_out_sticks_when_the_data_go_back_behind_it() {
+fn a_stop_of_a_leaving_job_survives_a_loss_of_its_record() {
     for (reply, again) in [(None, "release 1: k@3 d"), (Some(ReleaseReply::Queued), "")] {
         let mut bench = Bench::with_worker();
         runs_always(&mut bench);
@@ -861,7 +861,7 @@ fn a_stop_of_a_job_that_is_taken_back_sticks() {
 }
 
 #[test]
-fn what_others_have_or_was_given_up_already_is_not_released_again() {
+fn jobs_given_up_or_owned_by_others_are_not_released_again() {
     for (reply, then) in [(Outranked, "attend 1"), (Nothing, "attest 1: k@3 handed-on")] {
         let mut bench = Bench::with_worker();
         runs_always(&mut bench);
@@ -917,7 +917,7 @@ fn a_job_whose_stop_overtook_its_begin_is_said_to_have_ended() {
 }
 
 #[test]
-fn what_must_stop_and_was_gone_already_is_said_to_have_ended_after_the_next_loss() {
+fn a_gone_job_that_must_stop_is_later_reported_as_ended() {
     let mut bench = lost_with(&["k"]);
     bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
     released_in_vain(&mut bench);
@@ -932,7 +932,7 @@ fn what_must_stop_and_was_gone_already_is_said_to_have_ended_after_the_next_loss
 }
 
 #[test]
-fn what_the_store_has_is_compared_when_an_outranked_job_has_ended() {
+fn the_end_of_an_outranked_job_starts_an_audit() {
     let mut bench = lost_with(&["k"]);
     bench.attested(&[Outranked]);
     bench.attended(None);
@@ -947,7 +947,7 @@ fn what_the_store_has_is_compared_when_an_outranked_job_has_ended() {
 }
 
 #[test]
-fn a_worker_that_is_answered_does_not_give_up_before_ten_times_to_live() {
+fn a_report_with_progress_has_ten_times_to_live() {
     let mut bench = lost_with(&["k"]);
     bench.attested(&[Kept]);
     bench.all();
@@ -968,7 +968,7 @@ fn said_of_the_past(bench: &Bench) -> Vec<Attest> {
 }
 
 #[test]
-fn what_was_handed_on_is_said_with_its_attempts_and_the_rest_of_its_pause() {
+fn a_handed_on_job_is_reported_with_its_attempts_and_pause() {
     let mut bench = Bench::with_worker();
     bench.assign(1, 3, 3, &["k"]);
     bench.begun_as(&sealed(RestartPolicy::Always), false, |record| record.attempts = 4);
@@ -1044,7 +1044,7 @@ fn a_stopped_job_of_a_callers_own_id_has_been_stopped() {
 }
 
 #[test]
-fn a_stop_that_overtakes_the_begin_of_what_has_started_elsewhere_keeps_its_outcome() {
+fn a_stop_that_overtakes_a_begin_keeps_an_earlier_start() {
     let mut bench = Bench::with_worker();
     bench.assign(1, 5, 7, &["k"]);
     bench.stop_event(1, 6, None, &[("k", 7)]);
@@ -1057,7 +1057,7 @@ fn a_stop_that_overtakes_the_begin_of_what_has_started_elsewhere_keeps_its_outco
 }
 
 #[test]
-fn a_long_journal_is_said_in_pages_and_nothing_of_it_is_forgotten_meanwhile() {
+fn a_long_journal_is_reported_in_pages_without_loss() {
     let mut bench = Bench::with_worker();
     let names: Vec<_> = (0..150).map(|i| format!("k{i:03}")).collect();
     for (token, names) in [(3, &names[..100]), (4, &names[100..])] {

@@ -31,7 +31,7 @@ fn a_job_started_before_tells_nobody() {
 }
 
 #[test]
-fn a_redelivered_start_is_ignored_while_it_is_begun_runs_or_is_released_and_its_entry_is_finished_once() {
+fn a_redelivered_start_is_ignored_until_its_release() {
     let mut bench = Bench::with_worker();
     bench.assign(1, 5, 7, &["k"]);
     bench.assign(1, 5, 7, &["k"]);
@@ -67,7 +67,7 @@ fn an_entry_is_finished_in_the_call_that_answers_its_last_job() {
 }
 
 #[test]
-fn a_begin_answered_after_the_soft_deadline_is_given_back_not_run() {
+fn a_job_begun_after_the_soft_deadline_is_given_back() {
     let mut bench = Bench::with_worker();
     bench.assign(1, 5, 7, &["k"]);
     bench.leases.insert(WorkerId(1), bench.now);
@@ -87,7 +87,7 @@ fn a_start_that_the_lease_forbade_is_given_back() {
 }
 
 #[test]
-fn a_begin_without_an_answer_comes_first_again_and_its_entry_is_named_again() {
+fn an_unanswered_begin_goes_first_again_with_its_entry() {
     let mut bench = Bench::with_worker();
     bench.assign(1, 5, 7, &["k"]);
     bench.assign(1, 6, 8, &["j"]);
@@ -160,7 +160,7 @@ fn permits_bound_the_starting_jobs() {
 }
 
 #[test]
-fn an_audit_gives_back_what_the_store_says_is_this_workers_and_is_not_here() {
+fn an_audit_gives_back_jobs_that_are_not_here() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["here"]);
     bench.assign(1, 5, 7, &["k"]);

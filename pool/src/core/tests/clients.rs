@@ -55,7 +55,7 @@ fn a_client_watches_and_sweeps_while_the_pool_ends() {
 }
 
 #[test]
-fn a_client_whose_pool_is_gone_says_so_at_the_deadline_and_goes_on_when_it_is_back() {
+fn a_client_survives_the_loss_and_return_of_its_pool() {
     let mut bench = Bench::attached_with(client());
     let answer = Err(StoreError::Refused(Refusal::NoPool));
     bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer }]);

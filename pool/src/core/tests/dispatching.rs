@@ -48,7 +48,7 @@ fn what_arrives_during_a_call_is_the_next_batch() {
 }
 
 #[test]
-fn what_is_sent_names_its_worker_by_the_ring_as_this_node_knows_it() {
+fn a_dispatch_names_its_worker_by_this_nodes_ring() {
     let mut bench = Bench::attached();
     bench.change_members(|members| {
         members.insert(WorkerId(9), up(0));
@@ -71,7 +71,7 @@ fn what_is_sent_names_its_worker_by_the_ring_as_this_node_knows_it() {
 }
 
 #[test]
-fn what_nobody_waits_for_any_more_is_placed_anew_like_all_that_is_sent_again() {
+fn an_abandoned_dispatch_is_placed_anew_when_resent() {
     let mut bench = Bench::attached();
     bench.change_members(|members| {
         members.insert(WorkerId(9), up(0));
@@ -105,7 +105,7 @@ fn the_ring_of_another_incarnation_places_nothing() {
 }
 
 #[test]
-fn a_deadline_reaches_the_store_on_its_own_clock_and_no_further_than_it_honours() {
+fn a_deadline_is_sent_by_the_servers_clock_within_its_limit() {
     let mut bench = Bench::attached();
     bench.advance(secs(2));
     bench.all();
@@ -218,7 +218,7 @@ fn an_end_whose_reason_is_on_its_way_waits_for_it() {
 }
 
 #[test]
-fn a_dispatch_that_nothing_is_known_of_is_told_from_one_that_has_ended() {
+fn an_unknown_dispatch_is_told_from_one_that_has_ended() {
     let lookups = [
         (Lookup::default(), "Unknown"),
         (Lookup { record: Some(record("2", 7, WorkerId(9))), ..Lookup::default() }, "Unknown"),
@@ -246,7 +246,7 @@ fn nothing_is_known_for_sure_while_the_pool_recovers() {
 }
 
 #[test]
-fn a_dispatch_that_the_store_has_forgotten_is_sent_again_with_its_id() {
+fn a_dispatch_that_the_store_forgot_is_sent_again_with_its_id() {
     let mut bench = accepted();
     bench.advance(secs(1));
     bench.all();
@@ -276,7 +276,7 @@ fn one_id_for_two_keys() -> Bench {
 }
 
 #[test]
-fn who_waits_for_another_key_under_an_id_is_not_told_of_this_one() {
+fn a_caller_of_another_key_under_an_id_is_not_told_of_this_one() {
     let mut bench = one_id_for_two_keys();
     found(&mut bench, Lookup { outcome: Some("ok".into()), ..Lookup::default() });
     assert_eq!(bench.seen(), [""; 0], "asked before");
@@ -311,7 +311,7 @@ fn a_hint_under_an_id_that_is_only_waited_for_is_looked_into() {
 }
 
 #[test]
-fn an_answer_to_an_earlier_job_under_an_id_is_not_taken_for_the_present_ones() {
+fn an_answer_to_an_ids_earlier_job_is_not_taken_for_the_present() {
     let mut bench = Bench::attached();
     bench.submit("a", "n.!x", false, millis(50));
     bench.all();
@@ -327,7 +327,7 @@ fn an_answer_to_an_earlier_job_under_an_id_is_not_taken_for_the_present_ones() {
 }
 
 #[test]
-fn an_earlier_look_says_nothing_of_a_job_that_is_not_compared_yet() {
+fn an_earlier_look_does_not_settle_an_uncompared_job() {
     let mut bench = Bench::attached();
     bench.submit("k", "n.!x", true, millis(1_500));
     replied(&mut bench, vec![DispatchReply::Accepted]);
@@ -366,7 +366,7 @@ fn what_nobody_waits_for_any_more_is_not_looked_at() {
 }
 
 #[test]
-fn what_nobody_waits_for_any_more_is_handed_in_until_it_is_accepted() {
+fn an_abandoned_dispatch_is_sent_until_it_is_accepted() {
     let mut bench = Bench::attached();
     bench.submit("k", "n.1", true, secs(10));
     bench.step([Input::Withdrawn { id: id("n.1"), reply: ReplyTo(1) }]);
@@ -392,7 +392,7 @@ fn at_the_deadline_it_is_said_whether_it_was_accepted() {
 }
 
 #[test]
-fn one_that_was_late_by_the_stores_clock_reads_that_and_is_sent_again() {
+fn a_dispatch_late_by_the_servers_clock_reads_it_and_goes_again() {
     let mut bench = Bench::attached();
     bench.submit("k", "n.1", true, secs(10));
     bench.all();
@@ -474,7 +474,7 @@ fn a_ticket_is_waited_for_by_looking() {
 }
 
 #[test]
-fn what_was_accepted_once_is_not_accepted_again_after_the_store_has_forgotten_it() {
+fn a_forgotten_accepted_dispatch_is_not_accepted_again() {
     let mut bench = accepted();
     bench.advance(secs(1));
     found(&mut bench, Lookup::default());
@@ -484,7 +484,7 @@ fn what_was_accepted_once_is_not_accepted_again_after_the_store_has_forgotten_it
 }
 
 #[test]
-fn what_was_accepted_once_has_not_ended_while_a_pool_recovers_that_has_forgotten_it() {
+fn a_forgotten_dispatch_has_not_ended_while_the_pool_recovers() {
     let mut bench = accepted();
     bench.advance(secs(1));
     found(&mut bench, Lookup::default());
@@ -500,7 +500,7 @@ fn what_was_accepted_once_has_not_ended_while_a_pool_recovers_that_has_forgotten
 }
 
 #[test]
-fn what_was_never_accepted_is_sent_with_a_time_by_the_clock_as_it_is_read_anew() {
+fn a_dispatch_never_accepted_gets_a_time_by_the_new_clock() {
     let mut bench = Bench::attached();
     bench.submit("k", "n.1", true, secs(10));
     replied(&mut bench, vec![DispatchReply::Late]);
@@ -511,7 +511,7 @@ fn what_was_never_accepted_is_sent_with_a_time_by_the_clock_as_it_is_read_anew()
 }
 
 #[test]
-fn what_may_have_been_accepted_is_not_accepted_again_after_its_time() {
+fn a_dispatch_in_doubt_is_not_accepted_after_its_time() {
     let mut bench = Bench::attached();
     bench.submit("k", "n.1", true, secs(600));
     bench.all();
@@ -550,7 +550,7 @@ fn an_own_id_is_known_from_any_node() {
 }
 
 #[test]
-fn one_that_was_only_waited_for_is_sent_when_it_is_submitted_too() {
+fn a_dispatch_that_was_only_awaited_is_sent_once_submitted() {
     let mut bench = Bench::attached();
     let ticket = Ticket { key: key("k"), id: id("n.!order") };
     let deadline = bench.now + secs(5);
@@ -563,7 +563,7 @@ fn one_that_was_only_waited_for_is_sent_when_it_is_submitted_too() {
 }
 
 #[test]
-fn a_conflict_is_told_to_whoever_brought_it_and_not_to_whoever_waits_for_the_other_job() {
+fn only_the_caller_of_a_conflicting_job_is_told_of_it() {
     let mut bench = Bench::attached();
     let ticket = Ticket { key: key("k"), id: id("n.!order") };
     let deadline = bench.now + secs(5);
@@ -581,7 +581,7 @@ fn a_conflict_is_told_to_whoever_brought_it_and_not_to_whoever_waits_for_the_oth
 }
 
 #[test]
-fn what_is_past_its_deadline_leaves_its_lane_and_holds_nobody_up() {
+fn a_dispatch_past_its_deadline_leaves_its_lane() {
     let mut bench = Bench::attached();
     bench.submit("a", "n.0", true, secs(600));
     for number in 1..=200 {

@@ -38,7 +38,7 @@ fn a_restart_that_fails_is_tried_again_after_a_pause_that_grows() {
 }
 
 #[test]
-fn a_refusal_gives_the_job_back_after_the_pause_it_names_or_one_that_grows() {
+fn a_refused_job_goes_back_after_a_named_or_growing_pause() {
     let mut bench = starting(None);
     bench.handler(1, "k", 7, HandlerEvent::Refused { backoff: Some(millis(250)) });
     assert_eq!(bench.seen(), ["release 1: k@7 r in=250ms tell=n result='refused'"]);
@@ -69,7 +69,7 @@ fn a_panic_ends_its_own_job_only() {
 }
 
 #[test]
-fn an_error_of_stop_is_reported_and_the_job_has_ended_all_the_same() {
+fn an_error_of_stop_is_reported_and_ends_the_job() {
     let mut bench = Bench::with_worker();
     bench.running(7, &["k"]);
     bench.stop_event(1, 9, None, &[("k", 7)]);
@@ -79,7 +79,7 @@ fn an_error_of_stop_is_reported_and_the_job_has_ended_all_the_same() {
 }
 
 #[test]
-fn a_release_without_an_answer_comes_first_again_and_its_entries_are_named_again() {
+fn an_unanswered_release_goes_first_again_with_its_entries() {
     let mut bench = Bench::with_worker();
     bench.running(7, &["a", "b"]);
     bench.stop_event(1, 9, Some("m"), &[("a", 7)]);

@@ -14,7 +14,7 @@ pub(super) fn gone(bench: &mut Bench) {
 }
 
 #[test]
-fn a_lost_lease_ends_every_handler_and_sends_nothing_until_none_runs() {
+fn a_lost_lease_ends_all_handlers_before_anything_is_sent() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["a", "d"]);
     bench.assign(1, 4, 4, &["b"]);
@@ -70,7 +70,7 @@ fn a_worker_that_the_store_does_not_know_is_fenced() {
 }
 
 #[test]
-fn a_begin_that_is_refused_because_the_worker_is_no_member_fences_it() {
+fn a_begin_refused_for_lost_membership_fences_the_worker() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["k"]);
     bench.assign(1, 5, 4, &["b"]);
@@ -80,7 +80,7 @@ fn a_begin_that_is_refused_because_the_worker_is_no_member_fences_it() {
 }
 
 #[test]
-fn another_incarnation_fences_all_workers_whose_lease_has_passed() {
+fn another_incarnation_fences_workers_with_a_passed_lease() {
     let mut bench = Bench::with_worker();
     bench.worker(2);
     bench.running(3, &["k"]);

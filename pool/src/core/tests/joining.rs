@@ -41,7 +41,7 @@ fn hears(bench: &mut Bench, name: &str, value: &str) {
 }
 
 #[test]
-fn a_join_that_meets_a_setting_which_has_just_changed_is_made_again() {
+fn a_join_that_meets_a_changed_setting_is_made_again() {
     for mut bench in [rejoining(), newcomer()] {
         refused(&mut bench, "max_queued", "7");
         let seen = bench.all();
@@ -61,7 +61,7 @@ fn a_join_that_meets_a_setting_which_has_just_changed_is_made_again() {
 }
 
 #[test]
-fn settings_that_come_before_the_incarnation_is_known_are_adopted_with_it() {
+fn settings_before_the_incarnation_are_adopted_with_it() {
     let mut bench = Bench::with_worker();
     bench.stored.fields.insert("max_queued".into(), "7".into());
     bench.maps(2);
@@ -71,7 +71,7 @@ fn settings_that_come_before_the_incarnation_is_known_are_adopted_with_it() {
 }
 
 #[test]
-fn a_newcomer_is_refused_for_a_setting_that_this_node_cannot_have() {
+fn a_newcomer_with_an_impossible_setting_is_refused() {
     for (name, theirs) in [("ttl", "5000"), ("strikes", "0")] {
         let mut bench = newcomer();
         hears(&mut bench, name, theirs);
@@ -84,7 +84,7 @@ fn a_newcomer_is_refused_for_a_setting_that_this_node_cannot_have() {
 }
 
 #[test]
-fn a_worker_that_is_not_taken_back_says_so_once_and_goes_on_asking() {
+fn a_refused_former_member_reports_once_and_keeps_asking() {
     let bad = StoreError::Refused(Refusal::BadArgument);
     let other = Refusal::Setting { name: "ttl".into(), theirs: "5000".into(), ours: "10000".into() };
     for error in [bad, StoreError::Refused(other)] {

@@ -44,7 +44,7 @@ fn claimed(bench: &mut Bench, events: Vec<PoolEvent>) {
 }
 
 #[test]
-fn a_drained_worker_hands_on_after_the_ring_knows_and_leaves_when_it_is_idle() {
+fn a_drained_worker_hands_on_once_out_of_the_ring() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["k"]);
     drain(&mut bench, 1);
@@ -84,7 +84,7 @@ fn a_leaving_worker_hands_on_what_comes_and_what_starts() {
 }
 
 #[test]
-fn a_node_that_closes_hands_on_nothing_before_all_its_workers_are_out_of_the_ring() {
+fn a_closing_node_hands_on_once_all_workers_left_the_ring() {
     let mut bench = Bench::with_worker();
     bench.worker(2);
     bench.running_on(1, 3, &["a"]);

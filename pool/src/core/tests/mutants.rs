@@ -340,7 +340,7 @@ fn what_a_shard_was_asked_for_goes_before_what_others_heard() {
 }
 
 #[test]
-fn the_first_shard_of_a_pool_that_ends_is_cleaned_up_by_a_joiner_that_knows_of_the_others() {
+fn a_joiner_that_knows_all_shards_cleans_up_the_first() {
     let purposes = [Purpose::Part, Purpose::PartAfter(Incarnation(2)), Purpose::PartAfter(Incarnation(1))];
     let done = purposes.map(|purpose| {
         let settings = Settings { shard: Some(Shard { index: 0, count: 4 }), ..Settings::default() };

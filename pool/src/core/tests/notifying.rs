@@ -8,7 +8,7 @@ use crate::policy::RestartPolicy;
 use crate::store::StoreError;
 
 #[test]
-fn what_waits_at_the_begin_is_fetched_after_the_start_and_acknowledged_after_the_delivery() {
+fn waiting_notifications_are_fetched_only_after_the_start() {
     let mut bench = Bench::with_worker();
     bench.assign(1, 5, 7, &["k"]);
     bench.begun_with(true, |_| {});

@@ -46,7 +46,7 @@ fn expired(bench: &mut Bench, answer: Expired) {
 }
 
 #[test]
-fn a_silent_worker_is_expired_after_its_time_to_live_and_then_reaped() {
+fn a_worker_silent_for_its_time_to_live_is_expired_and_reaped() {
     let mut bench = observer();
     let since = bench.now;
     let mut others = 6;
@@ -209,7 +209,7 @@ fn an_expiry_or_a_reap_without_an_answer_is_made_again() {
 }
 
 #[test]
-fn a_large_fleet_is_watched_in_parts_and_whole_as_soon_as_one_looks_late() {
+fn a_large_fleet_is_watched_in_parts_until_a_worker_is_late() {
     let mut bench = Bench::attached();
     bench.change_members(|members| {
         members.extend((1..=300).map(|worker| (WorkerId(worker), up(worker as u32 - 1))));

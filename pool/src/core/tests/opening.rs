@@ -65,7 +65,7 @@ fn a_new_pool_on_a_server_that_lost_nothing_is_opened_at_once() {
 }
 
 #[test]
-fn a_new_pool_on_a_server_that_may_have_lost_one_is_opened_after_a_time_to_live() {
+fn a_new_pool_on_a_doubtful_server_opens_after_a_time_to_live() {
     for (server, state) in
         doubtful().into_iter().flat_map(|s| [(s.clone(), PoolState::Absent), (s, tombstone(1))])
     {
@@ -82,7 +82,7 @@ fn a_new_pool_on_a_server_that_may_have_lost_one_is_opened_after_a_time_to_live(
 }
 
 #[test]
-fn a_new_pool_over_a_tombstone_from_before_a_pool_that_was_seen_is_opened_after_a_time_to_live() {
+fn a_new_pool_over_an_outdated_tombstone_opens_after_the_ttl() {
     let mut bench = Bench::new(config());
     bench.command(|reply| Command::Attach { reply });
     bench.survey(present(3, false, "a"));
@@ -144,7 +144,7 @@ fn a_pool_that_others_open_is_noticed() {
 }
 
 #[test]
-fn another_server_process_is_a_sign_of_loss_and_starts_another_incarnation() {
+fn another_server_process_starts_another_incarnation() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["k"]);
     bench.step([Input::Renewed {
@@ -174,7 +174,7 @@ fn tokens_begin_again_beyond_those_that_others_were_given() {
 }
 
 #[test]
-fn an_incarnation_that_comes_again_on_another_server_process_is_another_one() {
+fn an_incarnation_repeated_on_another_server_is_another_one() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["k"]);
     let other = |incarnation, run_id: &str| Input::Renewed {
@@ -231,7 +231,7 @@ fn a_pool_that_is_gone_is_made_anew_and_observed() {
 }
 
 #[test]
-fn a_tombstone_is_the_end_for_who_knew_the_pool_alive_and_nothing_for_others() {
+fn a_tombstone_ends_only_nodes_that_knew_the_pool_alive() {
     let mut bench = Bench::new(config());
     bench.survey(tombstone(1));
     assert_eq!(bench.seen(), ["survey", "bootstrap a above 0"]);
@@ -268,7 +268,7 @@ pub(super) fn meets_tombstone(mut bench: Bench, ended: u64) -> Vec<String> {
 }
 
 #[test]
-fn a_pool_whose_tombstone_is_from_before_it_is_made_anew_and_its_workers_say_what_they_run() {
+fn a_pool_with_an_outdated_tombstone_is_created_again() {
     let done = meets_tombstone(Bench::with_worker(), 1);
     assert_eq!(done, ["bootstrap a above 1048579", "! recovering 3 for 10s", "attest 1: k@3 started"]);
     for ended in [2, 3] {
@@ -278,7 +278,7 @@ fn a_pool_whose_tombstone_is_from_before_it_is_made_anew_and_its_workers_say_wha
 }
 
 #[test]
-fn a_client_leaves_it_to_others_to_make_a_pool_whose_tombstone_is_from_before_it() {
+fn a_client_creates_no_pool_over_an_outdated_tombstone() {
     let mut bench = Bench::attached();
     bench.command(|reply| Command::Attach { reply });
     bench.lost(2);
@@ -290,7 +290,7 @@ fn a_client_leaves_it_to_others_to_make_a_pool_whose_tombstone_is_from_before_it
 }
 
 #[test]
-fn a_node_is_attached_once_the_pool_is_open_its_settings_are_the_same_and_a_renewal_was_answered() {
+fn a_node_attaches_after_opening_settings_and_a_renewal() {
     let mut bench = Bench::new(config());
     bench.command(|reply| Command::Attach { reply });
     bench.survey(present(1, false, "a"));
@@ -316,7 +316,7 @@ fn a_node_that_was_given_another_setting_is_told_which() {
 }
 
 #[test]
-fn a_node_takes_part_from_the_moment_that_the_settings_are_known_to_be_its_own() {
+fn a_node_takes_part_once_it_knows_the_settings_as_its_own() {
     let mut bench = Bench::new(config());
     bench.survey(present(1, false, "a"));
     bench.advance(secs(60));
@@ -329,7 +329,7 @@ fn a_node_takes_part_from_the_moment_that_the_settings_are_known_to_be_its_own()
 }
 
 #[test]
-fn a_node_whose_settings_come_from_another_incarnation_than_it_was_told_of_looks_again() {
+fn settings_of_another_incarnation_make_a_node_look_again() {
     let mut bench = Bench::new(config());
     bench.command(|reply| Command::Attach { reply });
     bench.maps(2);
@@ -356,7 +356,7 @@ fn a_node_that_comes_while_the_pool_is_cleaned_up_makes_another() {
 }
 
 #[test]
-fn a_node_that_comes_to_a_pool_that_shuts_down_waits_until_it_knows_whether_anybody_lives() {
+fn a_newcomer_to_a_closing_pool_waits_to_see_if_a_node_lives() {
     let mut bench = Bench::new(config());
     bench.command(|reply| Command::Attach { reply });
     bench.survey(present(1, false, "a"));
@@ -378,7 +378,7 @@ fn a_node_that_comes_to_a_pool_that_shuts_down_waits_until_it_knows_whether_anyb
 }
 
 #[test]
-fn a_node_does_nothing_about_another_server_before_it_knows_the_settings() {
+fn a_node_ignores_another_server_until_it_knows_the_settings() {
     let mut bench = Bench::new(config());
     bench.survey_of(present(1, false, "a"), server("b"));
     bench.advance(secs(1));
@@ -446,7 +446,7 @@ fn maps_of_an_earlier_incarnation_are_read_again() {
 }
 
 #[test]
-fn who_said_that_the_pool_is_being_opened_says_once_that_it_is_open() {
+fn a_node_that_reported_the_opening_reports_its_end_once() {
     let mut bench = Bench::with_worker();
     bench.all();
     bench.lost(2);
@@ -458,7 +458,7 @@ fn who_said_that_the_pool_is_being_opened_says_once_that_it_is_open() {
 }
 
 #[test]
-fn a_pool_that_is_lost_while_it_is_opened_is_said_to_be_opened_once_for_each_incarnation() {
+fn the_opening_is_reported_once_for_each_incarnation() {
     let mut bench = Bench::with_worker();
     bench.all();
     bench.lost(2);

@@ -8,7 +8,7 @@ use crate::id::WorkerId;
 use crate::store::{BeginReply, OwnedPage};
 
 #[test]
-fn the_next_assignment_may_be_heard_before_the_answer_of_the_release() {
+fn an_assignment_may_overtake_the_answer_to_the_release() {
     let mut bench = Bench::with_worker();
     bench.running(7, &["k"]);
     bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
@@ -24,7 +24,7 @@ fn the_next_assignment_may_be_heard_before_the_answer_of_the_release() {
 }
 
 #[test]
-fn a_stop_that_overtakes_the_begin_is_kept_while_the_begin_is_asked_for_again() {
+fn a_stop_that_overtakes_a_begin_is_kept_for_its_repetition() {
     let mut bench = Bench::with_worker();
     bench.assign(1, 5, 7, &["k"]);
     bench.stop_event(1, 6, Some("m"), &[("k", 7)]);
@@ -37,7 +37,7 @@ fn a_stop_that_overtakes_the_begin_is_kept_while_the_begin_is_asked_for_again() 
 }
 
 #[test]
-fn an_audit_that_is_older_than_a_release_gives_back_what_is_not_here_and_hinders_nothing() {
+fn an_audit_older_than_a_release_does_no_harm() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["k"]);
     bench.assign(1, 5, 5, &["other"]);
@@ -55,7 +55,7 @@ fn an_audit_that_is_older_than_a_release_gives_back_what_is_not_here_and_hinders
 }
 
 #[test]
-fn notifications_that_were_fetched_for_a_former_run_are_left_to_the_next() {
+fn notifications_fetched_for_a_former_run_are_left_to_the_next() {
     let mut bench = Bench::with_worker();
     bench.running(7, &["k"]);
     bench.notify_event(1, 8, "k", 7);
@@ -72,7 +72,7 @@ fn notifications_that_were_fetched_for_a_former_run_are_left_to_the_next() {
 }
 
 #[test]
-fn a_wake_for_the_next_run_may_be_heard_while_the_former_is_released() {
+fn a_wake_for_the_next_run_may_overtake_the_former_release() {
     let mut bench = Bench::with_worker();
     bench.running(7, &["k"]);
     bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
@@ -85,7 +85,7 @@ fn a_wake_for_the_next_run_may_be_heard_while_the_former_is_released() {
 }
 
 #[test]
-fn a_begin_that_is_answered_after_the_worker_was_told_to_leave_takes_its_attempt_back() {
+fn a_begin_answered_to_a_leaving_worker_takes_its_attempt_back() {
     let mut config = config();
     config.start_permits = 1;
     let mut bench = Bench::attached_with(config);

@@ -37,7 +37,7 @@ fn stops(names: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn exactly_the_jobs_that_belong_elsewhere_move_after_a_while_of_quiet() {
+fn only_misplaced_jobs_move_after_a_quiet_time() {
     let mut bench = loaded(config());
     another(&mut bench, 2, 1);
     bench.advance(millis(4_990));
@@ -104,7 +104,7 @@ fn only_so_many_are_on_the_move_at_once() {
 }
 
 #[test]
-fn a_job_that_came_back_after_strikes_while_it_waited_to_be_moved_stays() {
+fn a_job_back_after_strikes_during_the_wait_stays() {
     let mut bench = loaded(Config { handoff_parallel: 1, ..config() });
     another(&mut bench, 2, 1);
     bench.advance(secs(6));
@@ -150,7 +150,7 @@ fn nothing_moves_while_the_worker_leaves() {
 }
 
 #[test]
-fn a_job_that_was_assigned_before_the_ring_changed_and_begun_after_the_moves_is_moved_too() {
+fn a_job_assigned_before_the_change_moves_after_a_late_begin() {
     let mut bench = Bench::attached_with(config());
     bench.worker(1);
     another(&mut bench, 2, 1);

@@ -140,7 +140,7 @@ fn lost(bench: &mut Bench, incarnation: u64) {
 }
 
 #[test]
-fn a_job_that_is_not_there_after_a_loss_may_still_run_until_the_pool_is_open() {
+fn an_absent_job_may_run_until_a_lost_pool_is_open() {
     let mut bench = Bench::attached();
     stop(&mut bench, "k");
     bench.all();
@@ -155,7 +155,7 @@ fn a_job_that_is_not_there_after_a_loss_may_still_run_until_the_pool_is_open() {
 }
 
 #[test]
-fn a_stop_that_was_recorded_may_be_forgotten_and_is_sent_again_until_it_is_recorded_once_more() {
+fn a_recorded_stop_is_sent_again_after_a_loss() {
     let mut bench = watching();
     bench.advance(secs(1));
     bench.step([]);
@@ -197,7 +197,7 @@ fn a_wait_for_the_end_of_a_job_ends_at_its_deadline() {
 }
 
 #[test]
-fn a_job_that_a_recovering_pool_has_forgotten_is_not_taken_for_gone() {
+fn a_job_unknown_to_a_recovering_pool_is_not_taken_for_gone() {
     let mut bench = watching();
     bench.advance(secs(1));
     bench.fail_with("find", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2))));
@@ -273,7 +273,7 @@ fn a_stop_of_a_job_that_is_not_there_says_so() {
 }
 
 #[test]
-fn a_wrong_guess_is_corrected_and_a_recovering_pool_is_asked_again() {
+fn a_wrong_owner_is_corrected_and_a_recovering_pool_retried() {
     let mut bench = stopping();
     stopped(&mut bench, vec![StopReply::Owner(Some(WorkerId(8)))]);
     assert_eq!(bench.seen(), ["stop k/n.k owner=8"]);
@@ -359,7 +359,7 @@ fn an_unpark_names_the_life_of_the_job_that_it_found() {
 }
 
 #[test]
-fn an_unpark_of_a_job_that_a_recovering_pool_does_not_know_is_asked_for_again() {
+fn an_unpark_is_repeated_while_a_recovering_pool_lacks_the_job() {
     let mut bench = unparking(JobState::Parked);
     bench.answer("unpark", |_| Done::Unpark(Ok(vec![UnparkReply::Recovering])));
     bench.all();
@@ -392,7 +392,7 @@ fn an_unpark_whose_answer_was_lost_is_not_made_twice() {
 }
 
 #[test]
-fn an_unpark_without_an_answer_is_sent_again_and_one_in_a_stopping_pool_is_refused() {
+fn an_unanswered_unpark_goes_again_unless_the_pool_is_stopping() {
     let mut bench = unparking(JobState::Parked);
     bench.all();
     bench.fail("unpark");

@@ -47,7 +47,7 @@ fn failed() -> HandlerEvent {
 }
 
 #[test]
-fn a_first_start_that_fails_ends_the_job_under_never_and_is_tried_again_under_the_others() {
+fn a_failed_first_start_ends_the_job_only_under_never() {
     let fails = |policy| says(starting(policy, Begun::Begun, 1, 0), failed());
     assert_eq!(fails(Never), "release 1: k@7 d tell=n result='e:boom'");
     for policy in [OnFailure, Always] {
@@ -64,7 +64,7 @@ fn a_later_start_that_fails_is_tried_again_under_every_policy() {
 }
 
 #[test]
-fn a_job_that_fails_by_itself_is_tried_again_unless_its_policy_is_never() {
+fn a_job_that_fails_is_tried_again_unless_its_policy_is_never() {
     for panics in [false, true] {
         let event = || if panics { failed() } else { HandlerEvent::Ended(Err("boom".into())) };
         assert_eq!(says(running(Never, 2), event()), "release 1: k@7 d result='e:boom'");
@@ -141,7 +141,7 @@ fn a_job_that_is_to_end_is_never_tried_again() {
 }
 
 #[test]
-fn the_pause_after_a_refusal_grows_with_the_strikes_against_the_placement() {
+fn the_pause_after_a_refusal_grows_with_the_strikes() {
     let refuses = |mix| says(starting(Never, Begun::Begun, 1, mix), HandlerEvent::Refused { backoff: None });
     let pauses: Vec<_> = (0..9).map(refuses).collect();
     let expected = [1, 2, 4, 8, 16, 32, 60, 60, 60].map(|s| (s, s + s / 10));
@@ -160,7 +160,7 @@ fn a_refusal_names_its_pause_but_none_that_would_spin() {
 }
 
 #[test]
-fn a_start_that_was_not_noted_yet_is_noted_before_its_job_is_given_back() {
+fn a_start_is_noted_before_its_job_is_given_back() {
     let modes = [
         (HandlerEvent::Ended(Ok(())), "release 1: k@7 h in=1s"),
         (HandlerEvent::Ended(Err("boom".into())), "release 1: k@7 q in=1s result='boom'"),
@@ -185,7 +185,7 @@ fn a_start_that_was_not_noted_yet_is_noted_before_its_job_is_given_back() {
 }
 
 #[test]
-fn a_job_that_is_gone_at_once_does_not_wait_for_the_note_of_its_start() {
+fn a_job_that_ends_at_once_does_not_wait_for_its_note() {
     let mut bench = starting(Never, Begun::Begun, 1, 0);
     bench.handler(1, "k", 7, HandlerEvent::Started);
     bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
@@ -213,7 +213,7 @@ fn opening(envelope: &'static [u8], begun: Begun) -> Bench {
 }
 
 #[test]
-fn a_payload_of_a_newer_version_is_refused_until_it_comes_to_a_newer_node() {
+fn a_newer_payload_is_refused_until_it_reaches_a_newer_node() {
     let mut bench = opening(b"\x82\xa1v\x02\xa4body\xc4\x02hi", Begun::Begun);
     let why = "the payload's envelope has version 2, this node reads up to 1";
     assert_eq!(bench.seen()[0], format!("! unreadable k '{why}'"));
@@ -228,7 +228,7 @@ fn a_payload_of_a_newer_version_is_refused_until_it_comes_to_a_newer_node() {
 }
 
 #[test]
-fn a_payload_with_a_later_restart_policy_is_refused_and_never_deleted() {
+fn an_unknown_restart_policy_is_refused_and_never_deleted() {
     let mut bench = opening(b"\x83\xa1v\x01\xa6policy\xa5later\xa4body\xc4\x02hi", Begun::Begun);
     match bench.call("release") {
         Call::Release { items, .. } => assert_eq!(items[0].0.mode, ReleaseMode::Refuse),
@@ -237,7 +237,7 @@ fn a_payload_with_a_later_restart_policy_is_refused_and_never_deleted() {
 }
 
 #[test]
-fn a_damaged_payload_ends_a_job_that_never_ran_and_counts_against_one_that_did() {
+fn a_damaged_payload_ends_a_new_job_or_costs_an_attempt() {
     let why = "the payload's envelope is damaged";
     let said = opening(b"x", Begun::Begun).seen();
     assert_eq!(said[1], format!("release 1: k@7 d tell=n result='e:{why}'"));

@@ -140,7 +140,7 @@ fn a_schedule_is_made_held_and_ticked() {
 }
 
 #[test]
-fn a_period_that_is_set_before_the_schedule_is_made_is_set_after_it_and_both_are_answered() {
+fn a_period_set_before_the_creation_is_applied_after_it() {
     let mut bench = Bench::attached();
     add(&mut bench, ScheduleKind::Plan);
     bench.command(|reply| Command::SetPeriod { reply, local: LOCAL, period: secs(20) });
@@ -194,7 +194,7 @@ fn a_plan_waits_a_little_longer_than_its_tick_by_chance() {
 }
 
 #[test]
-fn another_that_lives_keeps_its_turn_and_one_that_stands_still_loses_it() {
+fn a_living_holder_keeps_its_turn_and_a_stalled_one_loses_it() {
     let mut bench = Bench::attached();
     add(&mut bench, ScheduleKind::Plan);
     made(&mut bench, held(20, 1));
@@ -224,7 +224,7 @@ fn another_that_lives_keeps_its_turn_and_one_that_stands_still_loses_it() {
 }
 
 #[test]
-fn what_is_silent_is_taken_after_the_time_to_live_to_the_millisecond() {
+fn a_silent_turn_is_taken_exactly_after_the_time_to_live() {
     let mut bench = Bench::attached();
     add(&mut bench, ScheduleKind::Plan);
     made(&mut bench, held(20, 1));
@@ -359,7 +359,7 @@ fn a_plan_is_carried_out_in_pages_and_touches_its_own_jobs_only() {
 }
 
 #[test]
-fn a_planner_that_ends_its_schedule_does_so_in_its_turn_after_its_plan() {
+fn a_planner_ends_its_schedule_in_its_turn_after_its_plan() {
     let mut bench = planning(ScheduleKind::Plan);
     let last = Wanted { start: vec![item("a")], ends: true, ..Wanted::default() };
     planned(&mut bench, 1, Planned::Made(last));
@@ -418,7 +418,7 @@ fn dispatched(bench: &mut Bench, reply: &DispatchReply) {
 }
 
 #[test]
-fn a_planner_does_not_end_its_schedule_while_a_job_is_not_as_it_wants_it() {
+fn a_planner_ends_no_schedule_while_a_job_is_not_as_wanted() {
     let mut bench = planning(ScheduleKind::Plan);
     let last = Wanted { start: vec![item("a")], ends: true, ..Wanted::default() };
     planned(&mut bench, 1, Planned::Made(last));
@@ -435,7 +435,7 @@ fn a_planner_does_not_end_its_schedule_while_a_job_is_not_as_it_wants_it() {
 }
 
 #[test]
-fn a_wanted_job_whose_key_is_being_stopped_is_started_once_it_is_free() {
+fn a_wanted_job_starts_once_its_stopping_key_is_free() {
     let mut bench = planning(ScheduleKind::Plan);
     planned(&mut bench, 1, Planned::Made(Wanted { start: vec![item("a")], ..Wanted::default() }));
     bench.all();
@@ -455,7 +455,7 @@ fn a_wanted_job_whose_key_is_being_stopped_is_started_once_it_is_free() {
 }
 
 #[test]
-fn a_wanted_job_of_the_plan_that_is_being_stopped_is_waited_for_and_a_parked_one_is_told() {
+fn a_plan_waits_for_stopping_jobs_and_reports_parked_ones() {
     let mut bench = planning(ScheduleKind::Plan);
     planned(&mut bench, 1, Planned::Made(wanted(&["a", "b"])));
     bench.all();
@@ -500,7 +500,7 @@ fn a_job_that_does_not_end_delays_no_tick() {
 }
 
 #[test]
-fn a_plan_that_does_not_come_forward_is_given_up_and_the_next_tick_comes() {
+fn a_plan_without_progress_gives_way_to_the_next_tick() {
     let mut bench = planning(ScheduleKind::Plan);
     planned(&mut bench, 1, Planned::Made(Wanted { start: vec![item("a")], ..Wanted::default() }));
     bench.all();
@@ -546,7 +546,7 @@ fn a_plan_whose_turn_is_over_stops_where_it_is() {
 }
 
 #[test]
-fn a_planner_that_takes_too_long_is_aborted_and_says_nothing_until_it_has_ended() {
+fn a_slow_planner_is_aborted_and_renews_no_turn_until_its_end() {
     let mut bench = planning(ScheduleKind::Plan);
     let mut words = 0;
     for _ in 0..12 {
@@ -570,7 +570,7 @@ fn a_planner_that_takes_too_long_is_aborted_and_says_nothing_until_it_has_ended(
 }
 
 #[test]
-fn another_incarnation_ends_every_turn_and_makes_the_schedule_again() {
+fn another_incarnation_ends_turns_and_recreates_schedules() {
     let mut bench = planning(ScheduleKind::Plan);
     bench.fail_with("sweep", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2))));
     bench.survey_of(present(2, false, "a"), server("a"));
@@ -583,7 +583,7 @@ fn another_incarnation_ends_every_turn_and_makes_the_schedule_again() {
 }
 
 #[test]
-fn a_node_that_closes_leaves_its_turns_first_and_tells_the_others() {
+fn a_closing_node_first_leaves_its_turns_and_tells_others() {
     let mut bench = planning(ScheduleKind::Plan);
     bench.change_members(|members| {
         members.insert(WorkerId(9), super::bench::up(0));
@@ -601,7 +601,7 @@ fn a_node_that_closes_leaves_its_turns_first_and_tells_the_others() {
 }
 
 #[test]
-fn a_planner_that_does_not_end_holds_the_leaving_up_for_a_while_only() {
+fn a_stuck_planner_delays_the_leaving_for_a_bounded_time() {
     let mut bench = planning(ScheduleKind::Plan);
     bench.command(|reply| Command::LeaveSchedule { reply, local: LOCAL });
     assert_eq!(bench.of(&KINDS), ["ABORT-PLAN 1"]);
@@ -692,7 +692,7 @@ fn in_an_outage_one_asks_for_all() {
 }
 
 #[test]
-fn a_schedule_that_waits_costs_a_word_in_a_quarter_of_the_time_to_live() {
+fn a_waiting_schedule_costs_one_item_per_quarter_of_the_ttl() {
     let mut bench = planning(ScheduleKind::Ticker);
     let mut words = 0;
     for _ in 0..600 {

@@ -46,7 +46,7 @@ pub(super) fn hear_of_stopping(bench: &mut Bench) {
 }
 
 #[test]
-fn a_shutdown_closes_stops_purges_ends_all_jobs_leaves_and_cleans_up() {
+fn a_shutdown_closes_stops_purges_leaves_and_cleans_up() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["k"]);
     shut_down(&mut bench, ShutdownMode::Closing(secs(10)), 60);
@@ -88,7 +88,7 @@ fn a_shutdown_closes_stops_purges_ends_all_jobs_leaves_and_cleans_up() {
 }
 
 #[test]
-fn while_it_closes_what_was_accepted_is_still_begun_and_no_worker_joins() {
+fn a_closing_pool_begins_accepted_jobs_and_admits_no_worker() {
     let mut bench = Bench::with_worker();
     shut_down(&mut bench, ShutdownMode::Closing(secs(10)), 60);
     flagged(&mut bench, closing());
@@ -191,7 +191,7 @@ fn whoever_waits_for_a_dispatch_gets_shutting_down() {
 }
 
 #[test]
-fn a_dispatch_found_dropped_before_its_outcome_was_heard_gets_shutting_down() {
+fn a_dropped_dispatch_without_its_outcome_gets_shutting_down() {
     let mut bench = Bench::attached();
     let ticket = Ticket { key: key("k"), id: id("m.1") };
     let deadline = bench.now + secs(60);
@@ -218,7 +218,7 @@ fn a_shutdown_past_its_deadline_names_the_members_that_are_left() {
 }
 
 #[test]
-fn a_request_purge_or_cleanup_without_an_answer_is_made_again_after_a_pause() {
+fn an_unanswered_shutdown_step_goes_again_after_a_pause() {
     let mut bench = Bench::attached();
     shut_down(&mut bench, ShutdownMode::DropQueued, 60);
     bench.fail("shutdown");
@@ -235,7 +235,7 @@ fn a_request_purge_or_cleanup_without_an_answer_is_made_again_after_a_pause() {
 }
 
 #[test]
-fn a_node_that_finds_the_pool_cleaned_up_ends_when_its_handlers_have() {
+fn a_node_in_a_cleaned_up_pool_ends_after_its_handlers() {
     let mut bench = Bench::with_worker();
     bench.command(|reply| Command::Attach { reply });
     bench.running(3, &["k"]);
@@ -250,7 +250,7 @@ fn a_node_that_finds_the_pool_cleaned_up_ends_when_its_handlers_have() {
 }
 
 #[test]
-fn a_flag_of_the_pool_before_is_not_that_of_the_pool_that_a_joining_node_makes() {
+fn the_flag_of_a_former_pool_is_not_that_of_the_new_one() {
     let mut bench = Bench::new(config());
     bench.command(|reply| Command::Attach { reply });
     bench.survey(present(1, false, "a"));

@@ -113,7 +113,7 @@ fn a_second_stop_changes_nothing_and_is_answered_with_the_first() {
 }
 
 #[test]
-fn stops_are_heard_while_more_waits_to_be_begun_than_the_worker_takes() {
+fn stops_are_heard_while_a_worker_has_too_many_jobs_to_begin() {
     let mut bench = Bench::attached_with(Config { start_permits: 1, ..config() });
     bench.worker(1);
     bench.running(3, &["k"]);

@@ -81,7 +81,7 @@ fn who_stands_by_while_nobody_is_up_settles_after_a_second() {
 }
 
 #[test]
-fn the_first_slot_of_the_pool_wakes_the_jobs_that_wait_until_none_is_left() {
+fn the_first_slot_of_the_pool_wakes_all_waiting_jobs() {
     let mut bench = sweeper();
     bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
     bench.leases.insert(WorkerId(1), bench.now + secs(100));

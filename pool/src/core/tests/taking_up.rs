@@ -96,7 +96,7 @@ fn a_loss_of_data_gives_a_waiting_job_back() {
 }
 
 #[test]
-fn a_leaving_worker_gives_a_waiting_job_back_when_the_former_has_ended() {
+fn a_leaving_worker_gives_a_job_back_after_its_former_run() {
     let mut bench = given_anew();
     super::leaving::drain(&mut bench, 1);
     bench.answer("drain", super::leaving::drained);

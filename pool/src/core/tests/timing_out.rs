@@ -34,7 +34,7 @@ fn one_slow_start_delays_no_other_however_long_it_may_take() {
 }
 
 #[test]
-fn a_start_that_hangs_is_cancelled_aborted_reported_and_released_only_when_it_has_ended() {
+fn a_hanging_start_is_released_only_after_its_end() {
     let mut bench = starting(config(), &["k"]);
     bench.advance(secs(29));
     assert_eq!(bench.seen(), [""; 0]);
@@ -67,7 +67,7 @@ fn a_start_that_was_late_is_tried_again_however_it_ends() {
 }
 
 #[test]
-fn a_start_that_succeeds_in_spite_of_its_abort_is_stopped_in_a_time_of_its_own() {
+fn a_start_that_outruns_its_abort_gets_a_stop_with_its_own_time() {
     let mut bench = starting(config(), &["k"]);
     bench.advance(secs(30));
     bench.advance(secs(5));
@@ -79,7 +79,7 @@ fn a_start_that_succeeds_in_spite_of_its_abort_is_stopped_in_a_time_of_its_own()
 }
 
 #[test]
-fn a_stop_that_hangs_is_aborted_reported_and_released_only_when_it_has_ended() {
+fn a_hanging_stop_is_released_only_after_its_end() {
     let mut bench = Bench::with_worker();
     bench.running(7, &["k"]);
     bench.stop_event(1, 9, None, &[("k", 7)]);
@@ -123,7 +123,7 @@ fn a_stop_after_a_cancelled_start_has_its_whole_time() {
 }
 
 #[test]
-fn a_cancelled_start_that_hangs_is_aborted_after_the_time_of_a_stop() {
+fn a_hanging_cancelled_start_is_aborted_after_a_stop_s_time() {
     let mut bench = starting(config(), &["k"]);
     bench.stop_event(1, 9, None, &[("k", 7)]);
     assert_eq!(bench.seen(), ["CANCEL k@7"]);
@@ -156,7 +156,7 @@ fn a_slow_start_hands_its_permit_on_and_goes_on() {
 }
 
 #[test]
-fn a_start_that_handed_its_permit_on_is_cancelled_when_its_whole_time_is_over() {
+fn a_start_without_its_permit_still_keeps_its_whole_time() {
     let mut bench = starting(Config { start_permits: 1, ..config() }, &["a"]);
     bench.advance(millis(29_999));
     assert_eq!(bench.seen(), [""; 0]);
@@ -180,7 +180,7 @@ fn a_hung_start_gives_its_permit_back_once_however_it_ends() {
 }
 
 #[test]
-fn a_worker_with_a_stuck_handler_hands_everything_else_on_and_joins_anew_when_it_has_ended() {
+fn a_stuck_handler_makes_its_worker_hand_on_all_other_jobs() {
     let mut bench = Bench::with_worker();
     bench.running(7, &["k", "l"]);
     bench.stop_event(1, 9, None, &[("k", 7)]);

@@ -92,7 +92,7 @@ fn a_worker_that_is_fenced_takes_no_other_with_it() {
 }
 
 #[test]
-fn one_call_takes_a_batch_and_the_next_begins_with_another_worker() {
+fn one_call_takes_a_batch_and_the_next_rotates_the_worker() {
     let mut bench = with_workers();
     bench.assign(1, 5, 6, &["first"]);
     assign(&mut bench, 1, 6, 7, &names("a", BATCH_MAX - 8));
@@ -164,7 +164,7 @@ fn a_call_that_was_not_answered_goes_again_for_all_of_them() {
 }
 
 #[test]
-fn what_waits_for_the_call_of_another_does_not_keep_the_engine_awake() {
+fn a_begin_behind_another_call_does_not_wake_the_engine() {
     let mut bench = with_workers();
     bench.assign(1, 5, 6, &["a"]);
     bench.fail("begin");
@@ -194,7 +194,7 @@ fn workers_that_have_nothing_to_say_give_nobody_a_second_turn() {
 }
 
 #[test]
-fn a_call_that_was_not_answered_goes_again_without_a_worker_that_is_gone() {
+fn an_unanswered_call_goes_again_without_gone_workers() {
     let mut bench = with_workers();
     bench.assign(1, 5, 6, &["first"]);
     bench.assign(1, 6, 7, &["a"]);
@@ -226,7 +226,7 @@ fn with_notes_to_send_again() -> Bench {
 }
 
 #[test]
-fn a_note_that_waits_for_that_of_another_does_not_keep_the_engine_awake() {
+fn a_note_behind_another_call_does_not_wake_the_engine() {
     let mut bench = with_notes_to_send_again();
     assert_eq!(bench.of(&["started"]), ["started 2: b@8 tell=n"]);
     bench.advance(millis(20));
