@@ -1,9 +1,9 @@
 //! A worker's lease, bounded by its own clock: how long it may trust its last acknowledged renewal.
 //!
-//! Let T be the pool's time to live, ρ the bound of the clocks' rate error, and κ the time from the hard deadline
-//! until all handlers are dead. Count from the sending of the last effective renewal. The worker's jobs become
-//! claimable after T·(1−ρ) at the earliest, and its handlers are dead after `hard`·(1+ρ) + κ. [`Timing::of`] keeps
-//! the second below the first for all clocks: only their rates matter.
+//! T is the pool's time to live, ρ the bound of the clocks' rate error. κ is the time from the hard deadline until
+//! all handlers are dead. Count from the sending of the last effective renewal. The worker's jobs become claimable
+//! after T·(1−ρ) at the earliest, and its handlers are dead after `hard`·(1+ρ) + κ. [`Timing::of`] keeps the second
+//! below the first for all clocks: only their rates matter.
 
 pub(crate) mod tenancy;
 

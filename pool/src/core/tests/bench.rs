@@ -75,7 +75,7 @@ pub(super) fn sealed(policy: RestartPolicy) -> Bytes {
     Envelope { policy, ..Envelope::new(b"") }.seal().unwrap()
 }
 
-/// An error after which the call is to be made again.
+/// An error after which the call must be repeated.
 pub(super) fn unanswered() -> StoreError {
     StoreError::Unanswered(Arc::new(std::io::Error::from(std::io::ErrorKind::TimedOut)))
 }
@@ -146,7 +146,7 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// An engine that knows nothing yet; its first survey waits for an answer.
+    /// An engine without any knowledge; its first survey waits for an answer.
     pub(super) fn new(config: Config) -> Self {
         let fields = config.settings.fields().into_iter().map(|(name, value)| (name.to_owned(), value));
         let mut bench = Self {
@@ -212,7 +212,7 @@ impl Bench {
         );
     }
 
-    /// Lets time pass, waking the engine whenever it asks for that.
+    /// Lets time pass, and wakes the engine whenever it asks for that.
     pub(super) fn advance(&mut self, by: Duration) {
         let end = self.now + by;
         while let Some(at) = self.engine.deadline().filter(|&at| at <= end) {
@@ -253,7 +253,7 @@ impl Bench {
 
     // ---- calls and their answers
 
-    /// The calls in flight, but for upkeep.
+    /// The calls in flight, except upkeep.
     pub(super) fn in_flight(&self) -> Vec<String> {
         let lines = self.calls.iter().map(|(_, call)| render::call(call));
         lines.filter(|line| !UPKEEP.contains(&kind(line))).collect()
@@ -287,7 +287,7 @@ impl Bench {
         self.done(answer(call));
     }
 
-    /// The oldest call of this kind is not answered; it must not be made again at once.
+    /// The oldest call of this kind fails; the engine must not repeat it at once.
     pub(super) fn fail(&mut self, wanted: &str) {
         let before = self.lines.len();
         self.fail_with(wanted, unanswered());
@@ -326,7 +326,7 @@ impl Bench {
         self.step([Input::Members(Arc::new(self.members.clone()))]);
     }
 
-    /// A renewal that says that all is well.
+    /// A renewal without bad news.
     pub(super) fn renewal(&self) -> Renewal {
         Renewal {
             queued: 0,
@@ -405,7 +405,7 @@ impl Bench {
         self.event(worker, number, WorkerEvent::Notify { jobs: vec![(key(name), Token(token))] });
     }
 
-    /// Answers the begin in flight: all are the worker's, with records and waiting notifications as given.
+    /// Answers the begin in flight: all jobs are the worker's, with these records and waiting notifications.
     pub(super) fn begun_with(&mut self, waiting: bool, change: impl Fn(&mut Record)) {
         self.begun_as(&sealed(RestartPolicy::Never), waiting, change);
     }
@@ -422,7 +422,7 @@ impl Bench {
         });
     }
 
-    /// Answers the begin in flight, each of its workers by itself.
+    /// Answers the begin in flight, separately for each of its workers.
     pub(super) fn begins_answered(&mut self, answer: impl FnMut(&WorkerBegins) -> WorkerBegun) {
         self.answer("begin", |call| match call {
             Call::Begin(begins) => {
@@ -452,14 +452,14 @@ impl Bench {
         self.done(Done::Attest { incarnation, worker, items, answer: Ok(replies.to_vec()) });
     }
 
-    /// Answers the last word in flight.
+    /// Answers the final report in flight.
     pub(super) fn attended(&mut self, next: Option<&str>) {
         let call = self.call("attend");
         let Call::Attend { incarnation, worker, .. } = call else { panic!("{call:?}") };
         self.done(Done::Attend { incarnation, worker, answer: Ok(next.map(key)) });
     }
 
-    /// Others have opened the pool again.
+    /// Other nodes have opened the pool again.
     pub(super) fn reopened(&mut self, incarnation: u64) {
         while !self.is_calling("survey") {
             self.advance(millis(100));
@@ -475,7 +475,7 @@ impl Bench {
         self.begins_answered(|_| Ok(replies.to_vec()));
     }
 
-    /// Answers the begin in flight: none of its workers was heard.
+    /// Answers the begin in flight with this refusal for all its workers.
     pub(super) fn begin_refused(&mut self, why: &Refusal) {
         self.begins_answered(|_| Err(why.clone()));
     }
@@ -518,7 +518,7 @@ impl Bench {
         });
     }
 
-    /// Jobs of worker 1 that run; everything about them has been answered.
+    /// Jobs of worker 1 that run; all their calls have been answered.
     pub(super) fn running(&mut self, token: u64, names: &[&str]) {
         self.running_on(1, token, names);
     }
@@ -537,17 +537,17 @@ impl Bench {
 
     // ---- what it did
 
-    /// Everything that it did since the last look.
+    /// All effects since the last look.
     pub(super) fn all(&mut self) -> Vec<String> {
         std::mem::take(&mut self.lines)
     }
 
-    /// What it did since the last look, but for upkeep.
+    /// All effects since the last look, except upkeep.
     pub(super) fn seen(&mut self) -> Vec<String> {
         self.all().into_iter().filter(|line| !UPKEEP.contains(&kind(line))).collect()
     }
 
-    /// What it did of these kinds since the last look.
+    /// The effects of these kinds since the last look.
     pub(super) fn of(&mut self, kinds: &[&str]) -> Vec<String> {
         let kinds: BTreeSet<_> = kinds.iter().copied().collect();
         self.all().into_iter().filter(|line| kinds.contains(kind(line))).collect()

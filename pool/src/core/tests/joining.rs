@@ -51,7 +51,7 @@ fn a_join_that_meets_a_changed_setting_is_made_again() {
         bench.advance(millis(100));
         let joins = bench.of(&["join"]);
         assert_eq!(joins.len(), 1, "with the settings as they are, and a name of its own");
-        // It was on its way when the change was heard of.
+        // The refusal was on its way when the news of the change came.
         refused(&mut bench, "max_queued", "7");
         bench.advance(millis(100));
         assert_eq!(bench.of(&["join"]).len(), 1);
