@@ -140,6 +140,18 @@ number!(
     /// The revision of a replicated map; the members' revision is also the version of the ring.
     Revision, "revision"
 );
+impl Revision {
+    /// The last one that a map has, 2^53 − 2^20, as with [tokens](Token::LAST). A later one that stands in the data is damage:
+    /// the next recovery begins to count anew.
+    pub const LAST: Self = Self(Token::LAST.0);
+    /// What stands for one that cannot be read.
+    pub(crate) const UNREADABLE: Self = Self(u64::MAX);
+
+    /// Whether a map can have it.
+    pub(crate) fn is_sound(self) -> bool {
+        self <= Self::LAST
+    }
+}
 
 number!(
     /// One turn of one node to plan a schedule, and the fencing number of what it does in that turn. Successive turns

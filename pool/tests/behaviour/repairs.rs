@@ -6,7 +6,7 @@ use tenure_pool::store::Refusal;
 use tenure_pool::{DispatchError, Error, Node};
 use tenure_testing::eventually;
 
-use crate::world::{PATIENCE, POOL, World};
+use crate::world::{PATIENCE, POOL, World, workers_on};
 
 const JOBS: usize = 5;
 
@@ -34,6 +34,20 @@ impl Damaged {
     fn read(&self, key: &str, field: &str) -> Option<String> {
         let key = format!("tenure:{{{POOL}}}:{key}");
         redis::cmd("HGET").arg(key).arg(field).query(&mut self.world.client()).unwrap()
+    }
+
+    /// The node has renewed since, twice: it has seen what stood there at the first time.
+    async fn seen(&self) {
+        let worker = workers_on(&self.node)[0].to_string();
+        for _ in 0..2 {
+            let before = self.read("hb", &worker);
+            eventually(PATIENCE, "a renewal", async || self.read("hb", &worker) != before).await;
+        }
+    }
+
+    /// The pool lives in another incarnation than this one.
+    async fn recovered(&self, from: Option<String>) {
+        eventually(PATIENCE, "another incarnation", async || self.read("m", "inc") != from).await;
     }
 
     /// All jobs run, and the pool takes nodes, workers and jobs.
@@ -80,12 +94,9 @@ async fn an_incarnation_is_put_right_by_hand() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_incarnation_that_no_pool_mints_ends_by_itself() {
     let pool = Damaged::new().await;
-    pool.write("m", "inc", "9007199254740993");
-    let inc = || -> u64 {
-        let key = format!("tenure:{{{POOL}}}:m");
-        redis::cmd("HGET").arg(key).arg("inc").query(&mut pool.world.client()).unwrap()
-    };
-    eventually(PATIENCE, "another incarnation", async || inc() < 1 << 52).await;
+    let damage = "9007199254740993";
+    pool.write("m", "inc", damage);
+    pool.recovered(Some(damage.into())).await;
     pool.heals().await;
 }
 
@@ -109,5 +120,49 @@ async fn a_setting_that_was_seen_damaged_is_seen_put_right() {
     pool.write("m", "cv", &(revision + 1).to_string());
     eventually(PATIENCE, "the node to go by it", async || pool.node.settings().payload_max == 52428).await;
     pool.write("cf", "payload_max", &sound);
+    pool.heals().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revision_that_no_map_has_ends_by_itself() {
+    for (field, damage) in
+        [("mv", "18446744073709551616"), ("mv", "9007199254740993"), ("cv", "abc"), ("cv", "-1")]
+    {
+        let pool = Damaged::new().await;
+        let incarnation = pool.read("m", "inc");
+        pool.write("m", field, damage);
+        pool.recovered(incarnation).await;
+        pool.heals().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revision_is_put_right_by_hand() {
+    for (field, damage) in [("mv", "1000000"), ("mv", "1"), ("cv", "1000000"), ("cv", "0")] {
+        let pool = Damaged::new().await;
+        let sound = pool.read("m", field).unwrap();
+        pool.write("m", field, damage);
+        pool.seen().await;
+        // Where it was a sign of a loss, somebody may have counted on.
+        if pool.read("m", field).as_deref() == Some(damage) {
+            pool.write("m", field, &sound);
+        }
+        pool.heals().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_phase_that_went_back_ends_by_itself() {
+    let pool = Damaged::new().await;
+    let incarnation = pool.read("m", "inc");
+    pool.write("m", "ph", "R");
+    pool.recovered(incarnation).await;
+    pool.heals().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_count_of_jobs_that_is_damaged_fills_no_pool() {
+    let pool = Damaged::new().await;
+    pool.write("m", "nq", "9007199254740993");
     pool.heals().await;
 }

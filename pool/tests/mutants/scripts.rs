@@ -56,6 +56,16 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if found ~= '' then", by "a_loss_that_stays_is_answered_and_asks_for_one_recovery";
     "an incarnation that no pool has is counted from": "recover", "return n <= LAST_TOKEN and n + 1 or 0"
         => "return n + 1", by "an_incarnation_that_no_pool_has_is_not_counted_from";
+    "members are counted from a revision that no map has": "recover",
+        "if not counted(head[3]) then call('HSET', M, 'mv', '0') end"
+        => "", by "a_revision_that_no_map_has_begins_anew";
+    "settings are counted from a revision that no map has": "recover",
+        "if not counted(head[4]) then call('HSET', M, 'cv', '0') end"
+        => "", by "a_revision_that_no_map_has_begins_anew";
+    "a damaged count fills the pool": "dispatch", "queued > call('HLEN', JO) then"
+        => "false then", by "a_damaged_count_of_jobs_fills_no_pool";
+    "a damaged count goes on": "dispatch", "  call('HSET', M, 'nq', queued)\n"
+        => "", by "a_damaged_count_of_jobs_fills_no_pool";
     "a recovery does not say what for": "recover", "if argv[6] ~= '' then call('HSET', M, 'lost', argv[6]) end"
         => "", by "a_loss_that_stays_is_answered_and_asks_for_one_recovery";
     "a join hides that the members were lost": "join", "return { 'LOST', 'm' }"

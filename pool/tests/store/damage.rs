@@ -37,6 +37,7 @@ scenarios! {
     a_later_versions_fields_outlast_every_way_back,
     what_a_newer_version_wrote_is_told_from_damage,
     a_damaged_header_is_answered_and_heals,
+    a_damaged_count_of_jobs_fills_no_pool,
     a_job_goes_with_its_damaged_header_by_every_way,
     a_damaged_count_of_notifications_loses_none,
     a_damaged_counter_of_a_worker_beats_on,
@@ -559,4 +560,18 @@ async fn a_job_goes_with_its_damaged_header_by_every_way(kind: Kind) {
             assert_eq!(lab.field("jn", &format!("h:{name}")).await, None, "{way} leaves a header");
         }
     }
+}
+
+/// Only on Redis can the count be damaged.
+async fn a_damaged_count_of_jobs_fills_no_pool(kind: Kind) {
+    let settings = Settings { max_queued: 2, ..Settings::default() };
+    let lab = Lab::with(kind, settings).await;
+    if matches!(kind, Kind::Memory) {
+        return;
+    }
+    lab.backend.write_meta("nq", Some("9007199254740993")).await;
+    assert_eq!(lab.dispatch("first", "node1.1").await, DispatchReply::Accepted);
+    assert_eq!(lab.field("m", "nq").await.as_deref(), Some("1"));
+    assert_eq!(lab.dispatch("second", "node1.2").await, DispatchReply::Accepted);
+    assert_eq!(lab.dispatch("third", "node1.3").await, DispatchReply::Full);
 }

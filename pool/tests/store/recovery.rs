@@ -16,6 +16,7 @@ scenarios! {
     without_a_pool_every_step_is_refused,
     another_incarnation_is_refused_by_every_step,
     an_incarnation_that_no_pool_has_is_not_counted_from,
+    a_revision_that_no_map_has_begins_anew,
     the_first_recovery_wins,
     recovery_keeps_what_survived,
     phase_r_refuses_what_starts_jobs,
@@ -477,4 +478,33 @@ async fn an_incarnation_that_no_pool_has_is_not_counted_from(kind: Kind) {
     lab.backend.advance(1_000).await;
     let next = lab.store().recover(beyond, Seen::default(), &run_id, "").await.unwrap();
     assert_eq!(next, Incarnation(lab.backend.now()));
+}
+
+/// Only on Redis can a revision be damaged.
+async fn a_revision_that_no_map_has_begins_anew(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    if matches!(kind, Kind::Memory) {
+        return;
+    }
+    lab.join().await;
+    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    let beyond = (Revision::LAST.0 + 1).to_string();
+    let mut inc = lab.inc;
+    for damage in [Some("x"), Some(""), Some("-1"), Some("18446744073709551616"), Some(&*beyond), None] {
+        for field in ["mv", "cv"] {
+            lab.backend.write_meta(field, damage).await;
+        }
+        let state = lab.store().pool_state().await.unwrap();
+        let PoolState::Present { members, settings, .. } = state else { panic!("{state:?}") };
+        assert!(members > Revision::LAST && settings > Revision::LAST, "{damage:?}");
+        let renewal = lab.store().renew(inc, Token(0), None, &[]).await.unwrap();
+        assert_eq!((renewal.members, renewal.settings), (members, settings), "{damage:?}");
+        inc = lab.store().recover(inc, Seen::default(), &run_id, "").await.unwrap();
+        for field in ["mv", "cv"] {
+            assert_eq!(lab.field("m", field).await.as_deref(), Some("0"), "{field} after {damage:?}");
+        }
+    }
+    lab.backend.write_meta("mv", Some("7")).await;
+    lab.store().recover(inc, Seen::default(), &run_id, "").await.unwrap();
+    assert_eq!(lab.revision().await, Revision(7), "one that a map may have stays");
 }

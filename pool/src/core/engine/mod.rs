@@ -333,7 +333,7 @@ impl Engine {
             {
                 self.ctx.out.push(Effect::Expect { incarnation, members, settings });
             }
-            if self.pool.saw_members(members) {
+            if self.pool.saw_revisions(members, settings) {
                 self.pool.phase = Phase::Unknown;
             }
         }

@@ -75,6 +75,8 @@ pub(in crate::core) struct PoolPhase {
     lost: Option<(Incarnation, String)>,
     /// The opening of the pool was reported, and its end was not.
     said_opening: Option<Incarnation>,
+    /// The incarnation that the node has seen open. No step leads it back to phase R.
+    open_in: Option<Incarnation>,
     /// In this incarnation the pool was opened without a living worker of this node.
     opened_without: Option<Incarnation>,
     busy: bool,
@@ -95,6 +97,7 @@ impl PoolPhase {
             may_create: config.purpose != Purpose::End,
             lost: None,
             said_opening: None,
+            open_in: None,
             opened_without: None,
             busy: false,
             retry_at: Time(0),
@@ -121,11 +124,14 @@ impl PoolPhase {
         Seen { token: Token(token.0.saturating_add(room)).min(Token::LAST), ..self.seen }
     }
 
-    /// The members' revision on the server. A revision that goes back is a sign of loss.
-    pub(in crate::core) fn saw_members(&mut self, revision: Revision) -> bool {
-        let lost = revision < self.members;
-        self.members = self.members.max(revision);
-        lost
+    /// The revisions of the maps on the server. A revision of the members that goes back is a sign of loss, and so is
+    /// one that no map has.
+    pub(in crate::core) fn saw_revisions(&mut self, members: Revision, settings: Revision) -> bool {
+        let known = self.members;
+        if members.is_sound() {
+            self.members = known.max(members);
+        }
+        members < known || !members.is_sound() || !settings.is_sound()
     }
 
     /// The node now takes part in the pool: from now on a tombstone is its end.
@@ -255,9 +261,12 @@ impl PoolPhase {
                 self.bootstrap(ctx, if fresh { Duration::ZERO } else { ttl }, run_id);
                 Change::Nothing
             }
-            PoolState::Present { incarnation, recovering, run_id: blessed, members, .. }
+            PoolState::Present { incarnation, recovering, run_id: blessed, members, settings, .. }
                 if blessed != run_id
                     || incarnation.sound().is_none()
+                    || !members.is_sound()
+                    || !settings.is_sound()
+                    || recovering && self.open_in == Some(incarnation)
                     || Some(incarnation) == self.incarnation && members < self.members
                     || Some(incarnation) == self.incarnation
                         && self.began_on.as_ref().is_some_and(|on| *on != run_id)
@@ -395,6 +404,7 @@ impl PoolPhase {
     /// Phase N, opened by any node.
     fn is_open(&mut self, ctx: &mut Ctx, incarnation: Incarnation) {
         self.phase = Phase::Normal;
+        self.open_in = Some(incarnation);
         if self.said_opening.take().is_some() {
             ctx.report(Notice::Normal { incarnation });
         }

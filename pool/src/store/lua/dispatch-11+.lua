@@ -30,6 +30,11 @@ local n, hash_of, worker_of = (#argv - base) / 4, argv[base - 1], argv[base]
 local of_ids, of_ends, of_payloads = base + n, base + 2 * n, base + 3 * n
 local stored, ended = call('HMGET', JO, unpack(argv, base + 1, of_ids)), call('ZMSCORE', TB, unpack(argv, of_ids + 1, of_ends))
 local queued, t, tokens_left = tonumber(head[5]) or 0, now(), has_tokens(head[6])
+-- Of those that are there alone some have not begun: a count that is damaged fills no pool.
+if queued >= max_queued and queued > call('HLEN', JO) then
+  queued = call('HLEN', JO)
+  call('HSET', M, 'nq', queued)
+end
 local latest, ts, places = t + late_ms, num(t), plan == '' and head[3] == argv[5]
 local front, back = '1|Q||0|0|0|' .. ts .. '|', '|' .. ts .. '||0|' .. plan
 local due, due_begun, token = nil, nil, nil

@@ -20,6 +20,9 @@ local function after(text)
   return n <= LAST_TOKEN and n + 1 or 0
 end
 local inc = num(math.max(after(head[1]), after(argv[3]), t))
+-- A revision that no map has is none, too: it begins anew.
+if not counted(head[3]) then call('HSET', M, 'mv', '0') end
+if not counted(head[4]) then call('HSET', M, 'cv', '0') end
 local closed = math.max(ended, tonumber(call('HGET', M, 'closed')) or 0)
 -- One that is used up stays so: it would give tokens out again.
 local stored, begins = tonumber(head[6]), math.max(floor_at(t), seen_token(argv[2]))

@@ -101,8 +101,8 @@ pub(super) async fn renew(
     }
     let mut values = steps.run("renew", call).await?.items(10 + workers.len())?;
     Ok(Renewal {
-        members: Revision(values.number()?),
-        settings: Revision(values.number()?),
+        members: values.revision()?,
+        settings: values.revision()?,
         flag: ShutdownFlag::parse(&String::from_utf8_lossy(&values.bytes()?)),
         recovering: is_recovering(&values.bytes()?),
         run_id: values.text()?,

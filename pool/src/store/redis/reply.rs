@@ -8,7 +8,7 @@ use bytes::Bytes;
 use redis::Value;
 use tenure_streaming::EntryId;
 
-use crate::id::{DispatchId, JobKey};
+use crate::id::{DispatchId, JobKey, Revision};
 use crate::member::Member;
 use crate::store::{Outcome, Refusal, Result, StoreError};
 
@@ -169,6 +169,13 @@ impl Values {
         }
     }
 
+    /// The next value, the revision of a map. One that cannot be read is damage, and as high as none that a map has.
+    pub(super) fn revision(&mut self) -> Result<Revision> {
+        let text = self.bytes_or_nil()?;
+        let read = text.and_then(|text| std::str::from_utf8(&text).ok()?.parse().ok());
+        Ok(read.unwrap_or(Revision::UNREADABLE))
+    }
+
     /// The next value, a number or empty.
     pub(super) fn number_or_empty(&mut self) -> Result<Option<u64>> {
         self.parsed("a number or nothing", |text| match text {
@@ -277,7 +284,7 @@ impl Reply {
             b"NORMAL" => Refusal::Normal,
             b"LOST" => Refusal::Lost(values.text()?),
             b"SHUTDOWN" => Refusal::ShuttingDown,
-            b"STALERING" => Refusal::StaleRing(crate::id::Revision(values.number()?)),
+            b"STALERING" => Refusal::StaleRing(values.revision()?),
             b"FENCED" => Refusal::Fenced,
             b"SETTING" => {
                 Refusal::Setting { name: values.text()?, theirs: values.text()?, ours: values.text()? }

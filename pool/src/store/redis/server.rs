@@ -10,7 +10,7 @@ use super::membership::is_recovering;
 use super::reply::{Values, failed, unexpected};
 use super::script::Clock;
 use super::steps::Steps;
-use crate::id::{Incarnation, Revision};
+use crate::id::Incarnation;
 use crate::store::{PoolState, Result, ServerIdentity, StoreError};
 
 const OLDEST: Version = Version { major: 7, minor: 0, patch: 0 };
@@ -54,8 +54,8 @@ pub(super) async fn pool_state(steps: &Steps) -> Result<PoolState> {
     Ok(PoolState::Present {
         incarnation: Incarnation(values.number()?),
         recovering: is_recovering(&values.bytes()?),
-        members: Revision(values.number()?),
-        settings: Revision(values.number()?),
+        members: values.revision()?,
+        settings: values.revision()?,
         run_id: String::from_utf8_lossy(&values.bytes_or_nil()?.unwrap_or_else(Bytes::new)).into_owned(),
         closed: closed.unwrap_or_default(),
     })
