@@ -82,8 +82,7 @@ mod cases {
 
     /// The owner is handing the job on when the stop comes, and never hears of it.
     pub(super) async fn a26_a_stop_in_the_midst_of_a_hand_off_counts(ground: Ground) {
-        const LOSES_EVENTS: ScriptPatch =
-            patch("stop", "call('XADD', KEYS[13 + x], '*', unpack(event, 1, event.n))", "");
+        const LOSES_EVENTS: ScriptPatch = patch("stop", "send(KEYS[14 + x], event)", "");
         let a = ground.node("a").await;
         let (handler, slow) = slow_to_end(&ground);
         ground.add_worker_with(&a, handler).await;
