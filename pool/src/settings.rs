@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_is_kept_for_as_long_as_its_dispatch_may_be_handed_in_again() {
+    fn an_outcome_is_kept_while_its_dispatch_may_be_handed_in_again() {
         let with = |late, od| Settings {
             max_dispatch_deadline: Duration::from_secs(late),
             outcome_retention: Duration::from_secs(od),

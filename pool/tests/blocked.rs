@@ -1,5 +1,5 @@
-//! Three processes with one runtime thread each, one of which is blocked by a handler for longer than two leases: nothing
-//! of it is noticed elsewhere, and nothing of its node moves or is cut.
+//! Three processes have one runtime thread each. A handler blocks one of them for longer than two leases. Nobody
+//! notices it elsewhere, and nothing of its node moves or is cut.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ fn process(name: &str, url: &str) {
                 };
                 if body == "block" {
                     println!("blocks {}", job.key());
-                    // Whoever has started the process says when it is enough.
+                    // The parent process says when it is enough.
                     std::io::stdin().read_line(&mut String::new()).unwrap();
                 }
                 println!("heard {}", job.key());

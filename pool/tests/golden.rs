@@ -1,4 +1,4 @@
-//! What stands in Redis, byte by byte: nodes of other versions read and write it, so that it changes only by additions.
+//! The data in Redis, byte by byte: nodes of other versions read and write them, so that they change only by additions.
 //! A change that breaks a line here needs another major number of the protocol.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
@@ -267,7 +267,7 @@ async fn what_is_refused_and_what_is_a_nodes_own() {
     assert_eq!((dead.len(), &dead[13..]), (15, "|0"), "when, and the slot");
 }
 
-/// What the first version wrote is run to its end by this one.
+/// This version runs a job of the first version to its end.
 #[tokio::test]
 async fn a_job_of_the_first_version_is_run() {
     let mut pool = Pool::open().await;
@@ -290,7 +290,7 @@ async fn a_job_of_the_first_version_is_run() {
     assert_eq!(pool.dispatch("k", "n2.!order").await, DispatchReply::Outcome("ok".into()));
 }
 
-/// What a later version adds is kept by every step that writes.
+/// Every step that writes keeps the additions of a later version.
 #[tokio::test]
 async fn a_schedule_and_its_jobs() {
     let mut pool = Pool::open().await;

@@ -1,15 +1,15 @@
-//! Every interleaving of the protocol's steps at a small scope, checked by stateright: each step is one atomic transition
-//! of the real store in memory; workers, routers and users are small state machines that may be late, lose answers, send
-//! twice, die. Start events are only hints, so routers may route any job at any time; events of workers may come at any
-//! time, any number of times.
+//! Every interleaving of the protocol's steps at a small scope, checked by stateright. Each step is one atomic
+//! transition of the real store in memory. Workers, routers and users are small state machines that may be late, lose
+//! answers, send twice, die. Start events are only hints, so routers may route any job at any time; events of workers
+//! may come at any time, any number of times.
 //!
 //! `make model` walks the larger scopes and says how many states it saw.
 //!
-//! Safety (S1 to S11) holds in every state; what comes at last (L1, L2, L3, L5) is judged where walks end, in scopes in
-//! which faults end and each event comes once or gets lost. What is not walked: handlers and roles are coarser than the
+//! Safety (S1 to S11) holds in every state. Liveness (L1, L2, L3, L5) is judged where walks end, in scopes in which
+//! faults end and each event comes once or gets lost. The limits of the model: handlers and roles are coarser than the
 //! real ones, which the simulator runs. The server's clock stands and its time-outs are over at once. Only the first
-//! worker has a lease and only one observer looks at it; a role may be late for as long as one likes, but no process is
-//! paused together with its lease thread. There is one loss of data at most, and none beside leases, notifications or a
+//! worker has a lease, and only one observer looks at it. A role may be late for any time, but no process is paused
+//! together with its lease thread. There is one loss of data at most, and none beside leases, notifications or a
 //! shutdown. L4 (every notification comes), L6 to L8 and scopes with doubled events that come to an end are left to the
 //! simulator.
 

@@ -1,6 +1,6 @@
-//! Every line that a guarantee rests on is left out once, and something must notice: a scenario of the conformance suite,
-//! the simulator, the model, a test of the core or a known failure. The tables are `mutants/scripts.rs` and
-//! `mutants/core.rs`.
+//! Every line that a guarantee rests on is left out once, and something must notice. That is a scenario of the
+//! conformance suite, the simulator, the model, a test of the core or a known failure. The tables are
+//! `mutants/scripts.rs` and `mutants/core.rs`.
 //!
 //! `MUTANT="words"` tries only those whose name has the words, in full: it says all that notices them.
 

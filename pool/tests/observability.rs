@@ -23,7 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(50);
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/// What was emitted: by name, the kind and the names of the labels; and the values of counters by all labels.
+/// The metrics that were emitted: by name, the kind and the names of the labels; and the values of counters by all
+/// labels.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<BTreeMap<String, (String, u64)>>>, Arc<Mutex<BTreeMap<String, f64>>>);
 
@@ -144,7 +145,7 @@ impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
 }
 
 impl Spans {
-    /// What a node is told to do with the spans of its jobs.
+    /// The hook of a node for the spans of its jobs.
     fn hook(&self) -> impl Fn(&tracing::Span, &TraceContext) + Send + Sync + use<> {
         let spans = self.clone();
         move |span, trace| {
@@ -219,7 +220,7 @@ fn documented_values() -> BTreeMap<String, Option<BTreeSet<String>>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_documented_metric_is_emitted_and_every_span_names_its_job() {
+async fn documented_metrics_are_emitted_and_spans_name_their_jobs() {
     let (seen, spans) = (Seen::default(), Spans::default());
     metrics::set_global_recorder(seen.clone()).unwrap();
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(spans.clone())).unwrap();

@@ -1,4 +1,4 @@
-//! What only the store on Redis can get wrong: servers that change, connections, keys left behind.
+//! Mistakes that only the store on Redis can make: servers that change, connections, keys left behind.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::Arc;
@@ -338,7 +338,7 @@ async fn a_nodes_stream_that_is_damaged_hinders_no_note_of_a_start() {
 }
 
 #[tokio::test]
-async fn flushed_scripts_are_loaded_again_and_strange_data_is_an_error() {
+async fn flushed_scripts_are_reloaded_and_strange_data_is_an_error() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let (store, inc) = pool(&client, "p").await;

@@ -114,7 +114,7 @@ async fn a_signal_hands_on_the_jobs_of_all_shards() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_the_time_is_up_the_report_names_what_is_left_and_the_node_goes_on_leaving() {
+async fn a_report_past_its_time_names_the_rest_and_the_node_goes_on() {
     let _signals = signals().await;
     let (store, allowed) = (MemoryStore::new(), Arc::new(Semaphore::new(0)));
     let node = join(&store, "slow").await;
@@ -196,12 +196,12 @@ fn blocked_process() -> ! {
 }
 
 #[tokio::test]
-async fn a_process_ends_within_its_budget_also_when_a_handler_blocks_its_thread() {
+async fn a_process_ends_within_its_budget_with_a_blocked_thread() {
     const CHILD: &str = "TENURE_BLOCKED_PROCESS";
     if std::env::var_os(CHILD).is_some() {
         std::thread::spawn(|| blocked_process()).join().unwrap();
     }
-    let name = "a_process_ends_within_its_budget_also_when_a_handler_blocks_its_thread";
+    let name = "a_process_ends_within_its_budget_with_a_blocked_thread";
     let mut child = ChildProcess::of_test(name, (CHILD, ""), Stdio::piped()).unwrap();
     let said = BufReader::new(child.0.stdout.take().unwrap());
     assert!(said.lines().any(|line| line.unwrap().contains("blocked")));

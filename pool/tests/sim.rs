@@ -69,7 +69,7 @@ fn a_begin_that_checks_nothing_is_caught() {
 }
 
 #[test]
-fn a_worker_that_does_not_say_after_a_loss_what_it_has_ended_is_caught() {
+fn a_worker_that_hides_its_ended_jobs_after_a_loss_is_caught() {
     assert!(caught(Breakage::JournalNotSent, 13, &["S5"]).is_some(), "no seed has seen it");
 }
 

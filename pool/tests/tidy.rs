@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the core must not name: clocks, randomness, the runtime, the network, logs, and order by chance.
+/// The core must not name these: clocks, randomness, the runtime, the network, logs, and order by chance.
 const IMPURE: [&str; 8] =
     ["tokio", "redis", "tracing", "std::time::Instant", "SystemTime", "HashMap", "HashSet", "rand"];
 

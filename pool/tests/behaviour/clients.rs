@@ -16,7 +16,7 @@ use crate::world::{Home, PATIENCE, POOL, SHORT, World, on_both_stores, workers_o
 on_both_stores!(
     a_client_may_have_no_worker_and_may_not_shut_the_pool_down,
     a_client_does_with_jobs_whatever_a_full_node_does,
-    a_client_that_comes_first_makes_the_pool_and_its_jobs_wait_for_a_worker,
+    a_first_client_makes_the_pool_and_its_jobs_wait_for_a_worker,
     a_client_ensures_waits_and_cancels,
     a_client_lists_in_pages,
     a_client_sees_what_is_parked_and_has_it_tried_again,
@@ -53,7 +53,7 @@ async fn a_client_does_with_jobs_whatever_a_full_node_does(world: World) {
     world.assert_clean();
 }
 
-async fn a_client_that_comes_first_makes_the_pool_and_its_jobs_wait_for_a_worker(world: World) {
+async fn a_first_client_makes_the_pool_and_its_jobs_wait_for_a_worker(world: World) {
     let client = client(&world).await;
     let ticket = client.submit("key", "").await.unwrap();
     let a = world.node("a").await;

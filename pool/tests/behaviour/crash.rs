@@ -10,7 +10,7 @@ use crate::world::{PATIENCE, World, held_by, moved, on_both_stores, workers_on};
 
 on_both_stores!(
     a_vanished_nodes_jobs_move_and_return_with_it,
-    an_abandoned_nodes_jobs_hear_of_their_end_where_no_task_runs_for_them,
+    jobs_of_an_abandoned_node_hear_of_their_end_without_a_task,
     a_job_stopped_just_before_a_crash_stays_stopped
 );
 
@@ -18,7 +18,7 @@ on_both_stores!(
 const TTL: Duration = Duration::from_secs(4);
 /// So long that what a busy machine may take does not hide half of it.
 const LONG_TTL: Duration = Duration::from_secs(10);
-/// What a busy machine may take on top of what the protocol does.
+/// The time that a busy machine may add to the protocol's.
 const BUSY: Duration = Duration::from_secs(3);
 
 async fn a_vanished_nodes_jobs_move_and_return_with_it(world: World) {
@@ -68,7 +68,7 @@ async fn a_vanished_nodes_jobs_move_and_return_with_it(world: World) {
     world.assert_clean();
 }
 
-async fn an_abandoned_nodes_jobs_hear_of_their_end_where_no_task_runs_for_them(world: World) {
+async fn jobs_of_an_abandoned_node_hear_of_their_end_without_a_task(world: World) {
     let node = world.node("a").await;
     node.add_worker(world.recorder.acting(|_| Act::HoldApart)).await.unwrap();
     world.dispatch(&node, 10).await;

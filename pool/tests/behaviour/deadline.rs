@@ -9,7 +9,7 @@ use crate::recorder::Act;
 use crate::world::{PATIENCE, SHORT, World, on_both_stores};
 
 on_both_stores!(
-    at_the_deadline_the_caller_has_the_ticket_and_the_job_stays_accepted,
+    at_the_deadline_the_caller_gets_the_ticket_and_the_job_stays,
     a_cancelled_dispatch_is_gone,
     a_dispatch_cancelled_while_it_starts_is_stopped,
     jobs_of_a_batch_are_cancelled_each,
@@ -18,7 +18,7 @@ on_both_stores!(
     a_deadline_may_be_longer_than_a_dispatch_is_honoured,
 );
 
-async fn at_the_deadline_the_caller_has_the_ticket_and_the_job_stays_accepted(world: World) {
+async fn at_the_deadline_the_caller_gets_the_ticket_and_the_job_stays(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
     // A busy machine may need longer until it is accepted.
     let mut patience = Duration::from_millis(300);

@@ -63,14 +63,14 @@ async fn a_pool_follows_a_fail_over() {
     let sentinels = Sentinels::start().await.unwrap();
     let world = World::elsewhere(&Client::open(&sentinels.url()).unwrap()).with_ttl(TTL);
     all_runs_on_after(&world, async || {
-        // What the replica does not have yet is lost: that is Redis's promise, and not under test here.
+        // Data that the replica does not have yet are lost. That is Redis's promise, and not under test here.
         sentinels.await_replicated().await.unwrap();
         sentinels.fail_over().await.unwrap();
     })
     .await;
 }
 
-/// What was acknowledged since the replica last heard is forgotten by the new master, and is known again from its workers.
+/// The new master forgets what was acknowledged since the replica last heard, and learns it again from the workers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_follows_a_fail_over_to_a_replica_that_lags() {
     let sentinels = Sentinels::start().await.unwrap();

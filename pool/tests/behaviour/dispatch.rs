@@ -1,4 +1,4 @@
-//! What a dispatch comes to: exactly one winner per key, exact bounds, and an answer for every caller.
+//! The results of a dispatch: exactly one winner per key, exact bounds, and an answer for every caller.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ on_both_stores!(
     one_of_many_callers_wins_a_key,
     the_bound_of_queued_jobs_is_exact,
     a_job_is_waited_for_on_another_node,
-    a_start_error_reaches_whoever_dispatched_the_job_to_another_node,
+    a_start_error_reaches_a_dispatcher_on_another_node,
     a_job_stopped_before_anyone_began_it_tells_its_waiter,
     ensure_takes_a_living_job_for_success,
     ensure_waits_for_the_end_of_a_job_that_is_being_stopped,
@@ -63,7 +63,7 @@ async fn a_job_is_waited_for_on_another_node(world: World) {
     assert!(world.recorder.is_running("key"));
 }
 
-async fn a_start_error_reaches_whoever_dispatched_the_job_to_another_node(world: World) {
+async fn a_start_error_reaches_a_dispatcher_on_another_node(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
     let ticket = a.submit("handed in", "").await.unwrap();
     let answer = tokio::spawn({

@@ -10,7 +10,7 @@ use crate::world::{World, on_both_stores};
 
 on_both_stores!(
     two_hundred_who_ensure_a_key_make_one_job,
-    two_hundred_who_ensure_a_key_that_is_being_stopped_make_one_new_job,
+    two_hundred_ensures_of_a_stopping_key_make_one_new_job,
 );
 
 /// 200 callers on the nodes, all at once.
@@ -31,7 +31,7 @@ async fn two_hundred_who_ensure_a_key_make_one_job(world: World) {
     world.assert_clean();
 }
 
-async fn two_hundred_who_ensure_a_key_that_is_being_stopped_make_one_new_job(world: World) {
+async fn two_hundred_ensures_of_a_stopping_key_make_one_new_job(world: World) {
     let join = async |name| {
         let builder = world.builder(name).stop_timeout(Duration::from_millis(500));
         builder.join().await.unwrap()

@@ -20,7 +20,7 @@ use crate::world::{PATIENCE, SHORT, World, held_by, on_both_stores, workers_on};
 
 on_both_stores!(
     a_start_that_hangs_delays_no_other_key,
-    a_start_that_takes_its_time_delays_no_other_start_stop_or_notification,
+    a_slow_start_delays_no_other_start_stop_or_notification,
     a_stop_that_hangs_delays_no_other_key,
     a_start_that_panics_is_reported_and_its_worker_lives,
     a_start_that_fails_is_reported_and_its_key_is_free,
@@ -74,7 +74,7 @@ async fn a_start_that_hangs_delays_no_other_key(world: World) {
     world.assert_clean_at_end();
 }
 
-async fn a_start_that_takes_its_time_delays_no_other_start_stop_or_notification(world: World) {
+async fn a_slow_start_delays_no_other_start_stop_or_notification(world: World) {
     let node = world.node("a").await;
     let told = Arc::new(tokio::sync::Notify::new());
     acting(&world, &node, "slow", Act::StartWhenTold(told.clone())).await;

@@ -15,7 +15,7 @@ use crate::world::{PATIENCE, POOL, SHORT, World, on_both_stores, workers_on};
 on_both_stores!(
     a_node_says_that_another_has_its_name,
     a_node_at_work_is_healthy_and_one_that_has_left_is_too,
-    a_node_without_its_store_names_the_store_and_then_its_workers,
+    a_node_without_its_store_names_the_store_then_its_workers,
     an_abandoned_node_wants_its_process_restarted,
     every_node_knows_how_many_jobs_wait,
     a_handler_that_does_not_end_is_named,
@@ -64,7 +64,7 @@ async fn a_node_at_work_is_healthy_and_one_that_has_left_is_too(world: World) {
     assert!(health.is_healthy() && health.leaving, "{health:?}");
 }
 
-async fn a_node_without_its_store_names_the_store_and_then_its_workers(world: World) {
+async fn a_node_without_its_store_names_the_store_then_its_workers(world: World) {
     let world = world.with_ttl(Duration::from_secs(1));
     let node = world.node_with("a", 1).await;
     world.dispatch_one(&node, "key").await;
@@ -123,7 +123,7 @@ async fn a_handler_that_does_not_end_is_named(world: World) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_whose_server_has_no_memory_left_says_so_keeps_its_jobs_and_goes_on_when_there_is() {
+async fn a_node_reports_a_full_server_keeps_its_jobs_and_goes_on() {
     let world = World::on_redis().with_ttl(Duration::from_secs(2));
     let node = world.node_with("a", 1).await;
     world.dispatch_one(&node, "runs").await;
@@ -245,7 +245,7 @@ fn client_with(world: &World, user: &str, rights: &[&str]) -> Client {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_cannot_hear_of_its_jobs_loses_its_leases_and_they_move() {
+async fn a_node_that_cannot_hear_of_its_jobs_loses_them() {
     let world = World::on_redis().with_ttl(Duration::from_secs(1));
     let b = world.node("b").await;
     let client = client_with(&world, "half", &[]);

@@ -1,5 +1,5 @@
-//! What an idle pool costs: a few commands between two renewals, and none for the jobs that it holds.
-//! The benchmark `idle` is the same in full, with 100,000 jobs and over a minute.
+//! The cost of an idle pool: a few commands between two renewals, and none for the jobs that it holds. The benchmark
+//! `idle` is the same in full, with 100,000 jobs and over a minute.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -15,7 +15,7 @@ const WORKERS: usize = 2;
 const RENEWALS: usize = 5;
 const JOBS: usize = 2_000;
 
-/// The commands that clients send, by kind, from one renewal to the last of so many on each node. Those that scripts
+/// The commands that clients send, by kind, from one renewal to the last of this many on each node. Those that scripts
 /// run are not counted; in these a renewal is seen.
 fn commands_within(socket: &Path, renewals: usize) -> BTreeMap<String, usize> {
     let mut stream = UnixStream::connect(socket).unwrap();

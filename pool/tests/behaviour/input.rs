@@ -1,4 +1,4 @@
-//! What users may get wrong: each is a typed error, and nothing has been written then.
+//! Mistakes of users: each is a typed error, and nothing has been written then.
 
 use std::time::Duration;
 

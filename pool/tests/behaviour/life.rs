@@ -47,7 +47,7 @@ async fn a_job_is_started_notified_moved_and_stopped(world: World) {
     assert!(recorder.running().is_empty());
 }
 
-/// What the runs of a closure did: their tokens, what they heard, and how many are over.
+/// The book of a closure's runs: their tokens, their notifications, and how many are over.
 #[derive(Default)]
 struct Runs {
     tokens: Vec<u64>,

@@ -1,4 +1,4 @@
-//! What a node leaves in its process when it has ended: no task, no thread, no connection.
+//! A node that has ended leaves nothing in its process: no task, no thread, no connection.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn connections(world: &World) -> BTreeSet<u64> {
     }
 }
 
-/// What there is before a node comes.
+/// The process before a node comes.
 struct Before {
     tasks: usize,
     /// Some may be about to go: the server notices a connection's end a moment after its client.
@@ -59,7 +59,7 @@ impl Before {
     }
 }
 
-/// Waits until the node has left nothing but so many tasks and connections.
+/// Waits until the node has left nothing but this many tasks and connections.
 async fn left_only(world: &World, name: &str, before: &Before, more_tasks: usize, more_connections: usize) {
     eventually(PATIENCE, "no task, thread or connection of the node", async || {
         let new = connections(world).difference(&before.connections).count();

@@ -1,4 +1,4 @@
-//! What any node can say of its pool: workers, jobs, payloads, in pages.
+//! The lists that any node can give of its pool: workers, jobs, payloads, in pages.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ on_both_stores!(
     a_listing_comes_in_pages_and_leaves_no_job_out,
     a_worker_lists_its_own_jobs,
     a_job_that_waits_says_why_and_until_when,
-    a_removed_worker_leaves_its_jobs_to_the_others_and_may_be_removed_again,
+    a_removed_worker_leaves_its_jobs_and_may_be_removed_again,
 );
 
 async fn every_node_lists_the_workers_and_what_they_are_called(world: World) {
@@ -62,7 +62,7 @@ async fn a_listing_comes_in_pages_and_leaves_no_job_out(world: World) {
         assert!(page.items.iter().all(|job| job.state == JobState::Queued));
         found.extend(page.items.iter().map(|job| job.key.to_string()));
         pages += 1;
-        // Whoever shows pages elsewhere hands the place on as text.
+        // A program that shows pages elsewhere hands the place on as text.
         let Some(next) = page.next else { break };
         cursor = Some(next.to_string().parse::<Cursor>().unwrap());
     }
@@ -91,7 +91,7 @@ async fn a_worker_lists_its_own_jobs(world: World) {
     }
 }
 
-async fn a_removed_worker_leaves_its_jobs_to_the_others_and_may_be_removed_again(world: World) {
+async fn a_removed_worker_leaves_its_jobs_and_may_be_removed_again(world: World) {
     let a = world.node("a").await;
     let (stays, goes) = (world.add_worker(&a).await, world.add_worker(&a).await);
     let keys = world.dispatch(&a, 30).await;

@@ -29,7 +29,7 @@ impl Scene {
         Self { world, watcher, proxy, node }
     }
 
-    /// What a call says whose answers are lost until `done`. Its scripts have to be known to the server.
+    /// The result of a call whose answers are lost until `done`. The server must know its scripts.
     async fn lost<R: Send + 'static>(
         &self,
         call: impl Future<Output = R> + Send + 'static,

@@ -20,7 +20,7 @@ on_both_stores!(
 
 const JOBS: usize = 120;
 
-/// What moved is what had to, and no key was started more often than its moves say.
+/// Exactly the expected keys moved, and no key was started more often than its moves say.
 fn assert_moved(world: &World, before: &Holders, after: &Holders, expected: &[String]) {
     assert_eq!(moved(before, after), expected);
     assert!(!expected.is_empty(), "nothing had to move: the scenario shows nothing");

@@ -13,7 +13,7 @@ use tenure_testing::history::{Event, History};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-/// What becomes of a start.
+/// The end of a start.
 #[derive(Clone)]
 pub(crate) enum Act {
     /// It runs until it is cancelled.

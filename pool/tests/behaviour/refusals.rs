@@ -16,7 +16,7 @@ use crate::world::{Holders, PATIENCE, World, workers_on};
 const TTL: Duration = Duration::from_secs(4);
 
 impl World {
-    /// Has the server do this, over a connection that is not the pool's.
+    /// Gives the server this command, over a connection that is not the pool's.
     fn tell(&self, words: &[&str]) {
         redis::cmd(words[0]).arg(&words[1..]).query::<redis::Value>(&mut self.client()).unwrap();
     }
@@ -66,7 +66,7 @@ async fn at_work(world: &World, jobs: usize) -> (Node, Node, Vec<String>, Holder
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_stays_read_only_ends_every_handler_and_starts_it_again_when_it_is_not() {
+async fn a_read_only_server_ends_every_handler_until_it_takes_writes() {
     let world = World::on_redis().with_ttl(TTL);
     let (a, b, keys, before) = at_work(&world, 20).await;
     let old = [workers_on(&a), workers_on(&b)].concat();
@@ -75,7 +75,7 @@ async fn a_server_that_stays_read_only_ends_every_handler_and_starts_it_again_wh
     let why = refused(&world, &b, "meanwhile").await;
     assert!(why.contains("READONLY"), "{why}");
     world.all_ended_in_time(since).await;
-    // Whoever tries without a pause has tried thousands of times by now.
+    // A node that tries without a pause has tried thousands of times by now.
     let (traffic, seconds) = (world.traffic() - traffic, (boottime_ns() - since) / 1_000_000_000 + 1);
     assert!(traffic < 400 * seconds, "{traffic} in {seconds} s");
     world.writable();
@@ -176,7 +176,7 @@ async fn a_server_without_memory_keeps_what_runs_and_lets_it_end() {
     });
     let why = refused(&world, &b, "meanwhile").await;
     assert!(why.contains("OOM"), "{why}");
-    // What was begun is told of: nobody waits for memory to hear that a job runs.
+    // The caller hears of a job that was begun: nobody waits for memory to hear that a job runs.
     told.notify_one();
     starting.await.unwrap().unwrap();
     world.history().accepted("slow");

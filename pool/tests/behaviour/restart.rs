@@ -1,4 +1,4 @@
-//! What becomes of a job that ends or fails by itself: its restart policy, its attempts, and the pauses between.
+//! Jobs that end or fail by themselves: their restart policy, their attempts, and the pauses between.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,8 +17,8 @@ on_both_stores!(
     a_job_that_fails_by_itself_is_started_again_under_on_failure,
     a_job_that_ends_well_is_gone_under_on_failure,
     a_job_that_ends_well_is_started_again_under_always,
-    a_first_start_that_fails_is_tried_again_while_its_dispatcher_waits,
-    a_job_whose_first_starts_all_fail_is_parked_and_its_dispatcher_told,
+    a_failed_first_start_is_tried_again_while_its_caller_waits,
+    a_caller_hears_that_a_job_is_parked_whose_first_starts_fail,
     a_start_that_hangs_too_often_is_parked,
     a_restart_policy_outlasts_the_worker,
     a_job_that_waits_for_its_next_try_can_be_stopped,
@@ -94,7 +94,7 @@ async fn a_job_that_ends_well_is_started_again_under_always(world: World) {
     assert_eq!(world.recorder.starts_of("key"), 3);
 }
 
-async fn a_first_start_that_fails_is_tried_again_while_its_dispatcher_waits(world: World) {
+async fn a_failed_first_start_is_tried_again_while_its_caller_waits(world: World) {
     let node = world.node("a").await;
     let handler = world.recorder.acting(|job| match job.attempts() {
         1 => Act::Fail("no route"),
@@ -107,7 +107,7 @@ async fn a_first_start_that_fails_is_tried_again_while_its_dispatcher_waits(worl
     }
 }
 
-async fn a_job_whose_first_starts_all_fail_is_parked_and_its_dispatcher_told(world: World) {
+async fn a_caller_hears_that_a_job_is_parked_whose_first_starts_fail(world: World) {
     let node = strict(&world, "a").await;
     at_first(&world, &node, 9, Act::Panic("out of range")).await;
     let outcome = node.dispatch("key", "payload").restart(RestartPolicy::OnFailure).await;

@@ -153,7 +153,7 @@ async fn behind(world: &World, name: &str, proxy: &Proxy, max_queued: u64) -> No
     builder.max_queued(max_queued).assume_fresh(true).join().await.unwrap()
 }
 
-/// What 200 callers on four nodes are told when every answer to what they send first is lost.
+/// The answers to 200 callers on four nodes when every answer to their first calls is lost.
 async fn with_lost_replies<F>(world: &World, max_queued: u64, call: F) -> Vec<Result<(), DispatchError>>
 where
     F: Fn(&Node, usize) -> tenure_pool::Dispatch<tenure_pool::Ticket>,

@@ -44,7 +44,7 @@ const SELDOM: Duration = Duration::from_secs(3_600);
 
 type Say = Arc<dyn Fn(Tick) -> Result<Plan, BoxError> + Send + Sync>;
 
-/// What planners of several nodes were asked, and what they are to say.
+/// The questions to planners of several nodes, and their next answers.
 #[derive(Clone)]
 struct Desk {
     asked: Arc<Mutex<Vec<(String, Tick)>>>,
@@ -380,7 +380,7 @@ async fn another_period_counts_on_all_nodes(world: World) {
     on_b.set_period(OFTEN).await.unwrap();
     desk.ticks(5).await;
     assert!(desk.asked().iter().all(|(node, _)| node == "a"));
-    // Who schedules last says how often.
+    // The last one that schedules says how often.
     let on_b = desk.schedule(&b, SELDOM).await;
     eventually(PATIENCE, "the ticks to become seldom", async || {
         let before = desk.asked().len();
@@ -548,7 +548,7 @@ async fn names_and_periods_are_checked(world: World) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_schedule_outlives_a_restart_of_the_server_that_keeps_its_data() {
+async fn a_schedule_outlives_a_restart_of_the_server_with_its_data() {
     let world = World::on_redis().with_ttl(Duration::from_secs(2));
     let node = world.node_with("a", 1).await;
     let desk = Desk::new();

@@ -143,7 +143,7 @@ async fn older_data_brings_nothing_back_and_ends_nothing() {
     let mut keys = world.dispatch(&a, 20).await;
     world.placed(&a, &keys).await;
     let old = store.snapshot();
-    // What happens from here on is forgotten by the store.
+    // The store forgets all that happens from here on.
     world.add_worker(&a).await;
     world.dispatch_one(&b, "forgotten").await;
     let stopped = keys.remove(0);
@@ -165,7 +165,7 @@ async fn older_data_brings_nothing_back_and_ends_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pool_that_a_new_node_made_and_opened_first_still_keeps_what_runs() {
+async fn running_jobs_survive_a_pool_that_a_new_node_opened_first() {
     let world = World::in_memory().with_ttl(TTL);
     let Home::Memory(store) = &world.home else { panic!("in memory") };
     let a = world.node_with("a", 1).await;

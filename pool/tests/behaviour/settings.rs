@@ -202,7 +202,7 @@ async fn a_pool_that_loses_its_data_keeps_its_changed_settings() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_that_was_cut_off_while_the_settings_changed_comes_back() {
+async fn a_worker_cut_off_while_the_settings_changed_comes_back() {
     let world = World::on_redis().with_ttl(Duration::from_secs(1));
     let a = world.node("a").await;
     let proxy = Proxy::start(world.server()).await.unwrap();

@@ -17,12 +17,12 @@ on_both_stores!(
     a_join_is_refused_while_the_pool_shuts_down,
     what_was_accepted_is_begun_before_the_pool_stops,
     what_has_not_begun_is_dropped_at_once_when_asked_for,
-    a_shutdown_whose_time_is_up_names_the_workers_left_and_goes_on,
+    a_shutdown_past_its_time_names_the_workers_left_and_goes_on,
     two_nodes_may_ask_for_it_at_once,
     a_pool_closes_for_10_s_unless_told_otherwise,
 );
 
-/// What the store holds of the pool.
+/// The pool's keys that the store holds.
 fn keys_left(world: &World) -> Vec<String> {
     match &world.home {
         Home::Memory(store) => store.dump().names().map(str::to_owned).collect(),
@@ -201,7 +201,7 @@ async fn what_has_not_begun_is_dropped_at_once_when_asked_for(world: World) {
     assert_eq!(keys_left(&world), ["m"]);
 }
 
-async fn a_shutdown_whose_time_is_up_names_the_workers_left_and_goes_on(world: World) {
+async fn a_shutdown_past_its_time_names_the_workers_left_and_goes_on(world: World) {
     let a = world.builder("a").stop_timeout(SHORT).join().await.unwrap();
     let b = world.node("b").await;
     let worker = a.add_worker(world.recorder.acting(|_| crate::recorder::Act::HangStop)).await.unwrap();

@@ -28,7 +28,7 @@ on_both_stores!(
 const OFTEN: Duration = Duration::from_millis(20);
 const SELDOM: Duration = Duration::from_secs(3_600);
 
-/// What the tickers of several nodes got.
+/// The ticks of several nodes.
 #[derive(Clone, Default)]
 struct Book(Arc<Mutex<Vec<(String, Tick)>>>);
 

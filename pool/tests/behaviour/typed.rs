@@ -1,4 +1,4 @@
-//! What travels with a job besides its bytes: the payload's type, the restart policy and the caller's trace.
+//! The companions of a job's bytes: the payload's type, the restart policy and the caller's trace.
 
 use std::collections::BTreeMap;
 

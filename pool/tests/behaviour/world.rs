@@ -47,7 +47,7 @@ pub(crate) use on_both_stores;
 pub(crate) enum Home {
     Memory(MemoryStore),
     Redis(RedisServer),
-    /// Whoever made the pool keeps its servers.
+    /// The maker of the pool keeps its servers.
     Elsewhere,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct World {
     pub(crate) recorder: Recorder,
 }
 
-/// Who runs a job, under which token.
+/// The worker that runs a job, and its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) owner: u64,

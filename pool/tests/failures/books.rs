@@ -36,7 +36,7 @@ expect(tonumber(call('HGET', name('m'), 'nq') or '0') == never_begun, 'nq is not
 return wrong
 ";
 
-/// What disagrees in the pool's data now; nothing, where the server does not answer.
+/// The disagreements in the pool's data now; none, where the server does not answer.
 pub(crate) fn disagreements(redis: &mut redis::Connection) -> Vec<String> {
     redis::Script::new(DISAGREEMENTS).arg(key("")).invoke(redis).unwrap_or_default()
 }

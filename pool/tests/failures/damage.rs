@@ -1,4 +1,4 @@
-//! What somebody else has written into the pool's keys: a46.
+//! Strange writes into the pool's keys: a46.
 
 use tenure_pool::Node;
 use tenure_pool::breakage::ScriptPatch;

@@ -255,7 +255,7 @@ mod cases {
         ground.assert_starts(&keys.into_iter().filter(|key| !orphans.contains(key)).collect::<Vec<_>>(), 1);
     }
 
-    /// Whoever clears a dead worker away dies when it has freed some of its jobs.
+    /// A node that reaps a dead worker dies when it has freed some of its jobs.
     pub(super) async fn a08_half_a_clearing_away_is_continued_not_repeated(ground: Ground) {
         let (a, b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
         ground.dispatch(&b, 30).await;
@@ -299,7 +299,7 @@ mod cases {
         told.notify_one();
         ground.each_runs_once(&keys).await;
         ground.assert_starts(&keys, 1);
-        // Who does not want it to start after all says so.
+        // A caller that does not want the job to start says so.
         node.stop_job("job-0").until_stopped().await.unwrap();
         let late = node.dispatch("job-0", "").deadline(soon).cancel_on_deadline().await;
         assert!(matches!(late, Err(DispatchError::Cancelled { .. })), "{late:?}");
@@ -377,8 +377,8 @@ mod cases {
         ground.assert_starts(&keys, 2);
     }
 
-    /// What a second dispatch of `job-0` is told, while the first one's handler is still starting. Should it start one,
-    /// too, that is all that there is to see.
+    /// The answer to a second dispatch of `job-0`, while the first one's handler is still starting. If it starts one,
+    /// too, there is nothing else to see.
     async fn dispatched_again(ground: &Ground, node: &Node) -> Result<(), DispatchError> {
         let again = tokio::spawn({
             let (node, patience) = (node.clone(), ground.patience);

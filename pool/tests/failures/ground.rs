@@ -1,4 +1,5 @@
-//! What every case stands on: a pool on a Redis of its own, the handler that records, and what is broken on purpose.
+//! The ground of every case: a pool on a Redis of its own, the handler that records, and the lines that are broken on
+//! purpose.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -34,7 +35,7 @@ const IMPATIENCE: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(1
 /// A broken body that has not failed by then hangs, which is a failure as well.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// What a broken run leaves out.
+/// The lines that a broken run leaves out.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Broken {
     /// Lines of the core and the runtime, on every node.
@@ -417,7 +418,7 @@ impl Ground {
 }
 
 impl Drop for Ground {
-    /// Whatever a case was about, the pool's books agree when it is over.
+    /// The pool's books agree when a case is over.
     fn drop(&mut self) {
         if !self.sound || std::thread::panicking() {
             return;
@@ -436,7 +437,7 @@ pub(crate) fn workers_of(node: &Node) -> Vec<WorkerId> {
     workers.map(|worker| worker.id).collect()
 }
 
-/// What stop handlers wait at until it is opened.
+/// Stop handlers wait at this gate until it is opened.
 pub(crate) struct Gate {
     open: watch::Sender<bool>,
     reached: Arc<AtomicUsize>,

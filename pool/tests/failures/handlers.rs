@@ -148,8 +148,8 @@ mod cases {
         panic!("the news has never come before the acceptance");
     }
 
-    /// A job blocks the only thread that its node's handlers have, for three leases: the other jobs there are
-    /// neither cut nor begun elsewhere, and hear what they were told when the thread is free again.
+    /// A job blocks the only thread of its node's handlers, for three leases. The other jobs there are neither cut nor
+    /// begun elsewhere. They get their notifications when the thread is free again.
     pub(super) async fn a50_a_handler_that_blocks_the_only_thread_costs_no_lease(ground: Ground) {
         let ground = ground.expiring();
         let (home, b) = (OneThread::start(), ground.node_with("b", 1).await);

@@ -6,7 +6,7 @@ use crate::ground::{Broken, cases, lines, patch, scripts};
 
 const CLEANS_UP_FIRST: ScriptPatch =
     patch("cleanup", "if members > 0 then return { 'MEMBERS', members } end\n", "");
-/// Who sweeps is agreed upon under a name that all pools share.
+/// Sweepers agree on turns under a name that all pools share.
 const SWEEPS_IN_TURN: ScriptPatch = patch(
     "sweep",
     "local t, limit, kick = now()",
@@ -66,7 +66,7 @@ mod cases {
 
     const PAGE: usize = 256;
 
-    /// Who runs which of the jobs.
+    /// The owners of the jobs.
     async fn owners(node: &Node) -> BTreeMap<String, u64> {
         let jobs = node.jobs().await.unwrap_or_default().into_iter();
         let running = jobs.filter(|job| job.state == JobState::Running);
@@ -80,8 +80,8 @@ mod cases {
         line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
     }
 
-    /// The flag cannot be written while Redis is out of reach. Whoever asked hears so in time; and the flag is written
-    /// as soon as it can be.
+    /// The flag cannot be written while Redis is out of reach. The caller hears so in time, and the flag is written as
+    /// soon as it can be.
     pub(super) async fn a35_a_shutdown_that_cannot_be_written_says_so_and_goes_on(ground: Ground) {
         let proxy = Proxy::start(&ground.server).await.unwrap();
         let a = ground.builder_on("a", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
@@ -145,7 +145,7 @@ mod cases {
         timeout(ground.patience, b.closed()).await.expect("the end of b");
         assert!(ground.recorder.running().is_empty());
         ground.assert_starts(&keys, 1);
-        // What renewed the stream of a is gone; nobody is left to delete it, so that its time has to run out.
+        // The node that renewed the stream of a is gone. Nobody is left to delete it, so its time must run out.
         let left: BTreeSet<_> = ground.server.keys().unwrap().into_iter().collect();
         assert!(left.is_subset(&[key_of("m"), key_of("ns:a")].into()), "{left:?}");
         let c = ground.node_with("c", 1).await;
@@ -234,7 +234,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// What all the nodes send and hear for a dispatch, a notification and a stop.
+    /// The traffic of all nodes for a dispatch, a notification and a stop.
     pub(super) async fn a41_a_step_costs_the_same_however_many_jobs_are_held(ground: Ground) {
         let proxy = Proxy::start(&ground.server).await.unwrap();
         let a = ground.builder_on("a", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
@@ -328,7 +328,7 @@ mod cases {
         };
         let keys = server.keys().unwrap();
         let sizes: Vec<u64> = keys.iter().map(size).collect();
-        // What a node is told stays in its bounded stream until it is trimmed; ended ids are kept for half a minute.
+        // Entries for a node stay in its bounded stream until it is trimmed; ended ids are kept for half a minute.
         let bounded = [key_of("ns:a"), key_of("tb")];
         let mut all: BTreeMap<_, _> =
             keys.into_iter().zip(sizes).filter(|(key, _)| !bounded.contains(key)).collect();
@@ -362,7 +362,7 @@ mod cases {
             guest.close().await.unwrap();
             assert!(caller.close().await.unwrap().complete);
         }
-        // What every node does once a minute with routers that it has not heard of for long.
+        // Every node does this once a minute with routers that it has not heard of for long.
         let bystander = ground.bystander().await;
         bystander.store.prune_consumers(bystander.view().await.0, Duration::ZERO).await.unwrap();
         eventually(ground.patience, "nothing but what was there", async || {

@@ -26,7 +26,7 @@ const FORGETS_NEW_ROUTERS: ScriptPatch = patch(
     "consumer.pending == 0 and",
     "call('EXISTS', (string.gsub(M, ':m$', ':alive:')) .. consumer.name) == 0 and",
 );
-/// What a router was given is claimed before it is forgotten, which is done whether or not that has worked.
+/// The entries of a router are claimed before it is forgotten, and it is forgotten even if that fails.
 const FORGETS_AFTER_CLAIMING: ScriptPatch = patch(
     "prune_consumers",
     "  if consumer.pending == 0 and",
@@ -115,7 +115,7 @@ mod cases {
         }
         let events: usize = redis::cmd("XLEN").arg(key_of("ps")).query(&mut ground.redis()).unwrap();
         assert_eq!(events, JOBS, "every start event is still there");
-        // What is beyond the bound is refused, not taken in and dropped.
+        // A job beyond the bound is refused, not taken in and dropped.
         let beyond = client.submit("one more", "").await;
         assert!(matches!(beyond, Err(DispatchError::PoolFull)), "{beyond:?}");
         let _node = ground.node_with("a", 1).await;
@@ -224,7 +224,7 @@ mod cases {
         assign(&ground, &keys, worker).await;
         let stream = key_of(&format!("ws:{}", worker.0));
         redis::cmd("DEL").arg(stream).exec(&mut ground.redis()).unwrap();
-        // What it had read before must not have been this.
+        // Its former read must not have been this.
         let (open, cut) = (proxy.counts().open, proxy.counts().cut);
         proxy.kill_all();
         eventually(ground.patience, "its connections to be cut", async || proxy.counts().cut >= cut + open)
@@ -290,7 +290,7 @@ mod cases {
     }
 
     async fn leaves_while_answers_are_lost(ground: Ground, without: &[ScriptPatch]) {
-        // What its router was told, and never heard, is soon told again.
+        // An event that its router never heard is soon sent again.
         let ground = ground.with(|settings| settings.route_timeout = Duration::from_millis(300));
         let proxy = Proxy::start(&ground.server).await.unwrap();
         let b = ground.builder_on("b", ground.store_by(&ground.server.url(), without)).join().await.unwrap();
@@ -356,7 +356,7 @@ mod cases {
             let key = format!("late-{i}");
             ground.submit(node, &key).await;
             let mut owner = None;
-            // What was handed to the router that is cut off is routed when its event is sent again.
+            // An event of the router that is cut off is routed when it is sent again.
             eventually(ground.patience, "the assignment", async || {
                 owner = node.job(&*key).await.unwrap().and_then(|job| job.owner);
                 owner.is_some()
@@ -473,7 +473,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// What this router holds it has held for an hour.
+    /// This router has held its entries for an hour.
     fn left_for_long(ground: &Ground, router: &str) {
         let mut claim = redis::cmd("XCLAIM");
         claim.arg(key_of("ps")).arg("r").arg(router).arg(0).arg(held_by(ground, router));
@@ -488,8 +488,7 @@ mod cases {
         pending.into_iter().map(|(entry, ..)| entry).collect()
     }
 
-    /// What every node does once a minute with routers that it has not heard of for long, by this way. This one holds
-    /// events.
+    /// Every node does this once a minute with routers that it has not heard of for long. This one holds events.
     async fn forget_silent_routers(ground: &Ground, router: &str, url: &str) {
         let held = held_by(ground, router);
         assert!(!held.is_empty());

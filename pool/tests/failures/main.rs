@@ -1,10 +1,10 @@
 //! Fifty-one ways in which pools of dedicated workers go wrong: one test for each, and one that shows it can fail.
 //!
-//! `docs/failures.md` has the table. Every case sets up the interleaving in which a job is lost, doubled, hung or leaked
-//! elsewhere, on a Redis of its own, with real nodes. It is registered once ([`ground::cases`]) and makes two tests:
-//! itself, and `mutants::<its name>`, in which the line that keeps it from happening is left out: the same body must
-//! fail then, for the reason that the registration names. Lines that keep other parts of the body apart have broken runs of
-//! their own.
+//! `docs/failures.md` has the table. Every case sets up the interleaving in which a job is lost, doubled, hung or
+//! leaked elsewhere, on a Redis of its own, with real nodes. It is registered once ([`ground::cases`]) and makes two
+//! tests: itself, and `mutants::<its name>`. The second leaves out the line that prevents the failure. Then the same
+//! body must fail, for the reason that the registration names. Lines that keep other parts of the body apart have
+//! broken runs of their own.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod books;

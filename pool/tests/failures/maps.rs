@@ -135,7 +135,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// Whoever watches a map is busy with one change when the next comes, and the last.
+    /// A watcher of a map is busy with one change when the next comes, and the last.
     pub(super) async fn a34_a_change_that_comes_while_another_is_handled_is_told(ground: Ground) {
         let mut original = Original::new(&ground);
         let view = joined(&ground, &ground.server.url()).await;

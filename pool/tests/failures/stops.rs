@@ -4,13 +4,13 @@ use tenure_pool::breakage::{Breakage, ScriptPatch};
 
 use crate::ground::{cases, lines, patch, scripts};
 
-/// Whoever hands a job on does not look whether it is to end.
+/// A release that hands a job on does not look whether the job must end.
 const HANDS_ON_STOPPED: ScriptPatch =
     patch("release", "mode == 'd' or to_stop or stopping", "mode == 'd' or stopping");
 /// A stop of a job that nobody runs finds none.
 const STOPS_ONLY_RUNNING: ScriptPatch =
     patch("stop", "  if not owned then\n", "  if not owned then\n    do return 'N' end\n");
-/// Whatever a lost worker held begins anew.
+/// Every job of a lost worker begins anew.
 const REAPS_STOPPED: ScriptPatch =
     patch("reap", "elseif p.state == 'S' or stopping then", "elseif stopping then");
 /// A notification for a job that nobody runs at the moment is dropped.
@@ -101,7 +101,7 @@ mod cases {
         assert!(closing.await.unwrap().unwrap().complete);
         gone(&ground, &b, "job-0").await;
         ground.history().stop_acknowledged("job-0");
-        // What was handed on with it goes on elsewhere.
+        // The jobs that were handed on with it go on elsewhere.
         ground.started(&keys[1..], 2).await;
         ground.assert_starts(&keys[..1], 1);
         ground.assert_clean();
@@ -118,7 +118,7 @@ mod cases {
         let b = ground.builder_on("b", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
         ground.add_worker(&b).await;
         ground.dispatch_one(&a, "before").await;
-        // What is handed to the router behind the proxy is not routed: the next one is another's.
+        // An event of the router behind the proxy is not routed: the next one is another's.
         proxy.pause();
         let mut assigned = None;
         for i in 1..20 {
@@ -243,7 +243,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// What the key says, without the number of the run.
+    /// The kind in the key, without the number of the run.
     fn kind(job: &Job) -> &str {
         let key = std::str::from_utf8(job.key().as_bytes()).unwrap();
         key.rsplit_once(' ').map_or(key, |(kind, _)| kind)
@@ -269,7 +269,7 @@ mod cases {
 
     type Lines = Arc<Mutex<Vec<String>>>;
 
-    /// What the whole process logs of stop handlers from now on.
+    /// The log lines of the whole process about stop handlers from now on.
     fn warnings() -> Lines {
         static LINES: OnceLock<Lines> = OnceLock::new();
         let lines = LINES.get_or_init(|| {
@@ -334,7 +334,7 @@ mod cases {
         .await;
         let mut heard = Vec::new();
         for note in ground.recorder.notes("job-0") {
-            // What was being taken when the job moved comes again.
+            // A notification that was being taken when the job moved comes again.
             if !heard.contains(&note) {
                 heard.push(note);
             }

@@ -1,4 +1,4 @@
-//! What may happen next.
+//! The acts that may happen next.
 
 use tenure_pool::id::{Incarnation, WorkerId};
 use tenure_pool::record::JobState;
@@ -109,7 +109,7 @@ impl Pool {
             return;
         }
         let sent = world.fates.iter().filter(|fate| fate.accepted).count();
-        // Who has its answer does not ask again after a loss of data.
+        // A caller that has its answer does not ask again after a loss of data.
         let settled =
             |dispatch: &usize| world.left.losses < self.scope.left.losses && world.fates[*dispatch].over;
         let closing = world.store.flag().is_some();
@@ -283,7 +283,7 @@ impl Pool {
         }
     }
 
-    /// What a worker makes of an event; nothing while it has something else to do with the key.
+    /// A worker acts on an event; it does nothing while it has something else to do with the key.
     pub(crate) fn deliver(&self, world: &mut World, worker: usize, mail: Mail) {
         let Worker { hands, journal, .. } = &mut world.workers[worker];
         match mail {

@@ -1,6 +1,6 @@
 //! Time, where leases are walked: that of the first worker, and of one observer of it. At each tick the worker's clock
-//! and the observer's go on by 1 or 2, whichever; a worker fences itself before the tick after its deadline, for that is
-//! what the lease thread does. The second worker's lease never runs out.
+//! and the observer's go on by 1 or 2, each by itself. A worker fences itself before the tick after its deadline, as
+//! the lease thread does. The second worker's lease never runs out.
 
 use futures::FutureExt;
 use tenure_pool::id::Token;
@@ -21,11 +21,11 @@ const TTL: u8 = 5;
 pub(crate) struct Flight {
     /// Since it was sent, by the worker's clock.
     age: u8,
-    /// What came of it, once it was executed: whether the worker is a member.
+    /// The result, once it was executed: whether the worker is a member.
     done: Option<bool>,
 }
 
-/// What the first worker and its observer measure.
+/// The measurements of the first worker and of its observer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Clock {
     /// Since the sending of the last renewal that was answered in time.

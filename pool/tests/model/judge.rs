@@ -1,4 +1,4 @@
-//! What a step has done, seen from outside: events are taken, records before and after are compared.
+//! The effects of a step, seen from outside: events are taken, records before and after are compared.
 
 use tenure_pool::record::{JobState, Record};
 use tenure_pool::store::WorkerEvent;
@@ -6,7 +6,7 @@ use tenure_pool::store::WorkerEvent;
 use super::notes::Notes;
 use super::world::{Hand, Life, Mail, Pool, Said, Then, World};
 
-/// What changed the store.
+/// The cause of a change of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     Route {
@@ -127,7 +127,7 @@ impl Pool {
     }
 }
 
-/// What a change of a record violates.
+/// The property that a change of a record violates.
 fn violation(old: &Record, new: Option<&Record>, cause: Cause) -> Option<&'static str> {
     let new = new.filter(|new| new.id == old.id);
     let Some(new) = new else {

@@ -11,7 +11,7 @@ use super::world::{Pool, World, on};
 /// The most that may wait for one job.
 pub(crate) const CAP: u32 = 2;
 
-/// What the judge knows of a job's notifications.
+/// The judge's knowledge of a job's notifications.
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Notes {
     /// All that were kept, in this order.
@@ -20,7 +20,7 @@ pub(crate) struct Notes {
     acked: usize,
 }
 
-/// What a runner has been given.
+/// The notifications that a runner has been given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Heard {
     /// Up to which number, as the store counts.

@@ -1,4 +1,4 @@
-//! What must always hold, and what must be reached, so that the model is not empty.
+//! The properties that must always hold, and those that must be reached, so that the model is not empty.
 
 use stateright::{Model, Property};
 use tenure_pool::record::JobState;
@@ -135,8 +135,8 @@ impl Model for Pool {
 }
 
 impl Pool {
-    /// What holds at last, wherever a walk goes. Each of them stays true once it is, so that it does not matter on which
-    /// way a state was reached first.
+    /// The properties that hold at last, wherever a walk goes. Each of them stays true once it is, so that it does not
+    /// matter on which way a state was reached first.
     fn properties_of_settling(&self, properties: &mut Vec<Property<Self>>) {
         if !self.scope.settles {
             return;

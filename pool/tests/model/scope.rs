@@ -1,9 +1,9 @@
-//! What may happen in a model, and how often: small enough that every state can be seen.
+//! The events of a model, and how often each may happen: small enough that every state can be seen.
 
 use tenure_pool::breakage::{Breakage, Breakages};
 use tenure_pool::store::ReleaseMode;
 
-/// What a role of the model does wrong.
+/// A mistake of a role of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Lapse {
     /// A job is handed on while its handler runs.
@@ -16,7 +16,7 @@ pub(crate) enum Lapse {
     LeaveBeforeJoined,
     /// A worker says its last word in phase R before it has said what it runs.
     AttendBeforeAttested,
-    /// What has ended here is not told in phase R.
+    /// A worker does not report its ended jobs in phase R.
     JournalNotSent,
     /// A worker goes on when its lease has run out.
     NoSelfFence,

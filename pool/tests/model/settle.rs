@@ -1,5 +1,5 @@
-//! What happens at last. Where a scope asks for it, faults end at some moment, each event comes once or is lost, and
-//! every walk ends where nothing is left to do: there each job must run or have ended.
+//! The ends of walks. Where a scope asks for it, faults end at some moment, and each event comes once or is lost. Every
+//! walk ends where nothing is left to do: there each job must run or have ended.
 
 use std::time::Duration;
 

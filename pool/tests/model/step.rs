@@ -285,7 +285,7 @@ impl Pool {
             }
         }
         if worker.said == Said::Nothing {
-            // What only it knew is lost with it.
+            // The facts that only it knew are lost with it.
             let journal = std::mem::take(&mut worker.journal);
             for (_, of, _, _) in journal.into_iter().filter(|(.., ended)| *ended) {
                 world.fates[of].over = false;
@@ -311,7 +311,7 @@ fn start(world: &mut World, worker: usize, key: usize) {
     world.last[key] = held.token;
 }
 
-/// The handler has ended: the job is to be released, and that is kept for a recovery.
+/// The handler has ended: the worker must release the job, and keeps that for a recovery.
 fn end(worker: &mut Worker, key: usize, mode: ReleaseMode) -> Option<()> {
     let held = worker.hands[key].active()?;
     worker.journal.insert((key, held.of, held.token, mode == ReleaseMode::Delete));

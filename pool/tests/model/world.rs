@@ -51,7 +51,7 @@ pub(crate) struct Held {
     pub(crate) heard: Heard,
 }
 
-/// What follows when a handler has stopped.
+/// The next act when a handler has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Then {
     Release(ReleaseMode),
@@ -60,11 +60,11 @@ pub(crate) enum Then {
     Outranked,
 }
 
-/// What a worker does about a key.
+/// A worker's present act on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Hand {
     Idle,
-    /// `begin` is to be sent until it is answered.
+    /// The worker sends `begin` until it is answered.
     Beginning(Token),
     /// Begun; the handler is not called yet.
     Begun(Held),
@@ -72,7 +72,7 @@ pub(crate) enum Hand {
     Running(Held),
     /// The handler is active and was asked to end.
     Stopping(Held, Then),
-    /// The handler has ended, or never ran; `release` is to be sent until it is answered.
+    /// The handler has ended, or never ran; the worker sends `release` until it is answered.
     Ending(Token, ReleaseMode),
 }
 
@@ -102,7 +102,7 @@ pub(crate) enum Life {
     Left,
 }
 
-/// What a worker has said in phase R.
+/// The words of a worker in phase R.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Said {
     Nothing,
@@ -121,7 +121,7 @@ pub(crate) struct Worker {
     pub(crate) hands: Vec<Hand>,
     /// How far it is with this phase R.
     pub(crate) said: Said,
-    /// What has ended here or was handed on from here: key, dispatch, token, whether it has ended.
+    /// The jobs that have ended here or were handed on from here: key, dispatch, token, whether it has ended.
     pub(crate) journal: BTreeSet<(usize, usize, Token, bool)>,
 }
 
@@ -131,7 +131,7 @@ impl Worker {
     }
 }
 
-/// What a router knows of the ring.
+/// A router's view of the ring.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct View {
     pub(crate) revision: Revision,
@@ -153,7 +153,7 @@ pub(crate) enum Call {
     Take(WorkerId, usize, Token, Heard),
 }
 
-/// What the judge knows of a dispatch.
+/// The judge's knowledge of a dispatch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Fate {
     pub(crate) accepted: bool,
@@ -184,7 +184,7 @@ pub(crate) struct World {
     pub(crate) clock: Clock,
     /// No fault happens any more, and no user has a wish.
     pub(crate) calm: bool,
-    /// What a step has violated.
+    /// The property that a step has violated.
     pub(crate) broke: Option<&'static str>,
 }
 

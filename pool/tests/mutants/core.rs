@@ -7,7 +7,7 @@ use tenure_pool::breakage::Breakage::{self, *};
 use tenure_pool::breakage::Breakages;
 use tenure_pool::sim::{Options, run};
 
-/// Who notices that a line is left out.
+/// The test that notices that a line is left out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum By {
     /// The simulator, by a violation that begins with this.
@@ -16,7 +16,7 @@ pub(crate) enum By {
     Scenario(&'static str),
     /// Rules of the core, each by a test that runs a whole core and a broken one: a part of `cargo test mutants`.
     Core(&'static str),
-    /// What the runtime calls of handlers, by this test, which has it whole and broken: a part of `cargo test mutants`.
+    /// The runtime's calls of handlers, by this test, which runs them whole and broken: a part of `cargo test mutants`.
     Runtime(&'static str),
     /// The model, by this test: a part of `cargo test mutants`.
     Model(&'static str),
@@ -117,7 +117,7 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
 /// Seeds that the simulator tries.
 const SEEDS: u64 = 25;
 
-/// What shows that the line is noticed; `None` if nothing does.
+/// The sign that the line is noticed; `None` if there is none.
 pub(crate) fn noticed(breakage: Breakage, by: By) -> Option<String> {
     match by {
         Simulator(property) => simulated(breakage, property),

@@ -19,8 +19,8 @@ macro_rules! mutants {
     };
 }
 
-/// What is left out, the script (none: every script that shares the part), the text, what stands in its place, and who
-/// notices.
+/// The name of each mutant, its script (none: every script that shares the part), the text, its replacement, and the
+/// scenario that notices.
 pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "a loss of the members is not noticed": "renew", "sign('m', not sized, sized)"
         => "", by "a_key_that_is_lost_alone_is_noticed_by_the_next_renewal";
@@ -237,7 +237,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "sweep forgets stops": "sweep", "stops[j + 1], stops[j + 2], stops[j + 3] = key, p.id, p.owner"
         => "", by "the_sweeper_says_it_again";
     "nothing is ever forgotten": "sweep", "call('ZREM', TB, unpack(old))"
-        => "", by "it_forgets_at_most_512_at_once_and_says_whether_there_may_be_more";
+        => "", by "it_forgets_at_most_512_at_once_and_says_if_more_may_follow";
     "expire of a worker that has renewed": "expire", "if observed ~= '' and heard ~= observed then return 'R' end"
         => "", by "an_outdated_counter_expires_nobody";
     "an expired slot is not handed on": "expire", "if #free > 0 then"
@@ -245,9 +245,9 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "a drained slot is not handed on": "drain", "if oldest then"
         => "if false then", by "a_drained_slot_goes_to_the_oldest_standby";
     "a counter falls behind the clock": "renew", "math.max(count + 1, t)"
-        => "count + 1", by "a_counter_moves_with_each_heartbeat_and_keeps_up_with_the_clock";
+        => "count + 1", by "a_counter_moves_with_each_heartbeat_and_follows_the_clock";
     "a counter goes back with the clock": "renew", "math.max(count + 1, t)"
-        => "t", by "a_counter_moves_with_each_heartbeat_and_keeps_up_with_the_clock";
+        => "t", by "a_counter_moves_with_each_heartbeat_and_follows_the_clock";
     "a silent worker counts as heard of when it is expired": "expire", "heard .. '|'"
         => "num(t) .. '|'", by "time_that_nobody_heard_of_proves_nothing";
     "jobs of a lost worker begin together": "reap", "local delay = p.state == 'R' and suspect(key, p, heard, stable_ms, ttl) or 0"
@@ -305,13 +305,13 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "the last one that is up leaves its slot to one": "expire", "if up == 0 and next(waiting) then"
         => "if false then", by "the_last_one_that_is_up_leaves_room_for_all";
     "a standby that ends takes a slot": "expire", "if tonumber(all[i]) and not but[all[i]] and match("
-        => "if tonumber(all[i]) and match(", by "the_slots_of_those_that_end_together_go_to_the_oldest_standbys";
+        => "if tonumber(all[i]) and match(", by "slots_of_workers_that_end_together_go_to_oldest_standbys";
     "those that end together count as up": "expire", "living(all, t, ending)"
         => "living(all, t)", by "those_that_end_together_leave_room_for_all";
     "those that end together keep their slots": "expire", "ring(ending)"
         => "ring()", by "those_that_end_together_leave_room_for_all";
     "one standby for all slots": "expire", "taken, used[slot] = taken + 1, true"
-        => "taken, used[slot] = 1, true", by "the_slots_of_those_that_end_together_go_to_the_oldest_standbys";
+        => "taken, used[slot] = 1, true", by "slots_of_workers_that_end_together_go_to_oldest_standbys";
     "a worker that is named twice has not ended": "expire", "if ending[wid] or not entry and buried[i]"
         => "if not entry and buried[i]", by "those_that_end_together_are_answered_each_for_itself";
     "an end that is said again is unknown": "expire", "if ending[wid] or not entry and buried[i]"

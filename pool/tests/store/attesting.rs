@@ -1,4 +1,4 @@
-//! What living workers say in phase R, and what comes of it.
+//! The words of living workers in phase R, and their effects.
 
 use bytes::Bytes;
 use tenure_pool::id::{Token, WorkerId};
@@ -19,7 +19,7 @@ scenarios! {
     a_payload_that_was_lost_is_asked_for_and_written_again,
     a_runner_takes_back_a_job_that_rolled_back_to_the_queue,
     a_runner_takes_back_a_job_that_rolled_back_to_its_assignment,
-    a_runner_takes_back_a_job_that_rolled_back_to_the_owner_before,
+    a_runner_takes_back_a_job_that_rolled_back_to_its_old_owner,
     a_runner_takes_back_a_job_that_rolled_back_to_parked,
     a_runner_under_a_lower_token_is_outranked,
     only_a_higher_token_outranks,
@@ -45,7 +45,7 @@ scenarios! {
     what_was_handed_on_is_queued,
     what_was_handed_on_comes_back_as_it_was_left,
     what_was_handed_on_had_started,
-    what_was_handed_on_and_has_no_record_is_gone_unless_it_has_ended,
+    a_handed_on_job_without_a_record_is_gone_unless_it_has_ended,
     what_was_handed_on_and_stopped_is_gone,
     only_the_owners_word_hands_on,
     records_that_do_not_parse_are_left,
@@ -81,7 +81,7 @@ pub(super) fn handed_on() -> Attest {
     left(ReleaseMode::HandOff, 0, 0)
 }
 
-/// It was given up like this, with so many attempts, and is to wait for so many ms.
+/// It was given up like this, with this many attempts, and must wait for this many ms.
 fn left(mode: ReleaseMode, attempts: u32, delay: u64) -> Attest {
     Attest::HandedOn(HandedOn { begun: Begun::Begun, mode, attempts, delay: ms(delay), error: "boom".into() })
 }
@@ -233,7 +233,7 @@ async fn a_runner_takes_back_a_job_that_rolled_back_to_its_assignment(kind: Kind
     assert_eq!((record.since, lab.queued().await), (lab.backend.now(), 0));
 }
 
-async fn a_runner_takes_back_a_job_that_rolled_back_to_the_owner_before(kind: Kind) {
+async fn a_runner_takes_back_a_job_that_rolled_back_to_its_old_owner(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let (first, second) = (lab.worker().await, lab.worker().await);
     let old = lab.run("a", "node1.a", first).await;
@@ -661,7 +661,7 @@ async fn what_ended_is_gone_and_never_accepted_again(kind: Kind) {
     for name in names {
         assert_eq!(lab.dispatch(name, &format!("node1.{name}")).await, DispatchReply::Ended);
     }
-    // What is queued may have been handed on under any token.
+    // A queued job may have been handed on under any token.
     lab.dispatch("later", "node1.later").await;
     lab.run_again("later", first).await;
     lab.release("later", first, ReleaseMode::HandOff).await;
@@ -817,7 +817,7 @@ async fn what_was_handed_on_had_started(kind: Kind) {
     }
 }
 
-async fn what_was_handed_on_and_has_no_record_is_gone_unless_it_has_ended(kind: Kind) {
+async fn a_handed_on_job_without_a_record_is_gone_unless_it_has_ended(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     lab.recover().await;

@@ -129,7 +129,7 @@ async fn begin_started_and_take_refuse_it(kind: Kind) {
     assert_eq!(records(&lab).await, before);
 }
 
-/// What may follow the token of a record; only the last one is sound.
+/// The rest of a record after its token; only the last one is sound.
 const TAILS: [(&str, &str); 11] = [
     ("no attempts", "|1|17|node1.g|17||4|"),
     ("no flag", "1|3|17|node1.g|17||4|"),

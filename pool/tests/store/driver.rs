@@ -61,7 +61,7 @@ pub(crate) struct Driver<'a> {
     sent: Vec<Step>,
     /// Where the page after the last answer's begins.
     next: Option<JobKey>,
-    /// What a loss leaves, and the incarnation it belongs to.
+    /// The data that a loss leaves, and the incarnation they belong to.
     saved: Option<([Saved; 2], Incarnation)>,
     /// The records before the last loss.
     before: Vec<(usize, Record)>,
@@ -545,7 +545,7 @@ impl<'a> Driver<'a> {
         })
     }
 
-    /// What a caller knows of a pool that has ended.
+    /// A caller's knowledge of a pool that has ended.
     fn ended(&self, which: usize) -> Incarnation {
         Incarnation([0, self.inc.0.saturating_sub(1), self.inc.0][which])
     }
@@ -584,7 +584,7 @@ impl<'a> Driver<'a> {
         found.into_iter().next().and_then(|found| found.record)
     }
 
-    /// The next key whose record is in the first of these states in which there is any, if it is to be found.
+    /// The next key whose record is in the first of these states in which there is any, if there is one.
     async fn near(&self, key: usize, states: &[JobState], owner: Option<WorkerId>) -> usize {
         if key >= KEYS.len() {
             return key % KEYS.len();
@@ -693,7 +693,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// What is written instead of a record: damage, another version, or fields of a later one.
+    /// The bytes in the place of a record: damage, another version, or fields of a later one.
     async fn damage(&self, key: usize, kind: usize) -> Vec<u8> {
         let record = self.record(key).await.map(|record| record.to_string());
         let text = match (kind, record) {

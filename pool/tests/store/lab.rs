@@ -248,7 +248,7 @@ impl Lab {
         self.field("m", "nq").await.unwrap().parse().unwrap()
     }
 
-    /// Makes a call that is to be refused, and sees that it changed nothing.
+    /// Makes a call that must be refused, and sees that it changed nothing.
     pub(crate) async fn refused<T: std::fmt::Debug>(&self, call: impl Future<Output = Result<T>>) -> Refusal {
         let before = self.backend.dump().await;
         let refusal = refusal(call.await);

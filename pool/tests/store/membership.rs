@@ -25,13 +25,13 @@ scenarios! {
     a_standby_settles_alone_beside_others,
     the_silent_are_not_up,
     the_last_one_that_is_up_leaves_room_for_all,
-    the_slots_of_those_that_end_together_go_to_the_oldest_standbys,
+    slots_of_workers_that_end_together_go_to_oldest_standbys,
     those_that_end_together_leave_room_for_all,
     those_that_end_together_are_answered_each_for_itself,
     a_new_worker_takes_over_a_draining_or_dead_slot,
     worker_ids_are_never_used_again,
     a_heartbeat_counts_members_only,
-    a_counter_moves_with_each_heartbeat_and_keeps_up_with_the_clock,
+    a_counter_moves_with_each_heartbeat_and_follows_the_clock,
     a_heartbeat_raises_the_token_counter,
     a_heartbeat_opens_the_nodes_stream,
     an_outdated_counter_expires_nobody,
@@ -259,7 +259,7 @@ async fn the_last_one_that_is_up_leaves_room_for_all(kind: Kind) {
     assert_eq!(slot(&lab, second).await, (MemberState::Up, Some(2)));
 }
 
-async fn the_slots_of_those_that_end_together_go_to_the_oldest_standbys(kind: Kind) {
+async fn slots_of_workers_that_end_together_go_to_oldest_standbys(kind: Kind) {
     let lab = Lab::new(kind).await;
     let up = [lab.worker_with_a_job().await, lab.worker().await, lab.worker().await, lab.worker().await];
     let standbys = [lab.join().await.worker, lab.join().await.worker, lab.join().await.worker];
@@ -342,7 +342,7 @@ async fn a_heartbeat_counts_members_only(kind: Kind) {
     assert!(counters.get(&standby).is_none_or(|seq| *seq == 1));
 }
 
-async fn a_counter_moves_with_each_heartbeat_and_keeps_up_with_the_clock(kind: Kind) {
+async fn a_counter_moves_with_each_heartbeat_and_follows_the_clock(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (worker, start) = (lab.worker().await, lab.backend.now());
     let mut seen = Vec::new();

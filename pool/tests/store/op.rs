@@ -1,4 +1,4 @@
-//! What a random client does next, in small numbers that are resolved against the state: so that a sequence stays
+//! The next act of a random client, in small numbers that are resolved against the state. So a sequence stays
 //! meaningful when parts of it are taken out.
 
 use proptest::collection::vec;
@@ -168,7 +168,7 @@ pub(crate) enum Op {
         ended: usize,
     },
     OpenNormal,
-    /// What is there now is what a later loss leaves.
+    /// A later loss leaves the data of now.
     Save,
     /// The data are lost, or roll back; another incarnation begins, in which some workers attest.
     Lose {
@@ -200,7 +200,7 @@ pub(crate) enum Op {
     Outdated,
 }
 
-/// What one worker says in a recovery.
+/// The words of one worker in a recovery.
 #[derive(Clone, Debug)]
 pub(crate) struct Said {
     pub(crate) worker: usize,
@@ -247,7 +247,7 @@ pub(crate) struct Stopped {
     pub(crate) elsewhere: bool,
 }
 
-/// What one worker begins.
+/// The jobs that one worker begins.
 #[derive(Clone, Debug)]
 pub(crate) struct Begun {
     pub(crate) jobs: Vec<(usize, Aim)>,

@@ -1,4 +1,4 @@
-//! What an owner does with its jobs: begin, started, and the list of them.
+//! The steps of an owner for its jobs: begin, started, and the list of them.
 
 use bytes::Bytes;
 use tenure_pool::id::{JobKey, Token, WorkerId};

@@ -341,7 +341,7 @@ async fn a_loss_that_stays_is_answered_and_asks_for_one_recovery(kind: Kind) {
     assert_eq!(refusal(renew(&lab).await), Refusal::Lost("r".into()), "it is a new one");
 }
 
-/// What comes and goes beside the damage makes its sign come and go: it is no new one.
+/// Jobs that come and go beside the damage make its sign come and go: it is no new one.
 async fn a_damage_that_stays_asks_for_one_recovery(kind: Kind) {
     for damage in ["payloads", "a record", "an index"] {
         let mut lab = Lab::new(kind).await;
@@ -416,7 +416,7 @@ async fn a_lost_counter_counts_as_0(kind: Kind) {
     assert_eq!(lab.store().expire(lab.inc, silent, Some(0)).await.unwrap(), Expired::Done);
 }
 
-/// Only on Redis can a counter be damaged. What an observer cannot read it misses, and takes for 0.
+/// Only on Redis can a counter be damaged. An observer takes a counter that it cannot read for 0.
 async fn a_counter_that_is_no_number_counts_as_0(kind: Kind) {
     let lab = Lab::new(kind).await;
     if matches!(kind, Kind::Memory) {

@@ -18,7 +18,7 @@ scenarios! {
     a_kick_with_long_settings_finds_nothing,
     a_full_stream_is_left_alone,
     a_stopping_pool_is_not_repaired,
-    it_forgets_at_most_512_at_once_and_says_whether_there_may_be_more,
+    it_forgets_at_most_512_at_once_and_says_if_more_may_follow,
 }
 
 async fn a_lost_start_event_is_sent_again(kind: Kind) {
@@ -169,7 +169,7 @@ async fn a_stopping_pool_is_not_repaired(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn it_forgets_at_most_512_at_once_and_says_whether_there_may_be_more(kind: Kind) {
+async fn it_forgets_at_most_512_at_once_and_says_if_more_may_follow(kind: Kind) {
     let lab = Lab::new(kind).await;
     for chunk in 0..6 {
         let ids: Vec<_> =

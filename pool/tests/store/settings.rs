@@ -8,11 +8,11 @@ use super::lab::{Kind, Lab};
 scenarios! {
     settings_change_together_and_every_replica_hears_of_it,
     a_change_that_is_sent_again_changes_nothing,
-    a_change_from_another_value_than_the_stored_one_is_refused_whole,
+    a_change_from_a_value_that_is_not_stored_is_refused_whole,
     what_a_pool_keeps_for_its_life_is_refused,
     a_join_needs_the_changed_settings,
     a_recovering_pool_takes_changes_too,
-    an_outcome_is_kept_for_as_long_as_its_dispatch_may_be_handed_in_again,
+    an_outcome_is_kept_while_its_dispatch_may_be_handed_in_again,
 }
 
 fn change(name: &str, from: &str, to: &str) -> SettingChange {
@@ -43,7 +43,7 @@ async fn a_change_that_is_sent_again_changes_nothing(kind: Kind) {
     assert_eq!(lab.field("cf", "of_a_later_version").await.as_deref(), Some("1"));
 }
 
-async fn a_change_from_another_value_than_the_stored_one_is_refused_whole(kind: Kind) {
+async fn a_change_from_a_value_that_is_not_stored_is_refused_whole(kind: Kind) {
     let lab = Lab::new(kind).await;
     let changes = [change("strikes", "3", "5"), change("max_queued", "9", "10")];
     let refusal = lab.refused(lab.store().change_settings(lab.inc, &changes)).await;
@@ -82,7 +82,7 @@ async fn a_recovering_pool_takes_changes_too(kind: Kind) {
     assert_eq!(lab.field("cf", "strikes").await.as_deref(), Some("5"));
 }
 
-async fn an_outcome_is_kept_for_as_long_as_its_dispatch_may_be_handed_in_again(kind: Kind) {
+async fn an_outcome_is_kept_while_its_dispatch_may_be_handed_in_again(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (shorter, longer) = (change("od_ms", "600000", "100000"), change("late_ms", "30000", "200000"));
     // Each alone fits what it was made from; together they do not, whoever comes second.

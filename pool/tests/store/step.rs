@@ -18,7 +18,7 @@ use tenure_streaming::EntryId;
 
 /// An entry's id on each of the two stores.
 pub(crate) type EntryPair = [EntryId; 2];
-/// What one worker begins, and the entries that it has finished with.
+/// The jobs that one worker begins, and the entries that it has finished with.
 type Begins = (WorkerId, Vec<EntryPair>, Vec<(JobKey, Token)>);
 
 /// A call with all its arguments.

@@ -31,7 +31,7 @@ async fn heard(lab: &Lab, worker: WorkerId) {
     lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
 }
 
-/// Has the job begun and its worker lost after this long, ms; returns its attempts and its pause, if it has one.
+/// Begins the job and loses its worker after this long, ms; returns its attempts and its pause, if it has one.
 async fn run_and_lose(lab: &Lab, name: &str, ran: u64) -> (u32, Option<u64>) {
     let worker = lab.worker().await;
     lab.run_again(name, worker).await;

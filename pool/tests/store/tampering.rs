@@ -1,4 +1,4 @@
-//! What somebody else writes into the pool's keys on Redis: every step goes on, whatever stands beside its own values.
+//! Strange writes into the pool's keys on Redis: every step goes on, whatever stands beside its own values.
 
 use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::record::JobState;
@@ -12,7 +12,7 @@ use super::lab::{Kind, Lab, key, ms, node, stop};
 /// A command on one of the pool's keys; `W` is the id of a worker.
 type Write = (&'static str, &'static str, &'static [&'static str]);
 
-/// What is written, and what puts it right again.
+/// The write, and the one that puts it right again.
 const DAMAGES: [(Write, Write); 27] = [
     (("HSET", "jn", &["x", "y"]), ("HDEL", "jn", &["x"])),
     (("HSET", "jn", &["h:ghost", "1|900|5"]), ("HDEL", "jn", &["h:ghost"])),

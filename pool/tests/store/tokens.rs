@@ -156,7 +156,7 @@ async fn at_its_end_the_counter_refuses_what_mints(kind: Kind) {
     store.term(lab.inc, &node("n"), &takes).await.unwrap();
 }
 
-/// What `term` answers to a node.
+/// The answers of `term` to a node.
 async fn turns(lab: &Lab, items: &[TermItem]) -> Vec<TermReply> {
     lab.store().term(lab.inc, &node("n"), items).await.unwrap().replies
 }
