@@ -88,10 +88,10 @@ pub(crate) fn check_time(name: &'static str, time: Duration) -> Result<(), Inval
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::Node;
     use crate::builder::NodeBuilder;
     use crate::error::Error;
     use crate::store::MemoryStore;
-    use crate::{Node, ShardedPool};
 
     /// A builder with this value of that name; what the setting rests on fits it.
     fn with(store: &MemoryStore, name: &str, value: u64) -> NodeBuilder {
@@ -154,8 +154,8 @@ mod tests {
         let bound = BOUNDS.into_iter().find(|bound| bound.name == "shards").unwrap();
         let store = MemoryStore::new();
         for value in [0, 1_025] {
-            let pool = ShardedPool::builder("p", value, &store).join().await;
-            refused(&pool.unwrap_err(), bound, u64::from(value));
+            let joined = Node::builder("p", &store).shards(value).join().await;
+            refused(&joined.unwrap_err(), bound, u64::from(value));
         }
         assert!(store.dump().lines().is_empty());
     }

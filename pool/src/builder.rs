@@ -12,9 +12,9 @@ use crate::core::ctx::{Config, Purpose};
 use crate::core::lease::Timing;
 use crate::error::Error;
 use crate::id::{NodeName, PoolName};
-use crate::node::Node;
+use crate::node::{Node, Shard, shards};
 use crate::runtime::thread::EngineThread;
-use crate::settings::{Given, InvalidSetting, Settings, Shard};
+use crate::settings::{Given, InvalidSetting, Settings, ShardId};
 use crate::store::{MemoryStore, RedisStore, Store, StoreError};
 use crate::trace::TraceContext;
 
@@ -105,6 +105,7 @@ impl fmt::Debug for JobSpanHook {
 pub struct NodeBuilder {
     pool: String,
     backend: Backend,
+    shards: u32,
     name: Option<String>,
     settings: Settings,
     given: Given,
@@ -128,6 +129,7 @@ impl NodeBuilder {
         Self {
             pool: pool.to_owned(),
             backend,
+            shards: 1,
             name: None,
             settings: Settings::default(),
             given: Given::default(),
@@ -150,6 +152,33 @@ impl NodeBuilder {
     /// The node's name, unique among the living nodes of the pool. By default made up.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
+        self
+    }
+
+    /// How many shards the pool has: 1 to 1,024. 1. Each shard is a pool of its own in a hash slot of its own, so that a
+    /// cluster's servers share the work of one pool: `name#0` and so on, where there are more than one. Each key belongs to
+    /// one shard, by its hash, and is still one worker's.
+    ///
+    /// The number is fixed for the life of the pool: give every node the same. A node that is given another is refused with
+    /// [`Error::OtherShards`], but one shard and several are not told apart: the pools `name` and `name#0` know nothing of
+    /// each other, and a key would run in both. For another number [shut the pool down](Node::shutdown) and make it anew.
+    ///
+    /// Each shard costs each process an engine, a lease's thread, connections and idle commands. Limits
+    /// ([`max_queued`](crate::Settings::max_queued)) and the options here hold in each shard. So take as few as do: one for
+    /// each core that Redis may use. A [`MemoryStore`] has a store for each shard.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tenure_pool::{Client, Node};
+    ///
+    /// let client = Client::open("redis+cluster://127.0.0.1:7000")?;
+    /// let node = Node::builder("feeds", client).shards(4).join().await?;
+    /// node.dispatch("acme", "payload").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn shards(mut self, shards: u32) -> Self {
+        self.shards = shards;
         self
     }
 
@@ -314,14 +343,24 @@ impl NodeBuilder {
     /// [`Error::NotJoined`], with the last trouble, when the time is up. Nothing was written then, but for an empty pool
     /// that others may join.
     ///
+    /// Of several shards the first is joined before the others, since it says how many there are:
+    /// [`Error::OtherShards`] when the pool has another number. Where one shard cannot be joined, the others are left again.
+    ///
     /// # Cancel safety
     /// A dropped call leaves nothing but, perhaps, an empty pool.
     pub async fn join(self) -> Result<Node, Error> {
-        self.join_as(None, Purpose::Part).await
+        check("shards", self.shards.into())?;
+        if self.shards == 1 {
+            return Ok(Node::new([self.join_as(None, Purpose::Part).await?]));
+        }
+        let node = self.named();
+        node.validate()?;
+        let (count, patience) = (node.shards, node.patience());
+        Ok(Node::new(shards::join(node, count, patience).await?))
     }
 
-    /// As [`join`](Self::join), as a pool by itself or as this shard of one.
-    pub(crate) async fn join_as(mut self, shard: Option<Shard>, purpose: Purpose) -> Result<Node, Error> {
+    /// Joins a pool by itself, or this shard of one.
+    pub(crate) async fn join_as(mut self, shard: Option<ShardId>, purpose: Purpose) -> Result<Shard, Error> {
         let pool = self.pool_of(shard)?;
         self.settings.shard = shard;
         let node = match &self.name {
@@ -341,7 +380,7 @@ impl NodeBuilder {
         };
         let timeout = self.patience();
         let config = self.config(node, purpose);
-        Node::start(pool, config, store, thread, self.fence_policy, self.on_job_span, timeout).await
+        Shard::start(pool, config, store, thread, self.fence_policy, self.on_job_span, timeout).await
     }
 
     /// The settings that the node runs with.
@@ -368,7 +407,7 @@ impl NodeBuilder {
         }
     }
 
-    fn pool_of(&self, shard: Option<Shard>) -> Result<PoolName, Error> {
+    fn pool_of(&self, shard: Option<ShardId>) -> Result<PoolName, Error> {
         let pool = PoolName::new(&self.pool)?;
         Ok(shard.map_or_else(|| pool.clone(), |shard| pool.of_shard(shard.index)))
     }
@@ -376,7 +415,7 @@ impl NodeBuilder {
     /// A store of the pool, or of this shard of it.
     pub(crate) fn store_of(
         &self,
-        shard: Option<Shard>,
+        shard: Option<ShardId>,
         node: Option<&NodeName>,
     ) -> Result<Arc<dyn Store>, Error> {
         Ok(match (&self.backend.0, shard) {
@@ -450,47 +489,5 @@ fn rand_u64() -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_option_reaches_the_node() {
-        let secs = Duration::from_secs;
-        let builder = NodeBuilder::new("p", crate::store::MemoryStore::new().into())
-            .worker_ttl(secs(3))
-            .max_queued(4)
-            .join_settle(secs(5))
-            .stable_after(secs(6))
-            .handoff_parallel(7)
-            .start_timeout(secs(8))
-            .stop_timeout(secs(9))
-            .plan_timeout(secs(10))
-            .start_permits(11)
-            .client_only()
-            .assume_fresh(true)
-            .join_timeout(secs(12));
-        let Ok(node) = NodeName::new("n") else { panic!("a name") };
-        let config = builder.config(node, Purpose::Part);
-        let settings = (config.settings.worker_ttl, config.settings.max_queued, config.settings.join_settle);
-        assert_eq!(settings, (secs(3), 4, secs(5)));
-        assert_eq!((config.stable_after, config.handoff_parallel), (secs(6), 7));
-        assert_eq!((config.start_timeout, config.stop_timeout), (secs(8), secs(9)));
-        assert_eq!((config.plan_timeout, config.start_permits), (secs(10), 11));
-        assert!(config.client_only && config.assume_fresh);
-        assert_eq!((builder.patience(), config.timing.ttl), (secs(12), secs(3)));
-    }
-
-    #[test]
-    fn a_handler_that_does_not_end_is_aborted_within_a_usual_budget() {
-        let builder = NodeBuilder::new("p", crate::store::MemoryStore::new().into());
-        let Ok(node) = NodeName::new("n") else { panic!("a name") };
-        let config = builder.config(node, Purpose::Part);
-        assert!(config.stop_timeout + config.abort_grace < Duration::from_secs(25));
-    }
-
-    #[test]
-    fn a_join_is_given_the_time_that_a_pool_takes_to_open() {
-        let patience = |ttl| join_patience(Duration::from_secs(ttl)).as_secs();
-        assert_eq!([1, 10, 25, 26, 600].map(patience), [60, 60, 60, 62, 1210]);
-    }
-}
+#[path = "builder_tests.rs"]
+mod tests;

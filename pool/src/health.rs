@@ -61,6 +61,28 @@ impl Health {
         self.reasons.is_empty()
     }
 
+    /// Both together, of two shards of one pool.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.phase = worse(self.phase, other.phase);
+        self.leaving |= other.leaving;
+        self.engine_idle = self.engine_idle.max(other.engine_idle);
+        self.reader_idle = self.reader_idle.max(other.reader_idle);
+        self.router_idle = self.router_idle.max(other.router_idle);
+        self.store.answered = self.store.answered.zip(other.store.answered).map(|(a, b)| a.max(b));
+        self.store.error = self.store.error.or(other.store.error);
+        self.store.failing.extend(other.store.failing);
+        self.workers.extend(other.workers);
+        self.blocked_jobs.extend(other.blocked_jobs);
+        self.dispatches += other.dispatches;
+        self.queued = self.queued.zip(other.queued).map(|(a, b)| a + b);
+        self.parked = self.parked.zip(other.parked).map(|(a, b)| a + b);
+        self.namesake |= other.namesake;
+        self.damage = self.damage.or(other.damage);
+        self.evicts = self.evicts.or(other.evicts);
+        self.reasons.extend(other.reasons);
+        self
+    }
+
     /// It is healthy and does not leave: as a readiness probe.
     pub fn is_ready(&self) -> bool {
         self.is_healthy() && !self.leaving
@@ -94,6 +116,19 @@ pub enum PoolPhase {
     Closed,
 }
 
+/// The phase that is further from an open pool.
+fn worse(one: PoolPhase, other: PoolPhase) -> PoolPhase {
+    let distance = |phase| match phase {
+        PoolPhase::Open => 0,
+        PoolPhase::Recovering => 1,
+        PoolPhase::Unknown => 2,
+        PoolPhase::Closing => 3,
+        PoolPhase::Stopping => 4,
+        PoolPhase::Closed => 5,
+    };
+    if distance(other) > distance(one) { other } else { one }
+}
+
 /// The connection to the store: by its renewals, which come every fifth of the worker TTL, and by what else it is asked.
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
@@ -113,7 +148,9 @@ pub struct StoreHealth {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct WorkerHealth {
-    /// Its id; `None` while it is no member of the pool.
+    /// The shard, from 0.
+    pub shard: usize,
+    /// Its id, unique within the shard; `None` while it is no member.
     pub id: Option<WorkerId>,
     /// How long ago the last renewal that was acknowledged was sent; `None` without a lease.
     #[serde(serialize_with = "serial::maybe_lapse")]
@@ -142,7 +179,7 @@ pub struct BlockedJob {
     pub lasted: Duration,
 }
 
-/// What is wrong with a node.
+/// What is wrong with a node. A worker's id is unique within its shard.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unhealthy {

@@ -9,7 +9,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 fn worker(id: u64) -> WorkerHealth {
     let (stuck, lease_age) = (Vec::new(), Some(Duration::from_secs(1)));
-    WorkerHealth { id: Some(WorkerId(id)), lease_age, lease_left: SOFT, jobs: 3, stuck, overdue: 0 }
+    WorkerHealth { shard: 0, id: Some(WorkerId(id)), lease_age, lease_left: SOFT, jobs: 3, stuck, overdue: 0 }
 }
 
 /// A node with two workers to which nothing is wrong.
@@ -110,4 +110,18 @@ fn a_node_that_leaves_lacks_only_what_it_still_needs() {
     assert_eq!(judge(&left, true, TTL, SOFT), [], "it has left its pool in good order");
     let closed = Health { phase: PoolPhase::Closed, engine_idle: LONG, ..well() };
     assert_eq!(judge(&closed, true, TTL, SOFT), [], "and so has all of the pool");
+}
+
+#[test]
+fn two_shards_together_are_as_well_as_the_worse_one() {
+    let mut other = Health { phase: PoolPhase::Stopping, queued: None, parked: Some(3), ..well() };
+    other.engine_idle = LONG;
+    other.store.answered = Some(LONG);
+    other.reasons.push(Unhealthy::Engine(LONG));
+    for whole in [well().and(other.clone()), other.and(well())] {
+        assert_eq!((whole.phase, whole.engine_idle), (PoolPhase::Stopping, LONG));
+        assert_eq!((whole.store.answered, whole.router_idle), (Some(LONG), well().router_idle));
+        assert_eq!((whole.dispatches, whole.queued, whole.parked), (10, None, Some(5)));
+        assert_eq!((whole.workers.len(), whole.reasons), (4, vec![Unhealthy::Engine(LONG)]));
+    }
 }

@@ -28,7 +28,6 @@ mod schedule;
 mod serial;
 mod service;
 pub mod settings;
-mod sharded;
 #[cfg(feature = "sim")]
 #[doc(hidden)]
 pub mod sim;
@@ -57,11 +56,7 @@ pub use policy::RestartPolicy;
 pub use record::JobState;
 pub use runtime::guard::LeaseGuard;
 pub use schedule::{Schedule, Ticker};
-pub use settings::{Settings, Shard};
-pub use sharded::{
-    ShardCursor, ShardWorkerInfo, ShardedHealth, ShardedPool, ShardedPoolBuilder, ShardedSchedule,
-    ShardedShutdown, ShardedWorker,
-};
+pub use settings::{Settings, ShardId};
 pub use spec::JobSpec;
 pub use stop::StopReason;
 pub use store::MemoryStore;

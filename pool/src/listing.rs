@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::num::ParseIntError;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
@@ -10,7 +9,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::id::{DispatchId, JobKey, Token, WorkerId};
+use crate::id::{DispatchId, IdError, JobKey, Token, WorkerId};
 use crate::member::{MemberState, Members};
 use crate::record::{JobState, Record};
 use crate::serial;
@@ -22,39 +21,43 @@ pub(crate) const PAGE: usize = 512;
 /// The most items that a caller gets in one page, about.
 const LARGEST_PAGE: usize = 4_096;
 
-/// Where a listing goes on, as one [`Page`] says for the next. Plain text outside of the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Cursor(pub(crate) u64);
+/// Where a listing goes on, as one [`Page`] says for the next. Plain text outside of the process: a number, with `shard:` in
+/// front of it from the second shard on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cursor {
+    /// The shard whose listing goes on.
+    pub(crate) shard: usize,
+    /// Where in that listing; 0 is its beginning.
+    pub(crate) at: u64,
+}
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        match self.shard {
+            0 => self.at.fmt(f),
+            shard => write!(f, "{shard}:{}", self.at),
+        }
     }
 }
 
 impl FromStr for Cursor {
-    type Err = ParseIntError;
+    type Err = IdError;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.parse().map(Self)
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let bad = |_| IdError::Number { what: "cursor" };
+        let (shard, at) = text.split_once(':').unwrap_or(("0", text));
+        Ok(Self { shard: shard.parse().map_err(bad)?, at: at.parse().map_err(bad)? })
     }
 }
 
 /// A part of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Page<T, C = Cursor> {
+pub struct Page<T> {
     /// What is in it; may be empty although more follows.
     pub items: Vec<T>,
     /// Where the next page begins; `None` after the last.
-    pub next: Option<C>,
-}
-
-impl<T> Page<T> {
-    /// A page.
-    pub(crate) fn new(items: Vec<T>, next: Option<u64>) -> Self {
-        Self { items, next: next.map(Cursor) }
-    }
+    pub next: Option<Cursor>,
 }
 
 /// How many items a caller who asks for so many gets, about.
@@ -62,11 +65,13 @@ pub(crate) fn page_size(limit: usize) -> usize {
     limit.clamp(1, LARGEST_PAGE)
 }
 
-/// A worker of the pool.
+/// A worker of the pool, in one shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct WorkerInfo {
-    /// Its id.
+    /// The shard, from 0.
+    pub shard: usize,
+    /// Its id, unique within the shard.
     pub id: WorkerId,
     /// The node it lives on.
     pub node: String,
@@ -132,8 +137,9 @@ impl JobInfo {
     }
 }
 
-pub(crate) fn workers(members: &Members) -> Vec<WorkerInfo> {
+pub(crate) fn workers(shard: usize, members: &Members) -> Vec<WorkerInfo> {
     let info = |(&id, m): (&WorkerId, &crate::member::Member)| WorkerInfo {
+        shard,
         id,
         node: m.node.to_string(),
         state: m.state,
@@ -143,27 +149,26 @@ pub(crate) fn workers(members: &Members) -> Vec<WorkerInfo> {
     members.entries.iter().map(info).collect()
 }
 
+/// A page of a store's listing, and where the next one begins.
 pub(crate) async fn jobs_page(
     store: &dyn Store,
-    cursor: Option<Cursor>,
+    at: u64,
     limit: usize,
-) -> Result<Page<JobInfo>, Error> {
-    let page = store.jobs_page(cursor.map_or(0, |cursor| cursor.0), page_size(limit)).await?;
-    Ok(Page::new(infos(store, page.jobs).await?, page.next))
+) -> Result<(Vec<JobInfo>, Option<u64>), Error> {
+    let page = store.jobs_page(at, page_size(limit)).await?;
+    Ok((infos(store, page.jobs).await?, page.next))
 }
 
 /// All jobs, ordered by key, each once.
 pub(crate) async fn jobs(store: &dyn Store) -> Result<Vec<JobInfo>, Error> {
     let mut jobs = BTreeMap::new();
-    let mut cursor = None;
-    loop {
-        let page = jobs_page(store, cursor, PAGE).await?;
-        jobs.extend(page.items.into_iter().map(|job| (job.key.clone(), job)));
-        cursor = page.next;
-        if cursor.is_none() {
-            return Ok(jobs.into_values().collect());
-        }
+    let mut next = Some(0);
+    while let Some(at) = next {
+        let (page, after) = jobs_page(store, at, PAGE).await?;
+        jobs.extend(page.into_iter().map(|job| (job.key.clone(), job)));
+        next = after;
     }
+    Ok(jobs.into_values().collect())
 }
 
 /// The jobs that the store says are this worker's: about `limit` of them, ordered by key, beginning after `after`.
@@ -231,4 +236,21 @@ pub(crate) async fn payload(store: &dyn Store, key: &JobKey) -> Result<Option<By
         }
     })?;
     Ok(Some(opened.body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_plain_text() {
+        for (text, shard, at) in [("0", 0, 0), ("17", 0, 17), ("3:17", 3, 17)] {
+            let cursor = Cursor { shard, at };
+            assert_eq!(cursor.to_string(), text);
+            assert_eq!(text.parse(), Ok(cursor));
+        }
+        for text in ["", "3:", ":17", "3:x", "x:1"] {
+            assert!(text.parse::<Cursor>().is_err(), "{text}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::id::{DispatchId, JobKey};
-use crate::listing::{Cursor, PAGE, Page, page_size};
+use crate::listing::{PAGE, page_size};
 use crate::serial;
 use crate::store::{Parked, Store};
 
@@ -59,27 +59,24 @@ impl ParkedJob {
     }
 }
 
+/// A page of a store's listing, and where the next one begins.
 pub(crate) async fn page(
     store: &dyn Store,
-    cursor: Option<Cursor>,
+    at: u64,
     limit: usize,
-) -> Result<Page<ParkedJob>, Error> {
-    let page = store.parked_page(cursor.map_or(0, |cursor| cursor.0), page_size(limit)).await?;
-    Ok(Page::new(page.jobs.into_iter().filter_map(ParkedJob::new).collect(), page.next))
+) -> Result<(Vec<ParkedJob>, Option<u64>), Error> {
+    let page = store.parked_page(at, page_size(limit)).await?;
+    Ok((page.jobs.into_iter().filter_map(ParkedJob::new).collect(), page.next))
 }
 
-/// All parked jobs, each once, the longest parked first.
+/// All parked jobs, each once.
 pub(crate) async fn all(store: &dyn Store) -> Result<Vec<ParkedJob>, Error> {
     let mut jobs = BTreeMap::new();
-    let mut cursor = None;
-    loop {
-        let page = page(store, cursor, PAGE).await?;
-        jobs.extend(page.items.into_iter().map(|job| (job.key.clone(), job)));
-        cursor = page.next;
-        if cursor.is_none() {
-            let mut jobs: Vec<_> = jobs.into_values().collect();
-            jobs.sort_by_key(|job| job.since);
-            return Ok(jobs);
-        }
+    let mut next = Some(0);
+    while let Some(at) = next {
+        let (page, after) = page(store, at, PAGE).await?;
+        jobs.extend(page.into_iter().map(|job| (job.key.clone(), job)));
+        next = after;
     }
+    Ok(jobs.into_values().collect())
 }

@@ -2,16 +2,18 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::Stream;
+use futures::future::join_all;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::core::input::{Command, LocalSchedule};
 use crate::error::Error;
 use crate::id::ScheduleName;
-use crate::node::{Node, PATIENCE};
+use crate::node::{Node, PATIENCE, Shard};
 use crate::plan::Tick;
 
 /// This node's part in a schedule: see [`Node::schedule`]. Dropping it changes nothing: the node takes part until it is
@@ -19,20 +21,33 @@ use crate::plan::Tick;
 /// not close by itself.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    node: Node,
-    local: LocalSchedule,
     name: ScheduleName,
-    ended: watch::Receiver<()>,
+    /// One in each shard.
+    shards: Arc<[InShard]>,
+}
+
+/// This node's part in one shard of a schedule.
+#[derive(Clone, Debug)]
+pub(crate) struct InShard {
+    pub(crate) shard: Shard,
+    pub(crate) local: LocalSchedule,
+    pub(crate) ended: watch::Receiver<()>,
+}
+
+impl InShard {
+    pub(crate) async fn close(&self) -> Result<(), Error> {
+        self.shard.request(PATIENCE, |reply| Command::LeaveSchedule { reply, local: self.local }).await
+    }
+
+    async fn ended(&self) {
+        let mut ended = self.ended.clone();
+        while ended.changed().await.is_ok() {}
+    }
 }
 
 impl Schedule {
-    pub(crate) fn new(
-        node: Node,
-        local: LocalSchedule,
-        name: ScheduleName,
-        ended: watch::Receiver<()>,
-    ) -> Self {
-        Self { node, local, name, ended }
+    pub(crate) fn new(name: ScheduleName, shards: Vec<InShard>) -> Self {
+        Self { name, shards: shards.into() }
     }
 
     /// Its name.
@@ -50,7 +65,8 @@ impl Schedule {
     /// # Cancel safety
     /// A dropped call leaves open whether the period was changed.
     pub async fn set_period(&self, period: Duration) -> Result<(), Error> {
-        self.node.set_period(self.local, period).await
+        let changing = self.shards.iter().map(|part| part.shard.set_period(part.local, period));
+        join_all(changing).await.into_iter().collect()
     }
 
     /// Ends the schedule on all nodes. Its jobs live on. Ending one that has ended is fine; who schedules it anew makes
@@ -63,7 +79,8 @@ impl Schedule {
     /// # Cancel safety
     /// A dropped call leaves open whether it has ended.
     pub async fn end(&self) -> Result<(), Error> {
-        self.node.request(PATIENCE, |reply| Command::EndSchedule { reply, local: self.local }).await
+        let ending = self.shards.iter().map(|part| part.shard.end_schedule(part.local));
+        join_all(ending).await.into_iter().collect()
     }
 
     /// This node takes part no more; another one that does plans at once when it has workers, and after about a quarter
@@ -75,7 +92,7 @@ impl Schedule {
     /// # Cancel safety
     /// A dropped call does not stop the leaving.
     pub async fn close(&self) -> Result<(), Error> {
-        self.node.request(PATIENCE, |reply| Command::LeaveSchedule { reply, local: self.local }).await
+        join_all(self.shards.iter().map(InShard::close)).await.into_iter().collect()
     }
 
     /// Waits until this node takes part no more: the schedule was ended, here, elsewhere or by its planner; or it was
@@ -84,8 +101,7 @@ impl Schedule {
     /// # Cancel safety
     /// Yes.
     pub async fn ended(&self) {
-        let mut ended = self.ended.clone();
-        while ended.changed().await.is_ok() {}
+        join_all(self.shards.iter().map(InShard::ended)).await;
     }
 }
 
@@ -97,6 +113,7 @@ impl Schedule {
 #[must_use = "a ticker that is dropped gets no ticks"]
 pub struct Ticker {
     node: Node,
+    shard: usize,
     local: LocalSchedule,
     name: ScheduleName,
     ticks: mpsc::Receiver<Tick>,
@@ -107,12 +124,13 @@ pub struct Ticker {
 impl Ticker {
     pub(crate) fn new(
         node: Node,
+        shard: usize,
         local: LocalSchedule,
         name: ScheduleName,
         ticks: mpsc::Receiver<Tick>,
         listening: oneshot::Sender<()>,
     ) -> Self {
-        Self { node, local, name, ticks, _listening: listening }
+        Self { node, shard, local, name, ticks, _listening: listening }
     }
 
     /// Its name.
@@ -128,7 +146,7 @@ impl Ticker {
     /// # Cancel safety
     /// As [`Schedule::set_period`].
     pub async fn set_period(&self, period: Duration) -> Result<(), Error> {
-        self.node.set_period(self.local, period).await
+        self.node.shards[self.shard].set_period(self.local, period).await
     }
 
     /// Ends the ticker on all nodes: their streams end. Stopping one that has ended is fine.
@@ -139,7 +157,7 @@ impl Ticker {
     /// # Cancel safety
     /// As [`Schedule::end`].
     pub async fn stop(&self) -> Result<(), Error> {
-        self.node.request(PATIENCE, |reply| Command::EndSchedule { reply, local: self.local }).await
+        self.node.shards[self.shard].end_schedule(self.local).await
     }
 }
 

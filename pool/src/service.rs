@@ -45,60 +45,27 @@ impl Node {
         &self,
         budget: Duration,
     ) -> impl Future<Output = Result<CloseReport, Error>> + Send + use<> {
-        leave_on_signal(self.clone(), budget)
-    }
-}
-
-/// Who can leave a pool: a node, or one of all shards of a pool.
-pub(crate) trait Leave: Send + Sync + 'static {
-    fn name(&self) -> &str;
-    fn closed(&self) -> impl Future<Output = ()> + Send;
-    fn close_within(&self, budget: Duration) -> impl Future<Output = Result<CloseReport, Error>> + Send;
-    fn abandon(&self);
-}
-
-impl Leave for Node {
-    fn name(&self) -> &str {
-        Self::name(self)
-    }
-
-    async fn closed(&self) {
-        Self::closed(self).await;
-    }
-
-    async fn close_within(&self, budget: Duration) -> Result<CloseReport, Error> {
-        Self::close_within(self, budget).await
-    }
-
-    fn abandon(&self) {
-        Self::abandon(self);
-    }
-}
-
-/// Has the node leave when the process is told to end; listens from now on.
-pub(crate) fn leave_on_signal<L: Leave>(
-    node: L,
-    budget: Duration,
-) -> impl Future<Output = Result<CloseReport, Error>> + Send + use<L> {
-    let signals = Signals::listen();
-    async move {
-        let mut signals = signals.map_err(|error| Error::Signals(Arc::new(error)))?;
-        tokio::select! {
-            biased;
-            () = node.closed() => return node.close_within(budget).await,
-            name = signals.next() => {
-                tracing::info!(node = node.name(), signal = name, ?budget, "told to end: the node leaves its pool");
+        let node = self.clone();
+        let signals = Signals::listen();
+        async move {
+            let mut signals = signals.map_err(|error| Error::Signals(Arc::new(error)))?;
+            tokio::select! {
+                biased;
+                () = node.closed() => return node.close_within(budget).await,
+                name = signals.next() => {
+                    tracing::info!(node = node.name(), signal = name, ?budget, "told to end: the node leaves its pool");
+                }
             }
-        }
-        let told = Instant::now();
-        tokio::select! {
-            biased;
-            report = node.close_within(budget) => report.inspect(|report| tell(node.name(), report, told)),
-            name = signals.another() => {
-                tracing::warn!(node = node.name(), signal = name, "told to end at once: the node drops its jobs");
-                let report = give_up(&node).await;
-                tell(node.name(), &report, told);
-                Ok(report)
+            let told = Instant::now();
+            tokio::select! {
+                biased;
+                report = node.close_within(budget) => report.inspect(|report| tell(node.name(), report, told)),
+                name = signals.another() => {
+                    tracing::warn!(node = node.name(), signal = name, "told to end at once: the node drops its jobs");
+                    let report = give_up(&node).await;
+                    tell(node.name(), &report, told);
+                    Ok(report)
+                }
             }
         }
     }
@@ -116,7 +83,7 @@ fn tell(node: &str, report: &CloseReport, told: Instant) {
 }
 
 /// Drops everything, and says what that was.
-async fn give_up(node: &impl Leave) -> CloseReport {
+async fn give_up(node: &Node) -> CloseReport {
     let left = tokio::time::timeout(LAST_WORD, node.close_within(Duration::ZERO)).await;
     node.abandon();
     left.ok().and_then(Result::ok).unwrap_or_default()

@@ -54,27 +54,27 @@ pub struct Settings {
     /// Keys of the placement hash. `None`, the default, when a node is started: the pool's, whatever they are. They are drawn
     /// at random when a pool is made, so that nobody can choose job keys that all lie on one worker.
     pub hash_keys: Option<(u64, u64)>,
-    /// Which shard of a [`ShardedPool`](crate::ShardedPool) the pool is; `None` for a pool by itself. Whoever joins says
-    /// it: what stands here is not looked at.
-    pub shard: Option<Shard>,
+    /// Which of several [shards](crate::NodeBuilder::shards) these settings are of; `None` for a pool of one. The join says
+    /// it: a builder does not look at what stands here.
+    pub shard: Option<ShardId>,
 }
 
-/// One of the pools that make up a [`ShardedPool`](crate::ShardedPool). As text, and in the store, `index/count`.
+/// One of the several [shards](crate::NodeBuilder::shards) of a pool. As text, and in the store, `index/count`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Shard {
+pub struct ShardId {
     /// Which one, from 0.
     pub index: u32,
     /// How many there are.
     pub count: u32,
 }
 
-impl fmt::Display for Shard {
+impl fmt::Display for ShardId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.index, self.count)
     }
 }
 
-impl Shard {
+impl ShardId {
     /// The setting's name in the store.
     pub(crate) const SETTING: &'static str = "shard";
     /// Reads it as it stands in the store.
@@ -174,14 +174,14 @@ impl Settings {
         fields.extend(
             self.hash_keys.into_iter().flat_map(|(k1, k2)| [("k1", k1.to_string()), ("k2", k2.to_string())]),
         );
-        fields.extend(self.shard.map(|shard| (Shard::SETTING, shard.to_string())));
+        fields.extend(self.shard.map(|shard| (ShardId::SETTING, shard.to_string())));
         fields
     }
 }
 
 /// The settings that a pool keeps for its life: its leases and its placement rest on them.
 pub(crate) fn is_fixed(name: &str) -> bool {
-    matches!(name, "proto" | "ttl" | "k1" | "k2" | Shard::SETTING)
+    matches!(name, "proto" | "ttl" | "k1" | "k2" | ShardId::SETTING)
 }
 
 impl Settings {
@@ -251,7 +251,7 @@ impl Settings {
     /// The name of one that cannot change.
     pub(crate) fn changes_to(&self, other: &Self) -> Result<Vec<SettingChange>, &'static str> {
         if self.shard != other.shard {
-            return Err(Shard::SETTING);
+            return Err(ShardId::SETTING);
         }
         if self.hash_keys.is_some() != other.hash_keys.is_some() {
             return Err("k1");
@@ -373,21 +373,21 @@ mod tests {
         for (hash_keys, name) in [(None, "k1"), (Some((8, 8)), "k1"), (Some((7, 9)), "k2")] {
             assert_eq!(ours.changes_to(&Settings { hash_keys, ..ours.clone() }), Err(name));
         }
-        let other = Settings { shard: Some(Shard { index: 0, count: 1 }), ..ours.clone() };
+        let other = Settings { shard: Some(ShardId { index: 0, count: 1 }), ..ours.clone() };
         assert_eq!(ours.changes_to(&other), Err("shard"));
     }
 
     #[test]
     fn a_shard_is_one_of_so_many() {
         let of = |index, count| {
-            Settings { shard: Some(Shard { index, count }), ..Settings::default() }
+            Settings { shard: Some(ShardId { index, count }), ..Settings::default() }
                 .validate()
                 .map_err(|e| e.name)
         };
         assert_eq!([of(0, 1), of(1_023, 1_024)], [Ok(()), Ok(())]);
         assert_eq!([of(0, 0), of(2, 2), of(0, 1_025)], [Err("shards"); 3]);
-        assert_eq!(Shard::parse("3/8"), Some(Shard { index: 3, count: 8 }));
-        assert_eq!([Shard::parse(""), Shard::parse("3"), Shard::parse("3/8/1")], [None; 3]);
+        assert_eq!(ShardId::parse("3/8"), Some(ShardId { index: 3, count: 8 }));
+        assert_eq!([ShardId::parse(""), ShardId::parse("3"), ShardId::parse("3/8/1")], [None; 3]);
     }
 
     #[test]

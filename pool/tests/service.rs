@@ -8,9 +8,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
-use tenure_pool::{
-    Backend, Client, CloseReport, Error, Job, JobHandler, JobState, MemoryStore, Node, ShardedPool,
-};
+use tenure_pool::{Backend, Client, CloseReport, Error, Job, JobHandler, JobState, MemoryStore, Node};
 use tenure_testing::{ChildProcess, RedisServer, eventually};
 use tokio::sync::{Mutex, MutexGuard, Semaphore};
 
@@ -91,7 +89,7 @@ async fn a_signal_hands_on_the_jobs_of_all_shards() {
     let _signals = signals().await;
     let store = MemoryStore::new();
     let join = async |name: &str| {
-        let builder = ShardedPool::builder("service", 3, &store).name(name).assume_fresh(true);
+        let builder = Node::builder("service", &store).shards(3).name(name).assume_fresh(true);
         builder.join_settle(SHORT).stable_after(SHORT).join().await.unwrap()
     };
     let (leaves, stays) = (join("leaves").await, join("stays").await);
@@ -108,7 +106,7 @@ async fn a_signal_hands_on_the_jobs_of_all_shards() {
         let workers = stays.workers();
         let jobs = stays.jobs().await.unwrap();
         let running = jobs.iter().filter(|job| job.state == JobState::Running).count();
-        running == 20 && workers.len() == 3 && workers.iter().all(|w| w.worker.node == "stays")
+        running == 20 && workers.len() == 3 && workers.iter().all(|w| w.node == "stays")
     })
     .await;
 }

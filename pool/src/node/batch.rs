@@ -2,7 +2,6 @@
 
 use std::future::IntoFuture;
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
@@ -11,7 +10,6 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use super::Node;
 use super::dispatching::{Dispatch, How, Result};
 use crate::error::DispatchError;
-use crate::sharded::node_of;
 use crate::spec::JobSpec;
 use crate::ticket::Ticket;
 
@@ -23,7 +21,8 @@ const WINDOW_BYTES: usize = 16 << 20;
 impl Node {
     /// Dispatches many jobs; awaited, it returns when each has been started or has failed: one result per job, in the
     /// order of the jobs. One that fails hinders no other. They go to the store in large batches, and the iterator is
-    /// asked for more as jobs are answered: at most 1,024 jobs and about 16 MiB are under way at a time.
+    /// asked for more as jobs are answered: at most 1,024 jobs and about 16 MiB for each shard are under way at a time.
+    /// Where most keys are those of one shard, its server gets them all.
     ///
     /// ```no_run
     /// # async fn example(node: tenure_pool::Node) {
@@ -45,7 +44,7 @@ impl Node {
         I: IntoIterator<Item = JobSpec>,
         I::IntoIter: Send + 'static,
     {
-        DispatchMany::new(Arc::new([self.clone()]), jobs, true)
+        DispatchMany::new(self.clone(), jobs, true)
     }
 
     /// As [`dispatch_many`](Self::dispatch_many), but each job is answered as soon as the pool has accepted it.
@@ -61,19 +60,18 @@ impl Node {
         I: IntoIterator<Item = JobSpec>,
         I::IntoIter: Send + 'static,
     {
-        DispatchMany::new(Arc::new([self.clone()]), jobs, false)
+        DispatchMany::new(self.clone(), jobs, false)
     }
 }
 
-/// Many dispatches, to be awaited: one result per job, in the order of the jobs. Made by [`Node::dispatch_many`],
-/// [`Node::submit_many`] and their like of a [`ShardedPool`](crate::ShardedPool).
+/// Many dispatches, to be awaited: one result per job, in the order of the jobs. Made by [`Node::dispatch_many`]
+/// and [`Node::submit_many`].
 ///
 /// # Cancel safety
 /// A dropped future leaves open which jobs were accepted.
 #[must_use = "nothing is dispatched until it is awaited"]
 pub struct DispatchMany<T = ()> {
-    /// One for each shard of the pool.
-    nodes: Arc<[Node]>,
+    node: Node,
     jobs: Box<dyn Iterator<Item = JobSpec> + Send>,
     how: How,
     answer: PhantomData<fn() -> T>,
@@ -86,13 +84,13 @@ impl<T> std::fmt::Debug for DispatchMany<T> {
 }
 
 impl<T> DispatchMany<T> {
-    pub(crate) fn new<I>(nodes: Arc<[Node]>, jobs: I, started: bool) -> Self
+    fn new<I>(node: Node, jobs: I, started: bool) -> Self
     where
         I: IntoIterator<Item = JobSpec>,
         I::IntoIter: Send + 'static,
     {
         let how = How::new(started);
-        Self { nodes, jobs: Box::new(jobs.into_iter()), how, answer: PhantomData }
+        Self { node, jobs: Box::new(jobs.into_iter()), how, answer: PhantomData }
     }
 
     /// As [`Dispatch::deadline`], for each job, counted from when it is handed in.
@@ -107,8 +105,8 @@ impl<T> DispatchMany<T> {
 
     /// At most so many jobs and bytes are under way at a time; the iterator is asked for more as they are answered.
     async fn send(self) -> Vec<Result<Ticket>> {
-        let Self { nodes, jobs, how, .. } = self;
-        let (most, most_bytes) = (WINDOW * nodes.len(), WINDOW_BYTES * nodes.len());
+        let Self { node, jobs, how, .. } = self;
+        let (most, most_bytes) = (WINDOW * node.shards(), WINDOW_BYTES * node.shards());
         let mut jobs = jobs.enumerate();
         let mut under_way = FuturesUnordered::new();
         let mut bytes = 0;
@@ -118,7 +116,7 @@ impl<T> DispatchMany<T> {
             if room && let Some((at, job)) = jobs.next() {
                 let len = job.len();
                 bytes += len;
-                let dispatch = Dispatch::<Ticket>::new(node_of(&nodes, job.key()), job, how);
+                let dispatch = Dispatch::<Ticket>::new(&node, job, how);
                 under_way.push(async move { (at, len, dispatch.send().await) });
                 continue;
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::Node;
+use super::{Node, Shard};
 use crate::core::input::{Answer, Command, ReplyTo};
 use crate::error::Error;
 use crate::id::{IdError, JobKey};
@@ -30,14 +30,20 @@ impl Node {
         K::Error: Into<IdError>,
     {
         let key = key.try_into().map_err(Into::into)?;
-        let (body, max) = (body.into(), self.settings().notify_bytes as usize);
+        self.of(&key).notify(&key, body.into()).await
+    }
+}
+
+impl Shard {
+    async fn notify(&self, key: &JobKey, body: Bytes) -> Result<(), Error> {
+        let max = self.settings().notify_bytes as usize;
         if body.len() > max {
             return Err(Error::TooLong { what: "the notification", len: body.len(), max });
         }
         let deadline = clock::now() + PATIENCE;
         let command = |reply| Command::Notify { reply, key: key.clone(), body, deadline };
         let result = self.request(PATIENCE, command).await;
-        self.named(&key, None, result).await
+        self.named(key, None, result).await
     }
 
     pub(crate) async fn request(

@@ -9,8 +9,8 @@ use futures::future::{BoxFuture, FutureExt};
 use tracing::field::{Empty, display};
 use tracing::{Instrument, Span};
 
-use super::Node;
 use super::calls::{MARGIN, PATIENCE};
+use super::{Node, Shard};
 use crate::core::input::{Answer, Command, Until};
 use crate::core::time::Time;
 use crate::error::{DispatchError, Error};
@@ -27,7 +27,8 @@ use crate::typed::Payload;
 pub(super) type Result<T> = std::result::Result<T, DispatchError>;
 
 impl Node {
-    /// Dispatches a job; awaited, it returns when the job's worker has started it.
+    /// Dispatches a job; awaited, it returns when the job's worker has started it. An [id](Dispatch::id) of the caller's own
+    /// belongs to the shard of its key: used for a key of another shard, it is another id, and no conflict.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -125,11 +126,11 @@ impl Node {
         K::Error: Into<IdError>,
     {
         let key = key.try_into().map_err(Into::into)?;
-        Ok(Ticket { key, id: DispatchId::of_caller(&self.shared.name, id)? })
+        Ok(Ticket { key, id: DispatchId::of_caller(&self.shards[0].shared.name, id)? })
     }
 }
 
-impl Node {
+impl Shard {
     /// Whether the job that lives under the key runs, or is to. One that is being stopped is waited for until it is gone.
     async fn is_to_run(&self, ticket: &Ticket, deadline: Time) -> Result<bool> {
         let late = || DispatchError::late(ticket.clone());
@@ -169,7 +170,7 @@ impl Node {
 #[derive(Clone, Debug)]
 #[must_use = "nothing is dispatched until it is awaited"]
 pub struct Dispatch<T = ()> {
-    node: Node,
+    shard: Shard,
     job: JobSpec,
     how: How,
     answer: PhantomData<fn() -> T>,
@@ -195,7 +196,7 @@ impl How {
 
 impl<T> Dispatch<T> {
     pub(super) fn new(node: &Node, job: JobSpec, how: How) -> Self {
-        Self { node: node.clone(), job, how, answer: PhantomData }
+        Self { shard: node.of(job.key()).clone(), job, how, answer: PhantomData }
     }
 
     /// See [`JobSpec::id`].
@@ -231,32 +232,33 @@ impl<T> Dispatch<T> {
     }
 
     pub(super) async fn send(self) -> Result<Ticket> {
-        let span = tracing::info_span!("dispatch", node = self.node.name(), key = Empty, id = Empty);
+        let span = tracing::info_span!("dispatch", node = self.shard.name(), key = Empty, id = Empty);
         self.hand_in().instrument(span).await
     }
 
     async fn hand_in(self) -> Result<Ticket> {
-        let Self { node, job, how, .. } = self;
-        let max = node.settings().payload_max as usize;
-        let (ticket, item) = job.seal(&node.shared.name, max)?;
+        let Self { shard, job, how, .. } = self;
+        let max = shard.settings().payload_max as usize;
+        let (ticket, item) = job.seal(&shard.shared.name, max)?;
         Span::current().record("key", display(&ticket.key)).record("id", display(&ticket.id));
         let How { started, ensure, patience, cancel } = how;
         let deadline = clock::now() + patience;
         loop {
             let item = item.clone();
-            let call = node.ask_about(&ticket.id, |reply| Command::Submit { reply, item, started, deadline });
+            let call =
+                shard.ask_about(&ticket.id, |reply| Command::Submit { reply, item, started, deadline });
             return match tokio::time::timeout(patience.saturating_add(MARGIN), call).await {
                 Ok(Some(Answer::Submitted(Err(DispatchError::JobExists { .. })))) if ensure => {
-                    if node.is_to_run(&ticket, deadline).await? {
+                    if shard.is_to_run(&ticket, deadline).await? {
                         Ok(ticket)
                     } else {
                         continue;
                     }
                 }
                 Ok(Some(Answer::Submitted(Err(late @ DispatchError::Deadline { .. })))) if cancel => {
-                    Err(node.cancel_late(&ticket, late).await)
+                    Err(shard.cancel_late(&ticket, late).await)
                 }
-                Ok(Some(Answer::Submitted(result))) => node.named_dispatch(&ticket, result).await,
+                Ok(Some(Answer::Submitted(result))) => shard.named_dispatch(&ticket, result).await,
                 Ok(_) => Err(DispatchError::NodeClosed),
                 Err(_) => Err(DispatchError::late(ticket)),
             };

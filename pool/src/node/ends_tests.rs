@@ -19,15 +19,15 @@ async fn node() -> Node {
 async fn a_node_that_has_left_ends_though_nothing_happens() {
     let node = node().await;
     assert!(node.close().await.unwrap().complete);
-    eventually(PATIENCE, "its driver to end", async || node.shared.messages.is_closed()).await;
+    eventually(PATIENCE, "its driver to end", async || node.shards[0].shared.messages.is_closed()).await;
 }
 
 #[tokio::test]
 async fn what_is_sent_while_a_node_ends_is_dropped_and_not_left_unanswered() {
     let node = node().await;
-    let sending = node.shared.messages.reserve().await.unwrap();
+    let sending = node.shards[0].shared.messages.reserve().await.unwrap();
     assert!(node.close().await.unwrap().complete);
-    let let_go = async || node.shared.settings.has_changed().is_err();
+    let let_go = async || node.shards[0].shared.settings.has_changed().is_err();
     eventually(PATIENCE, "the driver to let go of all else", let_go).await;
     let (answer, answered) = oneshot::channel();
     sending.send(Message::Command(Command::Attach { reply: ReplyTo(7) }, answer));

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::Node;
+use super::{Node, Shard};
 use crate::core::lease::Timing;
 use crate::core::time::Time;
 use crate::error::whole;
@@ -24,7 +24,22 @@ impl Node {
     /// # let _ = (ready, live);
     /// # }
     /// ```
+    ///
+    /// Of several shards it is all together: counts are sums, and each time is that of the shard that is worst off.
+    /// [`shard_health`](Self::shard_health) tells them apart.
     pub fn health(&self) -> Health {
+        let others = self.shards.iter().enumerate().skip(1).map(|(index, shard)| shard.health(index));
+        others.fold(self.shards[0].health(0), Health::and)
+    }
+
+    /// How the node is in each shard, in their order: see [`health`](Self::health).
+    pub fn shard_health(&self) -> Vec<Health> {
+        self.shards.iter().enumerate().map(|(index, shard)| shard.health(index)).collect()
+    }
+}
+
+impl Shard {
+    fn health(&self, shard: usize) -> Health {
         let timing = Timing::of(self.settings().worker_ttl);
         let (seen, standings) = (self.shared.vitals.seen(), self.shared.leases.standings());
         let now = clock::now();
@@ -37,6 +52,7 @@ impl Node {
         let workers = seen.picture.workers.iter().map(|worker| {
             let standing = worker.id.and_then(|id| standings.get(&id));
             WorkerHealth {
+                shard,
                 id: worker.id,
                 lease_age: standing.map(|standing| standing.age),
                 lease_left: standing.map(|standing| standing.left).unwrap_or_default(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Node;
+use super::Shard;
 use crate::core::ctx::RETRY;
 use crate::id::{NodeName, PoolName};
 use crate::store::{Store, StoreError};
@@ -38,7 +38,7 @@ impl Waiting {
     }
 }
 
-impl Node {
+impl Shard {
     /// Waits for a trouble that does not pass by itself, and has the others told.
     pub(super) async fn lasting_trouble(&self, waiting: &mut Waiting) -> StoreError {
         loop {

@@ -1,17 +1,21 @@
 //! What a node can say about its pool: workers, jobs and payloads, read from the store when asked.
 
 use bytes::Bytes;
+use futures::future::try_join_all;
 use futures::stream::{self, Stream, TryStreamExt};
 
-use super::Node;
+use super::{Node, Shard};
 use crate::error::Error;
 use crate::id::{IdError, JobKey, WorkerId};
 use crate::listing::{self, Cursor, JobInfo, PAGE, Page, WorkerInfo};
 
 impl Node {
-    /// The workers of the pool, as this node knows them. No round trip.
+    /// The workers of the pool, as this node knows them, shard by shard: each has a place in every shard. No round trip.
     pub fn workers(&self) -> Vec<WorkerInfo> {
-        listing::workers(&self.shared.store.0.members().borrow())
+        let shards = self.shards.iter().enumerate();
+        shards
+            .flat_map(|(at, shard)| listing::workers(at, &shard.shared.store.0.members().borrow()))
+            .collect()
     }
 
     /// All jobs of the pool, ordered by key, without their payloads; each once, also when it moves meanwhile. It is
@@ -23,13 +27,19 @@ impl Node {
     /// # Cancel safety
     /// Yes.
     pub async fn jobs(&self) -> Result<Vec<JobInfo>, Error> {
-        listing::jobs(&*self.shared.store.0).await
+        let listing = self.shards.iter().map(|shard| listing::jobs(&*shard.shared.store.0));
+        let mut jobs = try_join_all(listing).await?.concat();
+        if self.shards.len() > 1 {
+            jobs.sort_by(|a, b| a.key.cmp(&b.key));
+        }
+        Ok(jobs)
     }
 
     /// A page of the pool's jobs, in no order: about `limit` of them (1 to 4,096), after the page that named `cursor`.
     /// Every job that lives all the while is in some page; one may be in two of them when the pool changes. Jobs
     /// whose record cannot be read are left out. A cursor holds for one server process: after a restart or a fail-over
-    /// begin anew, or jobs may be passed over or listed twice.
+    /// begin anew, or jobs may be passed over or listed twice. Shards are listed one after the other, and no page has jobs of
+    /// two.
     ///
     /// ```no_run
     /// # async fn example(node: tenure_pool::Node) -> Result<(), tenure_pool::Error> {
@@ -48,12 +58,14 @@ impl Node {
     /// ```
     ///
     /// # Errors
-    /// The store does not answer.
+    /// The store does not answer; the cursor names a shard that is none.
     ///
     /// # Cancel safety
     /// Yes.
     pub async fn jobs_page(&self, cursor: Option<Cursor>, limit: usize) -> Result<Page<JobInfo>, Error> {
-        listing::jobs_page(&*self.shared.store.0, cursor, limit).await
+        let (shard, cursor) = self.at(cursor)?;
+        let (items, next) = listing::jobs_page(&*shard.shared.store.0, cursor.at, limit).await?;
+        Ok(Page { items, next: self.after(cursor, next) })
     }
 
     /// The pool's jobs as a stream, one page in memory at a time; as [`jobs_page`](Self::jobs_page) lists them. It
@@ -68,21 +80,21 @@ impl Node {
         Box::pin(pages.try_flatten())
     }
 
-    /// The jobs that a worker owns, also those that it has not begun: at least `limit` of them if there are so many,
+    /// The jobs that a [worker](Self::workers) owns in its shard, also those that it has not begun: at least `limit` of them if there are so many,
     /// ordered by key, beginning after `after`.
     ///
     /// # Errors
-    /// The store does not answer.
+    /// The store does not answer; the pool has no such shard.
     ///
     /// # Cancel safety
     /// Yes.
     pub async fn jobs_of(
         &self,
-        worker: WorkerId,
+        worker: &WorkerInfo,
         after: Option<&JobKey>,
         limit: usize,
     ) -> Result<Vec<JobInfo>, Error> {
-        listing::jobs_of(&*self.shared.store.0, worker, after, limit).await
+        self.shards.get(worker.shard).ok_or(NO_SHARD)?.jobs_of(worker.id, after, limit).await
     }
 
     /// One job.
@@ -97,7 +109,8 @@ impl Node {
         K: TryInto<JobKey>,
         K::Error: Into<IdError>,
     {
-        listing::job(&*self.shared.store.0, key.try_into().map_err(Into::into)?).await
+        let key = key.try_into().map_err(Into::into)?;
+        listing::job(&*self.of(&key).shared.store.0, key).await
     }
 
     /// The payload that a job was dispatched with.
@@ -112,6 +125,33 @@ impl Node {
         K: TryInto<JobKey>,
         K::Error: Into<IdError>,
     {
-        listing::payload(&*self.shared.store.0, &key.try_into().map_err(Into::into)?).await
+        let key = key.try_into().map_err(Into::into)?;
+        listing::payload(&*self.of(&key).shared.store.0, &key).await
+    }
+    /// The shard whose listing goes on, and where.
+    pub(super) fn at(&self, cursor: Option<Cursor>) -> Result<(&Shard, Cursor), Error> {
+        let cursor = cursor.unwrap_or_default();
+        Ok((self.shards.get(cursor.shard).ok_or(NO_SHARD)?, cursor))
+    }
+
+    /// Where the listing goes on after a page of this shard: `next` is in its own listing.
+    pub(super) fn after(&self, cursor: Cursor, next: Option<u64>) -> Option<Cursor> {
+        let of_next =
+            || Some(Cursor { shard: cursor.shard + 1, at: 0 }).filter(|at| at.shard < self.shards.len());
+        next.map(|at| Cursor { at, ..cursor }).or_else(of_next)
     }
 }
+
+impl Shard {
+    pub(crate) async fn jobs_of(
+        &self,
+        worker: WorkerId,
+        after: Option<&JobKey>,
+        limit: usize,
+    ) -> Result<Vec<JobInfo>, Error> {
+        listing::jobs_of(&*self.shared.store.0, worker, after, limit).await
+    }
+}
+
+/// A shard that is asked for and is none.
+const NO_SHARD: Error = Error::Name(IdError::Number { what: "shard" });

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::Node;
 use super::calls::PATIENCE;
+use super::{Node, Shard};
 use crate::error::Error;
 use crate::id::{IdError, Incarnation, JobKey};
 use crate::notification::WaitingNotification;
@@ -26,24 +26,7 @@ impl Node {
         K::Error: Into<IdError>,
     {
         let key = key.try_into().map_err(Into::into)?;
-        // Read before the numbers: they belong to this incarnation, or nothing is dropped by them.
-        let known = tokio::time::timeout(PATIENCE, self.known_incarnation()).await;
-        let incarnation = known.unwrap_or(Err(Error::Deadline(PATIENCE)))?;
-        let (mut all, mut from) = (Vec::new(), 0);
-        loop {
-            match self.shared.store.0.notifications(&key, from).await? {
-                Waiting::Absent => return Err(Error::JobNotFound(key)),
-                Waiting::Bad => return Err(Error::BadRecord { of: format!("the job {key}") }),
-                Waiting::Page { first, bodies, more } => {
-                    from = first + bodies.len() as u64;
-                    let waiting = |(number, body)| WaitingNotification { number, body, incarnation };
-                    all.extend((first..).zip(bodies).map(waiting));
-                    if !more {
-                        return Ok(all);
-                    }
-                }
-            }
-        }
+        self.of(&key).notifications(key).await
     }
 
     /// Drops the oldest notifications that wait for a job, up to and with this one; says how many still wait.
@@ -72,6 +55,33 @@ impl Node {
         K::Error: Into<IdError>,
     {
         let key = key.try_into().map_err(Into::into)?;
+        self.of(&key).drop_notifications(key, through).await
+    }
+}
+
+impl Shard {
+    async fn notifications(&self, key: JobKey) -> Result<Vec<WaitingNotification>, Error> {
+        // Read before the numbers: they belong to this incarnation, or nothing is dropped by them.
+        let known = tokio::time::timeout(PATIENCE, self.known_incarnation()).await;
+        let incarnation = known.unwrap_or(Err(Error::Deadline(PATIENCE)))?;
+        let (mut all, mut from) = (Vec::new(), 0);
+        loop {
+            match self.shared.store.0.notifications(&key, from).await? {
+                Waiting::Absent => return Err(Error::JobNotFound(key)),
+                Waiting::Bad => return Err(Error::BadRecord { of: format!("the job {key}") }),
+                Waiting::Page { first, bodies, more } => {
+                    from = first + bodies.len() as u64;
+                    let waiting = |(number, body)| WaitingNotification { number, body, incarnation };
+                    all.extend((first..).zip(bodies).map(waiting));
+                    if !more {
+                        return Ok(all);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn drop_notifications(&self, key: JobKey, through: &WaitingNotification) -> Result<u64, Error> {
         let dropped = async {
             let WaitingNotification { number, incarnation, .. } = *through;
             loop {

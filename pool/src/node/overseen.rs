@@ -1,11 +1,12 @@
-//! What is seen of a node without holding it: for whoever watches over several.
+//! What is seen of a shard without holding it: for the guard, which watches over several.
 
 use std::sync::{Arc, Weak};
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::{Node, PATIENCE, Shared};
+use super::PATIENCE;
+use super::shard::{Shard, Shared};
 use crate::health::PoolPhase;
 use crate::id::Revision;
 use crate::runtime::driver::Message;
@@ -14,9 +15,9 @@ use crate::runtime::vitals::Vitals;
 use crate::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::store::{ShutdownMode, Store};
 
-/// One node, which is not kept from closing by itself.
+/// One shard, which is not kept from closing by itself.
 pub(crate) struct Overseen {
-    node: Weak<Shared>,
+    shard: Weak<Shared>,
     stored: watch::Receiver<Arc<StoredSettings>>,
     /// Its sender goes with the node's driver.
     living: watch::Receiver<(Revision, Arc<Settings>)>,
@@ -26,11 +27,11 @@ pub(crate) struct Overseen {
     vitals: Arc<Vitals>,
 }
 
-impl Node {
+impl Shard {
     pub(crate) fn overseen(&self) -> Overseen {
         let shared = &self.shared;
         Overseen {
-            node: Arc::downgrade(shared),
+            shard: Arc::downgrade(shared),
             stored: shared.store.0.settings(),
             living: shared.settings.clone(),
             ended: false,
@@ -86,20 +87,20 @@ impl Overseen {
 
     /// Has the pool shut down in this way, if it is not already; waits for nothing.
     pub(crate) async fn shut_down(&self, mode: ShutdownMode) {
-        if let Some(shared) = self.node.upgrade() {
-            let _ = tokio::time::timeout(PATIENCE, Node { shared }.send(Message::OtherShutDown(mode))).await;
+        if let Some(shared) = self.shard.upgrade() {
+            let _ = tokio::time::timeout(PATIENCE, Shard { shared }.send(Message::OtherShutDown(mode))).await;
         }
     }
 
     /// Its store, while somebody holds the node.
     pub(crate) fn store(&self) -> Option<Arc<dyn Store>> {
-        Some(self.node.upgrade()?.store.0.clone())
+        Some(self.shard.upgrade()?.store.0.clone())
     }
 
     /// The other shards of the pool have ended.
     pub(crate) async fn others_ended(&self) {
-        if let Some(shared) = self.node.upgrade() {
-            let _ = Node { shared }.send(Message::OthersEnded).await;
+        if let Some(shared) = self.shard.upgrade() {
+            let _ = Shard { shared }.send(Message::OthersEnded).await;
         }
     }
 

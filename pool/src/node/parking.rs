@@ -1,9 +1,10 @@
 //! What a node can do about jobs that failed too often.
 
-use super::Node;
+use futures::future::try_join_all;
 use futures::stream::{self, StreamExt};
 
 use super::calls::PATIENCE;
+use super::{Node, Shard};
 use crate::core::input::Command;
 use crate::error::Error;
 use crate::id::{IdError, JobKey};
@@ -17,7 +18,8 @@ const MOST: usize = 4_096;
 const WINDOW: usize = 128;
 
 impl Node {
-    /// All jobs of the pool that failed too often and are parked, with their last error; the longest parked first. It is
+    /// All jobs of the pool that failed too often and are parked, with their last error; the longest parked first, as far as
+    /// the shards' clocks agree. It is
     /// read in pages, but returned whole: see [`parked_page`](Self::parked_page). Jobs whose record cannot be read are
     /// left out.
     ///
@@ -27,19 +29,25 @@ impl Node {
     /// # Cancel safety
     /// Yes.
     pub async fn parked(&self) -> Result<Vec<ParkedJob>, Error> {
-        parked::all(&*self.shared.store.0).await
+        let listing = self.shards.iter().map(|shard| parked::all(&*shard.shared.store.0));
+        let mut jobs = try_join_all(listing).await?.concat();
+        jobs.sort_by_key(|job| job.since);
+        Ok(jobs)
     }
 
     /// A page of the pool's parked jobs, in no order: about `limit` of them (1 to 4,096), after the page that named
-    /// `cursor`. Every job that is parked all the while is in some page; one may be in two of them when the pool changes.
+    /// `cursor`. Every job that is parked all the while is in some page; one may be in two of them when the pool changes. Shards are
+    /// listed one after the other, and no page has jobs of two.
     ///
     /// # Errors
-    /// The store does not answer.
+    /// The store does not answer; the cursor names a shard that is none.
     ///
     /// # Cancel safety
     /// Yes.
     pub async fn parked_page(&self, cursor: Option<Cursor>, limit: usize) -> Result<Page<ParkedJob>, Error> {
-        parked::page(&*self.shared.store.0, cursor, limit).await
+        let (shard, cursor) = self.at(cursor)?;
+        let (items, next) = parked::page(&*shard.shared.store.0, cursor.at, limit).await?;
+        Ok(Page { items, next: self.after(cursor, next) })
     }
 
     /// Has a parked job tried again, with its payload, its notifications and its dispatch, as if it had never failed:
@@ -58,10 +66,7 @@ impl Node {
         K::Error: Into<IdError>,
     {
         let key = key.try_into().map_err(Into::into)?;
-        let deadline = clock::now() + PATIENCE;
-        let result =
-            self.request(PATIENCE, |reply| Command::Unpark { reply, key: key.clone(), deadline }).await;
-        self.named(&key, None, result).await
+        self.of(&key).unpark(key).await
     }
 
     /// Has all parked jobs of the pool tried again, as [`unpark`](Self::unpark) does with one: as after the repair of
@@ -107,5 +112,14 @@ impl Node {
                 return Ok(unparked);
             }
         }
+    }
+}
+
+impl Shard {
+    async fn unpark(&self, key: JobKey) -> Result<(), Error> {
+        let deadline = clock::now() + PATIENCE;
+        let result =
+            self.request(PATIENCE, |reply| Command::Unpark { reply, key: key.clone(), deadline }).await;
+        self.named(&key, None, result).await
     }
 }

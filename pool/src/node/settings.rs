@@ -1,10 +1,11 @@
 //! The pool's settings, changed while it runs.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::Node;
 use super::calls::PATIENCE;
+use super::shards::{Look, Seen};
+use super::{Node, Shard};
 use crate::error::Error;
 use crate::health::PoolPhase;
 use crate::id::{Incarnation, Revision};
@@ -15,11 +16,18 @@ use crate::store::{Refusal, SettingChange, StoreError};
 const AGAIN: Duration = Duration::from_millis(50);
 
 impl Node {
+    /// The pool-wide settings as they are now: they may be [changed](Self::change_settings) while the pool runs. All shards
+    /// have the same, and [`Settings::shard`] is that of the first.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.shards[0].settings()
+    }
+
     /// Changes limits and times of the whole pool while it runs, and returns what they are then. Every node goes by
     /// them at once, and so does one that joins later, unless it was given another value: then it is refused. So change
     /// what a deployment gives its nodes first, and deploy it after.
     /// `change` sets values; it is called again when somebody else changes a setting at the same time, and what it does
-    /// not touch stays.
+    /// not touch stays. Of several shards, `change` is called for the first, and the others are given what the first has then.
+    /// Where several calls change settings at once, all shards come to what the last change of the first has left.
     ///
     /// ```no_run
     /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
@@ -35,8 +43,45 @@ impl Node {
     /// range; the pool was shut down, or the node is closed; no answer within 20 s, which leaves open whether they were changed.
     ///
     /// # Cancel safety
-    /// A dropped call leaves open whether they were changed: all of them, or none.
+    /// A dropped call leaves open whether they were changed: all of them, or none. Of several shards only some may have the
+    /// new settings then, as after an error, and nodes that join with either are refused: `change_settings(|_| {})` gives the
+    /// others what the first has.
     pub async fn change_settings(&self, change: impl Fn(&mut Settings)) -> Result<Arc<Settings>, Error> {
+        let mut wanted = self.shards[0].change_settings(&change).await?;
+        let [first, others @ ..] = &*self.shards else { return Ok(wanted) };
+        let deadline = Instant::now() + PATIENCE;
+        while !others.is_empty() {
+            for shard in others {
+                let values = |settings: &mut Settings| {
+                    // Each has its own place, and keys of its own.
+                    let Settings { hash_keys, shard, .. } = *settings;
+                    *settings = Settings { hash_keys, shard, ..(*wanted).clone() };
+                };
+                shard.change_settings(values).await?;
+            }
+            // Somebody who has changed the first shard since may have been quicker with the others.
+            let Seen::Present(_, stored) = Look::through(first.store(), deadline).see().await? else {
+                return Err(Error::PoolClosed);
+            };
+            let now = wanted.adopting(&stored.fields);
+            if now == *wanted {
+                break;
+            }
+            if Instant::now() >= deadline {
+                return Err(Error::Deadline(PATIENCE));
+            }
+            wanted = Arc::new(now);
+        }
+        Ok(wanted)
+    }
+}
+
+impl Shard {
+    /// As [`Node::change_settings`], in this shard.
+    pub(super) async fn change_settings(
+        &self,
+        change: impl Fn(&mut Settings),
+    ) -> Result<Arc<Settings>, Error> {
         let changed = async {
             let mut unanswered = None;
             loop {

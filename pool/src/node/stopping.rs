@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 
-use super::Node;
 use super::calls::PATIENCE;
+use super::{Node, Shard};
 use crate::core::input::{Command, Until};
 use crate::error::Error;
 use crate::id::{IdError, JobKey};
@@ -19,7 +19,7 @@ use crate::runtime::clock;
 #[derive(Clone, Debug)]
 #[must_use = "nothing is stopped until it is awaited"]
 pub struct StopJob {
-    node: Node,
+    shard: Shard,
     key: Result<JobKey, IdError>,
     until: Until,
     patience: Duration,
@@ -45,11 +45,8 @@ impl Node {
         K: TryInto<JobKey>,
         K::Error: Into<IdError>,
     {
-        self.stop_key(key.try_into().map_err(Into::into))
-    }
-
-    pub(crate) fn stop_key(&self, key: Result<JobKey, IdError>) -> StopJob {
-        StopJob { node: self.clone(), key, until: Until::Recorded, patience: PATIENCE }
+        let key = key.try_into().map_err(Into::into);
+        StopJob { shard: self.of(key.as_ref().ok()).clone(), key, until: Until::Recorded, patience: PATIENCE }
     }
 }
 
@@ -66,12 +63,12 @@ impl StopJob {
     }
 
     async fn send(self) -> Result<(), Error> {
-        let Self { node, key, until, patience } = self;
+        let Self { shard, key, until, patience } = self;
         let key = key?;
         let deadline = clock::now() + patience;
         let command = |reply| Command::StopJob { reply, key: key.clone(), id: None, until, deadline };
-        let result = node.request(patience, command).await;
-        node.named(&key, None, result).await
+        let result = shard.request(patience, command).await;
+        shard.named(&key, None, result).await
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 
-use super::Node;
 use super::calls::{MARGIN, PATIENCE};
+use super::{Node, Shard};
 use crate::core::input::{Answer, Command, Until};
 use crate::error::{DispatchError, Error};
 use crate::id::{DispatchId, JobKey};
@@ -25,7 +25,7 @@ const CANCELLING: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 #[must_use = "nothing is waited for until it is awaited"]
 pub struct Wait {
-    node: Node,
+    shard: Shard,
     ticket: Ticket,
     patience: Duration,
 }
@@ -36,7 +36,7 @@ impl Node {
     /// # Errors
     /// What else became of it; [`DispatchError::Unknown`] where the pool knows nothing of it; no answer by the deadline.
     pub fn wait(&self, ticket: &Ticket) -> Wait {
-        Wait { node: self.clone(), ticket: ticket.clone(), patience: PATIENCE }
+        Wait { shard: self.of(&ticket.key).clone(), ticket: ticket.clone(), patience: PATIENCE }
     }
 
     /// Ends this dispatch, wherever it is in its life, and no other of its key: it does not come back, and one that is
@@ -48,9 +48,11 @@ impl Node {
     /// # Cancel safety
     /// A dropped call leaves open whether the dispatch is being ended.
     pub async fn cancel(&self, ticket: &Ticket) -> Result<(), Error> {
-        self.cancel_within(ticket, PATIENCE).await
+        self.of(&ticket.key).cancel_within(ticket, PATIENCE).await
     }
+}
 
+impl Shard {
     async fn cancel_within(&self, ticket: &Ticket, patience: Duration) -> Result<(), Error> {
         let Ticket { key, id } = ticket.clone();
         let (deadline, id, until) = (clock::now() + patience, Some(id), Until::Cancelled);
@@ -127,12 +129,12 @@ impl Wait {
     }
 
     async fn send(self) -> Result<(), DispatchError> {
-        let Self { node, ticket, patience } = self;
+        let Self { shard, ticket, patience } = self;
         let deadline = clock::now() + patience;
         let wait =
-            node.ask_about(&ticket.id, |reply| Command::Wait { reply, ticket: ticket.clone(), deadline });
+            shard.ask_about(&ticket.id, |reply| Command::Wait { reply, ticket: ticket.clone(), deadline });
         match tokio::time::timeout(patience.saturating_add(MARGIN), wait).await {
-            Ok(Some(Answer::Submitted(result))) => node.named_dispatch(&ticket, result).await.map(|_| ()),
+            Ok(Some(Answer::Submitted(result))) => shard.named_dispatch(&ticket, result).await.map(|_| ()),
             Ok(_) => Err(DispatchError::NodeClosed),
             Err(_) => {
                 Err(DispatchError::Deadline { ticket, accepted: true, no_worker: false, trouble: None })

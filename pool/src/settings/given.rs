@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Settings, Shard};
+use super::{Settings, ShardId};
 
 /// The settings that a node was given, by their names in the store. Only these are compared with the pool's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Given {
 
     /// Whether the node was given it. Each was given its protocol and its place among the shards.
     pub(crate) fn has(&self, name: &str) -> bool {
-        matches!(name, "proto" | Shard::SETTING) || self.0.contains(name)
+        matches!(name, "proto" | ShardId::SETTING) || self.0.contains(name)
     }
 }
 

@@ -98,10 +98,10 @@ async fn a_client_lists_in_pages(world: World) {
     assert_eq!(listed, keys);
     let streamed: Vec<_> = client.job_stream().try_collect().await.unwrap();
     assert_eq!(streamed.iter().map(|job| job.key.to_string()).collect::<BTreeSet<_>>(), keys);
-    let worker = a.workers()[0].id;
+    let worker = &a.workers()[0];
     let first = client.jobs_of(worker, None, 1).await.unwrap().remove(0);
     let rest = client.jobs_of(worker, Some(&first.key), 1_000).await.unwrap();
-    assert_eq!((first.owner, rest.len()), (Some(worker), 149));
+    assert_eq!((first.owner, rest.len()), (Some(worker.id), 149));
 }
 
 async fn a_client_sees_what_is_parked_and_has_it_tried_again(world: World) {

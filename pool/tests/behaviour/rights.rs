@@ -85,7 +85,7 @@ async fn the_documented_rights_are_enough_for_a_whole_life() {
     })
     .await;
     assert!(client.payload(parked.key).await.unwrap().is_some());
-    a.jobs_of(a.workers()[0].id, None, 10).await.unwrap();
+    a.jobs_of(&a.workers()[0], None, 10).await.unwrap();
 
     client.stop_job(&*keys[0]).until_stopped().await.unwrap();
     let queued = client.submit("cancelled", "").await.unwrap();

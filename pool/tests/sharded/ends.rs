@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_pool::{Error, JobKey, PoolPhase, ShardedPool, StopReason};
+use tenure_pool::{Error, JobKey, Node, PoolPhase, StopReason};
 use tenure_testing::eventually;
 
 use crate::fleet::{Fleet, PATIENCE, SHARDS, SHORT, on_both_stores, tombstones};
@@ -83,7 +83,7 @@ async fn jobs_that_nobody_began_are_dropped_in_all_shards(fleet: Fleet) {
 }
 
 /// A node with a job of the last shard that ends only when it is told to, and is expected to be stopped.
-async fn slow_in_the_last_shard(fleet: &Fleet) -> (ShardedPool, String, Arc<SlowEnd>) {
+async fn slow_in_the_last_shard(fleet: &Fleet) -> (Node, String, Arc<SlowEnd>) {
     let node = fleet.node("a").await;
     let key = (0..100).map(|i| format!("slow-{i}")).find(|key| node.shard_of(key).unwrap() == 2).unwrap();
     let slow = Arc::new(SlowEnd::default());
@@ -94,10 +94,10 @@ async fn slow_in_the_last_shard(fleet: &Fleet) -> (ShardedPool, String, Arc<Slow
     (node, key, slow)
 }
 
-async fn all_but_its_shard_end(node: &ShardedPool, slow: &SlowEnd) {
+async fn all_but_its_shard_end(node: &Node, slow: &SlowEnd) {
     slow.asked.notified().await;
     eventually(PATIENCE, "the second shard to end", async || {
-        node.health().shards[1].phase == PoolPhase::Closed
+        node.shard_health()[1].phase == PoolPhase::Closed
     })
     .await;
 }

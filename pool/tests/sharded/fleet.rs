@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tenure_pool::{
-    Backend, Client, JobState, MemberState, MemoryStore, Settings, ShardWorkerInfo, ShardedPool,
-    ShardedPoolBuilder, ShardedWorker,
+    Backend, Client, JobState, MemberState, MemoryStore, Node, NodeBuilder, Settings, Worker, WorkerInfo,
 };
 use tenure_testing::history::{Expect, History, check};
 use tenure_testing::{RedisServer, eventually};
@@ -70,38 +69,39 @@ impl Fleet {
         Self { ttl, ..self }
     }
 
-    pub(crate) fn builder(&self, name: &str, shards: u32) -> ShardedPoolBuilder {
+    pub(crate) fn builder(&self, name: &str, shards: u32) -> NodeBuilder {
         let hash_keys = Some((0x7465_6e75_7265_0001, 0x6a75_6d70_6368_6e02));
-        let builder = ShardedPool::builder(POOL, shards, self.backend.clone())
+        let builder = Node::builder(POOL, self.backend.clone())
+            .shards(shards)
             .name(name)
             .settings(Settings { hash_keys, ..Settings::default() });
         builder.worker_ttl(self.ttl).join_settle(SHORT).stable_after(SHORT).assume_fresh(true)
     }
 
-    pub(crate) async fn node(&self, name: &str) -> ShardedPool {
+    pub(crate) async fn node(&self, name: &str) -> Node {
         self.builder(name, SHARDS).join().await.unwrap()
     }
 
     /// A node with a worker that is up in every shard.
-    pub(crate) async fn node_with(&self, name: &str) -> (ShardedPool, ShardedWorker) {
+    pub(crate) async fn node_with(&self, name: &str) -> (Node, Worker) {
         let node = self.node(name).await;
         let worker = node.add_worker(self.recorder.clone()).await.unwrap();
         eventually(PATIENCE, "the worker to be up", async || {
-            let up = |info: &&ShardWorkerInfo| info.worker.state == MemberState::Up;
-            worker.info().iter().filter(up).count() == node.shards()
+            let up = |info: &&WorkerInfo| info.state == MemberState::Up;
+            worker.infos().iter().filter(up).count() == node.shards()
         })
         .await;
         (node, worker)
     }
 
     /// Dispatches this many jobs, all at once.
-    pub(crate) async fn dispatch(&self, node: &ShardedPool, jobs: usize) -> Vec<String> {
+    pub(crate) async fn dispatch(&self, node: &Node, jobs: usize) -> Vec<String> {
         let keys: Vec<_> = (0..jobs).map(|i| format!("job-{i:03}")).collect();
         join_all(keys.iter().map(|key| self.dispatch_one(node, key))).await;
         keys
     }
 
-    pub(crate) async fn dispatch_one(&self, node: &ShardedPool, key: &str) {
+    pub(crate) async fn dispatch_one(&self, node: &Node, key: &str) {
         self.recorder.history().submitted(key);
         node.dispatch(key, format!("payload of {key}")).await.unwrap();
         self.recorder.history().accepted(key);
@@ -114,14 +114,14 @@ impl Fleet {
     }
 
     /// Waits until every one of these jobs runs, on any worker but these of this node's.
-    pub(crate) async fn all_run(&self, node: &ShardedPool, keys: &[String], but_on: &str) {
+    pub(crate) async fn all_run(&self, node: &Node, keys: &[String], but_on: &str) {
         eventually(PATIENCE, "every job to run", async || {
             let workers = node.workers();
             let jobs = node.jobs().await.unwrap_or_default();
             let good = |job: &&tenure_pool::JobInfo| {
                 let shard = node.shard_of(&job.key).unwrap();
-                let owner = workers.iter().find(|w| w.shard == shard && Some(w.worker.id) == job.owner);
-                job.state == JobState::Running && owner.is_some_and(|w| w.worker.node != but_on)
+                let owner = workers.iter().find(|w| w.shard == shard && Some(w.id) == job.owner);
+                job.state == JobState::Running && owner.is_some_and(|w| w.node != but_on)
             };
             jobs.iter().filter(good).count() == keys.len() && self.recorder.running().len() == keys.len()
         })
@@ -147,7 +147,7 @@ impl Fleet {
     }
 }
 
-/// The tombstones of a pool with so many shards.
+/// The tombstones of a pool with so many shards, more than one.
 pub(crate) fn tombstones(shards: usize) -> Vec<String> {
     (0..shards).map(|shard| format!("tenure:{{{POOL}#{shard}}}:m")).collect()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt;
-use tenure_pool::{Error, JobState, RestartPolicy, Settings, ShardCursor};
+use tenure_pool::{Cursor, Error, JobState, RestartPolicy, Settings};
 use tenure_testing::eventually;
 
 use crate::fleet::{Fleet, PATIENCE, SHARDS, SHORT, on_both_stores};
@@ -18,7 +18,7 @@ async fn every_job_is_listed_once(fleet: Fleet) {
     let keys = fleet.dispatch(&node, 60).await;
     let listed: Vec<_> = node.jobs().await.unwrap().iter().map(|job| job.key.to_string()).collect();
     assert_eq!(listed, keys, "in order");
-    let (mut paged, mut cursor, mut shards) = (Vec::new(), None::<ShardCursor>, BTreeSet::new());
+    let (mut paged, mut cursor, mut shards) = (Vec::new(), None::<Cursor>, BTreeSet::new());
     loop {
         let page = node.jobs_page(cursor, 5).await.unwrap();
         let of: BTreeSet<_> = page.items.iter().map(|job| node.shard_of(&job.key).unwrap()).collect();
@@ -34,7 +34,7 @@ async fn every_job_is_listed_once(fleet: Fleet) {
     let mut streamed: Vec<_> = node.job_stream().map(|job| job.unwrap().key.to_string()).collect().await;
     streamed.sort();
     assert_eq!(streamed, keys);
-    let refused = node.jobs_page(Some("3:".parse().unwrap()), 5).await;
+    let refused = node.jobs_page(Some("3:0".parse().unwrap()), 5).await;
     assert!(matches!(refused, Err(Error::Name(_))), "{refused:?}");
     node.abandon();
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tenure_pool::Error;
+use tenure_pool::{Error, JobKey, PoolPhase, Unhealthy};
 use tenure_testing::eventually;
 
 use crate::fleet::{Fleet, PATIENCE, SHARDS, on_both_stores};
@@ -19,20 +19,36 @@ async fn a_worker_has_a_place_in_every_shard(fleet: Fleet) {
     let node = fleet.node("a").await;
     let worker = node.add_worker_as("blue", fleet.recorder.clone()).await.unwrap();
     let keys = fleet.dispatch(&node, 40).await;
-    let info = worker.info();
+    let info = worker.infos();
     assert_eq!(info, node.workers());
     assert_eq!(info.iter().map(|info| info.shard).collect::<Vec<_>>(), [0, 1, 2]);
-    assert!(info.iter().all(|info| info.worker.meta == "blue" && info.worker.node == "a"));
-    assert_eq!(worker.ids(), info.iter().map(|info| Some(info.worker.id)).collect::<Vec<_>>());
+    assert!(info.iter().all(|info| info.meta == "blue" && info.node == "a"));
+    assert_eq!((worker.id(), worker.info()), (Some(info[0].id), Some(info[0].clone())));
+    assert_eq!(worker.ids(), info.iter().map(|info| Some(info.id)).collect::<Vec<_>>());
     let mut held = BTreeMap::new();
     for info in &info {
-        for job in node.jobs_of(info.shard, info.worker.id, None, 100).await.unwrap() {
+        for job in node.jobs_of(info, None, 100).await.unwrap() {
             assert_eq!(node.shard_of(&job.key).unwrap(), info.shard);
             held.insert(job.key.to_string(), info.shard);
         }
     }
     assert_eq!(held.into_keys().collect::<Vec<_>>(), keys);
-    assert!(node.jobs_of(SHARDS as usize, info[0].worker.id, None, 1).await.is_err());
+    let all = async |limit| {
+        let mut listed: Vec<String> = Vec::new();
+        loop {
+            let after = listed.last().map(|key| JobKey::try_from(key.as_str()).unwrap());
+            let page = worker.jobs(after.as_ref(), limit).await.unwrap();
+            if page.is_empty() {
+                return listed;
+            }
+            listed.extend(page.iter().map(|job| job.key.to_string()));
+        }
+    };
+    assert_eq!((all(7).await, all(100).await), (keys.clone(), keys));
+    let mut nowhere = info[0].clone();
+    nowhere.shard = SHARDS as usize;
+    let refused = node.jobs_of(&nowhere, None, 1).await;
+    assert!(matches!(refused, Err(Error::Name(_))), "{refused:?}");
     let other = fleet.node("b").await;
     assert!(matches!(other.remove_worker(&worker).await, Err(Error::OtherNode)));
 }
@@ -43,7 +59,7 @@ async fn a_drained_workers_jobs_run_elsewhere(fleet: Fleet) {
     a.remove_worker(&worker).await.unwrap();
     fleet.all_run(&b, &keys, "a").await;
     assert_eq!(worker.ids(), [None; SHARDS as usize]);
-    assert_eq!(worker.info(), []);
+    assert_eq!((worker.infos(), worker.info(), worker.id()), (vec![], None, None));
     worker.drain_within(PATIENCE).await.unwrap();
     fleet.assert_clean();
 }
@@ -61,11 +77,14 @@ async fn the_whole_is_as_healthy_as_each_shard(fleet: Fleet) {
     let (node, _) = fleet.node_with("a").await;
     eventually(PATIENCE, "all shards to be healthy", async || node.health().is_healthy()).await;
     let health = node.health();
-    assert_eq!((health.shards.len(), health.reasons().count()), (3, 0));
-    assert!(health.shards.iter().all(|shard| shard.workers.len() == 1));
+    let places: Vec<_> = health.workers.iter().map(|worker| worker.shard).collect();
+    assert_eq!((health.phase, places), (PoolPhase::Open, vec![0, 1, 2]));
+    let each = node.shard_health();
+    assert!(each.len() == 3 && each.iter().all(|shard| shard.is_healthy() && shard.workers.len() == 1));
     node.abandon();
     node.closed().await;
     let health = node.health();
     assert!(!health.is_healthy() && health.needs_restart());
-    assert_eq!(health.reasons().map(|(shard, _)| shard).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(health.reasons, vec![Unhealthy::Ended; 3]);
+    assert!(node.shard_health().iter().all(|shard| shard.reasons == [Unhealthy::Ended]));
 }

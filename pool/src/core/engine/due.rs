@@ -12,7 +12,7 @@ use crate::core::time::Time;
 use crate::core::worker::{Door, Worker};
 use crate::error::DispatchError;
 use crate::health::longest_read;
-use crate::settings::Shard;
+use crate::settings::ShardId;
 
 /// How often the server's clock is read again.
 const CLOCK_EVERY: Duration = Duration::from_secs(60);
@@ -204,11 +204,11 @@ impl Engine {
     /// only one of them has shards.
     fn other_shard(&self) -> Option<Refused> {
         let ours = self.ctx.config.settings.shard.map(|shard| shard.to_string());
-        let theirs = self.settings.fields.get(Shard::SETTING);
+        let theirs = self.settings.fields.get(ShardId::SETTING);
         let differs = ours.as_ref() != theirs && !self.ctx.config.broken.has(Breakage::OtherShardsJoin);
         let none = || "none".to_owned();
         differs.then(|| Refused::Setting {
-            name: Shard::SETTING.into(),
+            name: ShardId::SETTING.into(),
             theirs: theirs.cloned().unwrap_or_else(none),
             ours: ours.unwrap_or_else(none),
         })
@@ -224,7 +224,7 @@ impl Engine {
             if !self.ctx.config.given.has(name) {
                 return None;
             }
-            (theirs != ours && name != Shard::SETTING).then(|| Refused::Setting {
+            (theirs != ours && name != ShardId::SETTING).then(|| Refused::Setting {
                 name: name.into(),
                 theirs,
                 ours,

@@ -14,7 +14,7 @@ use crate::core::lease::tenancy::Tenancies;
 use crate::core::time::Time;
 use crate::id::{Incarnation, WorkerId};
 use crate::member::MemberState;
-use crate::settings::{Settings, Shard};
+use crate::settings::{Settings, ShardId};
 use crate::store::AttestReply::Kept;
 use crate::store::{Expired, PoolState, Reaped, ShutdownMode};
 
@@ -273,7 +273,7 @@ fn a_lease_counts_from_the_sending_of_its_renewal() {
 
 /// The first of four shards, in a pool whose settings say that it is the shard `stored`.
 fn first_of_four(broken: Breakages, stored: &str) -> Bench {
-    let settings = Settings { shard: Some(Shard { index: 0, count: 4 }), ..Settings::default() };
+    let settings = Settings { shard: Some(ShardId { index: 0, count: 4 }), ..Settings::default() };
     let mut bench = Bench::new(Config { settings, broken, ..config() });
     bench.stored.fields.insert("shard".into(), stored.into());
     bench.command(|reply| Command::Attach { reply });
@@ -343,7 +343,7 @@ fn what_a_shard_was_asked_for_goes_before_what_others_heard() {
 fn a_joiner_that_knows_all_shards_cleans_up_the_first() {
     let purposes = [Purpose::Part, Purpose::PartAfter(Incarnation(2)), Purpose::PartAfter(Incarnation(1))];
     let done = purposes.map(|purpose| {
-        let settings = Settings { shard: Some(Shard { index: 0, count: 4 }), ..Settings::default() };
+        let settings = Settings { shard: Some(ShardId { index: 0, count: 4 }), ..Settings::default() };
         let mut bench = Bench::new(Config { settings, purpose, ..config() });
         bench.stored.fields.extend([("shard".into(), "0/4".into()), ("sd".into(), "S||m".into())]);
         bench.command(|reply| Command::Attach { reply });

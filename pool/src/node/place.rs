@@ -2,9 +2,6 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::id::JobKey;
-use crate::node::Node;
-
 /// The seed of the hash that picks the shard. `docs/protocol/sharding.md` fixes both: another hash or seed would start
 /// keys of one shard in another.
 const SEED: u64 = 0x7465_6e75_7265_7368;
@@ -15,11 +12,6 @@ const SEED: u64 = 0x7465_6e75_7265_7368;
 pub(crate) fn shard_of(bytes: &[u8], shards: usize) -> usize {
     let product = u128::from(xxh3_64_with_seed(bytes, SEED)) * shards as u128;
     (product >> 64) as usize
-}
-
-/// The node of the key's shard, of one node for each. What has no valid key is refused by any.
-pub(crate) fn node_of<'a>(nodes: &'a [Node], key: Option<&JobKey>) -> &'a Node {
-    &nodes[key.map_or(0, |key| shard_of(key.as_bytes(), nodes.len()))]
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use crate::builder::NodeBuilder;
 use crate::core::ctx::Purpose;
 use crate::error::Error;
 use crate::id::Incarnation;
-use crate::node::Node;
-use crate::settings::{Shard, ShutdownFlag};
+use crate::node::Shard;
+use crate::settings::{ShardId, ShutdownFlag};
 
 /// How long a node that has joined some shards, and not all, is given to leave them.
 const LEAVING: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ pub(super) struct Joining {
 
 impl Joining {
     /// A node in each shard; `None`: the first shard has become another one meanwhile, and all is to be tried again.
-    pub(super) async fn attempt(&self) -> Result<Option<Vec<Node>>, Error> {
+    pub(super) async fn attempt(&self) -> Result<Option<Vec<Shard>>, Error> {
         let first = self.look_at(0).await?;
         let seen = first.see().await?;
         seen.check_count(self.count)?;
@@ -62,7 +62,7 @@ impl Joining {
                     return Ok(Some(nodes));
                 }
                 // What was joined meanwhile, or made, ends with it.
-                let ending = guard(nodes.iter().map(Node::overseen).collect());
+                let ending = guard(nodes.iter().map(Shard::overseen).collect());
                 let _ = tokio::time::timeout(LEAVING, ending).await;
                 leave(&nodes).await;
                 Err(Error::ShuttingDown)
@@ -78,7 +78,7 @@ impl Joining {
         }
     }
 
-    async fn join_others(&self, nodes: &mut Vec<Node>) -> Result<(), Error> {
+    async fn join_others(&self, nodes: &mut Vec<Shard>) -> Result<(), Error> {
         let joining =
             (1..self.count).map(|index| async move { (index, self.join(index, Purpose::Part).await) });
         let mut joining: FuturesUnordered<_> = joining.collect();
@@ -159,15 +159,15 @@ impl Joining {
 
     async fn look_at(&self, index: u32) -> Result<Look, Error> {
         // The place matters, and not how many there are.
-        let store = self.node.store_of(Some(Shard { index, count: self.count }), None)?;
+        let store = self.node.store_of(Some(ShardId { index, count: self.count }), None)?;
         Look::at(store, self.deadline).await
     }
 
-    async fn join(&self, index: u32, purpose: Purpose) -> Result<Node, Error> {
-        let shard = Shard { index, count: self.count };
+    async fn join(&self, index: u32, purpose: Purpose) -> Result<Shard, Error> {
+        let shard = ShardId { index, count: self.count };
         self.node.clone().join_as(Some(shard), purpose).await.map_err(|error| match error {
-            Error::SettingMismatch { name, theirs, ours } if name == Shard::SETTING => {
-                match Shard::parse(&theirs) {
+            Error::SettingMismatch { name, theirs, ours } if name == ShardId::SETTING => {
+                match ShardId::parse(&theirs) {
                     Some(theirs) if theirs.count != shard.count => {
                         Error::OtherShards { theirs: theirs.count, ours: shard.count }
                     }
@@ -185,7 +185,7 @@ fn has_ended(error: &Error) -> bool {
 }
 
 /// Not all shards could be joined.
-async fn leave(nodes: &[Node]) {
+async fn leave(nodes: &[Shard]) {
     join_all(nodes.iter().map(|node| async {
         match node.close_within(LEAVING).await {
             Ok(report) if report.complete => {}

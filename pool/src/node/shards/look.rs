@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::id::Incarnation;
-use crate::node::check_server;
-use crate::settings::{Shard, StoredSettings};
+use crate::node::joining::check_server;
+use crate::settings::{ShardId, StoredSettings};
 use crate::store::{PoolState, Store, StoreError};
 
 /// The pause before the store is asked again.
@@ -15,7 +15,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 const SOON: Duration = Duration::from_secs(2);
 
 /// What stands there.
-pub(super) enum Seen {
+pub(crate) enum Seen {
     Absent,
     /// The tombstone of a shutdown.
     Closed,
@@ -23,7 +23,7 @@ pub(super) enum Seen {
 }
 
 /// One shard, to look at.
-pub(super) struct Look {
+pub(crate) struct Look {
     store: Arc<dyn Store>,
     /// It is nobody else's: it is to be told whom it may speak to.
     own: bool,
@@ -38,12 +38,12 @@ impl Look {
     }
 
     /// Through the store of a node.
-    pub(super) fn through(store: Arc<dyn Store>, deadline: Instant) -> Self {
+    pub(crate) fn through(store: Arc<dyn Store>, deadline: Instant) -> Self {
         Self { store, own: false, deadline }
     }
 
     /// What stands there now.
-    pub(super) async fn see(&self) -> Result<Seen, Error> {
+    pub(crate) async fn see(&self) -> Result<Seen, Error> {
         loop {
             let left = self.deadline.saturating_duration_since(Instant::now());
             let late = match tokio::time::timeout(left.min(SOON), self.read()).await {
@@ -106,7 +106,7 @@ impl Seen {
     /// That this is no shard of a pool with another number of them.
     pub(super) fn check_count(&self, ours: u32) -> Result<(), Error> {
         let Self::Present(_, settings) = self else { return Ok(()) };
-        match settings.fields.get(Shard::SETTING).and_then(|text| Shard::parse(text)) {
+        match settings.fields.get(ShardId::SETTING).and_then(|text| ShardId::parse(text)) {
             Some(theirs) if theirs.count != ours => Err(Error::OtherShards { theirs: theirs.count, ours }),
             _ => Ok(()),
         }

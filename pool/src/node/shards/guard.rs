@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use futures::future::{FutureExt, join_all, select_all};
 
 use super::look::server_ms;
-use crate::node::{CLOSING, Overseen};
-use crate::settings::{Shard, ShutdownFlag};
+use crate::node::ends::CLOSING;
+use crate::node::overseen::Overseen;
+use crate::settings::{ShardId, ShutdownFlag};
 use crate::store::ShutdownMode;
 
 /// Sees to these shards of a pool, ordered by their place, until the last of the nodes has ended.
@@ -50,8 +51,8 @@ fn other_shards(nodes: &[Overseen]) -> Option<String> {
     let count = nodes.len() as u32;
     (0..count).zip(nodes).find_map(|(index, node)| {
         let stored = node.stored()?;
-        let theirs = stored.fields.get(Shard::SETTING);
-        (theirs != Some(&Shard { index, count }.to_string())).then(|| theirs.cloned().unwrap_or_default())
+        let theirs = stored.fields.get(ShardId::SETTING);
+        (theirs != Some(&ShardId { index, count }.to_string())).then(|| theirs.cloned().unwrap_or_default())
     })
 }
 
