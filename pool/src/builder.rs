@@ -356,7 +356,8 @@ impl NodeBuilder {
         let node = self.named();
         node.validate()?;
         let (count, patience) = (node.shards, node.patience());
-        Ok(Node::new(shards::join(node, count, patience).await?))
+        // Boxed, since a join of one shard must not grow by it.
+        Ok(Node::new(Box::pin(shards::join(node, count, patience)).await?))
     }
 
     /// Joins a pool by itself, or this shard of one.
