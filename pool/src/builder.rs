@@ -293,8 +293,8 @@ impl NodeBuilder {
     /// Its join makes a pool where there never was one, since a producer may come before the first worker. A tool, which
     /// only looks and asks, says that the pool [must exist](Self::must_exist).
     ///
-    /// Its engine runs on the runtime that it is joined on. Code that blocks every thread there holds up the client's
-    /// calls; after T its plans go to other nodes.
+    /// Its engine runs on the runtime that it is joined on. Code that blocks a thread there may hold up the client's calls;
+    /// after T its plans go to other nodes. A look-up of a host name that hangs may hold up the end of that runtime.
     pub fn client_only(mut self) -> Self {
         self.client_only = true;
         self

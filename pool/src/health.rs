@@ -189,6 +189,10 @@ pub enum Unhealthy {
     /// The engine has done nothing for longer than the worker TTL: something holds up its own thread. Its leases run out.
     #[error("the engine has done nothing for {0:?}")]
     Engine(Duration),
+    /// A client has done nothing for longer than the worker TTL: code holds up the runtime that it was joined on. Its calls
+    /// wait, and its plans go to other nodes.
+    #[error("the client's runtime has been held up for {0:?}")]
+    Runtime(Duration),
     /// What concerns the node's workers has not been read for too long: it renews no more until it has.
     #[error("the node's events have not been read for {0:?}")]
     Reader(Duration),
@@ -240,7 +244,13 @@ pub(crate) fn longest_read(ttl: Duration) -> Duration {
 }
 
 /// What is wrong, told from everything else; `ended`: the node's engine runs no more.
-pub(crate) fn judge(health: &Health, ended: bool, ttl: Duration, soft: Duration) -> Vec<Unhealthy> {
+pub(crate) fn judge(
+    health: &Health,
+    ended: bool,
+    client_only: bool,
+    ttl: Duration,
+    soft: Duration,
+) -> Vec<Unhealthy> {
     if health.phase == PoolPhase::Closed {
         return Vec::new();
     }
@@ -249,7 +259,8 @@ pub(crate) fn judge(health: &Health, ended: bool, ttl: Duration, soft: Duration)
     }
     let mut reasons = Vec::new();
     if health.engine_idle > ttl {
-        reasons.push(Unhealthy::Engine(health.engine_idle));
+        let reason = if client_only { Unhealthy::Runtime } else { Unhealthy::Engine };
+        reasons.push(reason(health.engine_idle));
     }
     if health.phase != PoolPhase::Open && !health.leaving {
         reasons.push(Unhealthy::Phase(health.phase));

@@ -38,15 +38,20 @@ fn well() -> Health {
 fn but_for(change: impl FnOnce(&mut Health)) -> Vec<Unhealthy> {
     let mut health = well();
     change(&mut health);
-    judge(&health, false, TTL, SOFT)
+    judge(&health, false, false, TTL, SOFT)
 }
 
 #[test]
 fn every_trouble_has_its_reason_and_few_want_a_restart() {
     let stuck = JobKey::new("stuck").unwrap();
     let rows: Vec<(Vec<Unhealthy>, Unhealthy, bool)> = vec![
-        (judge(&well(), true, TTL, SOFT), Unhealthy::Ended, true),
+        (judge(&well(), true, false, TTL, SOFT), Unhealthy::Ended, true),
         (but_for(|h| h.engine_idle = LONG), Unhealthy::Engine(LONG), true),
+        (
+            judge(&Health { engine_idle: LONG, ..well() }, false, true, TTL, SOFT),
+            Unhealthy::Runtime(LONG),
+            false,
+        ),
         (but_for(|h| h.reader_idle = Some(LONG)), Unhealthy::Reader(LONG), false),
         (but_for(|h| h.router_idle = Some(LONG)), Unhealthy::Router(LONG), false),
         (but_for(|h| h.store.answered = Some(LONG)), Unhealthy::Store(LONG), false),
@@ -107,9 +112,9 @@ fn a_node_that_leaves_lacks_only_what_it_still_needs() {
     assert_eq!(leaving(|h| h.workers[0].lease_left = Duration::ZERO), [Unhealthy::Lease(WorkerId(1))]);
     assert_eq!(leaving(|h| h.store.answered = Some(LONG)), [Unhealthy::Store(LONG)]);
     let left = Health { leaving: true, engine_idle: LONG, ..well() };
-    assert_eq!(judge(&left, true, TTL, SOFT), [], "it has left its pool in good order");
+    assert_eq!(judge(&left, true, false, TTL, SOFT), [], "it has left its pool in good order");
     let closed = Health { phase: PoolPhase::Closed, engine_idle: LONG, ..well() };
-    assert_eq!(judge(&closed, true, TTL, SOFT), [], "and so has all of the pool");
+    assert_eq!(judge(&closed, true, false, TTL, SOFT), [], "and so has all of the pool");
 }
 
 #[test]

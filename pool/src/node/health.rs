@@ -79,7 +79,7 @@ impl Shard {
             reasons: Vec::new(),
         };
         let ended = self.shared.messages.is_closed();
-        health.reasons = judge(&health, ended, timing.ttl, timing.soft);
+        health.reasons = judge(&health, ended, self.shared.client_only, timing.ttl, timing.soft);
         // Workers that are fenced keep their handlers for a moment, under an id that is none any more.
         let known = |id| health.workers.iter().any(|worker| worker.id == Some(id));
         let overdue = standings.into_iter().filter(|(id, standing)| standing.overdue > 0 && !known(*id));

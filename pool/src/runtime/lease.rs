@@ -274,10 +274,12 @@ impl Leases {
         let stalled = idle > ttl || deaf > longest_read(ttl);
         if stalled != state.stalled {
             state.stalled = stalled;
-            if stalled {
+            if stalled && state.tenancies.leases().next().is_none() {
+                tracing::warn!(node = %self.node, ?idle, ?deaf, "the node makes no progress: its calls wait");
+            } else if stalled {
                 tracing::error!(node = %self.node, ?idle, ?deaf, "the node makes no progress: its leases are not renewed");
             } else {
-                tracing::info!(node = %self.node, "the node makes progress again: leases are renewed");
+                tracing::info!(node = %self.node, "the node makes progress again");
             }
         }
         let due = state.tenancies.to_renew().filter(|_| !stalled && !state.ended)?;

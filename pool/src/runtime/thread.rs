@@ -10,6 +10,7 @@ use std::io;
 use tokio::runtime::{Builder, EnterGuard, Handle};
 use tokio::task::{AbortHandle, JoinError};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::id::NodeName;
 
@@ -58,12 +59,12 @@ impl EngineThread {
     /// The future has panicked.
     ///
     /// # Cancel safety
-    /// The future goes on until the thread ends.
+    /// A dropped call ends what it runs at its next await.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, JoinError> {
-        self.runtime.spawn(work).await
+        AbortOnDropHandle::new(self.runtime.spawn(work)).await
     }
 
     /// Runs the driver on the thread, which ends with the driver. If the caller's runtime ends, the driver is

@@ -48,8 +48,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "all and owned <= jobs)", by "a_damage_that_stays_asks_for_one_recovery";
     "a counter beyond exactness stands still": "renew", "#text < 16 and tonumber(match(text, '^%d+$')) or 0"
         => "tonumber(text) or 0", by "a_damaged_counter_of_a_worker_beats_on";
-    "notifications are numbered beyond their headers": "notify", "(#counted > 14 or not find(counted, '^%d+$'))"
-        => "not find(counted, '^%d+$')", by "a_damaged_count_of_notifications_loses_none";
+    "notifications are numbered beyond their headers": "notify", "(#counted > 14 or counted ~= '0' and not find(counted, '^[1-9]%d*$'))"
+        => "(counted ~= '0' and not find(counted, '^[1-9]%d*$'))", by "a_damaged_count_of_notifications_loses_none";
     "a loss that stays asks for ever": "renew", "gsub(found, '[' .. known .. '-]', '') ~= ''"
         => "found ~= ''", by "a_loss_that_stays_is_answered_and_asks_for_one_recovery";
     "a loss that has gone is known for ever": "renew", "if found == '' then call('HDEL', M, 'lost') else"
@@ -74,7 +74,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "who_joins_does_not_hide_that_the_members_were_lost";
     "a member without a counter lives for ever": "expire", "<= '18446744073709551615') and n or '0'"
         => "<= '18446744073709551615') and n", by "a_lost_counter_counts_as_0";
-    "a strange counter lives for ever": "expire", "'^%+?0*(%d+)$'"
+    "a strange counter lives for ever": "expire", "'^%+?(%d+)$'"
         => "'^(.+)$'", by "a_counter_that_is_no_number_counts_as_0";
     "a stranger is not seen": "inspect", "strangers[#strangers + 1] = p.owner"
         => "", by "an_owner_that_nobody_knows_is_expired_and_reaped";
@@ -478,8 +478,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "return has_outcome", by "a_runner_of_an_id_that_is_used_again_keeps_its_job";
     "an id keeps the outcome of its former use": "attest", "entry == nil or entry and is_former(entry, created)"
         => "entry == nil", by "a_runner_of_an_id_that_is_used_again_keeps_its_job";
-    "an outcome has no time": "", "entry.outcome, entry.at = outcome, t"
-        => "entry.outcome = outcome", by "a_runner_of_an_id_that_is_used_again_keeps_its_job";
+    "an outcome has no time": "", "entry.outcome, entry.at = outcome, math.max(t, tonumber(entry.at) or 0)"
+        => "entry.outcome, entry.at = outcome, nil", by "a_runner_of_an_id_that_is_used_again_keeps_its_job";
     "a cancelled id has no time": "stop", "outcome = 'cancelled', at = t,"
         => "outcome = 'cancelled',", by "a_runner_of_an_id_that_is_used_again_keeps_its_job";
     "an attestation that comes late takes the job back": "attest", "if mine and p.owner == '' and p.ainc == argv[1] and tonumber(p.token) >= token then return '-' end"

@@ -49,7 +49,7 @@ local function know(key, id, created)
   local own = match(id, '%.!(.+)$')
   local entry = own and known(own)
   if own and (entry == nil or entry and is_former(entry, created)) then
-    call('HSET', OD, own, cmsgpack.pack({ key = key, hash = '', gen = id, v = OWN_VERSION }))
+    call('HSET', OD, own, cmsgpack.pack({ key = key, hash = '', gen = id, at = tonumber(created) or t, v = OWN_VERSION }))
     call('ZREM', TB, '!' .. own)
   end
 end

@@ -110,7 +110,7 @@ for i = 1, n do
     payloads[a], payloads[b] = key, payload
     if plan ~= '' then planned[a], planned[b] = '0', plan .. '|' .. key end
     if own then
-      local entry = { key = key, hash = hash, gen = id, v = OWN_VERSION }
+      local entry = { key = key, hash = hash, gen = id, at = t, v = OWN_VERSION }
       entries[own] = entry
       outcomes[#outcomes + 1] = own
       outcomes[#outcomes + 1] = cmsgpack.pack(entry)

@@ -23,7 +23,8 @@ local letters, changes, gone, dead, ending, free = {}, {}, {}, {}, {}, {}
 
 -- A counter as observers read it: one that is lost, or no number, is 0.
 local function counted(text)
-  local n = match(text or '', '^%+?0*(%d+)$')
+  local digits = match(text or '', '^%+?(%d+)$')
+  local n = digits and match(digits, '^0*(.+)$')
   return n and (#n < 20 or #n == 20 and n <= '18446744073709551615') and n or '0'
 end
 
@@ -39,7 +40,7 @@ local function answer(i, wid, observed)
   local k, j = #gone, #dead
   gone[k + 1], changes[2 * k + 1], changes[2 * k + 2] = wid, wid, false
   dead[j + 1], dead[j + 2] = wid, heard .. '|' .. (slot or '')
-  if slot and byte(entry) == 85 then free[#free + 1] = tonumber(slot) end
+  if slot and byte(entry) == 85 and tonumber(slot) < 65536 then free[#free + 1] = tonumber(slot) end
   return 'D'
 end
 

@@ -23,7 +23,7 @@ for i = 1, n do headers[i] = 'h:' .. argv[base + i] end
 local stored, waiting = call('HMGET', JO, unpack(argv, base + 1, of_bodies)), call('HMGET', JN, unpack(headers))
 local counted = call('HGET', M, 'nt') or ''
 -- A count that is no number, or that headers cannot hold, goes on from one that no notification has had.
-local from = (#counted > 14 or not find(counted, '^%d+$')) and now()
+local from = (#counted > 14 or counted ~= '0' and not find(counted, '^[1-9]%d*$')) and now()
 local number = from or tonumber(counted)
 local pattern = '^1|([QARSP])|(%d*)|(%d+)' .. REST
 local out, letters, fields, events, kept = { 'OK', '' }, {}, {}, {}, 0

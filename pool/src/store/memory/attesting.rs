@@ -160,7 +160,7 @@ impl State {
         } else {
             self.queue.remove(key);
         }
-        self.know(key, &id, Some(*created));
+        self.know(now, key, &id, Some(*created));
         if started {
             self.settle_outcome(&id, "ok", now);
         }
@@ -175,7 +175,7 @@ impl State {
         }
         let id = record.as_ref().map_or(id, |record| &record.id);
         let outcome = if outcome.is_empty() { "ended" } else { outcome };
-        self.know(key, id, None);
+        self.know(now, key, id, None);
         if let Some(record) = &record {
             self.drop_job(key, record, now, outcome);
         }
@@ -237,11 +237,11 @@ impl State {
 
     /// A caller's id that was forgotten is known again, and so is one of which the data know a former use only; what it
     /// stood for is not.
-    fn know(&mut self, key: &JobKey, id: &DispatchId, created: Option<u64>) {
+    fn know(&mut self, now: u64, key: &JobKey, id: &DispatchId, created: Option<u64>) {
         let Some(own) = id.caller_id() else { return };
         let known = self.remembered.get(own);
         if known.is_none_or(|known| created.is_some_and(|created| known.is_former(created))) {
-            let open = Remembered::open(key.clone(), String::new(), id.clone());
+            let open = Remembered::open(key.clone(), String::new(), id.clone(), created.unwrap_or(now));
             self.remembered.insert(own.to_owned(), open);
             self.ended.remove(&Ended::Caller(own.to_owned()));
         }

@@ -54,7 +54,7 @@ impl State {
                 self.meta.queued += 1;
                 if let Some(caller) = id.caller_id() {
                     let (key, hash, id) = (key.clone(), hash.clone(), id.clone());
-                    let remembered = Remembered::open(key, hash, id);
+                    let remembered = Remembered::open(key, hash, id, now);
                     self.remembered.insert(caller.to_owned(), remembered);
                 }
                 match item.worker.filter(|_| places) {

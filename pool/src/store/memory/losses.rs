@@ -15,11 +15,15 @@ impl State {
     pub(super) fn signs(&self) -> String {
         let (jobs, owned) = (self.jobs.len(), self.owned.values().map(BTreeSet::len).sum::<usize>());
         let (due, parked) = (self.queue.len(), self.parked.len());
-        let paid = self.jobs.values().filter(|job| job.payload.is_some()).count();
+        let (unpaid, paid) = (
+            || self.jobs.values().all(|job| job.payload.is_none()),
+            || self.jobs.values().all(|job| job.payload.is_some()),
+        );
+        let payloads_healed = self.meta.lost.contains('p') && paid();
         let signs = [
             ('m', self.has_lost_members(), !self.has_lost_members()),
             ('r', owned > jobs, due == 0 && owned + parked == jobs),
-            ('p', jobs > 0 && paid == 0, paid == jobs),
+            ('p', jobs > 0 && unpaid(), payloads_healed),
             ('o', owned == 0 && jobs > due + parked, jobs <= owned.max(due) + parked),
         ];
         let stays =

@@ -99,14 +99,14 @@ pub(super) struct Remembered {
     pub(super) hash: String,
     pub(super) id: DispatchId,
     pub(super) outcome: Option<Outcome>,
-    /// When it had its outcome, ms; 0 before.
+    /// When it was accepted, then when it had its outcome, ms.
     pub(super) at: u64,
 }
 
 impl Remembered {
     /// An id that stands for this dispatch from now on.
-    pub(super) fn open(key: JobKey, hash: String, id: DispatchId) -> Self {
-        Self { key, hash, id, outcome: None, at: 0 }
+    pub(super) fn open(key: JobKey, hash: String, id: DispatchId, created: u64) -> Self {
+        Self { key, hash, id, outcome: None, at: created }
     }
 
     /// Whether the outcome is that of a former use of the id: a dispatch that was accepted later cannot have had it.
@@ -324,7 +324,8 @@ impl State {
         let Some(caller) = id.caller_id() else { return };
         let Some(remembered) = self.remembered.get_mut(caller) else { return };
         if remembered.outcome.is_none() && remembered.id == *id {
-            (remembered.outcome, remembered.at) = (Some(outcome.to_owned()), now);
+            // The clock may have gone back since the dispatch was accepted.
+            (remembered.outcome, remembered.at) = (Some(outcome.to_owned()), now.max(remembered.at));
             self.ended.put(Ended::Caller(caller.to_owned()), now + keep);
         }
     }

@@ -98,11 +98,8 @@ impl State {
             None if *forbid => self.ended.put(Ended::Dispatch(id.clone()), now + self.limit("late_ms")),
             Some(own) if known.is_none() => {
                 let outcome = Some("cancelled".to_owned());
-                let entry = Remembered {
-                    outcome,
-                    at: now,
-                    ..Remembered::open(key.clone(), String::new(), id.clone())
-                };
+                let open = Remembered::open(key.clone(), String::new(), id.clone(), now);
+                let entry = Remembered { outcome, ..open };
                 self.ended.put(Ended::Caller(own.to_owned()), now + self.limit("od_ms"));
                 self.remembered.insert(own.to_owned(), entry);
             }

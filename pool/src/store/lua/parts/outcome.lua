@@ -30,7 +30,7 @@ local function stands_for(entry, key, hash) return entry.key == key and (entry.h
 
 -- Whether the outcome is that of a former use of the id: a dispatch that was accepted later cannot have had it.
 local function is_former(entry, created)
-  return created ~= nil and type(entry.at) == 'number' and tonumber(created) > entry.at
+  return created ~= nil and entry.outcome and type(entry.at) == 'number' and tonumber(created) > entry.at
 end
 
 -- Writes the outcome of a dispatch whose id the caller gave: once; it is kept for od_ms.
@@ -39,7 +39,8 @@ local function settle(id, outcome, t, od_ms)
   local own = dot and sub(id, dot + 2)
   local entry = own and known(own)
   if entry and not entry.outcome and entry.gen == id then
-    entry.outcome, entry.at = outcome, t
+    -- The clock may have gone back since the dispatch was accepted.
+    entry.outcome, entry.at = outcome, math.max(t, tonumber(entry.at) or 0)
     call('HSET', OD, own, cmsgpack.pack(entry))
     call('ZADD', TB, t + od_ms, '!' .. own)
   end

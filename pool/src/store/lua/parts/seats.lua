@@ -6,7 +6,7 @@ local function living(all, t, but)
   local up, waiting = 0, {}
   for i = 1, #all, 2 do
     local state, ttl = match(all[i + 1], '^([UP])|[^|]*|(%d+)|')
-    local beat = state and not (but and but[all[i]]) and tonumber(all[i]) and beats[all[i]]
+    local beat = state and not (but and but[all[i]]) and match(all[i], '^%d+$') and beats[all[i]]
     if beat and (beat == 1 or beat + ttl > t) then
       if state == 'U' then up = up + 1 else waiting[all[i]] = all[i + 1] end
     end
@@ -42,7 +42,7 @@ end
 local function hand_on(changes, used, slots, all, but)
   local waiting = {}
   for i = 1, #all, 2 do
-    if tonumber(all[i]) and not but[all[i]] and match(all[i + 1], '^P|[^|]*|') then waiting[all[i]] = all[i + 1] end
+    if match(all[i], '^%d+$') and not but[all[i]] and match(all[i + 1], '^P|[^|]*|') then waiting[all[i]] = all[i + 1] end
   end
   local standbys, taken = by_age(waiting), 0
   table.sort(slots)
