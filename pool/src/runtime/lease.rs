@@ -16,6 +16,7 @@ use tokio::task::{AbortHandle, Id};
 use super::actor::panicked;
 use super::clock;
 use super::guard::LeaseGuard;
+use super::notice;
 use super::numbered::Numbered;
 use super::pace::{patience, pause, tick, watch_by};
 use super::polls;
@@ -274,13 +275,7 @@ impl Leases {
         let stalled = idle > ttl || deaf > longest_read(ttl);
         if stalled != state.stalled {
             state.stalled = stalled;
-            if stalled && state.tenancies.leases().next().is_none() {
-                tracing::warn!(node = %self.node, ?idle, ?deaf, "the node makes no progress: its calls wait");
-            } else if stalled {
-                tracing::error!(node = %self.node, ?idle, ?deaf, "the node makes no progress: its leases are not renewed");
-            } else {
-                tracing::info!(node = %self.node, "the node makes progress again");
-            }
+            notice::progress(&self.node, stalled, state.tenancies.leases().next().is_some(), idle, deaf);
         }
         let due = state.tenancies.to_renew().filter(|_| !stalled && !state.ended)?;
         state.renewing = true;

@@ -182,6 +182,17 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
     }
 }
 
+/// Logs that a node makes no progress, or makes progress again.
+pub(super) fn progress(node: &NodeName, stalled: bool, has_leases: bool, idle: Duration, deaf: Duration) {
+    match (stalled, has_leases) {
+        (true, true) => {
+            tracing::error!(%node, ?idle, ?deaf, "the node makes no progress: its leases are not renewed");
+        }
+        (true, false) => tracing::warn!(%node, ?idle, ?deaf, "the node makes no progress: its calls wait"),
+        (false, _) => tracing::info!(%node, "the node makes progress again"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

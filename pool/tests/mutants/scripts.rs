@@ -304,8 +304,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if beat and beat + ttl > t then", by "the_silent_are_not_up";
     "the last one that is up leaves its slot to one": "expire", "if up == 0 and next(waiting) then"
         => "if false then", by "the_last_one_that_is_up_leaves_room_for_all";
-    "a standby that ends takes a slot": "expire", "if tonumber(all[i]) and not but[all[i]] and match("
-        => "if tonumber(all[i]) and match(", by "slots_of_workers_that_end_together_go_to_oldest_standbys";
+    "a standby that ends takes a slot": "expire", "if match(all[i], '^%d+$') and not but[all[i]] and match("
+        => "if match(all[i], '^%d+$') and match(", by "slots_of_workers_that_end_together_go_to_oldest_standbys";
     "those that end together count as up": "expire", "living(all, t, ending)"
         => "living(all, t)", by "those_that_end_together_leave_room_for_all";
     "those that end together keep their slots": "expire", "ring(ending)"

@@ -26,6 +26,7 @@ fn codes_become_refusals() {
     };
     assert_eq!(refused(vec![bulk("NOPOOL")]), Refusal::NoPool);
     assert_eq!(refused(vec![bulk("STALERING"), bulk("17")]), Refusal::StaleRing(Revision(17)));
+    assert_eq!(refused(vec![bulk("STALERING"), bulk("x")]), Refusal::StaleRing(Revision::UNREADABLE));
     assert_eq!(refused(vec![bulk("MEMBERS"), Value::Int(3)]), Refusal::Members(3));
     let setting = refused(vec![bulk("SETTING"), bulk("ttl"), bulk("1"), bulk("2")]);
     assert_eq!(setting, Refusal::Setting { name: "ttl".into(), theirs: "1".into(), ours: "2".into() });
@@ -37,7 +38,7 @@ fn a_strange_answer_names_the_script_and_is_quoted_in_part() {
     assert!(error.starts_with("route answered") && error.contains("PERHAPS"), "{error}");
     let error = cause(Reply::of("sweep", Value::Okay).map(|_| ()).unwrap_err());
     assert!(error.contains("sweep") && error.contains("a list"), "{error}");
-    let error = cause(reply(vec![bulk("STALERING"), bulk("x")]).ok().map(|_| ()).unwrap_err());
+    let error = cause(reply(vec![bulk("MEMBERS"), bulk("x")]).ok().map(|_| ()).unwrap_err());
     assert!(error.contains("a number"), "{error}");
     let long = Value::Array(vec![bulk(&"é".repeat(5_000))]);
     assert!(cause(Reply::of("take", Value::Set(vec![long])).map(|_| ()).unwrap_err()).len() < 1_000);
