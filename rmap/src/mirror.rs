@@ -119,9 +119,9 @@ impl Mirror {
     fn on_request(&mut self, Request { map, whole, done }: Request) {
         let Some(map) = self.maps.get_mut(map) else { return };
         if whole {
-            map.need_whole()
+            map.need_whole();
         } else {
-            map.need()
+            map.need();
         }
         // After a failure a hint waits for its turn; a caller that awaits the answer does not.
         if let Some(done) = done {
