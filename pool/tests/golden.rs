@@ -43,6 +43,7 @@ struct Own {
     #[serde(rename = "gen")]
     dispatch: String,
     outcome: Option<String>,
+    at: Option<u64>,
 }
 
 fn key(text: &str) -> JobKey {
@@ -105,9 +106,13 @@ impl Pool {
         fields.join("|")
     }
 
+    /// An entry of `od`, with its time taken out.
     fn own(&mut self, id: &str) -> Own {
         let packed: Vec<u8> = self.ask("HGET", "od", &[id]);
-        rmp_serde::from_slice(&packed).unwrap()
+        let mut own: Own = rmp_serde::from_slice(&packed).unwrap();
+        let at = own.at.replace(0).expect("every entry has its time");
+        assert_eq!(at.to_string().len(), 13, "milliseconds: {own:?}");
+        own
     }
 
     async fn dispatch(&self, name: &str, id: &str) -> DispatchReply {
@@ -215,6 +220,7 @@ async fn the_life_of_a_job() {
         hash: "digest".into(),
         dispatch: "n1.!order".into(),
         outcome: None,
+        at: Some(0),
     };
     assert_eq!(pool.own("order"), own);
     assert_eq!(pool.ask::<Vec<String>>("ZRANGE", "q", &["0", "-1"]), ["k"]);
