@@ -66,8 +66,14 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "false then", by "a_damaged_count_of_jobs_fills_no_pool";
     "a damaged count goes on": "dispatch", "  call('HSET', M, 'nq', queued)\n"
         => "", by "a_damaged_count_of_jobs_fills_no_pool";
-    "a recovery does not say what for": "recover", "if argv[6] ~= '' then call('HSET', M, 'lost', argv[6]) end"
+    "a recovery does not say what for": "recover", "if argv[6] ~= '' then call('HSET', M, 'lost', lost) end"
         => "", by "a_loss_that_stays_is_answered_and_asks_for_one_recovery";
+    "a recovery forgets the signs of the one before": "recover", "match(head[8] or '', '^%l*$') or ''"
+        => "''", by "a_recovery_keeps_the_signs_that_are_known";
+    "a tombstone that no pool has left stops a new pool": "bootstrap", "local closed = counted(known[2]) or 0"
+        => "local closed = tonumber(known[2]) or 0", by "a_tombstone_that_no_pool_has_left_is_none";
+    "a pool that cannot have ended is written back": "recover", "counted(head[7]) or 0"
+        => "tonumber(head[7]) or 0", by "a_tombstone_that_no_pool_has_left_is_none";
     "a join hides that the members were lost": "join", "return { 'LOST', 'm' }"
         => "", by "who_joins_does_not_hide_that_the_members_were_lost";
     "nobody joins a pool that has lost its members": "join", "and not find(call('HGET', M, 'lost') or '', 'm', 1, true)"
@@ -436,16 +442,16 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "attestations_belong_to_phase_r";
     "the pool opens without waiting": "open_normal", "if lowest then return { 'WAIT', lowest } end"
         => "", by "the_pool_waits_for_members_until_they_have_attested";
-    "a late bootstrap makes the pool again": "bootstrap", "if known[2] and tonumber(known[2]) > tonumber(argv[2]) then return { 'CLOSED' } end"
+    "a late bootstrap makes the pool again": "bootstrap", "if closed > tonumber(argv[2]) then return { 'CLOSED' } end"
         => "", by "a_bootstrap_from_before_the_pool_leaves_its_tombstone";
     "what has ended pushes out what was accepted since": "attest", "if ended and p and not mine and p.owner == '' then return 'E' end"
         => "", by "what_has_ended_pushes_out_nothing_that_was_accepted_since";
-    "a new pool forgets the one that has ended": "bootstrap", "tonumber(known[2]) or 0)"
-        => "0)", by "a_pool_says_which_one_has_ended_before_it";
-    "a pool made anew forgets the one that has ended": "bootstrap", "math.max(tonumber(argv[4]), tonumber(known[2])"
-        => "math.max(0, tonumber(known[2])", by "a_pool_says_which_one_has_ended_before_it";
-    "a recovered pool forgets the one that has ended": "recover", "math.max(ended, tonumber(call('HGET', M, 'closed')) or 0)"
-        => "tonumber(call('HGET', M, 'closed')) or 0", by "a_recovery_writes_back_which_pool_has_ended";
+    "a new pool forgets the one that has ended": "bootstrap", "local closed = counted(known[2]) or 0"
+        => "local closed = 0", by "a_pool_says_which_one_has_ended_before_it";
+    "a pool made anew forgets the one that has ended": "bootstrap", "math.max(tonumber(argv[4]), closed)"
+        => "closed", by "a_pool_says_which_one_has_ended_before_it";
+    "a recovered pool forgets the one that has ended": "recover", "math.max(ended, counted(head[7]) or 0)"
+        => "counted(head[7]) or 0", by "a_recovery_writes_back_which_pool_has_ended";
     "a recovered pool takes up the flag of one that has ended": "recover", "if tonumber(head[1]) <= ended and"
         => "if false and", by "the_flag_of_a_pool_that_has_ended_goes_with_its_recovery";
     "a recovered pool loses its flag": "recover", "if tonumber(head[1]) <= ended and"

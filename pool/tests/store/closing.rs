@@ -25,6 +25,7 @@ scenarios! {
     a_bootstrap_from_before_the_pool_leaves_its_tombstone,
     a_tombstone_from_before_a_pool_that_was_seen_is_replaced,
     a_pool_says_which_one_has_ended_before_it,
+    a_tombstone_that_no_pool_has_left_is_none,
     a_recovery_writes_back_which_pool_has_ended,
     the_flag_of_a_pool_that_has_ended_goes_with_its_recovery,
     a_tombstone_expires,
@@ -251,6 +252,26 @@ async fn a_tombstone_from_before_a_pool_that_was_seen_is_replaced(kind: Kind) {
     lab.inc = made.incarnation;
     assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
     lab.worker().await;
+}
+
+/// Only on Redis can it be damaged.
+async fn a_tombstone_that_no_pool_has_left_is_none(kind: Kind) {
+    let beyond = (Incarnation::LAST.0 + 1).to_string();
+    for damage in ["x", "", "-1", "1e300", "18446744073709551616", &beyond] {
+        let mut lab = Lab::blank(kind).await;
+        if matches!(kind, Kind::Memory) {
+            return;
+        }
+        lab.backend.write_meta("closed", Some(damage)).await;
+        assert_eq!(lab.store().pool_state().await.unwrap(), PoolState::Absent, "{damage:?}");
+        lab.bootstrap().await;
+        assert_eq!(before(&lab).await, Incarnation(0), "{damage:?}");
+        lab.backend.write_meta("closed", Some(damage)).await;
+        assert_eq!(before(&lab).await, Incarnation(0), "{damage:?}");
+        let seen = Seen { closed: Incarnation(7), ..Seen::default() };
+        lab.inc = lab.store().recover(lab.inc, seen, "server", "").await.unwrap();
+        assert_eq!(lab.field("m", "closed").await.as_deref(), Some("7"), "{damage:?}");
+    }
 }
 
 async fn a_recovery_writes_back_which_pool_has_ended(kind: Kind) {

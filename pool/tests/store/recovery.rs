@@ -28,6 +28,7 @@ scenarios! {
     a_key_that_is_lost_alone_is_noticed_by_the_next_renewal,
     a_loss_that_stays_is_answered_and_asks_for_one_recovery,
     a_damage_that_stays_asks_for_one_recovery,
+    a_recovery_keeps_the_signs_that_are_known,
     a_pool_of_any_size_shows_no_loss,
     who_joins_does_not_hide_that_the_members_were_lost,
     a_lost_counter_counts_as_0,
@@ -339,6 +340,21 @@ async fn a_loss_that_stays_is_answered_and_asks_for_one_recovery(kind: Kind) {
         lab.backend.write_index(WorkerId(5), &key(name)).await;
     }
     assert_eq!(refusal(renew(&lab).await), Refusal::Lost("r".into()), "it is a new one");
+}
+
+async fn a_recovery_keeps_the_signs_that_are_known(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    let worker = lab.worker().await;
+    lab.dispatch("a", "node1.a").await;
+    lab.backend.lose("jp").await;
+    for signs in ["p", "m", ""] {
+        lab.inc = lab.store().recover(lab.inc, Seen::default(), &run_id, signs).await.unwrap();
+    }
+    lab.store().attend(lab.inc, worker, None, 10).await.unwrap();
+    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    let renewal = lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+    assert_eq!(renewal.damage, "p", "the members are there, the payloads are lost");
 }
 
 /// Jobs that come and go beside the damage make its sign come and go: it is no new one.

@@ -12,13 +12,15 @@
 --@tokens
 local known = call('HMGET', M, 'inc', 'closed')
 if known[1] then return { 'EXISTS', known[1] } end
-if known[2] and tonumber(known[2]) > tonumber(argv[2]) then return { 'CLOSED' } end
+-- One that no pool can have had is none.
+local closed = counted(known[2]) or 0
+if closed > tonumber(argv[2]) then return { 'CLOSED' } end
 local t = now()
 local inc = num(math.max(tonumber(argv[2]) + 1, t))
 local token = math.max(floor_at(t), seen_token(argv[1]))
 call('DEL', M, CF)
 call('HSET', M, 'rid', argv[3], 'inc', inc, 'ph', 'R', 'tok', num(token), 'mv', 1, 'cv', 1, 'nq', 0, 'nt', 0)
-local closed = math.max(tonumber(argv[4]), tonumber(known[2]) or 0)
+closed = math.max(tonumber(argv[4]), closed)
 if closed > 0 then call('HSET', M, 'closed', num(closed)) end
 call('HSET', CF, unpack(argv, 5))
 pcall(call, 'XGROUP', 'CREATE', PS, 'r', '0', 'MKSTREAM')

@@ -11,7 +11,7 @@
 --@clock
 --@tokens
 --@change
-local head, refusal = guard(true, 'tok')
+local head, refusal = guard(true, 'tok', 'closed', 'lost')
 if not head then return refusal end
 local t, ended = now(), tonumber(argv[5])
 -- One that no pool has is none: it is beyond what is counted exactly.
@@ -23,13 +23,18 @@ local inc = num(math.max(after(head[1]), after(argv[3]), t))
 -- A revision that no map has is none, too: it begins anew.
 if not counted(head[3]) then call('HSET', M, 'mv', '0') end
 if not counted(head[4]) then call('HSET', M, 'cv', '0') end
-local closed = math.max(ended, tonumber(call('HGET', M, 'closed')) or 0)
+local closed = math.max(ended, counted(head[7]) or 0)
 -- One that is used up stays so: it would give tokens out again.
 local stored, begins = tonumber(head[6]), math.max(floor_at(t), seen_token(argv[2]))
 if not stored or stored < begins then call('HSET', M, 'tok', num(begins)) end
 call('HSET', M, 'inc', inc, 'ph', 'R', 'rid', argv[4])
 if closed > 0 then call('HSET', M, 'closed', num(closed)) end
-if argv[6] ~= '' then call('HSET', M, 'lost', argv[6]) end
+-- A recovery for another reason keeps the signs that are known.
+local lost = match(head[8] or '', '^%l*$') or ''
+for sign in string.gmatch(argv[6], '%l') do
+  if not find(lost, sign, 1, true) then lost = lost .. sign end
+end
+if argv[6] ~= '' then call('HSET', M, 'lost', lost) end
 if tonumber(head[1]) <= ended and call('HEXISTS', CF, 'sd') == 1 then
   mapput('cf', CF, M, 'cv', CH, inc, { 'sd', false })
 end

@@ -91,8 +91,10 @@ impl State {
         lost: &str,
     ) -> Result<Incarnation, Refusal> {
         self.guard(inc)?;
-        if !lost.is_empty() {
-            lost.clone_into(&mut self.meta.lost);
+        for sign in lost.chars() {
+            if !self.meta.lost.contains(sign) {
+                self.meta.lost.push(sign);
+            }
         }
         let known = inc.sound().max(seen.incarnation.sound());
         let next = Incarnation(known.map_or(now, |known| now.max(known.0 + 1)));

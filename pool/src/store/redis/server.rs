@@ -43,10 +43,11 @@ pub(super) async fn pool_state(steps: &Steps) -> Result<PoolState> {
     if fields.len() != 6 {
         return Err(unexpected("HMGET", "six values", &Value::Array(fields)));
     }
-    let closed = match fields.pop() {
-        None | Some(Value::Nil) => None,
-        Some(closed) => Some(Incarnation(Values::of("HMGET", Value::Array(vec![closed]))?.number()?)),
-    };
+    // One that no pool can have had is none.
+    let closed = fields.pop().and_then(|closed| {
+        let number = Values::of("HMGET", Value::Array(vec![closed])).ok()?.number().ok()?;
+        Incarnation(number).sound()
+    });
     if fields.first() == Some(&Value::Nil) {
         return Ok(closed.map_or(PoolState::Absent, |incarnation| PoolState::Closed { incarnation }));
     }
