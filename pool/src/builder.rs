@@ -18,7 +18,8 @@ use crate::settings::{Given, InvalidSetting, Settings, ShardId};
 use crate::store::{MemoryStore, RedisStore, Store, StoreError};
 use crate::trace::TraceContext;
 
-/// Where a pool lives: a Redis, or the memory of this process. A memory store holds one pool, whatever its name.
+/// Where a pool's data are: in a Redis, or in this process's memory. A memory store holds one pool, whatever its
+/// name.
 #[derive(Clone)]
 pub struct Backend(Kind);
 
@@ -69,20 +70,20 @@ impl From<Arc<dyn Store>> for Backend {
     }
 }
 
-/// What happens when a handler runs on after its lease, although it was aborted.
+/// The reaction to a handler that was aborted and still runs after its lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FencePolicy {
-    /// It is logged as an error.
+    /// The node logs an error.
     #[default]
     Report,
-    /// The process aborts. Use it wherever the outside resource cannot check tokens.
+    /// The process aborts. Choose this if the outside resource cannot check tokens.
     AbortProcess,
 }
 
 type OnJobSpan = dyn Fn(&tracing::Span, &TraceContext) + Send + Sync;
 
-/// What is done with the span of each job that carries a trace.
+/// The hook for the span of each job that carries a trace.
 #[derive(Clone)]
 pub(crate) struct JobSpanHook(Arc<OnJobSpan>);
 
@@ -98,8 +99,8 @@ impl fmt::Debug for JobSpanHook {
     }
 }
 
-/// Builds a [`Node`]. Pool-wide settings that are not given here are the pool's, or the defaults where this node makes the
-/// pool; one that is given must be the pool's, or the join is refused.
+/// Builds a [`Node`]. A pool-wide setting that is not given here is the pool's, or the default if this node creates
+/// the pool. One that is given must equal the pool's, or the join fails.
 #[derive(Clone, Debug)]
 #[must_use = "a node joins only when `join` is awaited"]
 pub struct NodeBuilder {
@@ -149,23 +150,24 @@ impl NodeBuilder {
         }
     }
 
-    /// The node's name, unique among the living nodes of the pool. By default made up.
+    /// The node's name, unique among the living nodes of the pool. The default is a random name.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// How many shards the pool has: 1 to 1,024. 1. Each shard is a pool of its own in a hash slot of its own, so that a
-    /// cluster's servers share the work of one pool: `name#0` and so on, where there are more than one. Each key belongs to
-    /// one shard, by its hash, and is still one worker's.
+    /// The pool's number of shards, 1 to 1,024. The default is 1. With more than one, the shards are pools of their
+    /// own, named `name#0` and so on. Each has its own hash slot, so the servers of a cluster share the work. The
+    /// hash of a key picks its shard, and the key still belongs to one worker.
     ///
-    /// The number is fixed for the life of the pool: give every node the same. A node that is given another is refused with
-    /// [`Error::OtherShards`], but one shard and several are not told apart: the pools `name` and `name#0` know nothing of
-    /// each other, and a key would run in both. For another number [shut the pool down](Node::shutdown) and make it anew.
+    /// The number is fixed for the life of the pool: give every node the same. A node with another number is refused
+    /// with [`Error::OtherShards`]. One shard and several are not told apart: the pools `name` and `name#0` are
+    /// independent, and a key would run in both. To change the number, [shut the pool down](Node::shutdown) and
+    /// create it again.
     ///
-    /// Each shard costs each process an engine, a lease's thread, connections and idle commands. Limits
-    /// ([`max_queued`](crate::Settings::max_queued)) and the options here hold in each shard. So take as few as do: one for
-    /// each core that Redis may use. A [`MemoryStore`] has a store for each shard.
+    /// Each shard costs each process an engine, a lease thread, connections and idle commands. Limits such as
+    /// [`max_queued`](crate::Settings::max_queued), and the options here, apply to each shard. So use as few as
+    /// possible: one for each core that Redis may use. A [`MemoryStore`] has a store for each shard.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -182,8 +184,8 @@ impl NodeBuilder {
         self
     }
 
-    /// All pool-wide settings at once. Those that differ from the defaults count as given; the others are the pool's, where
-    /// there is one. Without `hash_keys`, those that were given before stay.
+    /// Sets all pool-wide settings at once. Values that differ from the defaults count as given; the pool decides the
+    /// others, if it exists. If `hash_keys` is `None`, those that were set before stay.
     pub fn settings(mut self, settings: Settings) -> Self {
         let former = std::mem::replace(&mut self.settings, settings);
         self.settings.hash_keys = self.settings.hash_keys.or(former.hash_keys);
@@ -191,81 +193,82 @@ impl NodeBuilder {
         self
     }
 
-    /// Pool-wide: how long a silent worker keeps its jobs. 10 s.
+    /// Pool-wide: how long a silent worker keeps its jobs. The default is 10 s.
     pub fn worker_ttl(mut self, ttl: Duration) -> Self {
         self.settings.worker_ttl = ttl;
         self.given = self.given.and(["ttl"]);
         self
     }
 
-    /// Pool-wide: how many accepted jobs that were never begun the pool holds. 10,000.
+    /// Pool-wide: how many accepted jobs that have never begun the pool may hold. The default is 10,000.
     pub fn max_queued(mut self, jobs: u64) -> Self {
         self.settings.max_queued = jobs;
         self.given = self.given.and(["max_queued"]);
         self
     }
 
-    /// Pool-wide: after how many begins without success a job is parked. 20.
+    /// Pool-wide: a job is parked after this many begins without success. The default is 20.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.settings.max_attempts = attempts;
         self.given = self.given.and(["max_attempts"]);
         self
     }
 
-    /// Pool-wide: how long a new worker waits to be given the slot of one that leaves. 5 s.
+    /// Pool-wide: how long a new worker waits for the slot of a leaving worker. The default is 5 s.
     pub fn join_settle(mut self, settle: Duration) -> Self {
         self.settings.join_settle = settle;
         self.given = self.given.and(["join_settle"]);
         self
     }
 
-    /// How long a changed ring must stay as it is before this node moves jobs. 5 s.
+    /// How long a changed ring must stay unchanged before this node moves jobs. The default is 5 s.
     pub fn stable_after(mut self, stable: Duration) -> Self {
         self.stable_after = stable;
         self
     }
 
-    /// How many jobs of a worker are on the move at once. 128.
+    /// How many jobs of one worker move at once. The default is 128.
     pub fn handoff_parallel(mut self, jobs: usize) -> Self {
         self.handoff_parallel = jobs;
         self
     }
 
-    /// How long a start handler may take before it is cancelled, and 5 s later aborted. 30 s.
+    /// How long a start handler may take. It is then cancelled, and aborted 5 s later. The default is 30 s.
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
         self.start_timeout = timeout;
         self
     }
 
-    /// How long a handler may take to end before it is aborted. 15 s: a node that leaves within 25 s, as most platforms
-    /// allow, has handed on its jobs by then.
+    /// How long a handler may take to end before it is aborted. The default is 15 s. With it, a node that leaves
+    /// within 25 s, as most platforms allow, has moved its jobs by then.
     pub fn stop_timeout(mut self, timeout: Duration) -> Self {
         self.stop_timeout = timeout;
         self
     }
 
-    /// How long a [`Planner`](crate::Planner) of this node may take before it is aborted. 30 s.
+    /// How long a [`Planner`](crate::Planner) of this node may take before it is aborted. The default is 30 s.
     pub fn plan_timeout(mut self, timeout: Duration) -> Self {
         self.plan_timeout = timeout;
         self
     }
 
-    /// How many start handlers of a worker run at once. 256. One that has taken 5 s, or a sixth of its
-    /// [time-out](Self::start_timeout), does not count any more: so starts that hang delay others for that long at most.
+    /// How many start handlers of one worker run at once. The default is 256. A handler counts for 5 s, or a sixth of
+    /// [`start_timeout`](Self::start_timeout) if that is less. So hanging starts delay others for at most that long.
     pub fn start_permits(mut self, permits: usize) -> Self {
         self.start_permits = permits;
         self
     }
 
-    /// What happens when a handler runs on after its lease, although it was aborted.
+    /// The reaction to a handler that was aborted and still runs after its lease. The default is
+    /// [`FencePolicy::Report`].
     pub fn fence_policy(mut self, policy: FencePolicy) -> Self {
         self.fence_policy = policy;
         self
     }
 
-    /// Called with the `job` span of each job that carries a trace, before anything runs in the span: the moment to make
-    /// it a child of its dispatcher's, which a tracer refuses later. It is called for every run of the job, on whatever
-    /// worker of this node; a hook that panics fails that job.
+    /// Sets a hook for the `job` span of each job that carries a trace. It is called before anything runs in the
+    /// span: a tracer accepts a parent only then. It is called for every run of the job on any worker of this node.
+    /// If the hook panics, that job fails.
     ///
     /// ```
     /// # use tenure_pool::{MemoryStore, Node};
@@ -284,47 +287,51 @@ impl NodeBuilder {
         self
     }
 
-    /// A node that takes jobs in, looks and asks, and never runs a job: it may have no workers and may not shut the
-    /// pool down. It leaves it to the full nodes to route, to sweep and to watch, so that many of them cost the pool
-    /// little; only a pool that is being opened, or that shuts down, it helps along. Jobs that it dispatches while
-    /// there is no full node wait for one. Nor does it make a pool again whose data are all lost: what it is asked for
-    /// waits until a full node has, and its error at the deadline says that there is no pool.
+    /// Makes the node a client: it dispatches, lists and asks, and never runs a job. It has no workers, and it may
+    /// not shut the pool down. Full nodes do the routing, the sweeping and the watching, so many clients cost the
+    /// pool little. A client only helps to open a pool, and to shut it down. Its jobs wait while the pool has no full
+    /// node. If all data of the pool are lost, a client does not create the pool again. Its requests wait for a full
+    /// node that does, and their error at the deadline says that there is no pool.
     ///
-    /// Its join makes a pool where there never was one, since a producer may come before the first worker. A tool, which
-    /// only looks and asks, says that the pool [must exist](Self::must_exist).
+    /// Its join creates a pool that never existed, because a producer may come before the first worker. A tool, which
+    /// only looks and asks, requires that the pool [exists](Self::must_exist).
     ///
-    /// Its engine runs on the runtime that it is joined on. Code that blocks a thread there may hold up the client's calls;
-    /// after T its plans go to other nodes. A look-up of a host name that hangs may hold up the end of that runtime.
+    /// Its engine runs on the runtime on which it is joined. Code that blocks a thread there may delay the client's
+    /// calls. After a worker TTL of that, its plans go to other nodes. A host name look-up that hangs may delay the
+    /// end of that runtime.
     pub fn client_only(mut self) -> Self {
         self.client_only = true;
         self
     }
 
-    /// The store is known to be new, because the caller has just started it: the pool opens without waiting for
-    /// workers that a wiped store may have forgotten. For demonstrations and tests.
+    /// Asserts that the store is new, for example because the caller has just started it. The pool then opens without
+    /// a wait for workers that a wiped store may have forgotten. Use it for demonstrations and tests.
     pub fn assume_fresh(mut self, fresh: bool) -> Self {
         self.assume_fresh = fresh;
         self
     }
 
-    /// The pool must be there: where there is none, or where it was shut down, [`join`](Self::join) fails at once with
-    /// [`Error::NoPool`] and writes nothing. For tools, which must not make a pool of a name that was mistyped. Without it a
-    /// join makes the pool, so that jobs can be dispatched before the first worker comes.
+    /// Requires that the pool exists. If it does not, or was shut down, [`join`](Self::join) fails at once with
+    /// [`Error::NoPool`] and writes nothing. Use it for tools, which must not create a pool for a mistyped name.
+    /// Without it, a join creates the pool, so jobs can be dispatched before the first worker joins.
     pub fn must_exist(mut self) -> Self {
         self.must_exist = true;
         self
     }
 
-    /// How long [`join`](Self::join) may take; it has to wait for the worker TTL where a store may have lost
-    /// its data, and where a pool was shut down halfway. 60 s, or twice the worker TTL and 10 s where that is longer.
-    /// A join that has waited for 2 s says why in the log. A trouble that somebody has to mend is told at once: that nothing listens at
-    /// the server's address, a refused password, right or certificate, a server that evicts or is too old.
+    /// How long [`join`](Self::join) may take. The default is 60 s, or twice the worker TTL and 10 s if that is
+    /// longer. A join must wait for the worker TTL if the store may have lost its data, or if a shutdown was left
+    /// unfinished.
+    ///
+    /// After 2 s, a join logs the reason for its wait. It fails at once on troubles that only an operator can mend:
+    /// nothing listens at the server's address; the server refuses a password, permission or certificate; it evicts
+    /// keys; it is too old.
     pub fn join_timeout(mut self, timeout: Duration) -> Self {
         self.join_timeout = Some(timeout);
         self
     }
 
-    /// A node that leaves out these lines of the protocol: for proofs.
+    /// Leaves these lines of the protocol out, for the proofs.
     #[doc(hidden)]
     #[cfg(feature = "sim")]
     pub fn broken(mut self, breakages: Breakages) -> Self {
@@ -332,22 +339,25 @@ impl NodeBuilder {
         self
     }
 
-    /// Joins the pool; creates it if there is none. Handlers and planners of the node run on the tokio runtime that this is
-    /// called on, and the node ends with it. A full node's engine and leases have a thread each; a client's engine runs on the
-    /// caller's runtime. The join waits for a server that cannot be reached, or that is a read-only replica, for
-    /// [`join_timeout`](Self::join_timeout).
+    /// Joins the pool, and creates it if it does not exist. Handlers and planners run on the current tokio runtime,
+    /// and the node ends with it. A full node has a thread for its engine and one for its leases. A client's engine
+    /// runs on the current runtime. If the server cannot be reached or is a read-only replica, the join waits for up
+    /// to [`join_timeout`](Self::join_timeout).
     ///
     /// # Errors
-    /// A name or setting is not valid. The pool runs with another value of a setting that was given, or is shutting down.
-    /// There is no pool, and it [must exist](Self::must_exist). The server is too old or evicts keys.
-    /// [`Error::NotJoined`], with the last trouble, when the time is up. Nothing was written then, but for an empty pool
-    /// that others may join.
+    /// - A name or setting is not valid.
+    /// - The pool runs with another value of a given setting, or is shutting down.
+    /// - The pool does not exist, and it [must exist](Self::must_exist).
+    /// - The server is too old or evicts keys.
+    /// - [`Error::NotJoined`], with the last trouble, if the time is up.
+    /// - [`Error::OtherShards`] if the pool has another number of shards.
     ///
-    /// Of several shards the first is joined before the others, since it says how many there are:
-    /// [`Error::OtherShards`] when the pool has another number. Where one shard cannot be joined, the others are left again.
+    /// After an error nothing was written, except perhaps an empty pool that others may join. The first of several
+    /// shards is joined before the others, because it says how many there are. If one shard cannot be joined, the
+    /// node leaves the others.
     ///
     /// # Cancel safety
-    /// A dropped call leaves nothing but, perhaps, an empty pool.
+    /// A dropped call leaves nothing behind, except perhaps an empty pool.
     pub async fn join(self) -> Result<Node, Error> {
         check("shards", self.shards.into())?;
         if self.shards == 1 {
@@ -356,11 +366,11 @@ impl NodeBuilder {
         let node = self.named();
         node.validate()?;
         let (count, patience) = (node.shards, node.patience());
-        // Boxed, since a join of one shard must not grow by it.
+        // Boxed, so that the future of a join of one shard does not grow.
         Ok(Node::new(Box::pin(shards::join(node, count, patience)).await?))
     }
 
-    /// Joins a pool by itself, or this shard of one.
+    /// Joins a pool with one shard, or this shard of a pool.
     pub(crate) async fn join_as(mut self, shard: Option<ShardId>, purpose: Purpose) -> Result<Shard, Error> {
         let pool = self.pool_of(shard)?;
         self.settings.shard = shard;
@@ -413,7 +423,7 @@ impl NodeBuilder {
         Ok(shard.map_or_else(|| pool.clone(), |shard| pool.of_shard(shard.index)))
     }
 
-    /// A store of the pool, or of this shard of it.
+    /// The store of the pool, or of this shard.
     pub(crate) fn store_of(
         &self,
         shard: Option<ShardId>,
@@ -442,12 +452,12 @@ impl NodeBuilder {
         self.join_timeout.unwrap_or_else(|| join_patience(self.settings.worker_ttl))
     }
 
-    /// How long a pool whose data are lost may still run on: nothing, where the store is known to be new.
+    /// How long a pool whose data were lost may still run. Zero if the store is known to be new.
     pub(crate) fn shadow(&self) -> Duration {
         if self.assume_fresh { Duration::ZERO } else { self.settings.worker_ttl }
     }
 
-    /// Checks all that can be checked without the store.
+    /// Checks everything that can be checked without the store.
     pub(crate) fn validate(&self) -> Result<(), Error> {
         self.pool_of(None)?;
         if let Some(name) = &self.name {
@@ -457,7 +467,7 @@ impl NodeBuilder {
         Ok(self.check_own()?)
     }
 
-    /// The node's name, given or made up.
+    /// Sets a random name if none was given.
     pub(crate) fn named(self) -> Self {
         let name = self.name.unwrap_or_else(|| format!("node-{}", ulid::Ulid::generate()));
         Self { name: Some(name), ..self }
@@ -477,14 +487,14 @@ impl NodeBuilder {
     }
 }
 
-/// How long a pool with this worker TTL may take to open: whoever opens it may have to wait for the TTL, and for it
-/// again where another incarnation begins meanwhile.
+/// How long a join of a pool with this worker TTL may take. The node that opens the pool may have to wait for the
+/// TTL, and once more if another incarnation begins meanwhile.
 pub(crate) fn join_patience(worker_ttl: Duration) -> Duration {
     let opening = worker_ttl.saturating_mul(2).saturating_add(Duration::from_secs(10));
     opening.max(Duration::from_secs(60))
 }
 
-/// 64 random bits: what tells one life of a node from another, and keys for a hash.
+/// 64 random bits: they tell one life of a node from another, or are keys of a hash.
 fn rand_u64() -> u64 {
     ulid::Ulid::generate().random() as u64
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, as callers branch on it.
+//! The errors of a node and of a dispatch: one variant for each case that a caller may handle differently.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use crate::settings::InvalidSetting;
 use crate::store::StoreError;
 use crate::ticket::Ticket;
 
-/// Any error, boxed: what handlers return.
+/// Any boxed error: the type that handlers return.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
 
-/// An error with all that caused it, each text once.
+/// The text of an error and of all its causes, each once.
 pub(crate) fn whole(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(error.source(), |&cause| cause.source());
     causes.map(ToString::to_string).fold(error.to_string(), |text, cause| {
@@ -19,8 +19,8 @@ pub(crate) fn whole(error: &(dyn std::error::Error + 'static)) -> String {
     })
 }
 
-/// Why a node could not do what it was asked. Its text says the whole of it: an error that caused another one is part of
-/// the text, and not chained besides.
+/// Why a node could not do what it was asked. Its text is complete: it includes the cause, so `source()` returns
+/// `None`.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -30,7 +30,7 @@ pub enum Error {
     /// A setting is out of its range. Nothing was written.
     #[error("{0}; nothing was written")]
     Setting(InvalidSetting),
-    /// The pool runs with another value of a pool-wide setting than this node was given. Nothing was written.
+    /// This node was given one value of a pool-wide setting, and the pool runs with another. Nothing was written.
     #[error("the pool runs with {name} = {theirs}, this node was given {ours}; nothing was written")]
     SettingMismatch {
         /// The setting's name, as in [`Settings`](crate::Settings) and the builders.
@@ -40,15 +40,15 @@ pub enum Error {
         /// The value that this node was given.
         ours: String,
     },
-    /// The pool was made with another number of shards, which it keeps for its life. Nothing was written.
+    /// The pool has another number of shards, and keeps it for its life. Nothing was written.
     #[error("the pool has {theirs} shards, this node was given {ours}; nothing was written")]
     OtherShards {
-        /// How many the pool has.
+        /// The pool's number of shards.
         theirs: u32,
-        /// How many this node was given.
+        /// The number that this node was given.
         ours: u32,
     },
-    /// This setting cannot change while the pool lives: shut the pool down, and make it anew. Nothing was written.
+    /// This setting cannot change while the pool lives: shut the pool down, and create it again. Nothing was written.
     #[error("{name} cannot change while the pool lives; nothing was written")]
     FixedSetting {
         /// The setting's name, as in [`Settings`](crate::Settings).
@@ -60,8 +60,8 @@ pub enum Error {
         /// The setting's name, as in [`Settings`](crate::Settings).
         name: &'static str,
     },
-    /// The pool's counter of tokens is used up or damaged: nobody can join, and no schedule can be made or taken. Nothing
-    /// was written. What runs, runs on.
+    /// The pool's counter of tokens is used up or damaged. No node can join, and no schedule can be created or taken
+    /// over. Nothing was written. Running jobs go on.
     #[error(
         "the pool has no tokens left (docs/protocol/data.md, section 3, says what to do); nothing was written"
     )]
@@ -69,42 +69,43 @@ pub enum Error {
     /// A notification or payload is too long. Nothing was written.
     #[error("{what} has {len} bytes, at most {max} are allowed; nothing was written")]
     TooLong {
-        /// What is too long.
+        /// The notification or the payload.
         what: &'static str,
         /// Its length, in bytes.
         len: usize,
         /// The limit, in bytes.
         max: usize,
     },
-    /// No job of this key lives, or it is being stopped.
+    /// There is no live job with this key, or it is being stopped.
     #[error("no job has the key {0}")]
     JobNotFound(JobKey),
-    /// Data were lost, or may have been, since the notification was listed: its number may be another's now.
+    /// The pool lost data, or may have lost data, after the notification was listed. Its number may now belong to
+    /// another one.
     #[error("the notifications of the job {0} may have other numbers by now, list them again")]
     Renumbered(JobKey),
     /// The job is not parked. Nothing was changed.
     #[error("the job {0} is not parked, nothing was changed")]
     NotParked(JobKey),
-    /// The job has as many notifications waiting as it may have. This one was not kept.
+    /// The job already has as many waiting notifications as it may have. This one was not kept.
     #[error("too many notifications wait for the job {0}, this one was not kept")]
     NotifyFull(JobKey),
-    /// The record of a job or schedule, or what is stored of the dispatch's id, is damaged. It was left as it is.
+    /// The record of a job or schedule is damaged, or the data stored for the dispatch's id. It was left as it is.
     #[error("the record of {of}, or of its id, cannot be read; it was left as it is")]
     BadRecord {
         /// The job's key, or the schedule.
         of: String,
     },
-    /// What is stored was written by a newer version of this crate. It was left as it is.
+    /// A newer version of this crate wrote the stored data. They were left as they are.
     #[error("{what} has version {version}, this node reads up to {known}; it was left as it is")]
     NewerVersion {
-        /// What is newer.
+        /// The stored item that has the newer version.
         what: &'static str,
         /// Its version.
         version: u64,
         /// The newest version that this node reads.
         known: u64,
     },
-    /// The schedule or ticker has ended, or this node takes part in it no more.
+    /// The schedule or ticker has ended, or this node no longer takes part in it.
     #[error("the schedule has ended")]
     ScheduleEnded,
     /// The pool is shutting down.
@@ -116,38 +117,38 @@ pub enum Error {
     /// The node has been closed or is closing.
     #[error("the node is closed")]
     NodeClosed,
-    /// The node is client-only: it has no workers, and may not shut the pool down. Nothing was done.
+    /// The node is client-only: it cannot have workers, and it may not shut the pool down. Nothing was done.
     #[error("the node is client-only, nothing was done")]
     ClientOnly,
-    /// The worker is another node's. Nothing was done.
+    /// The worker belongs to another node. Nothing was done.
     #[error("the worker is another node's, nothing was done")]
     OtherNode,
-    /// There is no pool of this name, and the node was told that there must be one. Nothing was written.
+    /// There is no pool with this name, and the node was told that it must exist. Nothing was written.
     #[error("there is no pool {pool:?}; nothing was written")]
     NoPool {
         /// The pool's name.
         pool: String,
     },
-    /// The pool was not joined in time.
+    /// The node could not join the pool in time.
     #[error("the pool was not joined within {within:?}{}", trouble_of(.last.as_ref()))]
     NotJoined {
-        /// How long it was tried.
+        /// How long the node tried.
         within: Duration,
-        /// The last error of the store, if it did not do something.
+        /// The last error of the store, if there was one.
         last: Option<StoreError>,
     },
-    /// The stop of the job is recorded, so that the job will not come back; its handler had not ended in time.
+    /// The stop of the job is recorded, so the job will not come back. Its handler had not ended in time.
     #[error("the stop of {key} is recorded, but the job had not ended within {within:?}")]
     StillStopping {
         /// The job's key.
         key: JobKey,
-        /// How long it was waited for.
+        /// How long the call waited.
         within: Duration,
     },
-    /// Not answered in time; what was asked for may still happen.
+    /// There was no answer in time. The request may still be carried out.
     #[error("no answer within {0:?}, what was asked for may still happen")]
     Deadline(Duration),
-    /// The process's signals cannot be listened to; the node goes on.
+    /// The process's signals cannot be received. The node goes on.
     #[error("the process's signals cannot be listened to, the node goes on: {0}")]
     Signals(Arc<std::io::Error>),
     /// The store cannot be used.
@@ -177,7 +178,7 @@ impl From<StoreError> for Error {
     }
 }
 
-/// The outcome of a dispatch that did not come to a started job. As [`Error`], its text says the whole of it.
+/// Why a dispatch did not lead to a started job. As with [`Error`], its text is complete.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DispatchError {
@@ -187,7 +188,7 @@ pub enum DispatchError {
     /// The payload is too long. Nothing was written.
     #[error("the payload has {len} bytes, at most {max} are allowed; nothing was written")]
     PayloadTooLong {
-        /// Its length, in bytes; with its envelope, unless it is too long without.
+        /// Its length, in bytes. The envelope is included, unless the payload is too long even without it.
         len: usize,
         /// The limit, in bytes.
         max: usize,
@@ -197,26 +198,26 @@ pub enum DispatchError {
     Encode {
         /// The name of its type.
         kind: &'static str,
-        /// What is wrong with it.
+        /// The encoder's error.
         error: Arc<rmp_serde::encode::Error>,
     },
-    /// A job with this key lives. Nothing was changed.
+    /// A job with this key exists. Nothing was changed.
     #[error("a job with the key {key} exists{}, nothing was changed", if *.parked { " and is parked" } else { "" })]
     JobExists {
         /// The key.
         key: JobKey,
-        /// It failed too often and is parked: nothing tries it again by itself.
+        /// The job is parked: it failed too often, and the pool does not try it again by itself.
         parked: bool,
     },
-    /// The pool holds as many queued jobs as it may. The job was not accepted.
+    /// The queue of the pool is full. The job was not accepted.
     #[error("the pool's queue is full, the job was not accepted")]
     PoolFull,
-    /// The pool's counter of tokens is used up or damaged: no job can be assigned. The job was not accepted.
+    /// The pool's counter of tokens is used up or damaged, so no job can be assigned. The job was not accepted.
     #[error(
         "the pool has no tokens left (docs/protocol/data.md, section 3, says what to do); the job was not accepted"
     )]
     OutOfTokens,
-    /// The id was used for another key or other bytes. Nothing was changed.
+    /// The id was used before, with another key or payload. Nothing was changed.
     #[error("the id was used for another key or payload, nothing was changed")]
     Conflict,
     /// The start handler failed; the job is gone.
@@ -228,45 +229,45 @@ pub enum DispatchError {
     /// The job was stopped before it was started.
     #[error("the job was stopped")]
     Stopped,
-    /// The job was accepted and has ended; its outcome is not known any more.
+    /// The job was accepted and has ended. Its outcome is no longer known.
     #[error("the job has ended, its outcome is not known any more")]
     Ended,
-    /// The pool knows nothing of the dispatch that was waited for: it was never accepted, or it ended long ago.
+    /// The pool does not know this dispatch: it was never accepted, or it ended long ago.
     #[error("nothing is known of the dispatch: it was never accepted, or it ended long ago")]
     Unknown,
-    /// The pool is shutting down: the job is not, or no longer, accepted.
+    /// The pool is shutting down. It did not accept the job, or dropped it.
     #[error("the pool is shutting down, the job will not run")]
     ShuttingDown,
-    /// The node was closed while it waited. What was accepted stays accepted.
+    /// The node was closed during the wait. A job that was accepted stays accepted.
     #[error("the node was closed, the job stays accepted if it was")]
     NodeClosed,
-    /// Not answered in time. Where it was accepted, the job stays accepted: wait for it with the ticket.
+    /// There was no answer in time. A job that was accepted stays accepted: wait for it with the ticket.
     #[error("no answer in time for {ticket}; {}", known(*.accepted, *.no_worker, .trouble.as_deref()))]
     Deadline {
-        /// What to wait for it by.
+        /// Identifies the dispatch for [`Node::wait`](crate::Node::wait).
         ticket: Ticket,
-        /// It is known to have been accepted.
+        /// The pool is known to have accepted the job.
         accepted: bool,
-        /// The pool has no worker that could start it, as far as this node knows.
+        /// As far as this node knows, the pool has no worker that could start the job.
         no_worker: bool,
-        /// Why the store did not answer, as far as is known; `None` when it did and the job was just not started.
+        /// Why the store did not answer, if that is known. `None` if it answered, and the job had just not started.
         trouble: Option<Arc<StoreError>>,
     },
-    /// It was cancelled, by [`Node::cancel`](crate::Node::cancel) or, as was asked for, because it was not started by the
-    /// deadline: the job does not run, or is being stopped, and does not come back.
+    /// The dispatch was cancelled: by [`Node::cancel`](crate::Node::cancel), or at its deadline, as its caller had
+    /// asked. The job does not run, or is being stopped, and does not come back.
     #[error("{ticket} was cancelled")]
     Cancelled {
         /// The dispatch.
         ticket: Ticket,
     },
-    /// The record of the key, or what is stored of the id, is damaged; or the store refuses an argument. What is stored
-    /// was left as it is.
+    /// The record of the key or the data stored for the id are damaged, or the store refuses an argument. The stored
+    /// data were left as they are.
     #[error("the record of the key {0} or of the id cannot be read, it was left as it is")]
     BadRecord(JobKey),
-    /// What is stored was written by a newer version of this crate. It was left as it is.
+    /// A newer version of this crate wrote the stored data. They were left as they are.
     #[error("{what} has version {version}, this node reads up to {known}; it was left as it is")]
     NewerVersion {
-        /// What is newer.
+        /// The stored item that has the newer version.
         what: &'static str,
         /// Its version.
         version: u64,
@@ -279,13 +280,13 @@ pub enum DispatchError {
 }
 
 impl DispatchError {
-    /// Not answered in time, and nothing more is known.
+    /// There was no answer in time, and nothing more is known.
     pub(crate) fn late(ticket: Ticket) -> Self {
         Self::Deadline { ticket, accepted: false, no_worker: false, trouble: None }
     }
 }
 
-/// The known state of a dispatch that was not answered in time.
+/// Describes the known state of a dispatch that was not answered in time.
 fn known(accepted: bool, no_worker: bool, trouble: Option<&StoreError>) -> String {
     let accepted =
         if accepted { "the job is accepted and stays so" } else { "the job stays accepted if it was" };

@@ -1,4 +1,4 @@
-//! What runs jobs: written by the pool's users.
+//! The code that runs jobs: users of the pool write it.
 
 use std::fmt;
 use std::future::Future;
@@ -11,23 +11,23 @@ use crate::error::BoxError;
 use crate::job::Job;
 use crate::stop::StopReason;
 
-/// What a start handler came to.
+/// The result of a start handler.
 #[non_exhaustive]
 pub enum Start {
-    /// The job runs from now on, until it is stopped. It has a task only while a handler of it is called: with a payload
-    /// of 100 bytes it takes less than 1 KB of its node's memory, and what the handler keeps for it.
+    /// The job runs from now on, until it is stopped. It has a task only while one of its handlers runs. With a
+    /// payload of 100 bytes it takes less than 1 KB of its node's memory, besides the handler's own data.
     Started,
-    /// The job runs as this future, which ends when the job's cancellation fires, or when the job ends by itself. It has
-    /// a task for as long: with the same payload about 2.5 KB, and what the future keeps.
+    /// The job runs as this future. The future must end when the job's cancellation fires, and may end earlier. It
+    /// has a task all that time: with the same payload about 2.5 KB, besides the future's own data.
     Running(BoxFuture<'static, Result<(), BoxError>>),
-    /// Not here, not now: the job goes back to the queue, and after some refusals to another worker.
+    /// This worker cannot run the job now. The job goes back to the queue, and after some refusals to another worker.
     Refused {
-        /// When to try again, from 10 ms to 4 min ahead; `None`: after a pause that grows from 1 s to 60 s, with jitter.
+        /// When to try again: 10 ms to 4 min from now. `None`: after a growing pause of 1 s to 60 s, with jitter.
         backoff: Option<Duration>,
     },
-    /// The start failed, as by a panic. Under [`RestartPolicy::Never`](crate::RestartPolicy::Never) the dispatch learns
-    /// the error and the job is gone; under the others, and when the job had run before, it is tried again after a pause
-    /// that grows, and parked in the end.
+    /// The start failed; a panic counts as this, too. Under [`RestartPolicy::Never`](crate::RestartPolicy::Never) the
+    /// job is gone, and its dispatch gets the error. Under the other policies, or if the job has run before, the pool
+    /// retries it with growing pauses, and finally parks it.
     Failed(BoxError),
 }
 
@@ -42,19 +42,23 @@ impl fmt::Debug for Start {
     }
 }
 
-/// Runs the jobs of a worker: each key's calls come one after the other, different keys' concurrently.
+/// Runs the jobs of a worker. Calls for one key come one after the other, and calls for different keys run
+/// concurrently.
 ///
-/// A handler that is slow, hangs or panics hurts its own key only. Handlers run on the runtime that the node was joined on.
-/// One that blocks its thread holds up the others on that thread: what blocks, or computes for long, belongs in
-/// `tokio::task::spawn_blocking`. While every thread of the runtime is blocked, its handlers hear nothing. Their jobs keep
-/// their leases, are neither cut nor moved, and go on when a thread is free again. If a lease is lost meanwhile, they cannot
-/// be ended: [`FencePolicy`](crate::FencePolicy) says what happens then.
+/// A handler that is slow, hangs or panics hurts its own key only. Handlers run on the runtime on which the node was
+/// joined. A handler that blocks its thread holds up the others on that thread. So move blocking or long work to
+/// `tokio::task::spawn_blocking`.
 ///
-/// After `stop` has returned, or a start that did
-/// not succeed, nothing of the job may run any more: another worker may begin it at once.
+/// While all threads of the runtime are blocked, no handler is told anything. Their jobs keep their leases and are
+/// neither aborted nor moved; they go on when a thread is free again. If a lease is lost meanwhile, the pool cannot
+/// end them: [`FencePolicy`](crate::FencePolicy) says what happens then.
 ///
-/// A node lets go of a worker's handler when the worker has left. A handler that holds a clone of its own
-/// [`Node`](crate::Node) keeps that node from closing by itself when all others are dropped: close it then.
+/// Nothing of a job may run any more after `stop` has returned, or after a start that did not succeed: another worker
+/// may begin the job at once.
+///
+/// A node drops a worker's handler when the worker has left. A handler that holds a clone of its own
+/// [`Node`](crate::Node) prevents the node from closing when all other clones are dropped. Close such a node
+/// explicitly.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -78,32 +82,35 @@ impl fmt::Debug for Start {
 /// }
 /// ```
 pub trait JobHandler: Send + Sync + 'static {
-    /// Starts the job. Not called again for this (key, token). When the job's cancellation fires meanwhile, return.
+    /// Starts the job. It is called at most once for each (key, token). Return soon when the job's cancellation fires.
     fn start(&self, job: Job) -> impl Future<Output = Start> + Send;
 
-    /// Ends the job; nothing of it runs when this returns, whatever it returns. The job's cancellation has fired.
+    /// Ends the job. Its cancellation has already fired. When this returns, with or without an error, nothing of the
+    /// job may run any more.
     fn stop(&self, job: &Job, why: StopReason) -> impl Future<Output = Result<(), BoxError>> + Send {
         let _ = (job, why);
         async { Ok(()) }
     }
 
-    /// Takes a notification, in the order of their arrival, at least once each. An error or a panic is logged, and
-    /// the notification counts as delivered; one that is not delivered when the job's cancellation fires goes to
-    /// the next owner. What is still being taken when that happens, or when the job's future ends, is dropped after
-    /// a second, or sooner where the stop time-out or the lease is short: it must not keep the job from its end.
+    /// Takes a notification. Each comes at least once, in the order in which they arrived. An error or a panic is
+    /// logged, and the notification counts as delivered. When the job's cancellation fires, undelivered ones go to
+    /// the next owner.
+    ///
+    /// A call that still runs at that moment, or when the job's future ends, is dropped after a second. It is dropped
+    /// sooner where the stop time-out or the lease is short, so that it cannot hold up the end of the job.
     fn notify(&self, job: &Job, body: Bytes) -> impl Future<Output = Result<(), BoxError>> + Send {
         let _ = (job, body);
         async { Ok(()) }
     }
 }
 
-/// A handler from one async closure: the job runs as the future that it returns, until that ends by itself or the
-/// job's cancellation fires. Notifications come from [`Job::notified`]. A function whose error has a type of its own is for
-/// [`handler_fn`].
+/// A handler from one async closure. The job runs as the returned future, until the future ends or the job's
+/// cancellation fires. [`Job::notified`] gives it the notifications. Use [`handler_fn`] for a function with its own
+/// error type.
 ///
-/// The job counts as started when the closure has returned its future, before any of it has run: so a dispatch answers `Ok`
-/// also where the first line of the future fails. A job that has to connect before it counts as started is a
-/// [`JobHandler`] whose `start` connects and returns [`Start::Running`].
+/// The job counts as started when the closure returns its future, before the future runs. So a dispatch returns `Ok`
+/// even if the first line of the future fails. If a job must connect before it counts as started, write a
+/// [`JobHandler`]: its `start` connects and returns [`Start::Running`].
 ///
 /// The future must not block its thread: see [`JobHandler`].
 ///
@@ -128,7 +135,7 @@ where
     Running(body)
 }
 
-/// As [`run`], from an async function whose error is its own type, such as `anyhow::Error`.
+/// Like [`run`], for an async function with its own error type, such as `anyhow::Error`.
 ///
 /// ```
 /// use tenure_pool::Job;

@@ -1,4 +1,4 @@
-//! How a node is, told from what its parts have done last: that they made progress, not that they exist.
+//! A node's health, judged by the progress that its parts made, and not by their mere existence.
 
 use std::time::Duration;
 
@@ -8,60 +8,62 @@ use crate::core::call::READ_BLOCK;
 use crate::id::{JobKey, WorkerId};
 use crate::serial;
 
-/// How a node is, at one moment. From [`Node::health`](crate::Node::health). Serialized, times are milliseconds, and reasons are
-/// text.
+/// A node's health at one moment, from [`Node::health`](crate::Node::health). When serialized, times are
+/// milliseconds, and reasons are text.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Health {
-    /// The pool, as far as the node knows.
+    /// The phase of the pool, as far as the node knows.
     pub phase: PoolPhase,
     /// The node is leaving its pool, or has left it.
     pub leaving: bool,
-    /// How long ago the node's engine has last done something. It does so with every renewal at the
-    /// latest, five times per worker TTL.
+    /// How long ago the node's engine last did something. With each renewal it does, which is five times per worker
+    /// TTL.
     #[serde(serialize_with = "serial::lapse")]
     pub engine_idle: Duration,
-    /// How long ago the read of what concerns the node's workers and dispatches was last answered: a few seconds
-    /// where nothing happens. `None` while there is nothing to read.
+    /// How long ago the store last answered the read of events for the node's workers and dispatches. A few seconds
+    /// are normal in an idle pool. `None` while there is nothing to read.
     #[serde(serialize_with = "serial::maybe_lapse")]
     pub reader_idle: Option<Duration>,
-    /// The same of the read of what the node routes.
+    /// The same for the read of events that the node routes.
     #[serde(serialize_with = "serial::maybe_lapse")]
     pub router_idle: Option<Duration>,
     /// The connection to the store.
     pub store: StoreHealth,
     /// The node's workers.
     pub workers: Vec<WorkerHealth>,
-    /// Jobs whose handlers have kept their threads for longer than a second, without an await that gives them back. The
-    /// node goes on, and they stay with it; but nothing else runs on such a thread. Work that takes long belongs in
-    /// `tokio::task::spawn_blocking`. Not a reason by itself.
+    /// Jobs whose handlers have blocked their threads for longer than a second, without an await that yields. The
+    /// node goes on and keeps these jobs, but nothing else can run on such a thread. Move long work to
+    /// `tokio::task::spawn_blocking`. This alone is no reason to be unhealthy.
     pub blocked_jobs: Vec<BlockedJob>,
-    /// Dispatches of this node that wait for what becomes of them.
+    /// Dispatches of this node that wait for their outcome.
     pub dispatches: usize,
-    /// Jobs of the whole pool that were accepted and had never begun at the last renewal.
+    /// Jobs of the whole pool that were accepted and had never begun, as of the last renewal.
     pub queued: Option<u64>,
-    /// Jobs of the whole pool that were parked at this node's last sweep: they failed too often, and wait for
-    /// [`Node::unpark`](crate::Node::unpark). `None` before the first, and at a client.
+    /// Parked jobs of the whole pool, as of this node's last sweep: they failed too often, and wait for
+    /// [`Node::unpark`](crate::Node::unpark). `None` before the first sweep, and for a client.
     pub parked: Option<u64>,
-    /// A worker of another node that has this node's name has been there for more than two worker TTLs. That is safe and no
-    /// reason, but dispatches of one of them may hear of their jobs a second late, and their metrics are mixed up.
+    /// For more than two worker TTLs another node has had a worker under this node's name. That is safe and no reason
+    /// to be unhealthy. But dispatches of both nodes may get their answers a second late, and their metrics are mixed
+    /// up.
     pub namesake: bool,
-    /// The damage that a loss of data has left at the last renewal, after a repair as far as can be.
+    /// The damage that a loss of data has left, as of the last renewal, after the repair of all that can be repaired.
     pub damage: Option<String>,
-    /// The server's `maxmemory-policy` at the last renewal, if it may drop keys when its memory is full.
+    /// The server's `maxmemory-policy` as of the last renewal, if it lets the server drop keys when its memory is
+    /// full.
     pub evicts: Option<String>,
-    /// What is wrong; empty when all is well.
+    /// The reasons why the node is unhealthy. Empty for a healthy node.
     pub reasons: Vec<Unhealthy>,
 }
 
 impl Health {
-    /// Nothing is wrong: the node takes part in an open pool, all its workers are members and hold their leases, and
-    /// everything made progress. One that leaves as it was told to is healthy, too.
+    /// Whether the node is healthy. It takes part in an open pool, all its workers are members and hold their leases,
+    /// and all its parts made progress. A node that leaves because it was asked to is healthy, too.
     pub fn is_healthy(&self) -> bool {
         self.reasons.is_empty()
     }
 
-    /// Both together, of two shards of one pool.
+    /// Joins the health of two shards of one pool.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.phase = worse(self.phase, other.phase);
         self.leaving |= other.leaving;
@@ -83,36 +85,36 @@ impl Health {
         self
     }
 
-    /// It is healthy and does not leave: as a readiness probe.
+    /// Whether the node is healthy and not leaving. Use it as a readiness probe.
     pub fn is_ready(&self) -> bool {
         self.is_healthy() && !self.leaving
     }
 
-    /// Something is wrong that does not pass by itself, as far as can be told: only the end of the process helps. As
-    /// a liveness probe, turned round; let it be seen several times in a row before the process is ended, since a machine
-    /// that was suspended, or a handler that is slow to end, shows it for a moment.
+    /// Whether something is wrong that only a restart of the process can mend, as far as the node can tell. Use its
+    /// opposite as a liveness probe. Let the probe fail several times in a row before the process is ended: it may
+    /// fail for a moment after the machine was suspended, or while a handler is slow to end.
     pub fn needs_restart(&self) -> bool {
         self.reasons.iter().any(Unhealthy::needs_restart)
     }
 }
 
-/// Where a pool is, as far as one node knows.
+/// The phase of a pool, as far as one node knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum PoolPhase {
-    /// To be found out: the node has just begun, or there was a sign that data was lost.
+    /// Not known yet: the node has just started, or there was a sign of lost data.
     #[default]
     Unknown,
-    /// Being opened, after its creation or a loss of data.
+    /// The pool is being opened, after its creation or a loss of data.
     Recovering,
-    /// Open.
+    /// The pool is open.
     Open,
-    /// Shutting down: nothing new is accepted, what was accepted is still begun.
+    /// The pool is shutting down: it accepts no new jobs, and accepted jobs may still begin.
     Closing,
-    /// Shutting down: every job ends.
+    /// The pool is shutting down: every job ends.
     Stopping,
-    /// Shut down.
+    /// The pool was shut down.
     Closed,
 }
 
@@ -129,17 +131,18 @@ fn worse(one: PoolPhase, other: PoolPhase) -> PoolPhase {
     if distance(other) > distance(one) { other } else { one }
 }
 
-/// The connection to the store: by its renewals, which come every fifth of the worker TTL, and by what else it is asked.
+/// The connection to the store, judged by its renewals (one every fifth of the worker TTL) and by all other steps.
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct StoreHealth {
-    /// How long ago the store has last answered; `None` if it never has.
+    /// How long ago the store last answered. `None` if it never has.
     #[serde(serialize_with = "serial::maybe_lapse")]
     pub answered: Option<Duration>,
-    /// The last error since then, or of a step that fails, with all its causes.
+    /// The last error after that answer, or the last error of a failing step, with all its causes.
     pub error: Option<String>,
-    /// Steps, named as in `docs/protocol`, that it has not done for longer than a lease lasts, though they were sent
-    /// again and again; and for how long. Renewals go through where these do not, as when a Redis has no memory left.
+    /// The steps that have failed for longer than a lease lasts, though they were retried, and for how long each has
+    /// failed. Their names are those of `docs/protocol`. Renewals may succeed where other steps fail, for example
+    /// when Redis is out of memory.
     #[serde(serialize_with = "serial::lapses")]
     pub failing: Vec<(&'static str, Duration)>,
 }
@@ -150,19 +153,19 @@ pub struct StoreHealth {
 pub struct WorkerHealth {
     /// The shard, from 0.
     pub shard: usize,
-    /// Its id, unique within the shard; `None` while it is no member.
+    /// Its id, unique within the shard. `None` while it is not a member.
     pub id: Option<WorkerId>,
-    /// How long ago the last renewal that was acknowledged was sent; `None` without a lease.
+    /// How long ago the last acknowledged renewal was sent. `None` without a lease.
     #[serde(serialize_with = "serial::maybe_lapse")]
     pub lease_age: Option<Duration>,
-    /// How long it may go on without another one; zero once the lease is given up.
+    /// How long its lease lasts without another renewal. Zero once it has given the lease up.
     #[serde(serialize_with = "serial::lapse")]
     pub lease_left: Duration,
-    /// Jobs in its hands.
+    /// The number of jobs that it holds.
     pub jobs: usize,
-    /// Jobs whose handler does not end although it was aborted. They stay with this worker, which has left the ring.
+    /// Jobs whose handlers were aborted and do not end. They stay with this worker, which has left the ring.
     pub stuck: Vec<JobKey>,
-    /// Handlers that run on after the lease. Another worker may run their jobs.
+    /// The number of handlers that run on after the lease. Another worker may run their jobs.
     pub overdue: usize,
 }
 
@@ -174,76 +177,78 @@ pub struct BlockedJob {
     pub key: JobKey,
     /// The worker that runs it.
     pub worker: WorkerId,
-    /// For how long it has blocked the thread, at least.
+    /// How long it has blocked the thread, at least.
     #[serde(serialize_with = "serial::lapse")]
     pub lasted: Duration,
 }
 
-/// What is wrong with a node. A worker's id is unique within its shard.
+/// A reason why a node is unhealthy. A worker's id is unique within its shard.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unhealthy {
     /// The node has ended without leaving its pool: it was abandoned, or its runtime has ended.
     #[error("the node has ended without leaving its pool")]
     Ended,
-    /// The engine has done nothing for longer than the worker TTL: something holds up its own thread. Its leases run out.
+    /// The engine has done nothing for longer than the worker TTL, because something holds up its thread. Its leases
+    /// run out.
     #[error("the engine has done nothing for {0:?}")]
     Engine(Duration),
-    /// A client has done nothing for longer than the worker TTL: code holds up the runtime that it was joined on. Its calls
-    /// wait, and its plans go to other nodes.
+    /// A client has done nothing for longer than the worker TTL, because code blocks the runtime on which it was
+    /// joined. Its calls wait, and its plans go to other nodes.
     #[error("the client's runtime has been held up for {0:?}")]
     Runtime(Duration),
-    /// What concerns the node's workers has not been read for too long: it renews no more until it has.
+    /// The events of the node's workers have not been read for too long. The node renews no lease until they are.
     #[error("the node's events have not been read for {0:?}")]
     Reader(Duration),
-    /// What it routes has not been read for too long. Other nodes route meanwhile.
+    /// The events that the node routes have not been read for too long. Other nodes route them meanwhile.
     #[error("the pool's events have not been read for {0:?}")]
     Router(Duration),
     /// The store has not answered for longer than a lease lasts.
     #[error("the store has not answered for {0:?}")]
     Store(Duration),
-    /// The store answers, and has not done this step for longer than a lease lasts. Jobs that run go on.
+    /// The store answers, but has failed this step for longer than a lease lasts. Running jobs go on.
     #[error("the store has not done {0} for {1:?}")]
     Steps(&'static str, Duration),
-    /// A loss of data has left this, though it was repaired as far as can be.
+    /// A loss of data has left this damage, after the repair of all that can be repaired.
     #[error("{0}")]
     Damaged(String),
-    /// The server may drop the pool's keys when its memory is full: its `maxmemory-policy` is this.
+    /// The server's `maxmemory-policy` is this: it may drop the pool's keys when its memory is full.
     #[error("redis runs with maxmemory-policy {0}, which drops keys when its memory is full")]
     Evicts(String),
     /// The pool is not open.
     #[error("the pool is not open: {0:?}")]
     Phase(PoolPhase),
-    /// A worker of the node is no member: it joins, or joins anew after it has lost its lease.
+    /// A worker of the node is not a member: it is joining, or joining again after it lost its lease.
     #[error("a worker is not a member of the pool")]
     Outside,
-    /// A worker has given up its lease: its jobs end here.
+    /// A worker has given up its lease. Its jobs on this node end.
     #[error("worker {0} has lost its lease")]
     Lease(WorkerId),
-    /// A handler does not end although it was aborted.
+    /// A handler was aborted and does not end.
     #[error("the handler of {0} does not end")]
     Stuck(JobKey),
-    /// Handlers run on after their worker's lease.
+    /// Handlers still run after their worker lost its lease.
     #[error("{1} handlers of worker {0} run on after its lease")]
     Overdue(WorkerId, usize),
 }
 
 impl Unhealthy {
-    /// Only the end of the process helps, as far as can be told.
+    /// Whether only a restart of the process helps, as far as the node can tell.
     pub fn needs_restart(&self) -> bool {
         matches!(self, Self::Ended | Self::Engine(_) | Self::Stuck(_) | Self::Overdue(..))
     }
 }
 
-/// What a read may take on top of its own waiting, at least: a busy machine is not a deaf node.
+/// The least time that a read may take on top of its own waiting, because a busy machine is not a deaf node.
 const READ_MARGIN: Duration = Duration::from_secs(3);
 
-/// How long a read may go unanswered in a pool with this worker TTL: a read that finds nothing waits for its time.
+/// How long a read may go unanswered in a pool with this worker TTL. A read that finds nothing waits for its whole
+/// time.
 pub(crate) fn longest_read(ttl: Duration) -> Duration {
     ttl.max(READ_MARGIN).saturating_add(READ_BLOCK)
 }
 
-/// What is wrong, told from everything else; `ended`: the node's engine runs no more.
+/// The reasons why this health is bad. `ended` says that the node's engine no longer runs.
 pub(crate) fn judge(
     health: &Health,
     ended: bool,

@@ -1,6 +1,6 @@
-//! The names and numbers of the protocol: one type each, so that a token is never passed for a worker id.
+//! The names and numbers of the protocol. Each has its own type, so a token is never passed for a worker id.
 //!
-//! Names are checked here **and** in the scripts; everything built here is valid everywhere.
+//! Names are checked here **and** in the scripts. Every value built here is valid everywhere.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -19,13 +19,13 @@ pub enum IdError {
     /// The text is empty.
     #[error("{what} is empty")]
     Empty {
-        /// What was being named.
+        /// The kind of name or key.
         what: &'static str,
     },
     /// The text is longer than allowed.
     #[error("{what} has {len} bytes, at most {max} are allowed")]
     TooLong {
-        /// What was being named.
+        /// The kind of name or key.
         what: &'static str,
         /// Length found, in bytes.
         len: usize,
@@ -35,7 +35,7 @@ pub enum IdError {
     /// The text has a character outside the alphabet of names.
     #[error("{what} {text:?} has {found:?}, allowed are {allowed}")]
     Character {
-        /// What was being named.
+        /// The kind of name or key.
         what: &'static str,
         /// The text.
         text: String,
@@ -47,7 +47,7 @@ pub enum IdError {
     /// The text is not a number of this kind.
     #[error("{what} is not a number")]
     Number {
-        /// What was being read.
+        /// The kind of number.
         what: &'static str,
     },
     /// The text is not a dispatch id.
@@ -67,7 +67,8 @@ fn check_name(what: &'static str, text: &str, dot: bool) -> Result<(), IdError> 
     if text.len() > NAME_MAX {
         return Err(IdError::TooLong { what, len: text.len(), max: NAME_MAX });
     }
-    // All of it, without an early end: so many bytes are looked at together. Every record that is read has two names.
+    // The fold has no early end, so the compiler checks many bytes at a time. Every record that is read has two
+    // names.
     if text.bytes().fold(true, |valid, byte| valid & is_of_names(byte, dot)) {
         return Ok(());
     }
@@ -82,7 +83,7 @@ fn is_of_names(byte: u8, dot: bool) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'-') || dot && byte == b'.'
 }
 
-/// Checks what a worker's owner calls it.
+/// Checks the text that a worker's owner gives it.
 pub(crate) fn check_meta(text: &str) -> Result<(), IdError> {
     if text.is_empty() { Ok(()) } else { check_name("a worker's text", text, true) }
 }
@@ -109,57 +110,58 @@ macro_rules! number {
 }
 
 number!(
-    /// A worker of a pool. Minted once, never used again, also not by the same worker after a fence.
+    /// The id of a worker in its pool. An id is created once and never used again. A worker that joins again after a
+    /// fence gets a new one.
     WorkerId, "worker id"
 );
 number!(
-    /// A fencing token. Successive owners of one key carry strictly increasing tokens; hand it to the outside
-    /// resource and let that refuse a token below the highest it has seen.
+    /// A fencing token. Successive owners of one key have strictly increasing tokens. Pass it to the outside
+    /// resource, and let the resource refuse a token below the highest that it has seen.
     Token, "token"
 );
 impl Token {
-    /// The last number that a pool mints for a token, a worker or a turn: 2^53 − 2^20. Redis' scripts count exactly up to
-    /// 2^53. Who claims to have seen a higher one is not believed.
+    /// The highest number that a pool gives to a token, a worker or a turn: 2^53 − 2^20. Redis scripts count exactly
+    /// up to 2^53. A caller that claims to have seen a higher one is not believed.
     pub const LAST: Self = Self((1 << 53) - (1 << 20));
 }
 number!(
-    /// One life of a pool's data: milliseconds, strictly increasing. A loss of data starts another.
+    /// One life of a pool's data, in milliseconds and strictly increasing. A loss of data begins a new one.
     Incarnation, "incarnation"
 );
 impl Incarnation {
-    /// The last one that a pool has, 2^53 − 2^20, as with [tokens](Token::LAST). A later one that stands in the data is damage:
-    /// the next recovery replaces it, and nobody counts from it.
+    /// The highest incarnation that a pool can have: 2^53 − 2^20, as for [tokens](Token::LAST). A higher one in the
+    /// data is damage: the next recovery replaces it, and no node counts from it.
     pub const LAST: Self = Self(Token::LAST.0);
 
-    /// This one, unless no pool has it.
+    /// This incarnation, or `None` if no pool can have it.
     pub(crate) fn sound(self) -> Option<Self> {
         (self <= Self::LAST).then_some(self)
     }
 }
 number!(
-    /// The revision of a replicated map; the members' revision is also the version of the ring.
+    /// The revision of a replicated map. The revision of the members' map is also the version of the ring.
     Revision, "revision"
 );
 impl Revision {
-    /// The last one that a map has, 2^53 − 2^20, as with [tokens](Token::LAST). A later one that stands in the data is damage:
-    /// the next recovery begins to count anew.
+    /// The highest revision that a map can have: 2^53 − 2^20, as for [tokens](Token::LAST). A higher one in the data
+    /// is damage: the next recovery starts a new count.
     pub const LAST: Self = Self(Token::LAST.0);
-    /// What stands for one that cannot be read.
+    /// Stands for a revision that cannot be read.
     pub(crate) const UNREADABLE: Self = Self(u64::MAX);
 
-    /// Whether a map can have it.
+    /// Whether a map can have this revision.
     pub(crate) fn is_sound(self) -> bool {
         self <= Self::LAST
     }
 }
 
 number!(
-    /// One turn of one node to plan a schedule, and the fencing number of what it does in that turn. Successive turns
-    /// of a schedule carry strictly increasing numbers.
+    /// One node's turn to plan a schedule, and the fencing number of all that it does in that turn. Successive turns
+    /// of a schedule have strictly increasing numbers.
     Term, "term"
 );
 number!(
-    /// One life of a schedule: another one when it was ended and made anew.
+    /// One life of a schedule. A schedule that is created again after its end has a new one.
     ScheduleId, "schedule id"
 );
 
@@ -202,18 +204,19 @@ name!(
     NodeName, "node name", false
 );
 name!(
-    /// What tells one join of a worker from another, so that a repeated join is answered with its first answer.
+    /// Tells one join of a worker from another, so that a repeated join gets its first answer.
     Nonce, "nonce", true
 );
 
 name!(
-    /// The name of a schedule, or of a ticker: `[A-Za-z0-9_:.-]{1,64}`. A schedule and a ticker of one name have
-    /// nothing to do with each other.
+    /// The name of a schedule or of a ticker: `[A-Za-z0-9_:.-]{1,64}`. A schedule and a ticker may have the same
+    /// name: they are independent.
     ScheduleName, "schedule name", true
 );
 
 impl PoolName {
-    /// The name of one shard of the pool: none that a pool by itself can have, since `#` is not in the alphabet.
+    /// The name of one shard of the pool. A pool with one shard cannot have such a name, because `#` is not in the
+    /// alphabet.
     pub(crate) fn of_shard(&self, index: u32) -> Self {
         Self(format!("{self}#{index}").into())
     }
@@ -247,18 +250,18 @@ impl JobKey {
         &self.0
     }
 
-    /// The key as text, if it is UTF-8. Any key can be shown by its `Display`, as in `key = %job.key()` for `tracing`.
+    /// The key as text, if it is UTF-8. `Display` shows any key, as in `key = %job.key()` for `tracing`.
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }
 
-    /// The key's bytes, shared.
+    /// The key's bytes, without a copy.
     pub fn bytes(&self) -> &Bytes {
         &self.0
     }
 }
 
-// Keys are compared more often than anything else. Those of `Bytes` are calls into another crate, which nothing inlines.
+// Nothing is compared more often than keys. The comparisons of `Bytes` are in another crate and are not inlined.
 impl PartialEq for JobKey {
     fn eq(&self, other: &Self) -> bool {
         self.as_bytes() == other.as_bytes()
@@ -297,7 +300,7 @@ impl AsRef<[u8]> for JobKey {
     }
 }
 
-/// A key that is one already is taken as it is.
+/// Converts the error of a conversion that cannot fail: from a key to a key.
 impl From<Infallible> for IdError {
     fn from(never: Infallible) -> Self {
         match never {}
@@ -360,25 +363,25 @@ impl fmt::Debug for JobKey {
 
 /// One dispatch of a job: `<node>.<ulid>`, or `<node>.!<id>` when the caller gave the id.
 ///
-/// It is the identity of the job's life (a stop names it, so that it never ends a successor) and the address of
-/// the node that waits for the outcome.
+/// It identifies one life of a job: a stop names it, and so never ends a later job of the same key. It also says
+/// which node waits for the outcome.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DispatchId(Arc<str>);
 
 impl DispatchId {
-    /// An id of the node's own making; `unique` is a ULID or another name that is never used twice.
+    /// An id that the node made. `unique` is a ULID, or another name that is never used twice.
     ///
     /// # Errors
-    /// `unique` is no name.
+    /// `unique` is not a valid name.
     pub fn of_node(node: &NodeName, unique: &str) -> Result<Self, IdError> {
         check_name("dispatch id", unique, true)?;
         Ok(Self([node.as_str(), ".", unique].concat().into()))
     }
 
-    /// An id that the caller gave: a retry with it gives the first outcome.
+    /// An id that the caller gave. A retry with the same id gets the first outcome.
     ///
     /// # Errors
-    /// `id` is no name.
+    /// `id` is not a valid name.
     pub fn of_caller(node: &NodeName, id: &str) -> Result<Self, IdError> {
         check_name("dispatch id", id, true)?;
         Ok(Self([node.as_str(), ".!", id].concat().into()))
@@ -394,12 +397,12 @@ impl DispatchId {
         self.0.split_once('.').map_or("", |(node, _)| node)
     }
 
-    /// The same dispatch: a caller's own id is the same from every node.
+    /// Whether both ids name the same dispatch. An id that the caller gave is the same from every node.
     pub fn is_same(&self, other: &Self) -> bool {
         self == other || self.caller_id().is_some_and(|id| other.caller_id() == Some(id))
     }
 
-    /// The caller's own id, when the caller gave one.
+    /// The id that the caller gave, if it gave one.
     pub fn caller_id(&self) -> Option<&str> {
         self.0.split_once('.').and_then(|(_, id)| id.strip_prefix('!'))
     }

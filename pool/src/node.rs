@@ -37,15 +37,15 @@ use crate::handler::{AnyHandler, JobHandler};
 use crate::id::{IdError, JobKey};
 use crate::worker::{InShard, Worker};
 
-/// How long a worker that some shard refuses is given to leave the others.
+/// How long a worker has to leave the other shards after one shard refused it.
 const TAKING_BACK: Duration = Duration::from_secs(30);
 
-/// One process's part in a pool: it routes jobs, watches workers, runs workers of its own, and takes jobs in.
+/// One process's part in a pool. It dispatches jobs, routes them, watches workers, and runs workers of its own.
 ///
-/// Cheap to clone. When the last clone is dropped the node closes by itself, in the background.
+/// A node is cheap to clone. When the last clone is dropped, the node closes in the background.
 ///
-/// A pool may have several [shards](NodeBuilder::shards). All methods are of the whole pool: what concerns one key goes to the
-/// shard of that key, and what concerns all is asked of each at once.
+/// A pool may have several [shards](NodeBuilder::shards). Every method concerns the whole pool: a call about one key
+/// goes to the shard of that key, and any other call goes to all shards at once.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -64,7 +64,7 @@ const TAKING_BACK: Duration = Duration::from_secs(30);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// In their order; never empty.
+    /// Ordered by their index; never empty.
     pub(crate) shards: Arc<[Shard]>,
 }
 
@@ -95,7 +95,7 @@ impl Node {
         self.shards.len()
     }
 
-    /// The shard that a key belongs to, from 0.
+    /// The index of the shard that a key belongs to, from 0.
     ///
     /// # Errors
     /// The key is not valid.
@@ -107,7 +107,7 @@ impl Node {
         Ok(place::shard_of(key.try_into().map_err(Into::into)?.as_bytes(), self.shards.len()))
     }
 
-    /// The shard of a key. Any shard refuses what has no valid key.
+    /// The shard of a key. Without a valid key any shard will do, because each of them refuses the call.
     fn of<'a>(&self, key: impl Into<Option<&'a JobKey>>) -> &Shard {
         match (&*self.shards, key.into()) {
             ([_, _, ..], Some(key)) => &self.shards[place::shard_of(key.as_bytes(), self.shards.len())],
@@ -115,25 +115,28 @@ impl Node {
         }
     }
 
-    /// Adds a worker that runs jobs with this handler. Returns when it is a member of the pool; it gets its share
-    /// of the keys at once when it takes over a leaving worker's slot, else after `join_settle`. It joins every shard.
+    /// Adds a worker that runs jobs with this handler. It joins every shard, and the call returns when it is a member
+    /// of the pool. It gets its share of the keys at once if it takes over the slot of a leaving worker, else after
+    /// `join_settle`.
     ///
     /// # Errors
-    /// The pool runs with other settings or is shutting down; the node is client-only or closing; it is no member within 60 s, or
-    /// twice the worker TTL and 10 s where that is longer. The worker is then left in place, as by a dropped call.
-    /// Where there are several shards and one of them refuses it, it is drained in all.
+    /// - The pool runs with other settings, or is shutting down.
+    /// - The node is client-only or closing.
+    /// - The worker is not a member within 60 s, or twice the worker TTL and 10 s if that is longer. It then stays in
+    ///   place, as after a dropped call.
+    /// - One of several shards refuses it. It is then drained in all of them.
     ///
     /// # Cancel safety
-    /// A dropped call leaves the worker in place; it leaves with the node.
+    /// A dropped call leaves the worker in place. The worker leaves with the node.
     pub async fn add_worker(&self, handler: impl JobHandler) -> Result<Worker, Error> {
         self.add_worker_as("", handler).await
     }
 
-    /// Like [`add_worker`](Self::add_worker), with a text of `[A-Za-z0-9_:.-]{0,64}` that every node's listing shows
+    /// Like [`add_worker`](Self::add_worker), with a text of `[A-Za-z0-9_:.-]{0,64}`. Listings on every node show it
     /// with the worker.
     ///
     /// # Errors
-    /// As `add_worker`; and the text is not valid.
+    /// As `add_worker`, or the text is not valid.
     ///
     /// # Cancel safety
     /// As `add_worker`.
@@ -146,13 +149,13 @@ impl Node {
         });
         let added: Result<Vec<_>, _> = join_all(adding).await.into_iter().collect();
         if added.is_err() && self.shards.len() > 1 {
-            // A shard that it is no member of yet may still let it in.
+            // A shard of which it is not a member yet may still let it in.
             join_all(places.iter().map(|(shard, local)| shard.drain(*local, TAKING_BACK))).await;
         }
         Ok(Worker::new(self.clone(), added?))
     }
 
-    /// Removes a worker of this node: what [`Worker::drain`] does.
+    /// Removes a worker of this node, like [`Worker::drain`].
     ///
     /// # Errors
     /// [`Error::OtherNode`] for a worker of another node; otherwise as `Worker::drain`.

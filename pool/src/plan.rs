@@ -1,4 +1,4 @@
-//! What a planner says of its jobs.
+//! A planner, and the plan that it returns for its jobs.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -11,25 +11,25 @@ use crate::error::BoxError;
 use crate::id::{IdError, JobKey, NodeName, Term};
 use crate::spec::JobSpec;
 
-/// One beat of a schedule or of a ticker, given out to one node.
+/// One tick of a schedule or ticker. Exactly one node gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tick {
-    /// Counts the ticks of a schedule or ticker over all nodes, from 1, in each of its lives.
+    /// The number of the tick, from 1, counted over all nodes in each life of the schedule or ticker.
     pub number: u64,
-    /// The turn in which it was given out: a fencing number for whatever the tick causes in the world outside, which is
-    /// to refuse one below the highest that it has seen. Successive turns carry strictly increasing numbers.
+    /// The turn of the node that got this tick. Use it as a fencing number for effects outside the pool: the resource
+    /// must refuse a number below the highest that it has seen. Successive turns have strictly increasing numbers.
     pub term: Term,
-    /// When it was given out, by the store's clock.
+    /// When the node got it, by the store's clock.
     pub at: SystemTime,
 }
 
-/// Says, at every tick of its schedule, which jobs there are to be. On all nodes that have given the schedule a planner,
-/// one is asked at a time.
+/// Says at every tick of its schedule which jobs must run. Many nodes may give the schedule a planner: the pool asks
+/// one at a time.
 ///
-/// An error or a panic is logged, nothing is changed, and the next tick comes; so does it when the planner is aborted
-/// because it took longer than the node's [`plan_timeout`](crate::NodeBuilder::plan_timeout). A node whose turn to plan
-/// is over, because it was silent for the worker TTL, say, changes nothing any more: what it had not done is refused.
+/// An error or a panic is logged. Nothing is changed, and the next tick comes. The same holds for a planner that is
+/// aborted because it took longer than [`plan_timeout`](crate::NodeBuilder::plan_timeout). A node can lose its turn
+/// to plan, for example because it was silent for the worker TTL. Its remaining changes are then refused.
 ///
 /// A closure is a planner:
 ///
@@ -47,13 +47,14 @@ pub struct Tick {
 /// # }
 /// ```
 pub trait Planner: Send + Sync + 'static {
-    /// What is wanted now.
+    /// Returns the wanted changes.
     ///
     /// # Errors
-    /// Any: it is logged, and nothing is changed until the next tick.
+    /// Any error is logged, and nothing is changed until the next tick.
     ///
     /// # Cancel safety
-    /// It is dropped where it waits when it takes too long, when the turn to plan is lost, and when the node leaves.
+    /// The future may be dropped at any await: when it takes too long, when the node loses its turn, and when the
+    /// node leaves.
     fn plan(&self, tick: Tick) -> impl Future<Output = Result<Plan, BoxError>> + Send;
 }
 
@@ -78,15 +79,17 @@ impl<P: Planner> AnyPlanner for P {
     }
 }
 
-/// What a planner wants of its jobs: those that were dispatched by a plan of the same schedule and have not ended since.
-/// Jobs of other plans, and jobs that somebody dispatched, are never stopped by it.
+/// The changes that a planner wants for its jobs. Its jobs are those that plans of the same schedule dispatched and
+/// that have not ended. A plan never stops jobs of other plans, or jobs that were dispatched without a plan.
 ///
-/// A wanted job whose key lives already, whoever dispatched it, is as it should be: it keeps running, with the payload
-/// that it has. One that is being stopped is waited for, and the key is then dispatched; one that is parked is logged. When
-/// nothing more of a plan could be done for the node's [`plan_timeout`](crate::NodeBuilder::plan_timeout), the rest is
-/// given up until the next tick. A job that cannot be dispatched, because the pool is full, say, keeps no other from being: what was not
-/// done is logged, and wanted again at the next tick. A job that has failed to start, or has ended, is gone, and is
-/// dispatched anew when it is wanted again.
+/// A wanted job is left alone if its key already has a live job, whoever dispatched that one. It keeps running with
+/// its payload. If the job is being stopped, the plan waits for its end and then dispatches the key. A parked job is
+/// logged.
+///
+/// A job that cannot be dispatched, for example because the pool is full, does not hold up the others. It is logged,
+/// and wanted again at the next tick. If a plan makes no progress for
+/// [`plan_timeout`](crate::NodeBuilder::plan_timeout), its rest is given up until the next tick. A job that failed to
+/// start or has ended is gone: the plan dispatches it again while it is wanted.
 ///
 /// ```
 /// use tenure_pool::{JobSpec, Plan};
@@ -109,23 +112,23 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Nothing changes.
+    /// A plan that changes nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// These jobs are to be, and no other of this plan.
+    /// Exactly these jobs must run: all other jobs of this plan are stopped.
     pub fn exactly(jobs: impl IntoIterator<Item = JobSpec>) -> Self {
         Self { exactly: true, start: jobs.into_iter().collect(), ..Self::default() }
     }
 
-    /// This job is to be, too. An id of the caller's own is passed over: the key alone says which job is meant.
+    /// This job must run, too. An id that the caller gave is ignored: only the key says which job is meant.
     pub fn start(mut self, job: JobSpec) -> Self {
         self.start.push(job);
         self
     }
 
-    /// The job with this key is to end, if it is one of this plan. One that is wanted as well stays.
+    /// The job with this key must end, if it belongs to this plan. A job that the plan also starts stays.
     pub fn stop<K>(mut self, key: K) -> Self
     where
         K: TryInto<JobKey>,
@@ -135,18 +138,19 @@ impl Plan {
         self
     }
 
-    /// All jobs of this plan are to end that it does not start.
+    /// All jobs of this plan must end, except those that it starts.
     pub fn stop_others(self) -> Self {
         Self { exactly: true, ..self }
     }
 
-    /// Once all the rest is done, the schedule ends on all nodes. Its jobs live on, unless the plan stops them. When
-    /// something could not be done, the schedule goes on, and the planner is asked again at the next tick.
+    /// After all other changes, the schedule ends on all nodes. Its jobs live on, unless the plan stops them. If a
+    /// change fails, the schedule goes on, and the planner is asked again at the next tick.
     pub fn end(self) -> Self {
         Self { end: true, ..self }
     }
 
-    /// What of the plan concerns these keys; `None` is asked for what has no valid one.
+    /// The part of the plan that concerns the keys for which `is_meant` is true. It is called with `None` for an
+    /// invalid key.
     pub(crate) fn only(mut self, is_meant: impl Fn(Option<&JobKey>) -> bool) -> Self {
         self.start.retain(|job| is_meant(job.key()));
         self.stop.retain(|key| is_meant(key.as_ref().ok()));

@@ -1,4 +1,4 @@
-//! Many jobs on their way in at once.
+//! Dispatches of many jobs at once.
 
 use std::future::IntoFuture;
 use std::marker::PhantomData;
@@ -13,16 +13,18 @@ use crate::error::DispatchError;
 use crate::spec::JobSpec;
 use crate::ticket::Ticket;
 
-/// How many jobs of a batch are under way at a time in a shard, at most.
+/// The most jobs of a batch that are under way at a time in a shard.
 const WINDOW: usize = 1_024;
-/// How many bytes of payloads they have, at most; one job always is.
+/// The most bytes of payloads that they have. A single job may have more.
 const WINDOW_BYTES: usize = 16 << 20;
 
 impl Node {
-    /// Dispatches many jobs; awaited, it returns when each has been started or has failed: one result per job, in the
-    /// order of the jobs. One that fails hinders no other. They go to the store in large batches, and the iterator is
-    /// asked for more as jobs are answered: at most 1,024 jobs and about 16 MiB for each shard are under way at a time.
-    /// Where most keys are those of one shard, its server gets them all.
+    /// Dispatches many jobs. Awaited, it returns when each job has been started or has failed. It returns one result
+    /// per job, in the order of the jobs. A job that fails does not affect the others.
+    ///
+    /// Jobs go to the store in large batches. For each shard at most 1,024 jobs and about 16 MiB are under way at a
+    /// time, and the iterator is asked for more as jobs are answered. If most keys belong to one shard, its server
+    /// gets most of the load.
     ///
     /// ```no_run
     /// # async fn example(node: tenure_pool::Node) {
@@ -38,7 +40,7 @@ impl Node {
     /// ```
     ///
     /// # Errors
-    /// Each result as of [`dispatch`](Self::dispatch).
+    /// Each result has the errors of [`dispatch`](Self::dispatch).
     pub fn dispatch_many<I>(&self, jobs: I) -> DispatchMany
     where
         I: IntoIterator<Item = JobSpec>,
@@ -47,14 +49,14 @@ impl Node {
         DispatchMany::new(self.clone(), jobs, true)
     }
 
-    /// As [`dispatch_many`](Self::dispatch_many), but each job is answered as soon as the pool has accepted it.
+    /// Like [`dispatch_many`](Self::dispatch_many), but each job is answered as soon as the pool has accepted it.
     ///
-    /// It does not wait for room: what is handed in while the pool holds
-    /// [`max_queued`](crate::Settings::max_queued) jobs that were never begun is answered
-    /// [`PoolFull`](DispatchError::PoolFull), so that a batch which is larger than the room is accepted in part.
+    /// It does not wait for room. While the pool holds [`max_queued`](crate::Settings::max_queued) jobs that have
+    /// never begun, a job is answered with [`PoolFull`](DispatchError::PoolFull). So a batch that is larger than the
+    /// room is accepted in part.
     ///
     /// # Errors
-    /// Each result as of [`submit`](Self::submit).
+    /// Each result has the errors of [`submit`](Self::submit).
     pub fn submit_many<I>(&self, jobs: I) -> DispatchMany<Ticket>
     where
         I: IntoIterator<Item = JobSpec>,
@@ -64,11 +66,11 @@ impl Node {
     }
 }
 
-/// Many dispatches, to be awaited: one result per job, in the order of the jobs. Made by [`Node::dispatch_many`]
-/// and [`Node::submit_many`].
+/// Many dispatches, made by [`Node::dispatch_many`] and [`Node::submit_many`]. Await it for one result per job, in
+/// the order of the jobs.
 ///
 /// # Cancel safety
-/// A dropped future leaves open which jobs were accepted.
+/// After a dropped future it is not known which jobs were accepted.
 #[must_use = "nothing is dispatched until it is awaited"]
 pub struct DispatchMany<T = ()> {
     node: Node,
@@ -93,17 +95,17 @@ impl<T> DispatchMany<T> {
         Self { node, jobs: Box::new(jobs.into_iter()), how, answer: PhantomData }
     }
 
-    /// As [`Dispatch::deadline`], for each job, counted from when it is handed in.
+    /// Like [`Dispatch::deadline`], for each job. Its time begins when the job is handed to the node.
     pub fn deadline(self, deadline: Duration) -> Self {
         Self { how: How { patience: deadline, ..self.how }, ..self }
     }
 
-    /// As [`Dispatch::cancel_on_deadline`], for each job.
+    /// Like [`Dispatch::cancel_on_deadline`], for each job.
     pub fn cancel_on_deadline(self) -> Self {
         Self { how: How { cancel: true, ..self.how }, ..self }
     }
 
-    /// At most so many jobs and bytes are under way at a time; the iterator is asked for more as they are answered.
+    /// Keeps the jobs and bytes under way below their limits, and asks the iterator for more as jobs are answered.
     async fn send(self) -> Vec<Result<Ticket>> {
         let Self { node, jobs, how, .. } = self;
         let (most, most_bytes) = (WINDOW * node.shards(), WINDOW_BYTES * node.shards());

@@ -1,4 +1,4 @@
-//! What a node asks of its engine: notifications, and what all requests have in common.
+//! Calls from a node to its engine: notifications, and the parts that all requests share.
 
 use std::time::Duration;
 
@@ -10,20 +10,21 @@ use crate::error::Error;
 use crate::id::{IdError, JobKey};
 use crate::runtime::clock;
 
-/// How long a call waits for its answer unless it is told otherwise.
+/// How long a call waits for its answer by default.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// What an answer that went astray is given on top of its deadline.
+/// How long a call waits after its deadline, in case its answer was lost.
 pub(super) const MARGIN: Duration = Duration::from_secs(2);
 
 impl Node {
-    /// Keeps a notification for the job; its owner, now or later, hands it to the handler, in order, at least
-    /// once.
+    /// Keeps a notification for the job. The job's present or later owner passes it to the handler, in order and at
+    /// least once.
     ///
     /// # Errors
-    /// No such job; too many wait; too long; no answer within 20 s.
+    /// The key is not valid; there is no such job; too many notifications wait; it is too long; or there is no answer
+    /// within 20 s.
     ///
     /// # Cancel safety
-    /// A dropped call leaves open whether the notification was kept.
+    /// After a dropped call it is not known whether the notification was kept.
     pub async fn notify<K>(&self, key: K, body: impl Into<Bytes>) -> Result<(), Error>
     where
         K: TryInto<JobKey>,

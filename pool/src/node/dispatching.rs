@@ -1,4 +1,4 @@
-//! Jobs on their way in, one by one.
+//! Dispatches of single jobs.
 
 use std::future::IntoFuture;
 use std::marker::PhantomData;
@@ -27,8 +27,9 @@ use crate::typed::Payload;
 pub(super) type Result<T> = std::result::Result<T, DispatchError>;
 
 impl Node {
-    /// Dispatches a job; awaited, it returns when the job's worker has started it. An [id](Dispatch::id) of the caller's own
-    /// belongs to the shard of its key: used for a key of another shard, it is another id, and no conflict.
+    /// Dispatches a job. Awaited, it returns when the job's worker has started it. An [id](Dispatch::id) that the
+    /// caller gives belongs to the shard of the key. The same id for a key of another shard is a different id, and no
+    /// conflict.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -40,8 +41,11 @@ impl Node {
     /// ```
     ///
     /// # Errors
-    /// The key or id is not valid, or the payload too long: nothing was written. The key lives; the pool is full or
-    /// shutting down; the start handler failed; no answer by the deadline, in which case an accepted job stays accepted.
+    /// - The key or id is not valid, or the payload is too long. Nothing was written.
+    /// - A job with this key exists.
+    /// - The pool is full or shutting down.
+    /// - The start handler failed.
+    /// - There is no answer by the deadline. A job that was accepted stays accepted.
     pub fn dispatch<K>(&self, key: K, payload: impl Into<Bytes>) -> Dispatch
     where
         K: TryInto<JobKey>,
@@ -50,10 +54,11 @@ impl Node {
         self.dispatch_job(JobSpec::new(key, payload))
     }
 
-    /// As [`dispatch`](Self::dispatch), with a value as the payload: [`Job::decode`](crate::Job::decode) gives it back.
+    /// Like [`dispatch`](Self::dispatch), with a value as the payload. [`Job::decode`](crate::Job::decode) returns
+    /// it.
     ///
     /// # Errors
-    /// As `dispatch`; the value cannot be encoded.
+    /// As `dispatch`, or the value cannot be encoded.
     pub fn dispatch_as<K, T>(&self, key: K, payload: &T) -> Dispatch
     where
         K: TryInto<JobKey>,
@@ -63,7 +68,7 @@ impl Node {
         self.dispatch_job(JobSpec::typed(key, payload))
     }
 
-    /// As [`dispatch`](Self::dispatch), of a job that was put together before.
+    /// Like [`dispatch`](Self::dispatch), for a [`JobSpec`].
     ///
     /// # Errors
     /// As `dispatch`.
@@ -71,11 +76,12 @@ impl Node {
         Dispatch::new(self, job, How::new(true))
     }
 
-    /// As [`dispatch`](Self::dispatch), but a job with this key that runs already, or waits to, is fine, whatever its
-    /// payload. One that is being stopped is waited for, within the deadline, and then this one is dispatched.
+    /// Like [`dispatch`](Self::dispatch), but succeeds if a job with this key already runs or waits to run, whatever
+    /// its payload. If that job is being stopped, the call waits for its end, within the deadline, and then
+    /// dispatches this one.
     ///
     /// # Errors
-    /// As `dispatch`, but for `JobExists`. [`DispatchError::Parked`] also for a job that was there before and is parked:
+    /// As `dispatch`, except `JobExists`. [`DispatchError::Parked`] also if an earlier job of the key is parked:
     /// [`unpark`](Self::unpark) or stop it.
     pub fn ensure<K>(&self, key: K, payload: impl Into<Bytes>) -> Dispatch
     where
@@ -85,7 +91,7 @@ impl Node {
         self.ensure_job(JobSpec::new(key, payload))
     }
 
-    /// As [`ensure`](Self::ensure), of a job that was put together before.
+    /// Like [`ensure`](Self::ensure), for a [`JobSpec`].
     ///
     /// # Errors
     /// As `ensure`.
@@ -94,12 +100,14 @@ impl Node {
         Dispatch { how: How { ensure: true, ..dispatch.how }, ..dispatch }
     }
 
-    /// Hands a job in; awaited, it returns as soon as the pool has accepted it: it will run, whatever becomes of this
-    /// node. The ticket is what to [`wait`](Self::wait) for it by.
+    /// Submits a job. Awaited, it returns as soon as the pool has accepted the job: the job will run even if this
+    /// node dies. Use the ticket to [`wait`](Self::wait) for the start.
     ///
     /// # Errors
-    /// The key or id is not valid, or the payload too long: nothing was written. The key lives; the pool is full or
-    /// shutting down; no answer by the deadline.
+    /// - The key or id is not valid, or the payload is too long. Nothing was written.
+    /// - A job with this key exists.
+    /// - The pool is full or shutting down.
+    /// - There is no answer by the deadline.
     pub fn submit<K>(&self, key: K, payload: impl Into<Bytes>) -> Dispatch<Ticket>
     where
         K: TryInto<JobKey>,
@@ -108,7 +116,7 @@ impl Node {
         self.submit_job(JobSpec::new(key, payload))
     }
 
-    /// As [`submit`](Self::submit), of a job that was put together before.
+    /// Like [`submit`](Self::submit), for a [`JobSpec`].
     ///
     /// # Errors
     /// As `submit`.
@@ -116,7 +124,7 @@ impl Node {
         Dispatch::new(self, job, How::new(false))
     }
 
-    /// What to [`wait`](Self::wait) by for a dispatch that was made with an id of the caller's own, here or elsewhere.
+    /// The ticket to [`wait`](Self::wait) for a dispatch that was made with the caller's own id, on any node.
     ///
     /// # Errors
     /// The key or the id is not valid.
@@ -131,7 +139,7 @@ impl Node {
 }
 
 impl Shard {
-    /// Whether the job that lives under the key runs, or is to. One that is being stopped is waited for until it is gone.
+    /// Whether the live job of the key runs or will run. Waits until a job that is being stopped is gone.
     async fn is_to_run(&self, ticket: &Ticket, deadline: Time) -> Result<bool> {
         let late = || DispatchError::late(ticket.clone());
         let left = deadline.since(clock::now());
@@ -139,7 +147,7 @@ impl Shard {
         let found = match tokio::time::timeout(left, self.shared.store.0.lookup(&items)).await {
             Ok(Ok(found)) => found.into_iter().next().unwrap_or_default(),
             Ok(Err(error @ (StoreError::Unusable(_) | StoreError::Damaged(_)))) => return Err(error.into()),
-            // The dispatch goes the same way, and waits for it to be mended.
+            // The dispatch uses the same store, and waits until it works again.
             Ok(Err(_)) => return Ok(false),
             Err(_) => return Err(late()),
         };
@@ -151,7 +159,7 @@ impl Shard {
                 match self.request(left, stop).await {
                     Err(Error::Deadline(_) | Error::StillStopping { .. }) => Err(late()),
                     Err(Error::NodeClosed) => Err(DispatchError::NodeClosed),
-                    // What else there may be to say the dispatch says.
+                    // The dispatch itself reports any other trouble.
                     Ok(()) | Err(_) => Ok(false),
                 }
             }
@@ -161,12 +169,12 @@ impl Shard {
     }
 }
 
-/// A dispatch, to be awaited: `Dispatch` answers when the job has been started, `Dispatch<Ticket>` as soon as the pool
-/// has accepted it. Made by [`Node::dispatch`], [`Node::ensure`], [`Node::submit`] and their kin.
+/// A dispatch, made by [`Node::dispatch`], [`Node::ensure`], [`Node::submit`] and their variants. Await it:
+/// `Dispatch` returns when the job has been started, `Dispatch<Ticket>` as soon as the pool has accepted it.
 ///
 /// # Cancel safety
-/// A dropped future leaves open whether the job was accepted. With an [`id`](Self::id) of the caller's own, the same
-/// dispatch can be made again and finds out.
+/// After a dropped future it is not known whether the job was accepted. With the caller's own [`id`](Self::id),
+/// repeat the same dispatch to find out.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is dispatched until it is awaited"]
 pub struct Dispatch<T = ()> {
@@ -176,15 +184,15 @@ pub struct Dispatch<T = ()> {
     answer: PhantomData<fn() -> T>,
 }
 
-/// What is to be done of a dispatch, whatever the job.
+/// The options of a dispatch, whatever the job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct How {
-    /// Wait until it has been started.
+    /// Wait until the job has been started.
     pub(super) started: bool,
-    /// One that lives already is fine.
+    /// Succeed if the key already has a live job.
     pub(super) ensure: bool,
     pub(super) patience: Duration,
-    /// At its deadline, end it.
+    /// End the dispatch at its deadline.
     pub(super) cancel: bool,
 }
 
@@ -214,19 +222,19 @@ impl<T> Dispatch<T> {
         Self { job: self.job.trace(trace), ..self }
     }
 
-    /// How long the answer is waited for: 20 s unless it is said here. Then the answer is
-    /// [`DispatchError::Deadline`], which has the ticket; the job stays accepted if it was.
+    /// How long to wait for the answer. The default is 20 s. At the deadline the answer is
+    /// [`DispatchError::Deadline`], which has the ticket. A job that was accepted stays accepted.
     ///
-    /// It may be longer than [`max_dispatch_deadline`](crate::Settings::max_dispatch_deadline). But when that time has
-    /// passed since the job was first handed in and no answer says whether it was accepted, that is the end: the answer
-    /// is `Deadline`, not accepted as far as is known.
+    /// The deadline may be longer than [`max_dispatch_deadline`](crate::Settings::max_dispatch_deadline). But a
+    /// dispatch whose acceptance is still unknown after that time is given up. The answer is then `Deadline`, with
+    /// `accepted` false.
     pub fn deadline(self, deadline: Duration) -> Self {
         Self { how: How { patience: deadline, ..self.how }, ..self }
     }
 
-    /// At the deadline, ends the dispatch: the answer is then [`DispatchError::Cancelled`]. It ends just this dispatch,
-    /// also when it is still on its way, and never another one of the key. Where the store cannot be asked within 5 s more
-    /// the answer is [`DispatchError::Deadline`], and the job stays accepted if it was.
+    /// Ends the dispatch at the deadline. The answer is then [`DispatchError::Cancelled`]. It ends only this
+    /// dispatch, even if it is still on its way, and never another one of the key. If the store does not answer
+    /// within 5 s more, the answer is [`DispatchError::Deadline`], and a job that was accepted stays accepted.
     pub fn cancel_on_deadline(self) -> Self {
         Self { how: How { cancel: true, ..self.how }, ..self }
     }

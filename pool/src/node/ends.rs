@@ -1,4 +1,4 @@
-//! How a node leaves its pool, and how a pool ends.
+//! The end of a node, and the end of a pool.
 
 use std::future::IntoFuture;
 use std::sync::atomic::Ordering;
@@ -13,43 +13,44 @@ use crate::id::{JobKey, WorkerId};
 use crate::runtime::clock;
 use crate::store::ShutdownMode;
 
-/// How long a shutdown lets what was accepted begin.
+/// How long accepted jobs may still begin during a shutdown.
 pub(crate) const CLOSING: Duration = Duration::from_secs(10);
 
-/// What an answer that went astray is given on top of its deadline.
+/// How long a call waits after its deadline, in case its answer was lost.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// What [`Node::close`] has done.
+/// The result of [`Node::close`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CloseReport {
-    /// The node has left the pool. Otherwise the time was up: it goes on leaving, renews its leases meanwhile, and
-    /// `close` can be called again.
+    /// Whether the node has left the pool. If not, the time was up. The node then goes on leaving, renews its leases
+    /// meanwhile, and `close` can be called again.
     pub complete: bool,
-    /// The jobs that it still holds.
+    /// The jobs that the node still holds.
     pub left: Vec<JobKey>,
 }
 
-/// What [`Node::shutdown`] has done.
+/// The result of [`Node::shutdown`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// The pool is gone. Otherwise the time was up, and the shutdown goes on as long as any node lives.
+    /// Whether the pool is gone. If not, the time was up. The shutdown then goes on while any node lives.
     pub complete: bool,
-    /// Jobs that were accepted and had not begun when the pool stopped, and that this node has dropped. Every node may
-    /// drop some of them; each one's dispatcher is told.
+    /// The number of accepted jobs that had not begun when the pool stopped and that this node has dropped. Every
+    /// node may drop some of them. The dispatcher of each is told.
     pub dropped_here: u64,
     /// The workers that were still members. An id is unique within its shard.
     pub left: Vec<WorkerId>,
 }
 
 impl Node {
-    /// Leaves the pool: every worker of this node hands its jobs on, each stopped here before it begins elsewhere.
-    /// Waits up to 30 s; a node that holds jobs then goes on, renews, and can be closed again.
+    /// Leaves the pool. Every worker of this node moves its jobs to others, and each job is stopped here before it
+    /// begins elsewhere. Waits up to 30 s. A node that then still holds jobs goes on leaving and renewing, and can be
+    /// closed again.
     ///
     /// # Errors
-    /// The node's end was not a leaving: it was abandoned, or its runtime ended. Closing a closed node is fine. Of several
-    /// shards one may fail: the others are left all the same, and what they still hold is not reported.
+    /// The node did not leave but was abandoned, or its runtime ended. Closing a closed node is fine. If one of
+    /// several shards fails, the others are left all the same, and the jobs that they still hold are not reported.
     ///
     /// # Cancel safety
     /// A dropped call does not stop the closing.
@@ -57,10 +58,10 @@ impl Node {
         self.close_within(Duration::from_secs(30)).await
     }
 
-    /// Like [`close`](Self::close), with this much time.
+    /// Like [`close`](Self::close), with this time limit.
     ///
     /// # Errors
-    /// As `close`; and [`Error::Deadline`] when the node does not even answer, since its runtime is held up. It
+    /// As `close`; and [`Error::Deadline`] if the node does not answer at all, because its runtime is blocked. It
     /// goes on leaving as soon as it can.
     ///
     /// # Cancel safety
@@ -76,16 +77,17 @@ impl Node {
         Ok(whole)
     }
 
-    /// Shuts the whole pool down: nothing new is accepted, what was accepted is begun for up to 10 s more, then every
-    /// worker of every node ends its jobs and leaves, and nothing is left but a tombstone for an hour. Waits up to
-    /// 60 s; [`Shutdown`] has other choices.
+    /// Shuts the whole pool down. The pool accepts no new jobs, and accepted jobs may begin for up to 10 s more. Then
+    /// every worker of every node ends its jobs and leaves. Only a tombstone stays, for an hour. Waits up to 60 s;
+    /// [`Shutdown`] has options.
     ///
-    /// Once the pool has heard of it nobody is needed to carry it on: whoever asked may die, the other nodes go on,
-    /// and when all are dead the next one that joins finishes it. The pool can then be made anew at once.
+    /// Once the pool has recorded the shutdown, it no longer depends on the caller: if this process dies, the other
+    /// nodes go on. If all nodes die, the next one that joins finishes it. The pool can then be created again at
+    /// once.
     ///
-    /// Of several shards the first ends last, so that nobody makes the pool anew, with another number of shards perhaps,
-    /// before all of them have ended. A node that is left meanwhile is no longer there to see to that: when all nodes
-    /// die or [leave](Self::close) before the end, the next one that joins with the same number of shards ends what is left.
+    /// The first of several shards ends last. So the pool cannot be created again, perhaps with another number of
+    /// shards, before all of them have ended. Only nodes that stay see to that. If all nodes die or
+    /// [leave](Self::close) before the end, the next node that joins with the same number of shards ends the rest.
     /// Until then another number is refused.
     ///
     /// ```no_run
@@ -102,16 +104,16 @@ impl Node {
         Shutdown { node: self, mode: ShutdownMode::Closing(CLOSING), budget: Duration::from_secs(60) }
     }
 
-    /// Waits until the node has left its pool, for whatever reason.
+    /// Waits until the node has left its pool, for any reason.
     ///
     /// # Cancel safety
-    /// Yes.
+    /// Safe to drop at any time.
     pub async fn closed(&self) {
         join_all(self.shards.iter().map(Shard::closed)).await;
     }
 
-    /// Drops everything at once, and tells the pool nothing: handlers are aborted where they stand, the cancellations of
-    /// all jobs fire, and the jobs start elsewhere when the leases have run out. What a crash does, without ending the process.
+    /// Drops everything at once without telling the pool, as a crash would, but the process goes on. Handlers are
+    /// aborted, and the cancellations of all jobs fire. The jobs start elsewhere when the leases have run out.
     pub fn abandon(&self) {
         for shard in &*self.shards {
             shard.abandon();
@@ -120,7 +122,7 @@ impl Node {
 }
 
 impl Shard {
-    /// As [`Node::close_within`], of this shard.
+    /// Like [`Node::close_within`], for this shard.
     pub(super) async fn close_within(&self, budget: Duration) -> Result<CloseReport, Error> {
         let deadline = clock::now() + budget;
         let closed = self.ask(|reply| Command::Close { reply, deadline });
@@ -136,7 +138,7 @@ impl Shard {
         }
     }
 
-    /// Waits until it has been left, for whatever reason.
+    /// Waits until the shard was left, for any reason.
     pub(super) async fn closed(&self) {
         self.shared.messages.closed().await;
     }
@@ -167,11 +169,11 @@ impl Shard {
     }
 }
 
-/// A shutdown of the whole pool, asked for by [`Node::shutdown`]; it begins when this is awaited.
+/// A shutdown of the whole pool, made by [`Node::shutdown`]. It begins when it is awaited.
 ///
 /// # Errors
-/// [`Error::ClientOnly`] for a client-only node; the node is closed; [`Error::Deadline`] when the node does not even
-/// answer. Of several shards one may fail, and the shutdown goes on in the others.
+/// [`Error::ClientOnly`] for a client-only node; the node is closed; [`Error::Deadline`] if the node does not answer
+/// at all. If one of several shards fails, the shutdown goes on in the others.
 ///
 /// # Cancel safety
 /// A dropped call does not stop a shutdown that has begun.
@@ -184,17 +186,18 @@ pub struct Shutdown<'a> {
 }
 
 impl Shutdown<'_> {
-    /// How long jobs that were accepted may still begin, a day at most. It is over as soon as all of them have. 10 s.
+    /// How long accepted jobs may still begin, at most a day. It ends early if all of them have begun. The default is
+    /// 10 s.
     pub fn closing(self, time: Duration) -> Self {
         Self { mode: ShutdownMode::Closing(time), ..self }
     }
 
-    /// Drops at once what has not begun; its dispatchers learn that the pool is shutting down.
+    /// Drops at once all jobs that have not begun. Their dispatchers get the error that the pool is shutting down.
     pub fn drop_queued(self) -> Self {
         Self { mode: ShutdownMode::DropQueued, ..self }
     }
 
-    /// How long to wait for the end. The shutdown goes on after that. 60 s.
+    /// How long to wait for the end. The shutdown goes on after that. The default is 60 s.
     pub fn within(self, budget: Duration) -> Self {
         Self { budget, ..self }
     }
@@ -205,7 +208,7 @@ impl Shutdown<'_> {
         let mut whole = ShutdownReport { complete: true, ..ShutdownReport::default() };
         for (shard, report) in node.shards.iter().zip(ended) {
             let ShutdownReport { complete, dropped_here, left } = match report {
-                // Another shard was asked first. This one has heard of it, and has ended before it was asked.
+                // Another shard was asked first. This one heard of it, and ended before it was asked.
                 Err(Error::NodeClosed) if node.shards.len() > 1 && shard.saw_the_end() => continue,
                 report => report?,
             };
