@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_cannot_be_started_spoils_no_other_and_is_not_stopped() {
+    fn an_invalid_job_of_a_plan_affects_no_other_and_is_not_stopped() {
         let jobs =
             [JobSpec::new("", "x"), JobSpec::new("long", vec![0; 100]), JobSpec::new("good", "x").id("mine")];
         let wanted = ready(Plan::exactly(jobs).stop("long").stop("good").stop("other").stop(""));

@@ -23,7 +23,7 @@ async fn a_node_that_has_left_ends_though_nothing_happens() {
 }
 
 #[tokio::test]
-async fn what_is_sent_while_a_node_ends_is_dropped_and_not_left_unanswered() {
+async fn a_command_sent_while_a_node_ends_is_dropped() {
     let node = node().await;
     let sending = node.shards[0].shared.messages.reserve().await.unwrap();
     assert!(node.close().await.unwrap().complete);

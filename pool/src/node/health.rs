@@ -1,4 +1,4 @@
-//! How a node is.
+//! A node's health.
 
 use std::sync::atomic::Ordering;
 
@@ -11,8 +11,8 @@ use crate::runtime::clock;
 use crate::store::loss;
 
 impl Node {
-    /// How the node is: whether its parts made progress, how its leases stand, what the store has last said, which
-    /// handlers do not end; and what of it is wrong. No round trip, and never waits: made to be asked every second.
+    /// The node's health: the progress of its parts, its leases, the store's last answers, handlers that do not end,
+    /// and the reasons if it is unhealthy. It makes no round trip and never waits, so it may be called every second.
     ///
     /// ```no_run
     /// # fn example(node: &tenure_pool::Node) {
@@ -25,14 +25,14 @@ impl Node {
     /// # }
     /// ```
     ///
-    /// Of several shards it is all together: counts are sums, and each time is that of the shard that is worst off.
-    /// [`shard_health`](Self::shard_health) tells them apart.
+    /// The health of several shards is combined: counts are added up, and each time is the worst one.
+    /// [`shard_health`](Self::shard_health) shows each shard.
     pub fn health(&self) -> Health {
         let others = self.shards.iter().enumerate().skip(1).map(|(index, shard)| shard.health(index));
         others.fold(self.shards[0].health(0), Health::and)
     }
 
-    /// How the node is in each shard, in their order: see [`health`](Self::health).
+    /// The node's health in each shard, in their order: see [`health`](Self::health).
     pub fn shard_health(&self) -> Vec<Health> {
         self.shards.iter().enumerate().map(|(index, shard)| shard.health(index)).collect()
     }
@@ -80,7 +80,7 @@ impl Shard {
         };
         let ended = self.shared.messages.is_closed();
         health.reasons = judge(&health, ended, self.shared.client_only, timing.ttl, timing.soft);
-        // Workers that are fenced keep their handlers for a moment, under an id that is none any more.
+        // Fenced workers keep their handlers for a moment, under an id that has gone.
         let known = |id| health.workers.iter().any(|worker| worker.id == Some(id));
         let overdue = standings.into_iter().filter(|(id, standing)| standing.overdue > 0 && !known(*id));
         let overdue: Vec<_> = overdue.map(|(id, s)| crate::Unhealthy::Overdue(id, s.overdue)).collect();

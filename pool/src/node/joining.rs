@@ -1,4 +1,4 @@
-//! A join that waits: what it waits for is said, and what somebody has to mend ends it at once.
+//! A join that waits. It logs the reason of its wait, and fails at once on a trouble that only an operator can mend.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use crate::core::ctx::RETRY;
 use crate::id::{NodeName, PoolName};
 use crate::store::{Store, StoreError};
 
-/// A join that takes no longer says nothing.
+/// A join that takes no longer than this logs nothing.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// A join under way, and what was said of it.
+/// The state of a join, and what it has logged.
 pub(super) struct Waiting {
     pool: PoolName,
     node: NodeName,
@@ -24,8 +24,9 @@ impl Waiting {
         Self { pool: pool.clone(), node: node.clone(), since: Instant::now(), said: None }
     }
 
-    /// The store has not done something. Logged when the join has waited for a while, and at once when the server is a
-    /// read-only replica: a fail-over may be under way, or the address is wrong. The same is said once.
+    /// Takes a failure of the store. Logs it when the join has waited for a while, and at once if the server is a
+    /// read-only replica: then a fail-over may be under way, or the address is wrong. The same failure is logged
+    /// once.
     pub(super) fn hear(&mut self, error: &StoreError) {
         if self.since.elapsed() < QUIET && !is_read_only(error) {
             return;
@@ -39,7 +40,7 @@ impl Waiting {
 }
 
 impl Shard {
-    /// Waits for a trouble that does not pass by itself, and has the others told.
+    /// Waits for a trouble that does not pass by itself, and logs the others.
     pub(super) async fn lasting_trouble(&self, waiting: &mut Waiting) -> StoreError {
         loop {
             match self.last_trouble() {
@@ -57,8 +58,8 @@ impl Shard {
     }
 }
 
-/// Looks whether a pool can live on this server, until it answers or the time is up. That nothing listens at its address
-/// is an answer: more often than not the address is wrong. `hear` is told of each failure.
+/// Asks until the deadline whether a pool can live on this server. A refused connection counts as an answer, because
+/// most often the address is wrong. `hear` gets each failure.
 pub(crate) async fn check_server(
     store: &dyn Store,
     deadline: Instant,

@@ -1,4 +1,4 @@
-//! What a node can say about its pool: workers, jobs and payloads, read from the store when asked.
+//! Listings of a pool's workers, jobs and payloads, read from the store on request.
 
 use bytes::Bytes;
 use futures::future::try_join_all;
@@ -10,7 +10,8 @@ use crate::id::{IdError, JobKey, WorkerId};
 use crate::listing::{self, Cursor, JobInfo, PAGE, Page, WorkerInfo};
 
 impl Node {
-    /// The workers of the pool, as this node knows them, shard by shard: each has a place in every shard. No round trip.
+    /// The workers of the pool, as this node knows them, shard by shard: each has an entry in every shard. No round
+    /// trip.
     pub fn workers(&self) -> Vec<WorkerInfo> {
         let shards = self.shards.iter().enumerate();
         shards
@@ -18,8 +19,9 @@ impl Node {
             .collect()
     }
 
-    /// All jobs of the pool, ordered by key, without their payloads; each once, also when it moves meanwhile. It is
-    /// read in pages, but returned whole: see [`jobs_page`](Self::jobs_page) and [`job_stream`](Self::job_stream).
+    /// All jobs of the pool, ordered by key, without their payloads. A job that moves meanwhile is listed once, too.
+    /// The listing is read in pages and returned whole: see [`jobs_page`](Self::jobs_page) and
+    /// [`job_stream`](Self::job_stream).
     ///
     /// # Errors
     /// The store does not answer.
@@ -35,11 +37,12 @@ impl Node {
         Ok(jobs)
     }
 
-    /// A page of the pool's jobs, in no order: about `limit` of them (1 to 4,096), after the page that named `cursor`.
-    /// Every job that lives all the while is in some page; one may be in two of them when the pool changes. Jobs
-    /// whose record cannot be read are left out. A cursor holds for one server process: after a restart or a fail-over
-    /// begin anew, or jobs may be passed over or listed twice. Shards are listed one after the other, and no page has jobs of
-    /// two.
+    /// A page of the pool's jobs, in no order: about `limit` of them (1 to 4,096). It follows the page that returned
+    /// `cursor`. Every job that exists during the whole listing is in some page. It may be in two if the pool changes
+    /// meanwhile. Jobs whose records cannot be read are left out.
+    ///
+    /// A cursor is valid for one server process. After a restart or a fail-over begin again, or jobs may be missed or
+    /// listed twice. Shards are listed one after the other, and no page has jobs of two shards.
     ///
     /// ```no_run
     /// # async fn example(node: tenure_pool::Node) -> Result<(), tenure_pool::Error> {
@@ -58,7 +61,7 @@ impl Node {
     /// ```
     ///
     /// # Errors
-    /// The store does not answer; the cursor names a shard that is none.
+    /// The store does not answer, or the cursor names a shard that does not exist.
     ///
     /// # Cancel safety
     /// Yes.
@@ -68,8 +71,8 @@ impl Node {
         Ok(Page { items, next: self.after(cursor, next) })
     }
 
-    /// The pool's jobs as a stream, one page in memory at a time; as [`jobs_page`](Self::jobs_page) lists them. It
-    /// ends after the first error, and can be dropped at any time.
+    /// The pool's jobs as a stream, in the order of [`jobs_page`](Self::jobs_page), with one page in memory at a
+    /// time. It ends after the first error, and can be dropped at any time.
     pub fn job_stream(&self) -> impl Stream<Item = Result<JobInfo, Error>> + Send + Unpin + use<> {
         let pages = stream::try_unfold((self.clone(), Some(None)), |(node, at)| async move {
             let Some(cursor) = at else { return Ok(None) };
@@ -80,11 +83,11 @@ impl Node {
         Box::pin(pages.try_flatten())
     }
 
-    /// The jobs that a [worker](Self::workers) owns in its shard, also those that it has not begun: at least `limit` of them if there are so many,
-    /// ordered by key, beginning after `after`.
+    /// The jobs that a [worker](Self::workers) owns in its shard, including those that it has not begun. Returns at
+    /// least `limit` of them, if there are that many, ordered by key, beginning after `after`.
     ///
     /// # Errors
-    /// The store does not answer; the pool has no such shard.
+    /// The store does not answer, or the pool has no such shard.
     ///
     /// # Cancel safety
     /// Yes.
@@ -100,7 +103,7 @@ impl Node {
     /// One job.
     ///
     /// # Errors
-    /// The key is not valid; its record cannot be read; the store does not answer.
+    /// The key is not valid, the job's record cannot be read, or the store does not answer.
     ///
     /// # Cancel safety
     /// Yes.
@@ -113,10 +116,10 @@ impl Node {
         listing::job(&*self.of(&key).shared.store.0, key).await
     }
 
-    /// The payload that a job was dispatched with.
+    /// The payload of a job.
     ///
     /// # Errors
-    /// The key is not valid; the payload cannot be read; the store does not answer.
+    /// The key is not valid, the payload cannot be read, or the store does not answer.
     ///
     /// # Cancel safety
     /// Yes.
@@ -128,13 +131,13 @@ impl Node {
         let key = key.try_into().map_err(Into::into)?;
         listing::payload(&*self.of(&key).shared.store.0, &key).await
     }
-    /// The shard whose listing goes on, and where.
+    /// The shard whose listing goes on, and its place there.
     pub(super) fn at(&self, cursor: Option<Cursor>) -> Result<(&Shard, Cursor), Error> {
         let cursor = cursor.unwrap_or_default();
         Ok((self.shards.get(cursor.shard).ok_or(NO_SHARD)?, cursor))
     }
 
-    /// Where the listing goes on after a page of this shard: `next` is in its own listing.
+    /// Where the listing goes on after a page of this shard. `next` is a place in this shard's own listing.
     pub(super) fn after(&self, cursor: Cursor, next: Option<u64>) -> Option<Cursor> {
         let of_next =
             || Some(Cursor { shard: cursor.shard + 1, at: 0 }).filter(|at| at.shard < self.shards.len());
@@ -153,5 +156,5 @@ impl Shard {
     }
 }
 
-/// A shard that is asked for and is none.
+/// A call named a shard that does not exist.
 const NO_SHARD: Error = Error::Name(IdError::Number { what: "shard" });

@@ -1,4 +1,4 @@
-//! Notifications that wait for their job: listed, and dropped by hand.
+//! Waiting notifications: how to list and to drop them.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::store::{Refusal, StoreError, Waiting};
 const AGAIN: Duration = Duration::from_millis(50);
 
 impl Node {
-    /// The notifications that wait for a job, the oldest first. The owner may have the first of them in its hands.
+    /// The notifications that wait for a job, oldest first. The owner may already be delivering the first of them.
     ///
     /// # Errors
-    /// The key is not valid; no such job; its notifications cannot be read; the store does not answer.
+    /// The key is not valid, there is no such job, its notifications cannot be read, or the store does not answer.
     ///
     /// # Cancel safety
     /// Yes.
@@ -29,9 +29,9 @@ impl Node {
         self.of(&key).notifications(key).await
     }
 
-    /// Drops the oldest notifications that wait for a job, up to and with this one; says how many still wait.
-    /// Notifications keep their order, so this is how a job gets past one that it cannot take. The owner may deliver what
-    /// it has in its hands already.
+    /// Drops the oldest notifications of a job, up to and including this one, and returns how many still wait.
+    /// Notifications keep their order, so use this for a job that cannot take one of them. The owner may still
+    /// deliver those that it already holds.
     ///
     /// ```no_run
     /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
@@ -43,12 +43,13 @@ impl Node {
     /// ```
     ///
     /// # Errors
-    /// The key is not valid; no such job; the pool was shut down. [`Error::Renumbered`] when data were lost since the
-    /// notification was listed, or may have been: nothing was dropped. After 20 s without an answer it is open whether
-    /// they were dropped.
+    /// - The key is not valid, there is no such job, or the pool was shut down.
+    /// - [`Error::Renumbered`] if data were lost after the notification was listed, or may have been. Nothing was
+    ///   dropped.
+    /// - No answer within 20 s. The notifications may have been dropped.
     ///
     /// # Cancel safety
-    /// A dropped call leaves open whether they were dropped. It may be made again.
+    /// After a dropped call the notifications may have been dropped. The call may be repeated.
     pub async fn drop_notifications<K>(&self, key: K, through: &WaitingNotification) -> Result<u64, Error>
     where
         K: TryInto<JobKey>,
@@ -61,7 +62,7 @@ impl Node {
 
 impl Shard {
     async fn notifications(&self, key: JobKey) -> Result<Vec<WaitingNotification>, Error> {
-        // Read before the numbers: they belong to this incarnation, or nothing is dropped by them.
+        // Read this before the numbers: if they belong to another incarnation, nothing must be dropped.
         let known = tokio::time::timeout(PATIENCE, self.known_incarnation()).await;
         let incarnation = known.unwrap_or(Err(Error::Deadline(PATIENCE)))?;
         let (mut all, mut from) = (Vec::new(), 0);

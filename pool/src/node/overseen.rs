@@ -1,4 +1,4 @@
-//! What is seen of a shard without holding it: for the guard, which watches over several.
+//! A shard as its guard sees it. The guard watches over several shards and holds none of them.
 
 use std::sync::{Arc, Weak};
 
@@ -15,11 +15,11 @@ use crate::runtime::vitals::Vitals;
 use crate::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::store::{ShutdownMode, Store};
 
-/// One shard, which is not kept from closing by itself.
+/// One shard. It may still close by itself.
 pub(crate) struct Overseen {
     shard: Weak<Shared>,
     stored: watch::Receiver<Arc<StoredSettings>>,
-    /// Its sender goes with the node's driver.
+    /// Its sender is dropped with the node's driver.
     living: watch::Receiver<(Revision, Arc<Settings>)>,
     ended: bool,
     driver: AbortHandle,
@@ -41,14 +41,14 @@ impl Shard {
         }
     }
 
-    /// As far as this node knows its pool was shut down.
+    /// As far as this node knows, its pool was shut down.
     pub(crate) fn saw_the_end(&self) -> bool {
         self.shared.vitals.seen().picture.phase == PoolPhase::Closed
     }
 }
 
 impl Overseen {
-    /// Waits until something has changed; for ever, once the node has ended.
+    /// Waits until something has changed. Never returns once the node has ended.
     pub(crate) async fn changed(&mut self) {
         if self.ended {
             std::future::pending::<()>().await;
@@ -65,46 +65,46 @@ impl Overseen {
         }
     }
 
-    /// What is stored of the pool's settings, while there is a pool.
+    /// The stored settings of the pool, while the pool exists.
     pub(crate) fn stored(&self) -> Option<Arc<StoredSettings>> {
         Some(self.stored.borrow().clone()).filter(|stored| stored.incarnation.is_some())
     }
 
-    /// The flag of the pool's shutdown.
+    /// The pool's shutdown flag.
     pub(crate) fn flag(&self) -> Option<ShutdownFlag> {
         self.stored()?.flag()
     }
 
-    /// The node has ended, for whatever reason.
+    /// Whether the node has ended, for any reason.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// The node has ended because its pool was shut down.
+    /// Whether the node has ended because its pool was shut down.
     pub(crate) fn saw_the_end(&self) -> bool {
         self.ended && self.vitals.seen().picture.phase == PoolPhase::Closed
     }
 
-    /// Has the pool shut down in this way, if it is not already; waits for nothing.
+    /// Asks for this shutdown of the pool, if none was asked for, and does not wait.
     pub(crate) async fn shut_down(&self, mode: ShutdownMode) {
         if let Some(shared) = self.shard.upgrade() {
             let _ = tokio::time::timeout(PATIENCE, Shard { shared }.send(Message::OtherShutDown(mode))).await;
         }
     }
 
-    /// Its store, while somebody holds the node.
+    /// The shard's store, while a clone of its node lives.
     pub(crate) fn store(&self) -> Option<Arc<dyn Store>> {
         Some(self.shard.upgrade()?.store.0.clone())
     }
 
-    /// The other shards of the pool have ended.
+    /// Tells the shard that the pool's other shards have ended.
     pub(crate) async fn others_ended(&self) {
         if let Some(shared) = self.shard.upgrade() {
             let _ = Shard { shared }.send(Message::OthersEnded).await;
         }
     }
 
-    /// As [`Node::abandon`].
+    /// Like [`Node::abandon`].
     pub(crate) fn abandon(&self) {
         self.driver.abort();
         self.leases.end();

@@ -1,4 +1,4 @@
-//! What a node can do about jobs that failed too often.
+//! Parked jobs: those that failed too often.
 
 use futures::future::try_join_all;
 use futures::stream::{self, StreamExt};
@@ -12,16 +12,15 @@ use crate::listing::{Cursor, PAGE, Page};
 use crate::parked::{self, ParkedJob, Unparked};
 use crate::runtime::clock;
 
-/// After how many jobs a call that un-parks many ends.
+/// A call that unparks many jobs ends after this many.
 const MOST: usize = 4_096;
-/// How many of them are under way at a time: what one step takes.
+/// How many of them are under way at a time: as many as one step takes.
 const WINDOW: usize = 128;
 
 impl Node {
-    /// All jobs of the pool that failed too often and are parked, with their last error; the longest parked first, as far as
-    /// the shards' clocks agree. It is
-    /// read in pages, but returned whole: see [`parked_page`](Self::parked_page). Jobs whose record cannot be read are
-    /// left out.
+    /// All parked jobs of the pool, with their last errors: they failed too often. The longest parked come first, as
+    /// far as the shards' clocks agree. The listing is read in pages and returned whole: see
+    /// [`parked_page`](Self::parked_page). Jobs whose records cannot be read are left out.
     ///
     /// # Errors
     /// The store does not answer.
@@ -35,12 +34,12 @@ impl Node {
         Ok(jobs)
     }
 
-    /// A page of the pool's parked jobs, in no order: about `limit` of them (1 to 4,096), after the page that named
-    /// `cursor`. Every job that is parked all the while is in some page; one may be in two of them when the pool changes. Shards are
-    /// listed one after the other, and no page has jobs of two.
+    /// A page of the pool's parked jobs, in no order: about `limit` of them (1 to 4,096). It follows the page that
+    /// returned `cursor`. Every job that is parked during the whole listing is in some page. It may be in two if the
+    /// pool changes meanwhile. Shards are listed one after the other, and no page has jobs of two shards.
     ///
     /// # Errors
-    /// The store does not answer; the cursor names a shard that is none.
+    /// The store does not answer, or the cursor names a shard that does not exist.
     ///
     /// # Cancel safety
     /// Yes.
@@ -50,16 +49,16 @@ impl Node {
         Ok(Page { items, next: self.after(cursor, next) })
     }
 
-    /// Has a parked job tried again, with its payload, its notifications and its dispatch, as if it had never failed:
-    /// its attempts start anew. Returns when that is recorded; a worker begins it as soon as there is one. Also while
-    /// the pool closes, but not when it is past that.
+    /// Retries a parked job as if it had never failed, with its payload, its notifications and its dispatch. Its
+    /// attempts count from zero. Returns when this is recorded; the job begins as soon as there is a worker. It works
+    /// while accepted jobs may still begin during a shutdown, and not later.
     ///
     /// # Errors
-    /// No such job; it is not parked; the pool is shutting down; no answer within 20 s. Nothing was changed then, but
-    /// for the last, which leaves open whether the job is tried again.
+    /// There is no such job, it is not parked, or the pool is shutting down: nothing was changed. After 20 s without
+    /// an answer the job may be retried or not.
     ///
     /// # Cancel safety
-    /// A dropped call leaves open whether the job is tried again.
+    /// After a dropped call the job may be retried or not.
     pub async fn unpark<K>(&self, key: K) -> Result<(), Error>
     where
         K: TryInto<JobKey>,
@@ -69,25 +68,25 @@ impl Node {
         self.of(&key).unpark(key).await
     }
 
-    /// Has all parked jobs of the pool tried again, as [`unpark`](Self::unpark) does with one: as after the repair of
-    /// what made them fail. A call un-parks about 4,096 jobs at most, and says whether there are more.
+    /// Retries all parked jobs of the pool, like [`unpark`](Self::unpark): use it when the cause of their failures is
+    /// mended. A call unparks at most about 4,096 jobs, and says whether there are more.
     ///
     /// # Errors
-    /// The pool is shutting down; the store does not answer, or not in time. Some of the jobs may be tried again then.
+    /// The pool is shutting down, or the store does not answer in time. Some of the jobs may then be retried.
     ///
     /// # Cancel safety
-    /// A dropped call leaves open which jobs are tried again.
+    /// After a dropped call some of the jobs may be retried.
     pub async fn unpark_all(&self) -> Result<Unparked, Error> {
         self.unpark_where(|_| true).await
     }
 
-    /// As [`unpark_all`](Self::unpark_all), of those parked jobs for which `which` says so.
+    /// Like [`unpark_all`](Self::unpark_all), for the parked jobs for which `which` returns true.
     ///
     /// # Errors
-    /// As of `unpark_all`.
+    /// As `unpark_all`.
     ///
     /// # Cancel safety
-    /// A dropped call leaves open which jobs are tried again.
+    /// After a dropped call some of the jobs may be retried.
     pub async fn unpark_where(
         &self,
         mut which: impl FnMut(&ParkedJob) -> bool + Send,
@@ -101,7 +100,7 @@ impl Node {
             while let Some(answer) = answers.next().await {
                 match answer {
                     Ok(()) => unparked.jobs += 1,
-                    // Somebody else was faster.
+                    // Another call was faster.
                     Err(Error::JobNotFound(_) | Error::NotParked(_)) => {}
                     Err(error) => return Err(error),
                 }

@@ -1,14 +1,14 @@
-//! Which shard a key belongs to.
+//! Maps keys to shards.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// The seed of the hash that picks the shard. `docs/protocol/sharding.md` fixes both: another hash or seed would start
-/// keys of one shard in another.
+/// The seed of the hash that picks the shard. `docs/protocol/sharding.md` fixes the hash and the seed: with others,
+/// keys of one shard would start in another.
 const SEED: u64 = 0x7465_6e75_7265_7368;
 
-/// The shard of these bytes, of so many: XXH3 (64 bits) with a seed of its own, times the number of shards, the upper 64
-/// bits of the product. The hash that places a key within its shard is another one, or the workers there would get
-/// unequal shares.
+/// The shard of these bytes: XXH3 (64 bits) with its own seed, times `shards`, the upper 64 bits of the product. The
+/// hash that places a key within its shard must be a different one. Otherwise the workers there would get unequal
+/// shares.
 pub(crate) fn shard_of(bytes: &[u8], shards: usize) -> usize {
     let product = u128::from(xxh3_64_with_seed(bytes, SEED)) * shards as u128;
     (product >> 64) as usize
@@ -34,7 +34,7 @@ mod tests {
         assert_eq!(shard_of(&[0xff; 512], 1_000), 864);
     }
 
-    /// How far counts are from equal shares; about as much as their number where they are drawn at random.
+    /// How far the counts are from equal shares. For random counts it is about as large as their number.
     fn chi_squared(counts: &[u32]) -> f64 {
         let share = f64::from(counts.iter().sum::<u32>()) / counts.len() as f64;
         counts.iter().map(|&count| (f64::from(count) - share).powi(2) / share).sum()
@@ -53,7 +53,7 @@ mod tests {
         Ring::new(&Members { entries, ring_size: workers, ..Members::default() }, &Settings::default())
     }
 
-    /// With the ring's own hash as that of the shards, most workers of a shard would get next to nothing.
+    /// If the shards used the ring's own hash, most workers of a shard would get next to nothing.
     #[test]
     fn shards_and_the_workers_within_each_get_equal_shares() {
         const SHARDS: usize = 8;
@@ -67,7 +67,7 @@ mod tests {
                 shards[shard] += 1;
                 within[shard][ring.pick(key.as_bytes(), 0).unwrap().0 as usize] += 1;
             }
-            // Beyond these lies less than one in 10,000 of what chance draws.
+            // Less than one random draw in 10,000 lies beyond these.
             assert!(chi_squared(&shards) < 30.0, "{shards:?}");
             for counts in &within {
                 assert!(chi_squared(counts) < 45.0, "{counts:?}");

@@ -1,4 +1,4 @@
-//! What a node does again and again, for the whole pool.
+//! Schedules and tickers: work that a node repeats for the whole pool.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,27 +22,29 @@ use crate::settings::InvalidSetting;
 use crate::store::{ScheduleKey, ScheduleKind};
 
 impl Node {
-    /// Has the planner say every so often which jobs there are to be, beginning at once, unless another node plans
-    /// already. Any number of nodes, also client-only ones, may schedule a planner under the same name
-    /// (`[A-Za-z0-9_:.-]{1,64}`): one of them plans at a time. Another takes over when it closes, and about a worker TTL
-    /// after it has died, and plans then. A node that has workers learns at once of one that closes, if they are no more
-    /// than 64; others do within about a quarter of the worker TTL.
+    /// Calls the planner at every tick, to say which jobs must run. Any number of nodes may schedule a planner under
+    /// the same name (`[A-Za-z0-9_:.-]{1,64}`), including client-only ones. One of them plans at a time. The first
+    /// tick comes at once, unless a node already plans.
     ///
-    /// Ticks are `every` apart (1 ms to 365 days, whole ms), each a little late by chance, at most a tenth; those that
-    /// were missed are not made up for. The last node that schedules says how often.
+    /// Another node takes over when the planning one closes, or about a worker TTL after it died, and plans at once.
+    /// A node with workers hears of the close at once, if the pool has at most 64 such nodes. Other nodes hear of it
+    /// within about a quarter of the worker TTL.
     ///
-    /// Each of several shards asks the planner by itself, perhaps on different nodes and at the same time. It carries out
-    /// what concerns its own keys. So the planner must want the same whichever asks. A [`Tick`]'s number and term are those
-    /// of one shard, and a plan that [ends](Plan::end) the schedule ends it in the shard that has asked.
+    /// Ticks are `every` apart (1 ms to 365 days, in whole ms). Each comes a little late by chance, at most a tenth.
+    /// Missed ticks are not made up for. The last node that calls this sets the period.
+    ///
+    /// Each of several shards asks the planner separately, perhaps on different nodes and at the same time. It
+    /// carries out the changes to its own keys. So the planner must return the same plan to each. A [`Tick`]'s number
+    /// and term belong to one shard. A plan that [ends](Plan::end) the schedule ends it in the shard that has asked.
     ///
     /// See [`Planner`] for an example.
     ///
     /// # Errors
-    /// The name or the period is not valid; the pool is shutting down; the node is closed; no answer within 20 s. After
-    /// an error the node does not take part, in any shard.
+    /// The name or the period is not valid, the pool is shutting down, the node is closed, or there is no answer
+    /// within 20 s. After an error the node does not take part, in any shard.
     ///
     /// # Cancel safety
-    /// Yes: the node does not take part when the call is dropped. The schedule may have been made, and is then there for
+    /// After a dropped call the node does not take part. The schedule may have been created, and is then there for
     /// other nodes that take part.
     pub async fn schedule(
         &self,
@@ -63,10 +65,13 @@ impl Node {
         Ok(Schedule::new(name, scheduled.into_iter().collect::<Result<Vec<_>, _>>()?))
     }
 
-    /// A ticker, as a stream: of all nodes that have a ticker of this name (`[A-Za-z0-9_:.-]{1,64}`), one gets each tick.
-    /// The first one comes after `every` (1 ms to 365 days, whole ms). While the holder of the turn lives it gets all of
-    /// them; another takes over when it closes, as with [`schedule`](Self::schedule), and about a worker TTL after it has
-    /// died: a tick that a node got and did not act upon before it died is lost. It lives in one shard, by its name. The last node that makes it says how often it ticks.
+    /// A ticker, as a stream. Of all nodes with a ticker of this name (`[A-Za-z0-9_:.-]{1,64}`), one gets each tick.
+    /// The first comes after `every` (1 ms to 365 days, in whole ms). The node that holds the turn gets all ticks
+    /// while it lives.
+    ///
+    /// Another node takes over when the holder closes, as with [`schedule`](Self::schedule), or about a worker TTL
+    /// after it died. A tick is lost if its node dies before it acts on the tick. A ticker lives in one shard, chosen
+    /// by its name. The last node that calls this sets the period.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -85,7 +90,7 @@ impl Node {
     /// As [`schedule`](Self::schedule).
     ///
     /// # Cancel safety
-    /// Yes: the node does not take part when the call is dropped.
+    /// After a dropped call the node does not take part.
     pub async fn ticker(&self, name: impl AsRef<str>, every: Duration) -> Result<Ticker, Error> {
         let (sender, ticks) = mpsc::channel(1);
         let purpose = Purpose::Tick(sender);
@@ -97,7 +102,7 @@ impl Node {
     }
 }
 
-/// The planner of one of several shards: it plans the keys of that shard.
+/// The planner of one of several shards. It plans the keys of that shard.
 struct OfShard<P> {
     planner: Arc<P>,
     index: usize,
@@ -107,7 +112,7 @@ struct OfShard<P> {
 impl<P: Planner> Planner for OfShard<P> {
     fn plan(&self, tick: Tick) -> impl Future<Output = Result<Plan, BoxError>> + Send {
         let Self { planner, index, shards } = self;
-        // The first shard says what is wrong with a job that has no valid key.
+        // The first shard reports jobs that have no valid key.
         let of = |key: Option<&JobKey>| key.map_or(0, |key| shard_of(key.as_bytes(), *shards));
         async move {
             let plan = planner.plan(tick).await?;
@@ -126,12 +131,12 @@ impl Shard {
         let (living, ended) = watch::channel(());
         let purpose = Purpose::Plan { planner: Arc::new(planner), _living: living };
         let (local, cares) = self.take_part(ScheduleKind::Plan, name, every, purpose).await?;
-        // It stays when the schedule's handle is dropped. A node that has ended meanwhile does not listen.
+        // The engine keeps the planner when the schedule's handle is dropped. A node that has ended does not answer.
         let _ = cares.send(());
         Ok(InShard { shard: self.clone(), local, ended })
     }
 
-    /// The node takes part until what is given back is dropped without a word, as it is when the call is dropped or
+    /// The node takes part until the returned sender is dropped without a value, as it is when the call is dropped or
     /// fails.
     async fn take_part(
         &self,

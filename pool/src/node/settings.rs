@@ -1,4 +1,4 @@
-//! The pool's settings, changed while it runs.
+//! Changes of a pool's settings while it runs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,18 +16,20 @@ use crate::store::{Refusal, SettingChange, StoreError};
 const AGAIN: Duration = Duration::from_millis(50);
 
 impl Node {
-    /// The pool-wide settings as they are now: they may be [changed](Self::change_settings) while the pool runs. All shards
-    /// have the same, and [`Settings::shard`] is that of the first.
+    /// The pool-wide settings as they are now. They may be [changed](Self::change_settings) while the pool runs. All
+    /// shards have the same settings, except [`Settings::shard`]: here it is that of the first shard.
     pub fn settings(&self) -> Arc<Settings> {
         self.shards[0].settings()
     }
 
-    /// Changes limits and times of the whole pool while it runs, and returns what they are then. Every node goes by
-    /// them at once, and so does one that joins later, unless it was given another value: then it is refused. So change
-    /// what a deployment gives its nodes first, and deploy it after.
-    /// `change` sets values; it is called again when somebody else changes a setting at the same time, and what it does
-    /// not touch stays. Of several shards, `change` is called for the first, and the others are given what the first has then.
-    /// Where several calls change settings at once, all shards come to what the last change of the first has left.
+    /// Changes limits and times of the whole pool while it runs, and returns the new settings. Every node adopts them
+    /// at once, and so does a node that joins later. A node that was given another value is refused. So first change
+    /// the settings that your deployment gives to its nodes, and then deploy.
+    ///
+    /// `change` sets the values. It is called again if another call changes a setting at the same time. Settings that
+    /// it does not touch stay. With several shards, `change` is called for the first one, and the others then get the
+    /// settings of the first. If several calls change settings at once, all shards end with the last change of the
+    /// first shard.
     ///
     /// ```no_run
     /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
@@ -38,14 +40,17 @@ impl Node {
     /// ```
     ///
     /// # Errors
-    /// [`Error::FixedSetting`] for `worker_ttl` and `hash_keys`, which the leases and the placement rest on; [`Error::LoweredSetting`] for a `max_dispatch_deadline` below the pool's, since dispatches
-    /// that have ended are remembered for as long as they might be handed in again when they ended; a value out of its
-    /// range; the pool was shut down, or the node is closed; no answer within 20 s, which leaves open whether they were changed.
+    /// - [`Error::FixedSetting`] for `worker_ttl` and `hash_keys`: the leases and the placement rest on them.
+    /// - [`Error::LoweredSetting`] for a `max_dispatch_deadline` below the pool's. Ended dispatches are only
+    ///   remembered for the time that was set when they ended.
+    /// - A value is out of its range.
+    /// - The pool was shut down, or the node is closed.
+    /// - There is no answer within 20 s. The settings may have been changed.
     ///
     /// # Cancel safety
-    /// A dropped call leaves open whether they were changed: all of them, or none. Of several shards only some may have the
-    /// new settings then, as after an error, and nodes that join with either are refused: `change_settings(|_| {})` gives the
-    /// others what the first has.
+    /// After a dropped call either all settings were changed or none. With several shards, as after an error, perhaps
+    /// only some shards have the new settings, and nodes that join with either are refused. `change_settings(|_| {})`
+    /// then gives the others the settings of the first.
     pub async fn change_settings(&self, change: impl Fn(&mut Settings)) -> Result<Arc<Settings>, Error> {
         let mut wanted = self.shards[0].change_settings(&change).await?;
         let [first, others @ ..] = &*self.shards else { return Ok(wanted) };
@@ -53,13 +58,13 @@ impl Node {
         while !others.is_empty() {
             for shard in others {
                 let values = |settings: &mut Settings| {
-                    // Each has its own place, and keys of its own.
+                    // Each shard has its own index and its own keys.
                     let Settings { hash_keys, shard, .. } = *settings;
                     *settings = Settings { hash_keys, shard, ..(*wanted).clone() };
                 };
                 shard.change_settings(values).await?;
             }
-            // Somebody who has changed the first shard since may have been quicker with the others.
+            // Another call may have changed the first shard since, and then the others, too.
             let Seen::Present(_, stored) = Look::through(first.store(), deadline).see().await? else {
                 return Err(Error::PoolClosed);
             };
@@ -77,7 +82,7 @@ impl Node {
 }
 
 impl Shard {
-    /// As [`Node::change_settings`], in this shard.
+    /// Like [`Node::change_settings`], in this shard.
     pub(super) async fn change_settings(
         &self,
         change: impl Fn(&mut Settings),
@@ -98,8 +103,9 @@ impl Shard {
         tokio::time::timeout(PATIENCE, changed).await.unwrap_or(Err(Error::Deadline(PATIENCE)))
     }
 
-    /// One attempt, from what is stored as far as this node knows; `None`: it is to be made again. What was not answered
-    /// is sent again unchanged: it may have been carried out, and would be added to itself if it were worked out anew.
+    /// One attempt, based on the stored settings that this node knows. `None` asks for another attempt. A change that
+    /// was not answered is sent again unchanged: if it was carried out, a newly computed one would be added on top of
+    /// it.
     async fn try_change(
         &self,
         change: impl Fn(&mut Settings),
@@ -129,14 +135,14 @@ impl Shard {
                 | StoreError::Damaged(_)
                 | StoreError::Refused(Refusal::BadArgument)),
             ) => Err(error.into()),
-            // Somebody else has changed one of them, perhaps by hand: what is stored is to be read again.
+            // Somebody else has changed one of them, perhaps by hand: read the stored settings again.
             Err(StoreError::Refused(Refusal::Setting { .. })) => {
                 store.reread(false);
                 Ok(None)
             }
-            // The pool is to be found again.
+            // The pool must be found again.
             Err(StoreError::Refused(_)) => Ok(None),
-            // The store is.
+            // The store must be found again.
             Err(error) => {
                 if again || matches!(error, StoreError::Unanswered(_)) {
                     *unanswered = Some((incarnation, changes));
@@ -146,7 +152,7 @@ impl Shard {
         }
     }
 
-    /// What is to be changed in what is stored.
+    /// The changes to the stored settings.
     fn changes(
         &self,
         stored: &StoredSettings,
@@ -162,16 +168,16 @@ impl Shard {
         let mut changes =
             now.changes_to(&wanted).map_err(|name| Error::FixedSetting { name: field(name) })?;
         for change in &mut changes {
-            // What this version cannot use is stored otherwise than it goes by.
+            // The store has a value that this version cannot use, and the node runs with another one.
             change.from = stored.fields.get(&change.name).cloned().unwrap_or_default();
         }
         Ok(changes)
     }
 
-    /// The settings once this node goes by them.
+    /// The settings, once this node has adopted them.
     async fn settings_at(&self, revision: Revision) -> Result<Arc<Settings>, Error> {
         let mut settings = self.shared.settings.clone();
-        // The sender goes with the driver.
+        // The sender is dropped with the driver.
         let seen = settings.wait_for(|(seen, _)| *seen >= revision).await;
         seen.map(|seen| seen.1.clone()).map_err(|_| Error::NodeClosed)
     }

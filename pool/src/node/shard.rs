@@ -1,4 +1,4 @@
-//! One shard of a pool as one process is part of it: its engine, its leases, and how both are asked.
+//! One process's part in one shard of a pool: its engine, its leases, and how other code calls them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -23,25 +23,25 @@ use crate::runtime::vitals::Vitals;
 use crate::settings::Settings;
 use crate::store::{Store, StoreError};
 
-/// How many commands wait for the shard before callers have to.
+/// How many commands may wait for the shard before callers must wait.
 const QUEUE: usize = 4096;
 
-/// One process's part in one shard of a pool, which is a pool of its own in Redis. It leaves by itself when its last clone is
-/// dropped.
+/// One process's part in one shard of a pool. In Redis, each shard is a pool of its own. When its last clone is
+/// dropped, it leaves in the background.
 #[derive(Clone, Debug)]
 pub(crate) struct Shard {
     pub(super) shared: Arc<Shared>,
 }
 
-/// What all clones have in common.
+/// The state that all clones share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) pool: PoolName,
     pub(super) name: NodeName,
     pub(super) client_only: bool,
-    /// What the engine goes by, and the map's revision that it is from.
+    /// The settings that the engine uses, and the revision of the map that they come from.
     pub(super) settings: watch::Receiver<(Revision, Arc<Settings>)>,
-    /// What users ask themselves, on their own runtime.
+    /// The store for calls that users make directly, on their own runtime.
     pub(super) store: StoreHandle,
     pub(super) messages: mpsc::Sender<Message>,
     pub(super) replies: AtomicU64,
@@ -49,7 +49,7 @@ pub(super) struct Shared {
     pub(super) driver: AbortHandle,
     pub(super) leases: Arc<Leases>,
     pub(super) vitals: Arc<Vitals>,
-    /// The driver has ended because the node has left its pool.
+    /// Whether the driver has ended because the node has left its pool.
     pub(super) left: Arc<AtomicBool>,
 }
 
@@ -161,17 +161,17 @@ impl Shard {
         self.shared.pool.as_str()
     }
 
-    /// The pool-wide settings as they are now in this shard.
+    /// The present pool-wide settings of this shard.
     pub(crate) fn settings(&self) -> Arc<Settings> {
         self.shared.settings.borrow().1.clone()
     }
 
-    /// What a worker to come is called within this node.
+    /// The next worker's number within this node.
     pub(crate) fn next_worker(&self) -> LocalWorker {
         LocalWorker(self.shared.locals.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Adds a worker; its id is what is received.
+    /// Adds a worker. The receiver has its id.
     pub(crate) async fn add_worker_at(
         &self,
         local: LocalWorker,
@@ -195,12 +195,12 @@ impl Shard {
         }
     }
 
-    /// That the node is more than a client.
+    /// Refuses what a client-only node may not do.
     pub(super) fn check_full(&self) -> Result<(), Error> {
         if self.shared.client_only { Err(Error::ClientOnly) } else { Ok(()) }
     }
 
-    /// The incarnation of its pool, as far as it was last heard of.
+    /// The incarnation of its pool, as last heard.
     pub(crate) fn incarnation(&self) -> Option<Incarnation> {
         self.shared.store.0.settings().borrow().incarnation
     }
@@ -222,7 +222,7 @@ impl Shard {
         self.shared.messages.send(message).await.map_err(|_| Error::NodeClosed)
     }
 
-    /// Has the engine do something. `None`: the node is closed.
+    /// Sends the engine a command, and waits for its answer. `None` if the node is closed.
     pub(super) async fn ask(&self, command: impl FnOnce(ReplyTo) -> Command) -> Option<Answer> {
         self.post(|reply, answer| Message::Command(command(reply), answer)).await
     }
@@ -234,14 +234,15 @@ impl Shard {
         let reply = ReplyTo(self.shared.replies.fetch_add(1, Ordering::Relaxed));
         let (answer, mut answered) = oneshot::channel();
         self.send(message(reply, answer)).await.ok()?;
-        // What was sent while the driver was dropped may lie there for ever.
+        // A command that was sent while the driver was dropped may stay in the queue for ever.
         if self.shared.messages.is_closed() {
             return answered.try_recv().ok();
         }
         answered.await.ok()
     }
 
-    /// As [`ask`](Self::ask), about a dispatch. Dropped, it takes back that anybody waits for what becomes of it.
+    /// Like [`ask`](Self::ask), for a question about a dispatch. If the future is dropped, the engine no longer waits
+    /// for the outcome.
     pub(super) async fn ask_about(
         &self,
         id: &DispatchId,
@@ -258,18 +259,18 @@ impl Shard {
     }
 }
 
-/// Somebody waits for what becomes of a dispatch.
+/// A caller that waits for the outcome of a dispatch.
 struct Asked<'a> {
     shard: &'a Shard,
     id: &'a DispatchId,
-    /// Where the answer is to go, once it has been asked for and until it has come.
+    /// The receiver of the answer, after the question was sent and until the answer comes.
     reply: Option<ReplyTo>,
 }
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
         if let Some(reply) = self.reply {
-            // A node that is too busy to hear of it finds out at the deadline.
+            // A node that is too busy for this message notices at the deadline.
             let _ = self.shard.shared.messages.try_send(Message::Withdrawn(self.id.clone(), reply));
         }
     }

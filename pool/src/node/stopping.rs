@@ -1,4 +1,4 @@
-//! Jobs that are to end.
+//! Stops of jobs.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::error::Error;
 use crate::id::{IdError, JobKey};
 use crate::runtime::clock;
 
-/// The stop of a job, to be awaited. Made by [`Node::stop_job`].
+/// The stop of a job, made by [`Node::stop_job`]. Await it.
 ///
 /// # Cancel safety
-/// A dropped future leaves open whether the job is being stopped; to stop it again is fine.
+/// After a dropped future the job may be stopped or not. Stopping it again is fine.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is stopped until it is awaited"]
 pub struct StopJob {
@@ -26,9 +26,9 @@ pub struct StopJob {
 }
 
 impl Node {
-    /// Stops the job, wherever it is in its life, and keeps it from coming back. Awaited, it returns when that is
-    /// recorded: from then on nobody begins the job. The handler may still be on its way out, or, if the job was begun
-    /// just before, on its way to a start that is ended at once. Stopping a job that is being stopped is fine.
+    /// Stops the job at any point of its life, and keeps it from coming back. Awaited, it returns when the stop is
+    /// recorded: from then on no worker begins the job. Its handler may still be ending. If the job was begun just
+    /// before, a start may still come and is ended at once. Stopping a job again is fine.
     ///
     /// ```no_run
     /// # async fn example(node: tenure_pool::Node) -> Result<(), tenure_pool::Error> {
@@ -39,7 +39,8 @@ impl Node {
     /// ```
     ///
     /// # Errors
-    /// The key is not valid; no such job; no answer by the deadline; or, with `until_stopped`, the job has not ended by then.
+    /// The key is not valid; there is no such job; or there is no answer by the deadline. With `until_stopped`, also
+    /// if the job has not ended by then.
     pub fn stop_job<K>(&self, key: K) -> StopJob
     where
         K: TryInto<JobKey>,
@@ -56,8 +57,8 @@ impl StopJob {
         Self { until: Until::Gone, ..self }
     }
 
-    /// How long to wait: 20 s unless it is said here. Then the answer is [`Error::Deadline`], or
-    /// [`Error::StillStopping`] where the stop is known to be recorded; one that was recorded stays recorded.
+    /// How long to wait. The default is 20 s. At the deadline the error is [`Error::Deadline`], or
+    /// [`Error::StillStopping`] if the stop is known to be recorded. A recorded stop stays recorded.
     pub fn deadline(self, deadline: Duration) -> Self {
         Self { patience: deadline, ..self }
     }

@@ -1,4 +1,4 @@
-//! Waiting for what becomes of a dispatch, and ending just that one.
+//! Waits for the outcome of a dispatch, and cancels a single dispatch.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::runtime::clock;
 use crate::store::Lookup;
 use crate::ticket::Ticket;
 
-/// How long the cancelling of a dispatch whose deadline has passed may take.
+/// How long it may take to cancel a dispatch after its deadline.
 const CANCELLING: Duration = Duration::from_secs(5);
 
-/// The wait for a dispatch, to be awaited. Made by [`Node::wait`].
+/// The wait for a dispatch, made by [`Node::wait`]. Await it.
 ///
 /// # Cancel safety
-/// Yes.
+/// Safe to drop at any time.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is waited for until it is awaited"]
 pub struct Wait {
@@ -31,22 +31,23 @@ pub struct Wait {
 }
 
 impl Node {
-    /// Waits until a submitted job has been started; from any node of the pool.
+    /// Waits until a submitted job has been started. Any node of the pool may wait for it.
     ///
     /// # Errors
-    /// What else became of it; [`DispatchError::Unknown`] where the pool knows nothing of it; no answer by the deadline.
+    /// Any other outcome of the dispatch; [`DispatchError::Unknown`] if the pool does not know it; or no answer by
+    /// the deadline.
     pub fn wait(&self, ticket: &Ticket) -> Wait {
         Wait { shard: self.of(&ticket.key).clone(), ticket: ticket.clone(), patience: PATIENCE }
     }
 
-    /// Ends this dispatch, wherever it is in its life, and no other of its key: it does not come back, and one that is
-    /// still on its way is not accepted any more. Returns when that is recorded.
+    /// Ends this dispatch at any point of its life, and no other of its key. It does not come back. If it is still on
+    /// its way, it is no longer accepted. Returns when this is recorded.
     ///
     /// # Errors
-    /// It has ended before ([`Error::JobNotFound`]); no answer within 20 s.
+    /// The dispatch has already ended ([`Error::JobNotFound`]), or there is no answer within 20 s.
     ///
     /// # Cancel safety
-    /// A dropped call leaves open whether the dispatch is being ended.
+    /// After a dropped call the dispatch may be ended or not.
     pub async fn cancel(&self, ticket: &Ticket) -> Result<(), Error> {
         self.of(&ticket.key).cancel_within(ticket, PATIENCE).await
     }
@@ -61,7 +62,8 @@ impl Shard {
         self.named(&ticket.key, Some(&ticket.id), result).await
     }
 
-    /// A dispatch was not started in time: ends it, and says so; or that it was `late`, if it cannot be ended.
+    /// Ends a dispatch that was not started in time, and returns that it was cancelled. Returns `late` if it cannot
+    /// be ended.
     pub(super) async fn cancel_late(&self, ticket: &Ticket, late: DispatchError) -> DispatchError {
         match self.cancel_within(ticket, CANCELLING).await {
             Ok(()) => DispatchError::Cancelled { ticket: ticket.clone() },
@@ -70,7 +72,8 @@ impl Shard {
         }
     }
 
-    /// Says of a record that cannot be read whether a newer version wrote it, and which.
+    /// Replaces the error for an unreadable record with one that names the newer version, if a newer version wrote
+    /// it.
     pub(super) async fn named<T>(
         &self,
         key: &JobKey,
@@ -86,7 +89,7 @@ impl Shard {
         }
     }
 
-    /// As [`named`](Self::named).
+    /// Like [`named`](Self::named).
     pub(super) async fn named_dispatch<T>(
         &self,
         ticket: &Ticket,
@@ -103,7 +106,7 @@ impl Shard {
         }
     }
 
-    /// What of the job a newer version wrote.
+    /// The part of the job that a newer version wrote.
     async fn newer(&self, key: &JobKey, id: Option<&DispatchId>) -> Option<Newer> {
         let items = [(key.clone(), id.cloned())];
         let look = self.shared.store.0.lookup(&items);
@@ -114,7 +117,7 @@ impl Shard {
     }
 }
 
-/// What is stored with a version that this node does not read.
+/// A stored part whose version this node does not read.
 struct Newer {
     what: &'static str,
     version: u64,
@@ -122,8 +125,8 @@ struct Newer {
 }
 
 impl Wait {
-    /// How long to wait: 20 s unless it is said here. Then the answer is [`DispatchError::Deadline`], and the job stays
-    /// accepted.
+    /// How long to wait. The default is 20 s. At the deadline the error is [`DispatchError::Deadline`], and the job
+    /// stays accepted.
     pub fn deadline(self, deadline: Duration) -> Self {
         Self { patience: deadline, ..self }
     }

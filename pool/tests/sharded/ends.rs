@@ -14,8 +14,8 @@ on_both_stores!(
     a_close_that_runs_out_of_time_names_what_is_left,
     a_shutdown_leaves_tombstones_alone,
     jobs_that_nobody_began_are_dropped_in_all_shards,
-    no_other_number_of_shards_comes_before_the_last_job_has_ended,
-    a_shutdown_that_nobody_lives_to_carry_on_is_ended_by_the_next_to_join,
+    another_number_of_shards_waits_for_the_last_job_to_end,
+    the_next_node_to_join_ends_an_abandoned_shutdown,
     a_dropped_handle_closes_all_shards,
 );
 
@@ -103,7 +103,7 @@ async fn all_but_its_shard_end(node: &Node, slow: &SlowEnd) {
 }
 
 /// The first shard has no job left, and another one has: its key would run twice in a pool with other shards.
-async fn no_other_number_of_shards_comes_before_the_last_job_has_ended(fleet: Fleet) {
+async fn another_number_of_shards_waits_for_the_last_job_to_end(fleet: Fleet) {
     let (node, key, slow) = slow_in_the_last_shard(&fleet).await;
     let shutdown = tokio::spawn({
         let node = node.clone();
@@ -131,7 +131,7 @@ async fn no_other_number_of_shards_comes_before_the_last_job_has_ended(fleet: Fl
 }
 
 /// All processes die when some shards have ended, one runs a job, and the first waits for it.
-async fn a_shutdown_that_nobody_lives_to_carry_on_is_ended_by_the_next_to_join(fleet: Fleet) {
+async fn the_next_node_to_join_ends_an_abandoned_shutdown(fleet: Fleet) {
     let fleet = fleet.with_ttl(Duration::from_secs(2));
     let (node, _, slow) = slow_in_the_last_shard(&fleet).await;
     assert!(!node.shutdown().within(SHORT).await.unwrap().complete);

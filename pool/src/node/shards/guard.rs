@@ -1,11 +1,11 @@
-//! What is seen to for all shards together, by each process that is part of them.
+//! Duties that concern all shards of a pool together. Each process with a node in them does them.
 //!
-//! - A shutdown that one shard has heard of is one of all: whoever asked may have died halfway. The others get the time that
-//!   was asked for, less what has passed.
-//! - The first shard ends last. It says how many there are, and refuses who was given another number; so nobody makes a pool
-//!   with another number of shards while one of them still ends its jobs.
-//! - Where all data of the first shard were lost, and somebody made it anew with another number of shards, this process must
-//!   not go on with what it runs: it drops everything.
+//! - A shutdown of one shard is a shutdown of all, because the caller may have died halfway. The others get the
+//!   remaining part of the time that was asked for.
+//! - The first shard ends last. It stores the number of shards, and refuses nodes that were given another number. So
+//!   no node creates a pool with another number of shards while one of them still ends its jobs.
+//! - The first shard may lose all data, and a node may create it again with another number of shards. This process
+//!   then drops everything that it runs.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::node::overseen::Overseen;
 use crate::settings::{ShardId, ShutdownFlag};
 use crate::store::ShutdownMode;
 
-/// Sees to these shards of a pool, ordered by their place, until the last of the nodes has ended.
+/// Guards these shards of a pool, ordered by index, until the last of the nodes has ended.
 pub(super) async fn guard(mut nodes: Vec<Overseen>) {
     let (mut last, mut asked) = (false, None);
     loop {
@@ -46,7 +46,7 @@ pub(super) async fn guard(mut nodes: Vec<Overseen>) {
     }
 }
 
-/// What a shard says that it is, when it is not what it was when it was joined.
+/// The `shard` setting of a shard that is no longer the one that was joined.
 fn other_shards(nodes: &[Overseen]) -> Option<String> {
     let count = nodes.len() as u32;
     (0..count).zip(nodes).find_map(|(index, node)| {
@@ -56,17 +56,17 @@ fn other_shards(nodes: &[Overseen]) -> Option<String> {
     })
 }
 
-/// What was asked of the pool.
+/// The shutdown that the pool was asked for.
 #[derive(Clone, Copy)]
 pub(super) enum Asked {
     Drop,
-    /// What was accepted may begin until then.
+    /// Accepted jobs may begin until then.
     CloseUntil(Instant),
 }
 
 impl Asked {
-    /// As the flag tells, by the clock of the server that it stands on. Where that does not answer, what was accepted has
-    /// the time that a shutdown gives by itself.
+    /// Reads the flag, by the clock of its server. If that server does not answer, accepted jobs get the default time
+    /// of a shutdown.
     pub(super) fn of(flag: &ShutdownFlag, server_ms: Option<u64>) -> Self {
         let deadline_ms = match flag {
             ShutdownFlag::Stopping { deadline_ms: None, .. } => return Self::Drop,
@@ -86,10 +86,11 @@ impl Asked {
     }
 }
 
-/// Has every shard shut down, if one has heard that the pool is to, or has ended of it.
+/// Shuts every shard down if one of them is shutting down, or has ended with its pool.
 async fn spread_shutdown(nodes: &[Overseen], asked: &mut Option<Asked>) {
     let Some((first, others)) = nodes.split_first() else { return };
-    // It ends last: whoever still sees another shard is about to hear of its end, or sees one of a pool made since.
+    // The first shard ends last. A node of another shard that still lives will soon hear of its end, or belongs to a
+    // pool that was created since.
     if first.saw_the_end() {
         return;
     }
@@ -104,7 +105,7 @@ async fn spread_shutdown(nodes: &[Overseen], asked: &mut Option<Asked>) {
     }
     let mode = match asked {
         Some(asked) => asked.mode(),
-        // Its flag came and went too fast to be seen.
+        // The flag came and went too fast to be seen.
         None if others.iter().any(Overseen::saw_the_end) => ShutdownMode::Closing(CLOSING),
         None => return,
     };

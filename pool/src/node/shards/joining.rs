@@ -1,4 +1,4 @@
-//! How the shards are joined: none of another number of them, none of a pool that shuts down, all of the same pool.
+//! The join of all shards: they must have the same number, belong to one pool, and not be shutting down.
 
 use std::time::{Duration, Instant};
 
@@ -14,10 +14,10 @@ use crate::id::Incarnation;
 use crate::node::Shard;
 use crate::settings::{ShardId, ShutdownFlag};
 
-/// How long a node that has joined some shards, and not all, is given to leave them.
+/// How long a node has to leave the shards that it joined when it cannot join all.
 const LEAVING: Duration = Duration::from_secs(10);
 
-/// A join under way.
+/// The state of a join.
 pub(super) struct Joining {
     pub(super) node: NodeBuilder,
     pub(super) count: u32,
@@ -25,7 +25,7 @@ pub(super) struct Joining {
 }
 
 impl Joining {
-    /// A node in each shard; `None`: the first shard has become another one meanwhile, and all is to be tried again.
+    /// Joins a node in each shard. `None` asks for another attempt: the first shard has become another one meanwhile.
     pub(super) async fn attempt(&self) -> Result<Option<Vec<Shard>>, Error> {
         let first = self.look_at(0).await?;
         let seen = first.see().await?;
@@ -39,8 +39,8 @@ impl Joining {
                 Some(_) => return Ok(None),
             },
             Seen::Absent | Seen::Closed => {
-                // It says no more how many there are: its data were lost. The second one, which every other number
-                // has, too, still does.
+                // Its data were lost, so it no longer says how many shards there are. Every pool with several shards
+                // has a second one, which still does.
                 self.look_at(1).await?.see().await?.check_count(self.count)?;
                 Purpose::Part
             }
@@ -55,13 +55,13 @@ impl Joining {
             leave(&nodes).await;
             return if has_ended(&error) { Ok(None) } else { Err(error) };
         }
-        // The first shard may have ended since it was joined, and the others may be those of the next pool.
+        // The first shard may have ended since it was joined. The others may then belong to the next pool.
         match Look::through(store, self.deadline).see().await {
             Ok(Seen::Present(now, settings)) if Some(now) == incarnation => {
                 if settings.flag().is_none() {
                     return Ok(Some(nodes));
                 }
-                // What was joined meanwhile, or made, ends with it.
+                // The shards that were joined or created meanwhile end with it.
                 let ending = guard(nodes.iter().map(Shard::overseen).collect());
                 let _ = tokio::time::timeout(LEAVING, ending).await;
                 leave(&nodes).await;
@@ -93,14 +93,14 @@ impl Joining {
                 }
             }
         }
-        // Those that are still under way leave by themselves.
+        // Joins that are still under way leave by themselves.
         drop(joining);
         others.sort_by_key(|(index, _)| *index);
         nodes.extend(others.into_iter().map(|(_, node)| node));
         failed
     }
 
-    /// The first shard shuts down: the others are to have ended before it. False: it is another one by now.
+    /// The first shard shuts down, and the others must end before it. False if it is another one by now.
     async fn end_others(
         &self,
         first: &Look,
@@ -112,7 +112,7 @@ impl Joining {
         Ok(try_join_all(ending).await?.into_iter().all(|ended| ended))
     }
 
-    /// Sees the end of a shard, and makes none. False: the first shard is another one by now.
+    /// Brings a shard to its end, and creates none. False if the first shard is another one by now.
     async fn end(
         &self,
         index: u32,
@@ -127,7 +127,8 @@ impl Joining {
                 Seen::Closed => return Ok(true),
                 Seen::Absent if absent => return Ok(true),
                 Seen::Absent => {
-                    // Where data were lost, whoever runs jobs here makes it again while its leases last.
+                    // After a loss of data, a node that runs jobs here may create the shard again while its leases
+                    // last.
                     absent = true;
                     tokio::time::sleep(self.node.shadow()).await;
                     continue;
@@ -139,7 +140,7 @@ impl Joining {
                 Err(error) if has_ended(&error) => continue,
                 Err(error) => return Err(error),
             };
-            // Nobody has told this one.
+            // This shard was not told yet.
             match first.shuts_down(incarnation).await {
                 Ok(true) => {}
                 other => {
@@ -158,7 +159,7 @@ impl Joining {
     }
 
     async fn look_at(&self, index: u32) -> Result<Look, Error> {
-        // The place matters, and not how many there are.
+        // The index matters here, and the number does not.
         let store = self.node.store_of(Some(ShardId { index, count: self.count }), None)?;
         Look::at(store, self.deadline).await
     }
@@ -179,12 +180,12 @@ impl Joining {
     }
 }
 
-/// The pool ended while the node was joining, and the node with it.
+/// Whether the pool, and the node with it, ended during the join.
 fn has_ended(error: &Error) -> bool {
     matches!(error, Error::PoolClosed | Error::NodeClosed)
 }
 
-/// Not all shards could be joined.
+/// Leaves these shards, because not all could be joined.
 async fn leave(nodes: &[Shard]) {
     join_all(nodes.iter().map(|node| async {
         match node.close_within(LEAVING).await {

@@ -1,4 +1,4 @@
-//! What stands in one shard, before or after it is joined: as it is, not as it was last heard of.
+//! A look at the present state of one shard, before or after it is joined.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use crate::store::{PoolState, Store, StoreError};
 
 /// The pause before the store is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
-/// How long an answer is waited for, before it is asked for anew or done without.
+/// How long to wait for an answer, before asking again or going on without one.
 const SOON: Duration = Duration::from_secs(2);
 
-/// What stands there.
+/// The state of a shard.
 pub(crate) enum Seen {
     Absent,
     /// The tombstone of a shutdown.
@@ -22,27 +22,27 @@ pub(crate) enum Seen {
     Present(Incarnation, Arc<StoredSettings>),
 }
 
-/// One shard, to look at.
+/// A way to look at one shard.
 pub(crate) struct Look {
     store: Arc<dyn Store>,
-    /// It is nobody else's: it is to be told whom it may speak to.
+    /// This look alone uses the store, so it must tell the store which server it may use.
     own: bool,
     deadline: Instant,
 }
 
 impl Look {
-    /// Through a store of its own.
+    /// Looks through a store of its own.
     pub(super) async fn at(store: Arc<dyn Store>, deadline: Instant) -> Result<Self, Error> {
         check_server(&*store, deadline, |_| {}).await?;
         Ok(Self { store, own: true, deadline })
     }
 
-    /// Through the store of a node.
+    /// Looks through the store of a node.
     pub(crate) fn through(store: Arc<dyn Store>, deadline: Instant) -> Self {
         Self { store, own: false, deadline }
     }
 
-    /// What stands there now.
+    /// Reads the present state.
     pub(crate) async fn see(&self) -> Result<Seen, Error> {
         loop {
             let left = self.deadline.saturating_duration_since(Instant::now());
@@ -79,7 +79,7 @@ impl Look {
         Ok(Seen::Present(seen.incarnation.unwrap_or(incarnation), seen))
     }
 
-    /// The pool of this incarnation is there, and shuts down.
+    /// Whether the pool of this incarnation exists and is shutting down.
     pub(super) async fn shuts_down(&self, incarnation: Incarnation) -> Result<bool, Error> {
         Ok(match self.see().await? {
             Seen::Present(seen, settings) => seen == incarnation && settings.flag().is_some(),
@@ -91,19 +91,19 @@ impl Look {
         server_ms(&*self.store).await
     }
 
-    /// How much time is left.
+    /// The remaining time.
     pub(super) fn rest(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 }
 
-/// The server's clock, if it answers soon.
+/// The time of the server's clock, if it answers soon.
 pub(super) async fn server_ms(store: &dyn Store) -> Option<u64> {
     tokio::time::timeout(SOON, store.server_time()).await.ok()?.ok()
 }
 
 impl Seen {
-    /// That this is no shard of a pool with another number of them.
+    /// Refuses a shard of a pool with another number of shards.
     pub(super) fn check_count(&self, ours: u32) -> Result<(), Error> {
         let Self::Present(_, settings) = self else { return Ok(()) };
         match settings.fields.get(ShardId::SETTING).and_then(|text| ShardId::parse(text)) {

@@ -1,4 +1,4 @@
-//! What one shard does, or goes through, that its users cannot bring about: on stores in memory.
+//! Events in one shard that its users cannot bring about, on stores in memory.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn builder(store: &MemoryStore, shards: u32) -> NodeBuilder {
     builder.join_settle(SHORT).stable_after(SHORT)
 }
 
-/// Counts the jobs that run.
+/// Counts the running jobs.
 fn counting(running: &Arc<AtomicUsize>) -> impl JobHandler + use<> {
     let running = running.clone();
     crate::handler::run(move |job: Job| {
@@ -66,9 +66,9 @@ async fn a_shutdown_that_one_shard_has_heard_of_is_one_of_all() {
     }
 }
 
-/// The first shard, which nobody waits in, stops at once.
+/// The first shard has no waiting jobs and stops at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_accepted_has_its_time_in_shards_that_hear_of_the_shutdown_from_others() {
+async fn every_shard_gives_accepted_jobs_the_time_of_a_shutdown() {
     let store = MemoryStore::new();
     let a = builder(&store, 3).join().await.unwrap();
     let _b = builder(&store, 3).name("b").join().await.unwrap();
@@ -95,14 +95,14 @@ async fn what_was_accepted_has_its_time_in_shards_that_hear_of_the_shutdown_from
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_whose_pool_was_lost_and_made_anew_with_other_shards_drops_everything() {
+async fn a_node_whose_pool_returns_with_other_shards_drops_all() {
     let (store, running) = (MemoryStore::new(), Arc::default());
     let pool = builder(&store, 3).join().await.unwrap();
     run_jobs(&pool, &running).await;
     let first = store.shard(0);
     let run_id = first.server_identity().await.unwrap().run_id;
     let settings = Settings { shard: Some(ShardId { index: 0, count: 2 }), ..Settings::default() };
-    // The node makes its shard anew where it is quicker.
+    // The node creates its shard again if it is quicker.
     let made_with_two = async || {
         first.wipe();
         first.bootstrap(Seen::default(), &run_id, &settings).await.unwrap().created
@@ -114,7 +114,7 @@ async fn a_node_whose_pool_was_lost_and_made_anew_with_other_shards_drops_everyt
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_first_shard_that_was_lost_is_not_made_anew_with_another_number() {
+async fn a_lost_first_shard_keeps_the_number_of_shards() {
     let store = MemoryStore::new();
     let pool = builder(&store, 3).join().await.unwrap();
     pool.close().await.unwrap();
@@ -128,7 +128,7 @@ async fn a_first_shard_that_was_lost_is_not_made_anew_with_another_number() {
     assert_eq!(builder(&store, 3).join().await.unwrap().shards(), 3);
 }
 
-/// The last shard is held up by a worker that has died, and the first one is shut down meanwhile.
+/// A worker that died holds up the last shard, and the first one is shut down meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_that_shuts_down_while_it_is_joined_is_not_joined() {
     let store = MemoryStore::new();
@@ -167,7 +167,7 @@ async fn settings_that_differ_come_to_those_of_the_first_shard() {
     pool.shards[2].change_settings(|settings| settings.max_queued = 7).await.unwrap();
     pool.change_settings(|_| {}).await.unwrap();
     assert_eq!(pool.shards[2].settings().max_queued, 10_001);
-    // Of two at once, each adds to what the other has left.
+    // Of two calls at once, each adds to the result of the other.
     let double = || pool.change_settings(|settings| settings.strikes += 1);
     let both = tokio::join!(double(), double(), double());
     for changed in [both.0, both.1, both.2] {
@@ -179,7 +179,7 @@ async fn settings_that_differ_come_to_those_of_the_first_shard() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shard_that_cannot_be_joined_has_the_others_left_again() {
     let store = MemoryStore::new();
-    // A pool by itself lives where the third shard is to be.
+    // A pool with one shard has the name of the third shard.
     let plain = Node::builder("p", store.shard(2)).assume_fresh(true).join().await.unwrap();
     match builder(&store, 4).join().await.unwrap_err() {
         Error::SettingMismatch { name, theirs, ours } => {
@@ -195,7 +195,8 @@ async fn a_shard_that_cannot_be_joined_has_the_others_left_again() {
         .await;
     }
     assert!(plain.health().is_healthy());
-    // Nor does a node of a pool by itself join a shard: the first one, which is made before the others are tried.
+    // A node of a pool with one shard does not join a shard, either: the first one, which is created before the
+    // others are tried.
     match Node::builder("p", store.shard(0)).join().await.unwrap_err() {
         Error::SettingMismatch { name, theirs, ours } => {
             assert_eq!([&*name, &*theirs, &*ours], ["shard", "0/4", "none"]);
@@ -222,6 +223,6 @@ async fn what_one_shard_refuses_is_taken_back_in_the_others() {
     };
     let refused = pool.schedule("s", planner, Duration::from_millis(1)).await;
     assert!(matches!(refused, Err(Error::NodeClosed)), "{refused:?}");
-    // Nobody holds the planner any more.
+    // The planner is no longer held.
     eventually(PATIENCE, "the planner to be dropped", async || Arc::strong_count(&asked) == 1).await;
 }
