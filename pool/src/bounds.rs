@@ -1,12 +1,12 @@
-//! The least and the most that each setting and each option of a node may be: one table, for what checks them, for the
-//! document that lists them, and for the test of them all.
+//! The bounds of every setting of a pool and every option of a node. One table serves the checks, the document that
+//! lists the bounds, and the test of all of them.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::settings::{InvalidSetting, field};
 
-/// A day, ms: longer than anything here has to wait, and short enough to be added up without end.
+/// A day, in ms: longer than any wait here, and short enough for sums without overflow.
 const DAY: u64 = 86_400_000;
 
 /// The unit of a setting.
@@ -27,7 +27,7 @@ impl fmt::Display for Unit {
     }
 }
 
-/// The bounds of one setting, by its name in the store, or of one option, by that of its method.
+/// The bounds of one setting, by its name in the store, or of one option, by the name of its method.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     pub(crate) name: &'static str,
@@ -40,7 +40,7 @@ const fn bound(name: &'static str, least: u64, most: u64, unit: Unit) -> Bound {
     Bound { name, least, most, unit }
 }
 
-/// All of them: what the pool shares, then what a node has for itself.
+/// All bounds: first the settings that a pool shares, then the options of a node.
 pub(crate) const BOUNDS: [Bound; 23] = [
     bound("ttl", 500, 600_000, Unit::Ms),
     bound("max_queued", 1, 10_000_000, Unit::Count),
@@ -67,7 +67,7 @@ pub(crate) const BOUNDS: [Bound; 23] = [
     bound("period", 1, 365 * DAY, Unit::Ms),
 ];
 
-/// Refuses a value that is out of the bounds of that name; the refusal has the name that users know.
+/// Refuses a value outside the bounds of that name. The error has the name that users know.
 pub(crate) fn check(name: &'static str, value: u128) -> Result<(), InvalidSetting> {
     let Some(Bound { least, most, unit, .. }) = BOUNDS.into_iter().find(|bound| bound.name == name) else {
         return Ok(());
@@ -79,7 +79,7 @@ pub(crate) fn check(name: &'static str, value: u128) -> Result<(), InvalidSettin
     Err(InvalidSetting { name: field(name), value: format!("{value}{unit}"), why })
 }
 
-/// Refuses a time that is out of the bounds of that name. A time below a millisecond counts as less than one.
+/// Refuses a time outside the bounds of that name. Only its whole milliseconds count.
 pub(crate) fn check_time(name: &'static str, time: Duration) -> Result<(), InvalidSetting> {
     check(name, time.as_millis())
 }
@@ -93,7 +93,7 @@ mod tests {
     use crate::error::Error;
     use crate::store::MemoryStore;
 
-    /// A builder with this value of that name; what the setting rests on fits it.
+    /// A builder with this value of that name, and with other settings that are valid beside it.
     fn with(store: &MemoryStore, name: &str, value: u64) -> NodeBuilder {
         let builder = Node::builder("p", store).assume_fresh(true);
         let (time, count) = (Duration::from_millis(value), value as usize);

@@ -1,4 +1,4 @@
-//! That a builder's options arrive.
+//! A builder's options reach the node.
 use super::*;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is wrong with a node, reason by reason.
+//! Each reason for a node to be unhealthy.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -12,7 +12,7 @@ fn worker(id: u64) -> WorkerHealth {
     WorkerHealth { shard: 0, id: Some(WorkerId(id)), lease_age, lease_left: SOFT, jobs: 3, stuck, overdue: 0 }
 }
 
-/// A node with two workers to which nothing is wrong.
+/// A healthy node with two workers.
 fn well() -> Health {
     let moment = Some(Duration::from_millis(100));
     Health {
@@ -34,7 +34,7 @@ fn well() -> Health {
     }
 }
 
-/// What is wrong with a node that is well but for this.
+/// The reasons of a node that is healthy except for this change.
 fn but_for(change: impl FnOnce(&mut Health)) -> Vec<Unhealthy> {
     let mut health = well();
     change(&mut health);

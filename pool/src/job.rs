@@ -31,18 +31,19 @@ struct Shared {
     created_ms: u64,
     begun_ms: u64,
     lease: LeaseGuard,
-    /// The pool's own: fires only when the pool ends the job. Made when somebody first asks, as most jobs held are idle.
+    /// The pool's own token: it fires only when the pool ends the job. Created on first use, because most held jobs
+    /// are idle.
     cancel: OnceLock<CancellationToken>,
     hearing: OnceLock<Box<Hearing>>,
 }
 
-/// What a handler hears by, if it asks.
+/// The means by which a handler learns of events, created on first use.
 struct Hearing {
     cancellation: CancellationToken,
     notes: Handover,
 }
 
-/// What a job is made of.
+/// The data of a job.
 pub(crate) struct Parts {
     pub(crate) key: JobKey,
     pub(crate) payload: Opened,
@@ -80,16 +81,16 @@ impl Job {
         &self.shared.key
     }
 
-    /// The payload it was dispatched with.
+    /// The payload of its dispatch.
     pub fn payload(&self) -> &Bytes {
         &self.shared.payload.body
     }
 
-    /// The payload as the value that it was dispatched with, by [`Node::dispatch_as`](crate::Node::dispatch_as) or
+    /// The payload as a value, for a job from [`Node::dispatch_as`](crate::Node::dispatch_as) or
     /// [`JobSpec::typed`](crate::JobSpec::typed).
     ///
     /// # Errors
-    /// It is of another type, or cannot be read as this one.
+    /// The payload is of another type, or cannot be read as this one.
     pub fn decode<T: Payload>(&self) -> Result<T, DecodeError> {
         typed::decode(self.payload_type(), self.payload())
     }
@@ -99,18 +100,19 @@ impl Job {
         self.shared.payload.kind.as_deref()
     }
 
-    /// What becomes of the job when it ends or fails by itself.
+    /// Whether the job is restarted when its handler ends or fails.
     pub fn restart_policy(&self) -> RestartPolicy {
         self.shared.payload.policy
     }
 
-    /// The trace that its dispatch belongs to.
+    /// The trace of its dispatch, if it has one.
     pub fn trace(&self) -> Option<&TraceContext> {
         self.shared.payload.trace.as_deref()
     }
 
-    /// The fencing token of this ownership. Hand it to whatever the job acts on, and let that refuse a token below
-    /// the highest it has seen for the key: no pool can keep a paused process from acting late, the resource can.
+    /// The fencing token of this ownership. Pass it to the resource that the job uses, and let the resource refuse a
+    /// token below the highest that it has seen for the key. A pool cannot stop a paused process from acting late.
+    /// The resource can.
     pub fn token(&self) -> Token {
         self.shared.token
     }
@@ -125,7 +127,7 @@ impl Job {
         self.shared.worker
     }
 
-    /// Begins since the job was last healthy, this one included.
+    /// The number of begins since the job was last healthy, including this one.
     pub fn attempts(&self) -> u32 {
         self.shared.attempts
     }
@@ -135,32 +137,33 @@ impl Job {
         SystemTime::UNIX_EPOCH + Duration::from_millis(self.shared.created_ms)
     }
 
-    /// When the job was begun under this token, by the store's clock: a stop that was recorded later ends it, and
-    /// after one that was recorded earlier nothing begins.
+    /// When the job was begun under this token, by the store's clock. A stop that is recorded later ends this run.
+    /// After a stop that is recorded earlier, nothing begins.
     pub fn begun_at(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_millis(self.shared.begun_ms)
     }
 
-    /// Fires when the job is to end: it was stopped, belongs to another worker, or the lease was lost.
+    /// Fires when the job must end: it was stopped, it belongs to another worker, or the lease was lost.
     pub fn cancellation(&self) -> &CancellationToken {
         &self.hearing().cancellation
     }
 
-    /// Waits until the job is to end.
+    /// Waits until the job must end.
     ///
     /// # Cancel safety
-    /// Yes.
+    /// Safe to drop at any time.
     pub async fn cancelled(&self) {
         self.cancellation().cancelled().await;
     }
 
-    /// The lease that the job runs under: check it before an outside effect that cannot check the token.
+    /// The lease under which the job runs. Check it before an effect on an outside resource that cannot check the
+    /// token.
     pub fn lease(&self) -> &LeaseGuard {
         &self.shared.lease
     }
 
-    /// The next notification, for a job that runs as one future ([`run`](crate::run)). Each is handed out once, and
-    /// counts as delivered when this has returned it; what the job never takes, the next owner gets.
+    /// The next notification, for a job that runs as one future ([`run`](crate::run)). Each notification is returned
+    /// once, and then counts as delivered. The next owner gets those that this job never takes.
     ///
     /// # Cancel safety
     /// Yes: a notification is taken only when it is returned.
@@ -168,14 +171,14 @@ impl Job {
         self.hearing().notes.take().await
     }
 
-    /// What tells it from every other job while it is held.
+    /// Distinguishes this job from all others, while it is held.
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
     }
 
     fn hearing(&self) -> &Hearing {
         self.shared.hearing.get_or_init(|| {
-            // A handler may cancel its own token: that asks for nothing here.
+            // A handler may cancel its own token. That has no effect here.
             let (cancellation, notes) = (self.cancel_token().child_token(), Handover::default());
             Box::new(Hearing { cancellation, notes })
         })
@@ -185,12 +188,12 @@ impl Job {
         self.shared.cancel.get_or_init(|| self.shared.lease.cancellation())
     }
 
-    /// The pool ends the job: its cancellation fires.
+    /// Ends the job for the pool: its cancellation fires.
     pub(crate) fn cancel(&self) {
         self.cancel_token().cancel();
     }
 
-    /// Whether the pool ends the job, or all of its worker's.
+    /// Whether the pool is ending this job, or all jobs of its worker.
     pub(crate) fn is_ending(&self) -> bool {
         self.shared
             .cancel
@@ -198,12 +201,12 @@ impl Job {
             .map_or_else(|| self.shared.lease.is_ending(), CancellationToken::is_cancelled)
     }
 
-    /// Waits until [`is_ending`](Self::is_ending), whatever a handler does with its own cancellation.
+    /// Waits until [`is_ending`](Self::is_ending), whatever a handler does with its own token.
     pub(crate) async fn ending(&self) {
         self.cancel_token().cancelled().await;
     }
 
-    /// Hands a notification to [`notified`](Self::notified), and waits until it is taken or the job is at its end.
+    /// Offers a notification to [`notified`](Self::notified), and waits until it is taken or the job has ended.
     pub(crate) async fn hand_over(&self, body: Bytes) {
         let notes = &self.hearing().notes;
         tokio::select! {
@@ -213,18 +216,18 @@ impl Job {
         }
     }
 
-    /// Whether a notification was handed to [`notified`](Self::notified) and comes to nobody.
+    /// Whether a notification was offered to [`notified`](Self::notified) and nobody will take it.
     pub(crate) fn has_withdrawn(&self) -> bool {
         self.shared.hearing.get().is_some_and(|hearing| hearing.notes.has_withdrawn())
     }
 
-    /// Until this is dropped somebody may take notifications.
+    /// Notifications may be taken until the returned value is dropped.
     pub(crate) fn listening(&self) -> Listening {
         Listening(self.clone())
     }
 }
 
-/// Withdraws what nobody took when the job's future has ended.
+/// Withdraws notifications that nobody took, when the job's future has ended.
 pub(crate) struct Listening(Job);
 
 impl Drop for Listening {
@@ -249,7 +252,7 @@ impl fmt::Debug for Job {
 mod tests {
     use super::*;
 
-    /// There is one for each job that a node holds.
+    /// A node has one of these for each job that it holds.
     #[test]
     fn a_job_is_small() {
         assert!(size_of::<Shared>() <= 192, "{}", size_of::<Shared>());

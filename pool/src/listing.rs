@@ -1,4 +1,4 @@
-//! What there is in a pool: workers and jobs, read from the store when asked.
+//! Listings of a pool's workers and jobs, read from the store on request.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,18 +16,18 @@ use crate::serial;
 use crate::store::{Pause, Store, StoreError};
 use crate::wire::{self, EnvelopeError};
 
-/// Items per page where a listing is read to its end.
+/// The page size for a listing that is read to its end.
 pub(crate) const PAGE: usize = 512;
-/// The most items that a caller gets in one page, about.
+/// The largest page that a caller gets, about.
 const LARGEST_PAGE: usize = 4_096;
 
-/// Where a listing goes on, as one [`Page`] says for the next. Plain text outside of the process: a number, with `shard:` in
-/// front of it from the second shard on.
+/// Where a listing continues: [`Page::next`] of one page is the argument for the next. Outside the process it is
+/// plain text: a number, with `shard:` before it from the second shard on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cursor {
-    /// The shard whose listing goes on.
+    /// The index of the shard whose listing continues.
     pub(crate) shard: usize,
-    /// Where in that listing; 0 is its beginning.
+    /// The place in that listing. 0 is its beginning.
     pub(crate) at: u64,
 }
 
@@ -50,17 +50,17 @@ impl FromStr for Cursor {
     }
 }
 
-/// A part of a listing.
+/// A page of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Page<T> {
-    /// What is in it; may be empty although more follows.
+    /// The items. May be empty although more pages follow.
     pub items: Vec<T>,
-    /// Where the next page begins; `None` after the last.
+    /// Where the next page begins. `None` after the last page.
     pub next: Option<Cursor>,
 }
 
-/// How many items a caller who asks for so many gets, about.
+/// How many items a page has about, if the caller asks for `limit`.
 pub(crate) fn page_size(limit: usize) -> usize {
     limit.clamp(1, LARGEST_PAGE)
 }
@@ -79,11 +79,11 @@ pub struct WorkerInfo {
     pub state: MemberState,
     /// Its slot of the ring.
     pub slot: Option<u32>,
-    /// What its owner has called it ([`Node::add_worker_as`](crate::Node::add_worker_as)); else empty.
+    /// The text that its owner gave it ([`Node::add_worker_as`](crate::Node::add_worker_as)), or empty.
     pub meta: String,
 }
 
-/// A job of the pool. Serialized, times are milliseconds since 1970.
+/// A job of the pool. When serialized, times are milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct JobInfo {
@@ -91,7 +91,7 @@ pub struct JobInfo {
     pub key: JobKey,
     /// The dispatch that made it.
     pub id: DispatchId,
-    /// Where it is in its life.
+    /// Its state.
     pub state: JobState,
     /// The worker that owns it.
     pub owner: Option<WorkerId>,
@@ -99,12 +99,12 @@ pub struct JobInfo {
     pub node: Option<String>,
     /// The fencing token of its last assignment; 0 before the first.
     pub token: Token,
-    /// Begins since it was last healthy.
+    /// The number of begins since it was last healthy.
     pub attempts: u32,
-    /// Why it waits to be tried again, or is parked: the error of its last attempt, at most 1 KiB; `worker lost` when that
-    /// ended with its worker. `None` for a job that runs, or has not failed.
+    /// Why it waits for a retry or is parked: the error of its last attempt, at most 1 KiB, or `worker lost` if the
+    /// attempt ended with its worker. `None` for a job that runs or has not failed.
     pub error: Option<String>,
-    /// Of a queued job: when it is tried again, by the store's clock, or announced again if nobody has taken it by then.
+    /// For a queued job: when it is retried, or announced again if no worker has taken it, by the store's clock.
     #[serde(serialize_with = "serial::maybe_time")]
     pub next_try: Option<SystemTime>,
     /// When it was last begun or became free, by the store's clock.
@@ -113,7 +113,7 @@ pub struct JobInfo {
     /// When it was accepted, by the store's clock.
     #[serde(serialize_with = "serial::time")]
     pub created: SystemTime,
-    /// The [schedule](crate::Node::schedule) whose plan it belongs to; `None`: it was dispatched by itself.
+    /// The [schedule](crate::Node::schedule) whose plan dispatched it. `None` if no plan did.
     pub plan: Option<String>,
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn workers(shard: usize, members: &Members) -> Vec<WorkerInfo> {
     members.entries.iter().map(info).collect()
 }
 
-/// A page of a store's listing, and where the next one begins.
+/// A page of a store's listing, and where the next page begins.
 pub(crate) async fn jobs_page(
     store: &dyn Store,
     at: u64,
@@ -171,7 +171,7 @@ pub(crate) async fn jobs(store: &dyn Store) -> Result<Vec<JobInfo>, Error> {
     Ok(jobs.into_values().collect())
 }
 
-/// The jobs that the store says are this worker's: about `limit` of them, ordered by key, beginning after `after`.
+/// The jobs that this worker owns by the store: about `limit` of them, ordered by key, beginning after `after`.
 pub(crate) async fn jobs_of(
     store: &dyn Store,
     worker: WorkerId,
@@ -192,7 +192,7 @@ pub(crate) async fn jobs_of(
     }
 }
 
-/// Those with a record that can be read. Waiting jobs are looked at once more, to say why they wait.
+/// The jobs whose records can be read. Waiting jobs are read once more, for the reason why they wait.
 async fn infos(store: &dyn Store, jobs: Vec<(JobKey, Option<Record>)>) -> Result<Vec<JobInfo>, Error> {
     let waits = |record: &Record| !matches!(record.state, JobState::Running | JobState::Stopping);
     let jobs: Vec<_> = jobs.into_iter().filter_map(|(key, record)| Some((key, record?))).collect();

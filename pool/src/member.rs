@@ -1,4 +1,4 @@
-//! The members of a pool as the replicated map `w` holds them: worker id → `state|slot|ttl|nonce|node|meta`.
+//! The members of a pool, in the replicated map `w`: worker id → `state|slot|ttl|nonce|node|meta`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::id::{Incarnation, NodeName, Nonce, Revision, WorkerId};
 
-/// Slots are below this: what is beyond is damaged, and would make a giant of the ring.
+/// All slots are below this number. A larger one is damage, and would make the ring huge.
 pub(crate) const SLOTS: u32 = 65_536;
 
 /// Whether a worker is in the ring.
@@ -23,7 +23,7 @@ pub enum MemberState {
 }
 
 impl MemberState {
-    /// The letter that stands for the state in an entry.
+    /// The letter of the state in an entry.
     pub fn letter(self) -> char {
         match self {
             Self::Up => 'U',
@@ -48,11 +48,11 @@ impl MemberState {
 pub struct Member {
     /// Whether it is in the ring.
     pub state: MemberState,
-    /// Its slot; a draining worker keeps the one it had. `None` for a standby.
+    /// Its slot. A draining worker keeps its slot. `None` for a standby.
     pub slot: Option<u32>,
     /// The time to live of its heartbeat.
     pub ttl: Duration,
-    /// What tells its join from another.
+    /// Distinguishes its join from any other.
     pub nonce: Nonce,
     /// The node it lives on.
     pub node: NodeName,
@@ -61,7 +61,8 @@ pub struct Member {
 }
 
 impl Member {
-    /// Reads an entry; `None` for a damaged one. Fields of a later version are passed over; the scripts keep them.
+    /// Reads an entry. `None` for a damaged one. Fields of a later version are skipped here, and the scripts keep
+    /// them.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let mut fields = std::str::from_utf8(bytes).ok()?.split('|');
         let mut next = || fields.next();
@@ -94,13 +95,13 @@ impl fmt::Display for Member {
 /// The members at one revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
-    /// The incarnation they belong to; `None` when there is no pool.
+    /// The incarnation that they belong to. `None` if there is no pool.
     pub incarnation: Option<Incarnation>,
-    /// The map's revision: the version of the ring.
+    /// The map's revision, which is the version of the ring.
     pub revision: Revision,
-    /// The slots of the ring, holes included; it never shrinks.
+    /// The number of slots in the ring, holes included. It never shrinks.
     pub ring_size: u32,
-    /// Entries that parse. A damaged one is left out: it holds no slot and is expired like any silent worker.
+    /// All entries that can be read. A damaged one is left out: it holds no slot, and expires like any silent worker.
     pub entries: BTreeMap<WorkerId, Member>,
 }
 

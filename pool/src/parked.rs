@@ -1,4 +1,4 @@
-//! Jobs that failed too often: what an operator sees of them.
+//! Parked jobs, as an operator sees them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -11,8 +11,8 @@ use crate::listing::{PAGE, page_size};
 use crate::serial;
 use crate::store::{Parked, Store};
 
-/// A job that failed too often: nothing tries it again until [`Node::unpark`](crate::Node::unpark) says so. Serialized, times
-/// are milliseconds since 1970.
+/// A job that failed too often. The pool does not retry it before [`Node::unpark`](crate::Node::unpark). When
+/// serialized, times are milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ParkedJob {
@@ -20,9 +20,9 @@ pub struct ParkedJob {
     pub key: JobKey,
     /// The dispatch that made it.
     pub id: DispatchId,
-    /// The error of its last attempt, at most 1 KiB; `worker lost` when that attempt ended with its worker.
+    /// The error of its last attempt, at most 1 KiB, or `worker lost` if the attempt ended with its worker.
     pub error: String,
-    /// Begins since it was last healthy.
+    /// The number of begins since it was last healthy.
     pub attempts: u32,
     /// When it was parked, by the store's clock.
     #[serde(serialize_with = "serial::time")]
@@ -32,13 +32,13 @@ pub struct ParkedJob {
     pub created: SystemTime,
 }
 
-/// What a call that un-parks many jobs has done.
+/// The result of a call that unparks many jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unparked {
-    /// How many jobs are tried again.
+    /// The number of jobs that will be retried.
     pub jobs: usize,
-    /// Whether there may be more: the call ended at its bound.
+    /// Whether more jobs may be parked, because the call ended at its limit.
     pub more: bool,
 }
 
@@ -59,7 +59,7 @@ impl ParkedJob {
     }
 }
 
-/// A page of a store's listing, and where the next one begins.
+/// A page of a store's listing, and where the next page begins.
 pub(crate) async fn page(
     store: &dyn Store,
     at: u64,

@@ -1,21 +1,23 @@
-//! What becomes of a job that is at its own end.
+//! The restart of a job whose handler has ended.
 
 use serde::{Deserialize, Serialize};
 
-/// What becomes of a job whose handler has ended or failed by itself. Kept with the job, so that it outlives its worker.
+/// Whether the pool restarts a job whose handler has ended or failed. It is stored with the job, so it outlives the
+/// worker.
 ///
-/// It says nothing about lost workers: a job whose worker died or left is always run again, by another one.
+/// It does not concern lost workers: a job whose worker died or left always runs again, on another worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RestartPolicy {
-    /// The job is gone. The default, since the pool cannot know whether work that failed may be repeated. Work that is to
-    /// last, such as a connection to a feed, wants [`OnFailure`](Self::OnFailure).
+    /// The job is gone. This is the default, because the pool cannot know whether failed work may be repeated. Use
+    /// [`OnFailure`](Self::OnFailure) for lasting work, such as a connection to a feed.
     #[default]
     Never,
-    /// After an error or a panic it is started again, with a pause that grows; after a clean end it is gone.
+    /// The job is restarted after an error or a panic, with a growing pause. After a clean end it is gone.
     OnFailure,
-    /// It is started again, also after a clean end: then after 1 s, so that a job that ends at once does not spin.
+    /// The job is always restarted. After a clean end this happens after 1 s, so that a job that ends at once does
+    /// not spin.
     Always,
 }
 

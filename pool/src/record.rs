@@ -1,29 +1,29 @@
-//! The ownership record of a job: the truth about who runs it. Text, fields joined by `|`, version first:
-//! `1|state|owner|token|attempts|begun|since|id|created|ainc|mix|plan` and an unknown tail that is kept.
+//! The ownership record of a job: the truth about which worker runs it. It is text, with fields joined by `|`,
+//! version first: `1|state|owner|token|attempts|begun|since|id|created|ainc|mix|plan`. An unknown tail is kept.
 
 use std::fmt;
 
 use crate::id::{DispatchId, Incarnation, Token, WorkerId};
 
-/// Where a job is in its life.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum JobState {
-    /// `Q`: nobody's; wants a worker.
+    /// `Q`: it has no owner and needs a worker.
     Queued,
-    /// `A`: a worker has been chosen and has not begun it.
+    /// `A`: a worker was chosen and has not begun it.
     Assigned,
     /// `R`: begun by its owner.
     Running,
-    /// `S`: to be stopped; its owner must end it.
+    /// `S`: its owner must end it.
     Stopping,
-    /// `P`: failed too often; waits for an operator.
+    /// `P`: it failed too often and waits for an operator.
     Parked,
 }
 
 impl JobState {
-    /// The letter that stands for the state in a record.
+    /// The letter of the state in a record.
     pub fn letter(self) -> char {
         match self {
             Self::Queued => 'Q',
@@ -46,12 +46,12 @@ impl JobState {
     }
 }
 
-/// How far a job has ever come, on any worker.
+/// The furthest that a job has come, on any worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Begun {
-    /// Never begun: it counts towards the pool's bound of queued jobs.
+    /// Never begun: it counts towards the pool's limit of queued jobs.
     Never,
-    /// Begun by some worker.
+    /// A worker has begun it.
     Begun,
     /// Its start handler has succeeded.
     Started,
@@ -60,27 +60,27 @@ pub enum Begun {
 /// A job's ownership record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Where the job is in its life.
+    /// The state of the job.
     pub state: JobState,
     /// The worker that owns it (assigned, running, stopping).
     pub owner: Option<WorkerId>,
     /// The token of its last assignment; 0 before the first.
     pub token: Token,
-    /// Begins since the last success-like event.
+    /// The number of begins since the last event that counts as a success.
     pub attempts: u32,
-    /// How far it has ever come.
+    /// The furthest that it has come.
     pub begun: Begun,
     /// Server time, ms, at which it was last begun or became free.
     pub since: u64,
     /// The dispatch that made it.
     pub id: DispatchId,
-    /// Server time, ms, of the acceptance.
+    /// Server time, ms, at which it was accepted.
     pub created: u64,
-    /// The incarnation in which its runner attested it, if any.
+    /// The incarnation in which its worker attested it, if any.
     pub attested: Option<Incarnation>,
-    /// Strikes against its present placement.
+    /// The strikes against its present placement.
     pub mix: u32,
-    /// The planner that wanted it, or empty.
+    /// The schedule whose plan dispatched it, or empty.
     pub plan: String,
     /// Fields of a later version, with their leading `|`; kept as they are.
     pub tail: String,
@@ -126,7 +126,7 @@ impl Record {
     }
 }
 
-/// Takes the first field off, and its `|`. Fields are short: they are looked through byte by byte.
+/// Splits off the first field and its `|`. Fields are short, so a search byte by byte is fastest.
 fn next_field<'a>(rest: &mut Option<&'a str>) -> Option<&'a str> {
     let text = (*rest)?;
     let Some(end) = text.bytes().position(|byte| byte == b'|') else { return rest.take() };
@@ -144,7 +144,7 @@ fn decimal(text: &str) -> Option<u64> {
     })
 }
 
-/// Outer `None`: damaged; inner: the field is empty.
+/// The outer `None` says damaged, the inner one empty.
 #[allow(clippy::option_option)]
 fn optional<T>(text: &str, wrap: impl FnOnce(u64) -> T) -> Option<Option<T>> {
     if text.is_empty() { Some(None) } else { decimal(text).map(|n| Some(wrap(n))) }

@@ -1,4 +1,4 @@
-//! A schedule or a ticker, as its owner on one node holds it.
+//! Handles of a schedule and of a ticker on one node.
 
 use std::fmt;
 use std::pin::Pin;
@@ -16,13 +16,13 @@ use crate::id::ScheduleName;
 use crate::node::{Node, PATIENCE, Shard};
 use crate::plan::Tick;
 
-/// This node's part in a schedule: see [`Node::schedule`]. Dropping it changes nothing: the node takes part until it is
-/// [closed](Self::close) here, or the schedule or the node ends. While it is held, like any handle of the node, the node does
-/// not close by itself.
+/// This node's part in a schedule: see [`Node::schedule`]. Dropping it changes nothing: the node takes part until
+/// [`close`](Self::close), or until the schedule or the node ends. Like any handle of a node, it keeps the node from
+/// closing by itself.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     name: ScheduleName,
-    /// One in each shard.
+    /// Ordered by shard.
     shards: Arc<[InShard]>,
 }
 
@@ -55,39 +55,39 @@ impl Schedule {
         self.name.as_str()
     }
 
-    /// Another period from now on, on all nodes: 1 ms to 365 days. The next tick comes no later than after it, and after
-    /// about a quarter of the worker TTL, when a node without workers has the turn.
+    /// Changes the period on all nodes: 1 ms to 365 days. The next tick comes within the new period. But if a node
+    /// without workers has the turn, it may hear of the change only after about a quarter of the worker TTL.
     ///
     /// # Errors
-    /// The period is out of its range; the schedule has ended; no answer within 20 s, which leaves open whether the
-    /// period was changed.
+    /// The period is out of its range, or the schedule has ended. After 20 s without an answer the period may have
+    /// changed.
     ///
     /// # Cancel safety
-    /// A dropped call leaves open whether the period was changed.
+    /// After a dropped call the period may have changed.
     pub async fn set_period(&self, period: Duration) -> Result<(), Error> {
         let changing = self.shards.iter().map(|part| part.shard.set_period(part.local, period));
         join_all(changing).await.into_iter().collect()
     }
 
-    /// Ends the schedule on all nodes. Its jobs live on. Ending one that has ended is fine; who schedules it anew makes
-    /// a new one of the same name, which finds the jobs of this one. So does a node that takes part and has not heard of the
-    /// end when Redis loses data: it makes the schedule again, as it does with one that was lost.
+    /// Ends the schedule on all nodes. Its jobs live on. Ending it again is fine. A node that schedules again creates
+    /// a new schedule of the same name, which takes over these jobs. A loss of data in Redis may do the same: a node
+    /// that takes part and has not heard of the end then creates the schedule again, as if it had been lost.
     ///
     /// # Errors
-    /// The node is closed, or takes part no more; no answer within 20 s, which leaves open whether it has ended.
+    /// The node is closed, or no longer takes part. After 20 s without an answer the schedule may have ended.
     ///
     /// # Cancel safety
-    /// A dropped call leaves open whether it has ended.
+    /// After a dropped call the schedule may have ended.
     pub async fn end(&self) -> Result<(), Error> {
         let ending = self.shards.iter().map(|part| part.shard.end_schedule(part.local));
         join_all(ending).await.into_iter().collect()
     }
 
-    /// This node takes part no more; another one that does plans at once when it has workers, and after about a quarter
-    /// of the worker TTL else. A plan that is under way is aborted.
+    /// Ends this node's part and aborts a running plan. Another node that takes part plans at once if it has workers,
+    /// and else after about a quarter of the worker TTL.
     ///
     /// # Errors
-    /// The node is closed; no answer within 20 s, in which case it still goes on leaving.
+    /// The node is closed. After 20 s without an answer it goes on leaving.
     ///
     /// # Cancel safety
     /// A dropped call does not stop the leaving.
@@ -95,11 +95,11 @@ impl Schedule {
         join_all(self.shards.iter().map(InShard::close)).await.into_iter().collect()
     }
 
-    /// Waits until this node takes part no more: the schedule was ended, here, elsewhere or by its planner; or it was
-    /// closed; or the node or its pool has ended.
+    /// Waits until this node no longer takes part. Either the schedule has ended, or this part was closed, or the
+    /// node or its pool has ended.
     ///
     /// # Cancel safety
-    /// Yes.
+    /// Safe to drop at any time.
     pub async fn ended(&self) {
         join_all(self.shards.iter().map(InShard::ended)).await;
     }
@@ -107,9 +107,9 @@ impl Schedule {
 
 /// This node's part in a ticker: a stream of the ticks that this node gets. See [`Node::ticker`].
 ///
-/// A tick waits until it is taken; those that come meanwhile are not made up for. The stream ends when the ticker was
-/// stopped on any node, and when the node or its pool has ended. When it is dropped this node takes part no more; while it
-/// is held the node does not close by itself.
+/// A tick waits until it is taken. Ticks that come meanwhile are not made up for. The stream ends when the ticker was
+/// stopped on any node, or when the node or its pool has ended. When the stream is dropped, this node no longer takes
+/// part. While it is held, the node does not close by itself.
 #[must_use = "a ticker that is dropped gets no ticks"]
 pub struct Ticker {
     node: Node,
@@ -117,7 +117,7 @@ pub struct Ticker {
     local: LocalSchedule,
     name: ScheduleName,
     ticks: mpsc::Receiver<Tick>,
-    /// Dropped with it, which the node notices.
+    /// Dropped with the ticker, which tells the node.
     _listening: oneshot::Sender<()>,
 }
 
@@ -138,7 +138,7 @@ impl Ticker {
         self.name.as_str()
     }
 
-    /// Another period from now on, on all nodes: 1 ms to 365 days. The next tick comes no later than after it.
+    /// Changes the period on all nodes: 1 ms to 365 days. The next tick comes within the new period.
     ///
     /// # Errors
     /// As [`Schedule::set_period`].
@@ -149,7 +149,7 @@ impl Ticker {
         self.node.shards[self.shard].set_period(self.local, period).await
     }
 
-    /// Ends the ticker on all nodes: their streams end. Stopping one that has ended is fine.
+    /// Ends the ticker on all nodes, and with it their streams. Stopping it again is fine.
     ///
     /// # Errors
     /// As [`Schedule::end`].

@@ -1,4 +1,4 @@
-//! How what watchers see is serialized: times are milliseconds, keys and reasons are text.
+//! The serialized form of listings and health: times are milliseconds, keys and reasons are text.
 
 use std::fmt::Display;
 use std::time::{Duration, SystemTime};
@@ -23,7 +23,7 @@ pub(crate) fn maybe_lapse<S: Serializer>(time: &Option<Duration>, to: S) -> Resu
     time.map(ms).serialize(to)
 }
 
-/// Each with its milliseconds.
+/// Each name with its milliseconds.
 pub(crate) fn lapses<S: Serializer>(times: &[(&'static str, Duration)], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(times.iter().map(|(name, time)| (name, ms(*time))))
 }
@@ -47,7 +47,7 @@ fn text<S: Serializer>(shown: &impl Display, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(shown)
 }
 
-/// As text, where it is text; else as it is displayed.
+/// As text if it is UTF-8, else as it is displayed.
 impl Serialize for JobKey {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self.as_str() {

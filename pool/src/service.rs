@@ -1,4 +1,4 @@
-//! A node in a service: it leaves its pool in order when the process is told to end.
+//! A node in a service: it leaves its pool cleanly when the process is asked to end.
 
 use std::future::Future;
 use std::io;
@@ -12,35 +12,35 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::error::Error;
 use crate::node::{CloseReport, Node};
 
-/// How long a node that is given up is asked what it still holds.
+/// How long a node that is abandoned may take to report the jobs that it still holds.
 const LAST_WORD: Duration = Duration::from_secs(1);
-/// How many of the jobs that are left are named in the log.
+/// The log names at most this many of the remaining jobs.
 const NAMED: usize = 10;
-/// A signal that comes again within this time is the same one.
+/// A signal that is repeated within this time counts once.
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
 impl Node {
-    /// Runs until the process is told to end (SIGTERM or SIGINT, which is Ctrl-C), then leaves the pool as
-    /// [`close_within`](Self::close_within) does: every job is handed on, each stopped here before it begins elsewhere.
+    /// Runs until the process gets SIGTERM or SIGINT (Ctrl-C). Then it leaves the pool like
+    /// [`close_within`](Self::close_within): every job moves to another worker, and each is stopped here before it
+    /// begins elsewhere. It also returns when the node has left for another reason, for example because the pool was
+    /// shut down.
     ///
-    /// Returns also when the node has left for another reason, as when the pool was shut down. When the time is up
-    /// the report says what is left: the caller ends the process, best by [`CloseReport::exit`], which waits for no handler
-    /// that blocks its thread, and these jobs start elsewhere when the leases have run out. A second signal, half a
-    /// second later or more, means at once: handlers are aborted as by [`abandon`](Self::abandon).
+    /// If the time is up, the report lists the remaining jobs. The caller must then end the process, best by
+    /// [`CloseReport::exit`], which does not wait for blocked handlers. These jobs start elsewhere when the leases
+    /// have run out. A second signal, at least half a second later, aborts all handlers at once, like
+    /// [`abandon`](Self::abandon).
     ///
-    /// The signals are listened to from this call on, not from the first poll, and do not end the process any more.
-    /// Call it right after the join, before the workers are added. For several nodes, call it for each and await
-    /// all of them together.
+    /// From this call on, not only from the first poll, the signals no longer end the process. Call it right after
+    /// the join, before you add workers. For several nodes, call it for each, and await all of the futures together.
     ///
     /// The crate's front page has an example.
     ///
     /// # Errors
-    /// The signals cannot be listened to: the call is not within a tokio runtime, or the system refuses. Otherwise as
+    /// The signals cannot be received: the call is not within a tokio runtime, or the system refuses. Otherwise as
     /// `close`.
     ///
     /// # Cancel safety
-    /// A future that is dropped listens no more, and a signal is passed over from then on. A node that has begun to
-    /// leave goes on.
+    /// A dropped future no longer listens, and later signals have no effect. A node that has begun to leave goes on.
     pub fn close_on_signal(
         &self,
         budget: Duration,
@@ -71,7 +71,7 @@ impl Node {
     }
 }
 
-/// Says how a node that was told to end has left, and which jobs it still has.
+/// Logs how a node has left, and which jobs it still has.
 fn tell(node: &str, report: &CloseReport, told: Instant) {
     let took = told.elapsed();
     if report.complete {
@@ -82,14 +82,14 @@ fn tell(node: &str, report: &CloseReport, told: Instant) {
     }
 }
 
-/// Drops everything, and says what that was.
+/// Abandons the node, and returns the jobs that it held.
 async fn give_up(node: &Node) -> CloseReport {
     let left = tokio::time::timeout(LAST_WORD, node.close_within(Duration::ZERO)).await;
     node.abandon();
     left.ok().and_then(Result::ok).unwrap_or_default()
 }
 
-/// What tells a process to end.
+/// The signals that ask a process to end.
 struct Signals {
     term: Signal,
     int: Signal,
@@ -102,7 +102,7 @@ impl Signals {
         Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
     }
 
-    /// The next one that is another than the last: some supervisors send one signal twice, to a process and to its group.
+    /// The next separate signal. Some supervisors send one signal twice: to a process and to its group.
     async fn another(&mut self) -> &'static str {
         let told = Instant::now();
         loop {
@@ -122,10 +122,10 @@ impl Signals {
 }
 
 impl CloseReport {
-    /// Ends the process at once: with success when the node has left its pool, with failure (1) when something is left.
+    /// Ends the process at once: with success if the node has left its pool, and with failure (1) if jobs remain.
     ///
-    /// A `main` that returns waits until its runtime has ended, and that waits for every handler that blocks its thread:
-    /// for ever, perhaps. This does not. Nothing is dropped, so do before it whatever must be done.
+    /// A `main` that returns waits for its runtime, and the runtime waits for every handler that blocks its thread,
+    /// perhaps for ever. This call does not wait. It drops nothing, so do all necessary work before it.
     ///
     /// ```no_run
     /// # async fn example(node: tenure_pool::Node) -> Result<(), tenure_pool::Error> {
@@ -138,7 +138,7 @@ impl CloseReport {
     }
 }
 
-/// Success when the node has left its pool, failure when something is left.
+/// Success if the node has left its pool, and failure if jobs remain.
 impl Termination for CloseReport {
     fn report(self) -> ExitCode {
         if self.complete { ExitCode::SUCCESS } else { ExitCode::FAILURE }

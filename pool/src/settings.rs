@@ -1,4 +1,4 @@
-//! The pool-wide settings, stored with the pool in the replicated map `cf` and equal on every node.
+//! The pool-wide settings. They are stored with the pool in the replicated map `cf`, and are equal on every node.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,56 +15,56 @@ mod shown;
 pub(crate) use given::Given;
 pub(crate) use shown::{field, shown};
 
-/// The protocol's major number; members with another one cannot run together.
+/// The protocol's major number. Members with different numbers cannot run together.
 pub const PROTOCOL: u64 = 2;
 
-/// The settings that all nodes of a pool share. A node takes those that it was not given from its pool; one that was given
-/// another value than the pool's is refused.
+/// The settings that all nodes of a pool share. A node that was not given a setting takes the pool's. A node that was
+/// given another value than the pool's is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// T: how long a worker without a heartbeat keeps its jobs. 10 s.
     pub worker_ttl: Duration,
-    /// How many accepted jobs that were never begun the pool holds. 10,000.
+    /// How many accepted jobs that have never begun the pool may hold. 10,000.
     pub max_queued: u64,
-    /// After how long a start event that nobody routed is sent again. 2 s.
+    /// A start event that no node has routed is sent again after this time. 2 s.
     pub route_timeout: Duration,
     /// How long a worker may take from assignment to begin. 5 s.
     pub assign_timeout: Duration,
-    /// After how long a stop is sent again. 2 s.
+    /// A stop is sent again after this time. 2 s.
     pub stop_retry: Duration,
-    /// How long a dispatch whose acceptance is not known is handed in again, and ended ones are remembered. It may only grow
-    /// while the pool lives. 30 s.
+    /// How long a dispatch is retried while its acceptance is unknown, and how long ended dispatches are remembered.
+    /// It may only grow while the pool lives. 30 s.
     pub max_dispatch_deadline: Duration,
-    /// How long the outcome of a caller's own id is kept; at least `max_dispatch_deadline`. 10 min.
+    /// How long the outcome of a dispatch with the caller's own id is kept. At least `max_dispatch_deadline`. 10 min.
     pub outcome_retention: Duration,
-    /// Begins without success after which a job is parked. 20.
+    /// A job is parked after this many begins without success. 20.
     pub max_attempts: u32,
-    /// A job that ran this long counts as healthy again. 10 min.
+    /// A job that has run for this long counts as healthy again. 10 min.
     pub stable_run: Duration,
-    /// Refusals and assignment time-outs that send a key to the next worker of its chain. 3.
+    /// A key goes to the next worker of its chain after this many refusals and assignment time-outs. 3.
     pub strikes: u32,
     /// Waiting notifications per job. 64.
     pub notify_cap: u32,
     /// Bytes of waiting notifications per job. 1 MiB.
     pub notify_bytes: u64,
-    /// How long a new worker waits for a slot to be handed on before it takes one of its own. 5 s.
+    /// How long a new worker waits for the slot of a leaving worker before it takes a new one. 5 s.
     pub join_settle: Duration,
     /// The longest payload, with its envelope, in bytes. 512 KiB.
     pub payload_max: u64,
-    /// Keys of the placement hash. `None`, the default, when a node is started: the pool's, whatever they are. They are drawn
-    /// at random when a pool is made, so that nobody can choose job keys that all lie on one worker.
+    /// The keys of the placement hash. `None`, the default, takes those of the pool. They are drawn at random when a
+    /// pool is created, so that nobody can choose job keys that all belong to one worker.
     pub hash_keys: Option<(u64, u64)>,
-    /// Which of several [shards](crate::NodeBuilder::shards) these settings are of; `None` for a pool of one. The join says
-    /// it: a builder does not look at what stands here.
+    /// The [shard](crate::NodeBuilder::shards) that these settings belong to. `None` for a pool with one shard. The
+    /// join sets it: a builder ignores this field.
     pub shard: Option<ShardId>,
 }
 
-/// One of the several [shards](crate::NodeBuilder::shards) of a pool. As text, and in the store, `index/count`.
+/// One of the [shards](crate::NodeBuilder::shards) of a pool. As text, and in the store: `index/count`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShardId {
-    /// Which one, from 0.
+    /// Its index, from 0.
     pub index: u32,
-    /// How many there are.
+    /// The number of shards.
     pub count: u32,
 }
 
@@ -77,7 +77,7 @@ impl fmt::Display for ShardId {
 impl ShardId {
     /// The setting's name in the store.
     pub(crate) const SETTING: &'static str = "shard";
-    /// Reads it as it stands in the store.
+    /// Reads the text that the store has.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (index, count) = text.split_once('/')?;
         Some(Self { index: index.parse().ok()?, count: count.parse().ok()? })
@@ -107,7 +107,7 @@ impl Default for Settings {
     }
 }
 
-/// A setting that cannot be used.
+/// A setting with an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("setting {name} is {value}: {why}")]
 pub struct InvalidSetting {
@@ -115,12 +115,12 @@ pub struct InvalidSetting {
     pub name: &'static str,
     /// Its value, with its unit.
     pub value: String,
-    /// What is wrong with it.
+    /// Why the value is invalid.
     pub why: Cow<'static, str>,
 }
 
 impl Settings {
-    /// Checks what the proofs and the scripts rely on.
+    /// Checks the values that the proofs and the scripts rely on.
     ///
     /// # Errors
     /// The first setting that is out of its range.
@@ -133,7 +133,7 @@ impl Settings {
         check_time("late_ms", self.max_dispatch_deadline)?;
         check_time("od_ms", self.outcome_retention)?;
         if self.outcome_retention < self.max_dispatch_deadline {
-            // A dispatch that is handed in again after its outcome was forgotten would start a second time.
+            // If an outcome were forgotten earlier, a retry of its dispatch would start the job a second time.
             let value = format!("{} ms", self.outcome_retention.as_millis());
             let why = "must be at least max_dispatch_deadline".into();
             return Err(InvalidSetting { name: "outcome_retention", value, why });
@@ -151,7 +151,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The fields as they stand in the store, in a fixed order.
+    /// The fields as the store has them, in a fixed order.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
         let ms = |d: Duration| d.as_millis().to_string();
         let mut fields = vec![
@@ -179,25 +179,25 @@ impl Settings {
     }
 }
 
-/// The settings that a pool keeps for its life: its leases and its placement rest on them.
+/// Whether a pool keeps this setting for its life, because its leases or its placement rest on it.
 pub(crate) fn is_fixed(name: &str) -> bool {
     matches!(name, "proto" | "ttl" | "k1" | "k2" | ShardId::SETTING)
 }
 
 impl Settings {
-    /// These settings, with what may change as it is stored; what is stored and cannot be used is left out.
+    /// These settings, with the stored values of all that may change. Unusable stored values are ignored.
     pub(crate) fn adopting(&self, stored: &BTreeMap<String, String>) -> Self {
         self.taking(stored, |name| !is_fixed(name))
     }
 
-    /// The same, and the stored keys of the placement hash, if the node was given none. They are fixed for a pool's life, but
-    /// nothing that the node holds rests on them, and a pool that was made anew may have others.
+    /// Like `adopting`, and with the stored keys of the placement hash if the node was given none. A pool never
+    /// changes them. But no state of the node rests on them, and a pool that is created again may have other keys.
     pub(crate) fn following(&self, stored: &BTreeMap<String, String>, given: &Given) -> Self {
         let adopted = self.adopting(stored);
         if given.has("k1") { adopted } else { adopted.placed_as(stored) }
     }
 
-    /// These settings as a node that comes to a pool goes by them: all that it was not given is the pool's.
+    /// These settings for a node that joins a pool: each setting that the node was not given is the pool's.
     pub(crate) fn joining(&self, stored: &BTreeMap<String, String>, given: &Given) -> Self {
         let adopted = self.taking(stored, |name| !given.has(name));
         if given.has("k1") { adopted } else { adopted.placed_as(stored) }
@@ -205,7 +205,7 @@ impl Settings {
 
     fn taking(&self, stored: &BTreeMap<String, String>, takes: impl Fn(&str) -> bool) -> Self {
         let mut adopted = self.clone();
-        // Twice: what does not fit the others may fit them as they will be.
+        // Two passes, because a value that is invalid beside the old values may be valid beside the new ones.
         for (name, value) in stored.iter().chain(stored).filter(|(name, _)| takes(name)) {
             let mut next = adopted.clone();
             if next.take(name, value).is_some() && next.validate().is_ok() {
@@ -215,13 +215,13 @@ impl Settings {
         adopted
     }
 
-    /// The same with the stored keys of the placement hash, if they can be read.
+    /// These settings, with the stored keys of the placement hash if they can be read.
     fn placed_as(self, stored: &BTreeMap<String, String>) -> Self {
         let key = |name| stored.get(name)?.parse().ok();
         Self { hash_keys: key("k1").zip(key("k2")).or(self.hash_keys), ..self }
     }
 
-    /// Takes one stored field over; `None` for one that is unknown, no number, or not up to the pool.
+    /// Takes over one stored field. `None` if the field is unknown, is no number, or is no setting of this kind.
     fn take(&mut self, name: &str, value: &str) -> Option<()> {
         let number: u64 = value.parse().ok()?;
         let ms = Duration::from_millis(number);
@@ -245,10 +245,10 @@ impl Settings {
         Some(())
     }
 
-    /// What is to be changed in the store to come from these settings to others.
+    /// The changes to the store that turn these settings into `other`.
     ///
     /// # Errors
-    /// The name of one that cannot change.
+    /// The name of a setting that cannot change.
     pub(crate) fn changes_to(&self, other: &Self) -> Result<Vec<SettingChange>, &'static str> {
         if self.shard != other.shard {
             return Err(ShardId::SETTING);
@@ -265,19 +265,19 @@ impl Settings {
     }
 }
 
-/// How far a shutdown has come; absent while the pool is open.
+/// The progress of a shutdown. Absent while the pool is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShutdownFlag {
-    /// `C`: nothing new is accepted; what was accepted is still begun.
+    /// `C`: no new jobs are accepted; accepted jobs may still begin.
     Closing {
-        /// Server time, ms, at which it turns into stopping.
+        /// Server time, ms, at which it becomes `Stopping`.
         deadline_ms: u64,
         /// The node that asked.
         by: String,
     },
     /// `S`: every job is stopped and everything is cleaned up.
     Stopping {
-        /// Server time, ms, until which what was accepted was to begin; `None`: it was dropped at once.
+        /// Server time, ms, until which accepted jobs could begin. `None` if they were dropped at once.
         deadline_ms: Option<u64>,
         /// The node that asked.
         by: String,
@@ -296,16 +296,16 @@ impl ShutdownFlag {
         }
     }
 
-    /// True from the moment that every job is to be stopped.
+    /// Whether every job must be stopped.
     pub fn is_stopping(&self) -> bool {
         matches!(self, Self::Stopping { .. })
     }
 }
 
-/// The stored settings at one revision, as read: every field, also those this version does not know.
+/// The stored settings at one revision, as read: all fields, including those that this version does not know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredSettings {
-    /// The incarnation they belong to; `None` when there is no pool.
+    /// The incarnation that they belong to. `None` if there is no pool.
     pub incarnation: Option<Incarnation>,
     /// The map's revision.
     pub revision: Revision,

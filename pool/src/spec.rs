@@ -1,4 +1,4 @@
-//! What a job is made of.
+//! The description of a job that will be dispatched.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::trace::TraceContext;
 use crate::typed::{self, Payload};
 use crate::wire::Envelope;
 
-/// A job to dispatch: its key, its payload, and what else is to be said of it. What is wrong with it is said when it is
-/// dispatched, before anything is written.
+/// A job to dispatch: its key, its payload and its options. An invalid part is reported by the dispatch, before
+/// anything is written.
 ///
 /// ```
 /// use tenure_pool::{JobSpec, RestartPolicy};
@@ -24,7 +24,7 @@ use crate::wire::Envelope;
 /// ```
 #[derive(Clone, Debug)]
 pub struct JobSpec {
-    /// The key, or what is wrong with the job.
+    /// The key, or the first error of the job.
     key: Result<JobKey, DispatchError>,
     payload: Bytes,
     kind: Option<&'static str>,
@@ -51,7 +51,7 @@ impl JobSpec {
         }
     }
 
-    /// A job whose payload is a value: [`Job::decode`](crate::Job::decode) gives it back.
+    /// A job whose payload is a value. [`Job::decode`](crate::Job::decode) returns it.
     pub fn typed<K, T>(key: K, payload: &T) -> Self
     where
         K: TryInto<JobKey>,
@@ -68,33 +68,33 @@ impl JobSpec {
         }
     }
 
-    /// Gives the dispatch an id of the caller's own, `[A-Za-z0-9_:.-]{1,64}`: a dispatch with the same id, from any
-    /// node, is a retry and gets the first one's outcome, also up to
-    /// [`outcome_retention`](crate::Settings::outcome_retention) after it. The same id with another key, payload, type or
-    /// policy is a [`Conflict`](DispatchError::Conflict).
+    /// Gives the dispatch the caller's own id, `[A-Za-z0-9_:.-]{1,64}`. A dispatch with the same id, from any node,
+    /// is a retry and gets the first one's outcome. That holds until
+    /// [`outcome_retention`](crate::Settings::outcome_retention) after the outcome. The same id with another key,
+    /// payload, type or policy is a [`Conflict`](DispatchError::Conflict).
     #[must_use]
     pub fn id(self, id: impl Into<String>) -> Self {
         Self { id: Some(id.into()), ..self }
     }
 
-    /// What becomes of the job when it ends or fails by itself.
+    /// Sets whether the job is restarted when its handler ends or fails.
     #[must_use]
     pub fn restart(self, policy: RestartPolicy) -> Self {
         Self { restart: policy, ..self }
     }
 
-    /// The trace that the job belongs to.
+    /// Sets the trace that the job belongs to.
     #[must_use]
     pub fn trace(self, trace: TraceContext) -> Self {
         Self { trace: Some(trace), ..self }
     }
 
-    /// The key, unless it is not valid.
+    /// The key, if it is valid.
     pub(crate) fn key(&self) -> Option<&JobKey> {
         self.key.as_ref().ok()
     }
 
-    /// Without an id of the caller's: each dispatch of it is one of its own.
+    /// The job without the caller's own id, so that each of its dispatches is a new one.
     pub(crate) fn anonymous(self) -> Self {
         Self { id: None, ..self }
     }
@@ -104,7 +104,7 @@ impl JobSpec {
         self.payload.len()
     }
 
-    /// The job as it goes to the store, from this node.
+    /// Makes the item that goes to the store, for a dispatch by this node.
     pub(crate) fn seal(self, node: &NodeName, max: usize) -> Result<(Ticket, DispatchItem), DispatchError> {
         let Self { key, payload, kind, id, restart: policy, trace } = self;
         let key = key?;

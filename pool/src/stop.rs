@@ -1,4 +1,4 @@
-//! Why a handler is asked to end its job.
+//! Reasons why a handler is asked to end its job.
 
 /// Why [`JobHandler::stop`](crate::JobHandler::stop) is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -6,13 +6,13 @@
 pub enum StopReason {
     /// The job was stopped by [`Node::stop_job`](crate::Node::stop_job).
     Stopped,
-    /// The key belongs to another worker now.
+    /// The key now belongs to another worker.
     Moved,
     /// The worker is leaving.
     Draining,
     /// The pool is shutting down.
     Shutdown,
-    /// The lease was lost: another worker may take the job soon. End at once.
+    /// The lease was lost. Another worker may take the job soon, so end at once.
     LeaseLost,
     /// The start took too long.
     StartTimeout,

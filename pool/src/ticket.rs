@@ -1,10 +1,10 @@
-//! What an accepted job is waited for by.
+//! The ticket of an accepted job.
 
 use std::fmt;
 
 use crate::id::{DispatchId, JobKey};
 
-/// An accepted dispatch: give it to [`Node::wait`](crate::Node::wait) of any node of the pool.
+/// Identifies an accepted dispatch. Pass it to [`Node::wait`](crate::Node::wait) on any node of the pool.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
     /// The job's key.

@@ -1,11 +1,11 @@
-//! The caller's trace, carried along with a job.
+//! The caller's trace, which travels with a job.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::IdError;
 
-/// A W3C trace context: the values of the headers `traceparent` and `tracestate`. The pool carries them with the job,
-/// from whoever dispatches it to whatever worker runs it, and does not look inside.
+/// A W3C trace context: the values of the headers `traceparent` and `tracestate`. The pool carries them with the job
+/// from its dispatcher to its worker, and does not interpret them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TraceContext {
     traceparent: Box<str>,
@@ -19,7 +19,7 @@ impl TraceContext {
     /// The longest `tracestate`, in bytes.
     pub const STATE_MAX: usize = 512;
 
-    /// Keeps the values of the two headers; the second may be empty.
+    /// Keeps the values of the two headers. The second may be empty.
     ///
     /// # Errors
     /// The first is empty, or one of them is too long.
@@ -42,7 +42,7 @@ impl TraceContext {
         &self.traceparent
     }
 
-    /// The value of `tracestate`, or nothing.
+    /// The value of `tracestate`, or empty.
     pub fn tracestate(&self) -> &str {
         &self.tracestate
     }

@@ -1,10 +1,10 @@
-//! Payloads with a type.
+//! Payloads with types.
 
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
-/// A type that jobs carry as their payload: `MessagePack` with named fields, so that fields may be added between
-/// versions that run side by side (give a new one `#[serde(default)]`). It may nest 64 levels.
+/// A type for payloads of jobs. It is encoded as `MessagePack` with named fields. So versions that run side by side
+/// may differ by added fields: give a new field `#[serde(default)]`. It may nest 64 levels.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -20,35 +20,35 @@ use serde::{Deserialize, Serialize};
 /// }
 /// ```
 pub trait Payload: Serialize + DeserializeOwned {
-    /// The name of the type, which stands with each job: what is decoded as another type is refused. Keep it when the
-    /// Rust type moves or is renamed; change it when old payloads are to be refused.
+    /// The name of the type. It is stored with each job, and a payload with another name is refused. Keep it when you
+    /// move or rename the Rust type. Change it when old payloads must be refused.
     const TYPE: &'static str;
 }
 
-/// Why a payload is not of the type that it was to be decoded as.
+/// Why a payload cannot be decoded as a type.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
     /// The payload is of another type, or of none.
     #[error("the payload is {}, not {wanted:?}", found.as_deref().map_or_else(|| "of no type".into(), |found| format!("{found:?}")))]
     OtherType {
-        /// The name of the type that was asked for.
+        /// The name of the requested type.
         wanted: &'static str,
         /// The name of the payload's type; `None` for plain bytes.
         found: Option<String>,
     },
-    /// The payload has the right type name, and cannot be read as that type.
+    /// The payload has the right type name, but cannot be read as that type.
     #[error("the payload is marked {wanted:?} and cannot be read as that")]
     Damaged {
         /// The name of the type.
         wanted: &'static str,
-        /// What is wrong with it.
+        /// The decoder's error.
         #[source]
         source: rmp_serde::decode::Error,
     },
 }
 
-/// How many levels a payload nests at most: to read one more level takes more of the stack.
+/// The most levels in a payload. Each level takes more of the stack to read.
 const LEVELS: usize = 64;
 
 pub(crate) fn encode<T: Payload>(payload: &T) -> Result<Vec<u8>, rmp_serde::encode::Error> {

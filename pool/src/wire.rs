@@ -1,5 +1,5 @@
-//! The envelope of a payload: a `MessagePack` map `{v, trace, policy, type, body}`, version first, body last; what has
-//! its default is left out. Fields of a later version are passed over when it is read, and stand untouched in the store.
+//! The envelope of a payload: a `MessagePack` map `{v, trace, policy, type, body}`, version first, body last. Fields
+//! with default values are left out. A reader skips the fields of later versions, and the store keeps them.
 
 use bytes::Bytes;
 use serde::de::IgnoredAny;
@@ -13,18 +13,18 @@ use crate::trace::TraceContext;
 /// The version of envelopes that this crate writes, and the newest that it reads.
 pub(crate) const VERSION: u64 = 1;
 
-/// How many levels an envelope nests at most, itself included: to read one more level takes more of the stack.
+/// The most levels in an envelope, itself included. Each level takes more of the stack to read.
 const LEVELS: usize = 8;
 
-/// What an envelope holds.
+/// The contents of an envelope.
 #[derive(Debug, Serialize)]
 pub(crate) struct Envelope<'a> {
     pub(crate) v: u64,
     /// The caller's trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) trace: Option<TraceContext>,
-    /// What becomes of the job at its own end. Another policy than these needs another version of the envelope: a node
-    /// that does not know it can only refuse the job.
+    /// Whether the job is restarted at its end. A new policy needs a new version of the envelope, because a node that
+    /// does not know the policy must refuse the job.
     #[serde(skip_serializing_if = "RestartPolicy::is_never")]
     pub(crate) policy: RestartPolicy,
     /// The name of a typed payload's type.
@@ -34,7 +34,7 @@ pub(crate) struct Envelope<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// An envelope as it is read. A later version may write other values than this one knows.
+/// An envelope as it is read. A later version may have values that this one does not know.
 #[derive(Deserialize)]
 struct Read<'a> {
     v: u64,
@@ -53,7 +53,7 @@ struct Read<'a> {
 #[serde(untagged)]
 enum Value<T> {
     Known(T),
-    /// One of a later version.
+    /// A value of a later version.
     Unknown(IgnoredAny),
     #[default]
     #[serde(skip)]
@@ -65,7 +65,7 @@ struct Version {
     v: u64,
 }
 
-/// An envelope that was opened; the body lies in the envelope's own bytes.
+/// An opened envelope. The body is a slice of the envelope's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Opened {
     pub(crate) body: Bytes,
@@ -81,7 +81,7 @@ pub(crate) enum EnvelopeError {
     Damaged(#[source] rmp_serde::decode::Error),
     #[error("the payload's envelope has version {0}, this node reads up to {VERSION}")]
     Newer(u64),
-    /// A newer version wrote it, though it has not said so.
+    /// A newer version wrote it, but left the version number as it was.
     #[error("the payload's envelope has a restart policy that this node does not know")]
     UnknownPolicy,
 }
@@ -107,9 +107,9 @@ impl<'a> Envelope<'a> {
         Ok(sealed.into())
     }
 
-    /// A digest of the job as its caller meant it, the same from every version of this crate: XXH3 (128 bits) of the
-    /// key, then the type, the policy and the body, each with its length; what has its default is left out. The trace is
-    /// not part of it: a retry has another one.
+    /// A digest of the caller's request, the same in every version of this crate. It is XXH3 (128 bits) of the key,
+    /// then the type, the policy and the body, each with its length. Default values are left out. The trace is not
+    /// included, because a retry has another one.
     pub(crate) fn digest(&self, key: &JobKey) -> String {
         let mut hasher = Xxh3::new();
         let mut part = |name: u8, bytes: &[u8]| {
@@ -139,11 +139,11 @@ pub(crate) fn open(envelope: &Bytes) -> Result<Opened, EnvelopeError> {
         Ok(Read { trace, policy, kind, body, .. }) => Ok(Opened {
             body: envelope.slice_ref(body),
             policy: policy.known().unwrap_or_default(),
-            // A job can do without a trace.
+            // A job can run without a trace.
             trace: trace.known().map(Box::new),
             kind: kind.map(Into::into),
         }),
-        // A newer one may have another body, but its version still says so.
+        // A newer envelope may have another body. Its version can be read all the same.
         Err(damage) => Err(match read::<Version>(envelope) {
             Ok(Version { v }) if v > VERSION => EnvelopeError::Newer(v),
             _ => EnvelopeError::Damaged(damage),

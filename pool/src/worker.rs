@@ -1,4 +1,4 @@
-//! A worker of this node, as its owner holds it.
+//! The handle of a worker on this node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::id::{JobKey, WorkerId};
 use crate::listing::{JobInfo, WorkerInfo};
 use crate::node::Node;
 
-/// A worker that this process runs. Dropping it changes nothing: a worker leaves with its node, or when it is
+/// A worker that this process runs. Dropping it changes nothing: the worker leaves with its node, or when it is
 /// drained.
 #[derive(Clone, Debug)]
 pub struct Worker {
     node: Node,
-    /// One in each shard.
+    /// Ordered by shard.
     shards: Arc<[InShard]>,
 }
 
@@ -37,8 +37,8 @@ impl Worker {
         &self.node
     }
 
-    /// Its id in the pool, or in the first of several shards; another one after it has lost a lease and joined anew, `None`
-    /// once it has left.
+    /// Its id in the pool, or in the first of several shards. The id changes when the worker joins again after a lost
+    /// lease. `None` once it has left.
     pub fn id(&self) -> Option<WorkerId> {
         *self.shards[0].id.borrow()
     }
@@ -48,18 +48,18 @@ impl Worker {
         self.shards.iter().map(|part| *part.id.borrow()).collect()
     }
 
-    /// Its entry among the pool's members, or among those of the first of several shards, as this node knows it.
+    /// Its entry among the pool's members, as this node knows it. With several shards, its entry in the first.
     pub fn info(&self) -> Option<WorkerInfo> {
         self.infos().into_iter().find(|info| info.shard == 0)
     }
 
-    /// Its entries among the members of all shards, as this node knows them: at most one for each shard.
+    /// Its entries among the members of all shards, as this node knows them. At most one for each shard.
     pub fn infos(&self) -> Vec<WorkerInfo> {
         let ids = self.ids();
         self.node.workers().into_iter().filter(|info| ids[info.shard] == Some(info.id)).collect()
     }
 
-    /// Its jobs, as [`Node::jobs_of`] lists them; none once it has left.
+    /// Its jobs, like [`Node::jobs_of`]. None once it has left.
     ///
     /// # Errors
     /// The store does not answer.
@@ -71,18 +71,19 @@ impl Worker {
         let listing = shards.map(|(shard, id)| self.node.shards[shard].jobs_of(id, after, limit));
         let mut jobs = try_join_all(listing).await?.concat();
         if self.shards.len() > 1 {
-            // Of each shard, all up to its last are there: so the first of all of them are.
+            // Each shard's part is complete up to its last key. So the first `limit` keys of all parts are the first
+            // of all.
             jobs.sort_by(|a, b| a.key.cmp(&b.key));
             jobs.truncate(limit.max(1));
         }
         Ok(jobs)
     }
 
-    /// Hands its jobs on, each stopped here before it begins elsewhere, and leaves the pool. Waits up to 30 s; a
-    /// worker that holds jobs then goes on draining, and can be waited for again.
+    /// Moves its jobs to other workers, and leaves the pool. Each job is stopped here before it begins elsewhere.
+    /// Waits up to 30 s. A worker that then still holds jobs goes on draining, and can be awaited again.
     ///
     /// # Errors
-    /// The node is closed; [`Error::Deadline`] when the time was up.
+    /// The node is closed; [`Error::Deadline`] if the time was up.
     ///
     /// # Cancel safety
     /// A dropped call does not stop the draining.
@@ -90,7 +91,7 @@ impl Worker {
         self.drain_within(Duration::from_secs(30)).await
     }
 
-    /// Like [`drain`](Self::drain), with this much time.
+    /// Like [`drain`](Self::drain), with this time limit.
     ///
     /// # Errors
     /// As `drain`.
