@@ -1,8 +1,8 @@
-//! What the proofs break on purpose: a property that no breakage violates is one that nothing tests.
+//! Deliberate breakages for the proofs. A property that no breakage violates is not tested.
 //!
-//! A [`Breakage`] leaves out one line of the protocol. Which ones are in force is part of a node's configuration and of
-//! a [`MemoryStore`](crate::MemoryStore)'s state; without the feature `sim` none can be, and the questions cost nothing.
-//! A script on Redis is broken by a [`ScriptPatch`].
+//! A [`Breakage`] leaves out one line of the protocol. A node's configuration and a
+//! [`MemoryStore`](crate::MemoryStore)'s state say which ones are in force. Without the feature `sim` there are none,
+//! and the checks cost nothing. A [`ScriptPatch`] breaks a script on Redis.
 
 #[cfg(feature = "sim")]
 use std::collections::BTreeSet;
@@ -14,123 +14,124 @@ pub enum Breakage {
     EngineAtHome,
     /// A worker whose lease has run out goes on: its handlers are neither asked to end nor aborted.
     NoSelfFence,
-    /// `begin` takes jobs whoever owns them, under whatever token.
+    /// `begin` takes jobs of any owner, under any token.
     BeginUnchecked,
-    /// `release` gives the job that it queues another token.
+    /// `release` gives the job that it queues a new token.
     ReleaseMints,
-    /// A dispatch names no worker, so that each of its jobs goes by a router: allowed, and what proofs of routers need.
+    /// A dispatch names no worker, so a router places each of its jobs. That is allowed, and proofs about routers
+    /// need it.
     NothingPlaced,
-    /// `attend` gives the jobs that it queues another token.
+    /// `attend` gives the jobs that it queues a new token.
     AttendMints,
-    /// `attest` gives a job that was handed on another token.
+    /// `attest` gives a job that was handed on a new token.
     HandedOnMints,
     /// `attest` takes a record that nobody owns for an owner under its token.
     UnownedOutranks,
-    /// A job's next owner is given again what the job had taken when it ended.
+    /// A job's next owner gets notifications again that the former one had taken.
     TakenForgotten,
     /// A record that nobody owns gives way to a run of an earlier dispatch.
     NextDispatchGivesWay,
-    /// `route` assigns whatever ring its caller knows.
+    /// `route` assigns under any ring that its caller knows.
     RouteUnchecked,
-    /// A job that ran for long before its worker was lost is blamed like any other.
+    /// A job that ran for long before its worker was lost is blamed like any other job.
     LossesNeverForgiven,
-    /// The first worker that comes where jobs wait and nobody is up takes a slot at once.
+    /// If no worker is up, the first one that joins where jobs wait takes a slot at once.
     FirstTakesAll,
-    /// A worker that was not heard of for its time to live counts as up until it is expired.
+    /// A worker that was silent for its time to live counts as up until it is expired.
     SilentAreUp,
-    /// The jobs of a lost worker are begun again at once, all together, however often that happens.
+    /// The jobs of a lost worker begin again at once, all together, however often that happens.
     SuspectsTogether,
     /// Start handlers run one after the other, however long one takes.
     StartsInTurn,
-    /// Callers that have gone are answered all the same, and such an answer ends the node.
+    /// Callers that have gone get their answers all the same, and such an answer ends the node.
     GoneCallersEndNode,
-    /// What becomes of a dispatch is heard only after the answer to its sending, and not asked for.
+    /// An outcome counts only if it comes after the answer to the sending, and nobody asks for it.
     EarlyAnswersUnheard,
     /// A job whose stop handler fails stays.
     FailedStopKeepsJob,
-    /// A stop handler that fails is told to nobody.
+    /// No caller learns that a stop handler failed.
     FailedStopUntold,
-    /// The shutdown flag is sent once, and whoever asked for it waits for ever.
+    /// The shutdown flag is sent once, and its caller waits for ever.
     ShutdownAskedOnce,
-    /// The answer to a cleanup that was asked for in a former incarnation is the end of the present pool.
+    /// The answer to a cleanup of an earlier incarnation ends the present pool.
     FormerCleanupEnds,
-    /// Renewals say nothing of what the maps have come to, nor of the shutdown flag.
+    /// Renewals report neither the revisions of the maps nor the shutdown flag.
     FlagNotPolled,
-    /// A router that leaves routes no more, and waits until it has nothing left to route.
+    /// A router that leaves stops routing, and waits until nothing is left to route.
     LeavingStopsDraining,
-    /// A lost consumer group is read again at once, and not made again.
+    /// A lost consumer group is read again at once, and not created again.
     GroupStaysLost,
-    /// A key is placed by the worker's place in the list of those that live.
+    /// The ring uses a worker's index in the list of living workers in place of its slot.
     PackedRing,
-    /// A fenced worker forgets its jobs: their handlers hear nothing of it.
+    /// A fenced worker forgets its jobs, and their handlers are told nothing.
     FencedForgets,
-    /// Handlers of a worker are called when all that ran of it were aborted.
+    /// A worker's handlers are called after all that it ran was aborted.
     AbortedStartsOn,
-    /// A job that is handed on is given up before its handler has stopped.
+    /// A job that moves is given up before its handler has stopped.
     HandOffBeforeStop,
-    /// A start that comes again for a job that runs is refused: the job is given up as one that failed.
+    /// A repeated start of a running job is refused: the job is given up as failed.
     RedeliveredStartRefused,
-    /// A worker starts a job that it holds already, under another token.
+    /// A worker starts a job that it already holds under another token.
     StartsWhatItHolds,
-    /// A job that comes back under a newer token waits for the end of its former run, and does not end it.
+    /// A job that comes back under a newer token waits for the end of its earlier run, and does not end it.
     FormerRunKept,
-    /// A handler that panics takes with it who would tell of its end.
+    /// A handler that panics takes down the task that reports its end.
     PanicUntold,
-    /// A handler that panics ends what reads its worker's events, while its lease goes on.
+    /// A handler that panics ends the reading of its worker's events, and the lease goes on.
     PanicEndsReading,
-    /// A worker that has lost its lease says after a loss of data that it runs what it has not ended yet.
+    /// After a loss of data, a worker that has lost its lease still reports its jobs as running.
     FencedAttests,
-    /// After a loss of data a worker does not say what it has given up.
+    /// After a loss of data, a worker does not report the jobs that it gave up.
     JournalNotSent,
-    /// A worker that has not said after a loss of data what it has given up says it after the next one.
+    /// A worker that did not report its given-up jobs after one loss of data reports them after the next.
     SilentKeepsJournal,
-    /// A worker that loses its lease while it says after a loss of data what it has given up says it after the next one.
+    /// A worker that loses its lease while it reports its given-up jobs reports them after the next loss of data.
     FencedKeepsJournal,
-    /// A worker says its last word after a loss of data before it has named all its jobs.
+    /// After a loss of data, a worker sends its final report before it has named all its jobs.
     AttendBeforeAttested,
-    /// A node of a pool that was shut down takes the pool that was made since for its own after a loss of data.
+    /// After a loss of data, a node whose pool was shut down takes a newer pool for its own.
     NewPoolJoined,
-    /// A node ends with any tombstone that it finds, also with one from before its pool.
+    /// Any tombstone ends a node, even one that is older than its pool.
     OlderTombstoneEnds,
-    /// A tombstone is taken for the last word, also on a server that may have lost a pool made since.
+    /// A tombstone counts as the latest state, even on a server that may have lost a newer pool.
     TombstoneTrusted,
     /// A bootstrap replaces a tombstone that its sender has not seen.
     LateBootstrapMakes,
-    /// A pool that has lost data is not opened again.
+    /// A pool that has lost data never opens again.
     RecoveryStays,
-    /// The lease is not looked at again between the answer to `begin` and the call of the handler.
+    /// The lease is not checked between the answer to `begin` and the call of the handler.
     NoRecheckAfterBegin,
-    /// A `begin` that has no answer is not sent again.
+    /// A `begin` without an answer is not sent again.
     BeginGivenUp,
-    /// `stop` ends whatever job has the key, whichever dispatch it names.
+    /// `stop` ends any job of the key, whichever dispatch it names.
     StopUnnamed,
-    /// `reap` ends the jobs of a lost worker instead of queueing them.
+    /// `reap` ends the jobs of a lost worker, and does not queue them.
     ReapEnds,
-    /// After a loss of data tokens go on from the server's time alone, whatever token a caller has seen.
+    /// After a loss of data, tokens continue from the server's time alone, and ignore tokens that callers have seen.
     TokensBelowSeen,
-    /// `route` assigns under the last token instead of a new one.
+    /// `route` assigns under the last token, not under a new one.
     TokenAssignedAgain,
     /// `begin` leaves the job in the sweeper's queue.
     BegunStaysQueued,
-    /// A job's notifications are numbered from 0 again once all have been taken.
+    /// A job's notifications are numbered from 0 again once all were taken.
     NotesNumberedAnew,
-    /// A dispatch under a caller's own id gets the first one's answer whatever its bytes.
+    /// A dispatch under a caller's own id gets the first one's answer, whatever its bytes.
     OwnIdsUncompared,
     /// A caller's own id is forgotten with its job.
     OwnIdsForgotten,
-    /// A cancelled dispatch that the pool has not seen yet is accepted when it comes.
+    /// A dispatch that was cancelled before it arrived is accepted when it arrives.
     CancelsForgotten,
-    /// A job's notifications are refused when half as many wait as may.
+    /// A job's notifications are refused when half of the allowed number waits.
     NotesRefusedEarly,
-    /// Steps are executed whichever incarnation their caller knows.
+    /// Steps are executed whatever incarnation their caller knows.
     IncarnationUnchecked,
-    /// Steps are sent to whatever server process answers.
+    /// Steps are sent to any server process that answers.
     ScriptBeforeIdentity,
     /// All jobs of a dead worker are freed before the first one of the next.
     ReapedOneByOne,
-    /// An observer that gets no answer begins to watch anew.
+    /// An observer that gets no answer starts to watch anew.
     ResetOnReconnect,
-    /// Nobody looks at the records of owners that nobody knows.
+    /// No node checks records whose owners are unknown.
     NeverInspects,
     /// A member whose counter is lost is not watched.
     UncountedLive,
@@ -138,17 +139,17 @@ pub enum Breakage {
     FirstSeenBeforeReply,
     /// A lease counts from the answer to its renewal.
     RenewalFromReply,
-    /// A worker says good-bye, or its lease is forgotten, before its handlers have ended.
+    /// A worker leaves, or its lease is forgotten, before its handlers have ended.
     ExpireBeforeJoined,
     /// A worker joins with another time to live than the pool's.
     OtherTtlJoins,
-    /// The leases of a node that was given no worker TTL go by the default, and not by the pool's.
+    /// A node that was given no worker TTL uses the default for its leases, and not the pool's.
     OwnTtlKept,
-    /// A node joins a shard of a pool that has another number of them.
+    /// A node joins a shard of a pool with another number of shards.
     OtherShardsJoin,
-    /// The first shard of a pool is cleaned up while others still end their jobs.
+    /// The first shard of a pool is cleaned up while other shards still end their jobs.
     FirstShardEndsAlone,
-    /// A shutdown that another shard has heard of replaces the one that this shard was asked for.
+    /// A shutdown that another shard was asked for replaces the one that this shard was asked for.
     HearsayGoesFirst,
 }
 
@@ -157,13 +158,13 @@ pub enum Breakage {
 pub struct Breakages(#[cfg(feature = "sim")] BTreeSet<Breakage>);
 
 impl Breakages {
-    /// These and no others.
+    /// Exactly these.
     #[cfg(feature = "sim")]
     pub fn of(breakages: impl IntoIterator<Item = Breakage>) -> Self {
         Self(breakages.into_iter().collect())
     }
 
-    /// These and that one.
+    /// These and this one.
     #[cfg(feature = "sim")]
     pub(crate) fn and(mut self, breakage: Breakage) -> Self {
         self.0.insert(breakage);
@@ -176,20 +177,20 @@ impl Breakages {
         self.0.contains(&breakage)
     }
 
-    /// Whether the line is left out: never, without the feature `sim`.
+    /// Without the feature `sim` no line is ever left out.
     #[cfg(not(feature = "sim"))]
     pub const fn has(&self, _: Breakage) -> bool {
         false
     }
 }
 
-/// A text in a script, or in one of the parts that scripts share, and what stands in its place.
+/// A text in a script, or in a part that scripts share, and its replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScriptPatch {
-    /// The script's name, as in `begin`; if empty, every script that has the text, as it comes from a shared part.
+    /// The script's name, such as `begin`. Empty: every script with the text, for a text of a shared part.
     pub script: &'static str,
-    /// What stands there.
+    /// The text to replace.
     pub from: &'static str,
-    /// What is to stand there.
+    /// The replacement.
     pub to: &'static str,
 }

@@ -288,10 +288,10 @@ impl NodeBuilder {
     }
 
     /// Makes the node a client: it dispatches, lists and asks, and never runs a job. It has no workers, and it may
-    /// not shut the pool down. Full nodes do the routing, the sweeping and the watching, so many clients cost the
-    /// pool little. A client only helps to open a pool, and to shut it down. Its jobs wait while the pool has no full
-    /// node. If all data of the pool are lost, a client does not create the pool again. Its requests wait for a full
-    /// node that does, and their error at the deadline says that there is no pool.
+    /// not shut the pool down. Full nodes do the routing, the sweeping and the watching. So even a large number of
+    /// clients costs the pool little. A client only helps to open a pool, and to shut it down. Its jobs wait while
+    /// the pool has no full node. If all data of the pool are lost, a client does not create the pool again. Its
+    /// requests wait for a full node that does, and their error at the deadline says that there is no pool.
     ///
     /// Its join creates a pool that never existed, because a producer may come before the first worker. A tool, which
     /// only looks and asks, requires that the pool [exists](Self::must_exist).
@@ -323,9 +323,9 @@ impl NodeBuilder {
     /// longer. A join must wait for the worker TTL if the store may have lost its data, or if a shutdown was left
     /// unfinished.
     ///
-    /// After 2 s, a join logs the reason for its wait. It fails at once on troubles that only an operator can mend:
-    /// nothing listens at the server's address; the server refuses a password, permission or certificate; it evicts
-    /// keys; it is too old.
+    /// After 2 s, a join logs the reason for its wait. It fails at once on a trouble that only an operator can mend.
+    /// Nothing listens at the server's address; a password, permission or certificate is refused; or the server
+    /// evicts keys or is too old.
     pub fn join_timeout(mut self, timeout: Duration) -> Self {
         self.join_timeout = Some(timeout);
         self

@@ -91,8 +91,8 @@ impl Health {
     }
 
     /// Whether something is wrong that only a restart of the process can mend, as far as the node can tell. Use its
-    /// opposite as a liveness probe. Let the probe fail several times in a row before the process is ended: it may
-    /// fail for a moment after the machine was suspended, or while a handler is slow to end.
+    /// opposite as a liveness probe. End the process only after several failures in a row. The probe may fail for a
+    /// moment after the machine was suspended, or while a handler is slow to end.
     pub fn needs_restart(&self) -> bool {
         self.reasons.iter().any(Unhealthy::needs_restart)
     }

@@ -70,7 +70,7 @@ impl Schedule {
     }
 
     /// Ends the schedule on all nodes. Its jobs live on. Ending it again is fine. A node that schedules again creates
-    /// a new schedule of the same name, which takes over these jobs. A loss of data in Redis may do the same: a node
+    /// a new schedule of the same name, which takes over these jobs. A loss of data in Redis may do the same. A node
     /// that takes part and has not heard of the end then creates the schedule again, as if it had been lost.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! Runs the simulator over many seeds: `tenure-sim SEEDS START STEPS [FAULTS]`.
 //!
-//! One line per seed that fails, with the command that replays it; with one seed and `TRACE=1` in the environment, all
-//! that happened. The last line is the sum, as JSON. Exit status 1 if anything was violated, and 2 for arguments that
-//! mean nothing.
+//! Prints one line per failing seed, with the command that replays it. With one seed and `TRACE=1` in the
+//! environment, it prints every event. The last line is the sum, as JSON. The exit status is 1 after a violation, and
+//! 2 for invalid arguments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     if sum.violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What the arguments ask for.
+/// The parsed arguments.
 struct Wanted {
     seeds: u64,
     start: u64,
@@ -46,7 +46,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Says what is wrong with them, if they mean nothing.
+    /// Parses the arguments. The error says what is wrong with them.
     fn of(arguments: &[String]) -> Result<Self, String> {
         let number = |at: usize, name: &str, otherwise: u64| match arguments.get(at) {
             Some(text) => text.parse().map_err(|_| format!("{name} is a number, and not {text:?}")),
@@ -107,7 +107,7 @@ impl Sum {
     }
 }
 
-/// How a command asks for these faults, if they are not all.
+/// The argument that asks for these faults, unless they are all of them.
 fn faults_given(options: &Options) -> String {
     if options.faults == Options::default().faults {
         return String::new();

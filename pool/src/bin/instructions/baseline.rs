@@ -1,15 +1,15 @@
-//! The figures that were accepted, and how those of now compare with them.
+//! The accepted figures, and their comparison with new figures.
 
 use std::fmt;
 
 use super::made_with::MadeWith;
 
-/// How much more a case may cost than was accepted, in per cent, when the same tools have made both figures: what is inlined
-/// changes with code elsewhere, and moves a figure by two or three.
+/// How much more a case may cost than was accepted, in per cent, if the same tools made both figures. Inlining
+/// changes with code elsewhere, and moves a figure by two or three per cent.
 const MARGIN: u64 = 5;
-/// The same for figures of other tools, which make other code of the same source.
+/// The same for figures of other tools, which compile the same source to other code.
 const WIDE_MARGIN: u64 = 25;
-/// And so many instructions, which are more than that of the smallest cases.
+/// A case may also cost this many instructions more. For the smallest cases that is more than the margin.
 const SLACK: u64 = 4;
 
 const HEADER: &str =
@@ -21,7 +21,7 @@ const MADE_WITH: &str = "# made with: ";
 /// The file of accepted figures.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Baseline {
-    /// `None` in a file that has no figures yet.
+    /// `None` in a file without figures.
     pub(crate) made_with: Option<MadeWith>,
     pub(crate) counts: Vec<(String, u64)>,
 }
@@ -43,7 +43,7 @@ impl Baseline {
         Ok(Self { made_with, counts })
     }
 
-    /// Compares the figures of now, made `here`, with those that were accepted.
+    /// Compares new figures, made `here`, with the accepted ones.
     pub(crate) fn judge(&self, here: &MadeWith, now: &[(String, u64)]) -> Verdict {
         let tools = match &self.made_with {
             None => Tools::Same,
@@ -81,9 +81,9 @@ impl fmt::Display for Baseline {
 #[derive(Debug)]
 enum Tools {
     Same,
-    /// Roughly: the accepted figures' tools, and these.
+    /// Roughly comparable: the tools of the accepted figures, and these.
     Others(MadeWith, MadeWith),
-    /// Not at all.
+    /// Not comparable.
     Foreign(MadeWith, MadeWith),
 }
 
@@ -95,7 +95,7 @@ struct Row {
     now: Option<u64>,
 }
 
-/// How the figures of now compare.
+/// The result of the comparison.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     tools: Tools,
@@ -111,7 +111,7 @@ impl Verdict {
         }
     }
 
-    /// What is wrong with a case.
+    /// The fault of a case, if it has one.
     fn wrong(&self, row: &Row) -> Option<&'static str> {
         match (row.accepted, row.now) {
             (None, _) => Some("new: accept it"),
@@ -123,7 +123,7 @@ impl Verdict {
         }
     }
 
-    /// Nothing is wrong.
+    /// Whether no case has a fault.
     pub(crate) fn is_good(&self) -> bool {
         self.rows.iter().all(|row| self.wrong(row).is_none())
     }

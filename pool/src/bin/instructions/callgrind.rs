@@ -1,4 +1,4 @@
-//! Runs each case under callgrind, and reads how many instructions it has counted.
+//! Runs each case under callgrind, and reads the number of instructions.
 
 use std::fs;
 use std::path::Path;
@@ -9,16 +9,17 @@ use std::thread;
 
 use tenure_pool::micro::Bench;
 
-/// The functions of the C library that have a version for each kind of processor: the plainest of them everywhere.
+/// The C library has versions of some functions for each kind of processor. These settings select the plainest
+/// everywhere.
 const TUNABLES: &str = "glibc.cpu.hwcaps=-AVX2,-AVX,-AVX_Fast_Unaligned_Load,-AVX512F,-AVX512VL,-AVX512BW,-ERMS,-FSRM,\
      -BMI2,-SSE4_2,-SSSE3,-MOVBE";
 
-/// The instructions of each case, in their order.
+/// The instructions of each case, in the order of the cases.
 pub(crate) fn count_all(benches: &[Bench]) -> Result<Vec<u64>, String> {
     let folder = std::env::temp_dir().join(format!("tenure-instructions.{}", std::process::id()));
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let counted = count_in(&folder, benches);
-    // Of what is left in it nothing is needed.
+    // Nothing that remains in it is needed.
     let _ = fs::remove_dir_all(&folder);
     counted
 }
@@ -68,7 +69,7 @@ fn count(folder: &Path, name: &str) -> Result<u64, String> {
     total(&text).filter(|total| *total > 0).ok_or_else(|| format!("{name}: callgrind has counted nothing"))
 }
 
-/// The sum in callgrind's output.
+/// The total in callgrind's output.
 fn total(text: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("totals: "));
     lines.next_back()?.split_whitespace().next()?.parse().ok()

@@ -1,4 +1,4 @@
-//! What a count depends on, other than the code.
+//! The tools that a count depends on, besides the code.
 
 use std::fmt;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// The tools that made a program and counted its instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MadeWith {
-    /// Of another kind of processor the numbers say nothing.
+    /// Counts from different kinds of processor cannot be compared.
     pub(crate) processor: String,
     pub(crate) rustc: String,
     pub(crate) libc: String,

@@ -1,12 +1,13 @@
 //! Counts the instructions of the micro-benchmarks and compares them with a baseline: `tenure-instructions BASELINE [--accept]`.
 //!
-//! Time on a shared machine tells little of a change of a tenth; the number of instructions is the same in every run. Each
-//! case is a process of its own under valgrind's callgrind, with nothing of the caller's environment in it, so that a
-//! figure depends on its case alone. `--accept` writes the figures to the baseline. Exit status 1 if a case costs more than
-//! it may, 2 if nothing could be counted or a dispatch grows with the jobs held.
+//! Time on a shared machine hides a change of a tenth, and the number of instructions is the same in every run. Each
+//! case is a separate process under valgrind's callgrind, without the caller's environment. So a figure depends on
+//! its case alone. `--accept` writes the figures to the baseline. The exit status is 1 if a case costs too much. It
+//! is 2 if nothing could be counted, or if a dispatch grows with the jobs held.
 //!
-//! `tenure-instructions run CASE` is such a process: `valgrind --tool=callgrind --toggle-collect='*Counted*measure*'` before
-//! it, and `callgrind_annotate` after it, show where a case's instructions go.
+//! `tenure-instructions run CASE` is such a process. Put `valgrind --tool=callgrind
+//! --toggle-collect='*Counted*measure*'` before it, and run `callgrind_annotate` after it, to see where a case's
+//! instructions go.
 
 mod baseline;
 mod callgrind;
@@ -21,13 +22,13 @@ use tenure_pool::micro::{ALL, Bench, Meter, Unmeasured};
 use self::baseline::Baseline;
 use self::made_with::MadeWith;
 
-/// Runs that nobody counts: the first ones find everything new.
+/// Runs that are not counted, because the first ones warm up caches and buffers.
 const WARM_UP: u64 = 2;
-/// Runs that count.
+/// Runs that are counted.
 const RUNS: u64 = 4;
 
-/// What must not grow with the jobs that a node holds, but for the depth of its maps: the case with many of them, the one with
-/// none, and how much more the first may cost, in per cent. This cannot be accepted away.
+/// A cost that must not grow with the jobs that a node holds, except by the depth of its maps. The case with many
+/// jobs, the case with none, and how much more the first may cost, in per cent. `--accept` does not change this.
 const FLAT: (&str, &str, u64) = ("dispatch.128.held_20k", "dispatch.128", 50);
 
 /// Callgrind counts while its `measure` runs.
@@ -40,7 +41,7 @@ impl Meter for Counted {
     #[inline(never)]
     fn measure(&mut self, what: &mut dyn FnMut()) {
         what();
-        // Something is left to do: else the call above would be the last, a jump, and callgrind would count on.
+        // Work after the call: otherwise the call would be compiled to a jump, and callgrind would not stop counting.
         self.pieces = black_box(self.pieces + 1);
     }
 }
@@ -77,7 +78,7 @@ fn run(name: &str) -> Result<(), String> {
     if counted.pieces == 0 { Err(format!("{name} measures nothing")) } else { Ok(()) }
 }
 
-/// Instructions per item, of the instructions of all runs that count.
+/// The instructions per item, from the instructions of all counted runs.
 fn per_item(bench: &Bench, instructions: u64) -> u64 {
     (instructions / RUNS).div_ceil(bench.items)
 }
