@@ -1,4 +1,4 @@
-//! The words of a worker in phase R about the jobs in its hands, and the answers.
+//! A worker's reports about its jobs in phase R, and the answers.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use super::{Outcome, ReleaseMode};
 use crate::id::{DispatchId, JobKey, Token};
 use crate::record::Begun;
 
-/// The most bytes of keys and payloads that one attestation takes.
+/// The most bytes of keys and payloads in one attestation.
 pub const ATTEST_BYTES: usize = 256 << 10;
 
-/// A worker's word about one job.
+/// A worker's report about one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttestItem {
     /// The job's key.
     pub key: JobKey,
-    /// The token under which the worker has it, or had it.
+    /// The token under which the worker has or had it.
     pub token: Token,
     /// The dispatch.
     pub id: DispatchId,
-    /// Its fate here.
+    /// The fate of the job on this worker.
     pub what: Attest,
 }
 
@@ -28,38 +28,38 @@ pub struct AttestItem {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Attest {
-    /// Its handler runs, or may.
+    /// Its handler runs or may run.
     Runs {
-        /// How far it has come; it was begun at least.
+        /// How far the job has come: it has begun at least.
         begun: Begun,
-        /// Begins since the last success-like event.
+        /// Begins since the last event that counts as a success.
         attempts: u32,
-        /// Server time, ms, of its acceptance.
+        /// Server time, ms, at which it was accepted.
         created: u64,
-        /// The plan that wanted it, or empty.
+        /// The schedule whose plan dispatched it, or empty.
         plan: String,
-        /// The payload's envelope; sent only when it was asked for.
+        /// The payload's envelope, only on request.
         payload: Option<Bytes>,
     },
     /// It has ended here, or was stopped.
     Ended {
-        /// The outcome of the dispatch, when its id is a caller's own; else empty.
+        /// The outcome of a dispatch with the caller's own id; otherwise empty.
         outcome: Outcome,
     },
-    /// It was given up to be run again: it wants a worker, or is parked.
+    /// The worker gave it up so that it runs again: it needs a worker, or is parked.
     HandedOn(HandedOn),
 }
 
-/// How a job was given up that must run again.
+/// The state in which a worker gave up a job that must run again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandedOn {
-    /// How far it had come; it was begun at least.
+    /// How far the job had come: it had begun at least.
     pub begun: Begun,
-    /// As what it was released; any mode but [`ReleaseMode::Delete`].
+    /// The mode of its release: any but [`ReleaseMode::Delete`].
     pub mode: ReleaseMode,
-    /// The attempts that it was left with. With as many as are allowed it is parked.
+    /// Its attempts after the release. If they reach the limit, it is parked.
     pub attempts: u32,
-    /// How long it is to wait still.
+    /// The rest of its pause.
     pub delay: Duration,
     /// Why it was parked, if it was.
     pub error: String,
@@ -69,25 +69,26 @@ pub struct HandedOn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AttestReply {
-    /// `K`: its record names the worker; it runs on.
+    /// `K`: its record names the worker, and it runs on.
     Kept,
-    /// `P`: its record is lost; to be said again with the payload.
+    /// `P`: its record is lost. Report it again with the payload.
     SendPayload,
-    /// `S`: it is to end. Its record names the worker, and the key is free only when the worker has released it.
+    /// `S`: it must end. Its record names the worker, and the key is free only after the worker has released it.
     MustStop,
-    /// `O`: it is owned under a higher token: by another worker, or by this one, which was outranked before. Nothing was
-    /// done; what is attested must not run here.
+    /// `O`: it has an owner with a higher token: another worker, or this one after it was outranked. Nothing was
+    /// done. The reported run must not go on.
     Outranked,
-    /// `E`: that it has ended is known.
+    /// `E`: its end is recorded.
     Ended,
-    /// `Q`: it is queued, or parked.
+    /// `Q`: it is queued or parked.
     Requeued,
-    /// `G`: it was handed on, and has no record: it is lost, unless another worker says that it has it, or had it.
+    /// `G`: it was handed on and has no record. It is lost, unless another worker reports it.
     Gone,
     /// `-`: there was nothing to do.
     Nothing,
-    /// `X`: its record does not parse, or what was said of it cannot be right. Nothing was done.
+    /// `X`: its record does not parse, or the report cannot be right. Nothing was done.
     Unreadable,
-    /// `L`: nothing was done, as the jobs before it had as many notifications as one call deletes. To be said again.
+    /// `L`: nothing was done, because the jobs before it had as many notifications as one call deletes. Report it
+    /// again.
     Later,
 }

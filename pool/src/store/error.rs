@@ -1,29 +1,29 @@
-//! Why a step was refused, or has no answer.
+//! The reasons why a step was refused or has no answer.
 
 use std::sync::Arc;
 
 use crate::id::{Incarnation, Revision};
 
-/// A step was answered with a refusal: nothing was changed.
+/// The refusal of a step. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// There is no pool of this name.
+    /// There is no pool with this name.
     #[error("there is no such pool")]
     NoPool,
     /// The pool was shut down a short time ago.
     #[error("the pool was shut down")]
     Closed,
-    /// The pool lives in another incarnation than the caller.
+    /// The pool is in another incarnation than the caller.
     #[error("the pool is in incarnation {0}")]
     StaleIncarnation(Incarnation),
     /// The pool is recovering from a loss of data.
     #[error("the pool is recovering")]
     Recovering,
-    /// The step belongs to a recovery, which is over: the pool was opened without the caller.
+    /// The step belongs to a recovery that is over: the pool was opened without the caller.
     #[error("the pool is not recovering")]
     Normal,
-    /// One of the pool's keys was lost alone, as what the others say of it shows.
+    /// One of the pool's keys was lost alone. Its other keys show that.
     #[error("{}", loss(.0))]
     Lost(String),
     /// The pool is shutting down.
@@ -32,7 +32,7 @@ pub enum Refusal {
     /// The ring has changed since the caller looked.
     #[error("the ring is at revision {0}")]
     StaleRing(Revision),
-    /// The worker is no member any more.
+    /// The worker is no longer a member.
     #[error("the worker is no member any more")]
     Fenced,
     /// The pool runs with another value of a setting.
@@ -48,7 +48,7 @@ pub enum Refusal {
     /// The caller's turn to plan is over.
     #[error("the turn to plan is over")]
     StaleTerm,
-    /// The counter of tokens is at its end, or damaged: nothing can be assigned, nobody can join.
+    /// The counter of tokens is used up or damaged: no job can be assigned, and no worker can join.
     #[error(
         "the pool's counter of tokens is used up or damaged, see 'Out of tokens' in docs/protocol/data.md"
     )]
@@ -56,15 +56,15 @@ pub enum Refusal {
     /// An argument is out of its range.
     #[error("an argument is out of its range")]
     BadArgument,
-    /// The step belongs to a shutdown's second half, which has not begun.
+    /// The step belongs to the second half of a shutdown, which has not begun.
     #[error("the pool is not stopping")]
     NotStopping,
-    /// Workers or their remains are left.
+    /// There are still workers, or remains of workers.
     #[error("{0} members are left")]
     Members(u64),
 }
 
-/// The keys that were lost, by their signs as the store says them.
+/// The lost keys, by the signs that the store gives.
 pub(crate) fn loss(signs: &str) -> String {
     let what = |sign| match sign {
         'm' => "members",
@@ -76,31 +76,30 @@ pub(crate) fn loss(signs: &str) -> String {
     format!("the pool has lost {}", signs.chars().map(what).collect::<Vec<_>>().join(" and "))
 }
 
-/// Why a step has no answer.
+/// The reason why a step has no answer.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The step was answered with a refusal: nothing was changed.
+    /// The step was refused. Nothing was changed.
     #[error("{0}, nothing was changed")]
     Refused(Refusal),
-    /// The server process behind the connection is not the one that the pool last blessed: a sign of data loss.
-    /// Nothing was sent.
+    /// Another server process answers than the pool last blessed. That is a sign of data loss. Nothing was sent.
     #[error("another server process answers (run id {run_id}), nothing was sent")]
     OtherServer {
         /// The process that answers.
         run_id: String,
     },
-    /// The step was not executed; it may be sent again.
+    /// The step was not executed. It may be sent again.
     #[error(transparent)]
     NotExecuted(Arc<dyn std::error::Error + Send + Sync>),
-    /// The step may or may not have been executed: send it again, unchanged.
+    /// The step may have been executed. Send it again, unchanged.
     #[error("no answer, the step may have been executed")]
     Unanswered(#[source] Arc<dyn std::error::Error + Send + Sync>),
-    /// The step failed on what is stored: its script raised an error, or its answer cannot be read. It may have been
-    /// executed, wholly or in part; sent again without the item that it fails on, it succeeds.
+    /// The step failed on stored data: its script raised an error, or its answer cannot be read. It may have been
+    /// executed, wholly or in part. It succeeds if it is sent again without the item on which it fails.
     #[error("the step failed on what is stored")]
     Damaged(#[source] Arc<dyn std::error::Error + Send + Sync>),
-    /// The store will not do it, now or later: wrong password, missing right, unsuitable server.
+    /// The store refuses for good: wrong password, missing permission, unsuitable server.
     #[error("the store cannot be used")]
     Unusable(#[source] Arc<dyn std::error::Error + Send + Sync>),
 }

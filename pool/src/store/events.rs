@@ -1,4 +1,4 @@
-//! The entries of streams, and where a node reads on.
+//! The entries of streams, and the positions up to which a node has read them.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use crate::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 /// An entry of a worker's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkerEvent {
-    /// `s`: jobs were assigned under this token.
+    /// `s`: jobs were assigned to the worker.
     Start {
-        /// The token of all of them.
+        /// The token of all these jobs.
         token: Token,
         /// Their keys.
         keys: Vec<JobKey>,
     },
-    /// `x`: jobs are to stop.
+    /// `x`: jobs must stop.
     Stop {
-        /// The node that waits for it.
+        /// The node that waits for the stop.
         waiting: Option<NodeName>,
-        /// Keys, tokens, and the dispatches that are to end, where the entry names them.
+        /// Keys, tokens, and the dispatches that must end, if the entry names them.
         jobs: Vec<(JobKey, Token, Option<DispatchId>)>,
     },
     /// `n`: notifications wait.
@@ -27,24 +27,24 @@ pub enum WorkerEvent {
         /// Keys and tokens.
         jobs: Vec<(JobKey, Token)>,
     },
-    /// An entry that cannot be read: passed over and deleted.
+    /// An entry that cannot be read. It is skipped and deleted.
     Unknown,
 }
 
 /// The result of one read of a node's streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeEvents {
-    /// Events of its workers, each worker's in order.
+    /// Events of its workers, in order for each worker.
     pub workers: Vec<(WorkerId, EntryId, WorkerEvent)>,
     /// Outcomes for the node, in order.
     pub outcomes: Vec<(EntryId, Vec<(DispatchId, Outcome)>)>,
 }
 
-/// The request of one blocking read of a node.
+/// The arguments of one blocking read by a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursors {
-    /// Its workers, each with the last entry it has.
+    /// Its workers, each with the last entry that the node has read.
     pub workers: BTreeMap<WorkerId, EntryId>,
-    /// The last entry of the node's own stream that it has.
+    /// The last entry that the node has read of its own stream.
     pub node: EntryId,
 }

@@ -1,4 +1,4 @@
-//! The arguments and answers of the steps of a pool's life and of its members.
+//! The arguments and answers of the steps that concern the pool's life and its members.
 
 use std::time::Duration;
 
@@ -7,29 +7,29 @@ use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, Toke
 use crate::member::{Member, MemberState};
 use crate::settings::{Settings, ShutdownFlag};
 
-/// The pool as it stands, whoever asks.
+/// The state of a pool, the same for every caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PoolState {
-    /// Nothing is there.
+    /// There is no pool.
     Absent,
-    /// The tombstone of a shutdown is there.
+    /// There is the tombstone of a shutdown.
     Closed {
-        /// The last incarnation of the pool that it stands for.
+        /// The last incarnation of the pool that was shut down.
         incarnation: Incarnation,
     },
-    /// A pool is there.
+    /// There is a pool.
     Present {
         /// Its incarnation.
         incarnation: Incarnation,
-        /// True in phase R.
+        /// Whether the pool is in phase R.
         recovering: bool,
-        /// Revision of the members.
+        /// The revision of the members.
         members: Revision,
-        /// Revision of the settings.
+        /// The revision of the settings.
         settings: Revision,
-        /// The server process last blessed, as [`ServerIdentity`] names it.
+        /// The server process that was last blessed, as [`ServerIdentity`] names it.
         run_id: String,
-        /// The last incarnation of the pool that was shut down before this one was made, as far as that is known; else 0.
+        /// The last incarnation of the pool that was shut down before this one was created, or 0 if it is not known.
         closed: Incarnation,
     },
 }
@@ -37,25 +37,25 @@ pub enum PoolState {
 /// The server behind the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerIdentity {
-    /// The process, and the last promotion of it: another one when its data may be others than before.
+    /// The process and its last promotion. The text changes when the process may have other data than before.
     pub run_id: String,
-    /// How long it has run.
+    /// How long the process has run.
     pub uptime: Duration,
-    /// It was promoted from a replica at some time, or began with the data of a master that had replicas.
+    /// The process was promoted from a replica at some time, or it began with the data of a master that had replicas.
     pub promoted: bool,
-    /// A `flushall`, `flushdb` or `swapdb` was run since it started.
+    /// A `flushall`, `flushdb` or `swapdb` has run since the process started.
     pub flushed: bool,
 }
 
-/// The highest token and the highest incarnation that a caller has seen: what it makes is above both, also when the
-/// store has forgotten them. And the last incarnation that it knows to have been shut down.
+/// The highest token and the highest incarnation that a caller has seen. New ones are above both, even if the store
+/// has forgotten them. Also the last incarnation that the caller knows to have been shut down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// The highest token.
     pub token: Token,
     /// The highest incarnation.
     pub incarnation: Incarnation,
-    /// The last one of a pool that was shut down, else 0.
+    /// The last incarnation of a pool that was shut down, or 0.
     pub closed: Incarnation,
 }
 
@@ -64,35 +64,35 @@ pub struct Seen {
 pub struct Bootstrapped {
     /// The pool's incarnation.
     pub incarnation: Incarnation,
-    /// False: there was one already.
+    /// Whether this call created it.
     pub created: bool,
 }
 
 /// The arguments of a join.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinRequest {
-    /// Identity of this join.
+    /// Identifies this join.
     pub nonce: Nonce,
     /// The worker's node.
     pub node: NodeName,
     /// Free text: `[A-Za-z0-9_:.-]{0,64}`.
     pub meta: String,
-    /// The slot it would like: its own before a fence.
+    /// The slot that the worker would like: its slot before a fence.
     pub preferred: Option<u32>,
-    /// The settings it runs with.
+    /// The settings that it uses.
     pub settings: Settings,
 }
 
-/// A worker's place, from join or settle.
+/// A worker's place, the answer of join and settle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seat {
     /// The worker.
     pub worker: WorkerId,
     /// Its entry.
     pub member: Member,
-    /// It is up, and nobody may have been before: whoever got this answer kicks the sweeper. Or it stands by, and nobody
-    /// is up: it settles soon. A call that is sent again says so again, since its first answer may be lost; a superfluous
-    /// kick is harmless.
+    /// The worker is up, and perhaps no other worker was: the caller then kicks the sweeper. Or the worker is a
+    /// standby and no worker is up: it settles soon. A repeated call gets the same answer, because its first answer
+    /// may be lost. A superfluous kick is harmless.
     pub first: bool,
 }
 
@@ -101,49 +101,50 @@ pub struct Seat {
 pub struct SettingChange {
     /// The setting's name in the store.
     pub name: String,
-    /// The value that the caller knows; empty for a setting that the pool does not have yet.
+    /// The value that the caller knows. Empty for a setting that the pool does not have yet.
     pub from: String,
-    /// The value that it is to have: a whole number.
+    /// The new value: a whole number.
     pub to: String,
 }
 
 /// renew's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renewal {
-    /// Revision of the members.
+    /// The revision of the members.
     pub members: Revision,
-    /// Revision of the settings.
+    /// The revision of the settings.
     pub settings: Revision,
     /// The shutdown flag.
     pub flag: Option<ShutdownFlag>,
-    /// True in phase R.
+    /// Whether the pool is in phase R.
     pub recovering: bool,
     /// The server process that answered.
     pub run_id: String,
-    /// Jobs of the pool that were accepted and never begun.
+    /// The number of accepted jobs of the pool that have never begun.
     pub queued: u64,
-    /// The highest token that the pool has given out; 0 when its counter is damaged.
+    /// The highest token that the pool has assigned. 0 if its counter is damaged.
     pub token: Token,
-    /// The node's stream was not there, and was made: what was read of an earlier one says nothing of where this one begins.
+    /// The call created the node's stream, because it was missing. Positions in an earlier stream do not apply to it.
     pub opened: bool,
-    /// Signs of a loss that a recovery did not mend, as in [`Refusal::Lost`](super::Refusal::Lost); else empty.
+    /// Signs of a loss that no recovery has repaired, as in [`Refusal::Lost`](super::Refusal::Lost). Empty if there
+    /// are none.
     pub damage: String,
-    /// The server's policy, if it may drop keys when its memory is full.
+    /// The server's policy, if it lets the server drop keys when its memory is full.
     pub evicts: Option<String>,
-    /// Per worker asked for, in order: its state, or `None` when it is fenced.
+    /// The state of each requested worker, in order. `None` if the worker is fenced.
     pub states: Vec<Option<MemberState>>,
 }
 
 /// sweep's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Jobs acted upon; at the limit there may be more.
+    /// The number of jobs that it changed. At the limit there may be more.
     pub count: usize,
-    /// The pool's stream is too long: nothing was re-sent.
+    /// The pool's stream is too long, so nothing was sent again.
     pub backlog: bool,
-    /// Server time, ms, of the next job that is due.
+    /// Server time, ms, at which the next job is due.
     pub next_due: Option<u64>,
-    /// How long until then, by the server's clock.
+    /// How long that is from now, by the server's clock.
     pub next_in: Option<Duration>,
     /// Stops to send again: key, dispatch, owner.
     pub stops: Vec<(JobKey, DispatchId, WorkerId)>,
@@ -151,43 +152,43 @@ pub struct Swept {
     pub outcomes: Vec<(DispatchId, Outcome)>,
     /// Jobs whose record does not parse.
     pub bad: Vec<JobKey>,
-    /// Expired workers that are not reaped yet.
+    /// Expired workers that are not yet reaped.
     pub dead: Vec<WorkerId>,
-    /// It forgot as many ended dispatches as one call does; there may be more.
+    /// The call forgot as many ended dispatches as one call may. There may be more.
     pub forgets_more: bool,
-    /// Jobs of the pool that are parked.
+    /// The number of parked jobs of the pool.
     pub parked: u64,
 }
 
 /// expire's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expired {
-    /// Expired, now or before.
+    /// The worker is expired, by this call or an earlier one.
     Done,
-    /// No such worker any more.
+    /// The worker no longer exists.
     Gone,
-    /// It has renewed meanwhile.
+    /// The worker has renewed meanwhile.
     Renewed,
 }
 
 /// reap's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reaped {
-    /// No job of the worker is left.
+    /// Whether the worker has no jobs left.
     pub done: bool,
-    /// Jobs freed by this call.
+    /// The number of jobs that this call freed.
     pub count: usize,
     /// Outcomes for the nodes that wait.
     pub outcomes: Vec<(DispatchId, Outcome)>,
 }
 
-/// How a shutdown is asked for.
+/// The request of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShutdownMode {
-    /// Begin what was accepted, for at most this long.
+    /// Let accepted jobs begin, for at most this long.
     Closing(Duration),
-    /// Drop what nobody runs.
+    /// Drop the jobs that nobody runs.
     DropQueued,
-    /// From closing to stopping, if its time has come.
+    /// Go from closing to stopping, if the time has come.
     Advance,
 }

@@ -1,4 +1,4 @@
-//! The arguments and answers of the steps of a job's life: dispatch, route, begin, started, release, and looks at jobs.
+//! The arguments and answers of the steps that concern a job's life, and of the reads of jobs.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use crate::record::Record;
 pub struct DispatchItem {
     /// The job's key.
     pub key: JobKey,
-    /// Identity of the dispatch.
+    /// Identifies the dispatch.
     pub id: DispatchId,
-    /// Server time, ms, after which it is refused.
+    /// Server time, ms, after which the dispatch is refused.
     pub not_after: u64,
-    /// Digest of the bytes, for a caller's own id; else empty.
+    /// The digest of the request, for a caller's own id; otherwise empty.
     pub hash: String,
     /// The payload's envelope.
     pub payload: Bytes,
-    /// Where the ring places it; `None`: a router finds its worker.
+    /// The worker that the ring gives the job. `None` leaves the choice to a router.
     pub worker: Option<WorkerId>,
 }
 
@@ -31,36 +31,36 @@ pub struct DispatchItem {
 pub enum DispatchReply {
     /// `A`: accepted, now or by an earlier call with the same id.
     Accepted,
-    /// `E`: the key lives under another dispatch.
+    /// `E`: the key has a live job of another dispatch.
     Exists,
-    /// `P`: the same, and that one is parked.
+    /// `P`: like `E`, and that job is parked.
     Parked,
-    /// `B`: the bound of queued jobs is reached.
+    /// `B`: the pool has its limit of queued jobs.
     Full,
-    /// `T`: the dispatch ended before.
+    /// `T`: the dispatch has already ended.
     Ended,
     /// `C`: the id was used for another key or other bytes.
     Conflict,
-    /// `O`: the outcome of the caller's id.
+    /// `O`: the outcome of an earlier dispatch with the caller's id.
     Outcome(Outcome),
-    /// `L`: past its deadline, or with one too far ahead.
+    /// `L`: the deadline has passed, or is too far in the future.
     Late,
-    /// `R`: the pool is recovering and the job may be running unseen; ask again.
+    /// `R`: the pool is recovering, and the job may be running unseen. Ask again.
     Recovering,
     /// `Z`: the pool is shutting down.
     ShuttingDown,
-    /// `N`: the pool's counter of tokens is used up or damaged: no job can be assigned any more.
+    /// `N`: the pool's counter of tokens is used up or damaged, so no job can be assigned.
     OutOfTokens,
-    /// `X`: bad argument, or the key's record does not parse.
+    /// `X`: an argument is bad, or the key's record does not parse.
     Bad,
 }
 
 /// A start event of the pool's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolEvent {
-    /// Its entry.
+    /// The id of its entry.
     pub entry: EntryId,
-    /// The jobs that want a worker, with the strikes against their placement.
+    /// The jobs that need a worker, with the strikes against their placement.
     pub jobs: Vec<(JobKey, u32)>,
 }
 
@@ -70,9 +70,9 @@ pub struct PoolEvent {
 pub enum RouteReply {
     /// `R`: assigned.
     Routed,
-    /// `D`: it does not want a worker any more.
+    /// `D`: the job no longer needs a worker.
     Done,
-    /// `W`: no live worker; it waits.
+    /// `W`: there is no live worker, so the job waits.
     Waiting,
     /// `X`: its record does not parse.
     Bad,
@@ -89,15 +89,15 @@ pub struct WorkerBegins {
     pub jobs: Vec<(JobKey, Token)>,
 }
 
-/// begin's answer for one worker: one for each of its jobs, or why there is none ([`Refusal::Fenced`],
-/// [`Refusal::ShuttingDown`]).
+/// begin's answer for one worker: one reply for each of its jobs, or the reason why there is none
+/// ([`Refusal::Fenced`], [`Refusal::ShuttingDown`]).
 pub type WorkerBegun = std::result::Result<Vec<BeginReply>, Refusal>;
 
 /// begin's answer for one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BeginReply {
-    /// It is the worker's.
+    /// The worker now runs it.
     Begun {
         /// Its record.
         record: Record,
@@ -106,9 +106,9 @@ pub enum BeginReply {
         /// The payload's envelope.
         payload: Bytes,
     },
-    /// `L`: the answer is full; untouched, ask again.
+    /// `L`: the answer is full. The job is unchanged: ask again.
     Full,
-    /// It is not this worker's under this token.
+    /// The worker does not own it under this token.
     Refused,
 }
 
@@ -132,19 +132,19 @@ pub struct StartedItem {
     pub tell: Option<NodeName>,
 }
 
-/// How a job is given up.
+/// The way in which a job is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ReleaseMode {
     /// `d`: it has ended.
     Delete,
-    /// `h`: handed on, or restarted as planned; attempts start anew.
+    /// `h`: handed on, or restarted as planned. Its attempts count from zero.
     HandOff,
-    /// `b`: given back, begun and never started here; takes its attempt back.
+    /// `b`: given back: begun, and never started here. The attempt does not count.
     GiveBack,
-    /// `r`: refused by the worker; takes its attempt back and is a strike against the placement.
+    /// `r`: refused by the worker. The attempt does not count, and the placement gets a strike.
     Refuse,
-    /// `q`: failed; attempts kept.
+    /// `q`: failed. The attempts stay.
     Fail,
 }
 
@@ -155,15 +155,15 @@ pub struct ReleaseItem {
     pub key: JobKey,
     /// The worker's token.
     pub token: Token,
-    /// How.
+    /// The way in which it is given up.
     pub mode: ReleaseMode,
-    /// When it may be routed again; zero: at once. At most 240 s.
+    /// How long it waits before it may be routed again, at most 240 s.
     pub delay: Duration,
     /// The node that waits for the outcome of the dispatch.
     pub tell: Option<NodeName>,
     /// The node that waits for the stop.
     pub tell_stopper: Option<NodeName>,
-    /// The outcome when it ends here (empty: `ended`, or `stopped` for a stopping job), the error when it failed.
+    /// The outcome if the job ends here, or the error if it failed. Empty: `ended`, or `stopped` for a stopping job.
     pub result: String,
 }
 
@@ -177,7 +177,7 @@ pub enum ReleaseReply {
     Queued,
     /// `P`: parked.
     Parked,
-    /// `S`: stale, nothing done.
+    /// `S`: stale; nothing was done.
     Stale,
     /// `X`: its record does not parse.
     Bad,
@@ -188,13 +188,13 @@ pub enum ReleaseReply {
 /// A page of a worker's jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnedPage {
-    /// Where the next page begins; `None` after the last.
+    /// Where the next page begins. `None` after the last.
     pub next: Option<JobKey>,
-    /// Jobs and their records; `None` where it is missing or does not parse.
+    /// The jobs and their records. `None` for a record that is missing or does not parse.
     pub jobs: Vec<(JobKey, Option<Record>)>,
 }
 
-/// The word on a job that a worker holds.
+/// The result of an inspection, for a job that a worker holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeldState {
     /// `K`: nothing is wrong.
@@ -208,43 +208,44 @@ pub enum HeldState {
 /// inspect's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspected {
-    /// Where the next page of the records begins; 0 after the last.
+    /// Where the next page of the records begins. 0 after the last.
     pub next: u64,
-    /// Owners in this page that are neither members nor to be reaped.
+    /// The number of owners in this page that are neither members nor waiting to be reaped.
     pub strangers: usize,
-    /// Per job held, in order.
+    /// One result for each held job, in order.
     pub held: Vec<HeldState>,
 }
 
-/// One dispatch, looked up.
+/// The result of a look-up of one dispatch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lookup {
-    /// The key's record, if there is one that parses.
+    /// The key's record, if there is one and it parses.
     pub record: Option<Record>,
     /// There is a record that does not parse.
     pub bad: bool,
-    /// It does not parse because a newer version of this crate wrote it: that version.
+    /// The version of the record, if it does not parse because a newer version of this crate wrote it.
     pub newer: Option<u64>,
-    /// The dispatch is remembered as ended.
+    /// The store remembers that the dispatch has ended.
     pub ended: bool,
     /// The outcome of a caller's own id.
     pub outcome: Option<Outcome>,
     /// There is an entry of the caller's own id that cannot be read.
     pub bad_id: bool,
-    /// It cannot be read because a newer version of this crate wrote it: that version.
+    /// The version of that entry, if it cannot be read because a newer version of this crate wrote it.
     pub newer_id: Option<u64>,
 }
 
 impl Lookup {
-    /// The version of the entries of callers' own ids that this crate writes, and the newest that it reads.
+    /// The version of entries of callers' own ids that this crate writes, and the newest that it reads.
     pub(crate) const ID_VERSION: u64 = 1;
 }
 
 /// A page of all jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobsPage {
-    /// Where the next page begins; `None` after the last.
+    /// Where the next page begins. `None` after the last.
     pub next: Option<u64>,
-    /// Jobs and their records; `None` where it does not parse. A job may come twice while the pool changes.
+    /// The jobs and their records. `None` for a record that does not parse. A job may come twice if the pool changes
+    /// meanwhile.
     pub jobs: Vec<(JobKey, Option<Record>)>,
 }

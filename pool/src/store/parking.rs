@@ -1,4 +1,4 @@
-//! The answers of unpark, and the list of parked jobs.
+//! The answers of unpark, and the listing of parked jobs.
 
 use crate::id::JobKey;
 use crate::record::Record;
@@ -9,43 +9,43 @@ use crate::record::Record;
 pub enum UnparkReply {
     /// `Q`: queued.
     Queued,
-    /// `L`: that dispatch lives and is not parked; nothing was done. Perhaps an earlier call has un-parked it.
+    /// `L`: that dispatch lives and is not parked. Nothing was done. Perhaps an earlier call has unparked it.
     Lives,
     /// `N`: no such job.
     Absent,
-    /// `R`: the pool is recovering, and the job may be running unseen: ask again.
+    /// `R`: the pool is recovering, and the job may be running unseen. Ask again.
     Recovering,
     /// `X`: its record does not parse.
     Bad,
 }
 
-/// Why a job waits.
+/// The reason why a job waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pause {
-    /// Server time, ms, at which the sweeper looks at it.
+    /// Server time, ms, at which the sweeper takes it up.
     pub until: Option<u64>,
-    /// The error that it waits or is parked with; at most 1 KiB.
+    /// The error because of which it waits or is parked, at most 1 KiB.
     pub error: Option<String>,
 }
 
-/// A job that failed too often.
+/// A parked job: it failed too often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parked {
     /// Its key.
     pub key: JobKey,
     /// Server time, ms, at which it was parked.
     pub at: u64,
-    /// The error of its last attempt; at most 1 KiB.
+    /// The error of its last attempt, at most 1 KiB.
     pub error: String,
-    /// Its record; `None` where it does not parse.
+    /// Its record. `None` if it does not parse.
     pub record: Option<Record>,
 }
 
 /// A page of the parked jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParkedPage {
-    /// Where the next page begins; `None` after the last.
+    /// Where the next page begins. `None` after the last.
     pub next: Option<u64>,
-    /// In no order. A job that is parked all the while is in some page; it may be in two.
+    /// In no order. A job that is parked during the whole listing is in some page, and may be in two.
     pub jobs: Vec<Parked>,
 }

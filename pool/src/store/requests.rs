@@ -9,11 +9,11 @@ use crate::id::{DispatchId, JobKey, Token, WorkerId};
 pub struct StopItem {
     /// The job's key.
     pub key: JobKey,
-    /// The dispatch that is to end: a stop never ends a successor.
+    /// The dispatch that must end. A stop never ends a later job of the key.
     pub id: DispatchId,
     /// The owner as the caller knows it.
     pub guess: Option<WorkerId>,
-    /// A dispatch that is not there, and has not ended, is never to be accepted: it may be on its way.
+    /// If this dispatch is absent and has not ended, it must never be accepted: it may still be on its way.
     pub forbid: bool,
 }
 
@@ -21,17 +21,17 @@ pub struct StopItem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopReply {
-    /// `D`: deleted, nobody ran it.
+    /// `D`: deleted; nobody ran it.
     Deleted,
-    /// `S`: its owner has been told, now or before.
+    /// `S`: its owner was told, by this call or an earlier one.
     Stopping,
     /// `N`: no such job.
     Absent,
-    /// `T`: that dispatch ended before.
+    /// `T`: that dispatch had already ended.
     Ended,
     /// `R`: the pool is recovering; ask again.
     Recovering,
-    /// `M`: another worker owns it; nothing was done.
+    /// `M`: another worker owns it. Nothing was done.
     Owner(Option<WorkerId>),
     /// `X`: its record does not parse.
     Bad,
@@ -56,13 +56,13 @@ pub struct NotifyItem {
 pub enum NotifyReply {
     /// `K`: kept; the owner will take it.
     Kept,
-    /// `B`: the job's bound is reached.
+    /// `B`: the job has its limit of notifications.
     Full,
     /// `N`: no such job, or it is being stopped.
     Absent,
     /// `R`: the pool is recovering; ask again.
     Recovering,
-    /// `M`: another worker owns it; nothing was done.
+    /// `M`: another worker owns it. Nothing was done.
     Owner(Option<WorkerId>),
     /// `X`: its record does not parse.
     Bad,
@@ -84,21 +84,21 @@ pub struct TakeItem {
 pub struct Taken {
     /// The number of the first one.
     pub first: u64,
-    /// The notifications, in order; empty: nothing waits.
+    /// The notifications, in order. Empty if none waits.
     pub bodies: Vec<Bytes>,
 }
 
-/// A page of the notifications that wait for a job.
+/// A page of the waiting notifications of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Waiting {
-    /// `OK`: these wait, the oldest first.
+    /// `OK`: these wait, oldest first.
     Page {
-        /// The number of the first one; those that follow count on.
+        /// The number of the first one. The others follow it without gaps.
         first: u64,
-        /// At most 16, and 256 KiB, but one at least if any waits.
+        /// At most 16 of them and 256 KiB, but at least one if any waits.
         bodies: Vec<Bytes>,
-        /// Others follow.
+        /// Whether more follow.
         more: bool,
     },
     /// `NONE`: no such job.

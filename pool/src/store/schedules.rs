@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::id::{Incarnation, JobKey, NodeName, ScheduleId, ScheduleName, Term};
 use crate::record::Record;
 
-/// The use of a schedule. Schedules and tickers have names of their own.
+/// The use of a schedule. A schedule and a ticker of the same name are independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ScheduleKind {
     /// `s`: it plans jobs.
@@ -15,7 +15,7 @@ pub enum ScheduleKind {
     Ticker,
 }
 
-/// A schedule, whichever of its lives.
+/// A schedule or ticker, in any of its lives.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScheduleKey {
     /// Its use.
@@ -34,34 +34,34 @@ impl fmt::Display for ScheduleKey {
     }
 }
 
-/// The holder of a turn: a node, and which of its schedules, in which of the node's lives.
+/// The holder of a turn: a node, one of its schedules, and the life of that schedule on the node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Holder {
     /// The node.
     pub node: NodeName,
-    /// A number that tells this schedule of the node from every other.
+    /// A number that distinguishes this schedule of the node from every other.
     pub life: u64,
 }
 
-/// A schedule as it stands in the store. Text, fields joined by `|`, version first:
-/// `1|id|revision|period|next|ticks|incarnation|term|seq|node|life` and an unknown tail that is kept.
+/// The stored entry of a schedule. It is text, with fields joined by `|`, version first:
+/// `1|id|revision|period|next|ticks|incarnation|term|seq|node|life`. An unknown tail is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleEntry {
     /// This life of the schedule.
     pub id: ScheduleId,
-    /// Counts the changes of the period, from 1.
+    /// The count of changes of the period, from 1.
     pub revision: u64,
-    /// From tick to tick; whole ms.
+    /// The time from tick to tick, in whole ms.
     pub period: Duration,
     /// Server time, ms, at which the next tick is due.
     pub next: u64,
-    /// The number of the last tick that was given out; 0 before the first.
+    /// The number of the last tick that a node got. 0 before the first.
     pub ticks: u64,
     /// The incarnation in which the turn was taken.
     pub incarnation: Incarnation,
-    /// The last turn that was taken; 0 before the first.
+    /// The last turn that a node took. 0 before the first.
     pub term: Term,
-    /// How often its holder has said that it lives.
+    /// How often its holder has renewed the turn.
     pub seq: u64,
     /// The holder of the turn.
     pub holder: Option<Holder>,
@@ -73,7 +73,7 @@ impl ScheduleEntry {
     /// The version of entries that this crate writes, and the newest that it reads.
     pub const VERSION: u64 = 1;
 
-    /// Reads an entry; `None` for another version or a damaged one.
+    /// Reads an entry. `None` for another version or a damaged one.
     pub fn parse(text: &str) -> Option<Self> {
         let mut fields = text.splitn(12, '|');
         let mut next = || fields.next();
@@ -118,27 +118,27 @@ impl fmt::Display for ScheduleEntry {
 /// A change of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScheduleChange {
-    /// It is made, unless it is there.
+    /// Creates it, unless it exists.
     Create {
-        /// From tick to tick; whole ms.
+        /// The time from tick to tick, in whole ms.
         period: Duration,
-        /// Until the first tick.
+        /// The time until the first tick.
         first: Duration,
     },
-    /// It ticks at another period.
+    /// Changes its period.
     Period {
-        /// Which life of it.
+        /// The life of the schedule.
         id: ScheduleId,
-        /// The revision that the change is made from; at another one nothing is changed.
+        /// The revision that the caller knows. Nothing is changed if it differs.
         revision: u64,
-        /// From tick to tick; whole ms.
+        /// The time from tick to tick, in whole ms.
         period: Duration,
     },
-    /// It ends, on all nodes.
+    /// Ends it on all nodes.
     End {
-        /// Which life of it.
+        /// The life of the schedule.
         id: ScheduleId,
-        /// The caller's turn, when it ends the schedule as its planner.
+        /// The caller's turn, if its planner ends the schedule.
         term: Option<Term>,
     },
 }
@@ -147,34 +147,34 @@ pub enum ScheduleChange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScheduleState {
-    /// There it is.
+    /// The schedule exists.
     Present {
         /// The server's clock, ms.
         now: u64,
-        /// As it stands now.
+        /// Its present entry.
         entry: ScheduleEntry,
     },
-    /// That life of it has ended, now or before.
+    /// That life of the schedule has ended, by this call or earlier.
     Ended,
     /// Its entry does not parse.
     Bad {
-        /// Because a newer version of this crate wrote it: that version.
+        /// The version of the entry, if a newer version of this crate wrote it.
         newer: Option<u64>,
     },
 }
 
-/// A node's word on whose turn it is.
+/// A node's request about the turn of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TermItem {
     /// The schedule.
     pub schedule: ScheduleKey,
-    /// Which life of it.
+    /// The life of the schedule.
     pub id: ScheduleId,
-    /// A number that tells the node's schedule from every other.
+    /// A number that distinguishes the node's schedule from every other.
     pub life: u64,
-    /// The node gives the turn up, or wants none.
+    /// The node gives the turn up, or does not want it.
     pub leave: bool,
-    /// The pair that the node has seen stand still for the time to live: the turn of a dead holder.
+    /// The pair that the node has seen unchanged for the time to live: the turn of a dead holder.
     pub seen: Option<(Term, u64)>,
 }
 
@@ -184,13 +184,13 @@ pub struct TermItem {
 pub enum TermReply {
     /// `H`: it is the caller's turn.
     Held(ScheduleEntry),
-    /// `O`: it is another's turn, or nobody's.
+    /// `O`: another node has the turn, or none has.
     Other(ScheduleEntry),
     /// `N`: that life of the schedule has ended.
     Ended,
     /// `X`: its entry does not parse.
     Bad,
-    /// `T`: no tokens are left to take the turn with.
+    /// `T`: the pool has no tokens left for a turn.
     OutOfTokens,
 }
 
@@ -199,16 +199,16 @@ pub enum TermReply {
 pub struct Terms {
     /// The server's clock, ms.
     pub now: u64,
-    /// One for each item.
+    /// One reply for each item.
     pub replies: Vec<TermReply>,
 }
 
-/// A turn to plan: what is done in it is refused once it is over.
+/// A turn to plan. Calls in its name are refused once it is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The plan.
     pub plan: ScheduleName,
-    /// Which life of its schedule.
+    /// The life of its schedule.
     pub id: ScheduleId,
     /// Its fencing number.
     pub term: Term,
@@ -217,20 +217,20 @@ pub struct Turn {
 /// tick's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TickReply {
-    /// The tick is the caller's. Otherwise it is not due yet, or its number is not the next one.
+    /// Whether the tick is the caller's. If not, it is not due yet, or its number is not the next one.
     pub due: bool,
     /// The server's clock, ms.
     pub now: u64,
-    /// The schedule as it stands now.
+    /// The present entry of the schedule.
     pub entry: ScheduleEntry,
 }
 
 /// A page of a plan's jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlannedPage {
-    /// Where the next page begins; `None` after the last.
+    /// Where the next page begins. `None` after the last.
     pub next: Option<JobKey>,
-    /// Jobs and their records; `None` where it is missing or does not parse.
+    /// The jobs and their records. `None` for a record that is missing or does not parse.
     pub jobs: Vec<(JobKey, Option<Record>)>,
 }
 
