@@ -1,4 +1,4 @@
-//! Recovery: what the living workers say of the jobs in their hands, and the end of phase R.
+//! Recovery: the reports of living workers about their jobs, and the end of phase R.
 
 use super::membership::is_meta;
 use super::ownership::delay_ms;
@@ -10,11 +10,11 @@ use crate::member::{Member, MemberState, SLOTS};
 use crate::record::{Begun, JobState, Record};
 use crate::store::{Attest, AttestItem, AttestReply, HandedOn, NOTES_PAGE, Refusal, ReleaseMode};
 
-/// Why a job is queued that its owner does not have.
+/// The reason why a job is queued that its owner does not have.
 const LOST: &str = "its owner did not have it after a loss of data";
 
 impl State {
-    /// A living worker says what it has.
+    /// Takes a living worker's report about its jobs.
     pub(super) fn attest(
         &mut self,
         now: u64,
@@ -56,7 +56,8 @@ impl State {
         Ok(replies)
     }
 
-    /// A worker that the data do not know is a member again: in its old slot, or without one when another has it.
+    /// Makes a worker that the data do not know a member again. It gets its old slot, or none if another worker has
+    /// that slot.
     fn adopt(&mut self, worker: WorkerId, member: &Member) {
         let mut member = member.clone();
         if member.state != MemberState::Draining {
@@ -224,7 +225,7 @@ impl State {
         AttestReply::Requeued
     }
 
-    /// Whether the dispatch is remembered as one that has ended, or must not run. `created`: when it was accepted, if known.
+    /// Whether the dispatch is remembered as ended, or must not run. `created`: when it was accepted, if known.
     fn has_ended(&self, key: &JobKey, id: &DispatchId, created: Option<u64>) -> bool {
         let known = id.caller_id().and_then(|own| self.remembered.get(own));
         let has_outcome = |known: &Remembered| {
@@ -235,8 +236,8 @@ impl State {
             || known.is_some_and(|known| has_outcome(known) && !is_former(known))
     }
 
-    /// A caller's id that was forgotten is known again, and so is one of which the data know a former use only; what it
-    /// stood for is not.
+    /// Remembers a caller's id that was forgotten, or of which the data know only a former use. Its request is not
+    /// known.
     fn know(&mut self, now: u64, key: &JobKey, id: &DispatchId, created: Option<u64>) {
         let Some(own) = id.caller_id() else { return };
         let known = self.remembered.get(own);
@@ -247,7 +248,8 @@ impl State {
         }
     }
 
-    /// A page of what the worker owns by its records: what it has not attested is queued, or gone if it was to end.
+    /// Takes a page of the jobs that the worker owns by the records. A job that it has not attested is queued, or
+    /// deleted if it had to end.
     pub(super) fn attend(
         &mut self,
         now: u64,
@@ -317,7 +319,7 @@ impl State {
     }
 }
 
-/// Whether this is something that a record may say.
+/// Whether a record may have these contents.
 fn is_sound(what: &Attest) -> bool {
     match what {
         Attest::Runs { plan, .. } => plan.is_empty() || ScheduleName::new(plan).is_ok(),
@@ -326,7 +328,7 @@ fn is_sound(what: &Attest) -> bool {
     }
 }
 
-/// The record of a job that only its runner knows.
+/// The record of a job that only its worker knows.
 fn new_record(now: u64, id: &DispatchId, created: u64, plan: &str) -> Record {
     Record {
         state: JobState::Running,

@@ -14,7 +14,7 @@ impl State {
         self.settings.get("sd").and_then(|text| ShutdownFlag::parse(text))
     }
 
-    /// Sets or advances the shutdown flag; returns it.
+    /// Sets or advances the shutdown flag, and returns it.
     pub(super) fn shutdown(
         &mut self,
         now: u64,
@@ -73,7 +73,7 @@ impl State {
         Ok(outcomes)
     }
 
-    /// The last one out: leaves a tombstone and the streams of nodes, which expire.
+    /// The last step: leaves only a tombstone and the streams of nodes, which expire.
     pub(super) fn cleanup(
         &mut self,
         now: u64,

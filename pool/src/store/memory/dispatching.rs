@@ -1,4 +1,4 @@
-//! From acceptance to assignment: dispatch, route, and the look at open dispatches.
+//! The life of a job up to its assignment: dispatch and route, and the reads of open dispatches.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ struct Assignment {
 }
 
 impl State {
-    /// Accepts jobs, and assigns those whose worker was picked from the ring as it is.
+    /// Accepts jobs, and assigns those whose worker was picked from the present ring.
     pub(super) fn dispatch(
         &mut self,
         now: u64,
@@ -69,7 +69,7 @@ impl State {
         Ok(replies)
     }
 
-    /// The answer to a job that is not new; `None`: the caller accepts it now. `spent`: this call may not mint.
+    /// The answer for a job that is not new. `None` if the caller accepts it now. `spent`: this call may not mint.
     fn refuse_dispatch(&self, now: u64, spent: bool, item: &DispatchItem) -> Option<DispatchReply> {
         let DispatchItem { key, id, not_after, hash, payload, worker: _ } = item;
         if payload.len() as u64 > self.limit("payload_max") {
@@ -161,7 +161,7 @@ impl State {
         assignment.starts.entry(worker).or_default().push(key.clone());
     }
 
-    /// Tells the workers of what they were given.
+    /// Tells the workers about their new jobs.
     fn send_starts(&mut self, now: u64, assignment: Assignment) {
         let Some(token) = assignment.token else { return };
         for (worker, keys) in assignment.starts {
@@ -197,7 +197,7 @@ impl State {
         self.jobs.get(key)?.payload.clone()
     }
 
-    /// A page of all jobs, in the order of their acceptance: what is accepted meanwhile comes last.
+    /// A page of all jobs, in the order of their acceptance. Jobs that are accepted meanwhile come last.
     pub(super) fn jobs_page(&self, cursor: u64, limit: usize) -> JobsPage {
         let mut page = self.serials.range(cursor..);
         let jobs = page.by_ref().take(limit.max(1)).map(|(_, key)| (key.clone(), self.record(key).cloned()));

@@ -1,4 +1,4 @@
-//! Questions of proofs to the store beside its steps: its records and maps as they are, and whether its indexes agree.
+//! Reads for proofs, besides the steps of the store: its records and maps, and whether its indexes agree.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::member::Members;
 use crate::record::{Begun, JobState, Record};
 use crate::settings::StoredSettings;
 
-/// The scalar facts of the pool, and what moves when something was appended.
+/// The scalar facts of the pool, and the counters that rise with each appended entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) incarnation: Option<Incarnation>,
@@ -49,7 +49,7 @@ impl MemoryStore {
         }
     }
 
-    /// Shows every job's record, `None` for one that does not parse, in the order of their keys.
+    /// Shows every job's record, in the order of their keys. `None` for a record that does not parse.
     pub(crate) fn each_record(&self, mut show: impl FnMut(&JobKey, Option<&Record>)) {
         for (key, job) in &self.shared.lock().state.jobs {
             match &job.stored {
@@ -59,7 +59,7 @@ impl MemoryStore {
         }
     }
 
-    /// The maps as they are now, whatever was published.
+    /// The present maps, whatever was published.
     pub(crate) fn maps(&self) -> (Arc<Members>, Arc<StoredSettings>) {
         let state = &self.shared.lock().state;
         let incarnation = state.meta.incarnation;
@@ -81,7 +81,7 @@ impl MemoryStore {
         state.mailboxes.get(key).map(|mailbox| mailbox.bodies.iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// Whether the worker is fenced by the pool, and not reaped.
+    /// Whether the pool has fenced the worker and not yet reaped it.
     pub(crate) fn is_dead(&self, worker: WorkerId) -> bool {
         self.shared.lock().state.dead.contains_key(&worker)
     }
@@ -94,7 +94,7 @@ impl MemoryStore {
         self.shared.lock().state.members.values().any(|member| member.node == *node)
     }
 
-    /// A pool at rest has none of these: expired workers, start events, worker's events, entries that nobody finished.
+    /// Things that a pool at rest must not have: expired workers, start events, worker's events, unfinished entries.
     pub(crate) fn leftovers(&self) -> Vec<String> {
         let state = &self.shared.lock().state;
         let mut left: Vec<_> =
@@ -114,20 +114,20 @@ impl MemoryStore {
         left
     }
 
-    /// Loses an entry of a worker's index, of the sweeper's queue or of the parked, or a worker's counter: one of all that
-    /// there are. Says which.
+    /// Loses one entry: of a worker's index, of the sweeper's queue or of the parked jobs, or a worker's counter.
+    /// Returns which.
     pub(crate) fn lose_entry(&self, chosen: u64) -> Option<String> {
         self.shared.lock().state.lose_entry(chosen)
     }
 
-    /// Where the indexes do not agree with the records (S8).
+    /// The places where the indexes do not agree with the records (S8).
     pub(crate) fn disagreements(&self) -> Vec<String> {
         self.shared.lock().state.disagreements()
     }
 }
 
 impl State {
-    /// It is parked, or may wait after it failed.
+    /// Whether the job is parked, or may be waiting after a failure.
     pub(super) fn may_have_error(&self, key: &JobKey) -> bool {
         let waits = |record: &Record| match record.state {
             JobState::Queued | JobState::Assigned => record.attempts > 0,

@@ -1,4 +1,4 @@
-//! A slow look at the records, whatever was lost beside them, and at what workers hold.
+//! A slow look at the records, in spite of any loss beside them, and at the jobs that workers hold.
 
 use std::collections::BTreeSet;
 

@@ -19,7 +19,7 @@ impl<E> Default for Log<E> {
 }
 
 impl<E> Log<E> {
-    /// Appends an entry; its id is above all ids before, also when the clock stepped back.
+    /// Appends an entry. Its id is above all earlier ids, even if the clock went back.
     pub(super) fn append(&mut self, now: u64, entry: E) {
         self.last = if now > self.last.ms {
             EntryId { ms: now, seq: 0 }

@@ -1,4 +1,4 @@
-//! The keys that were lost alone, by what the others say.
+//! Keys that were lost alone, as the other keys show.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ impl State {
         self.meta.members.0 != 1 && self.ring_size == 0
     }
 
-    /// The keys that were lost alone: the others show it. One that a recovery left stays until it is known to have healed,
-    /// since sizes may fit by chance.
+    /// The keys that were lost alone, as the other keys show. A loss that a recovery left stays listed until it is
+    /// known to be repaired, because sizes may match by chance.
     pub(super) fn signs(&self) -> String {
         let (jobs, owned) = (self.jobs.len(), self.owned.values().map(BTreeSet::len).sum::<usize>());
         let (due, parked) = (self.queue.len(), self.parked.len());

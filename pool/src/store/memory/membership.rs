@@ -15,11 +15,11 @@ use crate::store::{
 
 /// Preferred slots are below this.
 const PREFERRED_MAX: u32 = 65_536;
-/// Since when tokens are counted: 2025-01-01, ms.
+/// The start of the count of tokens: 2025-01-01, ms.
 const TOKEN_EPOCH: u64 = 1_735_689_600_000;
-/// Tokens per ms that the floor leaves room for.
+/// How many tokens the floor leaves room for, per ms.
 const TOKENS_PER_MS: u64 = 4_096;
-/// The highest token that a clock makes tokens begin at, whatever time it has: half of all that there are.
+/// The highest token that a clock alone can lead to: half of all tokens.
 const CLOCKS_TOKENS: u64 = 1 << 52;
 
 pub(super) fn is_meta(text: &str) -> bool {
@@ -27,7 +27,7 @@ pub(super) fn is_meta(text: &str) -> bool {
 }
 
 impl State {
-    /// The pool as it stands.
+    /// The state of the pool.
     pub(super) fn pool_state(&self) -> PoolState {
         match self.meta.incarnation {
             Some(incarnation) => PoolState::Present {
@@ -45,14 +45,14 @@ impl State {
         }
     }
 
-    /// No token of an earlier life of the pool is above this, as far as the clock and the caller know.
+    /// A number that no token of an earlier life of the pool exceeds, as far as the clock and the caller know.
     fn token_floor(&self, now: u64, seen: Seen) -> u64 {
         let by_clock = now.saturating_sub(TOKEN_EPOCH).saturating_mul(TOKENS_PER_MS).min(CLOCKS_TOKENS);
         let believed = seen.token <= Token::LAST && !self.broken.has(Breakage::TokensBelowSeen);
         if believed { by_clock.max(seen.token.0) } else { by_clock }
     }
 
-    /// Creates the pool in phase R, if there is none; over a tombstone only for who has seen it.
+    /// Creates the pool in phase R, if there is none. Replaces a tombstone only for a caller that has seen it.
     pub(super) fn bootstrap(
         &mut self,
         now: u64,
@@ -81,7 +81,7 @@ impl State {
         Ok(Bootstrapped { incarnation, created: true })
     }
 
-    /// Starts another incarnation in phase R. Data of a pool that is known to have ended lose their shutdown flag.
+    /// Starts a new incarnation in phase R. Data of a pool that is known to have ended lose their shutdown flag.
     pub(super) fn recover(
         &mut self,
         now: u64,
@@ -109,7 +109,7 @@ impl State {
         Ok(next)
     }
 
-    /// Changes settings of a pool that runs: all of them, or none.
+    /// Changes settings of a running pool: all of them, or none.
     pub(super) fn change_settings(
         &mut self,
         inc: Incarnation,
@@ -124,7 +124,7 @@ impl State {
         for SettingChange { name, from, to } in changes {
             let number = (1..=20).contains(&to.len()) && to.bytes().all(|b| b.is_ascii_digit());
             let named = !name.is_empty() && is_meta(name);
-            // They divide.
+            // Steps divide by this setting.
             let divides = name == "strikes" && to.bytes().all(|b| b == b'0');
             if divides
                 || is_fixed(name)
@@ -218,7 +218,8 @@ impl State {
         Ok(self.seat(now, worker, &member))
     }
 
-    /// A member's answer, which says whether it has the pool's only live slot, or stands by while nobody is up.
+    /// The answer for a member. It says whether the member has the only live slot, or is a standby while no worker is
+    /// up.
     fn seat(&self, now: u64, worker: WorkerId, member: &Member) -> Seat {
         let first = match member.state {
             MemberState::Up => self.slots().len() == 1,
@@ -228,20 +229,20 @@ impl State {
         Seat { worker, member: member.clone(), first }
     }
 
-    /// Whether a member has been heard of within its time to live. One that has not renewed yet counts.
+    /// Whether a member was heard of within its time to live. One that has not renewed yet counts as heard.
     fn is_living(&self, now: u64, worker: WorkerId, member: &Member) -> bool {
         let ttl = u64::try_from(member.ttl.as_millis()).unwrap_or(u64::MAX);
         let beat = self.heartbeats.get(&worker).copied().unwrap_or_default();
         beat == 1 || beat.saturating_add(ttl) > now || self.broken.has(Breakage::SilentAreUp)
     }
 
-    /// How many of those that are up are living.
+    /// The number of members that are up and living.
     fn up(&self, now: u64) -> usize {
         let up = self.members.iter().filter(|(_, member)| member.state == MemberState::Up);
         up.filter(|(worker, member)| self.is_living(now, **worker, member)).count()
     }
 
-    /// All standbys that are living, and this one, take the lowest free slots, the oldest one first.
+    /// Gives the lowest free slots to all living standbys and to this one, the oldest first.
     fn seat_all(&mut self, now: u64, one: Option<WorkerId>) {
         let standbys = self.members.iter().filter(|(worker, member)| {
             let waits = member.state == MemberState::Standby;
@@ -253,7 +254,7 @@ impl State {
         }
     }
 
-    /// The slots of those that were up go to the oldest standbys; where nobody else is up, all standbys take slots.
+    /// Gives these free slots to the oldest standbys. If no other worker is up, all standbys get slots.
     fn fill_slots(&mut self, now: u64, free: &BTreeSet<u32>) {
         let standbys = self.members.iter().filter(|(_, member)| member.state == MemberState::Standby);
         let mut standbys = standbys.filter(|(worker, member)| self.is_living(now, **worker, member));
@@ -279,14 +280,14 @@ impl State {
         (0..=u32::MAX).find(|slot| !used.contains_key(slot))
     }
 
-    /// The slots of the ring and who has them.
+    /// The slots of the ring, and their workers.
     pub(super) fn slots(&self) -> BTreeMap<u32, WorkerId> {
         let up = self.members.iter().filter(|(_, member)| member.state == MemberState::Up);
         up.filter_map(|(worker, member)| Some((member.slot?, *worker))).collect()
     }
 
-    /// The slot that a new worker takes at once: the preferred one, that of a draining worker, that of an expired
-    /// one, or, where there are no jobs, the lowest one. Otherwise it stands by, as where there are jobs and nobody is `up`.
+    /// The slot that a new worker takes at once: the preferred one, a draining worker's, an expired worker's, or the
+    /// lowest if there are no jobs. Otherwise it is a standby, also if there are jobs and no worker is `up`.
     fn vacant_slot(&self, up: usize, preferred: Option<u32>) -> Option<u32> {
         if up == 0 && !self.jobs.is_empty() {
             return self.broken.has(Breakage::FirstTakesAll).then(|| self.lowest_slot()).flatten();
@@ -301,7 +302,7 @@ impl State {
             .or_else(|| self.jobs.is_empty().then(|| self.lowest_slot()).flatten())
     }
 
-    /// Hands a slot that becomes free to the oldest standby.
+    /// Gives a slot that becomes free to the oldest standby.
     fn hand_on_slot(&mut self, slot: Option<u32>) {
         let oldest = self.members.values_mut().find(|member| member.state == MemberState::Standby);
         if let (Some(slot), Some(standby)) = (slot, oldest) {
@@ -310,7 +311,7 @@ impl State {
         }
     }
 
-    /// A standby takes a slot of its own: the lowest that is free. While nobody is up, all standbys do.
+    /// Gives a standby the lowest free slot. While no worker is up, all standbys get one.
     pub(super) fn settle(&mut self, now: u64, inc: Incarnation, worker: WorkerId) -> Result<Seat, Refusal> {
         self.guard(inc)?;
         let state = self.members.get(&worker).ok_or(Refusal::Fenced)?.state;
@@ -328,7 +329,7 @@ impl State {
         Ok(Seat { worker, member, first })
     }
 
-    /// The ring has room for this slot; with any member, it has one at least.
+    /// Makes room for this slot in the ring. With any member, the ring has at least one slot.
     pub(super) fn grow(&mut self, slot: Option<u32>) {
         self.ring_size = self.ring_size.max(slot.map_or(1, |slot| slot + 1));
     }
@@ -393,7 +394,7 @@ impl State {
         Ok(member)
     }
 
-    /// The end of workers: all of them are out before their slots are handed on.
+    /// Ends workers. All of them are out before other workers get their slots.
     pub(super) fn expire(
         &mut self,
         now: u64,
@@ -412,7 +413,7 @@ impl State {
         Ok(answers)
     }
 
-    /// A worker's end; what it had in the ring is `free`.
+    /// Ends a worker, and adds its slot to `free`.
     fn bury(&mut self, now: u64, worker: WorkerId, seq: Option<u64>, free: &mut BTreeSet<u32>) -> Expired {
         let count = self.heartbeats.get(&worker).copied();
         let is_member = self.members.contains_key(&worker);
@@ -434,7 +435,7 @@ impl State {
         Expired::Done
     }
 
-    /// Frees at most `limit` jobs of an expired worker; with the last one its remains go.
+    /// Frees at most `limit` jobs of an expired worker. Its remains are deleted with the last job.
     pub(super) fn reap(
         &mut self,
         now: u64,

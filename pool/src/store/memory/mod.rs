@@ -1,8 +1,8 @@
 //! The store in the memory of one process: the protocol's steps over ordered maps, behind one lock.
 //!
-//! [`State`] is pure; this file adds what a server adds: a clock, a process that can be replaced, blocking reads,
-//! replicated maps. It is the reference that the scripts of [`RedisStore`](super::RedisStore) are compared with,
-//! and what a pool within one process runs on.
+//! [`State`] is pure. This file adds the parts of a server: a clock, a process that can be replaced, blocking reads
+//! and replicated maps. The store is the reference for the scripts of [`RedisStore`](super::RedisStore), and serves
+//! pools within one process.
 
 mod attesting;
 mod closing;
@@ -50,8 +50,8 @@ type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The pool's steps in the memory of one process.
 ///
-/// Every clone is another client of the same pool, like another connection to the same server: it is blessed on
-/// its own, and closing it leaves the others as they are.
+/// Every clone is another client of the same pool, like another connection to the same server. It is blessed
+/// separately, and closing it does not affect the others.
 pub struct MemoryStore {
     shared: Arc<Shared>,
     /// The server process that this client was told to use.
@@ -64,7 +64,7 @@ pub struct MemoryStore {
 pub struct Snapshot(State);
 
 impl MemoryStore {
-    /// A store without a pool, on the system's clock.
+    /// A store without a pool, with the system's clock.
     pub fn new() -> Self {
         Self::with_clock(Arc::new(|| {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -72,7 +72,7 @@ impl MemoryStore {
         }))
     }
 
-    /// A store without a pool, on a clock of the caller's.
+    /// A store without a pool, with the caller's clock.
     pub fn with_clock(clock: Clock) -> Self {
         Self { shared: Arc::new(Shared::new(clock)), blessed: Arc::default() }
     }
@@ -83,7 +83,7 @@ impl MemoryStore {
         shards.entry(index).or_insert_with(|| Self::with_clock(self.shared.clock.clone())).clone()
     }
 
-    /// From now on the store leaves out these lines of the protocol, for all its clients: for proofs.
+    /// Leaves these lines of the protocol out from now on, for all its clients: for proofs.
     #[doc(hidden)]
     #[cfg(feature = "sim")]
     pub fn break_on_purpose(&self, breakages: Breakages) {
@@ -96,7 +96,7 @@ impl MemoryStore {
         self.shared.lock().state.dump()
     }
 
-    /// Loses all data, without a word to anybody.
+    /// Loses all data and tells nobody.
     #[doc(hidden)]
     pub fn wipe(&self) {
         let mut server = self.shared.lock();
@@ -106,20 +106,20 @@ impl MemoryStore {
         self.shared.wake();
     }
 
-    /// The state as it is now.
+    /// The present state.
     #[doc(hidden)]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot(self.shared.lock().state.clone())
     }
 
-    /// Rolls back to an earlier state, without a word to anybody.
+    /// Restores an earlier state and tells nobody.
     #[doc(hidden)]
     pub fn restore(&self, snapshot: Snapshot) {
         self.shared.lock().state = snapshot.0;
         self.shared.wake();
     }
 
-    /// While not available, every call fails at once and was not executed.
+    /// While the store is not available, every call fails at once and is not executed.
     #[doc(hidden)]
     pub fn set_available(&self, available: bool) {
         let mut server = self.shared.lock();
@@ -144,7 +144,7 @@ impl MemoryStore {
         self.shared.wake();
     }
 
-    /// Writes a record as it is, well-formed or not; the indexes stay as they are.
+    /// Writes a record, well-formed or not. The indexes do not change.
     #[doc(hidden)]
     pub fn write_record(&self, key: &JobKey, raw: &[u8]) {
         let stored =
@@ -162,7 +162,7 @@ impl MemoryStore {
         self.shared.lock().state.meta.token = token;
     }
 
-    /// Writes the header of a job's notifications as it is.
+    /// Writes the header of a job's notifications without a check.
     #[doc(hidden)]
     pub fn write_header(&self, key: &JobKey, raw: &[u8]) {
         let mut server = self.shared.lock();
@@ -176,7 +176,7 @@ impl MemoryStore {
         self.shared.lock().state.own(worker, key.clone());
     }
 
-    /// Makes the pool one that was created without a setting.
+    /// Removes a setting, as if the pool had been created without it.
     #[doc(hidden)]
     pub fn forget_setting(&self, name: &str) {
         self.shared.lock().state.settings.remove(name);

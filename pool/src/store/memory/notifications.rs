@@ -12,7 +12,7 @@ use crate::store::{NotifyItem, NotifyReply, Refusal, TakeItem, Taken, Waiting, W
 
 /// The most notifications of one job in one answer.
 const TAKE_MAX: usize = 16;
-/// An answer that holds more bytes than this takes no further notification of a job that has one in it.
+/// If an answer has more bytes than this, it takes no further notification of a job that already has one in it.
 const TAKE_BYTES: usize = 256 << 10;
 
 impl State {
@@ -65,7 +65,7 @@ impl State {
                 owner => return NotifyReply::Owner(owner),
             }
         }
-        // Numbers are never used twice, so that a late acknowledgement never swallows a later notification.
+        // Numbers are never used twice. So a late acknowledgement never removes a later notification.
         let head = if self.broken.has(Breakage::NotesNumberedAnew) { 0 } else { self.meta.notified };
         let mailbox =
             self.mailboxes.entry(key.clone()).or_insert_with(|| Mailbox { head, ..Mailbox::default() });
@@ -147,7 +147,7 @@ impl State {
         Waiting::Page { first, bodies, more: left.peek().is_some() }
     }
 
-    /// Drops notifications that somebody does not want to be delivered.
+    /// Drops notifications that an operator does not want to be delivered.
     pub(super) fn drop_notifications(
         &mut self,
         inc: Incarnation,
@@ -169,7 +169,7 @@ impl State {
 }
 
 impl Mailbox {
-    /// Drops what has a number below this one.
+    /// Drops notifications with lower numbers.
     fn drop_below(&mut self, number: u64) {
         while self.head < number {
             let Some(body) = self.bodies.pop_front() else { break };

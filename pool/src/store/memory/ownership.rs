@@ -1,4 +1,4 @@
-//! The owner's steps: begin, started, release, and the list of what it owns.
+//! The owner's steps: begin, started, release, and the listing of its jobs.
 
 use std::ops::Bound::{Excluded, Unbounded};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::store::{
 /// The longest back-off of a release, ms.
 const DELAY_MAX: u128 = 240_000;
 
-/// A back-off as it is kept, ms.
+/// A back-off in the form that is stored, in ms.
 pub(super) fn delay_ms(delay: Duration) -> u64 {
     delay.as_millis().min(DELAY_MAX) as u64
 }
@@ -26,7 +26,7 @@ pub(super) fn delay_ms(delay: Duration) -> u64 {
 type Told = Vec<(NodeName, DispatchId, Outcome)>;
 
 impl State {
-    /// Owners take assigned jobs into their hands.
+    /// Lets owners take their assigned jobs.
     pub(super) fn begin(
         &mut self,
         now: u64,
@@ -93,7 +93,7 @@ impl State {
         BeginReply::Begun { record, waiting: self.mailboxes.contains_key(key), payload }
     }
 
-    /// Notes that start handlers succeeded.
+    /// Records that start handlers have succeeded.
     pub(super) fn started(
         &mut self,
         now: u64,
@@ -123,7 +123,7 @@ impl State {
         Ok(replies)
     }
 
-    /// The owner gives jobs up.
+    /// Takes jobs back from their owner.
     pub(super) fn release(
         &mut self,
         now: u64,
@@ -177,7 +177,7 @@ impl State {
             };
             self.drop_job(key, &record, now, outcome);
             if item.mode != ReleaseMode::Delete {
-                // A worker that does not hear of the end may claim the job after a loss of data.
+                // A worker that is not told of the end may claim the job after a loss of data.
                 self.ended.put(Ended::Dispatch(id.clone()), now + self.limit("late_ms"));
             }
             let nodes = item.tell.iter().chain(&item.tell_stopper);
@@ -186,7 +186,7 @@ impl State {
         }
         match item.mode {
             ReleaseMode::HandOff => {
-                // One that was not begun here has shown nothing.
+                // A job that was not begun here has shown nothing.
                 if record.state == JobState::Running {
                     record.attempts = 0;
                 }

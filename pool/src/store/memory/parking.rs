@@ -1,4 +1,4 @@
-//! Parked jobs: tried again, and listed.
+//! Parked jobs: retries and listings.
 
 use super::state::State;
 use super::streams::Starts;
@@ -7,7 +7,7 @@ use crate::record::{JobState, Record};
 use crate::store::{Parked, ParkedPage, Pause, Refusal, UnparkReply};
 
 impl State {
-    /// Parked jobs are tried again: attempts and strikes start anew.
+    /// Retries parked jobs. Their attempts and strikes count from zero.
     pub(super) fn unpark(
         &mut self,
         now: u64,

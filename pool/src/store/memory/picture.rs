@@ -1,4 +1,4 @@
-//! The state as the picture that both stores draw.
+//! The state as a comparable picture. Both stores draw the same one.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! States for proofs: run steps on one of many, compare them, look for indexes that contradict the records.
+//! States for proofs: run steps on one of many, compare them, and look for indexes that contradict the records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -14,7 +14,7 @@ use crate::settings::ShutdownFlag;
 use crate::store::WorkerEvent;
 
 impl MemoryStore {
-    /// Exchanges the state with another one; nobody is told.
+    /// Exchanges the state with another one, and tells nobody.
     #[doc(hidden)]
     pub fn swap(&self, snapshot: &mut Snapshot) {
         std::mem::swap(&mut self.shared.lock().state, &mut snapshot.0);
@@ -24,7 +24,7 @@ impl MemoryStore {
 #[doc(hidden)]
 #[allow(missing_docs)]
 impl Snapshot {
-    /// Loses everything but what is broken on purpose.
+    /// Loses everything except the deliberate breakages.
     pub fn wipe(&mut self) {
         self.0 = State { broken: std::mem::take(&mut self.0.broken), ..State::default() };
     }
@@ -34,8 +34,8 @@ impl Snapshot {
         self.0.broken = breakages;
     }
 
-    /// Takes the events of all streams, and forgets what only readers and listings need: the ids of entries, who reads
-    /// them, the order of acceptance. States that differed in nothing else are the same then.
+    /// Takes the events of all streams. Forgets data that only readers and listings need: the ids of entries, their
+    /// readers, and the order of acceptance. States that differ only in those are then equal.
     pub fn take_events(&mut self) -> Vec<(WorkerId, WorkerEvent)> {
         let state = &mut self.0;
         state.appended = 0;
@@ -84,7 +84,7 @@ impl Snapshot {
         self.0.flag()
     }
 
-    /// The tombstone of a shutdown is all that is left.
+    /// Whether only the tombstone of a shutdown is left.
     pub fn is_closed(&self) -> bool {
         self.0.meta.incarnation.is_none() && self.0.tombstone.is_some()
     }
@@ -122,7 +122,7 @@ impl Snapshot {
     }
 }
 
-/// By what steps decide upon; entry ids, payloads and schedules are left out.
+/// Hashes the data that steps depend on. Entry ids, payloads and schedules are left out.
 impl Hash for Snapshot {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let state = &self.0;

@@ -1,4 +1,4 @@
-//! The sweeper's step: what is due is set going again, what has outlived its time is forgotten.
+//! The sweeper's step: restarts due jobs, and forgets expired data.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use crate::id::{Incarnation, JobKey};
 use crate::record::JobState;
 use crate::store::{Refusal, Swept};
 
-/// How many ended dispatches and outcomes one call forgets.
+/// How many ended dispatches and outcomes one call forgets, at most.
 const FORGET_MAX: usize = 512;
-/// With more start events waiting than this, none is repeated.
+/// If more start events than this wait, none is repeated.
 const BACKLOG: usize = 4_096;
-/// A time further ahead than this was written by a clock that has stepped back since, ms.
+/// A time that is further ahead than this comes from a clock that has gone back since, ms.
 const FAR_AHEAD: u64 = 300_000;
-/// After how long a record that does not parse is reported again, ms.
+/// A record that does not parse is reported again after this time, ms.
 const BAD_RETRY: u64 = 60_000;
 
 impl State {
-    /// Repairs what is due, at most `limit` jobs; `kick`: also those that wait for a worker.
+    /// Repairs due jobs, at most `limit`. `kick` includes those that wait for a worker.
     pub(super) fn sweep(
         &mut self,
         now: u64,

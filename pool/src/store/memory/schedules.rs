@@ -1,4 +1,4 @@
-//! Schedules: who plans, when the next tick is due, and which jobs a plan has.
+//! Schedules: the turns to plan, the due ticks, and the jobs of a plan.
 
 use std::ops::Bound::{Excluded, Unbounded};
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn ms(duration: Duration) -> u64 {
 }
 
 impl State {
-    /// Makes, changes or ends a schedule.
+    /// Creates, changes or ends a schedule.
     pub(super) fn sched(
         &mut self,
         now: u64,
@@ -74,7 +74,7 @@ impl State {
         })
     }
 
-    /// The turn to plan.
+    /// Holds, takes over or leaves turns to plan.
     pub(super) fn term(
         &mut self,
         now: u64,
@@ -88,7 +88,7 @@ impl State {
         Ok(Terms { now, replies })
     }
 
-    /// `mints`: there are tokens for this call.
+    /// `mints`: the pool has tokens for this call.
     fn term_one(
         &mut self,
         now: u64,
@@ -124,7 +124,7 @@ impl State {
         if item.leave { TermReply::Other(entry) } else { TermReply::Held(entry) }
     }
 
-    /// One tick, when it is due.
+    /// Gives out one tick, if it is due.
     pub(super) fn tick(
         &mut self,
         now: u64,
@@ -157,7 +157,7 @@ impl State {
         })
     }
 
-    /// Refuses what is done in a turn that is over.
+    /// Refuses a call in a turn that is over.
     pub(super) fn check_turn(&self, inc: Incarnation, turn: Option<&Turn>) -> Result<(), Refusal> {
         let Some(Turn { plan, id, term }) = turn else { return Ok(()) };
         let schedule = ScheduleKey { kind: ScheduleKind::Plan, name: plan.clone() };

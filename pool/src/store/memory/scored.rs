@@ -1,4 +1,4 @@
-//! A set whose members carry a score and are walked in the order of (score, member).
+//! A set whose members have scores, in the order of (score, member).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -35,7 +35,7 @@ impl<M: Ord + Clone> Scored<M> {
         }
     }
 
-    /// True if it is a member.
+    /// Whether it is a member.
     pub(super) fn contains(&self, member: &M) -> bool {
         self.scores.contains_key(member)
     }
@@ -60,7 +60,7 @@ impl<M: Ord + Clone> Scored<M> {
         self.order.first_key_value().map(|(score, _)| *score)
     }
 
-    /// Members with `above < score <= upto`, in order; `above` absent: from the lowest on.
+    /// Members with `above < score <= upto`, in order. Without `above`, from the lowest score on.
     pub(super) fn range(&self, above: Option<u64>, upto: u64) -> impl Iterator<Item = &M> {
         let above = above.map_or(Unbounded, |above| Excluded(above.min(upto)));
         self.order.range((above, Included(upto))).flat_map(|(_, members)| members)

@@ -35,15 +35,15 @@ pub(super) struct Server {
     pub(super) state: State,
     /// How many processes there were before.
     pub(super) process: u64,
-    /// Server time, ms, at which the process began. Nobody can have used a store before its first process: that
-    /// one has always been there.
+    /// Server time, ms, at which the process began. The first process counts as having always run, because nobody can
+    /// have used the store before it.
     pub(super) started: u64,
     pub(super) flushed: bool,
     pub(super) available: bool,
 }
 
 impl Server {
-    /// The process.
+    /// The id of the process.
     pub(super) fn run_id(&self) -> String {
         format!("memory{}", self.process)
     }
@@ -57,15 +57,15 @@ impl fmt::Debug for Server {
     }
 }
 
-/// The server and its clients' common ground.
+/// The server, and the state that its clients share.
 pub(super) struct Shared {
     server: Mutex<Server>,
     pub(super) clock: Clock,
-    /// Moves when a blocked reader is to look again.
+    /// Changes when a blocked reader must look again.
     woken: watch::Sender<u64>,
     pub(super) members: watch::Sender<Arc<Members>>,
     pub(super) settings: watch::Sender<Arc<StoredSettings>>,
-    /// A store for each shard, where the pool has some.
+    /// A store for each shard, if the pool has several.
     pub(super) shards: Mutex<BTreeMap<u32, MemoryStore>>,
 }
 
@@ -83,7 +83,7 @@ impl Shared {
         }
     }
 
-    /// The server. No step can panic halfway, so a poisoned lock holds a whole state.
+    /// Locks the server. No step can panic halfway, so even a poisoned lock holds a whole state.
     pub(super) fn lock(&self) -> MutexGuard<'_, Server> {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,7 +114,7 @@ impl Shared {
         });
     }
 
-    /// Tells of the settings, and of the members where `members` says so, if they are others than were told.
+    /// Publishes the settings, and the members if `members` is true, if they differ from those last published.
     pub(super) fn publish_again(&self, state: &State, members: bool) {
         fn tell<T: PartialEq>(told: &watch::Sender<Arc<T>>, now: T) {
             told.send_if_modified(|known| {
@@ -152,7 +152,7 @@ impl MemoryStore {
         }
     }
 
-    /// Runs one step and tells of what it changed.
+    /// Runs one step and publishes its changes.
     pub(super) fn execute<T>(
         &self,
         server: &mut Server,
@@ -183,7 +183,7 @@ impl MemoryStore {
         self.execute(&mut *self.admitted()?, step)
     }
 
-    /// Looks until something is found, at most for `block`.
+    /// Looks until something is found, for at most `block`.
     pub(super) async fn wait_for<T>(
         &self,
         block: Duration,

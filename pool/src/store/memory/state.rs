@@ -244,7 +244,7 @@ impl State {
         matches!(self.jobs.get(key), Some(Job { stored: Stored::Damaged(_), .. }))
     }
 
-    /// The key's record, if the worker owns it under this token, in whatever state.
+    /// The key's record, in any state, if the worker owns the job under this token.
     pub(super) fn record_of(&self, key: &JobKey, worker: WorkerId, token: Token) -> Option<&Record> {
         self.record(key).filter(|record| record.owner == Some(worker) && record.token == token)
     }
@@ -285,7 +285,7 @@ impl State {
         }
     }
 
-    /// Deletes a job with everything that belongs to it and notes its outcome.
+    /// Deletes a job and all that belongs to it, and records its outcome.
     pub(super) fn drop_job(&mut self, key: &JobKey, record: &Record, now: u64, outcome: &str) {
         self.forget(key);
         self.queue.remove(key);
@@ -300,12 +300,12 @@ impl State {
         }
         self.mailboxes.remove(key);
         self.settle_outcome(&record.id, outcome, now);
-        // Given up by a worker that may not have heard that: after a loss of data it may say that it has the job. An
+        // Its worker may not have heard that it gave the job up, and may report the job after a loss of data. An
         // outcome does not say that the run has ended.
         let owned = matches!(record.state, JobState::Running | JobState::Stopping);
         let again = self.attested_now(record) || record.begun != Begun::Never && !owned;
         let accepted = record.id.caller_id().is_none().then_some(record.created);
-        // Begun lately: who had handed it on before, and has not heard that, may say so too.
+        // Begun lately: a former owner that has not heard that may report it, too.
         let begun = owned.then_some(record.since.max(record.created));
         let since = if again { Some(now) } else { begun.or(accepted) };
         if let Some(until) = since.map(|since| since + self.limit("late_ms")).filter(|until| *until > now) {
@@ -313,12 +313,12 @@ impl State {
         }
     }
 
-    /// Whether its runner attested it in this incarnation: an attestation that is late or doubled may still come.
+    /// Whether its worker attested it in this incarnation. An attestation that is late or doubled may still come.
     pub(super) fn attested_now(&self, record: &Record) -> bool {
         record.attested.is_some() && record.attested == self.meta.incarnation
     }
 
-    /// Notes the outcome under a caller's own id: once, and only of the dispatch that holds the id.
+    /// Records the outcome under a caller's own id: once, and only of the dispatch that holds the id.
     pub(super) fn settle_outcome(&mut self, id: &DispatchId, outcome: &str, now: u64) {
         let keep = if self.broken.has(Breakage::OwnIdsForgotten) { 1 } else { self.limit("od_ms") };
         let Some(caller) = id.caller_id() else { return };
@@ -330,8 +330,9 @@ impl State {
         }
     }
 
-    /// Makes an owned or parked job one that nobody has: queued, with a start event now or left to the sweeper after `delay` ms; or
-    /// parked when it has begun too often. The token stays as it is. The caller emits `starts`.
+    /// Takes a job from its owner, or out of the parked jobs. It is queued, with a start event now, or with one from
+    /// the sweeper after `delay` ms. If it has begun too often, it is parked. The token stays. The caller emits
+    /// `starts`.
     pub(super) fn requeue(
         &mut self,
         key: &JobKey,
@@ -373,7 +374,7 @@ impl State {
     }
 }
 
-/// The longest start of a text that is kept and ends between two characters.
+/// The longest prefix of a text that is stored and ends between two characters.
 fn shortened(text: &str) -> Bytes {
     let mut end = text.len().min(ERROR_MAX);
     while !text.is_char_boundary(end) {

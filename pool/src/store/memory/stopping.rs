@@ -9,7 +9,7 @@ use crate::record::{JobState, Record};
 use crate::store::{NOTES_PAGE, Refusal, StopItem, StopReply, Turn, WorkerEvent};
 
 impl State {
-    /// Requests the end of jobs; `repeat`: stopping jobs' owners are told again.
+    /// Requests the end of jobs. `repeat`: the owners of stopping jobs are told again.
     pub(super) fn stop(
         &mut self,
         now: u64,
@@ -47,7 +47,7 @@ impl State {
         Ok(replies)
     }
 
-    /// Decides, and deletes what nobody runs.
+    /// Decides about one job, and deletes it if nobody runs it.
     fn stop_one(&mut self, now: u64, turn: Option<&Turn>, item: &StopItem, notes: &mut usize) -> StopReply {
         let recovering = self.meta.recovering;
         if self.is_damaged(&item.key) {
@@ -63,7 +63,7 @@ impl State {
             return StopReply::Absent;
         }
         match record.state {
-            // In phase R it may be running unseen.
+            // In phase R the job may be running unseen.
             JobState::Queued | JobState::Assigned | JobState::Parked if recovering => StopReply::Recovering,
             JobState::Queued | JobState::Assigned | JobState::Parked if *notes >= NOTES_PAGE => {
                 StopReply::Later
@@ -81,7 +81,8 @@ impl State {
         }
     }
 
-    /// No job of this dispatch is there: it has ended, or was never accepted, and from now on is not if that is wanted.
+    /// There is no job of this dispatch: it has ended, or was never accepted. If the caller wants that, it is never
+    /// accepted from now on.
     fn stop_absent(&mut self, now: u64, item: &StopItem, lives: bool) -> StopReply {
         let StopItem { key, id, forbid, .. } = item;
         let own = id.caller_id();

@@ -1,4 +1,4 @@
-//! The seam on the state: each step in one lock.
+//! The store's interface over the state: each step under one lock.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};

@@ -22,7 +22,7 @@ pub(super) type Starts = Vec<(JobKey, u32)>;
 #[derive(Clone, Debug, Default)]
 pub(super) struct PoolStream {
     pub(super) log: Log<Starts>,
-    /// `None`: the group is gone, or was never there.
+    /// `None` if the group is gone, or never existed.
     pub(super) group: Option<Group>,
 }
 
@@ -68,8 +68,8 @@ impl State {
         self.appended += 1;
     }
 
-    /// Appends an event to the stream of a job's owner. It is made for a member only: that of another nobody reads, nor
-    /// deletes.
+    /// Appends an event to the stream of a job's owner, if the owner is a member. Nobody would read or delete another
+    /// stream.
     pub(super) fn send_to_owner(&mut self, now: u64, owner: WorkerId, event: WorkerEvent) {
         if self.worker_streams.contains_key(&owner) || self.members.contains_key(&owner) {
             self.send(now, owner, event);
@@ -83,7 +83,7 @@ impl State {
         }
     }
 
-    /// Appends outcomes to the streams of nodes, as far as these exist; one entry per node.
+    /// Appends outcomes to the existing streams of nodes, one entry for each node.
     pub(super) fn tell_nodes(
         &mut self,
         now: u64,
@@ -119,13 +119,13 @@ impl State {
         }
     }
 
-    /// Drops what has outlived its time: node streams, the tombstone.
+    /// Drops expired node streams and tombstones.
     pub(super) fn expire_keys(&mut self, now: u64) {
         self.node_streams.retain(|_, stream| stream.until > now);
         self.tombstone.take_if(|tombstone| tombstone.until <= now);
     }
 
-    /// New start events for a consumer; `None`: the group is gone.
+    /// New start events for a consumer. `None` if the group is gone.
     pub(super) fn pool_events(
         &mut self,
         now: u64,
@@ -144,7 +144,7 @@ impl State {
         Some(events)
     }
 
-    /// Start events that were left for `min_idle`; `None`: the group is gone.
+    /// Start events that other consumers have kept for `min_idle`. `None` if the group is gone.
     pub(super) fn claim_events(
         &mut self,
         now: u64,

@@ -1,17 +1,17 @@
-//! Which jobs of a lost worker may have taken it down, and how long each waits before it is begun again.
+//! The suspects among the jobs of a lost worker, and how long each waits before it begins again.
 
 use super::state::State;
 use crate::breakage::Breakage;
 use crate::id::JobKey;
 use crate::record::{JobState, Record};
 
-/// A job that had run for this long is beyond suspicion, ms.
+/// A job that ran for this long is no suspect, ms.
 const PROVEN: u64 = 45_000;
 
 impl State {
-    /// How long a job of a lost worker waits before it is begun again, ms. One that had proven itself starts anew; one
-    /// that had only just begun waits from its second loss on, any other from its fifth. `heard`: when the worker was
-    /// heard of last.
+    /// How long a job of a lost worker waits before it begins again, ms. A job that is no suspect counts from zero. A
+    /// job that had only just begun waits from its second loss on, any other job from its fifth. `heard`: when the
+    /// worker was last heard of.
     pub(super) fn suspect(&self, key: &JobKey, record: &mut Record, heard: u64) -> u64 {
         if record.state != JobState::Running {
             return 0;
@@ -31,7 +31,7 @@ impl State {
     }
 }
 
-/// From a tenth of `widest` to all of it: by the key, and another one after each loss.
+/// A pause from a tenth of `widest` to all of it. It depends on the key, and differs after each loss.
 fn spread(key: &JobKey, losses: u32, widest: u64) -> u64 {
     const PRIME: u64 = 2_147_483_647;
     let n = u64::from(losses.min(50));

@@ -1,4 +1,4 @@
-//! Recovery: what the living workers say of the jobs in their hands.
+//! Recovery: the reports of living workers about their jobs.
 
 use super::ownership::{millis, mode_letter};
 use super::steps::Steps;
@@ -60,7 +60,7 @@ pub(super) async fn attest(
         .collect()
 }
 
-/// How far a job has come that was begun at least.
+/// How far a job has come that has at least begun.
 fn flag(begun: Begun) -> u8 {
     match begun {
         Begun::Never | Begun::Begun => 1,

@@ -141,7 +141,7 @@ pub(super) async fn of_node(
 }
 
 fn hold(command: &mut Cmd, block: Duration) {
-    // 0 would mean for ever.
+    // 0 would mean no limit.
     if let Some(ms) = u64::try_from(block.as_millis()).ok().filter(|ms| *ms > 0) {
         command.arg("BLOCK").arg(ms);
     }
@@ -218,7 +218,7 @@ fn token(text: &[u8]) -> Option<Token> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Outcomes for a node; what is none, such as the entry that opens the stream, is passed over.
+/// Outcomes for a node. Skips other entries, such as the one that opens the stream.
 fn outcomes(mut fields: Values) -> Result<Vec<(DispatchId, Outcome)>> {
     let mut outcomes = Vec::with_capacity(fields.len() / 2);
     while fields.len() > 0 {

@@ -1,4 +1,4 @@
-//! Heartbeat counters, as observers read them.
+//! Heartbeat counters, for observers.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ async fn of_all(steps: &Steps) -> Result<BTreeMap<WorkerId, u64>> {
     Ok(counters)
 }
 
-/// A counter or a worker; what is neither was written by somebody else.
+/// A counter or a worker. Any other text is not the pool's.
 fn number(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }

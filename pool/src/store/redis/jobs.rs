@@ -1,4 +1,4 @@
-//! Jobs on their way to a worker: dispatch, route, and looking at them.
+//! The life of a job up to its assignment: dispatch and route, and the reads of jobs.
 
 use redis::Value;
 
@@ -98,7 +98,7 @@ pub(super) async fn lookup(steps: &Steps, items: &[(JobKey, Option<DispatchId>)]
     items.iter().map(|_| values.list().and_then(|mut list| found(&mut list))).collect()
 }
 
-/// The records of these keys, whatever their dispatch: that takes no script.
+/// The records of these keys, of any dispatch. That needs no script.
 async fn records(steps: &Steps, items: &[(JobKey, Option<DispatchId>)]) -> Result<Vec<Lookup>> {
     let mut command = redis::cmd("HMGET");
     command.arg(steps.keys.named("jo"));

@@ -1,4 +1,4 @@
-//! The script itself refuses these, for a client of another version, or one that is not of this crate.
+//! The script itself refuses these, because a client may have another version, or may not use this crate.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use redis::{Connection, Value, cmd};
@@ -70,8 +70,8 @@ impl Pool {
         call.query(&mut self.redis).unwrap()
     }
 
-    /// Dispatches this job, in this turn or none, to the worker with this number; one is named. Returns the beginning
-    /// of the record.
+    /// Dispatches this job, in this turn or none, to the worker with this number. One worker is named. Returns the
+    /// beginning of the record.
     fn place(&mut self, key: &str, turn: [&str; 3], number: &[u8]) -> String {
         let (_, _, source) = FILES.iter().find(|(name, ..)| *name == "dispatch").unwrap();
         let mut names: Vec<_> = declared_keys(source).iter().map(|name| self.keys.named(name)).collect();
@@ -154,7 +154,7 @@ fn a_stop_that_names_what_is_no_id_hinders_no_other() {
     assert_eq!(left, ["damaged"]);
 }
 
-/// Lua hands no more than about 8,000 values to one command.
+/// Lua passes no more than about 8,000 values to one command.
 #[test]
 fn a_call_deletes_all_notifications_that_it_may_acknowledge() {
     let mut pool = Pool::new();

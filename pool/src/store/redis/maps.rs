@@ -20,8 +20,8 @@ use crate::store::StoreError;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The maps, kept up to date by a task of their own. It begins when a server was blessed, and ends with this value
-/// or at [`Maps::close`].
+/// The maps, kept up to date by a task. The task begins when a server was blessed, and ends with this value or at
+/// [`Maps::close`].
 #[derive(Debug)]
 pub(super) struct Maps {
     members: watch::Receiver<Arc<Members>>,
@@ -44,7 +44,7 @@ struct Follower {
 }
 
 impl Maps {
-    /// Follows the maps over connections of `client`, which admit only the blessed server.
+    /// Follows the maps over new connections of `client`, which admit only the blessed server.
     pub(super) fn follow(
         client: Client,
         keys: &Keys,
@@ -87,12 +87,12 @@ impl Maps {
         self.settings.clone()
     }
 
-    /// Why they could not be read so far, if they could not.
+    /// Why the maps could not be read so far, if they could not.
     pub(super) fn trouble(&self) -> Option<StoreError> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes a hint where the maps are. Before they have been read once it is not needed.
+    /// Takes a hint about the revisions of the maps. It is not needed before the first read.
     pub(super) fn expect(&self, inc: Incarnation, members: Revision, settings: Revision) {
         if let Some([w, cf]) = self.views.get() {
             w.expect(Some(inc.0), members.0);
@@ -100,7 +100,7 @@ impl Maps {
         }
     }
 
-    /// Reads the settings again, and the members where `members` says so.
+    /// Reads the settings again, and the members if `members` is true.
     pub(super) fn reread(&self, members: bool) {
         if let Some([w, cf]) = self.views.get() {
             cf.reread();
@@ -128,7 +128,7 @@ impl Follower {
         }
         let [w, cf] = self.join().await;
         let (mut members, mut settings) = (w.watch(), cf.watch());
-        // The only place that sets it.
+        // Only this place sets it.
         let _ = self.views.set([w, cf]);
         loop {
             self.members.send_replace(Arc::new(read_members(&members.snapshot())));
@@ -153,7 +153,7 @@ impl Follower {
 
     async fn join(&self) -> [View; 2] {
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        // The last word: whether the trouble may pass by itself.
+        // The last kind of trouble that was logged: whether it may pass by itself.
         let mut said = None;
         loop {
             match View::join_broken(&self.client, self.layouts.clone(), self.broken.clone()).await {

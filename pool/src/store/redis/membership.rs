@@ -1,4 +1,4 @@
-//! The life of a pool and of its workers: bootstrap to reap.
+//! The life of a pool and of its workers: from bootstrap to reap.
 
 use super::reply::Values;
 use super::steps::Steps;
@@ -118,12 +118,12 @@ pub(super) async fn renew(
     })
 }
 
-/// A member whose entry cannot be read is none: it joins anew, and the others are kept.
+/// A member whose entry cannot be read counts as absent: it joins again, and the others stay.
 fn member_state(letter: &[u8]) -> Option<MemberState> {
     MemberState::from_letter(std::str::from_utf8(letter).ok()?)
 }
 
-/// Phase R, as the scripts tell it: whatever else stands there is phase N.
+/// Whether the scripts' answer says phase R. Any other value says phase N.
 pub(super) fn is_recovering(phase: &[u8]) -> bool {
     phase == b"R"
 }

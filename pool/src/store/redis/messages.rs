@@ -78,7 +78,7 @@ pub(super) async fn notify(
     })
 }
 
-/// The owner that follows. A record without one, or with one that no worker can be, is possible only by damage.
+/// The owner, from the next value. Only damage can make a record without an owner, or with an impossible one.
 fn owner_named(owners: &mut Values) -> Result<Option<WorkerId>> {
     owners.parsed("an owner", |text| Some(text.parse().ok()))
 }

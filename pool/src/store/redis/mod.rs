@@ -1,8 +1,8 @@
-//! The store on Redis: every step is one Lua script of `lua/`, sent to the blessed server process and to no other.
+//! The store on Redis. Every step is one Lua script of `lua/`, sent only to the blessed server process.
 //!
-//! Connections: one for scripts and commands, one for each kind of blocking read, one subscription for both maps.
-//! Before the pool is known to live on a server (and for `pool_state`, `server_identity`, `server_checks`,
-//! `bootstrap` and `recover` ever after) a second one is used that takes any server.
+//! It has one connection for scripts and commands, one for each kind of blocking read, and one subscription for both
+//! maps. Another connection accepts any server. It is used until the pool is known to live on a server, and always
+//! for `pool_state`, `server_identity`, `server_checks`, `bootstrap` and `recover`.
 
 mod attesting;
 mod dump;
@@ -40,16 +40,16 @@ use crate::id::PoolName;
 
 /// The pool's steps as Lua scripts on Redis.
 ///
-/// It connects when it is first used, on the runtime of that use, and sends no step before a server was blessed. It
-/// shares no connection with others of the same client: theirs may be on a runtime that stands still. Its background
-/// task, which follows the members and the settings, ends with it.
+/// It connects on first use, on the runtime of that use, and sends no step before a server was blessed. It shares no
+/// connection with other users of the client, because those may be on a blocked runtime. Its background task follows
+/// the members and the settings, and ends with it.
 #[derive(Debug)]
 pub struct RedisStore {
     client: Client,
     blessed: Arc<watch::Sender<Option<Box<str>>>>,
-    /// To any server.
+    /// Sends to any server.
     open: Steps,
-    /// To the blessed server process only.
+    /// Sends only to the blessed server process.
     steps: Steps,
     pool_reads: Mutex<Blocking>,
     node_reads: Mutex<Blocking>,
@@ -58,7 +58,7 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// A store for the pool of this name. Nothing is sent; to be called within a tokio runtime.
+    /// A store for the pool of this name. Sends nothing. Call it within a tokio runtime.
     pub fn open(client: &Client, pool: &PoolName) -> Self {
         Self::with_clock(client, pool, Clock::Server, &[], Breakages::default())
     }
@@ -91,7 +91,7 @@ impl RedisStore {
         Self::with_clock(client, pool, Clock::Server, patches, maps)
     }
 
-    /// The names of all scripts, and the hashes that Redis knows them by: for proofs.
+    /// The names of all scripts, and their hashes in Redis: for proofs.
     #[doc(hidden)]
     #[cfg(feature = "sim")]
     pub fn script_hashes(&self) -> Vec<(String, String)> {
@@ -102,7 +102,7 @@ impl RedisStore {
     /// The whole state: for tests.
     ///
     /// # Errors
-    /// As any read.
+    /// As for any read.
     #[doc(hidden)]
     pub async fn dump(&self) -> Result<Dump> {
         dump::dump(&self.open).await
@@ -137,7 +137,7 @@ impl RedisStore {
         }
     }
 
-    /// The same pool with the same blessing, over connections that are made on the runtime that uses them.
+    /// The same pool with the same blessing, over new connections. They are made on the runtime that uses them.
     fn over_own_connections(&self) -> Self {
         let guarded = guarded(&self.client, &self.blessed);
         let over = |steps: &Steps, client: &Client| Steps { connection: client.dedicated(), ..steps.clone() };
@@ -160,7 +160,7 @@ fn guarded(client: &Client, blessed: &Arc<watch::Sender<Option<Box<str>>>>) -> C
     client.with_admission(move |identity: &str| blessed.borrow().as_deref() == Some(identity))
 }
 
-/// Reads what `begin` has answered to these: for the micro-benchmarks.
+/// Reads an answer of `begin` to these: for the micro-benchmarks.
 #[cfg(feature = "micro")]
 pub(crate) fn decode_begin(
     answer: redis::Value,

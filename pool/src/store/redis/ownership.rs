@@ -1,4 +1,4 @@
-//! Jobs in the hands of a worker: begin, started, release, owned.
+//! The steps of a job's owner: begin, started, release, owned.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::store::{
     WorkerBegun, WorkerStarts,
 };
 
-/// The arguments that all calls of an owner begin with: who it is, and which entries of its stream are finished.
+/// Adds the arguments with which all calls of an owner begin: the owner, and the finished entries of its stream.
 pub(super) fn owner(call: &mut Call, inc: Incarnation, worker: WorkerId, finished: &[EntryId]) {
     call.arg(inc.0).arg(worker.0).arg(finished.len());
     call.args(finished.iter().map(ToString::to_string));
 }
 
-/// The tokens of the jobs of a call: how many different ones there are, each of them, and which one each job has.
+/// Adds the tokens of a call's jobs: how many different ones there are, each of them, and the one of each job.
 pub(super) fn tokens(call: &mut Call, of_jobs: impl Iterator<Item = Token>) -> Result<()> {
     let mut tokens = Targets::new();
     let token_of: Vec<_> = of_jobs.map(|token| tokens.number(Some(token))).collect();
@@ -48,8 +48,8 @@ pub(super) async fn begin(
     begun_all(steps.run("begin", call).await?, begins)
 }
 
-/// The answer of `begin` to these. A record of another worker or token is no answer: nothing would ever stop what it
-/// starts.
+/// The answer of `begin` to these. A record of another worker or token is no valid answer: the job would start, and
+/// nothing would ever stop it.
 pub(super) fn begun_all(reply: Reply, begins: &[WorkerBegins]) -> Result<Vec<WorkerBegun>> {
     let mut values = reply.ok()?;
     let heard = values.some_letters_of(&[begins.len()], "begins' answers to workers", |letter, _| {
@@ -127,7 +127,7 @@ pub(super) async fn release(
         .collect();
     let mut streams = vec![steps.keys.worker(worker)];
     streams.extend(targets.keys(|node| steps.keys.node_of(node)));
-    // Most jobs of a call leave in the same way: it is named once.
+    // Most jobs of a call leave in the same way, so it is named once.
     let mut ways = Targets::new();
     let way_of: Vec<_> = items
         .iter()

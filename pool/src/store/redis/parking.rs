@@ -1,4 +1,4 @@
-//! Parked jobs: tried again, and listed.
+//! Parked jobs: retries and listings.
 
 use super::steps::Steps;
 use crate::id::{DispatchId, Incarnation, JobKey};

@@ -1,5 +1,5 @@
-//! Reads what scripts and commands answer. All replies pass through here; one that has another shape than the
-//! contract's is [`StoreError::Damaged`] and says which script answered what.
+//! Reads the answers of scripts and commands. All replies pass through here. A reply that breaks the contract is
+//! [`StoreError::Damaged`], and the error names the script and quotes the answer.
 
 use std::sync::Arc;
 use std::vec::IntoIter;
@@ -12,7 +12,7 @@ use crate::id::{DispatchId, JobKey, Revision};
 use crate::member::Member;
 use crate::store::{Outcome, Refusal, Result, StoreError};
 
-/// A reply of another shape than the contract's. The call was executed.
+/// A reply that breaks the contract. The call was executed.
 #[derive(Debug, thiserror::Error)]
 #[error("{call} answered {answer} where {expected} was expected")]
 pub(super) struct UnexpectedReply {
@@ -50,11 +50,11 @@ pub(super) fn failed(error: tenure_connection::Error) -> StoreError {
     }
 }
 
-/// The values of an answer, read one after another.
+/// The values of an answer, for reading in order.
 pub(super) struct Values {
     call: &'static str,
     items: IntoIter<Value>,
-    /// Values that were passed over, since they cannot be read.
+    /// Values that were skipped because they cannot be read.
     strange: Vec<String>,
 }
 
@@ -67,12 +67,12 @@ impl Values {
         }
     }
 
-    /// How many are left.
+    /// The number of remaining values.
     pub(super) fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// The next value, whatever it is.
+    /// The next value, of any kind.
     pub(super) fn value(&mut self) -> Result<Value> {
         self.items.next().ok_or_else(|| unexpected(self.call, "another value", &Value::Nil))
     }
@@ -111,7 +111,8 @@ impl Values {
             .ok_or_else(|| unexpected(self.call, expected, &Value::BulkString(bytes.to_vec())))
     }
 
-    /// The next value, a letter for each of `items`, read by `parse`, which reads what follows for its letter: all values.
+    /// The next value, a letter for each of `items`. `parse` gets the letter and reads the values that follow for it.
+    /// No value may remain.
     pub(super) fn letters<T>(
         &mut self,
         items: usize,
@@ -122,7 +123,7 @@ impl Values {
         Ok(groups.pop().unwrap_or_default())
     }
 
-    /// The same for groups of this many items each.
+    /// The same for groups of these sizes.
     pub(super) fn letters_of<T>(
         &mut self,
         groups: &[usize],
@@ -136,7 +137,7 @@ impl Values {
         }
     }
 
-    /// The same, where more values follow.
+    /// The same, but more values may remain.
     pub(super) fn some_letters_of<T>(
         &mut self,
         groups: &[usize],
@@ -169,7 +170,8 @@ impl Values {
         }
     }
 
-    /// The next value, the revision of a map. One that cannot be read is damage, and as high as none that a map has.
+    /// The next value, the revision of a map. An unreadable one is damage, and counts as higher than any that a map
+    /// can have.
     pub(super) fn revision(&mut self) -> Result<Revision> {
         let text = self.bytes_or_nil()?;
         let read = text.and_then(|text| std::str::from_utf8(&text).ok()?.parse().ok());
@@ -202,7 +204,7 @@ impl Values {
         self.parsed("a member's entry", |text| Member::parse(text.as_bytes()))
     }
 
-    /// The next value, a list of groups of this many values. One that `read` cannot read is passed over.
+    /// The next value, a list of groups of this many values. Skips a group that `read` cannot read.
     pub(super) fn groups<T>(
         &mut self,
         size: usize,
@@ -221,7 +223,7 @@ impl Values {
         Ok(groups)
     }
 
-    /// Values that were passed over.
+    /// The skipped values.
     pub(super) fn strange(&self) -> &[String] {
         &self.strange
     }
@@ -269,7 +271,7 @@ impl Reply {
         Err(unexpected(values.call, "one value for each item", &answer))
     }
 
-    /// The refusal that the code stands for.
+    /// The refusal that the code means.
     pub(super) fn refused(mut self) -> StoreError {
         self.refusal().map_or_else(|error| error, StoreError::Refused)
     }

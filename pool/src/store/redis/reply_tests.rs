@@ -99,7 +99,7 @@ fn letters_have_what_belongs_to_them_and_nothing_else() {
     }
 }
 
-/// A wrong answer would start what no stop reaches.
+/// A wrong answer would start a job that no stop reaches.
 #[test]
 fn what_begin_answers_is_what_was_asked_for() {
     use crate::id::{JobKey, Token, WorkerId};

@@ -116,7 +116,7 @@ pub(super) async fn planned(
     Ok(PlannedPage { next, jobs })
 }
 
-/// The arguments by which dispatch and stop are refused once the caller's turn is over; empty for no turn.
+/// Adds the arguments that let dispatch and stop be refused once the caller's turn is over. Empty for no turn.
 pub(super) fn turn(call: &mut Call, turn: Option<&Turn>) {
     match turn {
         Some(Turn { plan, id, term }) => call.arg(plan.as_str()).arg(id.0).arg(term.0),
@@ -128,7 +128,7 @@ fn entry(values: &mut Values) -> Result<ScheduleEntry> {
     values.parsed("a schedule's entry", ScheduleEntry::parse)
 }
 
-/// Whole ms, far below what Lua and Redis count exactly.
+/// Whole ms, far below the limit for exact numbers in Lua and Redis.
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).map_or(MILLIS_MAX, |ms| ms.min(MILLIS_MAX))
 }

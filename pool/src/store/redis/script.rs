@@ -11,7 +11,7 @@ use tenure_connection::{Call, Script};
 use super::keys::{Keys, NAMES};
 use crate::breakage::ScriptPatch;
 
-/// Where the scripts take the time from.
+/// The source of the scripts' time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Clock {
     /// The server's clock.

@@ -120,7 +120,7 @@ fn the_streams_of_nodes_have_one_bound_in_one_part() {
 #[test]
 fn the_clock_can_be_a_key() {
     let (_, _, source) = FILES.iter().find(|(name, ..)| *name == "expire").unwrap();
-    // Stamps of the maps' revisions are the server's in any case.
+    // The stamps of the maps' revisions always use the server's time.
     let of_the_server = tenure_rmap::lua::CHANGE.matches("'TIME'").count();
     assert_eq!(spliced(source, &keys(), Clock::Server).matches("'TIME'").count(), of_the_server + 1);
     let text = spliced(source, &keys(), Clock::Key);

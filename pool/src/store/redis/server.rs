@@ -1,4 +1,4 @@
-//! The server behind the pool, and the pool as any server shows it.
+//! The server of the pool, and the state of a pool on any server.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::store::{PoolState, Result, ServerIdentity, StoreError};
 const OLDEST: Version = Version { major: 7, minor: 0, patch: 0 };
 pub(super) const POLICY: &str = "noeviction";
 
-/// A server that a pool cannot live on. Nothing was written.
+/// A server that is unsuitable for a pool. Nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnsuitableServer {
-    /// It lacks what the scripts need.
+    /// It lacks features that the scripts need.
     #[error("redis {found} is too old, at least {OLDEST} is needed")]
     TooOld {
         /// Its version.
@@ -43,7 +43,7 @@ pub(super) async fn pool_state(steps: &Steps) -> Result<PoolState> {
     if fields.len() != 6 {
         return Err(unexpected("HMGET", "six values", &Value::Array(fields)));
     }
-    // One that no pool can have had is none.
+    // A value that no pool can have counts as none.
     let closed = fields.pop().and_then(|closed| {
         let number = Values::of("HMGET", Value::Array(vec![closed])).ok()?.number().ok()?;
         Incarnation(number).sound()

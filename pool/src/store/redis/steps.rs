@@ -1,4 +1,5 @@
-//! The needs of every step: names, scripts, a connection; and how a call names the shared data of its jobs.
+//! The shared parts of every step: names, scripts, a connection, and the way in which a call names the data of its
+//! jobs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,18 +22,18 @@ pub(super) struct Steps {
     pub(super) told: Told,
 }
 
-/// The parts of answers that could not be read and were told in the log.
+/// The unreadable parts of answers that were logged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told(Arc<Mutex<BTreeMap<String, Instant>>>);
 
-/// The most that is told within [`TOLD_FOR`].
+/// How many of them are logged within [`TOLD_FOR`], at most.
 const TOLD_MAX: usize = 100;
 
-/// Each is told once in this time.
+/// Each is logged once in this time.
 const TOLD_FOR: Duration = Duration::from_secs(3_600);
 
 impl Told {
-    /// Those of these that the log is told now.
+    /// The parts that must be logged now.
     fn news<'a>(&self, now: Instant, strange: &'a [String]) -> Vec<&'a String> {
         if strange.is_empty() {
             return Vec::new();
@@ -51,7 +52,7 @@ impl Told {
 }
 
 impl Steps {
-    /// Tells the log what was passed over in an answer.
+    /// Logs the skipped parts of an answer.
     pub(super) fn tell(&self, values: &Values) {
         for strange in self.told.news(Instant::now(), values.strange()) {
             tracing::error!(
@@ -73,8 +74,8 @@ impl Steps {
     }
 }
 
-/// The shared data of a call's jobs, each named once: streams that the call may write to, whose keys follow the
-/// script's own, or tokens. A job says which it has by the number, counted from 1; 0 is none.
+/// Data that the jobs of a call share, each named once. They are streams that the call may write to, whose keys
+/// follow the script's own, or tokens. A job refers to them by number, counted from 1; 0 is none.
 pub(super) struct Targets<T> {
     list: Vec<T>,
 }
@@ -105,8 +106,9 @@ impl<T: PartialEq> Targets<T> {
     }
 }
 
-/// The numbers of the jobs of a call as a script takes them: in one argument, a byte for each, since Redis and Lua make a
-/// text of each argument. Of more jobs than a step takes, and so of a number that is no byte, the call is refused.
+/// The numbers of a call's jobs, in the form that a script takes: one argument with a byte for each job. Redis and
+/// Lua would make a text of each separate argument. A call with more jobs than a step takes is refused, so every
+/// number is a byte.
 pub(super) fn column(numbers: impl IntoIterator<Item = usize>) -> Result<Vec<u8>> {
     let byte = |number| u8::try_from(number).map_err(|_| StoreError::Refused(Refusal::BadArgument));
     let column = numbers.into_iter().map(byte).collect::<Result<Vec<_>>>()?;

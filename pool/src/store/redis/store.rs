@@ -1,4 +1,4 @@
-//! The seam, step by step; each is carried out by the module of its group.
+//! The store's interface, step by step. The module of each group carries its steps out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl Store for RedisStore {
     ) -> Result<Renewal> {
         let blessed = self.blessed.borrow().clone();
         let renewal = membership::renew(&self.steps, inc, high_water, node, workers).await?;
-        // A server that is demoted and promoted again closes no connections.
+        // A server that is demoted and promoted again closes no connection.
         if blessed.as_deref() != Some(&*renewal.run_id) {
             return Err(StoreError::OtherServer { run_id: renewal.run_id });
         }

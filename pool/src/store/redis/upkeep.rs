@@ -1,4 +1,4 @@
-//! Repair and the end of the pool: sweep, shutdown, purge, cleanup, and the consumer group of the pool's stream.
+//! Repair and the end of a pool: sweep, shutdown, purge, cleanup, and the consumer group of the pool's stream.
 
 use std::time::Duration;
 
