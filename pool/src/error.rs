@@ -81,7 +81,7 @@ pub enum Error {
     JobNotFound(JobKey),
     /// The pool lost data, or may have lost data, after the notification was listed. Its number may now belong to
     /// another one.
-    #[error("the notifications of the job {0} may have other numbers by now, list them again")]
+    #[error("the notifications of the job {0} may have other numbers now, list them again")]
     Renumbered(JobKey),
     /// The job is not parked. Nothing was changed.
     #[error("the job {0} is not parked, nothing was changed")]
@@ -146,10 +146,10 @@ pub enum Error {
         within: Duration,
     },
     /// There was no answer in time. The request may still be carried out.
-    #[error("no answer within {0:?}, what was asked for may still happen")]
+    #[error("no answer within {0:?}, the request may still be carried out")]
     Deadline(Duration),
     /// The process's signals cannot be received. The node goes on.
-    #[error("the process's signals cannot be listened to, the node goes on: {0}")]
+    #[error("the process's signals cannot be received, the node goes on: {0}")]
     Signals(Arc<std::io::Error>),
     /// The store cannot be used.
     #[error("{}", whole(.0))]
@@ -230,10 +230,10 @@ pub enum DispatchError {
     #[error("the job was stopped")]
     Stopped,
     /// The job was accepted and has ended. Its outcome is no longer known.
-    #[error("the job has ended, its outcome is not known any more")]
+    #[error("the job has ended, its outcome is no longer known")]
     Ended,
     /// The pool does not know this dispatch: it was never accepted, or it ended long ago.
-    #[error("nothing is known of the dispatch: it was never accepted, or it ended long ago")]
+    #[error("the pool does not know the dispatch: it was never accepted, or it ended long ago")]
     Unknown,
     /// The pool is shutting down. It did not accept the job, or dropped it.
     #[error("the pool is shutting down, the job will not run")]

@@ -61,7 +61,7 @@ impl Node {
                 biased;
                 report = node.close_within(budget) => report.inspect(|report| tell(node.name(), report, told)),
                 name = signals.another() => {
-                    tracing::warn!(node = node.name(), signal = name, "told to end at once: the node drops its jobs");
+                    tracing::warn!(node = node.name(), signal = name, "asked again to end: the node drops its jobs at once");
                     let report = give_up(&node).await;
                     tell(node.name(), &report, told);
                     Ok(report)

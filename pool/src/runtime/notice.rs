@@ -126,19 +126,19 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
             }
         }
         Notice::Outranked { key, token } => {
-            tracing::error!(%node, %key, token = token.0, "a job that runs here was given away, or given here anew: this run of it is ended at once");
+            tracing::error!(%node, %key, token = token.0, "a job that runs here was assigned again, here or elsewhere: this run ends at once");
         }
         Notice::NotTakenBack { error } => {
-            tracing::error!(%node, %error, count, "the pool refuses to have a worker of this node back, it asks again now and then");
+            tracing::error!(%node, %error, count, "the pool refuses to take a worker of this node back, the worker asks again at intervals");
         }
         Notice::Lost { signs } => {
-            tracing::error!(%node, lost = loss(signs), "a key of the pool was lost alone: what living workers know is written again");
+            tracing::error!(%node, lost = loss(signs), "a key of the pool was lost alone: living workers report what they know, and it is written again");
         }
         Notice::Namesake => {
             tracing::warn!(%node, "another node that lives has this node's name: its dispatches may hear of their jobs late, and metrics are mixed up");
         }
         Notice::Damaged { signs } if signs.is_empty() => {
-            tracing::info!(%node, "what a loss had left of the pool's data is gone");
+            tracing::info!(%node, "the damage that a loss had left in the pool's data is gone");
         }
         Notice::Damaged { signs } => {
             tracing::error!(%node, lost = loss(signs), "a loss of data could not be made good, and the pool goes on with what is left");
@@ -162,7 +162,7 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
             tracing::error!(%node, %key, token = token.0, "a handler does not end when aborted: its job stays here, its worker leaves the ring and hands on the others");
         }
         Notice::PlanFailed { plan, error } => {
-            tracing::warn!(%node, %plan, error, count, "a plan failed, or was not carried out whole; its next tick comes");
+            tracing::warn!(%node, %plan, error, count, "a plan failed, or was carried out only in part; its next tick comes");
         }
         Notice::BadSchedule { schedule } => {
             tracing::error!(%node, %schedule, "the entry of a schedule cannot be read, it is left as it is");

@@ -138,7 +138,7 @@ impl Observer {
                     let (key, worker, blocked) = (job.key(), job.worker().0, poll.lasted);
                     tracing::warn!(
                         %node, %key, worker, ?blocked,
-                        "a handler blocks its thread: what else runs on that thread stands still"
+                        "a handler blocks its thread: nothing else runs on that thread"
                     );
                 }
             }

@@ -33,7 +33,7 @@ pub enum Refusal {
     #[error("the ring is at revision {0}")]
     StaleRing(Revision),
     /// The worker is no longer a member.
-    #[error("the worker is no member any more")]
+    #[error("the worker is no longer a member")]
     Fenced,
     /// The pool runs with another value of a setting.
     #[error("the pool runs with {name} = {theirs}, not {ours}")]
@@ -97,7 +97,7 @@ pub enum StoreError {
     Unanswered(#[source] Arc<dyn std::error::Error + Send + Sync>),
     /// The step failed on stored data: its script raised an error, or its answer cannot be read. It may have been
     /// executed, wholly or in part. It succeeds if it is sent again without the item on which it fails.
-    #[error("the step failed on what is stored")]
+    #[error("the step failed on stored data")]
     Damaged(#[source] Arc<dyn std::error::Error + Send + Sync>),
     /// The store refuses for good: wrong password, missing permission, unsuitable server.
     #[error("the store cannot be used")]

@@ -25,7 +25,7 @@ pub(super) async fn guard(mut nodes: Vec<Overseen>) {
             tracing::error!(
                 theirs,
                 ours = nodes.len(),
-                "the pool was made anew with other shards: everything is dropped here"
+                "the pool was created again with other shards: everything is dropped here"
             );
             for node in &nodes {
                 node.abandon();

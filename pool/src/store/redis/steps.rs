@@ -58,7 +58,7 @@ impl Steps {
             tracing::error!(
                 keys = self.keys.prefix(),
                 strange,
-                "what a key of the pool holds cannot be read, it is passed over"
+                "a part of the pool's data cannot be read, it is skipped"
             );
         }
     }
