@@ -1,8 +1,8 @@
-//! The pool's books: records, lists and counts agree at every moment, whatever a case has done.
+//! The pool's books: records, lists and counts must agree at every moment, in every case.
 
 use crate::ground::key;
 
-/// Everything that disagrees, at one moment.
+/// Lists everything that disagrees at one moment.
 const DISAGREEMENTS: &str = r"
 local function name(key) return ARGV[1] .. key end
 local call, wrong = redis.call, {}
@@ -36,7 +36,7 @@ expect(tonumber(call('HGET', name('m'), 'nq') or '0') == never_begun, 'nq is not
 return wrong
 ";
 
-/// The disagreements in the pool's data now; none, where the server does not answer.
+/// The present disagreements in the pool's data. None if the server does not answer.
 pub(crate) fn disagreements(redis: &mut redis::Connection) -> Vec<String> {
     redis::Script::new(DISAGREEMENTS).arg(key("")).invoke(redis).unwrap_or_default()
 }

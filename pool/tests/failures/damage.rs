@@ -6,7 +6,7 @@ use tenure_testing::eventually;
 
 use crate::ground::{Ground, cases, key, patch, scripts};
 
-/// A deletion raises an error for a header of notifications that it cannot read.
+/// A deletion raises an error if it cannot read a header of notifications.
 const RAISES_AT_DAMAGE: ScriptPatch =
     patch("", "  if not text then return end\n", "  if not text then error('damage', 0) end\n");
 /// Releases raise an error for one job.
@@ -23,7 +23,7 @@ cases! {
 mod cases {
     use super::{Ground, headers_are_damaged, is_gone, others_move_and_stop, stop};
 
-    /// Their releases, and the releases of others, delete what the headers say.
+    /// Their releases, and the releases of other jobs, delete the notifications that the headers name.
     pub(super) async fn a46_a_damaged_header_of_notifications_stops_nothing(ground: Ground) {
         let a = ground.node_with("a", 1).await;
         let keys = ground.dispatch(&a, 12).await;
@@ -37,7 +37,7 @@ mod cases {
     }
 }
 
-/// One that is longer than a call's arguments may be, and one that would hold the server for minutes.
+/// One header names more notifications than a call has arguments for, and one would hold the server up for minutes.
 fn headers_are_damaged(ground: &Ground) {
     let mut headers = redis::cmd("HSET");
     headers.arg(key("jn")).arg("h:job-3").arg("1|9000|5").arg("h:job-7").arg("1|30000000|5");

@@ -4,23 +4,24 @@ use tenure_pool::breakage::{Breakage, ScriptPatch};
 
 use crate::ground::{Broken, cases, lines, patch, scripts};
 
-/// A router assigns whatever it hears of, also what runs already.
+/// A router assigns every job that it hears of, even one that already runs.
 const ROUTES_ANYTHING: ScriptPatch = patch("route", "'^1|Q||%d+('", "'^1|[QAR]|%d*|%d+('");
-/// A router assigns by whatever members it knows of.
+/// A router assigns by any view of the members.
 const ROUTES_BY_ANY_RING: ScriptPatch =
     patch("route", "if head[3] ~= argv[2] then return { 'STALERING', head[3] } end", "");
-/// Reaping does not take a job from the dead worker's list, nor ask whose it is by now, nor whether the worker is still to
-/// be reaped.
+/// A reap does not take a job from the dead worker's list. It checks neither the present owner nor whether the worker
+/// must still be reaped.
 const REAPS_AGAIN: [ScriptPatch; 4] = [
     patch("reap", "if not dead then return { 'GONE' } end", "dead = dead or '0|'"),
     patch("reap", "p.state == 'R' and suspect(key, p, heard, stable_ms, ttl) or 0", "0"),
     patch("reap", "if not p or p.owner ~= wid then", "if not p then"),
     patch("reap", "if p.owner ~= '' then released[#released + 1] = p.owner .. ':' .. key end", ""),
 ];
-/// A job that is there already keeps others out for 40 s by the dispatcher's clock.
+/// An existing job keeps others out for 40 s by the dispatcher's clock.
 const GUARDS_BY_CLOCK: ScriptPatch =
     patch("dispatch", "if r then", "if r and t < tonumber(parse(r).since) + 40000 then");
-/// A worker writes down its time, and a node compares it with its own; it does not suspect its own workers.
+/// A worker writes down its time, and a node compares it with its own time. The node does not suspect its own
+/// workers.
 const LIVES_BY_CLOCK: [ScriptPatch; 2] = [
     patch(
         "renew",
@@ -45,7 +46,8 @@ const LIVES_BY_CLOCK: [ScriptPatch; 2] = [
     ),
 ];
 
-/// These lines of scripts, and the worker's own look at what it holds: either is enough where both starts come to it.
+/// These lines of scripts, and the worker's check of the jobs that it holds. Either is enough if both starts reach
+/// it.
 const fn twice(patches: &'static [ScriptPatch]) -> Broken {
     Broken { lines: &[Breakage::StartsWhatItHolds], ..scripts(patches) }
 }
@@ -68,7 +70,7 @@ cases! {
     a45_a_record_that_is_lost_alone_doubles_no_job: lines(&[Breakage::FormerRunKept]), "every job to be started";
 }
 
-/// A dispatch takes a key that another has.
+/// A dispatch takes a key that already has a job.
 const DISPATCHES_OVER: ScriptPatch = patch("dispatch", "if r then", "if r and false then");
 
 mod cases {
@@ -85,8 +87,8 @@ mod cases {
     use crate::ground::{Gate, Ground, key as key_of, workers_of};
     use crate::recorder::{Act, Recorder};
 
-    /// The router dies between assigning the job and hearing that it runs; its event is claimed and routed again, while
-    /// the start still takes its time.
+    /// The router dies after it has assigned the job and before it hears that the job runs. Its event is claimed and
+    /// routed again, while the start is still in progress.
     pub(super) async fn a01_a_start_event_that_comes_again_starts_nothing(ground: Ground) {
         let node = ground.node("a").await;
         let told = Arc::new(Notify::new());
@@ -105,7 +107,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// A node leaves, and its handlers take their time to stop.
+    /// A node leaves, and its handlers stop slowly.
     pub(super) async fn a02_a_job_is_handed_on_only_when_its_handler_has_stopped(ground: Ground) {
         let a = ground.node("a").await;
         let gate = Gate::default();
@@ -125,12 +127,12 @@ mod cases {
         ground.assert_starts(&keys, 2);
     }
 
-    /// A node is cut off until its peers have taken over, and comes back.
+    /// A node is cut off until its peers have taken over. Then it comes back.
     pub(super) async fn a03_a_worker_that_was_given_up_ends_its_jobs_for_good(ground: Ground) {
         let ground = ground.expiring();
         let (b, proxy) = (ground.node_with("b", 1).await, Proxy::start(&ground.server).await.unwrap());
         let a = ground.builder_on("a", ground.store_by(&proxy.url(), &[]));
-        // It hears that it was given up before it would move anything.
+        // It hears that it was expired before it would move anything.
         let a = a.stable_after(Duration::from_secs(60)).join().await.unwrap();
         ground.add_worker(&a).await;
         let keys = ground.dispatch(&b, 20).await;
@@ -147,14 +149,14 @@ mod cases {
             workers_of(&a).iter().any(|worker| !cut_off.contains(worker))
         })
         .await;
-        // In its old place, to which its jobs return.
+        // It has its old slot, to which its jobs return.
         ground.started(&here, 3).await;
         ground.each_runs_once(&keys).await;
         ground.assert_clean();
     }
 
-    /// A renewal that fails costs nothing; when none gets through any more, even handlers that do not listen have ended
-    /// before others begin.
+    /// One failed renewal costs nothing. When all renewals fail, even handlers that do not react have ended before
+    /// others begin.
     pub(super) async fn a04_a_worker_that_cannot_renew_ends_its_jobs_before_others_begin_them(
         ground: Ground,
     ) {
@@ -184,7 +186,8 @@ mod cases {
         proxy.resume();
     }
 
-    /// Every node finds the same job without a worker, and says so: as many events as nodes, routed by all of them.
+    /// Every node finds the same job without a worker and reports it. There are as many events as nodes, and all
+    /// nodes route them.
     pub(super) async fn a05_many_start_events_of_one_key_start_it_once(ground: Ground) {
         let a = ground.node_with("a", 1).await;
         let _b = ground.node_with("b", 1).await;
@@ -203,7 +206,7 @@ mod cases {
             report(key);
         }
         ground.started(&keys, 1).await;
-        // Some have looked before the start, and say so after it.
+        // Some nodes have looked before the start, and report after it.
         keys.iter().for_each(report);
         ground.events_handled().await;
         for info in a.workers() {
@@ -233,7 +236,7 @@ mod cases {
         assert!(matches!(placed, Err(StoreError::Refused(Refusal::StaleRing(_)))), "{placed:?}");
     }
 
-    /// All nodes, and many more, take a dead worker's jobs away from it at once; and one of them once more, much later.
+    /// All nodes, and many more, take a dead worker's jobs away at once. One of them does it again much later.
     pub(super) async fn a07_many_who_clear_away_one_dead_worker_free_its_jobs_once(ground: Ground) {
         let (a, b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
         let _c = ground.node_with("c", 1).await;
@@ -255,7 +258,7 @@ mod cases {
         ground.assert_starts(&keys.into_iter().filter(|key| !orphans.contains(key)).collect::<Vec<_>>(), 1);
     }
 
-    /// A node that reaps a dead worker dies when it has freed some of its jobs.
+    /// A node that reaps a dead worker dies after it has freed some of its jobs.
     pub(super) async fn a08_half_a_clearing_away_is_continued_not_repeated(ground: Ground) {
         let (a, b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
         ground.dispatch(&b, 30).await;
@@ -279,13 +282,13 @@ mod cases {
         ground.assert_starts(&orphans, 2);
     }
 
-    /// The caller is told that its time is up while the job is being started, and tries again.
+    /// The caller's deadline passes while the job is starting, and the caller tries again.
     pub(super) async fn a09_a_dispatch_that_timed_out_keeps_its_key(ground: Ground) {
         let node = ground.node("a").await;
         let told = Arc::new(Notify::new());
         let worker = ground.add_worker_with(&node, slow_start(&ground, "job-0", &told)).await;
         let keys = vec!["job-0".to_owned()];
-        // Long enough for it to be accepted, also on a busy machine.
+        // Long enough for the acceptance, even on a busy machine.
         let soon = Duration::from_secs(2);
         let first = node.dispatch("job-0", "").deadline(soon).await;
         assert!(matches!(first, Err(DispatchError::Deadline { accepted: true, .. })), "{first:?}");
@@ -299,7 +302,7 @@ mod cases {
         told.notify_one();
         ground.each_runs_once(&keys).await;
         ground.assert_starts(&keys, 1);
-        // A caller that does not want the job to start says so.
+        // A caller that does not want the job to start stops it.
         node.stop_job("job-0").until_stopped().await.unwrap();
         let late = node.dispatch("job-0", "").deadline(soon).cancel_on_deadline().await;
         assert!(matches!(late, Err(DispatchError::Cancelled { .. })), "{late:?}");
@@ -308,7 +311,7 @@ mod cases {
         assert!(!ground.recorder.is_running("job-0"));
     }
 
-    /// Two nodes dispatch one key; the second's clock says that the first must have given up long ago.
+    /// Two nodes dispatch one key. By the second node's clock, the first must have given up long ago.
     pub(super) async fn a10_a_dispatcher_whose_clock_is_ahead_finds_the_key_taken(ground: Ground) {
         let node = ground.node("a").await;
         let told = Arc::new(Notify::new());
@@ -329,7 +332,7 @@ mod cases {
         ground.assert_starts(&keys, 1);
     }
 
-    /// The clock of one node is stepped forward by much more than the time to live.
+    /// The clock of one node jumps ahead by much more than the time to live.
     pub(super) async fn a11_an_observer_whose_clock_is_ahead_takes_nobody_for_dead(ground: Ground) {
         let ground = ground.expiring();
         let a = ground.node_with("a", 1).await;
@@ -355,7 +358,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// Records of running jobs are lost, with their places in the list of their worker, and their callers hand them in again.
+    /// Records of running jobs are lost, with their places in their worker's list. Their callers dispatch them again.
     pub(super) async fn a45_a_record_that_is_lost_alone_doubles_no_job(ground: Ground) {
         let (a, _b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
         let keys = ground.dispatch(&a, 10).await;
@@ -377,8 +380,8 @@ mod cases {
         ground.assert_starts(&keys, 2);
     }
 
-    /// The answer to a second dispatch of `job-0`, while the first one's handler is still starting. If it starts one,
-    /// too, there is nothing else to see.
+    /// The answer to a second dispatch of `job-0`, while the first one's handler is still starting. If it starts a
+    /// handler too, there is no more to see.
     async fn dispatched_again(ground: &Ground, node: &Node) -> Result<(), DispatchError> {
         let again = tokio::spawn({
             let (node, patience) = (node.clone(), ground.patience);
@@ -392,7 +395,7 @@ mod cases {
         again.await.unwrap()
     }
 
-    /// A handler whose start of one key takes until it is told.
+    /// A handler whose start of one key waits for `told`.
     fn slow_start(ground: &Ground, key: &'static str, told: &Arc<Notify>) -> Recorder {
         let told = told.clone();
         ground.recorder.acting(move |job| {

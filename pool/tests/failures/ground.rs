@@ -1,4 +1,4 @@
-//! The ground of every case: a pool on a Redis of its own, the handler that records, and the lines that are broken on
+//! The ground of every case: a pool on its own Redis, the recording handler, and the lines that are broken on
 //! purpose.
 
 use std::collections::BTreeMap;
@@ -25,14 +25,14 @@ use crate::recorder::{Act, Recorder};
 
 pub(crate) const POOL: &str = "failures";
 pub(crate) const SHORT: Duration = Duration::from_millis(50);
-/// The keys of the placement hash: given, so that a run is like the other.
+/// The keys of the placement hash, fixed so that all runs are alike.
 const HASH_KEYS: (u64, u64) = (0x7465_6e75_7265_0001, 0x6a75_6d70_6368_6e02);
-/// Longer than anything here takes, also on a busy machine.
+/// Longer than anything here takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Where the body is to fail, something that is awaited never comes. The others come sooner, on an idle machine; on a
-/// busy one, up to the second.
+/// If the body must fail, something that it awaits never comes. Everything else comes sooner than the first time on
+/// an idle machine, and up to the second on a busy one.
 const IMPATIENCE: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(10)];
-/// A broken body that has not failed by then hangs, which is a failure as well.
+/// A broken body that has not failed by then hangs. That is a failure, too.
 const HANGS: Duration = Duration::from_secs(120);
 
 /// The lines that a broken run leaves out.
@@ -40,7 +40,7 @@ const HANGS: Duration = Duration::from_secs(120);
 pub(crate) struct Broken {
     /// Lines of the core and the runtime, on every node.
     pub(crate) lines: &'static [Breakage],
-    /// Lines of the scripts, whoever sends them.
+    /// Lines of the scripts, for every sender.
     pub(crate) scripts: &'static [ScriptPatch],
     /// Lines of the following of maps, on every node.
     pub(crate) maps: &'static [tenure_rmap::Breakage],
@@ -66,8 +66,8 @@ pub(crate) const fn patch(script: &'static str, from: &'static str, to: &'static
     ScriptPatch { script, from, to }
 }
 
-/// Registers cases: `name: what is left out, "what the broken run says";`. More lines that each break it may follow, with
-/// names of their own: `name: …, "…", another_name: …, "…";`.
+/// Registers cases: `name: what is left out, "what the broken run says";`. Further lines may follow, each with its
+/// own name, if each of them breaks the case: `name: …, "…", another_name: …, "…";`.
 macro_rules! cases {
     ($($name:ident: $broken:expr, $says:literal $(, $part:ident: $other:expr, $cries:literal)*;)*) => {
         $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -94,13 +94,13 @@ macro_rules! cases {
 }
 pub(crate) use cases;
 
-/// With `NOBREAK` set nothing is broken, and every body has to pass: what fails a broken run is what is left out, not
-/// that it has less patience.
+/// With `NOBREAK` set nothing is broken, and every body must pass. That shows that a broken run fails because of the
+/// broken line, and not because of its shorter patience.
 fn is_control() -> bool {
     std::env::var_os("NOBREAK").is_some()
 }
 
-/// Runs a body that must not pass, and must fail for the reason that its case is about.
+/// Runs a body that must fail, and must fail for the reason of its case.
 pub(crate) async fn must_fail(body: impl Future<Output = ()>, says: &str) {
     if is_control() {
         return body.await;
@@ -117,7 +117,7 @@ pub(crate) async fn must_fail(body: impl Future<Output = ()>, says: &str) {
     assert!(said.contains(says), "it fails for another reason: {said}");
 }
 
-/// How many wait for each of the machine's processors, from 1 to 3.
+/// How many processes wait for each processor of the machine, from 1 to 3.
 fn busy() -> u32 {
     let load = std::fs::read_to_string("/proc/loadavg").ok();
     let load = load.and_then(|load| load.split('.').next()?.parse::<usize>().ok()).unwrap_or_default();
@@ -130,16 +130,16 @@ pub(crate) fn key(name: &str) -> String {
     format!("tenure:{{{POOL}}}:{name}")
 }
 
-/// A client for a way on which nothing is lost: there is an answer, however long a busy machine takes for it.
+/// A client for a path that loses nothing: an answer always comes, however long a busy machine takes.
 pub(crate) fn patient(url: &str) -> Client {
     Client::builder(url).connect_timeout(PATIENCE).response_timeout(PATIENCE).build().unwrap()
 }
 
-/// One pool on a server of its own.
+/// One pool on its own server.
 pub(crate) struct Ground {
     pub(crate) server: RedisServer,
     pub(crate) recorder: Recorder,
-    /// How long what must happen may take.
+    /// How long an expected event may take.
     pub(crate) patience: Duration,
     sound: bool,
     routed: bool,
@@ -162,7 +162,7 @@ impl Ground {
     fn new(broken: Broken, patience: Duration) -> Self {
         let server = RedisServer::start().unwrap();
         let recorder = Recorder::new(Arc::new(History::new()));
-        // Where nothing waits for the time to live it is long, so that a busy machine costs no lease.
+        // If nothing waits for the time to live, it is long, so that a busy machine costs no lease.
         let settings = Settings {
             worker_ttl: Duration::from_secs(10),
             join_settle: SHORT,
@@ -172,25 +172,25 @@ impl Ground {
         Self { server, recorder, patience, sound: true, routed: false, broken, settings }
     }
 
-    /// Other pool-wide settings; to be set before the first node joins.
+    /// Changes pool-wide settings. Call it before the first node joins.
     pub(crate) fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(&mut self.settings);
         self
     }
 
-    /// Dispatches that place nothing: every job goes by a router.
+    /// Makes dispatches place nothing: every job goes through a router.
     pub(crate) fn routed(mut self) -> Self {
         self.routed = true;
         self
     }
 
-    /// Leases that run out: soon where the body is to fail, else so late that a busy machine costs no lease.
+    /// For leases that run out: soon if the body must fail, and otherwise so late that a busy machine costs no lease.
     pub(crate) fn expiring(self) -> Self {
         let ttl = if self.sound { Duration::from_secs(4) } else { self.patience / 4 };
         self.with(|settings| settings.worker_ttl = ttl)
     }
 
-    /// Losses of data that are over soon where the body is to fail: what a loss takes grows with the time to live.
+    /// For losses of data: soon over if the body must fail, because the cost of a loss grows with the time to live.
     pub(crate) fn losing(self) -> Self {
         let ttl = if self.sound { self.settings.worker_ttl } else { self.patience / 4 };
         self.with(|settings| settings.worker_ttl = ttl)
@@ -200,12 +200,12 @@ impl Ground {
         self.recorder.history()
     }
 
-    /// A connection of the test's own.
+    /// A connection for the test itself.
     pub(crate) fn redis(&self) -> redis::Connection {
         redis::Client::open(self.server.url()).unwrap().get_connection().unwrap()
     }
 
-    /// A store as every node has it, by this way, with more patches.
+    /// A store like every node's, over this path, with more patches.
     pub(crate) fn store_by(&self, url: &str, more: &[ScriptPatch]) -> Arc<RedisStore> {
         self.store_of(POOL, url, more)
     }
@@ -226,7 +226,7 @@ impl Ground {
         tenure_rmap::Breakages::of(self.broken.maps.iter().copied())
     }
 
-    /// A store that takes the time from the pool's key `clock`, for somebody whose clock is wrong.
+    /// A store that takes the time from the pool's key `clock`, for a client with a wrong clock.
     pub(crate) fn store_with_own_clock(&self) -> Arc<RedisStore> {
         let client = patient(&self.server.url());
         let pool = PoolName::new(POOL).unwrap();
@@ -292,7 +292,7 @@ impl Ground {
         self.bystander_by(&self.server.url()).await
     }
 
-    /// One that goes this way.
+    /// A bystander over this path.
     pub(crate) async fn bystander_by(&self, url: &str) -> Bystander {
         let store = self.store_by(url, &[]);
         let identity = store.server_identity().await.unwrap();
@@ -313,7 +313,7 @@ impl Ground {
         self.history().accepted(key);
     }
 
-    /// Hands a job in without waiting for its start.
+    /// Submits a job, without waiting for its start.
     pub(crate) async fn submit(&self, node: &Node, key: &str) {
         self.history().submitted(key);
         node.submit(key, format!("payload of {key}")).await.unwrap();
@@ -349,7 +349,7 @@ impl Ground {
         .await;
     }
 
-    /// Puts a start event there that a router was given long ago, and never acknowledged: it has died.
+    /// Adds a start event that a router read long ago and never acknowledged, because it died.
     pub(crate) fn leave_to_a_dead_router(&self, keys: &[&str]) {
         redis::Script::new(
             "local fields = {}
@@ -375,7 +375,7 @@ impl Ground {
         .await;
     }
 
-    /// How often each key runs now.
+    /// How often each key runs at present.
     fn runs(&self) -> BTreeMap<String, usize> {
         let mut runs: BTreeMap<String, usize> = BTreeMap::new();
         for entry in self.history().entries() {
@@ -396,7 +396,7 @@ impl Ground {
         here.map(|job| job.key.to_string()).collect()
     }
 
-    /// A job that is dispatched now starts: all that was handed to the routers before has been looked at.
+    /// A newly dispatched job starts: so the routers have looked at everything that came before it.
     pub(crate) async fn goes_on(&self, node: &Node, name: &str) {
         for i in 0..4 {
             self.dispatch_one(node, &format!("{name}-{i}")).await;
@@ -418,7 +418,7 @@ impl Ground {
 }
 
 impl Drop for Ground {
-    /// The pool's books agree when a case is over.
+    /// The pool's books must agree when a case is over.
     fn drop(&mut self) {
         if !self.sound || std::thread::panicking() {
             return;
@@ -459,7 +459,7 @@ impl Gate {
         }
     }
 
-    /// Waits until this many have come to it.
+    /// Waits until this many stop handlers have reached the gate.
     pub(crate) async fn reached(&self, ground: &Ground, jobs: usize) {
         eventually(ground.patience, "the handlers to be asked to stop", async || {
             self.reached.load(Ordering::SeqCst) >= jobs
@@ -485,7 +485,7 @@ impl JobHandler for StopsAtGate {
 
     async fn stop(&self, job: &Job, why: StopReason) -> Result<(), BoxError> {
         self.reached.fetch_add(1, Ordering::SeqCst);
-        // One that is dropped is open.
+        // A dropped gate counts as open.
         let _ = self.open.clone().wait_for(|open| *open).await;
         self.inner.stop(job, why).await
     }
@@ -495,7 +495,7 @@ impl JobHandler for StopsAtGate {
     }
 }
 
-/// Somebody who sends steps of the pool without being a node.
+/// A client that sends steps of the pool without being a node.
 pub(crate) struct Bystander {
     pub(crate) store: Arc<RedisStore>,
 }
@@ -509,7 +509,7 @@ impl Bystander {
         }
     }
 
-    /// Says that this worker's lease is over, which it is.
+    /// Expires this worker, whose lease is over.
     pub(crate) async fn bury(&self, worker: WorkerId) {
         self.store.expire(self.view().await.0, worker, None).await.unwrap();
     }

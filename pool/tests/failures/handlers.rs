@@ -1,10 +1,10 @@
-//! One handler or caller and the others: a23 to a25, a50 and a52.
+//! One handler or caller must not affect the others: a23 to a25, a50 and a52.
 
 use tenure_pool::breakage::{Breakage, ScriptPatch};
 
 use crate::ground::{cases, lines, patch, scripts};
 
-/// All jobs of a lost worker are begun again at once, and together.
+/// All jobs of a lost worker begin again at once, and together.
 const SUSPECTS_TOGETHER: ScriptPatch = patch("reap", "return spread(", "return 0 * spread(");
 
 cases! {
@@ -32,8 +32,8 @@ mod cases {
     use crate::one_thread::OneThread;
     use crate::recorder::{Act, Release};
 
-    /// Starts, a notification and stops of the same worker go on beside a start that never returns; and that one ends
-    /// when it is stopped.
+    /// Starts, a notification and stops of the same worker go on beside a start that never returns. That start ends
+    /// when its job is stopped.
     pub(super) async fn a23_a_start_that_hangs_holds_up_nothing_else(ground: Ground) {
         let builder = ground.builder("a").stop_timeout(Duration::from_millis(200));
         let node = builder.join().await.unwrap();
@@ -64,7 +64,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// The caller gives up, and the answer comes: right then, or at any moment around it.
+    /// The caller gives up, and the answer comes at that moment, or at any moment around it.
     pub(super) async fn a24_an_answer_for_a_caller_that_has_gone_does_no_harm(ground: Ground) {
         let node = ground.node("a").await;
         let told = Arc::new(Notify::new());
@@ -86,7 +86,7 @@ mod cases {
         told.notify_one();
         for i in 0..20 {
             let key = format!("hasty-{i}");
-            // Accepted or not, begun or not: all of it may be when the time is up.
+            // At the deadline the job may be accepted or not, begun or not.
             let _ = caller.dispatch(&*key, "").deadline(Duration::from_millis(i)).await;
             keys.push(key);
             ground.dispatch_one(&caller, &format!("patient-{i}")).await;
@@ -100,7 +100,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// The reply to the dispatch is lost, and no other can come; the news that the job has started comes another way.
+    /// The reply to the dispatch is lost, and no other can come. The news of the start comes another way.
     pub(super) async fn a25_an_answer_that_overtakes_the_acceptance_is_heard(ground: Ground) {
         let node = ground.node("a").await;
         let told = Arc::new(Notify::new());
@@ -113,10 +113,11 @@ mod cases {
         let proxy = Proxy::start(&ground.server).await.unwrap();
         let caller = ground.builder_on("caller", ground.store_by(&proxy.url(), &[]));
         let caller = caller.client_only().join().await.unwrap();
-        // The server knows the scripts then.
+        // After this the server knows the scripts.
         ground.dispatch_one(&caller, "before").await;
 
-        // Where the connection that brings the news has lost something as well, it is cut, too: once more then.
+        // If the connection that brings the news has also lost something, it is cut, too. The case then runs once
+        // more.
         let mut keys = Vec::new();
         for i in 0..8 {
             let key = format!("job-{i}");
@@ -148,8 +149,8 @@ mod cases {
         panic!("the news has never come before the acceptance");
     }
 
-    /// A job blocks the only thread of its node's handlers, for three leases. The other jobs there are neither cut nor
-    /// begun elsewhere. They get their notifications when the thread is free again.
+    /// A job blocks the only thread of its node's handlers for three leases. The other jobs there are neither aborted
+    /// nor begun elsewhere. They get their notifications when the thread is free again.
     pub(super) async fn a50_a_handler_that_blocks_the_only_thread_costs_no_lease(ground: Ground) {
         let ground = ground.expiring();
         let (home, b) = (OneThread::start(), ground.node_with("b", 1).await);
@@ -173,7 +174,7 @@ mod cases {
         }
         b.notify(at_a[0].as_str(), "hello").await.unwrap();
         let workers = || b.workers().into_iter().filter(|w| w.node == "a").map(|w| w.id).collect::<Vec<_>>();
-        // A lease runs out after one, and is noticed after another one and a little.
+        // A lease runs out after one time to live, and others notice that a little after two.
         let (before, since, leases) = (workers(), Instant::now(), 3 * b.settings().worker_ttl);
         while since.elapsed() < leases {
             assert_eq!(workers(), before, "the lease went on");
@@ -189,7 +190,7 @@ mod cases {
         ground.assert_starts(&keys, 1);
         ground.assert_clean();
     }
-    /// A process dies whenever it starts a certain job, and another one takes its place at once.
+    /// A process dies whenever it starts a certain job, and another process replaces it at once.
     pub(super) async fn a52_a_job_that_kills_its_process_is_parked_alone(ground: Ground) {
         const LOOP: Duration = Duration::from_secs(90);
         let ground = ground.with(|settings| {

@@ -1,4 +1,4 @@
-//! Ends that hang, what is left behind, and what it costs: a35 to a44.
+//! Ends that hang, leftovers, and the cost of steps: a35 to a44.
 
 use tenure_pool::breakage::{Breakage, ScriptPatch};
 
@@ -6,7 +6,7 @@ use crate::ground::{Broken, cases, lines, patch, scripts};
 
 const CLEANS_UP_FIRST: ScriptPatch =
     patch("cleanup", "if members > 0 then return { 'MEMBERS', members } end\n", "");
-/// Sweepers agree on turns under a name that all pools share.
+/// Sweepers take turns under a name that all pools share.
 const SWEEPS_IN_TURN: ScriptPatch = patch(
     "sweep",
     "local t, limit, kick = now()",
@@ -29,7 +29,7 @@ const TOUCHES_ANOTHER_SLOT: ScriptPatch = patch(
     "local of_hashes = 7 + workers",
     "call('GET', 'elsewhere')\nlocal of_hashes = 7 + workers",
 );
-/// Nobody looks whether the message was missed.
+/// No node checks whether it missed the message.
 const NOBODY_POLLS: Broken =
     Broken { maps: &[tenure_rmap::Breakage::NoResync], ..lines(&[Breakage::FlagNotPolled]) };
 
@@ -73,15 +73,15 @@ mod cases {
         running.filter_map(|job| Some((job.key.to_string(), job.owner?.0))).collect()
     }
 
-    /// How often the server has carried out a command.
+    /// How often the server has executed a command.
     fn calls(redis: &mut redis::Connection, command: &str) -> u64 {
         let stats: String = redis::cmd("INFO").arg("commandstats").query(redis).unwrap();
         let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
         line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
     }
 
-    /// The flag cannot be written while Redis is out of reach. The caller hears so in time, and the flag is written as
-    /// soon as it can be.
+    /// The flag cannot be written while Redis cannot be reached. The caller is told in time, and the flag is written
+    /// as soon as possible.
     pub(super) async fn a35_a_shutdown_that_cannot_be_written_says_so_and_goes_on(ground: Ground) {
         let proxy = Proxy::start(&ground.server).await.unwrap();
         let a = ground.builder_on("a", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
@@ -100,7 +100,7 @@ mod cases {
         assert!(ground.recorder.running().is_empty());
     }
 
-    /// The flag is written, and the message that says so never comes.
+    /// The flag is written, and the message about it never comes.
     pub(super) async fn a36_a_node_that_missed_the_shutdown_ends_all_the_same(ground: Ground) {
         const UNHEARD: ScriptPatch = patch(
             "shutdown",
@@ -117,7 +117,7 @@ mod cases {
         assert!(ground.recorder.running().is_empty());
     }
 
-    /// The initiator is done, and dies, while another node is still ending its jobs.
+    /// The initiator finishes and dies while another node is still ending its jobs.
     pub(super) async fn a37_the_last_one_cleans_up_and_whoever_asked_may_die(ground: Ground) {
         let (a, b) = (ground.node("a").await, ground.node("b").await);
         let slow = Arc::new(SlowEnd::default());
@@ -145,14 +145,14 @@ mod cases {
         timeout(ground.patience, b.closed()).await.expect("the end of b");
         assert!(ground.recorder.running().is_empty());
         ground.assert_starts(&keys, 1);
-        // The node that renewed the stream of a is gone. Nobody is left to delete it, so its time must run out.
+        // The node that renewed the stream of `a` is gone, and no other deletes that stream. So it must expire.
         let left: BTreeSet<_> = ground.server.keys().unwrap().into_iter().collect();
         assert!(left.is_subset(&[key_of("m"), key_of("ns:a")].into()), "{left:?}");
         let c = ground.node_with("c", 1).await;
         ground.dispatch_one(&c, "after").await;
     }
 
-    /// The server has handed the node an event that it has not heard of when it closes.
+    /// The server has sent the node an event that the node has not seen when it closes.
     pub(super) async fn a38_a_node_that_closes_with_events_in_hand_ends(ground: Ground) {
         let proxy = Proxy::start(&ground.server).await.unwrap();
         let a = ground.builder_on("a", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
@@ -203,7 +203,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// In each of many pools a start event is lost, and each repairs that by itself.
+    /// Each of many pools loses a start event, and each repairs that without the others.
     pub(super) async fn a40_pools_on_one_server_share_nothing(ground: Ground) {
         const LOSES_EVENTS: ScriptPatch = patch("dispatch", "call('XADD', PS, '*', unpack(starts))", "");
         let ground = ground.routed().with(|settings| settings.route_timeout = Duration::from_millis(200));
@@ -272,7 +272,7 @@ mod cases {
             .await;
         };
         fill(0..10).await;
-        // The server knows all scripts then.
+        // After this the server knows all scripts.
         measure().await;
         let few = measure().await;
         fill(10..2_000).await;
@@ -281,7 +281,7 @@ mod cases {
         assert!(many.1 < few.1 * 2, "commands: {few:?} with few, {many:?} with many");
     }
 
-    /// A worker from the middle goes, and another takes its place.
+    /// A worker in the middle of the ring leaves, and another takes its place.
     pub(super) async fn a42_a_worker_that_goes_moves_only_its_own_keys(ground: Ground) {
         let node = ground.node("a").await;
         let mut workers = Vec::new();
@@ -313,7 +313,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// How much there is of each of the pool's keys.
+    /// The size of each of the pool's keys.
     fn inventory(server: &RedisServer) -> BTreeMap<String, u64> {
         let mut redis = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
         let size = |key: &String| {
@@ -328,7 +328,7 @@ mod cases {
         };
         let keys = server.keys().unwrap();
         let sizes: Vec<u64> = keys.iter().map(size).collect();
-        // Entries for a node stay in its bounded stream until it is trimmed; ended ids are kept for half a minute.
+        // Entries stay in a node's bounded stream until it is trimmed, and ended ids are kept for half a minute.
         let bounded = [key_of("ns:a"), key_of("tb")];
         let mut all: BTreeMap<_, _> =
             keys.into_iter().zip(sizes).filter(|(key, _)| !bounded.contains(key)).collect();
@@ -362,7 +362,7 @@ mod cases {
             guest.close().await.unwrap();
             assert!(caller.close().await.unwrap().complete);
         }
-        // Every node does this once a minute with routers that it has not heard of for long.
+        // Every node does this once a minute with routers that were silent for long.
         let bystander = ground.bystander().await;
         bystander.store.prune_consumers(bystander.view().await.0, Duration::ZERO).await.unwrap();
         eventually(ground.patience, "nothing but what was there", async || {

@@ -1,13 +1,13 @@
-//! A job is lost, or dropped and nobody is told: a12 to a22, a47 to a49.
+//! Jobs that are lost, or dropped without a word to their callers: a12 to a22, a47 to a49.
 
 use tenure_pool::breakage::{Breakage, ScriptPatch};
 
 use crate::ground::{cases, lines, patch, scripts};
 
-/// The pool's stream is cut off at its old end.
+/// The pool's stream loses its oldest entries.
 const TRIMS_EVENTS: ScriptPatch =
     patch("dispatch", "call('XADD', PS, '*',", "call('XADD', PS, 'MAXLEN', 1000, '*',");
-/// A start that is older than two minutes is dropped.
+/// A start older than two minutes is dropped.
 const DROPS_OLD_STARTS: ScriptPatch = patch(
     "route",
     "local event = events[x]\n",
@@ -18,22 +18,22 @@ const DROPS_OLD_STARTS: ScriptPatch = patch(
       end
       local event = events[x]\n",
 );
-/// A router that is silent is forgotten, with the events that it was given.
+/// A silent router is forgotten, together with the events that it was given.
 const FORGETS_SILENT_ROUTERS: ScriptPatch = patch("prune_consumers", "consumer.pending == 0 and", "");
-/// A router is forgotten unless a sign of life of it is there, which it gives somewhere else, later.
+/// A router is forgotten unless there is a sign of life from it. It gives that sign elsewhere, and later.
 const FORGETS_NEW_ROUTERS: ScriptPatch = patch(
     "prune_consumers",
     "consumer.pending == 0 and",
     "call('EXISTS', (string.gsub(M, ':m$', ':alive:')) .. consumer.name) == 0 and",
 );
-/// The entries of a router are claimed before it is forgotten, and it is forgotten even if that fails.
+/// The entries of a router are claimed before it is forgotten. It is forgotten even if the claim fails.
 const FORGETS_AFTER_CLAIMING: ScriptPatch = patch(
     "prune_consumers",
     "  if consumer.pending == 0 and",
     "  pcall(call, 'XAUTOCLAIM', PS, 'r', 'heir', 0, '0', 'COUNT', 1000)
   if consumer.name ~= 'heir' and",
 );
-/// An assignment stands until it is begun.
+/// An assignment lasts until it is begun.
 const TRUSTS_ASSIGNMENTS: ScriptPatch = patch(
     "sweep",
     "elseif p.state == 'A' then",
@@ -50,11 +50,11 @@ const RELEASES_THE_FIRST: ScriptPatch = patch(
     "letters[i] = r and not seen[key] and",
     "letters[i] = r and i > 1 and 'Q' or r and not seen[key] and",
 );
-/// Nothing is looked for at a worker that has left.
+/// The jobs of a worker that has left are not looked for.
 const REAPS_NOTHING: ScriptPatch = patch("reap", "'LIMIT', 0, limit)", "'LIMIT', 0, 0)");
-/// The list of a worker's jobs is written by somebody else, later.
+/// A later step writes the list of a worker's jobs.
 const ASSIGNS_WITHOUT_LIST: ScriptPatch = patch("", "call('ZADD', BW, unpack(owned))", "");
-/// Nobody asks whether the members that there were are still there.
+/// No node checks whether the former members are still there.
 const FORGOTTEN_MEMBERS: [ScriptPatch; 2] =
     [patch("renew", "sign('m', not sized, sized)", ""), patch("join", "return { 'LOST', 'm' }", "")];
 
@@ -103,19 +103,19 @@ mod cases {
     use crate::ground::{Gate, Ground, SHORT, key as key_of, workers_of};
     use crate::recorder::Act;
 
-    /// No router for a while, and more jobs than the stream's bound would hold elsewhere, each with an event of its own.
+    /// There is no router for a while, and more jobs than a stream's usual bound, each with its own event.
     pub(super) async fn a12_a_burst_beyond_every_bound_drops_nothing_that_was_accepted(ground: Ground) {
         const JOBS: usize = 1_200;
         let ground = ground.with(|settings| settings.max_queued = JOBS as u64);
         let client = ground.builder("client").client_only().join().await.unwrap();
         let keys: Vec<_> = (0..JOBS).map(|i| format!("job-{i}")).collect();
         for key in &keys {
-            // One after the other: those that wait together would share an event.
+            // One after the other, because jobs that wait together would share an event.
             ground.submit(&client, key).await;
         }
         let events: usize = redis::cmd("XLEN").arg(key_of("ps")).query(&mut ground.redis()).unwrap();
         assert_eq!(events, JOBS, "every start event is still there");
-        // A job beyond the bound is refused, not taken in and dropped.
+        // A job beyond the limit is refused. It is not accepted and then dropped.
         let beyond = client.submit("one more", "").await;
         assert!(matches!(beyond, Err(DispatchError::PoolFull)), "{beyond:?}");
         let _node = ground.node_with("a", 1).await;
@@ -124,7 +124,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// The start events are older than any pool, and the router's clock is ten minutes ahead of the jobs.
+    /// The start events are older than any pool. By the router's clock, the jobs are ten minutes old.
     pub(super) async fn a13_a_start_may_wait_for_any_time(ground: Ground) {
         let client = ground.builder("client").client_only().join().await.unwrap();
         let keys = submitted(&ground, &client, 20).await;
@@ -145,7 +145,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// The only router dies with all it was given; the next node first clears away routers that are gone.
+    /// The only router dies with all its events. The next node first forgets routers that are gone.
     pub(super) async fn a14_starts_that_a_dead_pool_had_read_are_found_again(ground: Ground) {
         let client = ground.builder("client").client_only().join().await.unwrap();
         let keys = submitted(&ground, &client, 20).await;
@@ -157,7 +157,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// A router that nobody knows yet is given events; peers clear away what they do not know; it dies.
+    /// A new router gets events before other nodes know it. They forget routers that they do not know. Then it dies.
     pub(super) async fn a15_a_router_that_has_just_come_keeps_what_it_was_given(ground: Ground) {
         let ground = ground.routed();
         let client = ground.builder("client").client_only().join().await.unwrap();
@@ -170,7 +170,7 @@ mod cases {
             clients.contains("cmd=xreadgroup")
         })
         .await;
-        // It hears, and what it says does not arrive.
+        // It receives messages, and its own do not arrive.
         proxy.pause_one_way(Direction::ToServer);
         let keys = submitted(&ground, &client, 20).await;
         eventually(ground.patience, "the new router to be given an event", async || {
@@ -190,7 +190,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// A node may not claim for a while, and clears away silent routers all the same.
+    /// A node may not claim for a while, and still forgets silent routers.
     pub(super) async fn a16_claims_that_fail_leave_the_events_where_they_are(ground: Ground) {
         let client = ground.builder("client").client_only().join().await.unwrap();
         let keys = submitted(&ground, &client, 20).await;
@@ -212,7 +212,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// The stream in which the router told the worker is gone before the worker has read it.
+    /// The stream with the router's message to the worker is lost before the worker has read it.
     pub(super) async fn a17_an_assignment_that_never_arrives_is_taken_back(ground: Ground) {
         let ground = ground.routed().with(|settings| settings.assign_timeout = Duration::from_secs(1));
         let client = ground.builder("client").client_only().join().await.unwrap();
@@ -224,7 +224,7 @@ mod cases {
         assign(&ground, &keys, worker).await;
         let stream = key_of(&format!("ws:{}", worker.0));
         redis::cmd("DEL").arg(stream).exec(&mut ground.redis()).unwrap();
-        // Its former read must not have been this.
+        // All earlier reads must have ended.
         let (open, cut) = (proxy.counts().open, proxy.counts().cut);
         proxy.kill_all();
         eventually(ground.patience, "its connections to be cut", async || proxy.counts().cut >= cut + open)
@@ -265,7 +265,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// The handler cannot take the job now, several times over.
+    /// The handler refuses the job several times.
     pub(super) async fn a19_a_refused_job_is_tried_again_with_its_payload(ground: Ground) {
         let node = ground.node("a").await;
         let refused = Arc::new(AtomicUsize::new(0));
@@ -279,24 +279,24 @@ mod cases {
         ground.each_runs_once(&["job".to_owned()]).await;
     }
 
-    /// A node leaves, and the answers to what it gives up are lost. Nobody looks for what it has kept.
+    /// A node leaves, and the answers to its releases are lost. No node looks for jobs that it kept.
     pub(super) async fn a20_a_leaving_worker_counts_only_what_is_given_up(ground: Ground) {
         leaves_while_answers_are_lost(ground, &[super::REAPS_NOTHING]).await;
     }
 
-    /// The same, and what it gives up is not given up but for the first job.
+    /// The same, but only the first job is released.
     pub(super) async fn a20_what_a_leaving_worker_has_not_given_up_is_looked_for(ground: Ground) {
         leaves_while_answers_are_lost(ground, &[super::RELEASES_THE_FIRST]).await;
     }
 
     async fn leaves_while_answers_are_lost(ground: Ground, without: &[ScriptPatch]) {
-        // An event that its router never heard is soon sent again.
+        // An event that its router never received is soon sent again.
         let ground = ground.with(|settings| settings.route_timeout = Duration::from_millis(300));
         let proxy = Proxy::start(&ground.server).await.unwrap();
         let b = ground.builder_on("b", ground.store_by(&ground.server.url(), without)).join().await.unwrap();
         ground.add_worker(&b).await;
         let a = ground.builder_on("a", ground.store_by(&proxy.url(), without)).join().await.unwrap();
-        // The server knows the scripts that are sent while no answer comes.
+        // After this the server knows the scripts that are sent while no answer comes.
         b.dispatch("first", "").await.unwrap();
         b.stop_job("first").until_stopped().await.unwrap();
         let gate = Gate::default();
@@ -327,7 +327,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// A worker crashes with jobs that it runs, and with some that it has been assigned and does not know of yet.
+    /// A worker crashes with running jobs, and with assigned jobs that it does not know of yet.
     pub(super) async fn a21_what_was_assigned_just_before_a_crash_runs_elsewhere(ground: Ground) {
         let (b, proxy) = (ground.node_with("b", 1).await, Proxy::start(&ground.server).await.unwrap());
         let a = ground.builder_on("a", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
@@ -350,7 +350,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// Hands jobs in until one is assigned to this worker, which does not hear of it.
+    /// Submits jobs until one is assigned to this worker, which does not hear of it.
     async fn assigned_to(ground: &Ground, node: &Node, worker: WorkerId) -> String {
         for i in 0..64 {
             let key = format!("late-{i}");
@@ -403,14 +403,14 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// Hands this many jobs in, all at once, and does not wait for any start.
+    /// Submits this many jobs at once, and waits for no start.
     async fn submitted(ground: &Ground, node: &Node, jobs: usize) -> Vec<String> {
         let keys: Vec<_> = (0..jobs).map(|i| format!("job-{i}")).collect();
         join_all(keys.iter().map(|key| ground.submit(node, key))).await;
         keys
     }
 
-    /// Gives all start events that nobody has read to a router that has died since.
+    /// Gives all unread start events to a router that has died since.
     fn read_by_a_dead_router(ground: &Ground) {
         let mut read = redis::cmd("XREADGROUP");
         read.arg(&["GROUP", "r", "dead", "COUNT", "1000", "STREAMS", &key_of("ps"), ">"]);
@@ -419,7 +419,7 @@ mod cases {
         left_for_long(ground, "dead");
     }
 
-    /// Somebody tidies up: the hash of the members is deleted.
+    /// Somebody deletes the hash of the members.
     pub(super) async fn a47_members_that_are_lost_alone_cost_no_job(ground: Ground) {
         let ground = ground.losing();
         let (a, b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
@@ -436,7 +436,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// A node dies, and the counters of all members are lost before anybody has seen that its own stands still.
+    /// A node dies, and the counters of all members are lost before any node has noticed that.
     pub(super) async fn a48_a_worker_that_dies_with_its_counter_leaves_its_jobs_to_others(ground: Ground) {
         let ground = ground.expiring();
         let (a, b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
@@ -451,7 +451,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// A node dies, and its workers' entries and counters are lost: only the records still name them.
+    /// A node dies, and its workers' entries and counters are lost. Only the records still name its workers.
     pub(super) async fn a49_a_worker_that_dies_with_all_that_told_of_it_leaves_its_jobs_to_others(
         ground: Ground,
     ) {
@@ -473,7 +473,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// This router has held its entries for an hour.
+    /// Makes this router look idle for an hour.
     fn left_for_long(ground: &Ground, router: &str) {
         let mut claim = redis::cmd("XCLAIM");
         claim.arg(key_of("ps")).arg("r").arg(router).arg(0).arg(held_by(ground, router));
@@ -488,7 +488,7 @@ mod cases {
         pending.into_iter().map(|(entry, ..)| entry).collect()
     }
 
-    /// Every node does this once a minute with routers that it has not heard of for long. This one holds events.
+    /// Forgets silent routers, as every node does once a minute. This router holds events.
     async fn forget_silent_routers(ground: &Ground, router: &str, url: &str) {
         let held = held_by(ground, router);
         assert!(!held.is_empty());

@@ -22,7 +22,7 @@ mod cases {
 
     const CHANNEL: &str = "{map}:channel";
 
-    /// A map of the test's own.
+    /// The test's own map.
     struct Original {
         redis: redis::Connection,
         put: redis::Script,
@@ -62,7 +62,7 @@ mod cases {
             deadlines: None,
             channel: CHANNEL.into(),
         };
-        // One attempt is all that a join makes.
+        // A join makes only one attempt.
         let client = patient(url);
         let [view] = View::join_broken(&client, [layout], ground.broken_maps()).await.unwrap();
         view
@@ -87,7 +87,7 @@ mod cases {
         assert_eq!((view.len(), view.snapshot().revision()), (7, 7));
     }
 
-    /// Nothing follows what was missed.
+    /// No later change reveals the missed one.
     pub(super) async fn a32_a_copy_catches_up_after_its_subscription_was_cut(ground: Ground) {
         let mut original = Original::new(&ground);
         let proxy = Proxy::start(&ground.server).await.unwrap();
@@ -102,8 +102,7 @@ mod cases {
         has(&ground, &view, "missed", "what was missed").await;
     }
 
-    /// The members and the settings have come to high revisions when Redis forgets everything; what the nodes make anew
-    /// begins at low ones.
+    /// The members and the settings have high revisions when Redis forgets everything. The new ones begin low.
     pub(super) async fn a33_revisions_that_begin_anew_are_followed(ground: Ground) {
         let ground = ground.losing();
         let (a, b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
@@ -127,7 +126,7 @@ mod cases {
         for node in [&a, &b] {
             eventually(ground.patience, "both workers to be known", async || node.workers().len() == 2).await;
         }
-        // Their workers have kept them, and said so: they are not started a second time.
+        // Their workers kept them and reported them, so they do not start a second time.
         for key in &keys {
             assert_eq!(ground.recorder.starts_of(key), before[key], "{key} is started again");
         }
@@ -135,7 +134,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// A watcher of a map is busy with one change when the next comes, and the last.
+    /// A watcher of a map is busy with one change when the next one comes, which is the last.
     pub(super) async fn a34_a_change_that_comes_while_another_is_handled_is_told(ground: Ground) {
         let mut original = Original::new(&ground);
         let view = joined(&ground, &ground.server.url()).await;

@@ -1,26 +1,26 @@
-//! Stops and notifications that are lost, or come to the wrong one: a26 to a30.
+//! Stops and notifications that are lost, or reach the wrong worker: a26 to a30.
 
 use tenure_pool::breakage::{Breakage, ScriptPatch};
 
 use crate::ground::{cases, lines, patch, scripts};
 
-/// A release that hands a job on does not look whether the job must end.
+/// A release that hands a job on does not check whether the job must end.
 const HANDS_ON_STOPPED: ScriptPatch =
     patch("release", "mode == 'd' or to_stop or stopping", "mode == 'd' or stopping");
-/// A stop of a job that nobody runs finds none.
+/// A stop does not find a job that nobody runs.
 const STOPS_ONLY_RUNNING: ScriptPatch =
     patch("stop", "  if not owned then\n", "  if not owned then\n    do return 'N' end\n");
-/// Every job of a lost worker begins anew.
+/// Every job of a lost worker runs again.
 const REAPS_STOPPED: ScriptPatch =
     patch("reap", "elseif p.state == 'S' or stopping then", "elseif stopping then");
-/// A notification for a job that nobody runs at the moment is dropped.
+/// A notification is dropped if nobody runs its job at that moment.
 const NOTIFIES_ONLY_RUNNING: ScriptPatch = patch(
     "notify",
     "  if state == 'S' then return 'N' end\n",
     "  if state == 'S' then return 'N' end\n  if state ~= 'R' then return 'K' end\n",
 );
 
-/// That `job-0` has ended is reported, and its data are left for a later step.
+/// The end of `job-0` is reported, and its data are left for a later step.
 const DELETES_LATER: ScriptPatch =
     patch("release", "  if p then\n    delete(", "  if key == 'job-0' then\n  elseif p then\n    delete(");
 
@@ -51,7 +51,7 @@ mod cases {
     use crate::ground::{Ground, patch, workers_of};
     use crate::recorder::{Act, Recorder, SlowEnd};
 
-    /// Runs `job-0` on after it was asked to end, until told; everything else ends at once.
+    /// Keeps `job-0` running after it was asked to end, until it is told. All other jobs end at once.
     fn slow_to_end(ground: &Ground) -> (Recorder, Arc<SlowEnd>) {
         let slow = Arc::new(SlowEnd::default());
         let end = slow.clone();
@@ -67,7 +67,7 @@ mod cases {
         eventually(ground.patience, &what, async || node.job(key).await.is_ok_and(|job| job.is_none())).await;
     }
 
-    /// Waits until the job's handler knows that it is to end.
+    /// Waits until the job's handler knows that it must end.
     async fn asked_to_end(ground: &Ground, slow: &SlowEnd) {
         tokio::time::timeout(ground.patience, slow.asked.notified())
             .await
@@ -80,7 +80,7 @@ mod cases {
         ground.history().stop_acknowledged(key);
     }
 
-    /// The owner is handing the job on when the stop comes, and never hears of it.
+    /// The owner is handing the job on when the stop comes, and never learns of the stop.
     pub(super) async fn a26_a_stop_in_the_midst_of_a_hand_off_counts(ground: Ground) {
         const LOSES_EVENTS: ScriptPatch = patch("stop", "send(KEYS[14 + x], event)", "");
         let a = ground.node("a").await;
@@ -101,13 +101,13 @@ mod cases {
         assert!(closing.await.unwrap().unwrap().complete);
         gone(&ground, &b, "job-0").await;
         ground.history().stop_acknowledged("job-0");
-        // The jobs that were handed on with it go on elsewhere.
+        // The jobs that move with it go on elsewhere.
         ground.started(&keys[1..], 2).await;
         ground.assert_starts(&keys[..1], 1);
         ground.assert_clean();
     }
 
-    /// The job is queued, since there is no worker; and then assigned, to a worker that hears nothing yet.
+    /// The job is queued, because there is no worker. Later it is assigned to a worker that receives nothing yet.
     pub(super) async fn a27_a_stop_that_overtakes_the_start_counts(ground: Ground) {
         let a = ground.node("a").await;
         ground.submit(&a, "job-0").await;
@@ -118,7 +118,7 @@ mod cases {
         let b = ground.builder_on("b", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
         ground.add_worker(&b).await;
         ground.dispatch_one(&a, "before").await;
-        // An event of the router behind the proxy is not routed: the next one is another's.
+        // An event of the router behind the proxy is not routed. The next event goes to another router.
         proxy.pause();
         let mut assigned = None;
         for i in 1..20 {
@@ -164,7 +164,7 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// The job has ended by itself and its worker has given it up, never hears so, and dies.
+    /// The job has ended by itself, and its worker has released it. The worker never gets the answer, and dies.
     pub(super) async fn a28_a_job_whose_worker_died_with_its_end_is_no_orphan(ground: Ground) {
         const NOTES_IT: ScriptPatch =
             patch("release", "if n > 0 then\n", "if n > 0 then\n  call('SET', 'released', 1)\n");
@@ -177,7 +177,7 @@ mod cases {
         });
         ground.add_worker_with(&a, handler).await;
         let b = ground.node("b").await;
-        // The server knows the scripts that are sent while no answer comes.
+        // After this the server knows the scripts that are sent while no answer comes.
         b.dispatch("first", "").await.unwrap();
         b.stop_job("first").until_stopped().await.unwrap();
         redis::cmd("DEL").arg("released").exec(&mut ground.redis()).unwrap();
@@ -203,7 +203,8 @@ mod cases {
         ground.assert_clean();
     }
 
-    /// Stop handlers fail, and panic, and a job's own end fails; nothing else does: whoever waits hears that it is gone.
+    /// Stop handlers fail and panic, and a job's own end fails. Nothing else fails: every caller learns that the job
+    /// is gone.
     pub(super) async fn a29_a_stop_handler_that_fails_ends_its_job(ground: Ground) {
         let node = ground.node("a").await;
         let fails = ground.recorder.acting(|job| match kind(job) {
@@ -217,7 +218,7 @@ mod cases {
         });
         let warnings = warnings();
         node.add_worker(StopsBadly(fails)).await.unwrap();
-        // Other runs log to the same place.
+        // Other runs use the same log.
         let own = ground.server.pid().unwrap();
         let kinds = ["its stop fails", "its stop panics", "its own end fails"];
         let stays = join_all(kinds.map(async |kind| {
@@ -249,7 +250,7 @@ mod cases {
         key.rsplit_once(' ').map_or(key, |(kind, _)| kind)
     }
 
-    /// Its jobs end, and then their stop handlers do what the keys say.
+    /// Its jobs end. Then their stop handlers do what their keys say.
     struct StopsBadly(Recorder);
 
     impl JobHandler for StopsBadly {
@@ -292,14 +293,15 @@ mod cases {
             event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
                 let _ = write!(line, "{field}={value:?} ");
             });
-            // A broken run of another case may say the same thing as fast as it can.
+            // A broken run of another case may log the same text in a loop.
             if line.contains("a stop handler failed") {
                 self.0.lock().unwrap().push(line);
             }
         }
     }
 
-    /// Some come while the job runs, some while its owner ends it, some while nobody has it, some with its next owner.
+    /// Some come while the job runs, some while its owner ends it, some while it has no owner, and some with its next
+    /// owner.
     pub(super) async fn a30_notifications_keep_their_order_and_none_is_lost_on_the_way(ground: Ground) {
         let a = ground.node("a").await;
         let (handler, slow) = slow_to_end(&ground);
