@@ -1,4 +1,5 @@
-//! `FencePolicy::AbortProcess`: a process whose handler does not end with its lease is ended, since nothing else can.
+//! `FencePolicy::AbortProcess`: a process whose handler outlives its lease is aborted, because nothing else can end
+//! it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{BufRead, BufReader};

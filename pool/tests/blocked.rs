@@ -1,5 +1,5 @@
-//! Three processes have one runtime thread each. A handler blocks one of them for longer than two leases. Nobody
-//! notices it elsewhere, and nothing of its node moves or is cut.
+//! Three processes have one runtime thread each. A handler blocks one of them for longer than two leases. The other
+//! processes are not affected, and no job of its node moves or is aborted.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use tenure_pool::{Client, Job, Node, NodeBuilder};
 use tenure_testing::{RedisServer, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A busy machine that stands still for half of it costs no lease.
+/// A busy machine that pauses for half of it costs no lease.
 const TTL: Duration = Duration::from_secs(4);
 const CHILD: &str = "TENURE_BLOCKED_PROCESS";
 const URL: &str = "TENURE_BLOCKED_URL";
@@ -23,7 +23,7 @@ fn builder(url: &str, name: &str) -> NodeBuilder {
     builder.join_settle(Duration::from_millis(50)).assume_fresh(true)
 }
 
-/// Says when it is dropped that the job has ended.
+/// Reports the end of the job when it is dropped.
 struct Ends(Job);
 
 impl Drop for Ends {
@@ -32,7 +32,7 @@ impl Drop for Ends {
     }
 }
 
-/// A process that runs jobs on one thread, and says what they do, line by line.
+/// A process that runs jobs on one thread, and prints what they do, line by line.
 fn process(name: &str, url: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -47,7 +47,7 @@ fn process(name: &str, url: &str) {
                 };
                 if body == "block" {
                     println!("blocks {}", job.key());
-                    // The parent process says when it is enough.
+                    // The parent process decides when the block ends.
                     std::io::stdin().read_line(&mut String::new()).unwrap();
                 }
                 println!("heard {}", job.key());
@@ -83,7 +83,7 @@ impl Process {
         Self { child, said }
     }
 
-    /// How often it has said this of a job.
+    /// How often it has printed this about a job.
     fn said(&self, what: &str, key: &str) -> usize {
         let line = format!("{what} {key}");
         self.said.lock().unwrap().iter().filter(|said| **said == line).count()

@@ -1,4 +1,4 @@
-//! The duties of every store, step by step: each scenario runs on the store in memory and on Redis.
+//! The contract of every store, step by step: each scenario runs on the store in memory and on Redis.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -1,5 +1,5 @@
-//! Jobs that take their process down, again and again, among many that do not: the store in memory under a time of its own,
-//! with processes that are started again at once. Only the culprits may be parked.
+//! Jobs that crash their process again and again, among many that do not. The store in memory has its own time, and
+//! crashed processes restart at once. Only the culprits may be parked.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -19,12 +19,12 @@ use tenure_pool::settings::Settings;
 
 use self::lab::{Kind, Lab, key, ms};
 
-/// How often anybody does anything, ms.
+/// The time between two acts, ms.
 const TICK: u64 = 100;
-/// After how long it is over, whatever has become of the culprits, ms.
+/// The end of the run, whatever the state of the culprits, ms.
 const HOURS: u64 = 3 * 3_600_000;
 
-/// A pool in which some jobs take their processes down this long after they were begun, ms.
+/// A pool in which some jobs crash their processes this long after they were begun, ms.
 #[derive(Clone, Copy)]
 struct Loop {
     culprits: usize,
@@ -101,7 +101,7 @@ async fn start(lab: &Lab) -> Process {
     Process { worker: lab.worker().await, renewed: lab.backend.now(), crashes_at: None }
 }
 
-/// Routes what is to start, each key to a process of its own choice, and begins it.
+/// Routes start events, each key to a random process, and begins the jobs.
 async fn place(lab: &Lab, processes: &mut [Process], culprits: &BTreeSet<JobKey>, after: u64) {
     let events = lab.starts().await;
     if events.is_empty() {

@@ -1,5 +1,5 @@
-//! A payload that takes its process down again and again, with processes that are started again at once: it is parked, and
-//! nobody else is.
+//! A payload that crashes its process again and again, with processes that restart at once. It is parked, and no
+//! other job is.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::process::Stdio;
@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(240);
 const CHILD: &str = "TENURE_CRASHING_PROCESS";
 const BYSTANDERS: usize = 8;
 
-/// A run of two seconds proves a job, so that pauses end at eight.
+/// A job is proven after two seconds, so pauses end at eight.
 fn builder(url: &str) -> NodeBuilder {
     let settings = Settings {
         worker_ttl: Duration::from_secs(2),
@@ -24,7 +24,7 @@ fn builder(url: &str) -> NodeBuilder {
     Node::builder("crash-loop", Client::open(url).unwrap()).settings(settings).assume_fresh(true)
 }
 
-/// A process that runs what it is given, until it is given the culprit.
+/// A process that runs its jobs until it gets the culprit.
 fn doomed_process(url: &str) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {

@@ -1,5 +1,5 @@
-//! The data in Redis, byte by byte: nodes of other versions read and write them, so that they change only by additions.
-//! A change that breaks a line here needs another major number of the protocol.
+//! The data in Redis, byte by byte. Nodes of other versions read and write them, so they may change only by
+//! additions. A change that breaks a line here needs another major number of the protocol.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use tenure_testing::RedisServer;
 /// The envelope of the payload `hi` as the first version wrote it.
 const ENVELOPE: &[u8] = b"\x82\xa1v\x01\xa4body\xc4\x02hi";
 
-/// A pool with one worker of node n1, and a look at what it leaves in Redis.
+/// A pool with one worker of node n1, and access to its data in Redis.
 struct Pool {
     store: RedisStore,
     inc: Incarnation,
@@ -169,7 +169,7 @@ impl Pool {
     }
 }
 
-/// The defaults, with keys of the placement hash, which are drawn otherwise.
+/// The defaults, with fixed keys of the placement hash, which are otherwise drawn at random.
 fn settings() -> Settings {
     let hash_keys = Some((8_387_231_331_756_867_585, 7_671_157_869_767_060_994));
     Settings { hash_keys, ..Settings::default() }

@@ -1,4 +1,5 @@
-//! Lines of the log as an operator sees them. One process: the subscriber is the process's own, and so are signals.
+//! Lines of the log as an operator sees them. All tests share one process, because the subscriber and signals belong
+//! to it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::{Arc, LazyLock};
@@ -24,7 +25,7 @@ fn log() -> Vec<String> {
     LOG.all()
 }
 
-/// The line that has all of this.
+/// The line that has all these parts.
 async fn line_with(parts: &[&str]) -> String {
     let found = || log().into_iter().find(|line| parts.iter().all(|part| line.contains(part)));
     eventually(PATIENCE, &format!("a line with {parts:?}"), async || found().is_some()).await;

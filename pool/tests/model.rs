@@ -1,17 +1,18 @@
 //! Every interleaving of the protocol's steps at a small scope, checked by stateright. Each step is one atomic
 //! transition of the real store in memory. Workers, routers and users are small state machines that may be late, lose
-//! answers, send twice, die. Start events are only hints, so routers may route any job at any time; events of workers
-//! may come at any time, any number of times.
+//! answers, send twice, or die. Start events are only hints, so routers may route any job at any time. Events of
+//! workers may come at any time, any number of times.
 //!
-//! `make model` walks the larger scopes and says how many states it saw.
+//! `make model` walks the larger scopes and prints how many states it saw.
 //!
-//! Safety (S1 to S11) holds in every state. Liveness (L1, L2, L3, L5) is judged where walks end, in scopes in which
-//! faults end and each event comes once or gets lost. The limits of the model: handlers and roles are coarser than the
-//! real ones, which the simulator runs. The server's clock stands and its time-outs are over at once. Only the first
-//! worker has a lease, and only one observer looks at it. A role may be late for any time, but no process is paused
-//! together with its lease thread. There is one loss of data at most, and none beside leases, notifications or a
-//! shutdown. L4 (every notification comes), L6 to L8 and scopes with doubled events that come to an end are left to the
-//! simulator.
+//! Safety (S1 to S11) holds in every state. Liveness (L1, L2, L3, L5) is judged at the ends of walks, in scopes in
+//! which faults end and each event comes once or is lost.
+//!
+//! The limits of the model: handlers and roles are coarser than the real ones, which the simulator runs. The server's
+//! clock stands still, and its time-outs are over at once. Only the first worker has a lease, and only one observer
+//! watches it. A role may be late for any time, but no process is paused together with its lease thread. There is at
+//! most one loss of data, and none beside leases, notifications or a shutdown. The simulator covers the rest: L4
+//! (every notification comes), L6 to L8, and doubled events in scopes that end.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -44,7 +45,7 @@ use tenure_pool::breakage::Breakage;
 use self::scope::{Lapse, Scope};
 use self::world::Pool;
 
-/// Walks every state of a scope; each `always` must hold, each `sometimes` be seen.
+/// Walks every state of a scope. Each `always` must hold, and each `sometimes` must be seen.
 fn holds(name: &str, scope: Scope) {
     let began = Instant::now();
     let checker = Pool::new(scope).checker().threads(2).spawn_bfs().join();
@@ -63,7 +64,7 @@ fn holds(name: &str, scope: Scope) {
     }
 }
 
-/// Walks a broken protocol until the property is violated whose name begins with this word.
+/// Walks a broken protocol until it violates the property whose name begins with this word.
 fn fails(name: &str, scope: Scope, property: &str) {
     let pool = Pool { only: Some(format!("{property} ")), ..Pool::new(scope) };
     let checker = pool.checker().threads(2).finish_when(HasDiscoveries::Any).spawn_bfs().join();
@@ -180,8 +181,8 @@ fn mutants_of_recovery_violate_a_property() {
     fails("incarnation unchecked", unchecked, "S10");
 }
 
-/// A token that is minted where none may be does no harm as long as a record that nobody owns outranks no runner; the
-/// other way round, too. Both together cost a runner its job.
+/// A token that is minted in the wrong place does no harm while a record without an owner outranks no running job.
+/// The reverse holds, too. Both together cost a worker its job.
 #[test]
 fn mutants_in_pairs_violate_a_property() {
     for mints in [Breakage::ReleaseMints, Breakage::AttendMints, Breakage::HandedOnMints] {

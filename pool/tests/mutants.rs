@@ -1,8 +1,8 @@
-//! Every line that a guarantee rests on is left out once, and something must notice. That is a scenario of the
+//! Every line that a guarantee rests on is left out once, and a test must notice. That is a scenario of the
 //! conformance suite, the simulator, the model, a test of the core or a known failure. The tables are
 //! `mutants/scripts.rs` and `mutants/core.rs`.
 //!
-//! `MUTANT="words"` tries only those whose name has the words, in full: it says all that notices them.
+//! `MUTANT="words"` tries only the mutants whose name has the words, and lists everything that notices them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -89,7 +89,7 @@ use self::backend::{BROKEN, PATCHES};
 use self::lab::Kind;
 use self::scripts::{MUTANTS, Mutant};
 
-/// Longer than any scenario takes. One that takes longer may have noticed, and may have had to wait for the machine.
+/// Longer than any scenario takes. A scenario that takes longer may have noticed, or may have waited for the machine.
 const LONG: Duration = Duration::from_secs(60);
 const THREADS: usize = 6;
 
@@ -120,7 +120,7 @@ const SUITES: &[(&str, &[Scenario])] = &[
     ("tokens", tokens::ALL),
 ];
 
-/// Where a broken script is likely to be noticed.
+/// The scenarios that are likely to notice a broken script.
 fn likely(script: &str) -> &'static [&'static str] {
     match script {
         "attest" | "attend" | "open_normal" => &["attesting", "attending", "recovery"],
@@ -151,7 +151,7 @@ fn in_order(mutant: &Mutant) -> Vec<Scenario> {
     scenarios
 }
 
-/// Whether a scenario fails on broken scripts, and only on them: one that fails on whole scripts, too, shows nothing.
+/// Whether a scenario fails on broken scripts only. A scenario that also fails on whole scripts shows nothing.
 fn notices(scenario: Scenario, patches: &'static [ScriptPatch]) -> bool {
     fails(scenario, Kind::Redis, patches, None) && !fails(scenario, Kind::Redis, &[], None)
 }
@@ -175,8 +175,8 @@ fn fails(scenario: Scenario, kind: Kind, patches: &'static [ScriptPatch], broken
     std::thread::Builder::new().name("mutant".into()).spawn(run).unwrap().join().is_err()
 }
 
-/// Each broken line must stand in its script: where it does not, opening the store panics, as a scenario does that
-/// notices something.
+/// Each text to break must be in its script. If it is not, opening the store panics, and that looks like a scenario
+/// that notices something.
 fn every_line_stands_in_its_script() {
     let client = Client::open("redis://127.0.0.1:1").unwrap();
     let pool = PoolName::new("mutants").unwrap();
@@ -188,13 +188,13 @@ fn every_line_stands_in_its_script() {
     }
 }
 
-/// A line of the table: past the harness, which keeps what a passing test prints.
+/// Prints a line of the table past the harness, which hides the output of passing tests.
 fn say(line: &str) {
     let mut table = std::io::stdout();
     writeln!(table, "{line}").unwrap();
 }
 
-/// Panics of scenarios are what is looked for: they need no report.
+/// Panics of scenarios are expected, so they are not reported.
 fn hush() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -276,7 +276,7 @@ fn mutants_of_the_core_are_caught() {
 fn mutants_of_the_core_are_all_in_the_table() {
     let mut table: Vec<_> = core::MUTANTS.iter().map(|(breakage, _)| format!("{breakage:?}")).collect();
     let mut all = core::all();
-    // It leaves out nothing that anybody relies on.
+    // It leaves out nothing that a guarantee rests on.
     all.retain(|name| name != "NothingPlaced");
     table.sort();
     all.sort();

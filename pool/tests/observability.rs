@@ -1,5 +1,5 @@
-//! Every metric that the documentation names is emitted, with its labels, and no other; and the spans carry what they
-//! should. One process, since recorder and subscriber are the process's own.
+//! Every documented metric is emitted with its labels, and no other metric is. Spans have their documented fields.
+//! All tests share one process, because it has one recorder and one subscriber.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<BTreeMap<String, (String, u64)>>>, Arc<Mutex<BTreeMap<String, f64>>>);
 
-/// One metric: it is noted when it is used, not when it is registered.
+/// One metric. It is noted on its use, not on its registration.
 struct Used {
     seen: Seen,
     name: String,
@@ -204,7 +204,7 @@ fn documented() -> BTreeMap<String, String> {
     rows.map(row).collect()
 }
 
-/// The values that the documentation has for the label of a metric; `None` where it says them in other words.
+/// The documented values for the label of a metric. `None` if the documentation describes them in other words.
 fn documented_values() -> BTreeMap<String, Option<BTreeSet<String>>> {
     let text =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/observability.md")).unwrap();
@@ -266,7 +266,7 @@ async fn documented_metrics_are_emitted_and_spans_name_their_jobs() {
     a.stop_job("hangs").await.unwrap();
     a.stop_job("refuses").await.unwrap();
 
-    // Another node takes over: what moves, and who leaves.
+    // Another node takes over: jobs move, and a worker leaves.
     let b = builder(&store, "b").join().await.unwrap();
     b.add_worker(ByKey).await.unwrap();
     seen.shows("open", "a", |open| open > 0.0).await;

@@ -1,4 +1,4 @@
-//! Mistakes that only the store on Redis can make: servers that change, connections, keys left behind.
+//! Mistakes that only the store on Redis can make: with changed servers, with connections, and with keys left behind.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::Arc;
@@ -237,7 +237,7 @@ async fn the_connections_of_a_node_say_whose_they_are() {
     let client = client(&server);
     let node = tenure_pool::Node::builder("feeds", client.clone()).name("n1").assume_fresh(true);
     let node = node.join().await.unwrap();
-    // A connection that has just been made has its name a moment later. The asker's own has none.
+    // A new connection gets its name a moment later. The asking connection has none.
     eventually(SOON, "every connection to have its name", async || {
         let connected = clients(&client).await;
         let named = connected.matches(" name=tenure:feeds:n1 ").count();
@@ -381,7 +381,7 @@ async fn a_full_server_refuses_new_work_and_lets_work_end() {
     store.renew(inc, Token(0), None, &[worker]).await.unwrap();
     let stop = StopItem { key: key("a"), id, guess: None, forbid: false };
     assert_eq!(store.stop(inc, false, None, &[stop]).await.unwrap(), [StopReply::Deleted]);
-    // Plans go on, so that they stop what is too much, and schedules end.
+    // Plans go on, so that they stop surplus jobs, and schedules end.
     let item = TermItem { schedule: schedule.clone(), id: entry.id, life: 1, leave: false, seen: None };
     let terms = store.term(inc, &node("n1"), &[item]).await.unwrap();
     let [TermReply::Held(held)] = &terms.replies[..] else { panic!("{terms:?}") };

@@ -1,5 +1,5 @@
-//! A node that leaves its pool when the process is told to end. These tests send signals to their own process, which
-//! is one for all of them: each has it for itself.
+//! A node that leaves its pool when its process is asked to end. These tests send signals to their own process, which
+//! is one for all of them, so each test has it exclusively.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{BufRead, BufReader};

@@ -48,7 +48,7 @@ fn a_seed_is_a_run() {
     assert_ne!(digests[0], digests[2]);
 }
 
-/// The first seed from this one on under which a pool that is broken in this way violates one of these properties.
+/// The first seed, from this one on, with which a pool broken in this way violates one of these properties.
 fn caught(breakage: Breakage, from: u64, properties: &[&str]) -> Option<Report> {
     let options = Options { broken: Breakages::of([breakage]), steps: 400, ..Options::default() };
     let shows = |report: &Report| {

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The core must not name these: clocks, randomness, the runtime, the network, logs, and order by chance.
+/// The core must not name these: clocks, randomness, the runtime, the network, logs, and types without a fixed order.
 const IMPURE: [&str; 8] =
     ["tokio", "redis", "tracing", "std::time::Instant", "SystemTime", "HashMap", "HashSet", "rand"];
 

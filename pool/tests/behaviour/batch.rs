@@ -77,7 +77,7 @@ async fn one_job_that_nobody_starts_holds_no_other_of_its_batch_up(world: World)
 
 async fn no_more_of_a_batch_is_asked_for_than_may_be_under_way(world: World) {
     let node = world.node("a").await;
-    // 1,024 jobs, or 16 MiB and what the last one has beyond.
+    // 1,024 jobs, or 16 MiB plus the rest of the last job.
     for (name, jobs, len, under_way) in [("small", 1_100, 0, 1_024), ("large", 40, 500 << 10, 33)] {
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = asked.clone();

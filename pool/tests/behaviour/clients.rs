@@ -1,4 +1,4 @@
-//! Nodes that only take jobs in, and several pools and workers in one process.
+//! Nodes that only dispatch, and several pools and workers in one process.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -195,7 +195,7 @@ async fn a_client_lists_jobs_without_their_payloads() {
 #[cfg(target_os = "linux")]
 fn threads() -> BTreeSet<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    // A thread may end meanwhile.
+    // A thread may have ended meanwhile.
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
     names.map(|name| name.trim_end().to_owned()).collect()
 }

@@ -1,4 +1,4 @@
-//! A fleet that starts while nobody is up, to jobs that wait for it: each of them is placed once.
+//! A fleet starts while no worker is up and jobs wait: each job is placed once.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,12 +17,12 @@ on_both_stores!(
 
 const NODES: usize = 3;
 const JOBS: usize = 1_000;
-/// A standby that waits for a leaver waits for this long; the others are up long before.
+/// How long a standby waits for a leaving worker. The other workers are up long before.
 const SETTLE: Duration = Duration::from_secs(8);
-/// A fleet that was killed is gone when those who come have waited for leavers, or long before.
+/// A killed fleet is gone by the time new workers have waited for leaving ones, or long before.
 const TTL: Duration = Duration::from_secs(4);
 
-/// Nodes of one worker each that are started together.
+/// Nodes with one worker each that start together.
 async fn fleet(world: &World, generation: &str) -> Vec<Node> {
     let started = (0..NODES).map(async |number| {
         let builder = world.builder(&format!("{generation}{number}")).join_settle(SETTLE);
@@ -49,7 +49,7 @@ async fn recorded(world: &World) -> (Node, Vec<String>) {
     (client, keys)
 }
 
-/// Waits until each of these nodes runs its share, and all keys were started this often at least; and says how often.
+/// Waits until each of these nodes runs its share and all keys have started at least this often. Returns the counts.
 async fn shared_out(
     world: &World,
     client: &Node,
@@ -66,7 +66,7 @@ async fn shared_out(
         let shares: Vec<_> = nodes.iter().map(at).collect();
         let whole = shares.iter().sum::<usize>() == keys.len();
         let starts = world.recorder.starts();
-        // A job that is begun is about to be started.
+        // A job that has begun will start soon.
         let started = keys.iter().all(|key| starts.get(key).is_some_and(|starts| *starts >= times));
         if whole && started && shares.iter().all(|share| *share > JOBS / 10) {
             Ok(())
@@ -93,7 +93,7 @@ async fn jobs_of_a_fleet_that_is_killed_are_placed_once(world: World) {
     shared_out(&world, &client, &killed, &keys, 1).await;
     killed.iter().for_each(Node::abandon);
     join_all(killed.iter().map(Node::closed)).await;
-    // One more than before: it takes its share with the others.
+    // One worker more than before. It takes its share with the others.
     let mut nodes = fleet(&world, "b").await;
     nodes.extend(fleet(&world, "c").await);
     let starts = shared_out(&world, &client, &nodes, &keys, 2).await;

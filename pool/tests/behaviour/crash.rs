@@ -1,4 +1,4 @@
-//! Nodes that vanish: their jobs, and no others, run elsewhere when their leases are over.
+//! Nodes that vanish: their jobs, and no others, run elsewhere after their leases.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ on_both_stores!(
     a_job_stopped_just_before_a_crash_stays_stopped
 );
 
-/// A busy machine that stands still for half of it costs no lease: the living keep what they hold.
+/// A busy machine that pauses for half of it costs no lease: living workers keep their jobs.
 const TTL: Duration = Duration::from_secs(4);
-/// So long that what a busy machine may take does not hide half of it.
+/// So long that the delays of a busy machine do not hide half of it.
 const LONG_TTL: Duration = Duration::from_secs(10);
 /// The time that a busy machine may add to the protocol's.
 const BUSY: Duration = Duration::from_secs(3);
@@ -59,7 +59,7 @@ async fn a_vanished_nodes_jobs_move_and_return_with_it(world: World) {
     assert_eq!(moved(&between, &after), orphans);
     assert_eq!(held_by(&after, &workers_on(&again)), orphans);
     for (key, starts) in world.recorder.starts() {
-        // Its workers come back one after the other: the first may hold what belongs to the second for a moment.
+        // Its workers return one after the other. The first may hold keys of the second for a moment.
         assert!(
             if orphans.contains(&key) { (3..=4).contains(&starts) } else { starts == 1 },
             "{key}: {starts}"

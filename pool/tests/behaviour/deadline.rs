@@ -1,4 +1,4 @@
-//! Deadlines of dispatches: what the caller learns, what becomes of the job, and dispatches that are cancelled.
+//! Deadlines of dispatches: the caller's answer, the fate of the job, and cancelled dispatches.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ on_both_stores!(
 
 async fn at_the_deadline_the_caller_gets_the_ticket_and_the_job_stays(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
-    // A busy machine may need longer until it is accepted.
+    // A busy machine may need longer for the acceptance.
     let mut patience = Duration::from_millis(300);
     let ticket = loop {
         let late = a.dispatch("key", "").id("order-1").deadline(patience).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! A pool on a cluster, behind sentinels and over TLS: all that it does on one plain server, it does there.
+//! A pool on a cluster, behind sentinels and over TLS: it works there as on one plain server.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tenure_testing::{Cluster, RedisServer, Sentinels, eventually};
 use crate::server_loss::{TTL, all_runs_on_after};
 use crate::world::{PATIENCE, POOL, World, moved};
 
-/// A job's whole life: dispatched, told, moved by a drain and by a closing node, stopped; then the pool ends.
+/// A job's whole life: dispatched, notified, moved by a drain and by a closing node, stopped. Then the pool ends.
 async fn lives_a_whole_life(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
     let keys = world.dispatch(&b, 20).await;
@@ -27,7 +27,7 @@ async fn lives_a_whole_life(world: World) {
     eventually(PATIENCE, "the stopped job to end", async || !world.recorder.is_running(&keys[0])).await;
     let report = a.shutdown().await.unwrap();
     assert!(report.complete, "{report:?}");
-    // A node takes its stream with it, and the other one may still be about to.
+    // A leaving node deletes its stream, and the other node may not have done so yet.
     b.closed().await;
     world.assert_clean_at_end();
 }
@@ -48,7 +48,7 @@ async fn a_pool_lives_over_tls() {
     lives_a_whole_life(World::elsewhere(&client)).await;
 }
 
-/// The slot's new server is another one to the pool: what runs runs on, and routing waits for a while.
+/// For the pool, the slot's new server is another server: running jobs run on, and routing waits for a while.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_follows_its_slot_to_another_server() {
     let cluster = Cluster::start().await.unwrap();
@@ -63,18 +63,18 @@ async fn a_pool_follows_a_fail_over() {
     let sentinels = Sentinels::start().await.unwrap();
     let world = World::elsewhere(&Client::open(&sentinels.url()).unwrap()).with_ttl(TTL);
     all_runs_on_after(&world, async || {
-        // Data that the replica does not have yet are lost. That is Redis's promise, and not under test here.
+        // Data that the replica does not have yet are lost. Redis says so, and this test does not cover it.
         sentinels.await_replicated().await.unwrap();
         sentinels.fail_over().await.unwrap();
     })
     .await;
 }
 
-/// The new master forgets what was acknowledged since the replica last heard, and learns it again from the workers.
+/// The new master lacks the steps since the replica's last update, and learns about them from the workers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_follows_a_fail_over_to_a_replica_that_lags() {
     let sentinels = Sentinels::start().await.unwrap();
-    // On a busy machine a fail-over takes three seconds, which the leases have to outlast.
+    // On a busy machine a fail-over takes three seconds, and the leases must outlast it.
     let ttl = Duration::from_secs(12);
     let world = World::elsewhere(&Client::open(&sentinels.url()).unwrap()).with_ttl(ttl);
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);

@@ -75,7 +75,7 @@ async fn a_start_error_reaches_a_dispatcher_on_another_node(world: World) {
     b.add_worker(world.recorder.acting(|_| Act::Fail("no such tenant"))).await.unwrap();
     let own = answer.await.unwrap();
     assert!(matches!(&own, Err(DispatchError::StartFailed(text)) if text == "no such tenant"), "{own:?}");
-    // Only the node that waits when the job fails is told the reason; without an id of the caller's none is kept.
+    // Only the node that waits when the job fails learns the reason. Without a caller's own id, no reason is kept.
     let other = b.wait(&ticket).await;
     assert!(matches!(other, Err(DispatchError::Ended)), "{other:?}");
 }

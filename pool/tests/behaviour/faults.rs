@@ -37,10 +37,10 @@ on_both_stores!(
     a_handler_that_will_not_end_keeps_its_job_and_its_worker,
 );
 
-/// A worker that cannot join anew, because its handler does not end, must not lose its lease to a busy machine.
+/// A worker that cannot join again, because its handler does not end, must not lose its lease to a busy machine.
 const TTL: Duration = Duration::from_secs(4);
 
-/// A job that is not in trouble is dispatched, notified and stopped.
+/// Dispatches, notifies and stops a job that is not in trouble.
 async fn assert_at_ease(world: &World, node: &Node, key: &str) {
     world.dispatch_one(node, key).await;
     node.notify(key, "hello").await.unwrap();
@@ -67,7 +67,7 @@ async fn a_start_that_hangs_delays_no_other_key(world: World) {
     node.submit("hangs", "").await.unwrap();
     eventually(PATIENCE, "the start to hang", async || world.recorder.is_running("hangs")).await;
     assert_at_ease(&world, &node, "other").await;
-    // Cancelled, aborted, given back, and tried again.
+    // Cancelled, aborted, given back, and retried.
     eventually(PATIENCE, "the start to be tried again", async || world.recorder.starts_of("hangs") > 1).await;
     world.stop(&node, "hangs").await;
     eventually(PATIENCE, "the hung job to go", async || node.jobs().await.unwrap().is_empty()).await;
@@ -150,7 +150,7 @@ async fn a_refused_notification_counts_and_the_rest_is_heard(world: World) {
     acting(&world, &node, "key", Act::StartWhenTold(told.clone())).await;
     let submitted = node.submit("key", "").await.unwrap();
     eventually(PATIENCE, "the start to be under way", async || world.recorder.is_running("key")).await;
-    // All of them are waiting when the job has started: they are handed over together.
+    // All of them wait when the job has started, so they are delivered together.
     for body in ["before", "refuse", "panic", "refuse", "after"] {
         node.notify("key", body).await.unwrap();
     }
@@ -178,7 +178,7 @@ async fn a_body_that_panics_ends_its_job_and_its_worker_lives(world: World) {
     assert_eq!(world.recorder.starts_of("panics"), 1);
 }
 
-/// Panics where it is least expected.
+/// Panics in unusual places.
 struct Bomb {
     ends: bool,
 }
@@ -197,7 +197,7 @@ impl Drop for Bomb {
     }
 }
 
-/// Runs one key as others are not run.
+/// Handles one key differently from the others.
 struct Rigged {
     others: Recorder,
 }
@@ -323,7 +323,7 @@ async fn a_handler_that_blocks_its_thread_hurts_only_its_key(world: World) {
     eventually(PATIENCE, "the job to end", async || node.jobs().await.unwrap().is_empty()).await;
 }
 
-/// Runs jobs as others do, but keeps its thread when it is notified of `block`.
+/// Runs jobs as usual, but keeps its thread after the notification `block`.
 struct BlocksWhenTold {
     others: Recorder,
     released: Arc<AtomicBool>,
@@ -402,7 +402,7 @@ async fn a_handler_that_will_not_end_keeps_its_job_and_its_worker(world: World) 
         eventually(PATIENCE, "the job to run", async || world.recorder.is_running(key)).await;
     }
     world.add_worker(&b).await;
-    // Long enough for the abort to have been given up, and for two leases.
+    // Long enough for the node to give up the abort, and for two leases.
     let budget = TTL * 2 + Duration::from_secs(1);
     let report = a.close_within(budget).await.unwrap();
     assert_eq!(report.left, [JobKey::new("stays").unwrap()]);

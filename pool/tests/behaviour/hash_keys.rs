@@ -1,4 +1,4 @@
-//! The keys of the placement hash: drawn when a pool is made, the same on all its nodes, kept through every loss.
+//! The keys of the placement hash: drawn when a pool is created, the same on all its nodes, kept through every loss.
 
 use std::collections::BTreeSet;
 

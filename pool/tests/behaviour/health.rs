@@ -1,4 +1,4 @@
-//! How a node says it is: what its parts have done, not that they exist.
+//! A node's health, judged by the progress of its parts, and not by their mere existence.
 
 use std::future::IntoFuture;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ async fn healthy(node: &Node) -> Health {
     .await
 }
 
-/// Waits until the node names this among its troubles.
+/// Waits until the node names this reason.
 async fn names(node: &Node, what: impl Fn(&Unhealthy) -> bool) -> Health {
     eventually(PATIENCE, "the node to name its trouble", async || {
         let health = node.health();
@@ -156,7 +156,7 @@ async fn a_node_that_stands_still_loses_its_jobs_and_comes_back(world: World) {
     world.dispatch_one(&still, "key").await;
     let before = world.holders(&b).await;
     b.add_worker(world.recorder.clone()).await.unwrap();
-    // Its engine stands still from here on, and its lease thread sees that.
+    // From here on its engine stands still, and its lease thread notices that.
     b.notify("key", "hello").await.unwrap();
     names(&still, |reason| matches!(reason, Unhealthy::Engine(_))).await;
     eventually(PATIENCE, "its job to run elsewhere", async || {
@@ -171,7 +171,7 @@ async fn a_node_that_stands_still_loses_its_jobs_and_comes_back(world: World) {
     world.assert_clean();
 }
 
-/// Has whoever counts a notification stand still, until it is set.
+/// Blocks the thread that counts a notification, until it is set.
 #[derive(Clone, Default)]
 struct Halt(Arc<AtomicBool>);
 
@@ -236,7 +236,7 @@ async fn a_handler_that_blocks_its_thread_is_named(world: World) {
     assert_eq!(world.recorder.starts_of("blocks"), 1);
 }
 
-/// A client of the pool's server that may do this much.
+/// A client of the pool's server with these rights.
 fn client_with(world: &World, user: &str, rights: &[&str]) -> Client {
     let mut rules = redis::cmd("ACL");
     rules.arg("SETUSER").arg(user).arg("on").arg(">secret").arg("~*").arg("&*").arg("+@all");
@@ -255,7 +255,7 @@ async fn a_node_that_cannot_hear_of_its_jobs_loses_them() {
     let keys = world.dispatch(&half, 10).await;
     world.placed(&half, &keys).await;
     world.add_worker(&b).await;
-    // It renews, dispatches and routes, but is told nothing any more.
+    // It renews, dispatches and routes, but receives nothing.
     client_with(&world, "half", &["-xread"]);
     names(&half, |reason| matches!(reason, Unhealthy::Reader(_))).await;
     eventually(PATIENCE, "its jobs to run elsewhere", async || {

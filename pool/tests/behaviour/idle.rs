@@ -1,5 +1,5 @@
 //! The cost of an idle pool: a few commands between two renewals, and none for the jobs that it holds. The benchmark
-//! `idle` is the same in full, with 100,000 jobs and over a minute.
+//! `idle` is the full version, with 100,000 jobs and over a minute.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -15,8 +15,8 @@ const WORKERS: usize = 2;
 const RENEWALS: usize = 5;
 const JOBS: usize = 2_000;
 
-/// The commands that clients send, by kind, from one renewal to the last of this many on each node. Those that scripts
-/// run are not counted; in these a renewal is seen.
+/// The commands that clients send, by kind, between the first and the last of this many renewals on each node.
+/// Commands inside scripts are not counted, but they show the renewals.
 fn commands_within(socket: &Path, renewals: usize) -> BTreeMap<String, usize> {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -43,7 +43,8 @@ fn kind(line: &str) -> String {
     if words[0] == "EVALSHA" { format!("{:.8}", words[1]) } else { words[0].to_owned() }
 }
 
-/// Schedules and tickers that wait for their ticks: one word in a quarter of the worker TTL for all of a node's together.
+/// Schedules and tickers that wait for their ticks: one call in a quarter of the worker TTL for all of a node's
+/// together.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn schedules_that_wait_cost_one_command_a_while() {
     let world = World::on_redis();
@@ -70,8 +71,8 @@ async fn schedules_that_wait_cost_one_command_a_while() {
     let told = format!("without schedules {without:?}, with them {with:?}");
     println!("{told}");
     for (kind, count) in &with {
-        // Five renewals are the worker TTL, in which each node says one word for all its schedules, and one may be in
-        // flight when it begins. The periods are jittered; a command for each schedule would be 200 more.
+        // Five renewals are the worker TTL. In it each node makes one call for all its schedules, and one may be in
+        // flight when it begins. The periods are jittered. A command for each schedule would be 200 more.
         let before = without.get(kind).copied().unwrap_or_default();
         assert!(*count <= before + before / 2 + 5 * nodes.len(), "{kind}: {told}");
     }

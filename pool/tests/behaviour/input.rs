@@ -1,4 +1,4 @@
-//! Mistakes of users: each is a typed error, and nothing has been written then.
+//! Mistakes of users: each gets a typed error, and nothing is written.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ on_both_stores!(
 );
 
 async fn a_bad_key_is_refused(world: World) {
-    // Without a worker, so that nothing changes by itself.
+    // Without a worker, so that nothing changes unasked.
     let node = world.node("a").await;
     let before = world.data_but_readers().await;
     for key in [String::new(), "k".repeat(600)] {
@@ -90,7 +90,7 @@ async fn a_join_with_another_setting_is_refused(world: World) {
     drop(node);
 }
 
-/// How a join on this server fails.
+/// The error of a join on this server.
 async fn refusal(url: &str) -> Error {
     let client = Client::open(url).unwrap();
     let join = Node::builder(POOL, client).join_timeout(Duration::from_secs(5)).join();
@@ -110,7 +110,7 @@ async fn a_url_that_is_none_is_refused() {
     }
 }
 
-/// The error of a join that could wait for a minute, and does not.
+/// The error of a join that may wait for a minute, and does not.
 async fn told_at_once(url: &str) -> Error {
     let join = Node::builder(POOL, Client::open(url).unwrap()).join_timeout(10 * PATIENCE).join();
     tokio::time::timeout(PATIENCE, join).await.expect("an answer").unwrap_err()
@@ -167,7 +167,7 @@ async fn a_node_for_a_pool_that_must_exist_makes_none(world: World) {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_named_so() {
-    // Nobody listens at port 1. It is said at once, and not when the time to join is up.
+    // Nothing listens at port 1. The join fails at once, and not at the end of its time.
     for url in ["redis+unix:///nowhere/redis.sock", "redis://127.0.0.1:1"] {
         let builder = Node::builder(POOL, Client::open(url).unwrap()).join_timeout(10 * PATIENCE);
         let refused = tokio::time::timeout(PATIENCE, builder.join()).await.expect("an answer").unwrap_err();

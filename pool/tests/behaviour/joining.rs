@@ -1,4 +1,4 @@
-//! A join with another value of any setting is refused by the setting's name, and does nothing to the pool.
+//! A join with another value of any setting is refused by the setting's name, and does not change the pool.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ async fn a_join_is_refused_for_each_setting_that_differs(world: World) {
     let hash_keys = Some(HASH_KEYS);
     let own = Settings { worker_ttl: world.ttl(), join_settle: SHORT, hash_keys, ..Settings::default() };
     let node = world.builder("a").settings(own.clone()).join().await.unwrap();
-    // No worker, so that nothing changes by itself.
+    // No worker, so that nothing changes unasked.
     let before = world.data_but_readers().await;
     let mut refused = vec!["proto"];
     for differ in DIFFER {

@@ -1,4 +1,4 @@
-//! The whole life of a job, whose handler has a start, a stop and a notify of its own, or is one async closure.
+//! The whole life of a job. Its handler is either a start, a stop and a notify, or one async closure.
 
 use std::sync::{Arc, Mutex};
 
@@ -47,7 +47,7 @@ async fn a_job_is_started_notified_moved_and_stopped(world: World) {
     assert!(recorder.running().is_empty());
 }
 
-/// The book of a closure's runs: their tokens, their notifications, and how many are over.
+/// A closure's runs: their tokens, their notifications, and how many are over.
 #[derive(Default)]
 struct Runs {
     tokens: Vec<u64>,

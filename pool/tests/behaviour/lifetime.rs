@@ -20,13 +20,13 @@ on_both_stores!(
     an_abandoned_node_has_not_left_the_pool,
 );
 
-/// How many threads the node has, of its engine and its leases. The system shortens a thread's name to 15 bytes: node
-/// names here are short and used once.
+/// The number of the node's threads, for its engine and its leases. The system shortens a thread's name to 15 bytes,
+/// so node names here are short and unique.
 fn threads(name: &str) -> usize {
     let own = [format!("engine {name}"), format!("lease {name}")];
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
     let is_own = |thread: &std::fs::DirEntry| {
-        // A thread may end while it is looked at.
+        // A thread may end during the look.
         std::fs::read_to_string(thread.path().join("comm"))
             .is_ok_and(|comm| own.iter().any(|own| comm.trim() == own))
     };
@@ -37,7 +37,7 @@ fn tasks() -> usize {
     Handle::current().metrics().num_alive_tasks()
 }
 
-/// The numbers of the connections that others than this test hold.
+/// The numbers of the connections, except this test's own.
 fn connections(world: &World) -> BTreeSet<u64> {
     match &world.home {
         Home::Memory(_) => BTreeSet::new(),
@@ -46,10 +46,10 @@ fn connections(world: &World) -> BTreeSet<u64> {
     }
 }
 
-/// The process before a node comes.
+/// The process before the first node.
 struct Before {
     tasks: usize,
-    /// Some may be about to go: the server notices a connection's end a moment after its client.
+    /// Some connections may close soon: the server notices a closed one a moment after its client.
     connections: BTreeSet<u64>,
 }
 
@@ -69,7 +69,7 @@ async fn left_only(world: &World, name: &str, before: &Before, more_tasks: usize
     .await;
 }
 
-/// A node that has done something.
+/// A node that has done some work.
 async fn busy_node(world: &World, name: &str) -> Node {
     let node = world.node_with(name, 2).await;
     world.dispatch(&node, 10).await;
@@ -104,7 +104,7 @@ async fn an_abandoned_node_leaves_nothing_running(world: World) {
 
 async fn a_node_that_nobody_holds_closes_by_itself(world: World) {
     let other = world.node_with("stays", 1).await;
-    // From now on it has all the connections that it needs, and so have those who ask it.
+    // By now it has all the connections that it needs, and so do its callers.
     world.dispatch_one(&other, "first").await;
     world.holders(&other).await;
     let (before, name) = (Before::of(&world), name_on(&world, "drop"));
@@ -149,13 +149,13 @@ async fn a_handler_goes_with_its_worker(world: World) {
     assert_eq!(worker.id(), None);
 }
 
-/// Says on which runtime it is dropped.
+/// Reports on which runtime it is dropped.
 struct Told(mpsc::UnboundedSender<Option<Id>>);
 
 impl Drop for Told {
     fn drop(&mut self) {
         let here = Handle::try_current().ok().map(|runtime| runtime.id());
-        // Nobody listens when the test is over.
+        // After the test nobody listens.
         let _ = self.0.send(here);
     }
 }

@@ -1,4 +1,4 @@
-//! The lists that any node can give of its pool: workers, jobs, payloads, in pages.
+//! Listings of a pool, from any node: workers, jobs and payloads, in pages.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ async fn a_listing_comes_in_pages_and_leaves_no_job_out(world: World) {
         assert!(page.items.iter().all(|job| job.state == JobState::Queued));
         found.extend(page.items.iter().map(|job| job.key.to_string()));
         pages += 1;
-        // A program that shows pages elsewhere hands the place on as text.
+        // A program that shows pages elsewhere passes the cursor on as text.
         let Some(next) = page.next else { break };
         cursor = Some(next.to_string().parse::<Cursor>().unwrap());
     }
@@ -116,7 +116,7 @@ async fn a_job_that_waits_says_why_and_until_when(world: World) {
     });
     node.add_worker(failing).await.unwrap();
     node.submit_job(JobSpec::new("key", "payload").restart(RestartPolicy::OnFailure)).await.unwrap();
-    // Between two attempts; the pause grows, so that a look meets one.
+    // Between two attempts. The pause grows, so one of the looks falls into it.
     let seen = std::sync::Mutex::new(None);
     tenure_testing::eventually(PATIENCE, "the job to wait after it failed", async || {
         let waits = |job: &tenure_pool::JobInfo| job.state == JobState::Queued && job.error.is_some();

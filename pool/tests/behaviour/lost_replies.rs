@@ -1,4 +1,4 @@
-//! Calls that were carried out and whose answers were lost: each is done once, and says so when it is asked again.
+//! Calls that were executed and whose answers were lost: each takes effect once, and a repetition says so.
 
 use tenure_connection::Client;
 use tenure_pool::{Error, Node, RestartPolicy, Settings};
@@ -8,7 +8,7 @@ use tenure_testing::{Proxy, eventually};
 use crate::recorder::Act;
 use crate::world::{PATIENCE, POOL, SHORT, World};
 
-/// A pool on Redis, a node that sees what is true, and one that reaches the server through a proxy.
+/// A pool on Redis, a node that sees the true state, and one that reaches the server through a proxy.
 struct Scene {
     world: World,
     watcher: Node,
@@ -47,14 +47,14 @@ impl Scene {
         self.watcher.job(key).await.unwrap().is_none()
     }
 
-    /// Cuts the node's connections off after this many bytes of answers.
+    /// Cuts the node's connections after this many bytes of answers.
     fn cut_after(&self, bytes: u64) {
         self.proxy.cut_open(Cut::after(Direction::ToClient, bytes).reset());
     }
 }
 
-/// Jobs, and for each the place at which the answers to a call are cut off. The call reads a record first, which is about
-/// that long, and writes then: some of these places lie between the two answers.
+/// Jobs, and for each the place at which the answers to a call are cut off. The call first reads a record, which is
+/// about that long, and then writes. So some of these places lie between the two answers.
 fn places() -> impl Iterator<Item = (u64, String)> {
     (0..13).map(|place| (100 + 8 * place, format!("job-{place}")))
 }

@@ -1,8 +1,8 @@
-//! The whole pool through its public API: what users see, on both stores.
+//! The whole pool through its public API, as users see it, on both stores.
 //!
-//! Every scenario has a pool of its own ([`world`]) and one handler ([`recorder`]) that does what the scenario
-//! asks of it and writes down what happened; the history's checker judges it. [`placement`] knows by itself
-//! where each key belongs.
+//! Every scenario has its own pool ([`world`]) and one handler ([`recorder`]). The handler does what the scenario
+//! says and records what happened, and the history's checker judges that. [`placement`] computes independently where
+//! each key belongs.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod batch;

@@ -1,4 +1,5 @@
-//! Joins, leaves and drains: each moves exactly the keys that have to move, once, and stops before it starts.
+//! Joins, leaves and drains: each moves exactly the keys that must move, once. A job stops before it starts
+//! elsewhere.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ on_both_stores!(
 
 const JOBS: usize = 120;
 
-/// Exactly the expected keys moved, and no key was started more often than its moves say.
+/// Exactly the expected keys moved, and no key started more often than it moved.
 fn assert_moved(world: &World, before: &Holders, after: &Holders, expected: &[String]) {
     assert_eq!(moved(before, after), expected);
     assert!(!expected.is_empty(), "nothing had to move: the scenario shows nothing");

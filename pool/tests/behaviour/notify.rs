@@ -26,7 +26,7 @@ on_both_stores!(
     a_job_whose_notification_hangs_is_handed_on_and_stopped,
 );
 
-/// The bodies in the order in which each came first.
+/// The bodies, in the order of their first arrival.
 fn first_deliveries(world: &World, key: &str) -> Vec<String> {
     let mut first = Vec::new();
     for note in world.recorder.notes(key) {
@@ -67,7 +67,7 @@ async fn notifications_keep_their_order_over_a_hand_over(world: World) {
 async fn notifications_outlast_the_crash_of_their_jobs_owner(world: World) {
     let world = world.with_ttl(Duration::from_secs(2));
     let (a, b) = (world.node("a").await, world.node("b").await);
-    // Its first owner takes one notification in hand, and is lost with it.
+    // Its first owner takes one notification, and is lost with it.
     let slow = Listener { waits_for_the_end: true, ..Listener::default() };
     a.add_worker(slow.clone()).await.unwrap();
     b.dispatch("key", "").await.unwrap();
@@ -173,7 +173,7 @@ async fn a_running_future_that_takes_nothing_can_still_end(world: World) {
     eventually(PATIENCE, "the record to go", async || node.job("key").await.unwrap().is_none()).await;
 }
 
-/// Hears one body at a time, each as long as it is told.
+/// Handles one body at a time, for as long as it is told.
 #[derive(Clone, Default)]
 struct Listener {
     heard: Arc<Mutex<Vec<Bytes>>>,
@@ -244,7 +244,7 @@ async fn a_notification_that_fails_its_job_comes_once(world: World) {
 
 async fn a_job_that_is_to_end_hears_no_more(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
-    // All of them are there before the job is, so that they come at once.
+    // All of them are kept before the job starts, so they come at once.
     b.submit("key", "").await.unwrap();
     let bodies: Vec<_> = (0..5).map(|i| i.to_string()).collect();
     for body in &bodies {
@@ -260,10 +260,10 @@ async fn a_job_that_is_to_end_hears_no_more(world: World) {
     assert_eq!(*slow.heard.lock().unwrap(), bodies[..1]);
 }
 
-/// Takes notifications and never comes back from one.
+/// Takes notifications, and never returns from one.
 #[derive(Clone, Default)]
 struct Hanging {
-    /// The job is a future, which ends when it is told to or cancelled.
+    /// The job is a future that ends when it is told to or cancelled.
     as_future: bool,
     told: Arc<tokio::sync::Notify>,
     heard: Arc<Mutex<Vec<String>>>,

@@ -1,5 +1,5 @@
-//! A store that does not answer for a while: shorter than the lease costs nothing; longer, and every handler has
-//! stopped before anybody else could begin its job.
+//! A store that does not answer for a while. A short outage costs nothing. After a longer one than the lease, every
+//! handler has stopped before another worker could begin its job.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ async fn an_outage_of_a_third_of_the_lease_passes_unnoticed(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
     let keys = world.dispatch(&b, 30).await;
     let before = world.placed(&a, &keys).await;
-    // Just renewed, so that a busy machine has time to renew again.
+    // The lease was just renewed, so a busy machine has time for the next renewal.
     eventually(PATIENCE, "the lease to be renewed", async || {
         a.health().workers[0].lease_age.is_some_and(|age| age < world.ttl() / 20)
     })

@@ -16,10 +16,10 @@ on_both_stores!(
     a_span_hook_that_panics_fails_its_job_alone
 );
 
-/// A busy machine that stands still for half of it costs no lease.
+/// A busy machine that pauses for half of it costs no lease.
 const TTL: Duration = Duration::from_secs(4);
 
-/// Has whoever counts a notification panic.
+/// Panics in the thread that counts a notification.
 struct Mine;
 
 impl CounterFn for Mine {
@@ -52,7 +52,7 @@ impl metrics::Recorder for Mine {
     }
 }
 
-/// Whether the node has no task for this job, which hears of its end all the same.
+/// The node has no task for this job, and the job still learns of its end.
 fn has_no_task(key: &[u8]) -> bool {
     key.last().is_some_and(|digit| digit.is_multiple_of(2))
 }

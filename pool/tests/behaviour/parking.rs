@@ -1,4 +1,4 @@
-//! Jobs that fail too often: parked with their last error, listed, notified, stopped, and tried again on demand.
+//! Parked jobs: they have their last error, and can be listed, notified, stopped and retried.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,13 +26,13 @@ pub(crate) async fn strict(world: &World, name: &str) -> Node {
 
 pub(crate) async fn until_parked(node: &Node, key: &str) {
     eventually(PATIENCE, "the job to be parked", async || {
-        // A machine that is busy may leave one look unanswered.
+        // A busy machine may leave one look unanswered.
         matches!(node.job(key).await, Ok(Some(job)) if job.state == JobState::Parked)
     })
     .await;
 }
 
-/// A job that ran well on one worker and failed on the next until it was parked; it goes on failing while this is set.
+/// A job that ran well on one worker and failed on the next until it was parked. It keeps failing while this is set.
 async fn parked(world: &World, node: &Node, key: &str) -> Arc<AtomicBool> {
     let well = node.add_worker(world.recorder.clone()).await.unwrap();
     world.dispatch_one(node, key).await;

@@ -1,4 +1,4 @@
-//! Only one of the pool's keys is lost, or some of its fields, and the others are as they were.
+//! Losses of only one of the pool's keys, or of some of its fields.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tenure_testing::eventually;
 use crate::server_loss::TTL;
 use crate::world::{PATIENCE, POOL, World, held_by, moved, workers_on};
 
-/// For jobs that are to lose their workers.
+/// For jobs that must lose their workers.
 const SHORT_TTL: Duration = Duration::from_secs(1);
 
 fn name(key: &str) -> String {
@@ -24,7 +24,7 @@ impl World {
         redis::cmd("HGET").arg(name("m")).arg(field).query(&mut self.client()).unwrap()
     }
 
-    /// Another incarnation is open, and every node takes part in it.
+    /// A new incarnation is open, and every node takes part in it.
     async fn repaired(&self, nodes: &[&Node], incarnation: &str) {
         eventually(PATIENCE, "the loss to be repaired", async || {
             self.fact("inc") != incarnation
@@ -34,7 +34,7 @@ impl World {
         .await;
     }
 
-    /// Loses this, and sees that nothing of what runs notices that.
+    /// Loses this, and checks that no running job is affected.
     async fn runs_on_without(&self, lose: impl Fn(&[String])) {
         let (a, b) = (self.node_with("a", 2).await, self.node_with("b", 2).await);
         let mut keys = self.dispatch(&a, 30).await;
@@ -48,7 +48,7 @@ impl World {
             assert_eq!(self.recorder.starts_of(key), 1, "{key}");
         }
         self.assert_clean();
-        // The records that were written again are whole: a node that goes leaves its jobs to the other.
+        // The records that were written again are complete: a leaving node's jobs move to the other node.
         a.close().await.unwrap();
         eventually(PATIENCE, "every job to run on the node that is left", async || {
             keys.iter().all(|key| self.recorder.is_running(key))

@@ -1,4 +1,4 @@
-//! Where each key belongs, worked out apart from the pool: jump hash over the slots; a key that meets a hole is
+//! The placement of keys, computed independently of the pool: a jump hash over the slots. A key that meets a hole is
 //! hashed again with the next counter.
 
 use std::hash::{Hash, Hasher};
@@ -14,7 +14,7 @@ impl Hash for Probe<'_> {
     }
 }
 
-/// The ring: a slot for every worker that was ever up at the same time, with the workers that are up now.
+/// The ring: a slot for every worker that was ever up at the same time, and the workers that are up now.
 #[derive(Default)]
 pub(crate) struct Slots(Vec<Option<u64>>);
 

@@ -1,4 +1,4 @@
-//! The handler of all scenarios: it does with each job what the scenario says, and records what happened.
+//! The handler of all scenarios. It handles each job as the scenario says, and records what happened.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
@@ -13,27 +13,27 @@ use tenure_testing::history::{Event, History};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-/// The end of a start.
+/// The behaviour of a start.
 #[derive(Clone)]
 pub(crate) enum Act {
-    /// It runs until it is cancelled.
+    /// The job runs until it is cancelled.
     Run,
     /// The start never returns.
     HangStart,
-    /// The start returns when it is told to, or cancelled; the job runs then.
+    /// The start returns when it is told to, or cancelled. Then the job runs.
     StartWhenTold(Arc<Notify>),
-    /// It runs as this future.
+    /// The job runs as this future.
     Body(fn(Job) -> BoxFuture<'static, Result<(), BoxError>>),
-    /// It ends by itself when it is told to.
+    /// The job ends when it is told to.
     #[allow(dead_code, reason = "the known failures need it")]
     EndAloneWhenTold(Arc<Notify>),
-    /// It goes on when it is cancelled, and ends when it is told to.
+    /// The job goes on after its cancellation, and ends when it is told to.
     EndWhenTold(Arc<SlowEnd>),
-    /// It has no future of its own: it lasts until the stop handler has ended.
+    /// The job has no future: it lasts until the stop handler has ended.
     Hold,
-    /// It has no future of its own: it runs in a task of its handler's, until it is cancelled.
+    /// The job has no future: it runs in a task of its handler, until it is cancelled.
     HoldApart,
-    /// It runs on when it is cancelled.
+    /// The job runs on after its cancellation.
     HangStop,
     /// The start panics.
     Panic(&'static str),
@@ -45,20 +45,20 @@ pub(crate) enum Act {
     End,
     /// The job cancels its own token, and ends.
     CancelItself,
-    /// The job keeps its thread, whatever it is told, until this is set.
+    /// The job blocks its thread until this is set.
     Block(Arc<AtomicBool>),
 }
 
-/// The end of a job that takes its time.
+/// The end of a job that ends slowly.
 #[derive(Default)]
 pub(crate) struct SlowEnd {
-    /// Told when the job knows that it is to end.
+    /// Notified when the job knows that it must end.
     pub(crate) asked: Notify,
-    /// Tells the job to end.
+    /// Lets the job end.
     pub(crate) told: Notify,
 }
 
-/// Lets a blocked thread go when the scenario is over, however it ends.
+/// Frees a blocked thread when the scenario is over, however it ends.
 pub(crate) struct Release(pub(crate) Arc<AtomicBool>);
 
 impl Drop for Release {
@@ -85,7 +85,7 @@ struct Log {
     apart: Mutex<BTreeMap<(String, u64), JoinHandle<()>>>,
 }
 
-/// One run of a job: its end is recorded when the last of it is dropped, be it aborted or not.
+/// One run of a job. Its end is recorded when its last part is dropped, even if it was aborted.
 struct Run {
     history: Arc<History>,
     key: String,
@@ -116,7 +116,7 @@ impl Recorder {
         }
     }
 
-    /// The same records, another script.
+    /// The same records with another script.
     pub(crate) fn acting(&self, script: impl Fn(&Job) -> Act + Send + Sync + 'static) -> Self {
         Self { log: self.log.clone(), script: Arc::new(script) }
     }
@@ -140,7 +140,7 @@ impl Recorder {
         self.starts().get(key).copied().unwrap_or_default()
     }
 
-    /// The keys that run now.
+    /// The keys that run at present.
     pub(crate) fn running(&self) -> BTreeSet<String> {
         let mut active: BTreeMap<String, i32> = BTreeMap::new();
         for entry in self.log.history.entries() {

@@ -1,4 +1,4 @@
-//! A server that answers and refuses: it has become a replica, it loads its data, or it has no memory left.
+//! A server that answers and refuses: it has become a replica, is loading its data, or has no memory left.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,16 +12,16 @@ use tokio::task::JoinHandle;
 use crate::recorder::Act;
 use crate::world::{Holders, PATIENCE, World, workers_on};
 
-/// A busy machine that stands still for half of it costs no lease.
+/// A busy machine that pauses for half of it costs no lease.
 const TTL: Duration = Duration::from_secs(4);
 
 impl World {
-    /// Gives the server this command, over a connection that is not the pool's.
+    /// Sends the server this command, over a connection that is not the pool's.
     fn tell(&self, words: &[&str]) {
         redis::cmd(words[0]).arg(&words[1..]).query::<redis::Value>(&mut self.client()).unwrap();
     }
 
-    /// The server answers writes by an error, as a replica without its master does.
+    /// The server refuses writes, like a replica without its master.
     fn read_only(&self) {
         self.tell(&["REPLICAOF", "127.0.0.1", "1"]);
     }
@@ -30,7 +30,7 @@ impl World {
         self.tell(&["REPLICAOF", "NO", "ONE"]);
     }
 
-    /// Commands, refusals and connections that the server has had so far.
+    /// The commands, refusals and connections of the server so far.
     fn traffic(&self) -> u64 {
         let info: String = redis::cmd("INFO").arg("stats").query(&mut self.client()).unwrap();
         let of = |name: &str| {
@@ -48,7 +48,7 @@ fn dispatch(world: &World, node: &Node, key: &'static str) -> JoinHandle<Result<
     tokio::spawn(async move { node.dispatch(key, "").await })
 }
 
-/// A dispatch that is refused until its caller has waited long enough; says why.
+/// A dispatch that is refused until its caller has waited long enough. Returns the reason.
 async fn refused(world: &World, node: &Node, key: &str) -> String {
     world.history().submitted(key);
     match node.dispatch(key, "").deadline(Duration::from_secs(1)).await {
@@ -57,7 +57,7 @@ async fn refused(world: &World, node: &Node, key: &str) -> String {
     }
 }
 
-/// Two nodes with a worker each, and this many jobs that run.
+/// Two nodes with a worker each, and this many running jobs.
 async fn at_work(world: &World, jobs: usize) -> (Node, Node, Vec<String>, Holders) {
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
     let keys = world.dispatch(&a, jobs).await;
@@ -75,7 +75,7 @@ async fn a_read_only_server_ends_every_handler_until_it_takes_writes() {
     let why = refused(&world, &b, "meanwhile").await;
     assert!(why.contains("READONLY"), "{why}");
     world.all_ended_in_time(since).await;
-    // A node that tries without a pause has tried thousands of times by now.
+    // By now a node that retries without a pause has tried thousands of times.
     let (traffic, seconds) = (world.traffic() - traffic, (boottime_ns() - since) / 1_000_000_000 + 1);
     assert!(traffic < 400 * seconds, "{traffic} in {seconds} s");
     world.writable();
@@ -176,7 +176,7 @@ async fn a_server_without_memory_keeps_what_runs_and_lets_it_end() {
     });
     let why = refused(&world, &b, "meanwhile").await;
     assert!(why.contains("OOM"), "{why}");
-    // The caller hears of a job that was begun: nobody waits for memory to hear that a job runs.
+    // The caller learns that the job was begun. That does not wait for memory.
     told.notify_one();
     starting.await.unwrap().unwrap();
     world.history().accepted("slow");

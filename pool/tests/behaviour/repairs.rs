@@ -10,7 +10,7 @@ use crate::world::{PATIENCE, POOL, World, workers_on};
 
 const JOBS: usize = 5;
 
-/// A pool on Redis with a node and jobs, where leases are short.
+/// A pool on Redis with a node, jobs and short leases.
 struct Damaged {
     world: World,
     node: Node,
@@ -36,7 +36,7 @@ impl Damaged {
         redis::cmd("HGET").arg(key).arg(field).query(&mut self.world.client()).unwrap()
     }
 
-    /// The node has renewed since, twice: it has seen what stood there at the first time.
+    /// The node has renewed twice since then, so it has seen the state at the first time.
     async fn seen(&self) {
         let worker = workers_on(&self.node)[0].to_string();
         for _ in 0..2 {
@@ -45,12 +45,12 @@ impl Damaged {
         }
     }
 
-    /// The pool lives in another incarnation than this one.
+    /// The pool is in another incarnation than this one.
     async fn recovered(&self, from: Option<String>) {
         eventually(PATIENCE, "another incarnation", async || self.read("m", "inc") != from).await;
     }
 
-    /// All jobs run, and the pool takes nodes, workers and jobs.
+    /// All jobs run, and the pool accepts nodes, workers and jobs.
     async fn heals(&self) {
         self.node.add_worker(self.world.recorder.clone()).await.unwrap();
         let late = self.world.node_with("late", 1).await;
@@ -115,7 +115,7 @@ async fn a_setting_that_was_seen_damaged_is_seen_put_right() {
     let pool = Damaged::new().await;
     let sound = pool.read("cf", "payload_max").unwrap();
     pool.write("cf", "payload_max", "52428");
-    // Another revision: the node reads all settings.
+    // Another revision makes the node read all settings.
     let revision: u64 = pool.read("m", "cv").unwrap().parse().unwrap();
     pool.write("m", "cv", &(revision + 1).to_string());
     eventually(PATIENCE, "the node to go by it", async || pool.node.settings().payload_max == 52428).await;
@@ -143,7 +143,7 @@ async fn a_revision_is_put_right_by_hand() {
         let sound = pool.read("m", field).unwrap();
         pool.write("m", field, damage);
         pool.seen().await;
-        // Where it was a sign of a loss, somebody may have counted on.
+        // If it was a sign of a loss, somebody may have continued the count.
         if pool.read("m", field).as_deref() == Some(damage) {
             pool.write("m", field, &sound);
         }

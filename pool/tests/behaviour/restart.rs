@@ -1,4 +1,4 @@
-//! Jobs that end or fail by themselves: their restart policy, their attempts, and the pauses between.
+//! Jobs whose handlers end or fail: their restart policy, their attempts, and the pauses between.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ on_both_stores!(
 /// Runs for a moment and fails.
 const FALL: Act = Act::Body(|_| async { Err("fell over".into()) }.boxed());
 
-/// A worker on which every job does this at its first starts, and runs from then on.
+/// A worker on which every job does this at its first starts, and then runs.
 async fn at_first(world: &World, node: &Node, times: usize, act: Act) {
     let count = AtomicUsize::new(0);
     let handler = world
@@ -43,7 +43,7 @@ async fn gone(node: &Node) {
     eventually(PATIENCE, "the job to be gone", async || node.jobs().await.unwrap().is_empty()).await;
 }
 
-/// Waits until the job has been started this often and runs; returns its attempts.
+/// Waits until the job has started this often and runs. Returns its attempts.
 async fn runs_again(world: &World, node: &Node, starts: usize) -> u32 {
     eventually(PATIENCE, "the job to run again", async || {
         world.recorder.starts_of("key") == starts && world.recorder.is_running("key")
@@ -141,7 +141,7 @@ async fn a_job_that_waits_for_its_next_try_can_be_stopped(world: World) {
     let node = world.node("a").await;
     at_first(&world, &node, 9, FALL).await;
     dispatch(&node, RestartPolicy::OnFailure).await;
-    // Each pause is longer than the one before: it is met in one of them.
+    // Each pause is longer than the one before, so one of the looks falls into one of them.
     eventually(PATIENCE, "the job to wait", async || {
         node.job("key").await.unwrap().is_some_and(|job| job.state == JobState::Queued && job.attempts > 1)
     })

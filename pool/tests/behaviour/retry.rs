@@ -1,5 +1,5 @@
-//! Dispatches with an id of the caller's own: however often, by whomever and through whatever losses they are made,
-//! there is one start and one outcome.
+//! Dispatches with the caller's own id have one start and one outcome. That holds for any number of retries, from any
+//! node, and through any loss.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ on_both_stores!(
     a_bad_id_is_refused,
 );
 
-/// Four nodes; two have a worker.
+/// Four nodes, two of them with a worker.
 async fn four(world: &World) -> [Node; 4] {
     [
         world.node_with("a", 1).await,
@@ -163,7 +163,7 @@ where
     for name in ["a", "b", "c", "d"] {
         let proxy = Proxy::start(world.server()).await.unwrap();
         let node = behind(world, name, &proxy, max_queued).await;
-        // It has read the server's clock then, which a dispatch needs.
+        // By then it has read the server's clock, which a dispatch needs.
         node.submit("first", "").await.unwrap();
         node.stop_job("first").await.unwrap();
         nodes.push(node);
@@ -236,7 +236,7 @@ async fn a_cancel_whose_answer_is_lost_says_that_it_cancelled() {
     let watcher = world.node("watcher").await;
     let proxy = Proxy::start(world.server()).await.unwrap();
     let node = behind(&world, "a", &proxy, 10_000).await;
-    // The server has the script then.
+    // By then the server has the script.
     node.cancel(&node.submit("first", "").await.unwrap()).await.unwrap();
     let queued = node.submit("queued", "").await.unwrap();
     let named = node.submit("named", "").id("order-1").await.unwrap();

@@ -1,4 +1,4 @@
-//! A node whose user has the rights that the protocol names, and no others, does all that a node does.
+//! A node whose user has exactly the rights that the protocol names can do everything that a node does.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::world::{PATIENCE, POOL, World, moved};
 const PROTOCOL: &str = include_str!("../../../docs/protocol/limits.md");
 const SECURITY: &str = include_str!("../../../SECURITY.md");
 
-/// The words between these two.
+/// The text between these two.
 fn words(text: &str, from: &str, to: &str) -> Vec<String> {
     let (_, after) = text.split_once(from).unwrap();
     let (between, _) = after.split_once(to).unwrap();
     between.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The rights as they are written down, and nothing else.
+/// The documented rights, and no others.
 fn documented_rights() -> Vec<String> {
     words(&PROTOCOL.replace("<pool>", POOL), "```acl\n", "```")
 }

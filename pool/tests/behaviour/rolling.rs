@@ -1,5 +1,5 @@
-//! A rolling deploy in small: every node is replaced by a new one, one after the other, while all jobs run.
-//! `make deploy-drill` is the same in full, with processes and with bounds on time.
+//! A small rolling deploy: every node is replaced by a new one, one after the other, while all jobs run. `make
+//! deploy-drill` is the full version, with processes and with bounds on time.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,7 +14,7 @@ on_both_stores!(a_rolling_deploy_moves_each_job_about_once);
 
 const NODES: usize = 5;
 const JOBS: usize = 250;
-/// The oldest node leaves as soon as a new one is there: long before this is over.
+/// The oldest node leaves as soon as a new one has joined, long before this time is over.
 const SETTLE: Duration = Duration::from_secs(5);
 
 async fn add(world: &World, number: usize) -> Node {

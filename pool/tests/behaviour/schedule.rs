@@ -1,4 +1,4 @@
-//! Schedules: one node plans at a time, jobs follow what is wanted, and nobody else's jobs are touched.
+//! Schedules: one node plans at a time, jobs follow the plan, and no other jobs are touched.
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -44,7 +44,7 @@ const SELDOM: Duration = Duration::from_secs(3_600);
 
 type Say = Arc<dyn Fn(Tick) -> Result<Plan, BoxError> + Send + Sync>;
 
-/// The questions to planners of several nodes, and their next answers.
+/// The calls to planners of several nodes, and their next answers.
 #[derive(Clone)]
 struct Desk {
     asked: Arc<Mutex<Vec<(String, Tick)>>>,
@@ -74,7 +74,7 @@ impl Desk {
         *self.wanted.lock().unwrap() = keys.iter().map(ToString::to_string).collect();
     }
 
-    /// A planner that wants exactly what is wanted.
+    /// A planner that wants exactly the jobs in `wanted`.
     fn clerk(&self, node: &Node) -> Clerk {
         let wanted = self.wanted.clone();
         self.saying(node, move |_| {
@@ -344,7 +344,7 @@ async fn a_dead_nodes_turn_is_taken_over(world: World) {
 }
 
 async fn a_turn_that_is_left_is_taken_at_once(world: World) {
-    // With the default time to live: nobody waits for that.
+    // With the default time to live, for which the test does not wait.
     let desk = Desk::new();
     let (a, b) = (world.node("a").await, world.node_with("b", 1).await);
     let on_a = desk.schedule(&a, OFTEN).await;
@@ -380,7 +380,7 @@ async fn another_period_counts_on_all_nodes(world: World) {
     on_b.set_period(OFTEN).await.unwrap();
     desk.ticks(5).await;
     assert!(desk.asked().iter().all(|(node, _)| node == "a"));
-    // The last one that schedules says how often.
+    // The last node that schedules sets the period.
     let on_b = desk.schedule(&b, SELDOM).await;
     eventually(PATIENCE, "the ticks to become seldom", async || {
         let before = desk.asked().len();
@@ -517,7 +517,7 @@ async fn a_call_that_is_dropped_takes_no_part(world: World) {
     let desk = Desk::new();
     let (a, b) = (world.node("a").await, world.node("b").await);
     for _ in 0..20 {
-        // The same period: a call that is dropped may still set it, after the other node's.
+        // The same period, because a dropped call may still set it after the other node's call.
         let mut call = Box::pin(a.schedule("plan", desk.clerk(&a), OFTEN));
         if let Poll::Ready(schedule) = futures::poll!(&mut call) {
             schedule.unwrap().close().await.unwrap();
@@ -560,12 +560,12 @@ async fn a_schedule_outlives_a_restart_of_the_server_with_its_data() {
     desk.want(&["two"]);
     eventually(PATIENCE, "plans in a new turn", async || desk.last().unwrap().1.term > before.term).await;
     running(&world, &["two"]).await;
-    // The server may have lost the last moment: a number may come again, in another turn.
+    // The server may have lost the last moment, so a number may come again in another turn.
     let ticks: Vec<_> = desk.asked().iter().map(|(_, tick)| (tick.term, tick.number)).collect();
     assert!(ticks.is_sorted_by(|a, b| a < b), "{ticks:?}");
 }
 
-/// A node that stands still while its planner thinks, and wakes when another has the turn.
+/// A node that stands still while its planner runs, and wakes when another node has the turn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_paused_planner_changes_nothing_when_it_wakes() {
     let world = World::on_redis().drawing().with_ttl(Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! A server that is not what it was: another process, older data, none at all, or only something of it gone.
+//! Servers that have changed: another process, older data, no data, or only a part of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,9 +18,9 @@ on_both_stores!(
     a_fenced_worker_s_jobs_start_again_after_a_wipe,
 );
 
-/// Long enough for a busy machine to find out what happened before a lease is lost.
+/// Long enough for a busy machine to notice the loss before a lease ends.
 pub(crate) const TTL: Duration = Duration::from_secs(5);
-/// For jobs that are to lose their workers.
+/// For jobs that must lose their workers.
 const SHORT_TTL: Duration = Duration::from_secs(1);
 
 impl World {
@@ -40,8 +40,8 @@ impl World {
     }
 }
 
-/// Nothing that runs notices the loss: the same workers have the same jobs under the same tokens, and everything that
-/// one can do with them works.
+/// No running job notices the loss: the same workers have the same jobs under the same tokens, and every call about
+/// them works.
 pub(crate) async fn all_runs_on_after(world: &World, loss: impl AsyncFnOnce()) {
     let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 1).await);
     let keys = world.dispatch(&a, 30).await;
@@ -143,7 +143,7 @@ async fn older_data_brings_nothing_back_and_ends_nothing() {
     let mut keys = world.dispatch(&a, 20).await;
     world.placed(&a, &keys).await;
     let old = store.snapshot();
-    // The store forgets all that happens from here on.
+    // From here on the store forgets everything that happens.
     world.add_worker(&a).await;
     world.dispatch_one(&b, "forgotten").await;
     let stopped = keys.remove(0);
@@ -235,12 +235,12 @@ async fn a_restart_without_data_ends_nothing() {
     all_runs_on_after(&world, async || world.server().restart(Data::Wipe).unwrap()).await;
 }
 
-/// Something of the server goes, and nothing that runs notices.
+/// A part of the server's data is lost, and no running job notices.
 async fn nothing_moves_after(loss: impl Fn(&mut Connection)) {
     nothing_moves_until(loss, |_| true).await;
 }
 
-/// The same, and each time it comes back.
+/// The same loss, several times.
 async fn nothing_moves_until(loss: impl Fn(&mut Connection), is_back: impl Fn(&mut Connection) -> bool) {
     let world = World::on_redis();
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);

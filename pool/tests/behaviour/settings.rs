@@ -1,4 +1,4 @@
-//! Pool-wide settings: equal everywhere, also when they change while the pool runs.
+//! Pool-wide settings: equal on all nodes, even when they change while the pool runs.
 
 use std::time::Duration;
 
@@ -61,14 +61,14 @@ async fn a_later_join_takes_settings_that_it_was_not_given(world: World) {
         }
         other => panic!("{other:?}"),
     }
-    // One that was never told of it: a restart of an old binary.
+    // A node that was not given the new value, like an old binary after a restart.
     let old = world.builder("old").join().await.unwrap();
     assert_eq!(old.settings().max_queued, 7);
     world.add_worker(&old).await;
     old.close().await.unwrap();
     let b = world.builder("new").max_queued(7).join().await.unwrap();
     world.add_worker(&b).await;
-    // A node that was there before it joins its workers with what is stored, too.
+    // An older node's new workers join with the stored settings, too.
     world.add_worker(&a).await;
     world.placed(&b, &["key".to_owned()]).await;
     world.assert_clean();
@@ -84,14 +84,14 @@ async fn a_tool_that_was_given_nothing_lists_any_pool(world: World) {
     assert_eq!(*tool.settings(), own);
     assert_eq!(tool.jobs().await.unwrap().len(), 1);
     tool.notify("key", "x").await.unwrap();
-    // A second service of the same binary, whose default it is.
+    // A second service of the same binary, which uses the default.
     let other = Node::builder(POOL, world.backend()).name("other").stable_after(SHORT).join().await.unwrap();
     world.add_worker(&other).await;
     world.placed(&node, &["key".to_owned()]).await;
     world.assert_clean();
 }
 
-/// Else its worker would go on for the ten seconds of the default, while others take its jobs after two.
+/// Otherwise its worker would go on for the default of ten seconds, while others take its jobs after two.
 async fn leases_go_by_the_worker_ttl_of_the_pool(world: World) {
     let ttl = Duration::from_secs(2);
     let _service = world.builder("service").worker_ttl(ttl).join().await.unwrap();
@@ -222,7 +222,7 @@ async fn a_worker_cut_off_while_the_settings_changed_comes_back() {
         world.dispatch_one(&b, &format!("job-{round}")).await;
         heard(&b, max_queued).await;
     }
-    // The first job has lost its worker soon after its start more than once: it pauses.
+    // The first job has lost its worker more than once soon after its start, so it pauses.
     let keys: Vec<_> = (0..3).map(|round| format!("job-{round}")).collect();
     world.placed(&b, &keys).await;
     world.assert_clean();

@@ -1,4 +1,4 @@
-//! The end of a whole pool: every handler stopped, every node closed, nothing left behind.
+//! The end of a whole pool: every handler is stopped, every node is closed, and nothing remains.
 
 use std::future::IntoFuture;
 use std::time::{Duration, UNIX_EPOCH};
@@ -79,7 +79,7 @@ async fn jobs_that_nobody_began_are_dropped_and_their_waiters_told(world: World)
         async move { b.dispatch("neither", "").await }
     });
     eventually(PATIENCE, "both to be accepted", async || a.jobs().await.unwrap().len() == 2).await;
-    // Nothing can begin: the time for that has to pass.
+    // Nothing can begin, and its time must pass.
     let report = a.shutdown().closing(SHORT).await.unwrap();
     assert_eq!(report.left, vec![]);
     for answer in [waiter.await.unwrap(), dispatcher.await.unwrap()] {
@@ -93,7 +93,7 @@ async fn jobs_that_nobody_began_are_dropped_and_their_waiters_told(world: World)
 async fn the_others_finish_what_a_vanished_node_began(world: World) {
     let world = world.with_ttl(Duration::from_secs(2));
     let a = world.node("a").await;
-    // The shutdown is not over before this one has vanished.
+    // The shutdown is not over before this node has vanished.
     a.add_worker(world.recorder.acting(|_| crate::recorder::Act::HangStop)).await.unwrap();
     let b = world.node_with("b", 2).await;
     let keys = world.dispatch(&b, 30).await;
@@ -109,7 +109,7 @@ async fn the_others_finish_what_a_vanished_node_began(world: World) {
     asked.await.unwrap().expect_err("the node has vanished");
     all_closed(&[&a, &b]).await;
     assert_eq!(world.recorder.running().len(), 0);
-    // The stream of the one that vanished has only itself to look after it: it expires.
+    // No other node deletes the stream of the vanished node, so it must expire.
     assert_eq!(keys_left(&world), ["m", "ns:a"]);
     world.assert_clean_at_end();
 }
@@ -160,7 +160,7 @@ async fn what_was_accepted_is_begun_before_the_pool_stops(world: World) {
         let a = &a;
         async move { a.submit(format!("job-{i}"), "").await.map(|_| format!("job-{i}")) }
     }));
-    // Some are accepted before it and some are not; many have not begun.
+    // Some are accepted before it and some are not. Many have not begun.
     let (submitted, report) = tokio::join!(submitted, async {
         eventually(PATIENCE, "some to be accepted", async || !b.jobs().await.unwrap().is_empty()).await;
         b.shutdown().await
@@ -175,7 +175,7 @@ async fn what_was_accepted_is_begun_before_the_pool_stops(world: World) {
 }
 
 async fn what_has_not_begun_is_dropped_at_once_when_asked_for(world: World) {
-    // Without a worker nothing begins.
+    // Without a worker no job begins.
     let (a, b) = (world.node("a").await, world.node("b").await);
     let tickets = join_all((0..20).map(|i| a.submit(format!("job-{i}"), "").into_future())).await;
     assert!(tickets.iter().all(Result::is_ok));
@@ -191,7 +191,7 @@ async fn what_has_not_begun_is_dropped_at_once_when_asked_for(world: World) {
             assert!(of_a.complete && of_b.complete, "{of_a:?} {of_b:?}");
             assert_eq!(of_a.dropped_here + of_b.dropped_here, 21, "{of_a:?} {of_b:?}");
         }
-        // One was asked when all was over, and does not say any more what it has dropped.
+        // This node was asked after the end, and no longer reports how many jobs it dropped.
         (Ok(report), Err(Error::PoolClosed | Error::NodeClosed))
         | (Err(Error::PoolClosed | Error::NodeClosed), Ok(report)) => assert!(report.complete),
         ends => panic!("{ends:?}"),
@@ -210,7 +210,7 @@ async fn a_shutdown_past_its_time_names_the_workers_left_and_goes_on(world: Worl
     let report = b.shutdown().within(Duration::ZERO).await.unwrap();
     assert!(!report.complete);
     assert_eq!(report.left, [worker.id().unwrap()]);
-    // It can be asked for again, and waits for the same end.
+    // The shutdown can be asked for again, and waits for the same end.
     assert!(a.shutdown().await.unwrap().complete);
     all_closed(&[&a, &b]).await;
 }
@@ -219,7 +219,7 @@ async fn two_nodes_may_ask_for_it_at_once(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
     world.dispatch(&a, 20).await;
     let (first, second) = tokio::join!(a.shutdown().into_future(), b.shutdown().drop_queued().into_future());
-    // One that was asked when all was over says so.
+    // A node that was asked after the end says so.
     let over = |error: &Error| matches!(error, Error::PoolClosed | Error::NodeClosed);
     assert!(first.is_ok() || second.is_ok());
     for end in [first, second] {

@@ -1,4 +1,4 @@
-//! Stops: whatever the job is at, it ends, once, and never comes back.
+//! Stops: a job ends in any state, once, and never comes back.
 
 use std::time::Duration;
 

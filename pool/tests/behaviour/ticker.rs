@@ -1,4 +1,4 @@
-//! Tickers: of all nodes one gets each tick, and the ticks go on when it dies.
+//! Tickers: one of all nodes gets each tick, and the ticks go on when it dies.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ const SELDOM: Duration = Duration::from_secs(3_600);
 struct Book(Arc<Mutex<Vec<(String, Tick)>>>);
 
 impl Book {
-    /// Notes down what the ticker brings, until its stream ends.
+    /// Records the ticks, until the ticker's stream ends.
     fn note(&self, node: &Node, mut ticker: Ticker) -> JoinHandle<()> {
         let (book, node) = (self.clone(), node.name().to_owned());
         tokio::spawn(async move {
@@ -62,7 +62,7 @@ impl Book {
         eventually(PATIENCE, "ticks of the node", async || count() > before + 2).await;
     }
 
-    /// The numbers rise: no tick was given out twice.
+    /// The numbers rise: no tick was given twice.
     fn assert_once(&self) {
         let numbers: Vec<_> = self.ticks().iter().map(|(_, tick)| tick.number).collect();
         assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");

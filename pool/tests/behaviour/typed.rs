@@ -1,4 +1,4 @@
-//! The companions of a job's bytes: the payload's type, the restart policy and the caller's trace.
+//! The data beside a job's bytes: the payload's type, the restart policy and the caller's trace.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ fn feed() -> Feed {
     Feed { url: "wss://acme".into(), depth: 7 }
 }
 
-/// A node whose worker hands out the jobs that it starts.
+/// A node whose worker passes on the jobs that it starts.
 async fn showing(world: &World) -> (tenure_pool::Node, mpsc::UnboundedReceiver<Job>) {
     let node = world.node("a").await;
     let (started, jobs) = mpsc::unbounded_channel();

@@ -1,4 +1,4 @@
-//! Nodes of several versions in one pool: what an older one wrote goes on, what a newer one wrote is named.
+//! Nodes of several versions in one pool. Older data stay usable, and errors name newer data.
 
 use std::time::Duration;
 
@@ -105,7 +105,7 @@ async fn a_payload_of_another_version_is_run_if_it_can_be_read() {
     for key in ["first", "later"] {
         assert_eq!(world.recorder.payloads(key), ["hi"]);
     }
-    // It goes from worker to worker until there is one that can read it, and is never lost.
+    // It moves from worker to worker until one can read it, and is never lost.
     assert!(node.job("newer").await.unwrap().is_some());
     write(&world, "jp", "newer", envelopes[0].1);
     eventually(PATIENCE, "it to run", async || world.recorder.is_running("newer")).await;

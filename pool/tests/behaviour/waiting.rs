@@ -1,4 +1,4 @@
-//! Notifications that wait for their job: listed by number, and dropped by hand.
+//! Waiting notifications: listed by number, and dropped by an operator.
 
 use tenure_pool::Error;
 use tenure_testing::eventually;
@@ -53,7 +53,7 @@ async fn notifications_of_no_job_are_an_error(world: World) {
     assert!(matches!(node.drop_notifications("key", &one).await, Err(Error::JobNotFound(_))));
 }
 
-/// After the loss others may have the numbers.
+/// After the loss other notifications may have the numbers.
 async fn a_listing_from_before_a_loss_drops_nothing(world: World) {
     let world = world.with_ttl(TTL);
     let node = world.node("a").await;

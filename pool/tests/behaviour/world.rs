@@ -17,11 +17,11 @@ use tenure_testing::{RedisServer, eventually};
 use crate::placement::Slots;
 use crate::recorder::Recorder;
 
-/// Longer than anything here takes, also on a busy machine.
+/// Longer than anything here takes, even on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) const SHORT: Duration = Duration::from_millis(50);
 pub(crate) const POOL: &str = "behaviour";
-/// The keys of the placement hash: given, so that a run is like the other.
+/// The keys of the placement hash, fixed so that all runs are alike.
 pub(crate) const HASH_KEYS: (u64, u64) = (0x7465_6e75_7265_0001, 0x6a75_6d70_6368_6e02);
 
 /// Makes two tests of each scenario, one per store.
@@ -43,11 +43,11 @@ macro_rules! on_both_stores {
 }
 pub(crate) use on_both_stores;
 
-/// Where the pool lives.
+/// The store of the pool.
 pub(crate) enum Home {
     Memory(MemoryStore),
     Redis(RedisServer),
-    /// The maker of the pool keeps its servers.
+    /// The creator of the pool keeps its servers.
     Elsewhere,
 }
 
@@ -90,7 +90,7 @@ impl World {
     }
 
     fn new(backend: Backend, home: Home) -> Self {
-        // Nothing but a crash waits for the time to live: long, so that a busy machine costs no lease.
+        // Only a crash waits for the time to live. It is long, so that a busy machine costs no lease.
         let ttl = Duration::from_secs(10);
         let ring = Mutex::default();
         let hash_keys = Some(HASH_KEYS);
@@ -121,7 +121,7 @@ impl World {
         self.backend.clone()
     }
 
-    /// A connection of the test's own.
+    /// A connection for the test itself.
     pub(crate) fn client(&self) -> redis::Connection {
         redis::Client::open(self.server().url()).unwrap().get_connection().unwrap()
     }
@@ -198,7 +198,7 @@ impl World {
         }
     }
 
-    /// The same without who reads the start events, which changes by itself.
+    /// The same without the readers of start events, which change at any time.
     pub(crate) async fn data_but_readers(&self) -> Vec<String> {
         self.data().await.into_iter().filter(|line| !line.starts_with("ps.r ")).collect()
     }
@@ -216,7 +216,7 @@ impl World {
         .await;
     }
 
-    /// The jobs that run, and who runs them.
+    /// The running jobs and their workers.
     pub(crate) async fn holders(&self, node: &Node) -> Holders {
         // A listing fails while the server is not the one that the node knows.
         let jobs = node.jobs().await.unwrap_or_default();
@@ -226,8 +226,8 @@ impl World {
             .collect()
     }
 
-    /// The slots and their workers, as the store has them: a node's copy may be older. Of a pool on servers of its test's
-    /// own, as that node knows them.
+    /// The slots and their workers, by the store, because a node's copy may be older. For a pool on the test's own
+    /// servers, by that node.
     fn up(&self, node: &Node) -> Vec<(u32, u64)> {
         let entries: Vec<(String, Vec<u8>)> = match &self.home {
             Home::Memory(store) => match store.dump().get("w") {
@@ -255,7 +255,7 @@ impl World {
         entries.into_iter().filter_map(up).collect()
     }
 
-    /// Waits until every one of these jobs runs where it belongs, and says where.
+    /// Waits until every one of these jobs runs where it belongs, and returns where.
     pub(crate) async fn placed(&self, node: &Node, keys: &[String]) -> Holders {
         eventually(PATIENCE, "every job to run where it belongs", async || {
             let holders = self.holders(node).await;
@@ -286,12 +286,12 @@ impl World {
     }
 }
 
-/// The keys whose worker or token is another than before.
+/// The keys whose worker or token has changed.
 pub(crate) fn moved(before: &Holders, after: &Holders) -> Vec<String> {
     before.iter().filter(|(key, held)| after.get(*key) != Some(held)).map(|(key, _)| key.clone()).collect()
 }
 
-/// The keys that these workers held.
+/// The keys that these workers held before.
 pub(crate) fn held_by(holders: &Holders, workers: &[u64]) -> Vec<String> {
     holders.iter().filter(|(_, held)| workers.contains(&held.owner)).map(|(key, _)| key.clone()).collect()
 }

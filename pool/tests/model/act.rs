@@ -1,4 +1,4 @@
-//! The acts that may happen next.
+//! The possible next acts.
 
 use tenure_pool::id::{Incarnation, WorkerId};
 use tenure_pool::record::JobState;
@@ -92,11 +92,11 @@ pub(crate) enum Act {
     Drain(usize),
     Leave(usize),
     Sweep,
-    /// The data may roll back to what they are now.
+    /// Saves the present data, to which the data may roll back.
     Save,
     /// The data are lost, or roll back, and another incarnation begins.
     Lose,
-    /// A worker says what it runs, what has ended and what it has handed on.
+    /// A worker reports its running jobs, and those that it has ended and handed on.
     Attest(usize),
     Attend(usize),
     /// Every worker has attested or had the time to fence itself: the pool opens.

@@ -1,4 +1,4 @@
-//! Losses of data, and what workers say in phase R.
+//! Losses of data, and the reports of workers in phase R.
 
 use std::time::Duration;
 
@@ -12,8 +12,9 @@ use super::scope::Lapse;
 use super::world::{Hand, Held, NOW, Pool, Said, Then, World, on};
 
 impl Pool {
-    /// The data roll back to what was saved, or are lost, and another incarnation begins. That tokens go on above all before is what the time of the server's clock is for; here
-    /// it stands, and the highest token is given instead.
+    /// The data roll back to the saved state, or are lost, and a new incarnation begins. In a real pool, the time of
+    /// the server's clock keeps new tokens above all earlier ones. Here the clock stands still, and the highest token
+    /// is passed instead.
     pub(crate) fn lose(&self, world: &mut World) {
         world.left.losses -= 1;
         let seen = Seen { token: Token(world.store.last_token()), incarnation: world.inc, ..Seen::default() };

@@ -1,4 +1,4 @@
-//! Notifications: what was kept for a job is what its runner is given, in this order, until it has acknowledged it.
+//! Notifications: a job's worker gets what was kept, in this order, until it has acknowledged it.
 
 use bytes::Bytes;
 use futures::FutureExt;

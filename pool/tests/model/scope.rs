@@ -6,21 +6,21 @@ use tenure_pool::store::ReleaseMode;
 /// A mistake of a role of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Lapse {
-    /// A job is handed on while its handler runs.
+    /// A job moves while its handler runs.
     HandOffBeforeStop,
     /// A `begin` without an answer is not sent again.
     BeginGivenUp,
-    /// A start event for what runs here already is answered by refusing it.
+    /// A start event for a job that already runs here is answered with a refusal.
     RedeliveredStartRefused,
-    /// A worker leaves while handlers of it run.
+    /// A worker leaves while its handlers run.
     LeaveBeforeJoined,
-    /// A worker says its last word in phase R before it has said what it runs.
+    /// A worker sends its final report in phase R before it has reported its running jobs.
     AttendBeforeAttested,
     /// A worker does not report its ended jobs in phase R.
     JournalNotSent,
-    /// A worker goes on when its lease has run out.
+    /// A worker goes on after its lease.
     NoSelfFence,
-    /// A worker that has lost its lease starts what it had begun.
+    /// A worker that has lost its lease starts the jobs that it had begun.
     NoRecheckAfterBegin,
     /// A lease counts from the answer to a renewal, not from its sending.
     RenewalFromReply,
@@ -34,7 +34,7 @@ pub(crate) enum Lapse {
     OpenUnobserved,
 }
 
-/// How often what is bounded may happen, or may still happen.
+/// How often bounded events may happen, or may still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Left {
     /// Assignments.
@@ -92,7 +92,7 @@ impl Scope {
     }
 }
 
-/// Nothing is lost, nobody dies.
+/// No losses and no deaths.
 fn quiet() -> Left {
     Left { mints: 2, ..Left::default() }
 }
@@ -153,7 +153,7 @@ pub(crate) fn two_keys() -> Scope {
     Scope { keys: 2, dispatches: vec![0, 1], endings: vec![ReleaseMode::Delete], ..one }
 }
 
-/// The data are lost, or roll back to any state before, while a job runs, is handed on and ends.
+/// The data are lost, or roll back to any earlier state, while a job runs, moves and ends.
 pub(crate) fn recovery() -> Scope {
     let one = one_job(Left { lost: 1, losses: 1, ..quiet() });
     Scope { stops: false, endings: vec![ReleaseMode::Delete, ReleaseMode::HandOff], ..one }
@@ -170,7 +170,7 @@ pub(crate) fn late_recovery() -> Scope {
     Scope { left: Left { sweeps: 1, ..recovery().left }, ..recovery() }
 }
 
-/// The data are lost or roll back, and a worker that ran a job is not there to say so.
+/// The data are lost or roll back, and a worker that ran a job is not there to report it.
 pub(crate) fn loss_and_death() -> Scope {
     Scope { left: Left { fences: 1, losses: 1, ..quiet() }, endings: Vec::new(), ..recovery() }
 }

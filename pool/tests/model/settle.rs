@@ -1,5 +1,5 @@
-//! The ends of walks. Where a scope asks for it, faults end at some moment, and each event comes once or is lost. Every
-//! walk ends where nothing is left to do: there each job must run or have ended.
+//! The ends of walks. If a scope asks for it, faults end at some moment, and each event comes once or is lost. Every
+//! walk ends where nothing is left to do. There each job must run or have ended.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::world::{Hand, Life, Mail, Pool, Then, World, node, on};
 pub(crate) enum Close {
     Ask(ShutdownMode),
     Purge,
-    /// A worker ends a handler of its own accord.
+    /// A worker ends a handler without being asked.
     Cease {
         worker: usize,
         key: usize,
@@ -119,7 +119,7 @@ impl Pool {
         Some(())
     }
 
-    /// Nothing is lost from now on, nobody dies, and no user has another wish.
+    /// From now on there are no losses, no deaths and no requests of users.
     pub(crate) fn calm(world: &mut World) {
         let mints = world.left.mints;
         world.left = Left { mints, ..Left::default() };

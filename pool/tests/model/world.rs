@@ -1,4 +1,4 @@
-//! A state of the model: the store's and the roles', and what a judge remembers.
+//! A state of the model: the state of the store and of the roles, and the memory of a judge.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,7 +15,8 @@ use super::clock::Clock;
 use super::notes::{CAP, Heard, Notes};
 use super::scope::{Left, Scope};
 
-/// The time by the server's clock: it stands, and every time-out is 0, so that whatever waits for one may happen at once.
+/// The time of the server's clock. It stands still, and every time-out is 0, so everything that waits may happen at
+/// once.
 pub(crate) const NOW: u64 = 1_760_000_000_000;
 
 thread_local! {
@@ -56,7 +57,7 @@ pub(crate) struct Held {
 pub(crate) enum Then {
     Release(ReleaseMode),
     Nothing,
-    /// Another worker owns it under a higher token: it ends without a word.
+    /// Another worker owns it under a higher token. It ends without a call.
     Outranked,
 }
 
@@ -102,7 +103,7 @@ pub(crate) enum Life {
     Left,
 }
 
-/// The words of a worker in phase R.
+/// The progress of a worker's reports in phase R.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Said {
     Nothing,
@@ -119,7 +120,7 @@ pub(crate) struct Worker {
     /// Dispatches whose handlers ended with its lease.
     pub(crate) cut: BTreeSet<usize>,
     pub(crate) hands: Vec<Hand>,
-    /// How far it is with this phase R.
+    /// The progress of its reports in this phase R.
     pub(crate) said: Said,
     /// The jobs that have ended here or were handed on from here: key, dispatch, token, whether it has ended.
     pub(crate) journal: BTreeSet<(usize, usize, Token, bool)>,
@@ -182,7 +183,7 @@ pub(crate) struct World {
     pub(crate) begun: BTreeSet<(usize, Token)>,
     pub(crate) notes: Vec<Notes>,
     pub(crate) clock: Clock,
-    /// No fault happens any more, and no user has a wish.
+    /// No more faults and no more requests of users.
     pub(crate) calm: bool,
     /// The property that a step has violated.
     pub(crate) broke: Option<&'static str>,

@@ -7,10 +7,10 @@ use tenure_pool::breakage::Breakage::{self, *};
 use tenure_pool::breakage::Breakages;
 use tenure_pool::sim::{Options, run};
 
-/// The test that notices that a line is left out.
+/// The test that notices the broken line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum By {
-    /// The simulator, by a violation that begins with this.
+    /// The simulator, by a violation that begins with this text.
     Simulator(&'static str),
     /// This scenario of the conformance suite, on the store in memory.
     Scenario(&'static str),
@@ -20,21 +20,20 @@ pub(crate) enum By {
     Runtime(&'static str),
     /// The model, by this test: a part of `cargo test mutants`.
     Model(&'static str),
-    /// A known failure: its case in this file of `failures.rs` fails for the reason that it is about when the line is left
-    /// out.
+    /// A known failure. Its case in this file of `failures.rs` fails for its own reason when the line is left out.
     Failure(&'static str, &'static str),
 }
 
 use By::{Core, Failure, Model, Runtime, Scenario, Simulator};
 
 impl By {
-    /// Whether it is run for the table; else its test runs by itself.
+    /// Whether it runs for the table; otherwise its test runs separately.
     pub(crate) fn runs_here(self) -> bool {
         matches!(self, Simulator(_) | Scenario(_))
     }
 }
 
-/// Each variant of [`Breakage`], and who notices.
+/// Each variant of [`Breakage`], and the test that notices it.
 pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (NoSelfFence, Simulator("S1")),
     (BeginUnchecked, Simulator("S2")),
@@ -132,7 +131,7 @@ pub(crate) fn noticed(breakage: Breakage, by: By) -> Option<String> {
     }
 }
 
-/// The first seed that violates this property when the line is left out, and nothing otherwise.
+/// The first seed that violates this property with the broken line, and violates nothing with the whole protocol.
 fn simulated(breakage: Breakage, property: &str) -> Option<String> {
     let whole = Options { steps: 400, ..Options::default() };
     let broken = Options { broken: Breakages::of([breakage]), ..whole.clone() };
@@ -144,7 +143,7 @@ fn simulated(breakage: Breakage, property: &str) -> Option<String> {
     })
 }
 
-/// The test is there, and leaves the line out: itself, or by a constant of its file that it names.
+/// Checks that the test exists and leaves the line out, itself or by a constant of its file that it names.
 fn named(file: &str, breakage: Breakage, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).ok()?;
     let from = |start: &str, end: &str| {

@@ -1,4 +1,4 @@
-//! The scripts, each with one line left out or turned round.
+//! The scripts, each with one line left out or inverted.
 
 use tenure_pool::breakage::ScriptPatch;
 
@@ -19,8 +19,8 @@ macro_rules! mutants {
     };
 }
 
-/// The name of each mutant, its script (none: every script that shares the part), the text, its replacement, and the
-/// scenario that notices.
+/// The name of each mutant, its script (empty: every script that shares the part), the text, its replacement, and the
+/// scenario that notices it.
 pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "a loss of the members is not noticed": "renew", "sign('m', not sized, sized)"
         => "", by "a_key_that_is_lost_alone_is_noticed_by_the_next_renewal";

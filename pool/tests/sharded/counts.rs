@@ -1,4 +1,4 @@
-//! The number of shards: all nodes have the same, or are refused; and plain pools, which are no shards.
+//! The number of shards: all nodes have the same, or are refused. Also pools with one shard, which are no shards.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn another_number_of_shards_is_refused_and_nothing_is_written(fleet: Fleet
     assert_eq!(fleet.keys(), before);
     fleet.all_run(&node, &keys, "").await;
     assert!(node.health().is_healthy());
-    // A leaving node leaves the number behind; a shutdown does not.
+    // The number survives when a node leaves, but not a shutdown.
     node.close().await.unwrap();
     assert_eq!(numbers(fleet.builder("b", 2).join().await), (3, 2));
     let again = fleet.node("c").await;
@@ -101,7 +101,7 @@ async fn a_single_shard_is_a_pool(fleet: Fleet) {
     fleet.assert_clean_at_end();
 }
 
-/// The names of shards are none that a pool by itself can have.
+/// A pool with one shard cannot have the name of a shard.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_by_itself_of_the_same_name_is_another_one() {
     let fleet = Fleet::on_redis();

@@ -1,4 +1,4 @@
-//! How nodes leave a pool of several shards, and how it ends.
+//! The end of nodes in a pool of several shards, and the end of the pool.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,7 @@ async fn a_shutdown_leaves_tombstones_alone(fleet: Fleet) {
     }
     assert!(fleet.keys().is_none_or(|keys| keys == tombstones(3)), "{:?}", fleet.keys());
     fleet.assert_clean_at_end();
-    // Some shards may have ended before they were asked, since another was.
+    // Some shards may have ended before they were asked, because another shard was asked.
     assert!(b.shutdown().await.unwrap().complete);
     let (again, _) = fleet.node_with("a").await;
     fleet.dispatch_one(&again, "anew").await;
@@ -82,7 +82,7 @@ async fn jobs_that_nobody_began_are_dropped_in_all_shards(fleet: Fleet) {
     assert!(fleet.keys().is_none_or(|keys| keys == tombstones(3)), "{:?}", fleet.keys());
 }
 
-/// A node with a job of the last shard that ends only when it is told to, and is expected to be stopped.
+/// A node with a job of the last shard. The job ends only when it is told to, and must be stopped.
 async fn slow_in_the_last_shard(fleet: &Fleet) -> (Node, String, Arc<SlowEnd>) {
     let node = fleet.node("a").await;
     let key = (0..100).map(|i| format!("slow-{i}")).find(|key| node.shard_of(key).unwrap() == 2).unwrap();
@@ -102,7 +102,7 @@ async fn all_but_its_shard_end(node: &Node, slow: &SlowEnd) {
     .await;
 }
 
-/// The first shard has no job left, and another one has: its key would run twice in a pool with other shards.
+/// The first shard has no job left, and another shard has one. In a pool with other shards, its key would run twice.
 async fn another_number_of_shards_waits_for_the_last_job_to_end(fleet: Fleet) {
     let (node, key, slow) = slow_in_the_last_shard(&fleet).await;
     let shutdown = tokio::spawn({
@@ -114,7 +114,7 @@ async fn another_number_of_shards_waits_for_the_last_job_to_end(fleet: Fleet) {
         Error::OtherShards { theirs: SHARDS, ours: 2 } => {}
         other => panic!("{other:?}"),
     }
-    // Nor is the first shard made anew by one with the same number.
+    // A node with the same number does not create the first shard again, either.
     let refused = fleet.builder("c", SHARDS).join().await;
     assert!(matches!(refused, Err(Error::ShuttingDown)), "{refused:?}");
     match fleet.builder("b", 2).join().await.unwrap_err() {

@@ -12,11 +12,11 @@ use tenure_testing::{RedisServer, eventually};
 
 use crate::recorder::Recorder;
 
-/// Longer than anything here takes, also on a busy machine.
+/// Longer than anything here takes, even on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) const SHORT: Duration = Duration::from_millis(50);
 pub(crate) const POOL: &str = "sharded";
-/// The shards, where a test does not say how many.
+/// The number of shards, unless a test says otherwise.
 pub(crate) const SHARDS: u32 = 3;
 
 /// Makes two tests of each scenario, one per store.
@@ -60,7 +60,7 @@ impl Fleet {
     }
 
     fn new(backend: Backend, server: Option<RedisServer>) -> Self {
-        // Nothing but a crash waits for the time to live: long, so that a busy machine costs no lease.
+        // Only a crash waits for the time to live. It is long, so that a busy machine costs no lease.
         let ttl = Duration::from_secs(10);
         Self { backend, server, ttl, recorder: Recorder::new(Arc::new(History::new())) }
     }
@@ -113,7 +113,7 @@ impl Fleet {
         }
     }
 
-    /// Waits until every one of these jobs runs, on any worker but these of this node's.
+    /// Waits until every one of these jobs runs, on any worker except this node's.
     pub(crate) async fn all_run(&self, node: &Node, keys: &[String], but_on: &str) {
         eventually(PATIENCE, "every job to run", async || {
             let workers = node.workers();
@@ -128,7 +128,7 @@ impl Fleet {
         .await;
     }
 
-    /// The keys that Redis has, without what all have in common.
+    /// The keys in Redis, without their common prefix.
     pub(crate) fn keys(&self) -> Option<Vec<String>> {
         let mut keys = self.server.as_ref()?.keys().unwrap();
         keys.sort();

@@ -1,4 +1,4 @@
-//! Jobs of all shards: each key lives in its shard, whoever asks.
+//! Jobs of all shards: each key belongs to its shard on every node.
 
 use std::time::Duration;
 

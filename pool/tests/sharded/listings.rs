@@ -25,7 +25,7 @@ async fn every_job_is_listed_once(fleet: Fleet) {
         assert!(of.len() <= 1, "a page has jobs of one shard");
         shards.extend(of);
         paged.extend(page.items.iter().map(|job| job.key.to_string()));
-        // It survives being text.
+        // The cursor survives as text.
         let Some(next) = page.next else { break };
         cursor = Some(next.to_string().parse().unwrap());
     }

@@ -1,4 +1,4 @@
-//! A pool of several shards through its public API, in memory and on Redis: what users see of it.
+//! A pool of several shards through its public API, as users see it, in memory and on Redis.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod counts;

@@ -1,4 +1,4 @@
-//! Workers in every shard: they come, go and crash, and each shard's keys move as in a pool by itself.
+//! Workers in every shard: they join, leave and crash, and the keys of each shard move as in a pool with one shard.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How begins are counted: across workers, and when workers are lost.
+//! The count of begins: across workers, and after the loss of workers.
 
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;

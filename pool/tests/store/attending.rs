@@ -1,4 +1,4 @@
-//! The workers' last word in phase R, and the end of the phase.
+//! The workers' final reports in phase R, and the end of the phase.
 
 use tenure_pool::id::{JobKey, Token, WorkerId};
 use tenure_pool::record::JobState;
@@ -47,7 +47,7 @@ async fn what_is_not_attested_is_queued(kind: Kind) {
     let starts: Vec<_> = lab.starts().await.into_iter().map(|(_, jobs)| jobs).collect();
     assert_eq!(starts, [vec![(key("assigned"), 0), (key("lost"), 0)]]);
     assert_eq!(lab.queued().await, 1);
-    // Attested in an incarnation before is not attested.
+    // An attestation in an earlier incarnation does not count.
     lab.recover().await;
     lab.attend(worker).await;
     assert_eq!(lab.record("kept").await.unwrap().state, JobState::Queued);

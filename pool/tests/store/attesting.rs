@@ -1,4 +1,4 @@
-//! The words of living workers in phase R, and their effects.
+//! The reports of living workers in phase R, and their effects.
 
 use bytes::Bytes;
 use tenure_pool::id::{Token, WorkerId};
@@ -71,12 +71,12 @@ pub(super) fn runs() -> Attest {
     Attest::Runs { begun: Begun::Begun, attempts: 1, created: START, plan, payload }
 }
 
-/// It has ended; nobody's own id is to hear of it.
+/// The job has ended. No node gets the outcome of a caller's own id.
 pub(super) fn ended() -> Attest {
     Attest::Ended { outcome: String::new() }
 }
 
-/// It was handed on, at once.
+/// The job was handed on, at once.
 pub(super) fn handed_on() -> Attest {
     left(ReleaseMode::HandOff, 0, 0)
 }
@@ -86,7 +86,7 @@ fn left(mode: ReleaseMode, attempts: u32, delay: u64) -> Attest {
     Attest::HandedOn(HandedOn { begun: Begun::Begun, mode, attempts, delay: ms(delay), error: "boom".into() })
 }
 
-/// It runs, and its payload is said.
+/// The job runs, and the report has its payload.
 fn all_of_it(begun: Begun, attempts: u32, plan: &str) -> Attest {
     let payload = Some(Bytes::from_static(b"payload"));
     Attest::Runs { begun, attempts, created: START - 5, plan: plan.to_owned(), payload }
@@ -97,12 +97,12 @@ impl Lab {
         self.store().attest(self.inc, worker, &member(MEMBER), &[item]).await.unwrap()[0]
     }
 
-    /// The worker's last word.
+    /// The worker's final report.
     pub(super) async fn attend(&self, worker: WorkerId) {
         assert_eq!(self.store().attend(self.inc, worker, None, 100).await.unwrap(), None);
     }
 
-    /// Makes a call that is to change nothing.
+    /// Makes a call that must not change anything.
     async fn idle(&self, worker: WorkerId, item: AttestItem) -> AttestReply {
         let before = self.backend.dump().await;
         let reply = self.attest(worker, item.clone()).await;
@@ -110,7 +110,7 @@ impl Lab {
         reply
     }
 
-    /// Sees that the worker owns the job in this state, in the record and in the indexes.
+    /// Checks that the worker owns the job in this state, in the record and in the indexes.
     async fn owns(&self, worker: WorkerId, name: &str, token: Token, state: JobState) -> Record {
         let record = self.record(name).await.unwrap();
         assert_eq!((record.state, record.owner, record.token), (state, Some(worker), token));
@@ -326,7 +326,7 @@ async fn what_nobody_owns_outranks_nobody(kind: Kind) {
     lab.owns(first, "a", token, JobState::Running).await;
 }
 
-/// The end of the earlier one went with the data.
+/// The end of the earlier one was lost with the data.
 async fn what_was_begun_later_outranks_an_earlier_dispatch(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let (first, second) = (lab.worker().await, lab.worker().await);
@@ -368,7 +368,7 @@ async fn a_stop_of_what_was_given_up_long_after_its_dispatch_sticks(kind: Kind) 
             lab.started(name, worker).await;
         }
         lab.backend.advance(60_000).await;
-        // The answer is lost, so the worker knows of neither.
+        // The answer is lost, so the worker knows neither.
         assert_eq!(lab.release(name, worker, ReleaseMode::HandOff).await, ReleaseReply::Queued);
         lab.backend.advance(60_000).await;
         assert_eq!(lab.stop(name, id, None).await, StopReply::Deleted);
@@ -404,7 +404,7 @@ async fn a_stop_sticks_of_which_a_worker_that_gives_up_has_not_heard(kind: Kind)
     }
 }
 
-/// A worker that hands a job on, and has no answer, says after a restart that it has the job. No data were lost.
+/// A worker that hands a job on and gets no answer reports the job after a restart. No data were lost.
 async fn a_job_that_ended_with_the_next_worker_is_not_taken_back(kind: Kind) {
     for (mode, id) in [(ReleaseMode::HandOff, "node1.a"), (ReleaseMode::Fail, "node1.!a")] {
         for to_stop in [false, true] {
@@ -608,7 +608,7 @@ async fn what_was_said_late_or_twice_changes_nothing(kind: Kind) {
         tokens.push(lab.run(name, id, worker).await);
     }
     lab.started("own", worker).await;
-    // All were accepted so long ago that no dispatch of theirs is remembered any more.
+    // All were accepted so long ago that none of their dispatches is remembered.
     lab.backend.advance(60_000).await;
     lab.recover().await;
     let said = |at: usize| item(jobs[at].0, tokens[at], jobs[at].1, all_of_it(Begun::Begun, 1, ""));
@@ -683,7 +683,7 @@ async fn what_ended_under_a_callers_id_has_an_outcome(kind: Kind) {
         let said = item(name, Token(token.0 + 9), &format!("node1.!{name}"), what);
         assert_eq!(lab.attest(worker, said).await, AttestReply::Ended);
     }
-    // Late, or doubled.
+    // A late or doubled call.
     let late = item("started", token, "node1.!started", all_of_it(Begun::Started, 1, ""));
     assert_eq!(lab.attest(worker, late).await, AttestReply::MustStop);
     lab.release("started", worker, ReleaseMode::Delete).await;

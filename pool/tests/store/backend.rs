@@ -1,6 +1,6 @@
-//! Both stores behind one face, with a clock that stands until it is set and with faults that no step makes.
+//! Both stores behind one interface, with a clock that only the test moves, and with faults that no step makes.
 //!
-//! On Redis the steps are sent by a user that has the rights which the protocol names, and no others.
+//! On Redis, the user that sends the steps has exactly the rights that the protocol names.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl Backend {
         client.bless(&client.server_identity().await.unwrap().run_id);
     }
 
-    /// Another client of the same pool, blessed for nothing.
+    /// Another client of the same pool, without a blessed server.
     pub(crate) fn client(&self) -> Arc<dyn Store> {
         match &self.kind {
             Kind::Memory(store) => Arc::new(store.clone()),
@@ -118,7 +118,7 @@ impl Backend {
         self.set_clock(self.now() + ms).await;
     }
 
-    /// Loses the pool, without a word to anybody.
+    /// Loses the pool and tells nobody.
     pub(crate) async fn wipe(&self) {
         match &self.kind {
             Kind::Memory(store) => store.wipe(),
@@ -131,7 +131,7 @@ impl Backend {
         }
     }
 
-    /// The data as they are now.
+    /// The present data.
     pub(crate) async fn save(&self) -> Saved {
         match &self.kind {
             Kind::Memory(store) => Saved::Memory(Box::new(store.snapshot())),
@@ -148,7 +148,7 @@ impl Backend {
         }
     }
 
-    /// Rolls back to data that were saved, without a word to anybody.
+    /// Restores saved data and tells nobody.
     pub(crate) async fn roll_back(&self, saved: &Saved) {
         match (&self.kind, saved) {
             (Kind::Memory(store), Saved::Memory(snapshot)) => store.restore((**snapshot).clone()),
@@ -162,7 +162,7 @@ impl Backend {
         }
     }
 
-    /// Writes a record as it is.
+    /// Writes a record without a check.
     pub(crate) async fn write_record(&self, key: &JobKey, record: &[u8]) {
         match &self.kind {
             Kind::Memory(store) => store.write_record(key, record),
@@ -173,7 +173,7 @@ impl Backend {
         }
     }
 
-    /// Writes the header of a job's notifications as it is.
+    /// Writes the header of a job's notifications without a check.
     pub(crate) async fn write_header(&self, key: &JobKey, header: &str) {
         match &self.kind {
             Kind::Memory(store) => store.write_header(key, header.as_bytes()),

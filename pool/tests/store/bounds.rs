@@ -1,4 +1,4 @@
-//! How many jobs a step takes.
+//! The most jobs that a step takes.
 
 use tenure_pool::id::{ScheduleId, ScheduleName, Term, Token};
 use tenure_pool::settings::Settings;

@@ -1,5 +1,5 @@
-//! Records, and headers of notifications, that do not parse: each is answered, left as it is, and hurts no other item of
-//! its batch.
+//! Records and headers of notifications that do not parse. Each gets an answer, stays unchanged, and affects no other
+//! item of its batch.
 
 use tenure_pool::id::{JobKey, Token, WorkerId};
 use tenure_pool::record::JobState;

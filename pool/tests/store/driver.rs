@@ -21,11 +21,11 @@ use super::backend::{Backend, Saved};
 use super::op::{Attested, Begun as Drawn, Dispatched, Op, Released, Said, Stopped};
 use super::step::{EntryPair, Step, body, perform};
 
-/// Keys whose bytes might be mistaken for something else.
+/// Keys whose bytes may be mistaken for something else.
 const KEYS: [&[u8]; 8] = [b"a", b"a:", b"1:a", b"h:a", b"0:a", b"\xff|\n", b"|1|R|", b"s3"];
 const RESULTS: [&str; 3] = ["", "e:no", "boom"];
 
-/// Small limits and short times, so that a short walk meets them all.
+/// Small limits and short times, so that a short walk reaches all of them.
 fn settings(max_attempts: u32) -> Settings {
     let ms = Duration::from_millis;
     Settings {

@@ -1,4 +1,4 @@
-//! The slow look at the records, whatever was lost beside them, and at what workers hold.
+//! The slow look at the records, in spite of any loss beside them, and at the jobs that workers hold.
 
 use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::record::JobState;
@@ -92,7 +92,7 @@ async fn an_owner_that_nobody_knows_is_expired_and_reaped(kind: Kind) {
         lab.backend.advance(50).await;
         assert_eq!(lab.inspect(&[]).await.strangers, 1, "two jobs, one owner");
         let counter = lab.store().heartbeats(None).await.unwrap()[&gone];
-        // A new one is of now: its jobs are suspected of nothing.
+        // A new counter is recent: its worker's jobs are not suspects.
         assert_eq!(counter, if also == "hb" { lab.backend.now() } else { 1 });
         let expire = async |seq| lab.store().expire(lab.inc, gone, seq).await.unwrap();
         assert_eq!(expire(None).await, Expired::Gone, "it does not leave by itself any more");

@@ -1,4 +1,4 @@
-//! A pool on one of the two stores, and short words for what scenarios do with it.
+//! A pool on one of the two stores, and short names for what scenarios do with it.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
     Redis,
 }
 
-/// One server for all scenarios; each has a pool of its own on it. It ends with this process.
+/// One server for all scenarios, each with its own pool on it. It ends with this process.
 static SERVER: LazyLock<RedisServer> = LazyLock::new(|| RedisServer::start().unwrap());
 static POOLS: AtomicU32 = AtomicU32::new(0);
 
@@ -72,7 +72,7 @@ impl Lab {
         self.inc = self.store().bootstrap(seen, &run_id, &self.settings).await.unwrap().incarnation;
     }
 
-    /// Starts another incarnation, in phase R.
+    /// Starts a new incarnation, in phase R.
     pub(crate) async fn recover(&mut self) {
         let run_id = self.store().server_identity().await.unwrap().run_id;
         self.inc = self.store().recover(self.inc, Seen::default(), &run_id, "").await.unwrap();
@@ -109,7 +109,7 @@ impl Lab {
         self.store().settle(self.inc, seat.worker).await.unwrap().worker
     }
 
-    /// The worker's end, by its own will, with its remains reaped.
+    /// Ends a worker by its own call, and reaps its remains.
     pub(crate) async fn leave(&self, worker: WorkerId) {
         self.store().expire(self.inc, worker, None).await.unwrap();
         assert!(self.store().reap(self.inc, worker, 1_000).await.unwrap().done);
@@ -141,7 +141,7 @@ impl Lab {
         }
     }
 
-    /// Takes all start events, as far as nobody has.
+    /// Takes all start events that no consumer has.
     pub(crate) async fn starts(&self) -> Vec<(EntryId, Vec<(JobKey, u32)>)> {
         let events = self.store().pool_events(&node("router"), 1_000, Duration::ZERO).await.unwrap().unwrap();
         events.into_iter().map(|event| (event.entry, event.jobs)).collect()

@@ -1,5 +1,5 @@
-//! The next act of a random client, in small numbers that are resolved against the state. So a sequence stays
-//! meaningful when parts of it are taken out.
+//! The next act of a random client, in small numbers that are resolved against the state. So a sequence stays valid
+//! when parts of it are removed.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ pub(crate) enum Op {
         node: Option<usize>,
         ahead: u64,
     },
-    /// `placed`: with a worker for each job, picked from the ring as it is, or was.
+    /// `placed`: with a worker for each job, picked from the present ring or an earlier one.
     Dispatch {
         jobs: Vec<Dispatched>,
         placed: Option<(usize, Aim)>,
@@ -163,7 +163,7 @@ pub(crate) enum Op {
     },
     Purge,
     Cleanup,
-    /// `ended`: what the caller knows of a pool that has ended: nothing, one before this incarnation, or this one.
+    /// `ended`: what the caller knows about a pool that has ended: nothing, an earlier incarnation, or this one.
     Recover {
         ended: usize,
     },
@@ -175,7 +175,7 @@ pub(crate) enum Op {
         all: bool,
         said: Vec<Said>,
     },
-    /// In phase R: a worker says what it has, and goes on to its last word or not.
+    /// In phase R: a worker reports its jobs, and then sends its final report or not.
     Attest {
         said: Said,
     },

@@ -1,4 +1,4 @@
-//! Dispatches under a caller's own id, and the outcomes that nodes are told.
+//! Dispatches under a caller's own id, and the outcomes that nodes receive.
 
 use tenure_pool::id::Token;
 use tenure_pool::store::{

@@ -1,4 +1,4 @@
-//! Parked jobs: listed with their last error, and tried again when somebody says so.
+//! Parked jobs: listed with their last error, and retried on demand.
 
 use std::collections::BTreeMap;
 

@@ -294,7 +294,7 @@ async fn a_new_turn_of_a_plan_begins_with_a_tick(kind: Kind) {
     let second = made.take("b").await;
     assert_eq!(made.entry().await.next, made.lab.backend.now());
     assert!(made.tick(&second, 2).await.due);
-    // A ticker that is handed on keeps its beat.
+    // A ticker that changes nodes keeps its beat.
     let beat = Planned { schedule: ticker("t"), id: create(&made.lab, &ticker("t")).await.id, ..made };
     let turn = beat.take("a").await;
     assert!(beat.tick(&turn, 1).await.due);

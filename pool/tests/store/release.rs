@@ -1,4 +1,4 @@
-//! How an owner gives jobs up, and where they go then.
+//! The ways in which an owner gives jobs up, and the next state of these jobs.
 
 use std::time::Duration;
 

@@ -85,7 +85,7 @@ async fn a_recovering_pool_takes_changes_too(kind: Kind) {
 async fn an_outcome_is_kept_while_its_dispatch_may_be_handed_in_again(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (shorter, longer) = (change("od_ms", "600000", "100000"), change("late_ms", "30000", "200000"));
-    // Each alone fits what it was made from; together they do not, whoever comes second.
+    // Each alone fits the value that it was made from. Together they do not, so the second is refused.
     let both = [shorter.clone(), longer.clone()];
     assert_eq!(lab.refused(lab.store().change_settings(lab.inc, &both)).await, Refusal::BadArgument);
     changed(&lab, std::slice::from_ref(&shorter)).await;

@@ -1,4 +1,4 @@
-//! Reading: start events by many consumers, a node's own streams, and what becomes of a read that waits.
+//! Reads: start events by many consumers, a node's own streams, and reads that wait.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Which jobs of a lost worker are blamed for it, and how long those wait.
+//! The jobs of a lost worker that are blamed for the loss, and the length of their pauses.
 
 use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::record::JobState;
@@ -19,7 +19,7 @@ scenarios! {
     a_kick_leaves_suspects_waiting,
 }
 
-/// Loses the worker as others see it: it has been heard of, and is silent.
+/// Loses the worker as others see it: it was heard of, and is silent.
 async fn lose(lab: &Lab, worker: WorkerId) {
     let counter = lab.store().heartbeats(None).await.unwrap()[&worker];
     lab.backend.advance(lab.settings.worker_ttl.as_millis() as u64 + 1_000).await;

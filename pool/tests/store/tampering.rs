@@ -1,4 +1,4 @@
-//! Strange writes into the pool's keys on Redis: every step goes on, whatever stands beside its own values.
+//! Strange writes into the pool's keys on Redis. Every step still works, whatever is beside its own values.
 
 use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::record::JobState;
@@ -12,7 +12,7 @@ use super::lab::{Kind, Lab, key, ms, node, stop};
 /// A command on one of the pool's keys; `W` is the id of a worker.
 type Write = (&'static str, &'static str, &'static [&'static str]);
 
-/// The write, and the one that puts it right again.
+/// The write, and the one that undoes it.
 const DAMAGES: [(Write, Write); 27] = [
     (("HSET", "jn", &["x", "y"]), ("HDEL", "jn", &["x"])),
     (("HSET", "jn", &["h:ghost", "1|900|5"]), ("HDEL", "jn", &["h:ghost"])),
@@ -49,7 +49,7 @@ async fn write(lab: &Lab, worker: WorkerId, (command, name, args): Write) {
     lab.backend.write(command, &name.replace('W', &worker.to_string()), &args).await;
 }
 
-/// A damage that looks like a loss asks for one recovery, as a node makes it.
+/// Damage that looks like a loss leads to one recovery, as a node makes it.
 async fn recovered(lab: &mut Lab, worker: WorkerId) {
     let renewal = lab.store().renew(lab.inc, Token(0), None, &[worker]).await;
     let Err(StoreError::Refused(Refusal::Lost(signs))) = renewal else { return };

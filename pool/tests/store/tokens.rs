@@ -1,4 +1,4 @@
-//! The counter of tokens: no clock and no caller uses it up, and at its end it refuses before it repeats itself.
+//! The counter of tokens. No clock and no caller uses it up, and at its end it refuses and never repeats itself.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn recover(lab: &mut Lab, token: u64) {
     lab.inc = lab.store().recover(lab.inc, seen, &run_id, "").await.unwrap();
 }
 
-/// The counter, as it is dumped.
+/// The counter in the dump.
 async fn counter(lab: &Lab) -> u64 {
     lab.field("m", "tok").await.unwrap().parse().unwrap()
 }
@@ -152,7 +152,7 @@ async fn at_its_end_the_counter_refuses_what_mints(kind: Kind) {
     lab.backend.set_token(Token::LAST.0 - 128).await;
     store.term(lab.inc, &node("n"), &takes).await.unwrap();
     assert_eq!(counter(&lab).await, Token::LAST.0 - 127);
-    // The turn that it has is its own, also now.
+    // The turn that it has is still its own.
     store.term(lab.inc, &node("n"), &takes).await.unwrap();
 }
 
