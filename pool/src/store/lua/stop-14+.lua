@@ -7,8 +7,8 @@
 --       accepted when it is not there; a byte per job: which worker is guessed, 0 none; wid*, then key*, id*
 -- Returns: OK, a letter per job, D deleted | S stopping | N no such job, or not the plan's | T ended before |
 --          R recovering | M the guess is wrong, nothing done | X bad record, or entry of the id |
---          L nothing done, later: the call has deleted a page of notifications;
---          then the owner per M. STALETERM
+--          L nothing done, because the call has deleted a page of notifications.
+--          Then the owner per M. STALETERM
 --@base
 --@guard
 --@clock
