@@ -17,8 +17,8 @@ pub struct Health {
     pub phase: PoolPhase,
     /// The node is leaving its pool, or has left it.
     pub leaving: bool,
-    /// How long ago the node's engine last did something. With each renewal it does, which is five times per worker
-    /// TTL.
+    /// How long ago the node's engine last did something. A healthy engine does so at least with each renewal, five
+    /// times per worker TTL.
     #[serde(serialize_with = "serial::lapse")]
     pub engine_idle: Duration,
     /// How long ago the store last answered the read of events for the node's workers and dispatches. A few seconds

@@ -166,7 +166,7 @@ impl Job {
     /// once, and then counts as delivered. The next owner gets those that this job never takes.
     ///
     /// # Cancel safety
-    /// Yes: a notification is taken only when it is returned.
+    /// Safe to drop: a notification is taken only when it is returned.
     pub async fn notified(&self) -> Bytes {
         self.hearing().notes.take().await
     }

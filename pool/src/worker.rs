@@ -65,7 +65,7 @@ impl Worker {
     /// The store does not answer.
     ///
     /// # Cancel safety
-    /// Yes.
+    /// Safe to drop at any time.
     pub async fn jobs(&self, after: Option<&JobKey>, limit: usize) -> Result<Vec<JobInfo>, Error> {
         let shards = self.ids().into_iter().enumerate().filter_map(|(shard, id)| Some((shard, id?)));
         let listing = shards.map(|(shard, id)| self.node.shards[shard].jobs_of(id, after, limit));

@@ -27,7 +27,7 @@ impl Node {
     /// The store does not answer.
     ///
     /// # Cancel safety
-    /// Yes.
+    /// Safe to drop at any time.
     pub async fn jobs(&self) -> Result<Vec<JobInfo>, Error> {
         let listing = self.shards.iter().map(|shard| listing::jobs(&*shard.shared.store.0));
         let mut jobs = try_join_all(listing).await?.concat();
@@ -64,7 +64,7 @@ impl Node {
     /// The store does not answer, or the cursor names a shard that does not exist.
     ///
     /// # Cancel safety
-    /// Yes.
+    /// Safe to drop at any time.
     pub async fn jobs_page(&self, cursor: Option<Cursor>, limit: usize) -> Result<Page<JobInfo>, Error> {
         let (shard, cursor) = self.at(cursor)?;
         let (items, next) = listing::jobs_page(&*shard.shared.store.0, cursor.at, limit).await?;
@@ -90,7 +90,7 @@ impl Node {
     /// The store does not answer, or the pool has no such shard.
     ///
     /// # Cancel safety
-    /// Yes.
+    /// Safe to drop at any time.
     pub async fn jobs_of(
         &self,
         worker: &WorkerInfo,
@@ -106,7 +106,7 @@ impl Node {
     /// The key is not valid, the job's record cannot be read, or the store does not answer.
     ///
     /// # Cancel safety
-    /// Yes.
+    /// Safe to drop at any time.
     pub async fn job<K>(&self, key: K) -> Result<Option<JobInfo>, Error>
     where
         K: TryInto<JobKey>,
@@ -122,7 +122,7 @@ impl Node {
     /// The key is not valid, the payload cannot be read, or the store does not answer.
     ///
     /// # Cancel safety
-    /// Yes.
+    /// Safe to drop at any time.
     pub async fn payload<K>(&self, key: K) -> Result<Option<Bytes>, Error>
     where
         K: TryInto<JobKey>,

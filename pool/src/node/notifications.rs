@@ -19,7 +19,7 @@ impl Node {
     /// The key is not valid, there is no such job, its notifications cannot be read, or the store does not answer.
     ///
     /// # Cancel safety
-    /// Yes.
+    /// Safe to drop at any time.
     pub async fn notifications<K>(&self, key: K) -> Result<Vec<WaitingNotification>, Error>
     where
         K: TryInto<JobKey>,

@@ -26,7 +26,7 @@ impl Node {
     /// The store does not answer.
     ///
     /// # Cancel safety
-    /// Yes.
+    /// Safe to drop at any time.
     pub async fn parked(&self) -> Result<Vec<ParkedJob>, Error> {
         let listing = self.shards.iter().map(|shard| parked::all(&*shard.shared.store.0));
         let mut jobs = try_join_all(listing).await?.concat();
@@ -42,7 +42,7 @@ impl Node {
     /// The store does not answer, or the cursor names a shard that does not exist.
     ///
     /// # Cancel safety
-    /// Yes.
+    /// Safe to drop at any time.
     pub async fn parked_page(&self, cursor: Option<Cursor>, limit: usize) -> Result<Page<ParkedJob>, Error> {
         let (shard, cursor) = self.at(cursor)?;
         let (items, next) = parked::page(&*shard.shared.store.0, cursor.at, limit).await?;

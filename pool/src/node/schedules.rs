@@ -44,7 +44,7 @@ impl Node {
     /// within 20 s. After an error the node does not take part, in any shard.
     ///
     /// # Cancel safety
-    /// After a dropped call the node does not take part. The schedule may have been created, and is then there for
+    /// Safe to drop: the node then does not take part. The schedule may have been created, and is then there for
     /// other nodes that take part.
     pub async fn schedule(
         &self,
@@ -90,7 +90,7 @@ impl Node {
     /// As [`schedule`](Self::schedule).
     ///
     /// # Cancel safety
-    /// After a dropped call the node does not take part.
+    /// Safe to drop: the node then does not take part.
     pub async fn ticker(&self, name: impl AsRef<str>, every: Duration) -> Result<Ticker, Error> {
         let (sender, ticks) = mpsc::channel(1);
         let purpose = Purpose::Tick(sender);

@@ -145,7 +145,7 @@ impl Actors {
     /// The next task that ends. Never returns while there is none.
     ///
     /// # Cancel safety
-    /// Yes.
+    /// Safe to drop at any time.
     pub(super) async fn next(&mut self) -> End {
         match self.tasks.join_next_with_id().await {
             Some(end) => end,
