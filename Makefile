@@ -32,6 +32,10 @@ LOAD ?= alone busy nice
 # The binary for private Redis servers, fetched if there is none.
 with_redis = REDIS_SERVER_BIN="$$(scripts/redis-server --path)" && export REDIS_SERVER_BIN
 
+# BUILT names a folder with built programs, which `make chaos` and `make poison` run in place of building their own.
+build_chaos = $(if $(BUILT),@true,cargo build -p tenure-chaos)
+run_chaos = $(if $(BUILT),"$(BUILT)/tenure-chaos",cargo run -q -p tenure-chaos --)
+
 .DEFAULT_GOAL := help
 .PHONY: help demo deploy-drill test test-often sim model bench instructions chaos chaos-controls chaos-bounds poison soak ci
 
@@ -67,8 +71,8 @@ instructions:
 	@scripts/instructions $(if $(ACCEPT),--accept)
 
 chaos:
-	cargo build -p tenure-chaos
-	@$(with_redis) && cargo run -q -p tenure-chaos -- storm $(if $(MINUTES),--minutes $(MINUTES)) \
+	$(build_chaos)
+	@$(with_redis) && $(run_chaos) storm $(if $(MINUTES),--minutes $(MINUTES)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(KEYS),--keys $(KEYS)) $(foreach fault,$(ONLY),--only $(fault))
 
 chaos-controls:
@@ -81,8 +85,8 @@ chaos-bounds:
 		$(if $(JOBS),--jobs $(JOBS))
 
 poison:
-	cargo build -p tenure-chaos
-	@$(with_redis) && cargo run -q -p tenure-chaos -- poison $(if $(MINUTES),--minutes $(MINUTES)) \
+	$(build_chaos)
+	@$(with_redis) && $(run_chaos) poison $(if $(MINUTES),--minutes $(MINUTES)) \
 		$(if $(SEED),--seed $(SEED)) $(foreach kind,$(ONLY),--only $(kind))
 
 soak:
