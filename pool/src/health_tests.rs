@@ -79,7 +79,7 @@ fn every_trouble_has_its_reason_and_few_want_a_restart() {
 }
 
 #[test]
-fn what_is_at_its_limit_or_has_not_begun_is_well() {
+fn values_at_their_limits_and_parts_not_begun_are_healthy() {
     let at_most = longest_read(TTL);
     let well_then = [
         but_for(|_| {}),

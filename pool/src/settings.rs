@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_change_is_adopted_and_what_may_not_is_left() {
+    fn only_settings_that_may_change_are_adopted() {
         let ours = Settings { hash_keys: Some((7, 8)), ..Settings::default() };
         let mut theirs = ours.clone();
         for (name, value) in ours.fields() {
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_is_one_of_so_many() {
+    fn the_index_of_a_shard_is_below_the_number_of_shards() {
         let of = |index, count| {
             Settings { shard: Some(ShardId { index, count }), ..Settings::default() }
                 .validate()
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_not_adopted() {
+    fn unusable_settings_are_not_adopted() {
         let ours = Settings::default();
         for (name, value) in
             [("strikes", "0"), ("payload_max", "99999999"), ("nt_cap", "x"), ("max_attempts", "-1")]

@@ -256,7 +256,7 @@ async fn the_life_of_a_job() {
 }
 
 #[tokio::test]
-async fn what_is_refused_and_what_is_a_nodes_own() {
+async fn refusals_and_nodes_leave_these_data() {
     let mut pool = Pool::open().await;
     let worker = pool.worker.0;
     pool.dispatch("k", "n1.01ABC").await;
@@ -348,7 +348,7 @@ async fn a_newer_schedule_is_named_with_its_version_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn what_a_later_version_adds_is_kept() {
+async fn additions_of_a_later_version_are_kept() {
     let mut pool = Pool::open().await;
     let worker = pool.worker.0.to_string();
     pool.set("w", &worker, b"U|0|10000|nonce|n1|zone-1|later");

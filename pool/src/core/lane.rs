@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_arrives_during_a_call_is_the_next_batch() {
+    fn items_that_arrive_during_a_call_are_the_next_batch() {
         let mut lane = Lane::default();
         lane.push(1);
         assert_eq!(lane.batch(Time(0), |_| 1), Some(vec![1]));
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_set_aside_is_tried_alone_after_pauses_that_grow() {
+    fn items_set_aside_are_tried_alone_after_growing_pauses() {
         let mut lane = Lane::default();
         lane.push(1);
         let (mut now, mut pauses) = (Time(0), Vec::new());

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_operator_may_leave_is_said_less_and_less() {
+    fn lasting_troubles_are_logged_less_and_less() {
         let mut lately = Lately::default();
         let day = (0..86_400).filter(|s| lately.say_less_and_less(at(*s), "parked").is_some()).count();
         assert!((20..=40).contains(&day), "{day}");

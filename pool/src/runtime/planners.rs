@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_says_that_a_part_stays_may_go() {
+    async fn a_part_that_stays_outlives_its_handle() {
         let mut planners = Planners::new(NodeName::new("n").unwrap(), Handle::current());
         let (part, cares) = part(mpsc::channel(1).0);
         planners.add(part);

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_from_the_defaults_counts_as_given() {
+    fn settings_that_differ_from_the_defaults_count_as_given() {
         let settings = Settings { max_attempts: 25, hash_keys: Some((1, 2)), ..Settings::default() };
         let given = Given::of(&settings).and(["ttl"]);
         let names = settings.fields().into_iter().map(|(name, _)| name);

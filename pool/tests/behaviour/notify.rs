@@ -17,7 +17,7 @@ on_both_stores!(
     notifications_outlast_the_crash_of_their_jobs_owner,
     notifications_wait_for_a_job_that_nobody_runs_yet,
     the_bound_of_waiting_notifications_holds,
-    what_a_running_future_has_not_taken_goes_to_the_next_owner,
+    notifications_that_a_future_never_took_go_to_the_next_owner,
     a_running_future_that_takes_nothing_can_still_end,
     a_notification_that_panics_at_once_leaves_its_job_running,
     a_notification_that_fails_its_job_comes_once,
@@ -121,7 +121,7 @@ async fn the_bound_of_waiting_notifications_holds(world: World) {
     eventually(PATIENCE, "room again", async || node.notify("many", "3").await.is_ok()).await;
 }
 
-async fn what_a_running_future_has_not_taken_goes_to_the_next_owner(world: World) {
+async fn notifications_that_a_future_never_took_go_to_the_next_owner(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
     let deaf = a.add_worker(tenure_pool::run(async |job: Job| {
         job.cancelled().await;

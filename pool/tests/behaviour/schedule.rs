@@ -31,7 +31,7 @@ on_both_stores!(
     an_ended_schedule_ends_on_all_nodes_until_it_is_made_anew,
     a_planner_ends_its_own_schedule,
     planning_goes_on_after_an_outage,
-    a_wiped_pool_is_planned_anew,
+    a_wiped_pool_is_planned_again,
     a_schedule_ends_with_its_pool,
     names_and_periods_are_checked,
     a_call_that_is_dropped_takes_no_part,
@@ -454,7 +454,7 @@ async fn planning_goes_on_after_an_outage(world: World) {
     world.assert_clean();
 }
 
-async fn a_wiped_pool_is_planned_anew(world: World) {
+async fn a_wiped_pool_is_planned_again(world: World) {
     let world = world.with_ttl(Duration::from_secs(1));
     let desk = Desk::new();
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);

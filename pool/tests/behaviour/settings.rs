@@ -15,9 +15,9 @@ on_both_stores!(
     a_later_join_takes_settings_that_it_was_not_given,
     a_tool_that_was_given_nothing_lists_any_pool,
     leases_go_by_the_worker_ttl_of_the_pool,
-    what_the_leases_rest_on_does_not_change,
+    settings_that_leases_rest_on_do_not_change,
     changes_made_at_once_are_all_kept,
-    what_ended_dispatches_are_remembered_by_only_grows,
+    the_memory_of_ended_dispatches_only_grows,
     a_closed_node_changes_nothing_and_says_so,
     a_stored_value_that_this_version_cannot_use_can_be_replaced,
 );
@@ -105,7 +105,7 @@ async fn leases_go_by_the_worker_ttl_of_the_pool(world: World) {
     assert_eq!(other.settings().worker_ttl, ttl);
 }
 
-async fn what_the_leases_rest_on_does_not_change(world: World) {
+async fn settings_that_leases_rest_on_do_not_change(world: World) {
     let node = world.node("a").await;
     let before = node.settings();
     let refused = node.change_settings(|settings| settings.worker_ttl *= 2).await;
@@ -141,7 +141,7 @@ async fn changes_made_at_once_are_all_kept(world: World) {
     }
 }
 
-async fn what_ended_dispatches_are_remembered_by_only_grows(world: World) {
+async fn the_memory_of_ended_dispatches_only_grows(world: World) {
     let node = world.node("a").await;
     let set = |seconds| {
         let time = Duration::from_secs(seconds);

@@ -15,8 +15,8 @@ on_both_stores!(
     the_others_finish_what_a_vanished_node_began,
     a_join_cleans_up_after_a_pool_that_died_in_the_middle,
     a_join_is_refused_while_the_pool_shuts_down,
-    what_was_accepted_is_begun_before_the_pool_stops,
-    what_has_not_begun_is_dropped_at_once_when_asked_for,
+    accepted_jobs_begin_before_the_pool_stops,
+    jobs_that_have_not_begun_are_dropped_at_once_on_request,
     a_shutdown_past_its_time_names_the_workers_left_and_goes_on,
     two_nodes_may_ask_for_it_at_once,
     a_pool_closes_for_10_s_unless_told_otherwise,
@@ -154,7 +154,7 @@ async fn a_join_is_refused_while_the_pool_shuts_down(world: World) {
     assert!(matches!(refused, Error::ShuttingDown | Error::PoolClosed), "{refused:?}");
 }
 
-async fn what_was_accepted_is_begun_before_the_pool_stops(world: World) {
+async fn accepted_jobs_begin_before_the_pool_stops(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
     let submitted = join_all((0..300).map(|i| {
         let a = &a;
@@ -174,7 +174,7 @@ async fn what_was_accepted_is_begun_before_the_pool_stops(world: World) {
     assert_eq!(keys_left(&world), ["m"]);
 }
 
-async fn what_has_not_begun_is_dropped_at_once_when_asked_for(world: World) {
+async fn jobs_that_have_not_begun_are_dropped_at_once_on_request(world: World) {
     // Without a worker no job begins.
     let (a, b) = (world.node("a").await, world.node("b").await);
     let tickets = join_all((0..20).map(|i| a.submit(format!("job-{i}"), "").into_future())).await;

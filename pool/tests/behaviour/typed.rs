@@ -11,7 +11,7 @@ use crate::world::{World, on_both_stores};
 on_both_stores!(
     a_typed_payload_comes_out_as_it_went_in,
     a_payload_of_another_type_or_none_names_both,
-    what_cannot_be_encoded_is_refused,
+    a_value_that_cannot_be_encoded_is_refused,
     the_policy_and_the_trace_travel_with_the_job,
 );
 
@@ -89,7 +89,7 @@ async fn a_payload_of_another_type_or_none_names_both(world: World) {
     assert_eq!(plain.decode::<Order>().unwrap_err().to_string(), "the payload is of no type, not \"order\"");
 }
 
-async fn what_cannot_be_encoded_is_refused(world: World) {
+async fn a_value_that_cannot_be_encoded_is_refused(world: World) {
     /// Its keys are no map's keys.
     #[derive(Deserialize)]
     struct Stubborn;

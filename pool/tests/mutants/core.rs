@@ -56,7 +56,7 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (LeavingStopsDraining, Failure("life", "a38_a_node_that_closes_with_events_in_hand_ends")),
     (GroupStaysLost, Simulator("liveness: the pool's stream")),
     (FormerCleanupEnds, Core("a_cleanup_of_a_former_pool_does_not_end_this_one")),
-    (TakenForgotten, Core("what_a_job_has_taken_at_its_end_is_acknowledged")),
+    (TakenForgotten, Core("notifications_taken_by_an_ending_job_are_acknowledged")),
     (NewPoolJoined, Core("a_pool_that_was_made_after_the_end_is_another_one")),
     (OlderTombstoneEnds, Core("a_tombstone_from_before_the_pool_is_not_its_end")),
     (TombstoneTrusted, Core("a_tombstone_may_have_come_back")),
@@ -110,7 +110,7 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
     (OwnTtlKept, Core("leases_go_by_the_worker_ttl_of_the_pool")),
     (OtherShardsJoin, Core("a_shard_of_another_number_is_not_joined")),
     (FirstShardEndsAlone, Core("the_first_shard_is_cleaned_up_last")),
-    (HearsayGoesFirst, Core("what_a_shard_was_asked_for_goes_before_what_others_heard")),
+    (HearsayGoesFirst, Core("a_shards_own_shutdown_goes_before_hearsay")),
 ];
 
 /// Seeds that the simulator tries.

@@ -12,7 +12,7 @@ use crate::recorder::Act;
 on_both_stores!(
     a_job_lives_its_life_in_the_shard_of_its_key,
     a_batch_is_answered_in_its_order_whatever_the_shards,
-    what_is_not_valid_is_refused_before_anything_is_written,
+    invalid_input_is_refused_before_anything_is_written,
     a_client_only_node_takes_jobs_in_and_runs_none,
 );
 
@@ -95,7 +95,7 @@ async fn a_batch_is_answered_in_its_order_whatever_the_shards(fleet: Fleet) {
     assert!(node.dispatch_many([]).await.is_empty());
 }
 
-async fn what_is_not_valid_is_refused_before_anything_is_written(fleet: Fleet) {
+async fn invalid_input_is_refused_before_anything_is_written(fleet: Fleet) {
     let node = fleet.node("a").await;
     assert!(matches!(node.dispatch("", "").await, Err(DispatchError::Key(_))));
     assert!(matches!(node.stop_job("").await, Err(Error::Name(_))));

@@ -11,7 +11,7 @@ use super::lab::{Kind, Lab, key};
 scenarios! {
     what_is_not_attested_is_queued,
     what_is_not_attested_and_was_to_end_is_gone,
-    what_is_not_attested_after_too_many_attempts_is_parked,
+    unattested_jobs_with_too_many_attempts_are_parked,
     pages_follow_each_other,
     an_index_without_a_record_is_mended,
     the_pool_waits_for_members_until_they_have_attested,
@@ -64,7 +64,7 @@ async fn what_is_not_attested_and_was_to_end_is_gone(kind: Kind) {
     assert_eq!(lab.lookup("a", "node1.!a").await.outcome.as_deref(), Some("stopped"));
 }
 
-async fn what_is_not_attested_after_too_many_attempts_is_parked(kind: Kind) {
+async fn unattested_jobs_with_too_many_attempts_are_parked(kind: Kind) {
     let settings = Settings { max_attempts: 2, ..Settings::default() };
     let mut lab = Lab::with(kind, settings).await;
     let worker = lab.worker().await;

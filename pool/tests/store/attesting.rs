@@ -40,13 +40,13 @@ scenarios! {
     attested_tokens_are_never_minted_again,
     what_was_said_late_or_twice_changes_nothing,
     what_ended_is_gone_and_never_accepted_again,
-    what_ended_under_a_callers_id_has_an_outcome,
+    a_reported_end_under_a_callers_id_has_an_outcome,
     an_end_is_no_end_for_another_owner_or_dispatch,
-    what_was_handed_on_is_queued,
-    what_was_handed_on_comes_back_as_it_was_left,
+    a_reported_hand_off_is_queued,
+    a_handed_on_job_comes_back_in_its_last_state,
     what_was_handed_on_had_started,
     a_handed_on_job_without_a_record_is_gone_unless_it_has_ended,
-    what_was_handed_on_and_stopped_is_gone,
+    a_handed_on_job_that_was_stopped_is_gone,
     only_the_owners_word_hands_on,
     records_that_do_not_parse_are_left,
     items_of_one_call_see_each_other,
@@ -671,7 +671,7 @@ async fn what_ended_is_gone_and_never_accepted_again(kind: Kind) {
     assert_eq!(lab.record("later").await, None);
 }
 
-async fn what_ended_under_a_callers_id_has_an_outcome(kind: Kind) {
+async fn a_reported_end_under_a_callers_id_has_an_outcome(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     let token = lab.run("a", "node1.!a", worker).await;
@@ -716,7 +716,7 @@ async fn an_end_is_no_end_for_another_owner_or_dispatch(kind: Kind) {
     assert!(!lab.lookup("b", "node1.b").await.ended);
 }
 
-async fn what_was_handed_on_is_queued(kind: Kind) {
+async fn a_reported_hand_off_is_queued(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let (first, second) = (lab.worker().await, lab.worker().await);
     lab.dispatch("assigned", "node1.assigned").await;
@@ -748,7 +748,7 @@ async fn what_was_handed_on_is_queued(kind: Kind) {
     assert_eq!(lab.queued().await, 0, "each was begun here");
 }
 
-async fn what_was_handed_on_comes_back_as_it_was_left(kind: Kind) {
+async fn a_handed_on_job_comes_back_in_its_last_state(kind: Kind) {
     let settings = Settings { max_attempts: 3, ..Settings::default() };
     let mut lab = Lab::with(kind, settings).await;
     let worker = lab.worker().await;
@@ -827,7 +827,7 @@ async fn a_handed_on_job_without_a_record_is_gone_unless_it_has_ended(kind: Kind
     assert_eq!(lab.idle(worker, said()).await, AttestReply::Nothing);
 }
 
-async fn what_was_handed_on_and_stopped_is_gone(kind: Kind) {
+async fn a_handed_on_job_that_was_stopped_is_gone(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     let token = lab.run("a", "node1.!a", worker).await;

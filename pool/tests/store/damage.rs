@@ -35,7 +35,7 @@ scenarios! {
     a_later_versions_fields_are_kept,
     a_later_versions_fields_outlast_being_parked,
     a_later_versions_fields_outlast_every_way_back,
-    what_a_newer_version_wrote_is_told_from_damage,
+    newer_data_are_told_from_damage,
     a_damaged_header_is_answered_and_heals,
     a_damaged_count_of_jobs_fills_no_pool,
     a_job_goes_with_its_damaged_header_by_every_way,
@@ -326,7 +326,7 @@ async fn a_later_versions_fields_outlast_every_way_back(kind: Kind) {
     kept("a lost worker", JobState::Queued).await;
 }
 
-async fn what_a_newer_version_wrote_is_told_from_damage(kind: Kind) {
+async fn newer_data_are_told_from_damage(kind: Kind) {
     let (lab, _) = damaged(kind).await;
     for (name, _) in DAMAGED {
         let newer = lab.store().lookup(&[(key(name), None)]).await.unwrap()[0].newer;

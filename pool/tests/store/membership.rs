@@ -11,7 +11,7 @@ scenarios! {
     the_first_worker_gets_slot_zero,
     a_standby_settles_on_the_lowest_hole,
     a_repeated_join_gets_its_entry_again,
-    who_has_the_only_slot_is_told_so_again,
+    a_repeated_join_learns_again_that_it_has_the_only_slot,
     other_settings_are_refused_before_anything_is_written,
     a_setting_that_the_pool_does_not_know_is_added,
     bad_metadata_is_refused,
@@ -88,7 +88,7 @@ async fn a_repeated_join_gets_its_entry_again(kind: Kind) {
     assert_eq!(lab.store().join(lab.inc, &request).await.unwrap().worker, seat.worker);
 }
 
-async fn who_has_the_only_slot_is_told_so_again(kind: Kind) {
+async fn a_repeated_join_learns_again_that_it_has_the_only_slot(kind: Kind) {
     let lab = Lab::new(kind).await;
     let first = lab.worker_with_a_job().await;
     let request = lab.request();

@@ -21,7 +21,7 @@ scenarios! {
     a_take_brings_sixteen,
     big_ones_come_in_several_takes,
     every_job_in_a_batch_gets_one,
-    what_was_not_acknowledged_goes_to_the_next_owner,
+    unacknowledged_notifications_go_to_the_next_owner,
     they_end_with_their_job,
     those_that_wait_are_listed_in_pages,
     those_that_are_dropped_are_not_taken,
@@ -198,7 +198,7 @@ async fn every_job_in_a_batch_gets_one(kind: Kind) {
     assert_eq!(counts, [1, 1, 1], "an empty answer would say that nothing waits");
 }
 
-async fn what_was_not_acknowledged_goes_to_the_next_owner(kind: Kind) {
+async fn unacknowledged_notifications_go_to_the_next_owner(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (worker, next) = (lab.worker().await, lab.worker().await);
     let token = lab.run("k", "node1.g", worker).await;

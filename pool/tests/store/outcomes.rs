@@ -17,7 +17,7 @@ scenarios! {
     a_job_that_outlives_its_ids_outcome_is_still_of_that_id,
     a_dispatch_that_is_forbidden_is_never_accepted,
     an_own_id_that_is_forbidden_is_settled_for_every_node,
-    what_is_there_or_has_ended_is_not_forbidden,
+    live_and_ended_dispatches_are_not_forbidden,
     nodes_that_wait_are_told,
     a_node_that_is_gone_is_not_told,
 }
@@ -147,7 +147,7 @@ async fn an_own_id_that_is_forbidden_is_settled_for_every_node(kind: Kind) {
     assert!(dump.get("od").is_none() && dump.get("tb").is_none());
 }
 
-async fn what_is_there_or_has_ended_is_not_forbidden(kind: Kind) {
+async fn live_and_ended_dispatches_are_not_forbidden(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     lab.dispatch("k", "node1.!order").await;
     assert_eq!(forbid(&lab, "k", "node2.!order").await, StopReply::Deleted);

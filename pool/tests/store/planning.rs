@@ -19,7 +19,7 @@ scenarios! {
     a_late_change_of_the_period_undoes_no_other,
     a_shorter_period_brings_the_next_tick_forward,
     one_at_a_time_has_the_turn,
-    a_turn_is_taken_from_whoever_stands_still,
+    a_turn_is_taken_from_a_holder_that_stands_still,
     a_turn_that_was_left_is_anybodys,
     a_turn_asked_for_again_is_the_same_turn,
     another_schedule_of_the_same_node_is_another_holder,
@@ -226,7 +226,7 @@ async fn one_at_a_time_has_the_turn(kind: Kind) {
     assert_eq!(other(made.say("b", moved).await).seq, 2, "it has said that it lives");
 }
 
-async fn a_turn_is_taken_from_whoever_stands_still(kind: Kind) {
+async fn a_turn_is_taken_from_a_holder_that_stands_still(kind: Kind) {
     let made = Planned::new(kind).await;
     let first = held(made.ask("a").await);
     let seen = made.item(1, Some((first.term, first.seq)));

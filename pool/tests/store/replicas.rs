@@ -19,7 +19,7 @@ scenarios! {
     an_incarnation_is_followed,
     a_closed_pool_has_no_members,
     a_hint_makes_a_replica_look,
-    what_changes_without_a_revision_is_read_again_when_asked,
+    changes_without_a_revision_are_read_again_on_request,
 }
 
 async fn members(watch: &mut Receiver<Arc<Members>>, is: impl FnMut(&Arc<Members>) -> bool) -> Arc<Members> {
@@ -103,7 +103,7 @@ async fn a_hint_makes_a_replica_look(kind: Kind) {
     assert_eq!(lab.store().pool_events(&node("n1"), 1, ms(0)).await.unwrap(), None);
 }
 
-async fn what_changes_without_a_revision_is_read_again_when_asked(kind: Kind) {
+async fn changes_without_a_revision_are_read_again_on_request(kind: Kind) {
     let lab = Lab::new(kind).await;
     let seat = lab.join().await;
     let (mut watch, mut stored) = (lab.store().members(), lab.store().settings());

@@ -10,7 +10,7 @@ use tenure_pool::store::{
 use super::lab::{Kind, Lab, id, key, ms, node, stop};
 
 scenarios! {
-    what_nobody_runs_is_deleted_at_once,
+    jobs_that_nobody_runs_are_deleted_at_once,
     a_running_jobs_owner_is_told,
     a_wrong_guess_changes_nothing,
     a_second_stop_says_nothing_new,
@@ -31,7 +31,7 @@ async fn stops(lab: &Lab, worker: WorkerId) -> Vec<WorkerEvent> {
     events.filter(|event| matches!(event, WorkerEvent::Stop { .. })).collect()
 }
 
-async fn what_nobody_runs_is_deleted_at_once(kind: Kind) {
+async fn jobs_that_nobody_runs_are_deleted_at_once(kind: Kind) {
     let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
     let worker = lab.worker().await;
     for name in ["queued", "assigned", "parked"] {

@@ -13,7 +13,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 scenarios! {
     consumers_share_the_start_events,
-    what_a_consumer_left_is_claimed,
+    entries_of_another_consumer_are_claimed,
     a_lost_group_is_restored_from_the_beginning,
     a_consumer_that_holds_events_is_not_forgotten,
     a_read_waits_for_a_start_event,
@@ -36,7 +36,7 @@ async fn consumers_share_the_start_events(kind: Kind) {
     assert!(read("n1", 2).await.is_empty());
 }
 
-async fn what_a_consumer_left_is_claimed(kind: Kind) {
+async fn entries_of_another_consumer_are_claimed(kind: Kind) {
     let lab = Lab::new(kind).await;
     for name in ["a", "b", "c"] {
         lab.dispatch(name, &format!("node1.{name}")).await;

@@ -15,7 +15,7 @@ scenarios! {
     time_that_nobody_heard_of_proves_nothing,
     what_ran_for_a_while_waits_from_the_fifth_loss_on,
     a_short_stable_run_makes_pauses_short,
-    what_was_not_begun_when_its_worker_was_lost_does_not_wait,
+    jobs_not_begun_by_a_lost_worker_do_not_wait,
     a_kick_leaves_suspects_waiting,
 }
 
@@ -146,7 +146,7 @@ async fn a_short_stable_run_makes_pauses_short(kind: Kind) {
     assert_eq!(run_and_lose(&lab, "k", 1_000).await, (1, None));
 }
 
-async fn what_was_not_begun_when_its_worker_was_lost_does_not_wait(kind: Kind) {
+async fn jobs_not_begun_by_a_lost_worker_do_not_wait(kind: Kind) {
     let lab = Lab::new(kind).await;
     lab.dispatch("k", "node1.k").await;
     for _ in 0..3 {

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_accepted_is_read_as_it_was_written() {
+    fn accepted_figures_are_read_as_they_were_written() {
         assert_eq!(Baseline::parse(&accepted().to_string()), Ok(accepted()));
         assert_eq!(Baseline::parse(""), Ok(Baseline { made_with: None, counts: vec![] }));
         for damaged in ["a 1", "# made with: rustc 1\na 1", "# made with: a; b; c; d\na much"] {

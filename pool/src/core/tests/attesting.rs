@@ -97,7 +97,7 @@ fn the_payload_is_sent_when_it_is_asked_for() {
 }
 
 #[test]
-fn what_has_ended_or_was_handed_on_lately_is_said_again() {
+fn recent_ends_and_hand_offs_are_reported_again() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["ended", "handed", "refused", "stale"]);
     bench.handler(1, "ended", 3, HandlerEvent::Ended(Ok(())));
@@ -120,7 +120,7 @@ fn what_has_ended_or_was_handed_on_lately_is_said_again() {
 }
 
 #[test]
-fn what_was_put_off_is_said_again_at_once() {
+fn deferred_reports_are_sent_again_at_once() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["ended", "handed", "refused"]);
     bench.handler(1, "ended", 3, HandlerEvent::Ended(Ok(())));
@@ -137,7 +137,7 @@ fn what_was_put_off_is_said_again_at_once() {
 }
 
 #[test]
-fn what_was_given_up_without_an_answer_is_said_again() {
+fn unanswered_releases_are_reported_again() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["ended", "stale"]);
     for (name, answered) in [("ended", false), ("stale", true)] {
@@ -154,7 +154,7 @@ fn what_was_given_up_without_an_answer_is_said_again() {
 }
 
 #[test]
-fn what_was_given_up_long_ago_is_not_said_again() {
+fn old_releases_are_not_reported_again() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["old", "new"]);
     bench.handler(1, "old", 3, HandlerEvent::Ended(Ok(())));
@@ -876,7 +876,7 @@ fn jobs_given_up_or_owned_by_others_are_not_released_again() {
 }
 
 #[test]
-fn what_is_taken_back_goes_through_yet_another_loss() {
+fn a_report_that_is_taken_back_survives_another_loss() {
     let mut bench = Bench::with_worker();
     runs_always(&mut bench);
     bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
@@ -989,7 +989,7 @@ fn a_handed_on_job_is_reported_with_its_attempts_and_pause() {
 }
 
 #[test]
-fn what_was_parked_is_said_with_its_error() {
+fn a_parked_job_is_reported_with_its_error() {
     let mut bench = Bench::with_worker();
     bench.assign(1, 3, 3, &["k"]);
     bench.begun_as(&sealed(RestartPolicy::Always), false, |record| record.attempts = 20);
@@ -1009,7 +1009,7 @@ fn what_was_parked_is_said_with_its_error() {
 }
 
 #[test]
-fn what_ended_under_a_callers_own_id_is_said_with_its_outcome() {
+fn an_end_under_a_callers_id_is_reported_with_its_outcome() {
     let outcome = |started: bool, event: HandlerEvent, own: bool| {
         let mut bench = Bench::with_worker();
         bench.assign(1, 3, 3, &["k"]);

@@ -37,7 +37,7 @@ fn accepted() -> Bench {
 }
 
 #[test]
-fn what_arrives_during_a_call_is_the_next_batch() {
+fn items_that_arrive_during_a_call_are_the_next_batch() {
     let mut bench = Bench::attached();
     bench.submit("a", "n.1", false, secs(5));
     bench.submit("b", "n.2", false, secs(5));
@@ -177,7 +177,7 @@ fn a_lost_hint_costs_one_look_after_a_second() {
 }
 
 #[test]
-fn what_a_look_finds_settles_too() {
+fn the_answer_of_a_look_settles_a_dispatch() {
     let mut parked = record("1", 7, WorkerId(9));
     parked.state = JobState::Parked;
     let lookups = [
@@ -287,7 +287,7 @@ fn a_caller_of_another_key_under_an_id_is_not_told_of_this_one() {
 }
 
 #[test]
-fn who_waits_for_the_key_that_an_id_stands_for_outlasts_others() {
+fn callers_of_the_right_key_outlast_others_of_the_same_id() {
     for (answer, settled) in [(DispatchReply::Conflict, "Conflict"), (DispatchReply::Full, "PoolFull")] {
         let mut bench = one_id_for_two_keys();
         found(&mut bench, Lookup::default());
@@ -343,7 +343,7 @@ fn an_earlier_look_does_not_settle_an_uncompared_job() {
 }
 
 #[test]
-fn a_refusal_is_told_to_whoever_brought_the_job() {
+fn a_refusal_goes_to_the_caller_that_brought_the_job() {
     for (answer, told) in [(DispatchReply::Exists, "JobExists"), (DispatchReply::Full, "PoolFull")] {
         let mut bench = Bench::attached();
         let (ticket, deadline) = (Ticket { key: key("k"), id: id("n.!x") }, bench.now + secs(5));
@@ -358,7 +358,7 @@ fn a_refusal_is_told_to_whoever_brought_the_job() {
 }
 
 #[test]
-fn what_nobody_waits_for_any_more_is_not_looked_at() {
+fn a_dispatch_without_callers_is_not_looked_up() {
     let mut bench = accepted();
     bench.step([Input::Withdrawn { id: id("n.1"), reply: ReplyTo(1) }]);
     bench.advance(secs(20));
@@ -437,7 +437,7 @@ fn another_incarnation_is_sent_what_the_old_one_had_accepted() {
 }
 
 #[test]
-fn one_id_is_one_dispatch_whoever_asks() {
+fn one_id_is_one_dispatch_for_all_callers() {
     let mut bench = accepted();
     bench.submit("k", "n.1", true, secs(10));
     bench.submit("k", "n.1", false, secs(10));
@@ -523,7 +523,7 @@ fn a_dispatch_in_doubt_is_not_accepted_after_its_time() {
 }
 
 #[test]
-fn what_was_surely_not_executed_is_sent_with_a_new_time() {
+fn a_dispatch_surely_not_executed_is_sent_with_a_new_time() {
     let mut bench = Bench::attached();
     bench.submit("k", "n.1", true, secs(600));
     bench.all();

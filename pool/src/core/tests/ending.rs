@@ -137,7 +137,7 @@ fn a_release_that_is_to_come_later_goes_again_at_once() {
 }
 
 #[test]
-fn what_a_handler_says_under_an_older_token_is_ignored() {
+fn a_handler_event_under_an_older_token_is_ignored() {
     let mut bench = Bench::with_worker();
     bench.running(7, &["k"]);
     bench.handler(1, "k", 6, HandlerEvent::Ended(Ok(())));

@@ -82,7 +82,7 @@ fn a_look_at_an_earlier_incarnation_says_nothing_of_this_one() {
 }
 
 #[test]
-fn what_is_ending_by_itself_lacks_no_record() {
+fn a_job_that_is_ending_needs_no_record() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["k"]);
     while !bench.is_calling("inspect") {

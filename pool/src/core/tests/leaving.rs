@@ -217,7 +217,7 @@ fn a_closed_node_takes_nothing_in() {
 }
 
 #[test]
-fn whoever_waits_for_a_dispatch_learns_that_the_node_has_closed() {
+fn callers_of_open_dispatches_learn_that_the_node_has_closed() {
     let mut bench = Bench::attached();
     bench.submit("k", "n.1", true, secs(30));
     bench.close(secs(60));

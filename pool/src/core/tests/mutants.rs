@@ -96,7 +96,7 @@ fn a_pool_that_was_made_after_the_end_is_another_one() {
 }
 
 #[test]
-fn what_a_job_has_taken_at_its_end_is_acknowledged() {
+fn notifications_taken_by_an_ending_job_are_acknowledged() {
     let says = whole_and_broken(Breakage::TakenForgotten).map(|mut bench| {
         super::notifying::give_three(&mut bench);
         bench.handler(1, "k", 7, HandlerEvent::Took(1));
@@ -326,7 +326,7 @@ fn the_first_shard_is_cleaned_up_last() {
 }
 
 #[test]
-fn what_a_shard_was_asked_for_goes_before_what_others_heard() {
+fn a_shards_own_shutdown_goes_before_hearsay() {
     let sent = [Breakages::default(), Breakages::of([Breakage::HearsayGoesFirst])].map(|broken| {
         let mut bench = first_of_four(broken, "0/4");
         bench.renewed();
@@ -359,7 +359,7 @@ fn a_joiner_that_knows_all_shards_cleans_up_the_first() {
 }
 
 #[test]
-fn who_comes_to_see_the_end_of_a_pool_makes_none() {
+fn a_node_that_joins_for_the_end_creates_no_pool() {
     for state in [PoolState::Absent, PoolState::Closed { incarnation: Incarnation(1) }] {
         let mut bench = Bench::new(Config { purpose: Purpose::End, ..config() });
         bench.command(|reply| Command::Attach { reply });

@@ -162,7 +162,7 @@ fn damaged_notifications_hold_up_no_release() {
 }
 
 #[test]
-fn what_was_taken_before_a_loss_of_data_says_nothing() {
+fn notifications_taken_before_a_loss_do_not_count() {
     let mut bench = given_three();
     fails_after(&mut bench, 2);
     assert!(!bench.is_calling("release"));

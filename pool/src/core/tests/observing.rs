@@ -82,7 +82,7 @@ fn the_time_counts_from_after_the_reply_that_showed_the_counter() {
 }
 
 #[test]
-fn any_change_up_or_down_starts_the_time_anew() {
+fn any_change_up_or_down_restarts_the_time() {
     for other in [6, 4] {
         let mut bench = observer();
         bench.advance(secs(8));
@@ -105,7 +105,7 @@ fn a_worker_with_a_longer_time_to_live_is_given_that() {
 }
 
 #[test]
-fn another_incarnation_starts_all_times_anew() {
+fn another_incarnation_restarts_all_times() {
     let mut bench = observer();
     bench.advance(secs(8));
     beat(&mut bench, &[(2, 5), (3, 5)]);
@@ -172,7 +172,7 @@ fn each_of_those_that_are_expired_together_has_its_own_answer() {
 }
 
 #[test]
-fn a_worker_that_renewed_meanwhile_is_watched_anew() {
+fn a_worker_that_renewed_meanwhile_is_watched_again() {
     let mut bench = Bench::attached();
     bench.change_members(|members| {
         members.insert(WorkerId(2), up(0));
@@ -280,7 +280,7 @@ fn a_member_that_gets_its_counter_back_lives() {
 }
 
 #[test]
-fn who_is_not_looked_at_is_not_missed() {
+fn a_member_that_is_not_observed_is_not_expired() {
     let mut bench = Bench::attached();
     bench.change_members(|members| {
         members.extend((2..302).map(|id| (WorkerId(id), up(id as u32 - 2))));

@@ -216,7 +216,7 @@ fn data_that_went_back_is_a_sign_of_loss() {
 }
 
 #[test]
-fn a_pool_that_is_gone_is_made_anew_and_observed() {
+fn a_pool_that_is_gone_is_created_again_and_observed() {
     let mut bench = Bench::with_worker();
     bench.submit("k", "n.1", true, secs(60));
     bench.all();

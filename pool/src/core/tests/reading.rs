@@ -63,7 +63,7 @@ fn a_stream_with_lower_ids_is_read_from_its_beginning() {
 }
 
 #[test]
-fn what_was_read_of_a_stream_does_not_count_twice() {
+fn entries_of_a_stream_count_once() {
     let mut bench = waiting();
     bench.submit("l", "n.0", true, secs(60));
     bench.all();
@@ -74,7 +74,7 @@ fn what_was_read_of_a_stream_does_not_count_twice() {
 }
 
 #[test]
-fn what_follows_a_read_entry_that_is_gone_counts() {
+fn entries_after_a_deleted_one_count() {
     let mut bench = waiting();
     renewed(&mut bench, None);
     bench.events(said(&[(9_001, "n.1")]));
@@ -82,7 +82,7 @@ fn what_follows_a_read_entry_that_is_gone_counts() {
 }
 
 #[test]
-fn what_a_former_process_was_told_does_not_count() {
+fn reads_by_a_former_process_do_not_count() {
     let mut bench = Bench::new(config());
     bench.survey(present(1, false, "a"));
     bench.maps(1);

@@ -53,7 +53,7 @@ fn only_misplaced_jobs_move_after_a_quiet_time() {
 }
 
 #[test]
-fn a_further_change_begins_the_wait_anew() {
+fn a_further_change_restarts_the_wait() {
     let mut bench = loaded(config());
     another(&mut bench, 2, 1);
     bench.advance(secs(3));
@@ -90,7 +90,7 @@ fn a_change_that_leaves_the_ring_alone_delays_nothing() {
 }
 
 #[test]
-fn only_so_many_are_on_the_move_at_once() {
+fn only_a_bounded_number_of_jobs_moves_at_once() {
     let mut bench = loaded(Config { handoff_parallel: 2, ..config() });
     another(&mut bench, 2, 1);
     bench.advance(secs(6));

@@ -304,7 +304,7 @@ fn a_notification_goes_to_the_worker_that_the_ring_names() {
 }
 
 #[test]
-fn answers_reach_whoever_asked_also_when_others_have_given_up() {
+fn answers_reach_callers_after_others_have_given_up() {
     let mut bench = Bench::attached();
     notify(&mut bench, "a");
     notify(&mut bench, "b");

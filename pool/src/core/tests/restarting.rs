@@ -88,7 +88,7 @@ fn a_failure_is_reported_with_its_error_and_what_follows() {
 }
 
 #[test]
-fn what_fails_when_it_was_asked_to_end_for_good_is_not_reported() {
+fn a_failure_of_a_job_that_must_end_is_not_reported() {
     for mut bench in [starting(OnFailure, Begun::Begun, 1, 0), running(OnFailure, 1)] {
         bench.stop_event(1, 9, None, &[("k", 7)]);
         assert_eq!(reports(bench, failed()), "");

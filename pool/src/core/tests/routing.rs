@@ -44,7 +44,7 @@ fn routed(bench: &mut Bench) -> (Vec<u64>, usize) {
 }
 
 #[test]
-fn what_is_read_is_assigned_and_the_next_read_waits_meanwhile() {
+fn read_events_are_assigned_before_the_next_read() {
     let mut bench = router();
     read(&mut bench, vec![event(5, &["a", "b"]), event(6, &["c"])]);
     assert_eq!(bench.all(), ["route at 1: a>9 b>9 c>9; done 5 6", "read-pool"]);
@@ -62,7 +62,7 @@ fn without_a_worker_a_job_is_left_waiting() {
 }
 
 #[test]
-fn what_is_read_waits_for_standbys_while_nobody_is_up() {
+fn read_events_wait_for_standbys_while_no_worker_is_up() {
     for comes in [true, false] {
         let mut bench = Bench::attached();
         let waits = Member { state: MemberState::Standby, slot: None, ..up(0) };

@@ -612,7 +612,7 @@ fn a_stuck_planner_delays_the_leaving_for_a_bounded_time() {
 }
 
 #[test]
-fn who_may_have_the_turn_leaves_it() {
+fn a_schedule_that_may_hold_the_turn_leaves_it() {
     let mut bench = Bench::attached();
     add(&mut bench, ScheduleKind::Plan);
     made(&mut bench, entry());

@@ -176,7 +176,7 @@ fn a_drain_under_way_becomes_an_end() {
 }
 
 #[test]
-fn whoever_waits_for_a_dispatch_gets_shutting_down() {
+fn callers_of_open_dispatches_get_shutting_down() {
     let mut bench = Bench::attached();
     bench.submit("a", "n.1", true, secs(60));
     bench.answer("dispatch", |call| match call {

@@ -61,7 +61,7 @@ fn a_full_page_is_followed_by_the_next_at_once() {
 }
 
 #[test]
-fn who_stands_by_while_nobody_is_up_settles_after_a_second() {
+fn a_standby_settles_after_a_second_while_no_worker_is_up() {
     for (first, after) in [(true, secs(1)), (false, secs(5))] {
         let mut bench = sweeper();
         bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
@@ -103,7 +103,7 @@ fn the_first_slot_of_the_pool_wakes_all_waiting_jobs() {
 }
 
 #[test]
-fn what_it_finds_is_acted_upon() {
+fn the_findings_of_a_sweep_are_acted_upon() {
     let mut bench = sweeper();
     bench.advance(secs(2));
     bench.all();

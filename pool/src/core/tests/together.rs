@@ -34,7 +34,7 @@ fn begins(bench: &mut Bench) -> Vec<(u64, usize)> {
 }
 
 #[test]
-fn what_comes_for_any_worker_during_a_begin_is_the_next_one() {
+fn starts_that_arrive_during_a_begin_are_the_next_begin() {
     let mut bench = with_workers();
     bench.assign(1, 5, 7, &["a"]);
     assert_eq!(bench.of(&["begin"]), ["begin 1: a@7; done 5"]);
@@ -46,7 +46,7 @@ fn what_comes_for_any_worker_during_a_begin_is_the_next_one() {
 }
 
 #[test]
-fn whose_answer_was_full_is_asked_before_who_filled_it() {
+fn a_worker_cut_off_by_a_full_reply_goes_first_next_time() {
     let mut bench = with_workers();
     bench.assign(1, 5, 6, &["first"]);
     bench.assign(1, 6, 7, &["large"]);
@@ -61,7 +61,7 @@ fn whose_answer_was_full_is_asked_before_who_filled_it() {
 }
 
 #[test]
-fn what_starts_on_any_worker_during_a_note_is_the_next_one() {
+fn successes_that_arrive_during_a_note_are_the_next_note() {
     let mut bench = with_workers();
     bench.assign(1, 5, 7, &["a", "c"]);
     bench.begun();
@@ -137,7 +137,7 @@ fn notes_begin_with_another_worker_each_time() {
 }
 
 #[test]
-fn who_always_has_a_batch_leaves_room_for_others() {
+fn a_worker_that_always_has_a_batch_leaves_room_for_others() {
     let mut bench = with_workers();
     bench.assign(1, 5, 6, &["first"]);
     for (entry, letter) in [(6, "a"), (7, "b"), (8, "c")] {

@@ -206,7 +206,7 @@ async fn a_shard_that_cannot_be_joined_has_the_others_left_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_shard_refuses_is_taken_back_in_the_others() {
+async fn a_refusal_by_one_shard_is_undone_in_the_others() {
     let (store, running) = (MemoryStore::new(), Arc::default());
     let pool = builder(&store, 2).join().await.unwrap();
     pool.shards[1].close_within(PATIENCE).await.unwrap();

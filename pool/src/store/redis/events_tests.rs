@@ -89,7 +89,7 @@ fn worker_events_have_one_kind() {
 }
 
 #[test]
-fn what_is_no_outcome_is_passed_over() {
+fn entries_without_an_outcome_are_skipped() {
     assert_eq!(outcomes(fields(&["open", "1"])).unwrap(), []);
     let read = outcomes(fields(&["n1.a", "ok", "n1.!b", "e:no"])).unwrap();
     assert_eq!(

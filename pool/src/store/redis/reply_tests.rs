@@ -101,7 +101,7 @@ fn letters_have_what_belongs_to_them_and_nothing_else() {
 
 /// A wrong answer would start a job that no stop reaches.
 #[test]
-fn what_begin_answers_is_what_was_asked_for() {
+fn begin_answers_only_for_the_requested_jobs() {
     use crate::id::{JobKey, Token, WorkerId};
     use crate::store::WorkerBegins;
     let job = |token| vec![(JobKey::try_from("k").unwrap(), Token(token))];
@@ -122,7 +122,7 @@ fn what_begin_answers_is_what_was_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_read_of_a_list_is_passed_over_and_noted() {
+fn unreadable_parts_of_a_list_are_skipped_and_noted() {
     let list = |texts: &[&str]| Value::Array(texts.iter().map(|text| bulk(text)).collect());
     let long = "x".repeat(65);
     let pairs = list(&["n.a", "ok", "no id", "ok", &format!("n.{long}"), "ok", "n.!b", "e:no", "n.c"]);

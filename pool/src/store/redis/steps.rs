@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_strange_is_told_once() {
+    fn an_unreadable_part_is_logged_once() {
         let (told, now) = (Told::default(), Instant::now());
         let strange = ["a", "b"].map(str::to_owned);
         assert_eq!(told.news(now, &strange).len(), 2);
