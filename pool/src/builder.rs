@@ -18,8 +18,7 @@ use crate::settings::{Given, InvalidSetting, Settings, ShardId};
 use crate::store::{MemoryStore, RedisStore, Store, StoreError};
 use crate::trace::TraceContext;
 
-/// Where a pool's data are: in a Redis, or in this process's memory. A memory store holds one pool, whatever its
-/// name.
+/// Where a pool's data are: in a Redis or in this process's memory. A memory store holds one pool, of any name.
 #[derive(Clone)]
 pub struct Backend(Kind);
 
@@ -160,10 +159,10 @@ impl NodeBuilder {
     /// own, named `name#0` and so on. Each has its own hash slot, so the servers of a cluster share the work. The
     /// hash of a key picks its shard, and the key still belongs to one worker.
     ///
-    /// The number is fixed for the life of the pool: give every node the same. A node with another number is refused
-    /// with [`Error::OtherShards`]. One shard and several are not told apart: the pools `name` and `name#0` are
-    /// independent, and a key would run in both. To change the number, [shut the pool down](Node::shutdown) and
-    /// create it again.
+    /// The number is fixed for the life of the pool: give every node the same. A node with another number gets
+    /// [`Error::OtherShards`]. One shard and several are not told apart: the pools `name` and `name#0` are
+    /// independent, and a key would run in both. For another number [shut the pool down](Node::shutdown) and create
+    /// it again.
     ///
     /// Each shard costs each process an engine, a lease thread, connections and idle commands. Limits such as
     /// [`max_queued`](crate::Settings::max_queued), and the options here, apply to each shard. So use as few as
@@ -259,8 +258,7 @@ impl NodeBuilder {
         self
     }
 
-    /// The reaction to a handler that was aborted and still runs after its lease. The default is
-    /// [`FencePolicy::Report`].
+    /// The reaction to an aborted handler that still runs after its lease. The default is [`FencePolicy::Report`].
     pub fn fence_policy(mut self, policy: FencePolicy) -> Self {
         self.fence_policy = policy;
         self
@@ -288,17 +286,16 @@ impl NodeBuilder {
     }
 
     /// Makes the node a client: it dispatches, lists and asks, and never runs a job. It has no workers, and it may
-    /// not shut the pool down. Full nodes do the routing, the sweeping and the watching. So even a large number of
-    /// clients costs the pool little. A client only helps to open a pool, and to shut it down. Its jobs wait while
-    /// the pool has no full node. If all data of the pool are lost, a client does not create the pool again. Its
-    /// requests wait for a full node that does, and their error at the deadline says that there is no pool.
+    /// not shut the pool down. Full nodes do the routing, the sweeping and the watching, and a client only helps to
+    /// open and to end a pool: even many cost it little. Their jobs wait while there is no full node. If all data are
+    /// lost, a client waits for a full node to create the pool again, and its errors say that there is none.
     ///
     /// Its join creates a pool that never existed, because a producer may come before the first worker. A tool, which
     /// only looks and asks, requires that the pool [exists](Self::must_exist).
     ///
-    /// Its engine runs on the runtime on which it is joined. Code that blocks a thread there may delay the client's
-    /// calls. After a worker TTL of that, its plans go to other nodes. A host name look-up that hangs may delay the
-    /// end of that runtime.
+    /// Its engine runs on the runtime on which it is joined. Code that blocks a thread there may delay its calls.
+    /// After a worker TTL its plans go to other nodes. A hanging look-up of a host name may delay the end of that
+    /// runtime.
     pub fn client_only(mut self) -> Self {
         self.client_only = true;
         self
@@ -319,13 +316,11 @@ impl NodeBuilder {
         self
     }
 
-    /// How long [`join`](Self::join) may take. The default is 60 s, or twice the worker TTL and 10 s if that is
-    /// longer. A join must wait for the worker TTL if the store may have lost its data, or if a shutdown was left
-    /// unfinished.
+    /// How long [`join`](Self::join) may take. 60 s, or twice the worker TTL and 10 s if that is longer. A join must
+    /// wait for the worker TTL if the store may have lost its data, or if a shutdown was left unfinished.
     ///
-    /// After 2 s, a join logs the reason for its wait. It fails at once on a trouble that only an operator can mend.
-    /// Nothing listens at the server's address; a password, permission or certificate is refused; or the server
-    /// evicts keys or is too old.
+    /// A join logs after 2 s why it waits. It fails at once if an operator must act: nothing listens at the address,
+    /// a password, permission or certificate is refused, or the server evicts keys or is too old.
     pub fn join_timeout(mut self, timeout: Duration) -> Self {
         self.join_timeout = Some(timeout);
         self
@@ -345,16 +340,15 @@ impl NodeBuilder {
     /// to [`join_timeout`](Self::join_timeout).
     ///
     /// # Errors
-    /// - A name or setting is not valid.
+    /// - A name or setting is not valid. The server is too old or evicts keys.
     /// - The pool runs with another value of a given setting, or is shutting down.
     /// - The pool does not exist, and it [must exist](Self::must_exist).
-    /// - The server is too old or evicts keys.
     /// - [`Error::NotJoined`], with the last trouble, if the time is up.
     /// - [`Error::OtherShards`] if the pool has another number of shards.
     ///
     /// After an error nothing was written, except perhaps an empty pool that others may join. The first of several
-    /// shards is joined before the others, because it says how many there are. If one shard cannot be joined, the
-    /// node leaves the others.
+    /// shards is joined first, because it says how many there are. If one cannot be joined, the node leaves the
+    /// others.
     ///
     /// # Cancel safety
     /// A dropped call leaves nothing behind, except perhaps an empty pool.
