@@ -125,8 +125,8 @@ pub(crate) fn noticed(breakage: Breakage, by: By) -> Option<String> {
             crate::notices_in_memory(scenario, breakage).then(|| name.to_owned())
         }
         Core(name) => named("src/core/tests/mutants.rs", breakage, name),
-        Runtime(name) => named("src/runtime/actors_tests.rs", breakage, name),
-        Model(name) => named("tests/model.rs", breakage, name),
+        Runtime(name) => named("src/runtime/actors/tests.rs", breakage, name),
+        Model(name) => named("tests/model/main.rs", breakage, name),
         Failure(file, name) => named(&format!("tests/failures/{file}.rs"), breakage, name),
     }
 }

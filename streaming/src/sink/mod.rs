@@ -11,12 +11,10 @@ mod calls;
 mod handle;
 mod held;
 mod lane;
-#[cfg(test)]
-mod model;
-#[cfg(test)]
-mod mutants;
 mod plan;
 mod terms;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;

@@ -1,5 +1,5 @@
 //! Mutants of the scripts that add, acknowledge and destroy: each leaves one line out or inverts it. Those of a
-//! consumer's scripts are in `src/sink/mutants.rs`.
+//! consumer's scripts are in `src/sink/tests/mutants.rs`.
 
 use tenure_testing::mutants::{self, Mutant};
 

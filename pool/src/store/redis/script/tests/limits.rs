@@ -4,7 +4,7 @@
 use redis::{Connection, Value, cmd};
 use tenure_testing::RedisServer;
 
-use super::*;
+use super::super::*;
 use crate::id::{PoolName, WorkerId};
 use crate::settings::Settings;
 

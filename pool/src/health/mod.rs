@@ -294,5 +294,4 @@ pub(crate) fn judge(
 }
 
 #[cfg(test)]
-#[path = "health_tests.rs"]
 mod tests;

@@ -68,14 +68,14 @@ macro_rules! scripts {
 
             pub(super) fn new(keys: &Keys, clock: Clock, patches: &[ScriptPatch]) -> Self {
                 Self {
-                    $($name: Step::new($file, include_str!(concat!("../lua/", $file, ".lua")), keys, clock, patches),)*
+                    $($name: Step::new($file, include_str!(concat!("../../lua/", $file, ".lua")), keys, clock, patches),)*
                 }
             }
         }
 
         #[cfg(test)]
         const FILES: &[(&str, &str, &str)] =
-            &[$((stringify!($name), $file, include_str!(concat!("../lua/", $file, ".lua")))),*];
+            &[$((stringify!($name), $file, include_str!(concat!("../../lua/", $file, ".lua")))),*];
     };
 }
 
@@ -122,24 +122,24 @@ scripts! {
 
 /// The parts that several scripts share; `change` is the replicated map's own.
 const PARTS: [(&str, &str); 18] = [
-    ("base", include_str!("../lua/parts/base.lua")),
+    ("base", include_str!("../../lua/parts/base.lua")),
     ("change", tenure_rmap::lua::CHANGE),
-    ("clock", include_str!("../lua/parts/clock.lua")),
-    ("delete", include_str!("../lua/parts/delete.lua")),
-    ("guard", include_str!("../lua/parts/guard.lua")),
-    ("member", include_str!("../lua/parts/member.lua")),
-    ("notes", include_str!("../lua/parts/notes.lua")),
-    ("outcome", include_str!("../lua/parts/outcome.lua")),
-    ("records", include_str!("../lua/parts/records.lua")),
-    ("requeue", include_str!("../lua/parts/requeue.lua")),
-    ("suspect", include_str!("../lua/parts/suspect.lua")),
-    ("ring", include_str!("../lua/parts/ring.lua")),
-    ("seats", include_str!("../lua/parts/seats.lua")),
-    ("send", include_str!("../lua/parts/send.lua")),
-    ("settings", include_str!("../lua/parts/settings.lua")),
-    ("tell", include_str!("../lua/parts/tell.lua")),
-    ("term", include_str!("../lua/parts/term.lua")),
-    ("tokens", include_str!("../lua/parts/tokens.lua")),
+    ("clock", include_str!("../../lua/parts/clock.lua")),
+    ("delete", include_str!("../../lua/parts/delete.lua")),
+    ("guard", include_str!("../../lua/parts/guard.lua")),
+    ("member", include_str!("../../lua/parts/member.lua")),
+    ("notes", include_str!("../../lua/parts/notes.lua")),
+    ("outcome", include_str!("../../lua/parts/outcome.lua")),
+    ("records", include_str!("../../lua/parts/records.lua")),
+    ("requeue", include_str!("../../lua/parts/requeue.lua")),
+    ("suspect", include_str!("../../lua/parts/suspect.lua")),
+    ("ring", include_str!("../../lua/parts/ring.lua")),
+    ("seats", include_str!("../../lua/parts/seats.lua")),
+    ("send", include_str!("../../lua/parts/send.lua")),
+    ("settings", include_str!("../../lua/parts/settings.lua")),
+    ("tell", include_str!("../../lua/parts/tell.lua")),
+    ("term", include_str!("../../lua/parts/term.lua")),
+    ("tokens", include_str!("../../lua/parts/tokens.lua")),
 ];
 
 /// The names in the header's line `-- KEYS: m cf jo, then …`.
@@ -194,9 +194,4 @@ fn key_locals(source: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "limits_tests.rs"]
-mod limits;
-
-#[cfg(test)]
-#[path = "script_tests.rs"]
 mod tests;

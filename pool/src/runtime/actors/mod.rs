@@ -314,5 +314,4 @@ fn notify_grace(config: &Config) -> Duration {
 }
 
 #[cfg(test)]
-#[path = "actors_tests.rs"]
 mod tests;

@@ -165,5 +165,4 @@ impl Observer {
 }
 
 #[cfg(test)]
-#[path = "polls_tests.rs"]
 mod tests;

@@ -261,5 +261,4 @@ pub(super) async fn forget_node(steps: &Steps, node: &NodeName) -> Result<()> {
 }
 
 #[cfg(test)]
-#[path = "events_tests.rs"]
 mod tests;

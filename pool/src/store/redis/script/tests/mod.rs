@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod limits;
+
 use std::collections::BTreeSet;
 
 use super::*;

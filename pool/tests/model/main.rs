@@ -16,25 +16,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-#[path = "model/act.rs"]
 mod act;
-#[path = "model/clock.rs"]
 mod clock;
-#[path = "model/judge.rs"]
 mod judge;
-#[path = "model/loss.rs"]
 mod loss;
-#[path = "model/notes.rs"]
 mod notes;
-#[path = "model/properties.rs"]
 mod properties;
-#[path = "model/scope.rs"]
 mod scope;
-#[path = "model/settle.rs"]
 mod settle;
-#[path = "model/step.rs"]
 mod step;
-#[path = "model/world.rs"]
 mod world;
 
 use std::time::Instant;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::held::Held;
-use super::plan::{Pace, Plan, Step};
+use super::super::held::Held;
+use super::super::plan::{Pace, Plan, Step};
 use crate::EntryId;
 
 const CLAIM_EVERY: Duration = Duration::from_millis(10);

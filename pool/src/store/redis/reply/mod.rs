@@ -307,5 +307,4 @@ pub(super) fn entry_id(text: &str) -> Option<EntryId> {
 }
 
 #[cfg(test)]
-#[path = "reply_tests.rs"]
 mod tests;

@@ -19,61 +19,59 @@ macro_rules! scenarios {
     };
 }
 
-#[path = "store/attempts.rs"]
+#[path = "../store/attempts.rs"]
 mod attempts;
-#[path = "store/attending.rs"]
+#[path = "../store/attending.rs"]
 mod attending;
-#[path = "store/attesting.rs"]
+#[path = "../store/attesting.rs"]
 mod attesting;
-#[path = "store/backend.rs"]
+#[path = "../store/backend.rs"]
 mod backend;
-#[path = "store/bounds.rs"]
+#[path = "../store/bounds.rs"]
 mod bounds;
-#[path = "store/closing.rs"]
+#[path = "../store/closing.rs"]
 mod closing;
-#[path = "mutants/core.rs"]
 mod core;
-#[path = "store/damage.rs"]
+#[path = "../store/damage.rs"]
 mod damage;
-#[path = "store/dispatching.rs"]
+#[path = "../store/dispatching.rs"]
 mod dispatching;
-#[path = "store/inspecting.rs"]
+#[path = "../store/inspecting.rs"]
 mod inspecting;
-#[path = "store/lab.rs"]
+#[path = "../store/lab.rs"]
 mod lab;
-#[path = "store/membership.rs"]
+#[path = "../store/membership.rs"]
 mod membership;
-#[path = "store/notifications.rs"]
+#[path = "../store/notifications.rs"]
 mod notifications;
-#[path = "store/outcomes.rs"]
+#[path = "../store/outcomes.rs"]
 mod outcomes;
-#[path = "store/ownership.rs"]
+#[path = "../store/ownership.rs"]
 mod ownership;
-#[path = "store/parking.rs"]
+#[path = "../store/parking.rs"]
 mod parking;
-#[path = "store/planning.rs"]
+#[path = "../store/planning.rs"]
 mod planning;
-#[path = "store/recovery.rs"]
+#[path = "../store/recovery.rs"]
 mod recovery;
-#[path = "store/release.rs"]
+#[path = "../store/release.rs"]
 mod release;
-#[path = "store/repair.rs"]
+#[path = "../store/repair.rs"]
 mod repair;
-#[path = "store/replicas.rs"]
+#[path = "../store/replicas.rs"]
 mod replicas;
-#[path = "store/routing.rs"]
+#[path = "../store/routing.rs"]
 mod routing;
-#[path = "mutants/scripts.rs"]
 mod scripts;
-#[path = "store/settings.rs"]
+#[path = "../store/settings.rs"]
 mod settings;
-#[path = "store/stopping.rs"]
+#[path = "../store/stopping.rs"]
 mod stopping;
-#[path = "store/streams.rs"]
+#[path = "../store/streams.rs"]
 mod streams;
-#[path = "store/suspicion.rs"]
+#[path = "../store/suspicion.rs"]
 mod suspicion;
-#[path = "store/tokens.rs"]
+#[path = "../store/tokens.rs"]
 mod tokens;
 
 use std::io::Write;

@@ -494,5 +494,4 @@ fn rand_u64() -> u64 {
 }
 
 #[cfg(test)]
-#[path = "builder_tests.rs"]
 mod tests;

@@ -230,5 +230,4 @@ impl<'a> IntoFuture for Shutdown<'a> {
 }
 
 #[cfg(test)]
-#[path = "ends_tests.rs"]
 mod tests;

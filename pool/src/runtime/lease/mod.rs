@@ -493,5 +493,4 @@ impl LeaseThread {
 }
 
 #[cfg(test)]
-#[path = "lease_tests.rs"]
 mod tests;
