@@ -1,7 +1,7 @@
 //! The time of the pool's micro-benchmarks: `cargo bench -p tenure-bench --features micro`. `-- NAME` selects those
 //! whose name contains it.
 //!
-//! `pool/src/micro` describes the cases. CI checks not the time but the instructions: `make instructions`.
+//! `pool/src/proof/micro` describes the cases. CI checks not the time but the instructions: `make instructions`.
 
 use std::time::{Duration, Instant};
 

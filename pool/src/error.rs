@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::id::{IdError, JobKey};
-use crate::settings::InvalidSetting;
+use crate::model::id::{IdError, JobKey};
+use crate::model::settings::InvalidSetting;
+use crate::model::ticket::Ticket;
 use crate::store::StoreError;
-use crate::ticket::Ticket;
 
 /// Any boxed error: the type that handlers return.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -314,7 +314,7 @@ mod tests {
     use std::io;
 
     use super::*;
-    use crate::id::{DispatchId, NodeName};
+    use crate::model::id::{DispatchId, NodeName};
     use crate::store::Refusal;
 
     fn refused() -> StoreError {

@@ -1,67 +1,51 @@
 #![doc = include_str!("../README.md")]
 
-mod bounds;
+mod api;
 #[doc(hidden)]
 pub mod breakage;
-mod builder;
+mod clock;
 mod core;
 mod error;
-mod handler;
-mod health;
-pub mod id;
 mod job;
-mod listing;
+mod model;
+mod proof;
+mod runtime;
+pub mod store;
+
+pub use api::builder::{Backend, NodeBuilder};
+pub use api::health::{Health, StoreHealth, Unhealthy, WorkerHealth};
+pub use api::listing::{Cursor, JobInfo, Page, WorkerInfo};
+pub use api::node::{
+    CloseReport, Dispatch, DispatchMany, Node, Shutdown, ShutdownReport, StopJob, Wait, WaitingNotification,
+};
+pub use api::parked::{ParkedJob, Unparked};
+pub use api::schedule::{Schedule, Ticker};
+pub use api::worker::Worker;
+pub use error::{BoxError, DispatchError, Error};
+pub use job::Job;
+pub use job::guard::LeaseGuard;
+pub use job::handler::{JobHandler, Start, handler_fn, run};
+pub use job::plan::{Plan, Planner, Tick};
+pub use job::spec::JobSpec;
+pub use job::typed::{DecodeError, Payload};
+pub use model::id::{DispatchId, JobKey, Term, Token, WorkerId};
+pub use model::member::MemberState;
+pub use model::phase::PoolPhase;
+pub use model::policy::{FencePolicy, RestartPolicy};
+pub use model::record::JobState;
+pub use model::settings::{Settings, ShardId};
+pub use model::stop::StopReason;
+pub use model::ticket::Ticket;
+pub use model::trace::TraceContext;
+pub use model::{id, settings};
 #[doc(hidden)]
-pub mod member;
+pub use model::{member, record};
 #[cfg(feature = "micro")]
 #[doc(hidden)]
-pub mod micro;
-mod node;
-mod notification;
-mod parked;
-mod plan;
-mod policy;
-#[doc(hidden)]
-pub mod record;
-mod runtime;
-mod schedule;
-mod serial;
-mod service;
-pub mod settings;
+pub use proof::micro;
 #[cfg(feature = "sim")]
 #[doc(hidden)]
-pub mod sim;
-mod spec;
-mod stop;
-pub mod store;
-mod ticket;
-mod trace;
-mod typed;
-mod wire;
-mod worker;
-
-pub use builder::{Backend, FencePolicy, NodeBuilder};
-pub use error::{BoxError, DispatchError, Error};
-pub use handler::{JobHandler, Start, handler_fn, run};
-pub use health::{BlockedJob, Health, PoolPhase, StoreHealth, Unhealthy, WorkerHealth};
-pub use id::{DispatchId, JobKey, Term, Token, WorkerId};
-pub use job::Job;
-pub use listing::{Cursor, JobInfo, Page, WorkerInfo};
-pub use member::MemberState;
-pub use node::{CloseReport, Dispatch, DispatchMany, Node, Shutdown, ShutdownReport, StopJob, Wait};
-pub use notification::WaitingNotification;
-pub use parked::{ParkedJob, Unparked};
-pub use plan::{Plan, Planner, Tick};
-pub use policy::RestartPolicy;
-pub use record::JobState;
-pub use runtime::guard::LeaseGuard;
-pub use schedule::{Schedule, Ticker};
-pub use settings::{Settings, ShardId};
-pub use spec::JobSpec;
-pub use stop::StopReason;
+pub use proof::sim;
+pub use runtime::polls::BlockedJob;
 pub use store::MemoryStore;
 pub use tenure_connection::Client;
-pub use ticket::Ticket;
-pub use trace::TraceContext;
-pub use typed::{DecodeError, Payload};
-pub use worker::Worker;

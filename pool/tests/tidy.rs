@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 const IMPURE: [&str; 8] =
     ["tokio", "redis", "tracing", "std::time::Instant", "SystemTime", "HashMap", "HashSet", "rand"];
 
+/// The folders and files of the pool, from the bottom: each imports only those before it.
+const LAYERS: [&str; 9] = ["model", "store", "error", "core", "clock", "job", "runtime", "api", "proof"];
+
 /// The longest file outside tests, in lines.
 const LONGEST: usize = 500;
 
@@ -63,6 +66,31 @@ fn the_core_is_pure() {
         }
     }
     assert!(found.is_empty(), "the core names what it must not:\n{}", found.join("\n"));
+}
+
+#[test]
+fn a_layer_imports_only_those_below_it() {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let layer = |name: &str| LAYERS.iter().position(|layer| *layer == name);
+    let (mut seen, mut found) = (0, Vec::new());
+    for file in files_under(&sources) {
+        let part = file.strip_prefix(&sources).unwrap().iter().next().and_then(|part| part.to_str());
+        let Some(own) = part.and_then(|part| layer(part.trim_end_matches(".rs"))) else { continue };
+        for (number, line) in fs::read_to_string(&file).unwrap().lines().enumerate() {
+            let imports = code(line).split("crate::").skip(1).map(|path| {
+                let end = path.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(path.len());
+                &path[..end]
+            });
+            for imported in imports.filter_map(layer) {
+                seen += 1;
+                if imported > own {
+                    found.push(format!("{}:{}: {}", file.display(), number + 1, LAYERS[imported]));
+                }
+            }
+        }
+    }
+    assert!(seen > 500, "{seen} imports were seen");
+    assert!(found.is_empty(), "these import what lies above them:\n{}", found.join("\n"));
 }
 
 #[test]

@@ -7,9 +7,12 @@ use std::time::Duration;
 use tenure_streaming::EntryId;
 
 use super::input::{LocalSchedule, Seating};
-use crate::id::{DispatchId, Incarnation, JobKey, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId};
-use crate::member::Member;
-use crate::settings::ShutdownFlag;
+use crate::model::id::{
+    DispatchId, Incarnation, JobKey, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
+};
+use crate::model::member::Member;
+use crate::model::settings::ShutdownFlag;
+use crate::model::ticket::Ticket;
 use crate::store::{
     AttestItem, AttestReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, Inspected,
     JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, PlannedPage, PoolEvent,
@@ -17,7 +20,6 @@ use crate::store::{
     ScheduleState, Seat, Seen, ServerIdentity, ShutdownMode, StopItem, StopReply, StoreError, Swept,
     TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, WorkerBegins, WorkerBegun, WorkerStarts,
 };
-use crate::ticket::Ticket;
 
 /// A job to give up, with the entries of the worker's stream that its release finishes.
 pub(crate) type ToRelease = (ReleaseItem, Vec<EntryId>);

@@ -9,8 +9,8 @@ use super::input::{Answer, ReplyTo};
 use super::lease::Timing;
 use super::time::{Jitter, Time};
 use crate::breakage::Breakages;
-use crate::id::{Incarnation, NodeName, WorkerId};
-use crate::settings::{Given, Settings};
+use crate::model::id::{Incarnation, NodeName, WorkerId};
+use crate::model::settings::{Given, Settings};
 
 /// The pause before a failed or impossible action is tried again.
 pub(crate) const RETRY: Duration = Duration::from_millis(100);

@@ -8,11 +8,12 @@ use super::call::Call;
 use super::input::{Answer, LocalSchedule, LocalWorker, ReplyTo};
 use super::lease::Timing;
 use super::time::Time;
-use crate::id::{DispatchId, Incarnation, JobKey, Revision, ScheduleName, Term, Token, WorkerId};
-use crate::settings::Settings;
-use crate::stop::StopReason;
+use crate::error::Error;
+use crate::model::id::{DispatchId, Incarnation, JobKey, Revision, ScheduleName, Term, Token, WorkerId};
+use crate::model::settings::Settings;
+use crate::model::stop::StopReason;
+use crate::model::wire::Opened;
 use crate::store::{ScheduleKey, StoreError};
-use crate::wire::Opened;
 
 /// One thing to do. Effects of one step are performed in order; calls run concurrently.
 #[derive(Debug)]
@@ -122,7 +123,7 @@ pub(crate) enum Notice {
     Expired { worker: WorkerId, of: Option<String> },
     /// A worker of this node has lost its lease, and the pool refuses to take it back. The worker asks again at
     /// intervals.
-    NotTakenBack { error: crate::Error },
+    NotTakenBack { error: Error },
     /// A worker of this node has lost its lease or its pool.
     Fenced { worker: WorkerId, jobs: usize },
     /// A worker of this node has reported its present and recent jobs after a loss of data.

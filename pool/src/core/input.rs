@@ -8,11 +8,11 @@ use bytes::Bytes;
 use super::call::Done;
 use super::time::Time;
 use crate::error::{DispatchError, Error};
-use crate::id::{DispatchId, Incarnation, JobKey, Token, WorkerId};
-use crate::member::Members;
-use crate::settings::{StoredSettings, field, shown};
+use crate::model::id::{DispatchId, Incarnation, JobKey, Token, WorkerId};
+use crate::model::member::Members;
+use crate::model::settings::{StoredSettings, field, shown};
+use crate::model::ticket::Ticket;
 use crate::store::{DispatchItem, Refusal, Renewal, ScheduleEntry, ScheduleKey, ShutdownMode, StoreError};
-use crate::ticket::Ticket;
 
 /// Where the answer to a command goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -10,9 +10,9 @@ use std::hash::{Hash, Hasher};
 
 use jumphash::JumpHasher;
 
-use crate::id::{Revision, WorkerId};
-use crate::member::{MemberState, Members};
-use crate::settings::Settings;
+use crate::model::id::{Revision, WorkerId};
+use crate::model::member::{MemberState, Members};
+use crate::model::settings::Settings;
 
 /// The hash's keys while the pool's are unknown: the engine places nothing then.
 const UNKNOWN: (u64, u64) = (0x7465_6e75_7265_0001, 0x6a75_6d70_6368_6e02);
@@ -115,8 +115,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::id::{NodeName, Nonce};
-    use crate::member::Member;
+    use crate::model::id::{NodeName, Nonce};
+    use crate::model::member::Member;
 
     fn ring(slots: &[Option<u64>]) -> Ring {
         let node = NodeName::new("n").unwrap_or_else(|e| panic!("{e}"));

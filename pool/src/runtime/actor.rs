@@ -16,13 +16,13 @@ use tokio::time::{Sleep, sleep};
 use tracing::{Instrument, Span};
 
 use super::polls::Poll;
-use crate::builder::JobSpanHook;
 use crate::core::input::{HandlerEvent, Input};
 use crate::error::{BoxError, whole};
-use crate::handler::{AnyHandler, Start};
 use crate::job::Job;
-use crate::stop::StopReason;
-use crate::trace::TraceContext;
+use crate::job::handler::{AnyHandler, Start};
+use crate::model::stop::StopReason;
+use crate::model::trace::JobSpanHook;
+use crate::model::trace::TraceContext;
 
 /// A message to an actor.
 #[derive(Debug)]

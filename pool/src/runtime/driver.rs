@@ -12,7 +12,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tracing::Instrument;
 
 use super::actors::{Actors, End};
-use super::clock;
 use super::lease::Leases;
 use super::meters::{self, Meters};
 use super::notice::Notices;
@@ -21,16 +20,17 @@ use super::perform::perform;
 use super::planners::{Part, Planners};
 use super::vitals::Vitals;
 use crate::breakage::Breakage;
-use crate::builder::JobSpanHook;
+use crate::clock;
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
 use crate::core::effect::{Effect, Notice};
 use crate::core::engine::Engine;
 use crate::core::input::{Answer, Command, HandlerEvent, Input, LocalWorker, ReplyTo};
 use crate::core::time::Time;
-use crate::handler::AnyHandler;
-use crate::id::{DispatchId, Incarnation, Revision, WorkerId};
-use crate::settings::Settings;
+use crate::job::handler::AnyHandler;
+use crate::model::id::{DispatchId, Incarnation, Revision, WorkerId};
+use crate::model::settings::Settings;
+use crate::model::trace::JobSpanHook;
 use crate::store::{ShutdownMode, Store};
 
 /// Start a step after this many inputs so effects do not fall behind. If the last input is a task's exit, inputs that

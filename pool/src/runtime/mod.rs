@@ -12,10 +12,7 @@
 
 pub(crate) mod actor;
 mod actors;
-pub(crate) mod clock;
 pub(crate) mod driver;
-pub(crate) mod guard;
-pub(crate) mod handover;
 mod lately;
 pub(crate) mod lease;
 pub(crate) mod meters;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::lately::Lately;
 use crate::core::effect::{Attested, Notice};
 use crate::core::time::Time;
-use crate::id::NodeName;
+use crate::model::id::NodeName;
 use crate::store::{Result, StoreError, loss};
 
 /// A failure of this length is no longer transient.
@@ -201,7 +201,7 @@ mod tests {
     use tenure_testing::Lines;
 
     use super::*;
-    use crate::id::JobKey;
+    use crate::model::id::JobKey;
 
     fn said(by: impl FnOnce(&mut Notices)) -> Vec<String> {
         let lines = Lines::default();
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_plan_that_fails_the_same_way_at_each_tick_is_seldom_told() {
-        let plan = crate::id::ScheduleName::new("p").unwrap();
+        let plan = crate::model::id::ScheduleName::new("p").unwrap();
         let lines = said(|notices| {
             for tick in 0..720 {
                 let error = "1 of its jobs are not as it wants them, the first: b: it is parked".to_owned();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::core::call::{Call, Done, INSPECT, PAGE, PlanCall, PlanStep, READ_BLOCK, READ_ENTRIES};
 use crate::core::ctx::Config;
-use crate::id::Incarnation;
+use crate::model::id::Incarnation;
 use crate::store::Store;
 
 /// How long start events may lie with a consumer before another node takes them over.

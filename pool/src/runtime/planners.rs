@@ -16,8 +16,8 @@ use super::driver::drop_at;
 use crate::core::effect::NewTick;
 use crate::core::input::{Input, LocalSchedule, Planned};
 use crate::error::whole;
-use crate::id::NodeName;
-use crate::plan::{AnyPlanner, Tick};
+use crate::job::plan::{AnyPlanner, Tick};
+use crate::model::id::NodeName;
 
 /// How long aborted planners may take to end when the node ends.
 const GRACE: Duration = Duration::from_secs(5);
@@ -167,7 +167,7 @@ fn shown(tick: NewTick) -> Tick {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::id::Term;
+    use crate::model::id::Term;
 
     const LOCAL: LocalSchedule = LocalSchedule(1);
 

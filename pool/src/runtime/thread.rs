@@ -12,7 +12,7 @@ use tokio::task::{AbortHandle, JoinError};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::id::NodeName;
+use crate::model::id::NodeName;
 
 /// A runtime for one engine. A thread of its own ends when this is dropped, or when its driver has ended. The rest of
 /// its runtime is then dropped.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::clock;
+use crate::clock;
 use crate::core::engine::picture::Picture;
 use crate::core::input::Input;
 use crate::core::time::Time;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{Outcome, ReleaseMode};
-use crate::id::{DispatchId, JobKey, Token};
-use crate::record::Begun;
+use crate::model::id::{DispatchId, JobKey, Token};
+use crate::model::record::Begun;
 
 /// The most bytes of keys and payloads in one attestation.
 pub const ATTEST_BYTES: usize = 256 << 10;

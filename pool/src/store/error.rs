@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::id::{Incarnation, Revision};
+use crate::model::id::{Incarnation, Revision};
 
 /// The refusal of a step. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{EntryId, Outcome};
-use crate::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
+use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 
 /// An entry of a worker's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::Outcome;
-use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, Token, WorkerId};
-use crate::member::{Member, MemberState};
-use crate::settings::{Settings, ShutdownFlag};
+use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, Token, WorkerId};
+use crate::model::member::{Member, MemberState};
+use crate::model::settings::{Settings, ShutdownFlag};
 
 /// The state of a pool, the same for every caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,17 +94,6 @@ pub struct Seat {
     /// standby and no worker is up: it settles soon. A repeated call gets the same answer, because its first answer
     /// may be lost. A superfluous kick is harmless.
     pub first: bool,
-}
-
-/// A setting to change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SettingChange {
-    /// The setting's name in the store.
-    pub name: String,
-    /// The value that the caller knows. Empty for a setting that the pool does not have yet.
-    pub from: String,
-    /// The new value: a whole number.
-    pub to: String,
 }
 
 /// renew's answer.

@@ -19,6 +19,7 @@ mod redis;
 mod requests;
 mod schedules;
 
+pub use crate::model::settings::SettingChange;
 pub use attesting::*;
 #[doc(hidden)]
 pub use dump::{Content, Dump, Text};
@@ -45,11 +46,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use crate::id::{
+use crate::model::id::{
     DispatchId, Incarnation, JobKey, NodeName, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
 };
-use crate::member::{Member, Members};
-use crate::settings::{Settings, ShutdownFlag, StoredSettings};
+use crate::model::member::{Member, Members};
+use crate::model::settings::{Settings, ShutdownFlag, StoredSettings};
 
 /// The most items that one step takes.
 pub const BATCH_MAX: usize = 128;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{EntryId, Outcome, Refusal};
-use crate::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
-use crate::record::Record;
+use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
+use crate::model::record::Record;
 
 /// One job to accept.
 #[derive(Clone, Debug, PartialEq, Eq)]

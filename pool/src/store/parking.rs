@@ -1,7 +1,7 @@
 //! The answers of unpark, and the listing of parked jobs.
 
-use crate::id::JobKey;
-use crate::record::Record;
+use crate::model::id::JobKey;
+use crate::model::record::Record;
 
 /// unpark's answer for one job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::id::{DispatchId, JobKey, Token, WorkerId};
+use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 
 /// A job to stop.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::id::{Incarnation, JobKey, NodeName, ScheduleId, ScheduleName, Term};
-use crate::record::Record;
+use crate::model::id::{Incarnation, JobKey, NodeName, ScheduleId, ScheduleName, Term};
+use crate::model::record::Record;
 
 /// The use of a schedule. A schedule and a ticker of the same name are independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::core::input::{ReplyTo, Until};
 use crate::core::time::Time;
-use crate::id::{DispatchId, JobKey, WorkerId};
+use crate::model::id::{DispatchId, JobKey, WorkerId};
 
 /// The kinds of request about a job.
 #[derive(Clone, Debug)]

@@ -14,8 +14,8 @@ use crate::core::input::{Answer, Refused, ReplyTo, Until};
 use crate::core::lane::{Lane, is_of_an_item};
 use crate::core::ring::Ring;
 use crate::core::time::{Time, earliest};
-use crate::id::{DispatchId, Incarnation, JobKey};
-use crate::record::{JobState, Record};
+use crate::model::id::{DispatchId, Incarnation, JobKey};
+use crate::model::record::{JobState, Record};
 use crate::store::{Lookup, NotifyItem, NotifyReply, Refusal, StopItem, StopReply, StoreError, UnparkReply};
 
 /// How often the engine looks for the end of a job whose hint may be lost.

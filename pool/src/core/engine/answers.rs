@@ -12,8 +12,8 @@ use crate::core::input::Seating;
 use crate::core::lane::is_of_an_item;
 use crate::core::roles::sweeping::stops_again;
 use crate::core::worker::Worker;
-use crate::id::{DispatchId, JobKey, Token, WorkerId};
-use crate::settings::is_fixed;
+use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
+use crate::model::settings::is_fixed;
 use crate::store::{
     BeginReply, NodeEvents, Outcome, Refusal, Result, Seat, StoreError, Swept, TermReply, WorkerBegins,
     WorkerBegun, WorkerStarts,

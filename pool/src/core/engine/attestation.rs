@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::core::call::Done;
-use crate::member::MemberState;
+use crate::model::member::MemberState;
 use crate::store::{AttestReply, Refusal, Result, StoreError};
 
 impl Engine {

@@ -7,12 +7,12 @@ use crate::breakage::Breakage;
 use crate::core::call::Call;
 use crate::core::effect::Effect;
 use crate::core::input::{Answer, Refused};
+use crate::core::lease::longest_read;
 use crate::core::roles::phase::Phase;
 use crate::core::time::Time;
 use crate::core::worker::{Door, Worker};
 use crate::error::DispatchError;
-use crate::health::longest_read;
-use crate::settings::ShardId;
+use crate::model::settings::ShardId;
 
 /// How often the server's clock is read again.
 const CLOCK_EVERY: Duration = Duration::from_secs(60);

@@ -11,7 +11,7 @@ use crate::core::input::LocalWorker;
 use crate::core::jobs::held::Phase;
 use crate::core::time::Time;
 use crate::core::worker::Worker;
-use crate::id::{JobKey, Token, WorkerId};
+use crate::model::id::{JobKey, Token, WorkerId};
 use crate::store::{BATCH_MAX, HeldState, Inspected, Refusal, Result, StoreError};
 
 /// How far a node's look has come.

@@ -7,8 +7,8 @@ use crate::core::jobs::held::Phase as JobPhase;
 use crate::core::roles::phase::Phase;
 use crate::core::time::Time;
 use crate::core::worker::Worker;
-use crate::health::PoolPhase;
-use crate::id::{JobKey, WorkerId};
+use crate::model::id::{JobKey, WorkerId};
+use crate::model::phase::PoolPhase;
 
 /// One node at one moment.
 #[derive(Clone, Debug, Default)]

@@ -10,7 +10,7 @@ use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, Notice};
 use crate::core::lane::is_of_an_item;
 use crate::core::time::Time;
-use crate::id::{JobKey, Token};
+use crate::model::id::{JobKey, Token};
 use crate::store::{BeginReply, ReleaseReply, StartedItem, StoreError, TakeItem, Taken, WorkerBegins};
 
 impl Jobs {

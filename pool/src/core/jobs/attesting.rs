@@ -27,9 +27,9 @@ use crate::core::ctx::Ctx;
 use crate::core::effect::{Attested, Effect, Notice};
 use crate::core::lane::Lane;
 use crate::core::time::{Time, earliest};
-use crate::id::{DispatchId, JobKey, Token};
-use crate::member::Member;
-use crate::stop::StopReason;
+use crate::model::id::{DispatchId, JobKey, Token};
+use crate::model::member::Member;
+use crate::model::stop::StopReason;
 use crate::store::{
     ATTEST_BYTES, Attest, AttestItem, AttestReply, BATCH_MAX, ReleaseItem, ReleaseReply, StoreError,
 };

@@ -15,9 +15,9 @@ use crate::core::effect::{Effect, Notice};
 use crate::core::lane::Lane;
 use crate::core::time::{Time, earliest};
 use crate::core::worker::together::InFlight;
-use crate::id::{JobKey, NodeName, Token};
-use crate::record::Record;
-use crate::stop::StopReason;
+use crate::model::id::{JobKey, NodeName, Token};
+use crate::model::record::Record;
+use crate::model::stop::StopReason;
 use crate::store::{
     BATCH_BYTES, ReleaseItem, ReleaseMode, StartedItem, TakeItem, WorkerBegins, WorkerStarts,
 };

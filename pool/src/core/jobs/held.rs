@@ -7,10 +7,10 @@ use tenure_streaming::EntryId;
 
 use crate::core::effect::NewJob;
 use crate::core::time::Time;
-use crate::id::{DispatchId, JobKey, NodeName, Token};
-use crate::policy::RestartPolicy;
-use crate::record::{Begun, Record};
-use crate::stop::StopReason;
+use crate::model::id::{DispatchId, JobKey, NodeName, Token};
+use crate::model::policy::RestartPolicy;
+use crate::model::record::{Begun, Record};
+use crate::model::stop::StopReason;
 use crate::store::{Attest, AttestItem, ReleaseMode};
 
 /// Where a held job is.

@@ -10,9 +10,9 @@ use super::held::Out;
 use crate::breakage::Breakage;
 use crate::core::ctx::Ctx;
 use crate::core::time::Time;
-use crate::id::{DispatchId, JobKey, Token};
-use crate::record::Begun;
-use crate::stop::StopReason;
+use crate::model::id::{DispatchId, JobKey, Token};
+use crate::model::record::Begun;
+use crate::model::stop::StopReason;
 use crate::store::{Attest, AttestItem, HandedOn, Outcome, ReleaseItem, ReleaseMode, ReleaseReply};
 
 /// The minimum reach of the journal: longer than any server lags behind its acknowledgements.

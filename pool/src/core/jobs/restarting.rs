@@ -17,12 +17,12 @@ use super::Jobs;
 use super::held::{Out, Phase};
 use crate::core::ctx::Ctx;
 use crate::core::effect::Notice;
-use crate::id::{JobKey, NodeName, Token};
-use crate::policy::RestartPolicy;
-use crate::record::{Begun, Record};
-use crate::stop::StopReason;
+use crate::model::id::{JobKey, NodeName, Token};
+use crate::model::policy::RestartPolicy;
+use crate::model::record::{Begun, Record};
+use crate::model::stop::StopReason;
+use crate::model::wire::EnvelopeError;
 use crate::store::{ReleaseItem, ReleaseMode};
-use crate::wire::EnvelopeError;
 
 /// The pause before a job that ended well is started again, so that a job which ends at once does not spin.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);

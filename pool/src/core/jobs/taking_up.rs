@@ -11,10 +11,10 @@ use super::held::{Held, Order, Out};
 use crate::breakage::Breakage;
 use crate::core::ctx::Ctx;
 use crate::core::effect::NewJob;
-use crate::id::{JobKey, NodeName, Token};
-use crate::record::{Begun, Record};
-use crate::stop::StopReason;
-use crate::wire::{self, Opened};
+use crate::model::id::{JobKey, NodeName, Token};
+use crate::model::record::{Begun, Record};
+use crate::model::stop::StopReason;
+use crate::model::wire::{self, Opened};
 
 /// A begun job that waits for the end of its former run.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ pub(crate) mod tenancy;
 
 use std::time::Duration;
 
+use crate::core::call::READ_BLOCK;
 use crate::core::time::Time;
 
 /// When a lease ends, counted from the sending of the last renewal that was acknowledged.
@@ -37,6 +38,15 @@ impl Timing {
             renew_every: ttl / 5,
         }
     }
+}
+
+/// The least time that a read may take on top of its own waiting, because a busy machine is not a deaf node.
+const READ_MARGIN: Duration = Duration::from_secs(3);
+
+/// How long a read may go unanswered in a pool with this worker TTL. A read that finds nothing waits for its whole
+/// time.
+pub(crate) fn longest_read(ttl: Duration) -> Duration {
+    ttl.max(READ_MARGIN).saturating_add(READ_BLOCK)
 }
 
 /// The permission that a lease gives now.

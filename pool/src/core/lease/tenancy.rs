@@ -10,8 +10,8 @@ use crate::breakage::{Breakage, Breakages};
 use crate::core::time::Time;
 #[cfg(feature = "sim")]
 use crate::core::time::earliest;
-use crate::id::{Incarnation, WorkerId};
-use crate::member::MemberState;
+use crate::model::id::{Incarnation, WorkerId};
+use crate::model::member::MemberState;
 
 /// One worker's lease.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use crate::core::ctx::{Config, Ctx, Purpose};
 use crate::core::effect::Effect;
 use crate::core::input::{Answer, Refused, ReplyTo};
 use crate::core::time::{Time, earliest};
-use crate::id::{DispatchId, JobKey, WorkerId};
-use crate::settings::ShutdownFlag;
+use crate::model::id::{DispatchId, JobKey, WorkerId};
+use crate::model::settings::ShutdownFlag;
 use crate::store::{Outcome, Refusal, Result, ShutdownMode, StoreError};
 
 /// The pause between two looks at whether the next step may come. It doubles each time, between these limits.

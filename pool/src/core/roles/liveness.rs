@@ -10,8 +10,8 @@ use crate::core::call::Call;
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::effect::Notice;
 use crate::core::time::Time;
-use crate::id::{DispatchId, WorkerId};
-use crate::member::Members;
+use crate::model::id::{DispatchId, WorkerId};
+use crate::model::member::Members;
 use crate::store::{BATCH_MAX, Expired, Outcome, Reaped, Result};
 
 /// Up to this many workers, every node watches all.

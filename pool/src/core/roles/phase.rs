@@ -17,7 +17,7 @@ use crate::core::call::Call;
 use crate::core::ctx::{Config, Ctx, Purpose, RETRY};
 use crate::core::effect::{Effect, Notice};
 use crate::core::time::Time;
-use crate::id::{Incarnation, Revision, Token, WorkerId};
+use crate::model::id::{Incarnation, Revision, Token, WorkerId};
 use crate::store::{Bootstrapped, PoolState, Refusal, Result, Seen, ServerIdentity, StoreError};
 
 /// More tokens than a pool gives out between two renewals of a node.

@@ -123,7 +123,7 @@ impl Reading {
     pub(in crate::core) fn flush(
         &mut self,
         ctx: &mut Ctx,
-        workers: impl Iterator<Item = (crate::id::WorkerId, EntryId)> + Clone,
+        workers: impl Iterator<Item = (crate::model::id::WorkerId, EntryId)> + Clone,
     ) {
         if self.retry_at.is_some_and(|at| ctx.now < at) {
             return;

@@ -11,7 +11,7 @@ use crate::core::effect::{Effect, Notice};
 use crate::core::lane::{Width, is_of_an_item};
 use crate::core::ring::Ring;
 use crate::core::time::{Time, earliest};
-use crate::id::{JobKey, Revision};
+use crate::model::id::{JobKey, Revision};
 use crate::store::{PoolEvent, Refusal, Result, RouteReply, StoreError};
 
 const RETRY: Duration = Duration::from_millis(50);

@@ -11,8 +11,8 @@ use crate::core::effect::{Effect, NewTick, Notice};
 use crate::core::input::{LocalSchedule, Planned, Wanted};
 use crate::core::lane::Lane;
 use crate::core::time::{Time, earliest};
-use crate::id::{JobKey, ScheduleName};
-use crate::record::{JobState, Record};
+use crate::model::id::{JobKey, ScheduleName};
+use crate::model::record::{JobState, Record};
 use crate::store::{
     BATCH_MAX, DispatchItem, DispatchReply, Lookup, Refusal, Result, StopItem, StopReply, StoreError, Turn,
 };

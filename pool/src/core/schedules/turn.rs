@@ -9,7 +9,7 @@ use crate::core::ctx::{Ctx, RETRY};
 use crate::core::effect::{Effect, NewTick, Notice};
 use crate::core::input::{Answer, LocalSchedule, NewSchedule, Planned, Refused, ReplyTo};
 use crate::core::time::Time;
-use crate::id::Term;
+use crate::model::id::Term;
 use crate::store::{
     Refusal, Result, ScheduleChange, ScheduleEntry, ScheduleKind, ScheduleState, StoreError, TermItem,
     TermReply, TickReply, Turn,

@@ -5,10 +5,10 @@ use super::fencing::gone;
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
-use crate::id::{Incarnation, Token, WorkerId};
-use crate::policy::RestartPolicy;
-use crate::record::Begun;
-use crate::settings::ShutdownFlag;
+use crate::model::id::{Incarnation, Token, WorkerId};
+use crate::model::policy::RestartPolicy;
+use crate::model::record::Begun;
+use crate::model::settings::ShutdownFlag;
 use crate::store::AttestReply::{
     Ended, Gone, Kept, Later, MustStop, Nothing, Outranked, Requeued, SendPayload, Unreadable,
 };

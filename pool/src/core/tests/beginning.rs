@@ -3,9 +3,9 @@
 use super::bench::{Bench, config, entry, key, record, secs};
 use crate::core::call::Done;
 use crate::core::input::{HandlerEvent, Input};
-use crate::id::{Incarnation, Token, WorkerId};
-use crate::member::MemberState;
-use crate::record::Begun;
+use crate::model::id::{Incarnation, Token, WorkerId};
+use crate::model::member::MemberState;
+use crate::model::record::Begun;
 use crate::store::{BeginReply, OwnedPage, WorkerEvent};
 
 #[test]

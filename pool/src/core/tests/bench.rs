@@ -19,16 +19,16 @@ use crate::core::engine::Engine;
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker, ReplyTo};
 use crate::core::lease::Timing;
 use crate::core::time::Time;
-use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, Token, WorkerId};
-use crate::member::{Member, MemberState, Members};
-use crate::policy::RestartPolicy;
-use crate::record::{Begun, JobState, Record};
-use crate::settings::{Given, Settings, StoredSettings};
+use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, Token, WorkerId};
+use crate::model::member::{Member, MemberState, Members};
+use crate::model::policy::RestartPolicy;
+use crate::model::record::{Begun, JobState, Record};
+use crate::model::settings::{Given, Settings, StoredSettings};
+use crate::model::wire::Envelope;
 use crate::store::{
     AttestReply, BeginReply, DispatchItem, NodeEvents, PoolState, Refusal, ReleaseMode, ReleaseReply,
     Renewal, Seat, ServerIdentity, StoreError, Taken, WorkerBegins, WorkerBegun, WorkerEvent,
 };
-use crate::wire::Envelope;
 
 /// The regular calls of every node, apart from the subject of a test.
 const UPKEEP: [&str; 12] = [

@@ -6,8 +6,8 @@ use super::bench::{Bench, config, key, millis, present, secs, server, up};
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
 use crate::core::input::{Command, Input};
-use crate::id::{Incarnation, WorkerId};
-use crate::settings::ShutdownFlag;
+use crate::model::id::{Incarnation, WorkerId};
+use crate::model::settings::ShutdownFlag;
 use crate::store::{PoolState, Refusal, StoreError};
 
 fn client() -> Config {

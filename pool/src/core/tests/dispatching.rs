@@ -3,10 +3,10 @@
 use super::bench::{Bench, entry, id, key, millis, present, record, secs, up};
 use crate::core::call::{Call, Done};
 use crate::core::input::{Command, Input, ReplyTo};
-use crate::id::{Incarnation, WorkerId};
-use crate::record::{Begun, JobState};
+use crate::model::id::{Incarnation, WorkerId};
+use crate::model::record::{Begun, JobState};
+use crate::model::ticket::Ticket;
 use crate::store::{DispatchReply, Lookup, NodeEvents, Refusal, StoreError};
-use crate::ticket::Ticket;
 
 fn replied(bench: &mut Bench, replies: Vec<DispatchReply>) {
     bench.answer("dispatch", |call| match call {
@@ -303,7 +303,7 @@ fn a_hint_under_an_id_that_is_only_waited_for_is_looked_into() {
     let mut bench = Bench::attached();
     let (ticket, deadline) = (Ticket { key: key("a"), id: id("n.!x") }, bench.now + secs(10));
     bench.command(|reply| Command::Wait { reply, ticket, deadline });
-    let queued = crate::record::Record { begun: Begun::Never, ..record("!x", 7, WorkerId(9)) };
+    let queued = crate::model::record::Record { begun: Begun::Never, ..record("!x", 7, WorkerId(9)) };
     found(&mut bench, Lookup { record: Some(queued), ..Lookup::default() });
     bench.all();
     told(&mut bench, 4, "n.!x", "ok");

@@ -4,7 +4,7 @@ use super::bench::{Bench, millis, secs};
 use crate::core::call::{Call, Done};
 use crate::core::input::HandlerEvent;
 use crate::core::jobs::restarting::back_off;
-use crate::record::Begun;
+use crate::model::record::Begun;
 use crate::store::ReleaseReply;
 
 /// A job whose start handler runs: never started before, or with this many attempts since it was.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::bench::{Bench, key, millis, present, record, secs};
 use crate::core::call::{Call, Done, READ_BLOCK};
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
-use crate::id::{Incarnation, WorkerId};
+use crate::model::id::{Incarnation, WorkerId};
 use crate::store::{Expired, NodeEvents, OwnedPage, Refusal, StoreError};
 
 /// Answers the good-bye of worker 1.

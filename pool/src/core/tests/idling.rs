@@ -5,9 +5,9 @@ use super::bench::{Bench, config, entry, key, millis, present, secs, up};
 use super::leaving::drained;
 use crate::core::call::{Call, Done};
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker, Until};
-use crate::id::{Incarnation, WorkerId};
-use crate::member::{Member, MemberState};
-use crate::settings::ShutdownFlag;
+use crate::model::id::{Incarnation, WorkerId};
+use crate::model::member::{Member, MemberState};
+use crate::model::settings::ShutdownFlag;
 use crate::store::{PoolEvent, PoolState, Refusal, Seat, ShutdownMode, StoreError, WorkerEvent};
 
 /// The pool is in doubt, and the survey has no answer.

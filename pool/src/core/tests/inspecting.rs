@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, key, present, secs};
 use crate::core::call::{Call, Done, HeldJob};
-use crate::id::{Incarnation, Token, WorkerId};
+use crate::model::id::{Incarnation, Token, WorkerId};
 use crate::store::{BATCH_MAX, HeldState, Inspected, Refusal, StoreError};
 
 /// Waits for the next look, and answers it; returns its question.

@@ -6,7 +6,7 @@ use super::bench::{Bench, millis, secs};
 use super::fencing::gone;
 use crate::core::call::Done;
 use crate::core::input::{Command, Input, LocalWorker};
-use crate::id::WorkerId;
+use crate::model::id::WorkerId;
 use crate::store::{Reaped, Refusal, StoreError};
 
 /// A worker that lost its lease, and asks to be a member again.

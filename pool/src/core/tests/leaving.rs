@@ -4,8 +4,8 @@ use super::bench::{Bench, entry, key, millis, secs, up};
 use super::fencing::gone;
 use crate::core::call::{Call, Done};
 use crate::core::input::{Command, HandlerEvent, LocalWorker};
-use crate::id::WorkerId;
-use crate::member::{Member, MemberState};
+use crate::model::id::WorkerId;
+use crate::model::member::{Member, MemberState};
 use crate::store::{Expired, PoolEvent, Reaped, RouteReply};
 
 /// The answer to a drain.

@@ -12,9 +12,9 @@ use crate::core::input::{Command, HandlerEvent, Input, ReplyTo};
 use crate::core::lease::Timing;
 use crate::core::lease::tenancy::Tenancies;
 use crate::core::time::Time;
-use crate::id::{Incarnation, WorkerId};
-use crate::member::MemberState;
-use crate::settings::{Settings, ShardId};
+use crate::model::id::{Incarnation, WorkerId};
+use crate::model::member::MemberState;
+use crate::model::settings::{Settings, ShardId};
 use crate::store::AttestReply::Kept;
 use crate::store::{Expired, PoolState, Reaped, ShutdownMode};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::bench::{Bench, config, sealed, secs};
 use crate::core::input::HandlerEvent;
-use crate::policy::RestartPolicy;
+use crate::model::policy::RestartPolicy;
 use crate::store::StoreError;
 
 #[test]

@@ -3,8 +3,8 @@
 use super::bench::{Bench, id, millis, present, secs, up};
 use crate::core::call::{Call, Done};
 use crate::core::time::Time;
-use crate::id::{Incarnation, WorkerId};
-use crate::member::Member;
+use crate::model::id::{Incarnation, WorkerId};
+use crate::model::member::Member;
 use crate::store::{Expired, Reaped, Refusal, StoreError};
 
 /// A node that watches workers 2 and 3 of another one, and has seen both with their counters at 5.

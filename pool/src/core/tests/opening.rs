@@ -6,8 +6,8 @@ use super::bench::{Bench, config, millis, present, secs, server, unanswered, up}
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
 use crate::core::input::{Command, Input};
-use crate::id::{Incarnation, Revision, Token, WorkerId};
-use crate::settings::{Given, ShutdownFlag};
+use crate::model::id::{Incarnation, Revision, Token, WorkerId};
+use crate::model::settings::{Given, ShutdownFlag};
 use crate::store::{AttestReply, Bootstrapped, PoolState, Refusal, Renewal, ServerIdentity, StoreError};
 
 pub(super) fn created(bench: &mut Bench, incarnation: u64, created: bool) {

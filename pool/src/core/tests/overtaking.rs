@@ -4,7 +4,7 @@
 use super::bench::{Bench, config, key, record, secs};
 use crate::core::call::Done;
 use crate::core::input::HandlerEvent;
-use crate::id::WorkerId;
+use crate::model::id::WorkerId;
 use crate::store::{BeginReply, OwnedPage};
 
 #[test]

@@ -7,7 +7,7 @@ use tenure_streaming::EntryId;
 use super::bench::{Bench, config, entry, id, present, secs};
 use crate::core::call::{Call, Done, READ_BLOCK, READ_ENTRIES};
 use crate::core::input::Input;
-use crate::id::Incarnation;
+use crate::model::id::Incarnation;
 use crate::store::{NodeEvents, Renewal, StoreError};
 
 fn said(outcomes: &[(u64, &str)]) -> NodeEvents {

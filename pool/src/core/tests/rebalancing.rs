@@ -4,9 +4,9 @@ use super::bench::{Bench, config, key, millis, secs, up};
 use crate::core::ctx::Config;
 use crate::core::input::{Command, HandlerEvent, LocalWorker};
 use crate::core::ring::Ring;
-use crate::id::WorkerId;
-use crate::member::{Member, MemberState};
-use crate::settings::Settings;
+use crate::model::id::WorkerId;
+use crate::model::member::{Member, MemberState};
+use crate::model::settings::Settings;
 
 const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
 

@@ -9,7 +9,7 @@ use tenure_streaming::EntryId;
 use crate::core::call::{Call, PlanCall};
 use crate::core::effect::{Effect, Notice};
 use crate::core::input::Answer;
-use crate::record::Begun;
+use crate::model::record::Begun;
 use crate::store::{
     Attest, AttestItem, DispatchItem, ReleaseItem, ReleaseMode, ScheduleChange, StartedItem, StopItem,
     TakeItem, TermItem, WorkerBegins,
@@ -206,7 +206,7 @@ fn answer(answer: &Answer) -> String {
         Answer::Attached(r) => result("attached", r),
         Answer::WorkerAdded(r) => result("worker", r),
         Answer::Submitted(r) => match r {
-            Err(crate::DispatchError::Deadline { accepted, trouble, .. }) => {
+            Err(crate::error::DispatchError::Deadline { accepted, trouble, .. }) => {
                 let why = trouble.as_ref().map(|error| format!(" since {error}"));
                 format!("submitted Deadline accepted={accepted}{}", why.unwrap_or_default())
             }

@@ -3,8 +3,8 @@
 use super::bench::{Bench, entry, id, key, millis, present, record, secs, up};
 use crate::core::call::{Call, Done};
 use crate::core::input::{Command, Until};
-use crate::id::{Incarnation, WorkerId};
-use crate::record::{JobState, Record};
+use crate::model::id::{Incarnation, WorkerId};
+use crate::model::record::{JobState, Record};
 use crate::store::{Lookup, NodeEvents, NotifyReply, Refusal, StopReply, StoreError, UnparkReply};
 
 fn stop(bench: &mut Bench, name: &str) {

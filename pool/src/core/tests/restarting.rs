@@ -6,9 +6,9 @@ use super::bench::{Bench, key, millis, sealed, secs};
 use super::leaving::drained;
 use crate::core::call::Call;
 use crate::core::input::{Command, HandlerEvent, LocalWorker};
-use crate::id::Token;
-use crate::policy::RestartPolicy::{self, Always, Never, OnFailure};
-use crate::record::Begun;
+use crate::model::id::Token;
+use crate::model::policy::RestartPolicy::{self, Always, Never, OnFailure};
+use crate::model::record::Begun;
 use crate::store::ReleaseMode;
 
 /// A job under this policy whose start handler runs.

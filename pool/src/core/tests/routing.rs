@@ -3,8 +3,8 @@
 use super::bench::{Bench, entry, key, millis, up};
 use super::render;
 use crate::core::call::{Call, Done};
-use crate::id::{Revision, WorkerId};
-use crate::member::{Member, MemberState};
+use crate::model::id::{Revision, WorkerId};
+use crate::model::member::{Member, MemberState};
 use crate::store::{PoolEvent, Refusal, RouteReply, StoreError};
 
 fn event(number: u64, names: &[&str]) -> PoolEvent {

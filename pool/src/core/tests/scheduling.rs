@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::bench::{Bench, id, key, millis, node, present, record, secs, server};
 use crate::core::call::{Call, Done, PlanCall, PlanStep};
 use crate::core::input::{Command, Input, LocalSchedule, NewSchedule, Planned, Wanted};
-use crate::id::{Incarnation, JobKey, ScheduleId, ScheduleName, Term, WorkerId};
-use crate::record::{JobState, Record};
+use crate::model::id::{Incarnation, JobKey, ScheduleId, ScheduleName, Term, WorkerId};
+use crate::model::record::{JobState, Record};
 use crate::store::{
     DispatchItem, DispatchReply, Holder, Lookup, PlannedPage, Refusal, ScheduleEntry, ScheduleKey,
     ScheduleKind, ScheduleState, StopReply, StoreError, TermReply, Terms, TickReply,
@@ -587,7 +587,7 @@ fn a_closing_node_first_leaves_its_turns_and_tells_others() {
     let mut bench = planning(ScheduleKind::Plan);
     bench.change_members(|members| {
         members.insert(WorkerId(9), super::bench::up(0));
-        let other = crate::member::Member { node: node("other"), ..super::bench::up(1) };
+        let other = crate::model::member::Member { node: node("other"), ..super::bench::up(1) };
         members.insert(WorkerId(10), other);
     });
     bench.all();

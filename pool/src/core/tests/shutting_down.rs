@@ -6,13 +6,13 @@ use super::leaving::drained;
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
-use crate::id::{DispatchId, Incarnation, WorkerId};
-use crate::record::Begun;
-use crate::settings::ShutdownFlag;
+use crate::model::id::{DispatchId, Incarnation, WorkerId};
+use crate::model::record::Begun;
+use crate::model::settings::ShutdownFlag;
+use crate::model::ticket::Ticket;
 use crate::store::{
     Bootstrapped, DispatchReply, Lookup, Outcome, PoolState, Reaped, Refusal, ShutdownMode, StoreError,
 };
-use crate::ticket::Ticket;
 
 fn closing() -> ShutdownFlag {
     ShutdownFlag::Closing { deadline_ms: 1, by: "n".into() }

@@ -3,8 +3,8 @@
 use super::bench::{Bench, id, key, millis, secs, up};
 use crate::core::call::{Call, Done, PAGE};
 use crate::core::input::{Command, LocalWorker};
-use crate::id::WorkerId;
-use crate::member::{Member, MemberState};
+use crate::model::id::WorkerId;
+use crate::model::member::{Member, MemberState};
 use crate::store::{Seat, Swept};
 
 fn swept(bench: &mut Bench, swept: Swept) {

@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, secs};
 use crate::core::input::{HandlerEvent, Input};
-use crate::id::WorkerId;
+use crate::model::id::WorkerId;
 
 /// A worker that runs a job under token 7 and has begun it again under token 9.
 fn given_anew() -> Bench {

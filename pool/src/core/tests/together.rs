@@ -4,7 +4,7 @@ use super::bench::{Bench, millis, secs};
 use super::fencing::gone;
 use crate::core::call::{Call, Done};
 use crate::core::input::{HandlerEvent, Input};
-use crate::id::WorkerId;
+use crate::model::id::WorkerId;
 use crate::store::{BATCH_MAX, BeginReply, Refusal};
 
 fn with_workers() -> Bench {

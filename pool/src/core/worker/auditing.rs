@@ -5,8 +5,8 @@ use crate::core::call::Call;
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::ring::Ring;
 use crate::core::time::Time;
-use crate::id::{JobKey, Token};
-use crate::record::JobState;
+use crate::model::id::{JobKey, Token};
+use crate::model::record::JobState;
 use crate::store::{BeginReply, OwnedPage, Result};
 
 /// How far a comparison has come.

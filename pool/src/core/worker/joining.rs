@@ -9,8 +9,8 @@ use crate::core::ctx::{Ctx, RETRY};
 use crate::core::effect::{Effect, Notice};
 use crate::core::input::{Answer, LocalWorker, Refused, Seating};
 use crate::core::time::Time;
-use crate::id::Nonce;
-use crate::member::MemberState;
+use crate::model::id::Nonce;
+use crate::model::member::MemberState;
 use crate::store::{JoinRequest, Refusal, Result, Seat, StoreError};
 
 /// The pause before a worker that the pool refuses to take back asks again.

@@ -9,8 +9,8 @@ use crate::core::jobs::Jobs;
 use crate::core::jobs::held::{Held, Order, Phase};
 use crate::core::ring::Ring;
 use crate::core::time::Time;
-use crate::id::JobKey;
-use crate::stop::StopReason;
+use crate::model::id::JobKey;
+use crate::model::stop::StopReason;
 
 /// The moves of one worker.
 #[derive(Debug, Default)]

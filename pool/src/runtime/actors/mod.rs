@@ -20,14 +20,14 @@ use super::actor::{self, Came, Mailbox, Order, Own, panicked};
 use super::lease::Leases;
 use super::numbered::Numbered;
 use crate::breakage::Breakage;
-use crate::builder::JobSpanHook;
 use crate::core::ctx::Config;
 use crate::core::effect::NewJob;
 use crate::core::input::{HandlerEvent, Input};
-use crate::handler::AnyHandler;
-use crate::id::{JobKey, Token, WorkerId};
+use crate::job::handler::AnyHandler;
 use crate::job::{Job, Parts};
-use crate::stop::StopReason;
+use crate::model::id::{JobKey, Token, WorkerId};
+use crate::model::stop::StopReason;
+use crate::model::trace::JobSpanHook;
 
 /// The longest time that a notification in progress has left when its job ends.
 const NOTIFY_GRACE: Duration = Duration::from_secs(1);

@@ -10,14 +10,14 @@ use tokio::sync::Semaphore;
 
 use super::*;
 use crate::breakage::Breakages;
+use crate::clock;
 use crate::core::ctx::Purpose;
 use crate::core::lease::Timing;
 use crate::error::BoxError;
-use crate::handler::{JobHandler, Start};
-use crate::id::{Incarnation, NodeName};
-use crate::runtime::clock;
-use crate::settings::{Given, Settings};
-use crate::wire::{self, Envelope};
+use crate::job::handler::{JobHandler, Start};
+use crate::model::id::{Incarnation, NodeName};
+use crate::model::settings::{Given, Settings};
+use crate::model::wire::{self, Envelope};
 
 const WORKER: WorkerId = WorkerId(1);
 

@@ -14,21 +14,22 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id};
 
 use super::actor::panicked;
-use super::clock;
-use super::guard::LeaseGuard;
 use super::notice;
 use super::numbered::Numbered;
 use super::pace::{patience, pause, tick, watch_by};
 use super::polls;
+use super::polls::BlockedJob;
 use crate::breakage::{Breakage, Breakages};
-use crate::builder::FencePolicy;
+use crate::clock;
 use crate::core::input::Input;
 use crate::core::lease::Timing;
+use crate::core::lease::longest_read;
 use crate::core::lease::tenancy::{Expiry, Tenancies};
 use crate::core::time::Time;
-use crate::health::{BlockedJob, longest_read};
-use crate::id::{Incarnation, NodeName, Token, WorkerId};
 use crate::job::Job;
+use crate::job::guard::LeaseGuard;
+use crate::model::id::{Incarnation, NodeName, Token, WorkerId};
+use crate::model::policy::FencePolicy;
 use crate::store::{Renewal, Store, StoreError};
 
 /// The tasks under one worker's lease.

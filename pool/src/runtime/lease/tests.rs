@@ -6,11 +6,11 @@ use std::cell::Cell;
 use futures::FutureExt;
 
 use super::*;
-use crate::id::{JobKey, Revision, Token};
 use crate::job::Parts;
-use crate::member::MemberState;
+use crate::model::id::{JobKey, Revision, Token};
+use crate::model::member::MemberState;
+use crate::model::wire::{self, Envelope};
 use crate::store::MemoryStore;
-use crate::wire::{self, Envelope};
 
 /// A job of this worker.
 fn job(leases: &Leases, worker: WorkerId) -> Job {

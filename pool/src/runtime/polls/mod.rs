@@ -8,15 +8,30 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::core::time::Time;
-use crate::health::BlockedJob;
-use crate::id::NodeName;
 use crate::job::Job;
+use crate::model::id::{JobKey, NodeName, WorkerId};
+use crate::model::serial;
 
 /// A poll of this length blocks its thread.
 const BLOCKED: Duration = Duration::from_secs(1);
 /// The time between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// A job whose handler blocks its thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct BlockedJob {
+    /// Its key.
+    pub key: JobKey,
+    /// The worker that runs it.
+    pub worker: WorkerId,
+    /// How long it has blocked the thread, at least.
+    #[serde(serialize_with = "serial::lapse")]
+    pub lasted: Duration,
+}
 
 /// The place where a thread names the job that it polls.
 #[derive(Debug, Default)]

@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::id::{JobKey, Token, WorkerId};
 use crate::job::Parts;
-use crate::runtime::guard::LeaseGuard;
-use crate::wire::{self, Envelope};
+use crate::job::guard::LeaseGuard;
+use crate::model::id::{JobKey, Token, WorkerId};
+use crate::model::wire::{self, Envelope};
 
 fn job(key: &'static str) -> Job {
     Job::new(Parts {

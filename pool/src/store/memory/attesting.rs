@@ -5,9 +5,9 @@ use super::ownership::delay_ms;
 use super::state::{Ended, Remembered, State, Stored};
 use super::streams::Starts;
 use crate::breakage::Breakage;
-use crate::id::{DispatchId, Incarnation, JobKey, ScheduleName, Token, WorkerId};
-use crate::member::{Member, MemberState, SLOTS};
-use crate::record::{Begun, JobState, Record};
+use crate::model::id::{DispatchId, Incarnation, JobKey, ScheduleName, Token, WorkerId};
+use crate::model::member::{Member, MemberState, SLOTS};
+use crate::model::record::{Begun, JobState, Record};
 use crate::store::{Attest, AttestItem, AttestReply, HandedOn, NOTES_PAGE, Refusal, ReleaseMode};
 
 /// The reason why a job is queued that its owner does not have.

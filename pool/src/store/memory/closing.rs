@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::state::{Meta, State, Tombstone};
-use crate::id::{DispatchId, Incarnation, JobKey, NodeName};
-use crate::record::JobState;
-use crate::settings::ShutdownFlag;
+use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName};
+use crate::model::record::JobState;
+use crate::model::settings::ShutdownFlag;
 use crate::store::{NOTES_PAGE, Outcome, Refusal, ShutdownMode, millis_of_a_day};
 
 impl State {

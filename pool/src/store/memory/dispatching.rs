@@ -7,8 +7,8 @@ use tenure_streaming::EntryId;
 
 use super::state::{Ended, Remembered, State, Stored};
 use crate::breakage::Breakage;
-use crate::id::{DispatchId, Incarnation, JobKey, Revision, Token, WorkerId};
-use crate::record::{Begun, JobState, Record};
+use crate::model::id::{DispatchId, Incarnation, JobKey, Revision, Token, WorkerId};
+use crate::model::record::{Begun, JobState, Record};
 use crate::store::{
     DispatchItem, DispatchReply, JobsPage, Lookup, Outcome, Refusal, RouteReply, Turn, WorkerEvent,
 };

@@ -7,10 +7,10 @@ use bytes::Bytes;
 
 use super::MemoryStore;
 use super::state::{State, Stored};
-use crate::id::{Incarnation, JobKey, NodeName, Revision, WorkerId};
-use crate::member::Members;
-use crate::record::{Begun, JobState, Record};
-use crate::settings::StoredSettings;
+use crate::model::id::{Incarnation, JobKey, NodeName, Revision, WorkerId};
+use crate::model::member::Members;
+use crate::model::record::{Begun, JobState, Record};
+use crate::model::settings::StoredSettings;
 
 /// The scalar facts of the pool, and the counters that rise with each appended entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

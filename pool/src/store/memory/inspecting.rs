@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::state::State;
-use crate::id::{Incarnation, JobKey, Token, WorkerId};
-use crate::record::JobState;
+use crate::model::id::{Incarnation, JobKey, Token, WorkerId};
+use crate::model::record::JobState;
 use crate::store::{HeldState, Inspected, Refusal};
 
 impl State {

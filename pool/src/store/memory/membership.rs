@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::state::{Dead, State};
 use crate::breakage::Breakage;
-use crate::id::{Incarnation, NodeName, Revision, Token, WorkerId};
-use crate::member::{Member, MemberState};
-use crate::record::JobState;
-use crate::settings::{Settings, is_fixed};
+use crate::model::id::{Incarnation, NodeName, Revision, Token, WorkerId};
+use crate::model::member::{Member, MemberState};
+use crate::model::record::JobState;
+use crate::model::settings::{Settings, is_fixed};
 use crate::store::{
     Bootstrapped, Expired, JoinRequest, NOTES_PAGE, PoolState, Reaped, Refusal, Renewal, Seat, Seen,
     SettingChange,

@@ -42,8 +42,8 @@ use self::state::{State, Stored};
 use super::Dump;
 #[cfg(feature = "sim")]
 use crate::breakage::Breakages;
-use crate::id::{JobKey, WorkerId};
-use crate::record::Record;
+use crate::model::id::{JobKey, WorkerId};
+use crate::model::record::Record;
 
 /// The server's clock: ms since 1970.
 type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;

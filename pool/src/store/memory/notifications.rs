@@ -6,8 +6,8 @@ use tenure_streaming::EntryId;
 
 use super::state::{Mailbox, State};
 use crate::breakage::Breakage;
-use crate::id::{Incarnation, JobKey, Token, WorkerId};
-use crate::record::JobState;
+use crate::model::id::{Incarnation, JobKey, Token, WorkerId};
+use crate::model::record::JobState;
 use crate::store::{NotifyItem, NotifyReply, Refusal, TakeItem, Taken, Waiting, WorkerEvent};
 
 /// The most notifications of one job in one answer.

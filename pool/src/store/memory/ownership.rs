@@ -8,8 +8,8 @@ use tenure_streaming::EntryId;
 use super::state::{Ended, State};
 use super::streams::Starts;
 use crate::breakage::Breakage;
-use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Token, WorkerId};
-use crate::record::{Begun, JobState, Record};
+use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Token, WorkerId};
+use crate::model::record::{Begun, JobState, Record};
 use crate::store::{
     BATCH_BYTES, BeginReply, NOTES_PAGE, Outcome, OwnedPage, Refusal, ReleaseItem, ReleaseMode, ReleaseReply,
     StartedItem, WorkerBegins, WorkerBegun, WorkerStarts,

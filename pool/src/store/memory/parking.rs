@@ -2,8 +2,8 @@
 
 use super::state::State;
 use super::streams::Starts;
-use crate::id::{DispatchId, Incarnation, JobKey};
-use crate::record::{JobState, Record};
+use crate::model::id::{DispatchId, Incarnation, JobKey};
+use crate::model::record::{JobState, Record};
 use crate::store::{Parked, ParkedPage, Pause, Refusal, UnparkReply};
 
 impl State {

@@ -7,10 +7,10 @@ use super::log::Log;
 use super::state::{Ended, State, Stored};
 use super::{MemoryStore, Snapshot};
 use crate::breakage::Breakages;
-use crate::id::{JobKey, Revision, WorkerId};
-use crate::member::MemberState;
-use crate::record::{Begun, JobState, Record};
-use crate::settings::ShutdownFlag;
+use crate::model::id::{JobKey, Revision, WorkerId};
+use crate::model::member::MemberState;
+use crate::model::record::{Begun, JobState, Record};
+use crate::model::settings::ShutdownFlag;
 use crate::store::WorkerEvent;
 
 impl MemoryStore {

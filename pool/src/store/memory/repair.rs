@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::dispatching::NO_WORKER_RETRY;
 use super::state::{Ended, State};
 use super::streams::Starts;
-use crate::id::{Incarnation, JobKey};
-use crate::record::JobState;
+use crate::model::id::{Incarnation, JobKey};
+use crate::model::record::JobState;
 use crate::store::{Refusal, Swept};
 
 /// How many ended dispatches and outcomes one call forgets, at most.

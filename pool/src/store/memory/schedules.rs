@@ -4,7 +4,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::time::Duration;
 
 use super::state::State;
-use crate::id::{Incarnation, JobKey, NodeName, ScheduleId, ScheduleName, Term};
+use crate::model::id::{Incarnation, JobKey, NodeName, ScheduleId, ScheduleName, Term};
 use crate::store::{
     Holder, PlannedPage, Refusal, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind, ScheduleState,
     TermItem, TermReply, Terms, TickReply, Turn,

@@ -11,8 +11,8 @@ use tokio::time::{Instant, timeout_at};
 use super::state::State;
 use super::{Clock, MemoryStore};
 use crate::breakage::Breakage;
-use crate::member::Members;
-use crate::settings::StoredSettings;
+use crate::model::member::Members;
+use crate::model::settings::StoredSettings;
 use crate::store::{Refusal, Result, StoreError};
 
 fn members_of(state: &State) -> Members {

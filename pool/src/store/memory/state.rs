@@ -11,9 +11,9 @@ use super::log::Log;
 use super::scored::Scored;
 use super::streams::{NodeStream, PoolStream, Starts};
 use crate::breakage::{Breakage, Breakages};
-use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Token, WorkerId};
-use crate::member::Member;
-use crate::record::{Begun, JobState, Record};
+use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Token, WorkerId};
+use crate::model::member::Member;
+use crate::model::record::{Begun, JobState, Record};
 use crate::store::{BATCH_MAX, Outcome, Refusal, ScheduleEntry, ScheduleKey, WorkerEvent};
 
 /// The longest error that is kept for a parked job, bytes.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::state::{Ended, Remembered, State};
 use crate::breakage::Breakage;
-use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Token, WorkerId};
-use crate::record::{JobState, Record};
+use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Token, WorkerId};
+use crate::model::record::{JobState, Record};
 use crate::store::{NOTES_PAGE, Refusal, StopItem, StopReply, Turn, WorkerEvent};
 
 impl State {

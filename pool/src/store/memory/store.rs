@@ -11,11 +11,11 @@ use tokio::sync::watch;
 
 use super::MemoryStore;
 use super::log::Log;
-use crate::id::{
+use crate::model::id::{
     DispatchId, Incarnation, JobKey, NodeName, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
 };
-use crate::member::{Member, Members};
-use crate::settings::{Settings, ShutdownFlag, StoredSettings};
+use crate::model::member::{Member, Members};
+use crate::model::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::store::{
     AttestItem, AttestReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, Inspected,
     JobsPage, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage,

@@ -7,7 +7,7 @@ use tenure_streaming::EntryId;
 
 use super::log::Log;
 use super::state::State;
-use crate::id::{DispatchId, Incarnation, JobKey, NodeName, WorkerId};
+use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, WorkerId};
 use crate::store::{
     BATCH_MAX, Cursors, NODE_STREAM_MAX, NodeEvents, Outcome, PoolEvent, Refusal, WorkerEvent,
 };

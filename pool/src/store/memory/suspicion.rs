@@ -2,8 +2,8 @@
 
 use super::state::State;
 use crate::breakage::Breakage;
-use crate::id::JobKey;
-use crate::record::{JobState, Record};
+use crate::model::id::JobKey;
+use crate::model::record::{JobState, Record};
 
 /// A job that ran for this long is no suspect, ms.
 const PROVEN: u64 = 45_000;

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use super::MemoryStore;
-use crate::id::NodeName;
-use crate::settings::Settings;
+use crate::model::id::NodeName;
+use crate::model::settings::Settings;
 use crate::store::{PoolState, Seen, Store, StoreError};
 
 async fn blessed() -> MemoryStore {

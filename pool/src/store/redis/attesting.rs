@@ -2,9 +2,9 @@
 
 use super::ownership::{millis, mode_letter};
 use super::steps::Steps;
-use crate::id::{Incarnation, JobKey, WorkerId};
-use crate::member::Member;
-use crate::record::Begun;
+use crate::model::id::{Incarnation, JobKey, WorkerId};
+use crate::model::member::Member;
+use crate::model::record::Begun;
 use crate::store::{Attest, AttestItem, AttestReply, HandedOn, Result};
 
 pub(super) async fn attest(

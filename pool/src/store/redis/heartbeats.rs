@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::reply::Values;
 use super::steps::Steps;
-use crate::id::WorkerId;
+use crate::model::id::WorkerId;
 use crate::store::Result;
 
 pub(super) async fn read(steps: &Steps, workers: Option<&[WorkerId]>) -> Result<BTreeMap<WorkerId, u64>> {

@@ -1,6 +1,6 @@
 //! Every key and channel name of a pool, in one slot of a Redis Cluster.
 
-use crate::id::{NodeName, PoolName, WorkerId};
+use crate::model::id::{NodeName, PoolName, WorkerId};
 
 /// The keys that every pool has one of, by the names that the scripts' headers use.
 pub(super) const NAMES: [&str; 18] =

@@ -12,9 +12,9 @@ use tokio_util::task::TaskTracker;
 
 use super::keys::Keys;
 use super::reply::failed;
-use crate::id::{Incarnation, Revision};
-use crate::member::{Member, Members, SLOTS};
-use crate::settings::StoredSettings;
+use crate::model::id::{Incarnation, Revision};
+use crate::model::member::{Member, Members, SLOTS};
+use crate::model::settings::StoredSettings;
 use crate::store::StoreError;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -219,7 +219,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::id::WorkerId;
+    use crate::model::id::WorkerId;
 
     #[test]
     fn damaged_members_are_left_out() {

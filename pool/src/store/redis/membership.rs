@@ -2,9 +2,9 @@
 
 use super::reply::Values;
 use super::steps::Steps;
-use crate::id::{Incarnation, NodeName, Revision, Token, WorkerId};
-use crate::member::{Member, MemberState};
-use crate::settings::{Settings, ShutdownFlag};
+use crate::model::id::{Incarnation, NodeName, Revision, Token, WorkerId};
+use crate::model::member::{Member, MemberState};
+use crate::model::settings::{Settings, ShutdownFlag};
 use crate::store::{
     Bootstrapped, Expired, JoinRequest, Reaped, Renewal, Result, Seat, Seen, SettingChange, check_batch,
 };

@@ -7,7 +7,7 @@ use super::ownership::{owner, tokens};
 use super::reply::Values;
 use super::schedules;
 use super::steps::{Steps, Targets, column};
-use crate::id::{Incarnation, JobKey, NodeName, WorkerId};
+use crate::model::id::{Incarnation, JobKey, NodeName, WorkerId};
 use crate::store::{NotifyItem, NotifyReply, Result, StopItem, StopReply, TakeItem, Taken, Turn, Waiting};
 
 pub(super) async fn stop(

@@ -36,7 +36,7 @@ pub use self::server::UnsuitableServer;
 use self::steps::{Steps, Told};
 use super::{Dump, Result};
 use crate::breakage::ScriptPatch;
-use crate::id::PoolName;
+use crate::model::id::PoolName;
 
 /// The pool's steps as Lua scripts on Redis.
 ///

@@ -8,8 +8,8 @@ use tenure_streaming::EntryId;
 
 use super::reply::{Reply, Values, unexpected};
 use super::steps::{Steps, Targets, column};
-use crate::id::{Incarnation, JobKey, Token, WorkerId};
-use crate::record::Record;
+use crate::model::id::{Incarnation, JobKey, Token, WorkerId};
+use crate::model::record::Record;
 use crate::store::{
     BeginReply, OwnedPage, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, Result, WorkerBegins,
     WorkerBegun, WorkerStarts,

@@ -1,8 +1,8 @@
 //! Parked jobs: retries and listings.
 
 use super::steps::Steps;
-use crate::id::{DispatchId, Incarnation, JobKey};
-use crate::record::Record;
+use crate::model::id::{DispatchId, Incarnation, JobKey};
+use crate::model::record::Record;
 use crate::store::{Parked, ParkedPage, Pause, Result, UnparkReply, check_batch};
 
 pub(super) async fn unpark(

@@ -6,8 +6,8 @@ use tenure_connection::Call;
 
 use super::reply::Values;
 use super::steps::Steps;
-use crate::id::{Incarnation, JobKey, NodeName, ScheduleId, ScheduleName, Term};
-use crate::record::Record;
+use crate::model::id::{Incarnation, JobKey, NodeName, ScheduleId, ScheduleName, Term};
+use crate::model::record::Record;
 use crate::store::{
     PlannedPage, Result, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleState, TermItem, TermReply,
     Terms, TickReply, Turn,

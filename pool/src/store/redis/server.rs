@@ -10,7 +10,7 @@ use super::membership::is_recovering;
 use super::reply::{Values, failed, unexpected};
 use super::script::Clock;
 use super::steps::Steps;
-use crate::id::Incarnation;
+use crate::model::id::Incarnation;
 use crate::store::{PoolState, Result, ServerIdentity, StoreError};
 
 const OLDEST: Version = Version { major: 7, minor: 0, patch: 0 };

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::reply::Values;
 use super::steps::Steps;
-use crate::id::{DispatchId, Incarnation, JobKey, NodeName, Token, WorkerId};
-use crate::settings::ShutdownFlag;
+use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Token, WorkerId};
+use crate::model::settings::ShutdownFlag;
 use crate::store::{
     HeldState, Inspected, Outcome, Result, ShutdownMode, Swept, check_batch, millis_of_a_day,
 };

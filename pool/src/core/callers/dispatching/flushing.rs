@@ -10,7 +10,7 @@ use crate::core::ctx::Ctx;
 use crate::core::ring::Ring;
 use crate::core::time::Time;
 use crate::error::DispatchError;
-use crate::id::DispatchId;
+use crate::model::id::DispatchId;
 use crate::store::{Refusal, StoreError};
 
 impl Dispatching {

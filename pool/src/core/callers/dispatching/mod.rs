@@ -18,10 +18,10 @@ use crate::core::input::ReplyTo;
 use crate::core::lane::Lane;
 use crate::core::time::Time;
 use crate::error::DispatchError;
-use crate::id::DispatchId;
-use crate::record::{Begun, JobState};
+use crate::model::id::DispatchId;
+use crate::model::record::{Begun, JobState};
+use crate::model::ticket::Ticket;
 use crate::store::{DispatchItem, DispatchReply, Lookup, Outcome, StoreError};
-use crate::ticket::Ticket;
 use open::{Open, Waiter, is_known, reply};
 
 const POLL: Duration = Duration::from_secs(1);

@@ -7,9 +7,9 @@ use crate::core::effect::Effect;
 use crate::core::input::{Answer, ReplyTo};
 use crate::core::time::Time;
 use crate::error::DispatchError;
-use crate::id::JobKey;
+use crate::model::id::JobKey;
+use crate::model::ticket::Ticket;
 use crate::store::{DispatchItem, StoreError};
-use crate::ticket::Ticket;
 
 /// A dispatch with at least one waiting caller.
 #[derive(Debug)]

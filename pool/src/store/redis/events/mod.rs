@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use super::keys::{GROUP, Keys};
 use super::reply::{Values, entry_id, failed, unexpected};
 use super::steps::Steps;
-use crate::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
+use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::store::{
     BATCH_MAX, Cursors, NODE_STREAM_MAX, NodeEvents, Outcome, PoolEvent, Result, WorkerEvent,
 };

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use redis::Value;
 use tenure_streaming::EntryId;
 
-use crate::id::{DispatchId, JobKey, Revision};
-use crate::member::Member;
+use crate::model::id::{DispatchId, JobKey, Revision};
+use crate::model::member::Member;
 use crate::store::{Outcome, Refusal, Result, StoreError};
 
 /// A reply that breaks the contract. The call was executed.
@@ -281,7 +281,7 @@ impl Reply {
         Ok(match &*self.code {
             b"NOPOOL" => Refusal::NoPool,
             b"CLOSED" => Refusal::Closed,
-            b"STALEINC" => Refusal::StaleIncarnation(crate::id::Incarnation(values.number()?)),
+            b"STALEINC" => Refusal::StaleIncarnation(crate::model::id::Incarnation(values.number()?)),
             b"RECOVERING" => Refusal::Recovering,
             b"NORMAL" => Refusal::Normal,
             b"LOST" => Refusal::Lost(values.text()?),

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use super::*;
-use crate::id::Revision;
+use crate::model::id::Revision;
 
 fn bulk(text: &str) -> Value {
     Value::BulkString(text.into())
@@ -102,7 +102,7 @@ fn letters_have_what_belongs_to_them_and_nothing_else() {
 /// A wrong answer would start a job that no stop reaches.
 #[test]
 fn begin_answers_only_for_the_requested_jobs() {
-    use crate::id::{JobKey, Token, WorkerId};
+    use crate::model::id::{JobKey, Token, WorkerId};
     use crate::store::WorkerBegins;
     let job = |token| vec![(JobKey::try_from("k").unwrap(), Token(token))];
     let begins =

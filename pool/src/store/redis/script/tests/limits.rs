@@ -5,8 +5,8 @@ use redis::{Connection, Value, cmd};
 use tenure_testing::RedisServer;
 
 use super::super::*;
-use crate::id::{PoolName, WorkerId};
-use crate::settings::Settings;
+use crate::model::id::{PoolName, WorkerId};
+use crate::model::settings::Settings;
 
 struct Pool {
     keys: Keys,

@@ -5,7 +5,7 @@ mod limits;
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::id::PoolName;
+use crate::model::id::PoolName;
 use crate::store::NODE_STREAM_MAX;
 
 fn keys() -> Keys {

@@ -1,0 +1,469 @@
+//! How a node joins a pool.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_connection::Client;
+
+use crate::api::node::{Node, Shard, shards};
+use crate::breakage::{Breakage, Breakages};
+use crate::core::ctx::{Config, Purpose};
+use crate::core::lease::Timing;
+use crate::error::Error;
+use crate::model::id::{NodeName, PoolName};
+use crate::model::policy::FencePolicy;
+use crate::model::settings::bounds::{check, check_time};
+use crate::model::settings::{Given, InvalidSetting, Settings, ShardId};
+use crate::model::trace::{JobSpanHook, TraceContext};
+use crate::runtime::thread::EngineThread;
+use crate::store::{MemoryStore, RedisStore, Store, StoreError};
+
+/// Where a pool's data are: in a Redis or in this process's memory. A memory store holds one pool, of any name.
+#[derive(Clone)]
+pub struct Backend(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Redis(Client),
+    Memory(MemoryStore),
+    Store(Arc<dyn Store>),
+}
+
+impl fmt::Debug for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Kind::Redis(_) => "Backend(redis)",
+            Kind::Memory(_) => "Backend(memory)",
+            Kind::Store(_) => "Backend(store)",
+        })
+    }
+}
+
+impl From<Client> for Backend {
+    fn from(client: Client) -> Self {
+        Self(Kind::Redis(client))
+    }
+}
+
+impl From<&Client> for Backend {
+    fn from(client: &Client) -> Self {
+        Self(Kind::Redis(client.clone()))
+    }
+}
+
+impl From<MemoryStore> for Backend {
+    fn from(store: MemoryStore) -> Self {
+        Self(Kind::Memory(store))
+    }
+}
+
+impl From<&MemoryStore> for Backend {
+    fn from(store: &MemoryStore) -> Self {
+        Self(Kind::Memory(store.clone()))
+    }
+}
+
+impl From<Arc<dyn Store>> for Backend {
+    fn from(store: Arc<dyn Store>) -> Self {
+        Self(Kind::Store(store))
+    }
+}
+
+/// Builds a [`Node`]. A pool-wide setting that is not given here is the pool's, or the default if this node creates
+/// the pool. One that is given must equal the pool's, or the join fails.
+#[derive(Clone, Debug)]
+#[must_use = "a node joins only when `join` is awaited"]
+pub struct NodeBuilder {
+    pool: String,
+    backend: Backend,
+    shards: u32,
+    name: Option<String>,
+    settings: Settings,
+    given: Given,
+    stable_after: Duration,
+    handoff_parallel: usize,
+    start_timeout: Duration,
+    stop_timeout: Duration,
+    plan_timeout: Duration,
+    start_permits: usize,
+    fence_policy: FencePolicy,
+    on_job_span: Option<JobSpanHook>,
+    client_only: bool,
+    assume_fresh: bool,
+    must_exist: bool,
+    join_timeout: Option<Duration>,
+    broken: Breakages,
+}
+
+impl NodeBuilder {
+    pub(crate) fn new(pool: &str, backend: Backend) -> Self {
+        Self {
+            pool: pool.to_owned(),
+            backend,
+            shards: 1,
+            name: None,
+            settings: Settings::default(),
+            given: Given::default(),
+            stable_after: Duration::from_secs(5),
+            handoff_parallel: 128,
+            start_timeout: Duration::from_secs(30),
+            stop_timeout: Duration::from_secs(15),
+            plan_timeout: Duration::from_secs(30),
+            start_permits: 256,
+            fence_policy: FencePolicy::default(),
+            on_job_span: None,
+            client_only: false,
+            assume_fresh: false,
+            must_exist: false,
+            join_timeout: None,
+            broken: Breakages::default(),
+        }
+    }
+
+    /// The node's name, unique among the living nodes of the pool. The default is a random name.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The pool's number of shards, 1 to 1,024. The default is 1. With more than one, the shards are pools of their
+    /// own, named `name#0` and so on. Each has its own hash slot, so the servers of a cluster share the work. The
+    /// hash of a key picks its shard, and the key still belongs to one worker.
+    ///
+    /// The number is fixed for the life of the pool: give every node the same. A node with another number gets
+    /// [`Error::OtherShards`]. One shard and several are not told apart: the pools `name` and `name#0` are
+    /// independent, and a key would run in both. For another number [shut the pool down](Node::shutdown) and create
+    /// it again.
+    ///
+    /// Each shard costs each process an engine, a lease thread, connections and idle commands. Limits such as
+    /// [`max_queued`](crate::Settings::max_queued), and the options here, apply to each shard. So use as few as
+    /// possible: one for each core that Redis may use. A [`MemoryStore`] has a store for each shard.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tenure_pool::{Client, Node};
+    ///
+    /// let client = Client::open("redis+cluster://127.0.0.1:7000")?;
+    /// let node = Node::builder("feeds", client).shards(4).join().await?;
+    /// node.dispatch("acme", "payload").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn shards(mut self, shards: u32) -> Self {
+        self.shards = shards;
+        self
+    }
+
+    /// Sets all pool-wide settings at once. Values that differ from the defaults count as given; the pool decides the
+    /// others, if it exists. If `hash_keys` is `None`, those that were set before stay.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        let former = std::mem::replace(&mut self.settings, settings);
+        self.settings.hash_keys = self.settings.hash_keys.or(former.hash_keys);
+        self.given = Given::of(&self.settings);
+        self
+    }
+
+    /// Pool-wide: how long a silent worker keeps its jobs. The default is 10 s.
+    pub fn worker_ttl(mut self, ttl: Duration) -> Self {
+        self.settings.worker_ttl = ttl;
+        self.given = self.given.and(["ttl"]);
+        self
+    }
+
+    /// Pool-wide: how many accepted jobs that have never begun the pool may hold. The default is 10,000.
+    pub fn max_queued(mut self, jobs: u64) -> Self {
+        self.settings.max_queued = jobs;
+        self.given = self.given.and(["max_queued"]);
+        self
+    }
+
+    /// Pool-wide: a job is parked after this many begins without success. The default is 20.
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.settings.max_attempts = attempts;
+        self.given = self.given.and(["max_attempts"]);
+        self
+    }
+
+    /// Pool-wide: how long a new worker waits for the slot of a leaving worker. The default is 5 s.
+    pub fn join_settle(mut self, settle: Duration) -> Self {
+        self.settings.join_settle = settle;
+        self.given = self.given.and(["join_settle"]);
+        self
+    }
+
+    /// How long a changed ring must stay unchanged before this node moves jobs. The default is 5 s.
+    pub fn stable_after(mut self, stable: Duration) -> Self {
+        self.stable_after = stable;
+        self
+    }
+
+    /// How many jobs of one worker move at once. The default is 128.
+    pub fn handoff_parallel(mut self, jobs: usize) -> Self {
+        self.handoff_parallel = jobs;
+        self
+    }
+
+    /// How long a start handler may take. It is then cancelled, and aborted 5 s later. The default is 30 s.
+    pub fn start_timeout(mut self, timeout: Duration) -> Self {
+        self.start_timeout = timeout;
+        self
+    }
+
+    /// How long a handler may take to end before it is aborted. The default is 15 s. With it, a node that leaves
+    /// within 25 s, as most platforms allow, has moved its jobs by then.
+    pub fn stop_timeout(mut self, timeout: Duration) -> Self {
+        self.stop_timeout = timeout;
+        self
+    }
+
+    /// How long a [`Planner`](crate::Planner) of this node may take before it is aborted. The default is 30 s.
+    pub fn plan_timeout(mut self, timeout: Duration) -> Self {
+        self.plan_timeout = timeout;
+        self
+    }
+
+    /// How many start handlers of one worker run at once. The default is 256. A handler counts for 5 s, or a sixth of
+    /// [`start_timeout`](Self::start_timeout) if that is less. So hanging starts delay others for at most that long.
+    pub fn start_permits(mut self, permits: usize) -> Self {
+        self.start_permits = permits;
+        self
+    }
+
+    /// The reaction to an aborted handler that still runs after its lease. The default is [`FencePolicy::Report`].
+    pub fn fence_policy(mut self, policy: FencePolicy) -> Self {
+        self.fence_policy = policy;
+        self
+    }
+
+    /// Sets a hook for the `job` span of each job that carries a trace. It is called before anything runs in the
+    /// span: a tracer accepts a parent only then. It is called for every run of the job on any worker of this node.
+    /// If the hook panics, that job fails.
+    ///
+    /// ```
+    /// # use tenure_pool::{MemoryStore, Node};
+    /// # fn set_parent(span: &tracing::Span, traceparent: &str, tracestate: &str) {}
+    /// let builder = Node::builder("feeds", MemoryStore::new()).on_job_span(|span, trace| {
+    ///     // With tracing-opentelemetry: extract a context from the two, and `span.set_parent(context)`.
+    ///     set_parent(span, trace.traceparent(), trace.tracestate());
+    /// });
+    /// # let _ = builder;
+    /// ```
+    pub fn on_job_span(
+        mut self,
+        hook: impl Fn(&tracing::Span, &TraceContext) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_job_span = Some(JobSpanHook(Arc::new(hook)));
+        self
+    }
+
+    /// Makes the node a client: it dispatches, lists and asks, and never runs a job. It has no workers, and it may
+    /// not shut the pool down. Full nodes do the routing, the sweeping and the watching, and a client only helps to
+    /// open and to end a pool: even many cost it little. Their jobs wait while there is no full node. If all data are
+    /// lost, a client waits for a full node to create the pool again, and its errors say that there is none.
+    ///
+    /// Its join creates a pool that never existed, because a producer may come before the first worker. A tool, which
+    /// only looks and asks, requires that the pool [exists](Self::must_exist).
+    ///
+    /// Its engine runs on the runtime on which it is joined. Code that blocks a thread there may delay its calls.
+    /// After a worker TTL its plans go to other nodes. A hanging look-up of a host name may delay the end of that
+    /// runtime.
+    pub fn client_only(mut self) -> Self {
+        self.client_only = true;
+        self
+    }
+
+    /// Asserts that the store is new, for example because the caller has just started it. The pool then opens without
+    /// a wait for workers that a wiped store may have forgotten. Use it for demonstrations and tests.
+    pub fn assume_fresh(mut self, fresh: bool) -> Self {
+        self.assume_fresh = fresh;
+        self
+    }
+
+    /// Requires that the pool exists. If it does not, or was shut down, [`join`](Self::join) fails at once with
+    /// [`Error::NoPool`] and writes nothing. Use it for tools, which must not create a pool for a mistyped name.
+    /// Without it, a join creates the pool, so jobs can be dispatched before the first worker joins.
+    pub fn must_exist(mut self) -> Self {
+        self.must_exist = true;
+        self
+    }
+
+    /// How long [`join`](Self::join) may take. 60 s, or twice the worker TTL and 10 s if that is longer. A join must
+    /// wait for the worker TTL if the store may have lost its data, or if a shutdown was left unfinished.
+    ///
+    /// A join logs after 2 s why it waits. It fails at once if an operator must act: nothing listens at the address,
+    /// a password, permission or certificate is refused, or the server evicts keys or is too old.
+    pub fn join_timeout(mut self, timeout: Duration) -> Self {
+        self.join_timeout = Some(timeout);
+        self
+    }
+
+    /// Leaves these lines of the protocol out, for the proofs.
+    #[doc(hidden)]
+    #[cfg(feature = "sim")]
+    pub fn broken(mut self, breakages: Breakages) -> Self {
+        self.broken = breakages;
+        self
+    }
+
+    /// Joins the pool, and creates it if it does not exist. Handlers and planners run on the current tokio runtime,
+    /// and the node ends with it. A full node has a thread for its engine and one for its leases. A client's engine
+    /// runs on the current runtime. If the server cannot be reached or is a read-only replica, the join waits for up
+    /// to [`join_timeout`](Self::join_timeout).
+    ///
+    /// # Errors
+    /// - A name or setting is not valid. The server is too old or evicts keys.
+    /// - The pool runs with another value of a given setting, or is shutting down.
+    /// - The pool does not exist, and it [must exist](Self::must_exist).
+    /// - [`Error::NotJoined`], with the last trouble, if the time is up.
+    /// - [`Error::OtherShards`] if the pool has another number of shards.
+    ///
+    /// After an error nothing was written, except perhaps an empty pool that others may join. The first of several
+    /// shards is joined first, because it says how many there are. If one cannot be joined, the node leaves the
+    /// others.
+    ///
+    /// # Cancel safety
+    /// A dropped call leaves nothing behind, except perhaps an empty pool.
+    pub async fn join(self) -> Result<Node, Error> {
+        check("shards", self.shards.into())?;
+        if self.shards == 1 {
+            return Ok(Node::new([self.join_as(None, Purpose::Part).await?]));
+        }
+        let node = self.named();
+        node.validate()?;
+        let (count, patience) = (node.shards, node.patience());
+        // Boxed, so that the future of a join of one shard does not grow.
+        Ok(Node::new(Box::pin(shards::join(node, count, patience)).await?))
+    }
+
+    /// Joins a pool with one shard, or this shard of a pool.
+    pub(crate) async fn join_as(mut self, shard: Option<ShardId>, purpose: Purpose) -> Result<Shard, Error> {
+        let pool = self.pool_of(shard)?;
+        self.settings.shard = shard;
+        let node = match &self.name {
+            Some(name) => NodeName::new(name)?,
+            None => NodeName::new(format!("node-{}", ulid::Ulid::generate()))?,
+        };
+        self.settings.validate()?;
+        self.check_own()?;
+        let thread = if self.client_only || self.broken.has(Breakage::EngineAtHome) {
+            EngineThread::home()
+        } else {
+            EngineThread::start(&node).map_err(|error| StoreError::NotExecuted(Arc::new(error)))?
+        };
+        let store = {
+            let _here = thread.enter();
+            self.store_of(shard, Some(&node))?
+        };
+        let timeout = self.patience();
+        let config = self.config(node, purpose);
+        Shard::start(pool, config, store, thread, self.fence_policy, self.on_job_span, timeout).await
+    }
+
+    /// The settings that the node runs with.
+    fn config(&self, node: NodeName, purpose: Purpose) -> Config {
+        Config {
+            node,
+            nonce: rand_u64(),
+            timing: Timing::of(self.settings.worker_ttl),
+            drawn_keys: (rand_u64(), rand_u64()),
+            settings: self.settings.clone(),
+            given: self.given.clone(),
+            stable_after: self.stable_after,
+            handoff_parallel: self.handoff_parallel,
+            start_timeout: self.start_timeout,
+            stop_timeout: self.stop_timeout,
+            plan_timeout: self.plan_timeout,
+            abort_grace: Duration::from_secs(5),
+            start_permits: self.start_permits,
+            client_only: self.client_only,
+            assume_fresh: self.assume_fresh,
+            must_exist: self.must_exist,
+            purpose,
+            broken: self.broken.clone(),
+        }
+    }
+
+    fn pool_of(&self, shard: Option<ShardId>) -> Result<PoolName, Error> {
+        let pool = PoolName::new(&self.pool)?;
+        Ok(shard.map_or_else(|| pool.clone(), |shard| pool.of_shard(shard.index)))
+    }
+
+    /// The store of the pool, or of this shard.
+    pub(crate) fn store_of(
+        &self,
+        shard: Option<ShardId>,
+        node: Option<&NodeName>,
+    ) -> Result<Arc<dyn Store>, Error> {
+        Ok(match (&self.backend.0, shard) {
+            (Kind::Redis(client), _) => {
+                let pool = self.pool_of(shard)?;
+                let node = node.map_or("", NodeName::as_str);
+                let client = client.with_name(&format!("tenure:{}:{node}", pool.as_str()));
+                Arc::new(RedisStore::open(&client, &pool))
+            }
+            (Kind::Memory(store), None) => Arc::new(store.clone()),
+            (Kind::Memory(store), Some(shard)) => Arc::new(store.shard(shard.index)),
+            (Kind::Store(store), None) => store.clone(),
+            (Kind::Store(_), Some(shard)) => {
+                let (name, value) = ("shards", shard.count.to_string());
+                let why = "must not be asked for on a store of one pool".into();
+                return Err(InvalidSetting { name, value, why }.into());
+            }
+        })
+    }
+
+    /// How long a join may take.
+    pub(crate) fn patience(&self) -> Duration {
+        self.join_timeout.unwrap_or_else(|| join_patience(self.settings.worker_ttl))
+    }
+
+    /// How long a pool whose data were lost may still run. Zero if the store is known to be new.
+    pub(crate) fn shadow(&self) -> Duration {
+        if self.assume_fresh { Duration::ZERO } else { self.settings.worker_ttl }
+    }
+
+    /// Checks everything that can be checked without the store.
+    pub(crate) fn validate(&self) -> Result<(), Error> {
+        self.pool_of(None)?;
+        if let Some(name) = &self.name {
+            NodeName::new(name)?;
+        }
+        self.settings.validate()?;
+        Ok(self.check_own()?)
+    }
+
+    /// Sets a random name if none was given.
+    pub(crate) fn named(self) -> Self {
+        let name = self.name.unwrap_or_else(|| format!("node-{}", ulid::Ulid::generate()));
+        Self { name: Some(name), ..self }
+    }
+
+    fn check_own(&self) -> Result<(), InvalidSetting> {
+        check("handoff_parallel", self.handoff_parallel as u128)?;
+        check("start_permits", self.start_permits as u128)?;
+        check_time("stable_after", self.stable_after)?;
+        check_time("start_timeout", self.start_timeout)?;
+        check_time("stop_timeout", self.stop_timeout)?;
+        check_time("plan_timeout", self.plan_timeout)?;
+        if let Some(timeout) = self.join_timeout {
+            check_time("join_timeout", timeout)?;
+        }
+        Ok(())
+    }
+}
+
+/// How long a join of a pool with this worker TTL may take. The node that opens the pool may have to wait for the
+/// TTL, and once more if another incarnation begins meanwhile.
+pub(crate) fn join_patience(worker_ttl: Duration) -> Duration {
+    let opening = worker_ttl.saturating_mul(2).saturating_add(Duration::from_secs(10));
+    opening.max(Duration::from_secs(60))
+}
+
+/// 64 random bits: they tell one life of a node from another, or are keys of a hash.
+fn rand_u64() -> u64 {
+    ulid::Ulid::generate().random() as u64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! Listings of a pool's workers and jobs, read from the store on request.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::model::id::{DispatchId, IdError, JobKey, Token, WorkerId};
+use crate::model::member::{MemberState, Members};
+use crate::model::record::{JobState, Record};
+use crate::model::serial;
+use crate::model::wire::{self, EnvelopeError};
+use crate::store::{Pause, Store, StoreError};
+
+/// The page size for a listing that is read to its end.
+pub(crate) const PAGE: usize = 512;
+/// The largest page that a caller gets, about.
+const LARGEST_PAGE: usize = 4_096;
+
+/// Where a listing continues: [`Page::next`] of one page is the argument for the next. Outside the process it is
+/// plain text: a number, with `shard:` before it from the second shard on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cursor {
+    /// The index of the shard whose listing continues.
+    pub(crate) shard: usize,
+    /// The place in that listing. 0 is its beginning.
+    pub(crate) at: u64,
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.shard {
+            0 => self.at.fmt(f),
+            shard => write!(f, "{shard}:{}", self.at),
+        }
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let bad = |_| IdError::Number { what: "cursor" };
+        let (shard, at) = text.split_once(':').unwrap_or(("0", text));
+        Ok(Self { shard: shard.parse().map_err(bad)?, at: at.parse().map_err(bad)? })
+    }
+}
+
+/// A page of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Page<T> {
+    /// The items. May be empty although more pages follow.
+    pub items: Vec<T>,
+    /// Where the next page begins. `None` after the last page.
+    pub next: Option<Cursor>,
+}
+
+/// How many items a page has about, if the caller asks for `limit`.
+pub(crate) fn page_size(limit: usize) -> usize {
+    limit.clamp(1, LARGEST_PAGE)
+}
+
+/// A worker of the pool, in one shard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct WorkerInfo {
+    /// The shard, from 0.
+    pub shard: usize,
+    /// Its id, unique within the shard.
+    pub id: WorkerId,
+    /// The node it lives on.
+    pub node: String,
+    /// Whether it is in the ring.
+    pub state: MemberState,
+    /// Its slot of the ring.
+    pub slot: Option<u32>,
+    /// The text that its owner gave it ([`Node::add_worker_as`](crate::Node::add_worker_as)), or empty.
+    pub meta: String,
+}
+
+/// A job of the pool. When serialized, times are milliseconds since 1970.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct JobInfo {
+    /// Its key.
+    pub key: JobKey,
+    /// The dispatch that made it.
+    pub id: DispatchId,
+    /// Its state.
+    pub state: JobState,
+    /// The worker that owns it.
+    pub owner: Option<WorkerId>,
+    /// The node that its owner lives on, as far as this node knows.
+    pub node: Option<String>,
+    /// The fencing token of its last assignment; 0 before the first.
+    pub token: Token,
+    /// The number of begins since it was last healthy.
+    pub attempts: u32,
+    /// Why it waits for a retry or is parked: the error of its last attempt, at most 1 KiB, or `worker lost` if the
+    /// attempt ended with its worker. `None` for a job that runs or has not failed.
+    pub error: Option<String>,
+    /// For a queued job: when it is retried, or announced again if no worker has taken it, by the store's clock.
+    #[serde(serialize_with = "serial::maybe_time")]
+    pub next_try: Option<SystemTime>,
+    /// When it was last begun or became free, by the store's clock.
+    #[serde(serialize_with = "serial::time")]
+    pub since: SystemTime,
+    /// When it was accepted, by the store's clock.
+    #[serde(serialize_with = "serial::time")]
+    pub created: SystemTime,
+    /// The [schedule](crate::Node::schedule) whose plan dispatched it. `None` if no plan did.
+    pub plan: Option<String>,
+}
+
+impl JobInfo {
+    fn new(key: JobKey, record: &Record, pause: Pause, members: &Members) -> Self {
+        let time = |ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
+        Self {
+            key,
+            id: record.id.clone(),
+            state: record.state,
+            owner: record.owner,
+            node: record.owner.and_then(|owner| Some(members.entries.get(&owner)?.node.to_string())),
+            token: record.token,
+            attempts: record.attempts,
+            error: pause.error,
+            next_try: pause.until.filter(|_| record.state == JobState::Queued).map(time),
+            since: time(record.since),
+            created: time(record.created),
+            plan: (!record.plan.is_empty()).then(|| record.plan.clone()),
+        }
+    }
+}
+
+pub(crate) fn workers(shard: usize, members: &Members) -> Vec<WorkerInfo> {
+    let info = |(&id, m): (&WorkerId, &crate::model::member::Member)| WorkerInfo {
+        shard,
+        id,
+        node: m.node.to_string(),
+        state: m.state,
+        slot: m.slot,
+        meta: m.meta.clone(),
+    };
+    members.entries.iter().map(info).collect()
+}
+
+/// A page of a store's listing, and where the next page begins.
+pub(crate) async fn jobs_page(
+    store: &dyn Store,
+    at: u64,
+    limit: usize,
+) -> Result<(Vec<JobInfo>, Option<u64>), Error> {
+    let page = store.jobs_page(at, page_size(limit)).await?;
+    Ok((infos(store, page.jobs).await?, page.next))
+}
+
+/// All jobs, ordered by key, each once.
+pub(crate) async fn jobs(store: &dyn Store) -> Result<Vec<JobInfo>, Error> {
+    let mut jobs = BTreeMap::new();
+    let mut next = Some(0);
+    while let Some(at) = next {
+        let (page, after) = jobs_page(store, at, PAGE).await?;
+        jobs.extend(page.into_iter().map(|job| (job.key.clone(), job)));
+        next = after;
+    }
+    Ok(jobs.into_values().collect())
+}
+
+/// The jobs that this worker owns by the store: about `limit` of them, ordered by key, beginning after `after`.
+pub(crate) async fn jobs_of(
+    store: &dyn Store,
+    worker: WorkerId,
+    after: Option<&JobKey>,
+    limit: usize,
+) -> Result<Vec<JobInfo>, Error> {
+    let incarnation = store.members().borrow().incarnation;
+    let Some(incarnation) = incarnation else { return Ok(Vec::new()) };
+    let mut jobs = Vec::new();
+    let mut after = after.cloned();
+    loop {
+        let page = store.owned(incarnation, worker, after.as_ref(), page_size(limit)).await?;
+        jobs.extend(infos(store, page.jobs).await?.into_iter().filter(|job| job.owner == Some(worker)));
+        after = page.next;
+        if after.is_none() || jobs.len() >= limit {
+            return Ok(jobs);
+        }
+    }
+}
+
+/// The jobs whose records can be read. Waiting jobs are read once more, for the reason why they wait.
+async fn infos(store: &dyn Store, jobs: Vec<(JobKey, Option<Record>)>) -> Result<Vec<JobInfo>, Error> {
+    let waits = |record: &Record| !matches!(record.state, JobState::Running | JobState::Stopping);
+    let jobs: Vec<_> = jobs.into_iter().filter_map(|(key, record)| Some((key, record?))).collect();
+    let waiting: Vec<_> =
+        jobs.iter().filter(|(_, record)| waits(record)).map(|(key, _)| key.clone()).collect();
+    let mut pauses: BTreeMap<_, _> =
+        if waiting.is_empty() { BTreeMap::new() } else { pauses(store, waiting).await? };
+    let members = store.members().borrow().clone();
+    let info = |(key, record): (JobKey, Record)| {
+        let pause = pauses.remove(&key).unwrap_or_default();
+        JobInfo::new(key, &record, pause, &members)
+    };
+    Ok(jobs.into_iter().map(info).collect())
+}
+
+async fn pauses(store: &dyn Store, keys: Vec<JobKey>) -> Result<BTreeMap<JobKey, Pause>, Error> {
+    let pauses = store.pauses(&keys).await?;
+    Ok(keys.into_iter().zip(pauses).collect())
+}
+
+pub(crate) async fn job(store: &dyn Store, key: JobKey) -> Result<Option<JobInfo>, Error> {
+    let found = store.lookup(&[(key.clone(), None)]).await?.into_iter().next().unwrap_or_default();
+    if let Some(version) = found.newer {
+        let what = "the job's record";
+        return Err(Error::NewerVersion { what, version, known: Record::VERSION });
+    }
+    if found.bad {
+        return Err(Error::BadRecord { of: format!("the job {key}") });
+    }
+    Ok(infos(store, vec![(key, found.record)]).await?.pop())
+}
+
+pub(crate) async fn payload(store: &dyn Store, key: &JobKey) -> Result<Option<Bytes>, Error> {
+    let Some(envelope) = store.payload(key).await? else { return Ok(None) };
+    let opened = wire::open(&envelope).map_err(|error| match error {
+        EnvelopeError::Newer(version) => {
+            Error::NewerVersion { what: "the payload's envelope", version, known: wire::VERSION }
+        }
+        error @ (EnvelopeError::Damaged(_) | EnvelopeError::UnknownPolicy) => {
+            StoreError::Damaged(std::sync::Arc::new(error)).into()
+        }
+    })?;
+    Ok(Some(opened.body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_plain_text() {
+        for (text, shard, at) in [("0", 0, 0), ("17", 0, 17), ("3:17", 3, 17)] {
+            let cursor = Cursor { shard, at };
+            assert_eq!(cursor.to_string(), text);
+            assert_eq!(text.parse(), Ok(cursor));
+        }
+        for text in ["", "3:", ":17", "3:x", "x:1"] {
+            assert!(text.parse::<Cursor>().is_err(), "{text}");
+        }
+    }
+}

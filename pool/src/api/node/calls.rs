@@ -1,0 +1,74 @@
+//! Calls from a node to its engine: notifications, and the parts that all requests share.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{Node, Shard};
+use crate::clock;
+use crate::core::input::{Answer, Command, ReplyTo};
+use crate::error::Error;
+use crate::model::id::{IdError, JobKey};
+
+/// How long a call waits for its answer by default.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a call waits after its deadline, in case its answer was lost.
+pub(super) const MARGIN: Duration = Duration::from_secs(2);
+
+impl Node {
+    /// Keeps a notification for the job. The job's present or later owner passes it to the handler, in order and at
+    /// least once.
+    ///
+    /// # Errors
+    /// The key is not valid; there is no such job; too many notifications wait; it is too long; or there is no answer
+    /// within 20 s.
+    ///
+    /// # Cancel safety
+    /// After a dropped call it is not known whether the notification was kept.
+    pub async fn notify<K>(&self, key: K, body: impl Into<Bytes>) -> Result<(), Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = key.try_into().map_err(Into::into)?;
+        self.of(&key).notify(&key, body.into()).await
+    }
+}
+
+impl Shard {
+    async fn notify(&self, key: &JobKey, body: Bytes) -> Result<(), Error> {
+        let max = self.settings().notify_bytes as usize;
+        if body.len() > max {
+            return Err(Error::TooLong { what: "the notification", len: body.len(), max });
+        }
+        let deadline = clock::now() + PATIENCE;
+        let command = |reply| Command::Notify { reply, key: key.clone(), body, deadline };
+        let result = self.request(PATIENCE, command).await;
+        self.named(key, None, result).await
+    }
+
+    pub(crate) async fn request(
+        &self,
+        patience: Duration,
+        command: impl FnOnce(ReplyTo) -> Command,
+    ) -> Result<(), Error> {
+        self.answered(patience, self.ask(command)).await
+    }
+
+    pub(super) async fn answered(
+        &self,
+        patience: Duration,
+        call: impl Future<Output = Option<Answer>>,
+    ) -> Result<(), Error> {
+        match tokio::time::timeout(patience.saturating_add(MARGIN), call).await {
+            Ok(Some(
+                Answer::Stopped(result)
+                | Answer::Notified(result)
+                | Answer::Unparked(result)
+                | Answer::Scheduled(result),
+            )) => result.map_err(|refused| refused.into_error(patience)),
+            Ok(_) => Err(Error::NodeClosed),
+            Err(_) => Err(Error::Deadline(patience)),
+        }
+    }
+}

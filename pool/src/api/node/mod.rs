@@ -1,0 +1,173 @@
+//! A node: one process's part in a pool.
+
+mod batch;
+mod calls;
+mod dispatching;
+mod ends;
+mod health;
+mod joining;
+mod listings;
+mod notifications;
+mod overseen;
+mod parking;
+mod place;
+mod schedules;
+mod service;
+mod settings;
+mod shard;
+pub(crate) mod shards;
+mod stopping;
+mod waiting;
+
+pub use batch::DispatchMany;
+pub(crate) use calls::PATIENCE;
+pub use dispatching::Dispatch;
+pub use ends::{CloseReport, Shutdown, ShutdownReport};
+pub use notifications::WaitingNotification;
+pub(crate) use shard::Shard;
+pub use stopping::StopJob;
+pub use waiting::Wait;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+
+use crate::api::builder::{Backend, NodeBuilder};
+use crate::api::worker::{InShard, Worker};
+use crate::error::Error;
+use crate::job::handler::{AnyHandler, JobHandler};
+use crate::model::id::{IdError, JobKey};
+
+/// How long a worker has to leave the other shards after one shard refused it.
+const TAKING_BACK: Duration = Duration::from_secs(30);
+
+/// One process's part in a pool. It dispatches jobs, routes them, watches workers, and runs workers of its own.
+///
+/// A node is cheap to clone. When the last clone is dropped, the node closes in the background.
+///
+/// A pool may have several [shards](NodeBuilder::shards). Every method concerns the whole pool: a call about one key
+/// goes to the shard of that key, and any other call goes to all shards at once.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use tenure_pool::{Client, Job, Node};
+///
+/// let node = Node::builder("feeds", Client::open("redis://127.0.0.1")?).join().await?;
+/// node.add_worker(tenure_pool::run(|job: Job| async move {
+///     job.cancelled().await;
+///     Ok(())
+/// }))
+/// .await?;
+/// node.dispatch("acme", "payload").await?;
+/// node.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Ordered by their index; never empty.
+    pub(crate) shards: Arc<[Shard]>,
+}
+
+impl Node {
+    /// A node of the pool with this name, on a [`Client`](crate::Client) or a
+    /// [`MemoryStore`](crate::store::MemoryStore).
+    pub fn builder(pool: &str, backend: impl Into<Backend>) -> NodeBuilder {
+        NodeBuilder::new(pool, backend.into())
+    }
+
+    pub(crate) fn new(shards: impl Into<Arc<[Shard]>>) -> Self {
+        Self { shards: shards.into() }
+    }
+
+    /// The pool's name.
+    pub fn pool_name(&self) -> &str {
+        let first = self.shards[0].pool_name();
+        first.split_once('#').map_or(first, |(pool, _)| pool)
+    }
+
+    /// The node's name, the same in every shard.
+    pub fn name(&self) -> &str {
+        self.shards[0].name()
+    }
+
+    /// How many shards the pool has.
+    pub fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// The index of the shard that a key belongs to, from 0.
+    ///
+    /// # Errors
+    /// The key is not valid.
+    pub fn shard_of<K>(&self, key: K) -> Result<usize, IdError>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        Ok(place::shard_of(key.try_into().map_err(Into::into)?.as_bytes(), self.shards.len()))
+    }
+
+    /// The shard of a key. Without a valid key any shard will do, because each of them refuses the call.
+    fn of<'a>(&self, key: impl Into<Option<&'a JobKey>>) -> &Shard {
+        match (&*self.shards, key.into()) {
+            ([_, _, ..], Some(key)) => &self.shards[place::shard_of(key.as_bytes(), self.shards.len())],
+            _ => &self.shards[0],
+        }
+    }
+
+    /// Adds a worker that runs jobs with this handler. It joins every shard, and the call returns when it is a member
+    /// of the pool. It gets its share of the keys at once if it takes over the slot of a leaving worker, else after
+    /// `join_settle`.
+    ///
+    /// # Errors
+    /// - The pool runs with other settings, or is shutting down.
+    /// - The node is client-only or closing.
+    /// - The worker is not a member within 60 s, or twice the worker TTL and 10 s if that is longer. It then stays in
+    ///   place, as after a dropped call.
+    /// - One of several shards refuses it. It is then drained in all of them.
+    ///
+    /// # Cancel safety
+    /// A dropped call leaves the worker in place. The worker leaves with the node.
+    pub async fn add_worker(&self, handler: impl JobHandler) -> Result<Worker, Error> {
+        self.add_worker_as("", handler).await
+    }
+
+    /// Like [`add_worker`](Self::add_worker), with a text of `[A-Za-z0-9_:.-]{0,64}`. Listings on every node show it
+    /// with the worker.
+    ///
+    /// # Errors
+    /// As `add_worker`, or the text is not valid.
+    ///
+    /// # Cancel safety
+    /// As `add_worker`.
+    pub async fn add_worker_as(&self, meta: &str, handler: impl JobHandler) -> Result<Worker, Error> {
+        let handler: Arc<dyn AnyHandler> = Arc::new(handler);
+        let places: Vec<_> = self.shards.iter().map(|shard| (shard, shard.next_worker())).collect();
+        let adding = places.iter().map(|&(shard, local)| {
+            let added = shard.add_worker_at(local, meta, handler.clone());
+            async move { added.await.map(|id| InShard { local, id }) }
+        });
+        let added: Result<Vec<_>, _> = join_all(adding).await.into_iter().collect();
+        if added.is_err() && self.shards.len() > 1 {
+            // A shard of which it is not a member yet may still let it in.
+            join_all(places.iter().map(|(shard, local)| shard.drain(*local, TAKING_BACK))).await;
+        }
+        Ok(Worker::new(self.clone(), added?))
+    }
+
+    /// Removes a worker of this node, like [`Worker::drain`].
+    ///
+    /// # Errors
+    /// [`Error::OtherNode`] for a worker of another node; otherwise as `Worker::drain`.
+    ///
+    /// # Cancel safety
+    /// As `Worker::drain`.
+    pub async fn remove_worker(&self, worker: &Worker) -> Result<(), Error> {
+        if !Arc::ptr_eq(&self.shards, &worker.node().shards) {
+            return Err(Error::OtherNode);
+        }
+        worker.drain().await
+    }
+}

@@ -1,0 +1,128 @@
+//! Waiting notifications: how to list and to drop them.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::calls::PATIENCE;
+use super::{Node, Shard};
+use crate::error::Error;
+use crate::model::id::{IdError, Incarnation, JobKey};
+use crate::store::{Refusal, StoreError, Waiting};
+
+/// The pause before the store is asked again.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// A notification that is kept until the job's owner has taken it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitingNotification {
+    /// Its number, which rises with each notification of the job. After a loss of data the numbers may begin again.
+    pub number: u64,
+    /// Its bytes.
+    pub body: Bytes,
+    /// The incarnation that the number belongs to, or an earlier one.
+    pub(crate) incarnation: Incarnation,
+}
+
+impl Node {
+    /// The notifications that wait for a job, oldest first. The owner may already be delivering the first of them.
+    ///
+    /// # Errors
+    /// The key is not valid, there is no such job, its notifications cannot be read, or the store does not answer.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn notifications<K>(&self, key: K) -> Result<Vec<WaitingNotification>, Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = key.try_into().map_err(Into::into)?;
+        self.of(&key).notifications(key).await
+    }
+
+    /// Drops the oldest notifications of a job, up to and including this one, and returns how many still wait.
+    /// Notifications keep their order, so use this for a job that cannot take one of them. The owner may still
+    /// deliver those that it already holds.
+    ///
+    /// ```no_run
+    /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
+    /// if let Some(oldest) = node.notifications("acme").await?.first() {
+    ///     node.drop_notifications("acme", oldest).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// - The key is not valid, there is no such job, or the pool was shut down.
+    /// - [`Error::Renumbered`] if data were lost after the notification was listed, or may have been. Nothing was
+    ///   dropped.
+    /// - No answer within 20 s. The notifications may have been dropped.
+    ///
+    /// # Cancel safety
+    /// After a dropped call the notifications may have been dropped. The call may be repeated.
+    pub async fn drop_notifications<K>(&self, key: K, through: &WaitingNotification) -> Result<u64, Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = key.try_into().map_err(Into::into)?;
+        self.of(&key).drop_notifications(key, through).await
+    }
+}
+
+impl Shard {
+    async fn notifications(&self, key: JobKey) -> Result<Vec<WaitingNotification>, Error> {
+        // Read this before the numbers: if they belong to another incarnation, nothing must be dropped.
+        let known = tokio::time::timeout(PATIENCE, self.known_incarnation()).await;
+        let incarnation = known.unwrap_or(Err(Error::Deadline(PATIENCE)))?;
+        let (mut all, mut from) = (Vec::new(), 0);
+        loop {
+            match self.shared.store.0.notifications(&key, from).await? {
+                Waiting::Absent => return Err(Error::JobNotFound(key)),
+                Waiting::Bad => return Err(Error::BadRecord { of: format!("the job {key}") }),
+                Waiting::Page { first, bodies, more } => {
+                    from = first + bodies.len() as u64;
+                    let waiting = |(number, body)| WaitingNotification { number, body, incarnation };
+                    all.extend((first..).zip(bodies).map(waiting));
+                    if !more {
+                        return Ok(all);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn drop_notifications(&self, key: JobKey, through: &WaitingNotification) -> Result<u64, Error> {
+        let dropped = async {
+            let WaitingNotification { number, incarnation, .. } = *through;
+            loop {
+                match self.shared.store.0.drop_notifications(incarnation, &key, number).await {
+                    Ok(left) => return left.ok_or_else(|| Error::JobNotFound(key.clone())),
+                    Err(StoreError::Refused(Refusal::StaleIncarnation(_))) => {
+                        return Err(Error::Renumbered(key.clone()));
+                    }
+                    Err(StoreError::Refused(Refusal::Closed)) => return Err(Error::PoolClosed),
+                    Err(StoreError::NotExecuted(_) | StoreError::Unanswered(_)) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, dropped).await.unwrap_or(Err(Error::Deadline(PATIENCE)))
+    }
+
+    async fn known_incarnation(&self) -> Result<Incarnation, Error> {
+        loop {
+            if let Some(incarnation) = self.incarnation() {
+                return Ok(incarnation);
+            }
+            if self.shared.messages.is_closed() {
+                return Err(Error::NodeClosed);
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Parked jobs: those that failed too often.
+
+use futures::future::try_join_all;
+use futures::stream::{self, StreamExt};
+
+use super::calls::PATIENCE;
+use super::{Node, Shard};
+use crate::api::listing::{Cursor, PAGE, Page};
+use crate::api::parked::{self, ParkedJob, Unparked};
+use crate::clock;
+use crate::core::input::Command;
+use crate::error::Error;
+use crate::model::id::{IdError, JobKey};
+
+/// A call that unparks many jobs ends after this many.
+const MOST: usize = 4_096;
+/// How many of them are under way at a time: as many as one step takes.
+const WINDOW: usize = 128;
+
+impl Node {
+    /// All parked jobs of the pool, with their last errors: they failed too often. The longest parked come first, as
+    /// far as the shards' clocks agree. The listing is read in pages and returned whole: see
+    /// [`parked_page`](Self::parked_page). Jobs whose records cannot be read are left out.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn parked(&self) -> Result<Vec<ParkedJob>, Error> {
+        let listing = self.shards.iter().map(|shard| parked::all(&*shard.shared.store.0));
+        let mut jobs = try_join_all(listing).await?.concat();
+        jobs.sort_by_key(|job| job.since);
+        Ok(jobs)
+    }
+
+    /// A page of the pool's parked jobs, in no order: about `limit` of them (1 to 4,096). It follows the page that
+    /// returned `cursor`. Every job that is parked during the whole listing is in some page. It may be in two if the
+    /// pool changes meanwhile. Shards are listed one after the other, and no page has jobs of two shards.
+    ///
+    /// # Errors
+    /// The store does not answer, or the cursor names a shard that does not exist.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn parked_page(&self, cursor: Option<Cursor>, limit: usize) -> Result<Page<ParkedJob>, Error> {
+        let (shard, cursor) = self.at(cursor)?;
+        let (items, next) = parked::page(&*shard.shared.store.0, cursor.at, limit).await?;
+        Ok(Page { items, next: self.after(cursor, next) })
+    }
+
+    /// Retries a parked job as if it had never failed, with its payload, its notifications and its dispatch. Its
+    /// attempts count from zero. Returns when this is recorded; the job begins as soon as there is a worker. It works
+    /// while accepted jobs may still begin during a shutdown, and not later.
+    ///
+    /// # Errors
+    /// There is no such job, it is not parked, or the pool is shutting down: nothing was changed. After 20 s without
+    /// an answer the job may be retried or not.
+    ///
+    /// # Cancel safety
+    /// After a dropped call the job may be retried or not.
+    pub async fn unpark<K>(&self, key: K) -> Result<(), Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = key.try_into().map_err(Into::into)?;
+        self.of(&key).unpark(key).await
+    }
+
+    /// Retries all parked jobs of the pool, like [`unpark`](Self::unpark): use it when the cause of their failures is
+    /// mended. A call unparks at most about 4,096 jobs, and says whether there are more.
+    ///
+    /// # Errors
+    /// The pool is shutting down, or the store does not answer in time. Some of the jobs may then be retried.
+    ///
+    /// # Cancel safety
+    /// After a dropped call some of the jobs may be retried.
+    pub async fn unpark_all(&self) -> Result<Unparked, Error> {
+        self.unpark_where(|_| true).await
+    }
+
+    /// Like [`unpark_all`](Self::unpark_all), for the parked jobs for which `which` returns true.
+    ///
+    /// # Errors
+    /// As `unpark_all`.
+    ///
+    /// # Cancel safety
+    /// After a dropped call some of the jobs may be retried.
+    pub async fn unpark_where(
+        &self,
+        mut which: impl FnMut(&ParkedJob) -> bool + Send,
+    ) -> Result<Unparked, Error> {
+        let (mut unparked, mut cursor) = (Unparked::default(), None);
+        loop {
+            let page = self.parked_page(cursor, PAGE).await?;
+            let keys: Vec<_> = page.items.into_iter().filter(&mut which).map(|job| job.key).collect();
+            let answers = keys.into_iter().map(|key| async move { self.unpark(key).await });
+            let mut answers = stream::iter(answers).buffer_unordered(WINDOW);
+            while let Some(answer) = answers.next().await {
+                match answer {
+                    Ok(()) => unparked.jobs += 1,
+                    // Another call was faster.
+                    Err(Error::JobNotFound(_) | Error::NotParked(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            cursor = page.next;
+            unparked.more = cursor.is_some();
+            if !unparked.more || unparked.jobs >= MOST {
+                return Ok(unparked);
+            }
+        }
+    }
+}
+
+impl Shard {
+    async fn unpark(&self, key: JobKey) -> Result<(), Error> {
+        let deadline = clock::now() + PATIENCE;
+        let result =
+            self.request(PATIENCE, |reply| Command::Unpark { reply, key: key.clone(), deadline }).await;
+        self.named(&key, None, result).await
+    }
+}

@@ -1,0 +1,184 @@
+//! Changes of a pool's settings while it runs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::calls::PATIENCE;
+use super::shards::{Look, Seen};
+use super::{Node, Shard};
+use crate::error::Error;
+use crate::model::id::{Incarnation, Revision};
+use crate::model::phase::PoolPhase;
+use crate::model::settings::{Settings, StoredSettings, field};
+use crate::store::{Refusal, SettingChange, StoreError};
+
+/// The pause before the store is asked again.
+const AGAIN: Duration = Duration::from_millis(50);
+
+impl Node {
+    /// The pool-wide settings as they are now. They may be [changed](Self::change_settings) while the pool runs. All
+    /// shards have the same settings, except [`Settings::shard`]: here it is that of the first shard.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.shards[0].settings()
+    }
+
+    /// Changes limits and times of the whole pool while it runs, and returns the new settings. Every node adopts them
+    /// at once, and so does a node that joins later. A node that was given another value is refused. So first change
+    /// the settings that your deployment gives to its nodes, and then deploy.
+    ///
+    /// `change` sets the values. It is called again if another call changes a setting at the same time. Settings that
+    /// it does not touch stay. With several shards, `change` is called for the first one, and the others then get the
+    /// settings of the first. If several calls change settings at once, all shards end with the last change of the
+    /// first shard.
+    ///
+    /// ```no_run
+    /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
+    /// let settings = node.change_settings(|settings| settings.max_queued = 50_000).await?;
+    /// assert_eq!(settings.max_queued, 50_000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// - [`Error::FixedSetting`] for `worker_ttl` and `hash_keys`: the leases and the placement rest on them.
+    /// - [`Error::LoweredSetting`] for a `max_dispatch_deadline` below the pool's. Ended dispatches are only
+    ///   remembered for the time that was set when they ended.
+    /// - A value is out of its range.
+    /// - The pool was shut down, or the node is closed.
+    /// - There is no answer within 20 s. The settings may have been changed.
+    ///
+    /// # Cancel safety
+    /// After a dropped call either all settings were changed or none. With several shards, as after an error, perhaps
+    /// only some shards have the new settings, and nodes that join with either are refused. `change_settings(|_| {})`
+    /// then gives the others the settings of the first.
+    pub async fn change_settings(&self, change: impl Fn(&mut Settings)) -> Result<Arc<Settings>, Error> {
+        let mut wanted = self.shards[0].change_settings(&change).await?;
+        let [first, others @ ..] = &*self.shards else { return Ok(wanted) };
+        let deadline = Instant::now() + PATIENCE;
+        while !others.is_empty() {
+            for shard in others {
+                let values = |settings: &mut Settings| {
+                    // Each shard has its own index and its own keys.
+                    let Settings { hash_keys, shard, .. } = *settings;
+                    *settings = Settings { hash_keys, shard, ..(*wanted).clone() };
+                };
+                shard.change_settings(values).await?;
+            }
+            // Another call may have changed the first shard since, and then the others, too.
+            let Seen::Present(_, stored) = Look::through(first.store(), deadline).see().await? else {
+                return Err(Error::PoolClosed);
+            };
+            let now = wanted.adopting(&stored.fields);
+            if now == *wanted {
+                break;
+            }
+            if Instant::now() >= deadline {
+                return Err(Error::Deadline(PATIENCE));
+            }
+            wanted = Arc::new(now);
+        }
+        Ok(wanted)
+    }
+}
+
+impl Shard {
+    /// Like [`Node::change_settings`], in this shard.
+    pub(super) async fn change_settings(
+        &self,
+        change: impl Fn(&mut Settings),
+    ) -> Result<Arc<Settings>, Error> {
+        let changed = async {
+            let mut unanswered = None;
+            loop {
+                if self.shared.messages.is_closed() {
+                    let closed = self.shared.vitals.seen().picture.phase == PoolPhase::Closed;
+                    return Err(if closed { Error::PoolClosed } else { Error::NodeClosed });
+                }
+                if let Some(revision) = self.try_change(&change, &mut unanswered).await? {
+                    return self.settings_at(revision).await;
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, changed).await.unwrap_or(Err(Error::Deadline(PATIENCE)))
+    }
+
+    /// One attempt, based on the stored settings that this node knows. `None` asks for another attempt. A change that
+    /// was not answered is sent again unchanged: if it was carried out, a newly computed one would be added on top of
+    /// it.
+    async fn try_change(
+        &self,
+        change: impl Fn(&mut Settings),
+        unanswered: &mut Option<(Incarnation, Vec<SettingChange>)>,
+    ) -> Result<Option<Revision>, Error> {
+        let store = &self.shared.store.0;
+        let stored = store.settings().borrow().clone();
+        let again = unanswered.is_some();
+        let (incarnation, changes) = if let Some(sent) = unanswered.take() {
+            sent
+        } else {
+            let Some(incarnation) = stored.incarnation else { return Ok(None) };
+            let changes = self.changes(&stored, change)?;
+            if changes.is_empty() {
+                return Ok(Some(stored.revision));
+            }
+            (incarnation, changes)
+        };
+        match store.change_settings(incarnation, &changes).await {
+            Ok(revision) => {
+                store.expect(incarnation, store.members().borrow().revision, revision);
+                Ok(Some(revision))
+            }
+            Err(StoreError::Refused(Refusal::Closed)) => Err(Error::PoolClosed),
+            Err(
+                error @ (StoreError::Unusable(_)
+                | StoreError::Damaged(_)
+                | StoreError::Refused(Refusal::BadArgument)),
+            ) => Err(error.into()),
+            // Somebody else has changed one of them, perhaps by hand: read the stored settings again.
+            Err(StoreError::Refused(Refusal::Setting { .. })) => {
+                store.reread(false);
+                Ok(None)
+            }
+            // The pool must be found again.
+            Err(StoreError::Refused(_)) => Ok(None),
+            // The store must be found again.
+            Err(error) => {
+                if again || matches!(error, StoreError::Unanswered(_)) {
+                    *unanswered = Some((incarnation, changes));
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// The changes to the stored settings.
+    fn changes(
+        &self,
+        stored: &StoredSettings,
+        change: impl Fn(&mut Settings),
+    ) -> Result<Vec<SettingChange>, Error> {
+        let now = self.settings().adopting(&stored.fields);
+        let mut wanted = now.clone();
+        change(&mut wanted);
+        wanted.validate()?;
+        if wanted.max_dispatch_deadline < now.max_dispatch_deadline {
+            return Err(Error::LoweredSetting { name: field("late_ms") });
+        }
+        let mut changes =
+            now.changes_to(&wanted).map_err(|name| Error::FixedSetting { name: field(name) })?;
+        for change in &mut changes {
+            // The store has a value that this version cannot use, and the node runs with another one.
+            change.from = stored.fields.get(&change.name).cloned().unwrap_or_default();
+        }
+        Ok(changes)
+    }
+
+    /// The settings, once this node has adopted them.
+    async fn settings_at(&self, revision: Revision) -> Result<Arc<Settings>, Error> {
+        let mut settings = self.shared.settings.clone();
+        // The sender is dropped with the driver.
+        let seen = settings.wait_for(|(seen, _)| *seen >= revision).await;
+        seen.map(|seen| seen.1.clone()).map_err(|_| Error::NodeClosed)
+    }
+}

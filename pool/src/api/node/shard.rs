@@ -1,0 +1,279 @@
+//! One process's part in one shard of a pool: its engine, its leases, and how other code calls them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::AbortHandle;
+
+use super::joining::{Waiting, check_server};
+use crate::api::builder::join_patience;
+use crate::core::ctx::Config;
+use crate::core::input::{Answer, Command, LocalWorker, Refused, ReplyTo};
+use crate::error::Error;
+use crate::job::handler::AnyHandler;
+use crate::model::id::{DispatchId, Incarnation, NodeName, PoolName, Revision, WorkerId, check_meta};
+use crate::model::policy::FencePolicy;
+use crate::model::settings::Settings;
+use crate::model::trace::JobSpanHook;
+use crate::runtime::driver::{Driver, Message, Watched};
+use crate::runtime::lease::{LeaseThread, Leases};
+use crate::runtime::meters::Meters;
+use crate::runtime::thread::EngineThread;
+use crate::runtime::vitals::Vitals;
+use crate::store::{Store, StoreError};
+
+/// How many commands may wait for the shard before callers must wait.
+const QUEUE: usize = 4096;
+
+/// One process's part in one shard of a pool. In Redis, each shard is a pool of its own. When its last clone is
+/// dropped, it leaves in the background.
+#[derive(Clone, Debug)]
+pub(crate) struct Shard {
+    pub(super) shared: Arc<Shared>,
+}
+
+/// The state that all clones share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) pool: PoolName,
+    pub(super) name: NodeName,
+    pub(super) client_only: bool,
+    /// The settings that the engine uses, and the revision of the map that they come from.
+    pub(super) settings: watch::Receiver<(Revision, Arc<Settings>)>,
+    /// The store for calls that users make directly, on their own runtime.
+    pub(super) store: StoreHandle,
+    pub(super) messages: mpsc::Sender<Message>,
+    pub(super) replies: AtomicU64,
+    pub(super) locals: AtomicU32,
+    pub(super) driver: AbortHandle,
+    pub(super) leases: Arc<Leases>,
+    pub(super) vitals: Arc<Vitals>,
+    /// Whether the driver has ended because the node has left its pool.
+    pub(super) left: Arc<AtomicBool>,
+}
+
+pub(super) struct StoreHandle(pub(super) Arc<dyn Store>);
+
+impl std::fmt::Debug for StoreHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Store")
+    }
+}
+
+impl Shard {
+    pub(crate) async fn start(
+        pool: PoolName,
+        config: Config,
+        store: Arc<dyn Store>,
+        thread: EngineThread,
+        policy: FencePolicy,
+        on_job_span: Option<JobSpanHook>,
+        timeout: Duration,
+    ) -> Result<Self, Error> {
+        let mut meters = Meters::new(&pool, &config.node);
+        let begun = Instant::now();
+        let mut waiting = Waiting::new(&pool, &config.node);
+        let checked = thread.run({
+            let store = store.clone();
+            async move {
+                let checked = check_server(&*store, begun + timeout, |error| waiting.hear(error)).await;
+                checked.map(|()| waiting)
+            }
+        });
+        let checked = checked.await.unwrap_or_else(|panic| Err(StoreError::NotExecuted(Arc::new(panic))));
+        let mut waiting = match checked {
+            Ok(waiting) => waiting,
+            Err(error) => {
+                store.close().await;
+                return Err(error.into());
+            }
+        };
+        let (inputs, events) = mpsc::unbounded_channel();
+        let (messages, inbox) = mpsc::channel(QUEUE);
+        let leases = Arc::new(Leases::new(config.node.clone(), config.timing, config.broken.clone()));
+        let lease = LeaseThread {
+            leases: leases.clone(),
+            store: store.clone(),
+            node: config.node.clone(),
+            policy,
+            inputs: inputs.clone(),
+            renewals: meters.call("renew"),
+            age: meters.lease_age(),
+        };
+        lease.spawn().map_err(|error| StoreError::NotExecuted(Arc::new(error)))?;
+        let (name, client_only) = (config.node.clone(), config.client_only);
+        let (publish, settings) = watch::channel((Revision(0), Arc::new(config.settings.clone())));
+        let seed = config.nonce;
+        let (left, vitals) = (Arc::new(AtomicBool::new(false)), Arc::new(Vitals::default()));
+        let watched =
+            Watched { left: left.clone(), vitals: vitals.clone(), meters, settings: publish, on_job_span };
+        let home = Handle::current();
+        let driver = Driver::new(config, seed, store.clone(), leases.clone(), inputs, watched, home);
+        let driver = thread.drive(driver.run(events, inbox));
+        let (replies, locals) = (AtomicU64::new(1), AtomicU32::new(0));
+        let store = StoreHandle(store.apart());
+        let shard = Self {
+            shared: Arc::new(Shared {
+                pool,
+                name,
+                client_only,
+                settings,
+                store,
+                messages,
+                replies,
+                locals,
+                driver,
+                leases,
+                vitals,
+                left,
+            }),
+        };
+        let rest = timeout.saturating_sub(begun.elapsed());
+        let attached = async {
+            tokio::select! {
+                answer = shard.ask(|reply| Command::Attach { reply }) => Ok(answer),
+                lasting = shard.lasting_trouble(&mut waiting) => Err(lasting),
+            }
+        };
+        let failed = match tokio::time::timeout(rest, attached).await {
+            Ok(Ok(Some(Answer::Attached(Ok(()))))) => return Ok(shard),
+            Ok(Ok(Some(Answer::Attached(Err(Refused::NoPool))))) => {
+                Error::NoPool { pool: shard.pool_name().to_owned() }
+            }
+            Ok(Ok(Some(Answer::Attached(Err(refused))))) => refused.into_error(timeout),
+            Ok(Ok(_)) => Error::NodeClosed,
+            Ok(Err(lasting)) => Error::Store(lasting),
+            Err(_) => Error::NotJoined { within: timeout, last: shard.last_trouble() },
+        };
+        shard.abandon();
+        shard.shared.store.0.close().await;
+        Err(failed)
+    }
+
+    /// The node's name.
+    pub(super) fn name(&self) -> &str {
+        self.shared.name.as_str()
+    }
+
+    /// The shard's name: the pool's, or `name#index`.
+    pub(super) fn pool_name(&self) -> &str {
+        self.shared.pool.as_str()
+    }
+
+    /// The present pool-wide settings of this shard.
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        self.shared.settings.borrow().1.clone()
+    }
+
+    /// The next worker's number within this node.
+    pub(crate) fn next_worker(&self) -> LocalWorker {
+        LocalWorker(self.shared.locals.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Adds a worker. The receiver has its id.
+    pub(crate) async fn add_worker_at(
+        &self,
+        local: LocalWorker,
+        meta: &str,
+        handler: Arc<dyn AnyHandler>,
+    ) -> Result<watch::Receiver<Option<WorkerId>>, Error> {
+        self.check_full()?;
+        check_meta(meta)?;
+        let meta = meta.to_owned();
+        let (publish, id) = watch::channel(None);
+        let patience = join_patience(self.settings().worker_ttl);
+        let added = async {
+            self.send(Message::Handler(local, handler, publish)).await.ok()?;
+            self.ask(|reply| Command::AddWorker { reply, local, meta }).await
+        };
+        match tokio::time::timeout(patience, added).await {
+            Ok(Some(Answer::WorkerAdded(Ok(())))) => Ok(id),
+            Ok(Some(Answer::WorkerAdded(Err(refused)))) => Err(refused.into_error(patience)),
+            Ok(_) => Err(Error::NodeClosed),
+            Err(_) => Err(Error::Deadline(patience)),
+        }
+    }
+
+    /// Refuses what a client-only node may not do.
+    pub(super) fn check_full(&self) -> Result<(), Error> {
+        if self.shared.client_only { Err(Error::ClientOnly) } else { Ok(()) }
+    }
+
+    /// The incarnation of its pool, as last heard.
+    pub(crate) fn incarnation(&self) -> Option<Incarnation> {
+        self.shared.store.0.settings().borrow().incarnation
+    }
+
+    pub(crate) fn store(&self) -> Arc<dyn Store> {
+        self.shared.store.0.clone()
+    }
+
+    pub(crate) async fn drain(&self, local: LocalWorker, budget: Duration) -> Result<(), Error> {
+        let drained = self.ask(|reply| Command::DrainWorker { reply, local });
+        match tokio::time::timeout(budget, drained).await {
+            Ok(Some(Answer::Drained(result))) => result.map_err(|refused| refused.into_error(budget)),
+            Ok(_) => Err(Error::NodeClosed),
+            Err(_) => Err(Error::Deadline(budget)),
+        }
+    }
+
+    pub(super) async fn send(&self, message: Message) -> Result<(), Error> {
+        self.shared.messages.send(message).await.map_err(|_| Error::NodeClosed)
+    }
+
+    /// Sends the engine a command, and waits for its answer. `None` if the node is closed.
+    pub(super) async fn ask(&self, command: impl FnOnce(ReplyTo) -> Command) -> Option<Answer> {
+        self.post(|reply, answer| Message::Command(command(reply), answer)).await
+    }
+
+    pub(super) async fn post(
+        &self,
+        message: impl FnOnce(ReplyTo, oneshot::Sender<Answer>) -> Message,
+    ) -> Option<Answer> {
+        let reply = ReplyTo(self.shared.replies.fetch_add(1, Ordering::Relaxed));
+        let (answer, mut answered) = oneshot::channel();
+        self.send(message(reply, answer)).await.ok()?;
+        // A command that was sent while the driver was dropped may stay in the queue for ever.
+        if self.shared.messages.is_closed() {
+            return answered.try_recv().ok();
+        }
+        answered.await.ok()
+    }
+
+    /// Like [`ask`](Self::ask), for a question about a dispatch. If the future is dropped, the engine no longer waits
+    /// for the outcome.
+    pub(super) async fn ask_about(
+        &self,
+        id: &DispatchId,
+        command: impl FnOnce(ReplyTo) -> Command,
+    ) -> Option<Answer> {
+        let mut asked = Asked { shard: self, id, reply: None };
+        let ask = self.ask(|reply| {
+            asked.reply = Some(reply);
+            command(reply)
+        });
+        let answer = ask.await;
+        asked.reply = None;
+        answer
+    }
+}
+
+/// A caller that waits for the outcome of a dispatch.
+struct Asked<'a> {
+    shard: &'a Shard,
+    id: &'a DispatchId,
+    /// The receiver of the answer, after the question was sent and until the answer comes.
+    reply: Option<ReplyTo>,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if let Some(reply) = self.reply {
+            // A node that is too busy for this message notices at the deadline.
+            let _ = self.shard.shared.messages.try_send(Message::Withdrawn(self.id.clone(), reply));
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The join of all shards: they must have the same number, belong to one pool, and not be shutting down.
+
+use std::time::{Duration, Instant};
+
+use futures::future::{join_all, try_join_all};
+use futures::stream::{FuturesUnordered, StreamExt};
+
+use super::guard::{Asked, guard};
+use super::look::{Look, Seen};
+use crate::api::builder::NodeBuilder;
+use crate::api::node::Shard;
+use crate::core::ctx::Purpose;
+use crate::error::Error;
+use crate::model::id::Incarnation;
+use crate::model::settings::{ShardId, ShutdownFlag};
+
+/// How long a node has to leave the shards that it joined when it cannot join all.
+const LEAVING: Duration = Duration::from_secs(10);
+
+/// The state of a join.
+pub(super) struct Joining {
+    pub(super) node: NodeBuilder,
+    pub(super) count: u32,
+    pub(super) deadline: Instant,
+}
+
+impl Joining {
+    /// Joins a node in each shard. `None` asks for another attempt: the first shard has become another one meanwhile.
+    pub(super) async fn attempt(&self) -> Result<Option<Vec<Shard>>, Error> {
+        let first = self.look_at(0).await?;
+        let seen = first.see().await?;
+        seen.check_count(self.count)?;
+        let purpose = match &seen {
+            Seen::Present(incarnation, settings) => match settings.flag() {
+                None => Purpose::Part,
+                Some(flag) if self.end_others(&first, *incarnation, &flag).await? => {
+                    Purpose::PartAfter(*incarnation)
+                }
+                Some(_) => return Ok(None),
+            },
+            Seen::Absent | Seen::Closed => {
+                // Its data were lost, so it no longer says how many shards there are. Every pool with several shards
+                // has a second one, which still does.
+                self.look_at(1).await?.see().await?.check_count(self.count)?;
+                Purpose::Part
+            }
+        };
+        let node = match self.join(0, purpose).await {
+            Err(error) if has_ended(&error) => return Ok(None),
+            joined => joined?,
+        };
+        let (incarnation, store) = (node.incarnation(), node.store());
+        let mut nodes = vec![node];
+        if let Err(error) = self.join_others(&mut nodes).await {
+            leave(&nodes).await;
+            return if has_ended(&error) { Ok(None) } else { Err(error) };
+        }
+        // The first shard may have ended since it was joined. The others may then belong to the next pool.
+        match Look::through(store, self.deadline).see().await {
+            Ok(Seen::Present(now, settings)) if Some(now) == incarnation => {
+                if settings.flag().is_none() {
+                    return Ok(Some(nodes));
+                }
+                // The shards that were joined or created meanwhile end with it.
+                let ending = guard(nodes.iter().map(Shard::overseen).collect());
+                let _ = tokio::time::timeout(LEAVING, ending).await;
+                leave(&nodes).await;
+                Err(Error::ShuttingDown)
+            }
+            Ok(_) => {
+                leave(&nodes).await;
+                Ok(None)
+            }
+            Err(error) => {
+                leave(&nodes).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn join_others(&self, nodes: &mut Vec<Shard>) -> Result<(), Error> {
+        let joining =
+            (1..self.count).map(|index| async move { (index, self.join(index, Purpose::Part).await) });
+        let mut joining: FuturesUnordered<_> = joining.collect();
+        let mut others = Vec::new();
+        let mut failed = Ok(());
+        while let Some((index, joined)) = joining.next().await {
+            match joined {
+                Ok(node) => others.push((index, node)),
+                Err(error) => {
+                    failed = Err(error);
+                    break;
+                }
+            }
+        }
+        // Joins that are still under way leave by themselves.
+        drop(joining);
+        others.sort_by_key(|(index, _)| *index);
+        nodes.extend(others.into_iter().map(|(_, node)| node));
+        failed
+    }
+
+    /// The first shard shuts down, and the others must end before it. False if it is another one by now.
+    async fn end_others(
+        &self,
+        first: &Look,
+        incarnation: Incarnation,
+        flag: &ShutdownFlag,
+    ) -> Result<bool, Error> {
+        let asked = Asked::of(flag, first.server_ms().await);
+        let ending = (1..self.count).map(|index| self.end(index, first, incarnation, asked));
+        Ok(try_join_all(ending).await?.into_iter().all(|ended| ended))
+    }
+
+    /// Brings a shard to its end, and creates none. False if the first shard is another one by now.
+    async fn end(
+        &self,
+        index: u32,
+        first: &Look,
+        incarnation: Incarnation,
+        asked: Asked,
+    ) -> Result<bool, Error> {
+        let look = self.look_at(index).await?;
+        let mut absent = false;
+        loop {
+            match look.see().await? {
+                Seen::Closed => return Ok(true),
+                Seen::Absent if absent => return Ok(true),
+                Seen::Absent => {
+                    // After a loss of data, a node that runs jobs here may create the shard again while its leases
+                    // last.
+                    absent = true;
+                    tokio::time::sleep(self.node.shadow()).await;
+                    continue;
+                }
+                Seen::Present(..) => absent = false,
+            }
+            let node = match self.join(index, Purpose::End).await {
+                Ok(node) => node,
+                Err(error) if has_ended(&error) => continue,
+                Err(error) => return Err(error),
+            };
+            // This shard was not told yet.
+            match first.shuts_down(incarnation).await {
+                Ok(true) => {}
+                other => {
+                    leave(&[node]).await;
+                    return other;
+                }
+            }
+            let overseen = node.overseen();
+            overseen.shut_down(asked.mode()).await;
+            let ended = tokio::time::timeout(first.rest(), node.closed()).await;
+            if ended.is_err() || !node.saw_the_end() {
+                node.abandon();
+                return Err(Error::ShuttingDown);
+            }
+        }
+    }
+
+    async fn look_at(&self, index: u32) -> Result<Look, Error> {
+        // The index matters here, and the number does not.
+        let store = self.node.store_of(Some(ShardId { index, count: self.count }), None)?;
+        Look::at(store, self.deadline).await
+    }
+
+    async fn join(&self, index: u32, purpose: Purpose) -> Result<Shard, Error> {
+        let shard = ShardId { index, count: self.count };
+        self.node.clone().join_as(Some(shard), purpose).await.map_err(|error| match error {
+            Error::SettingMismatch { name, theirs, ours } if name == ShardId::SETTING => {
+                match ShardId::parse(&theirs) {
+                    Some(theirs) if theirs.count != shard.count => {
+                        Error::OtherShards { theirs: theirs.count, ours: shard.count }
+                    }
+                    _ => Error::SettingMismatch { name, theirs, ours },
+                }
+            }
+            error => error,
+        })
+    }
+}
+
+/// Whether the pool, and the node with it, ended during the join.
+fn has_ended(error: &Error) -> bool {
+    matches!(error, Error::PoolClosed | Error::NodeClosed)
+}
+
+/// Leaves these shards, because not all could be joined.
+async fn leave(nodes: &[Shard]) {
+    join_all(nodes.iter().map(|node| async {
+        match node.close_within(LEAVING).await {
+            Ok(report) if report.complete => {}
+            _ => node.abandon(),
+        }
+    }))
+    .await;
+}

@@ -1,0 +1,114 @@
+//! A look at the present state of one shard, before or after it is joined.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::api::node::joining::check_server;
+use crate::error::Error;
+use crate::model::id::Incarnation;
+use crate::model::settings::{ShardId, StoredSettings};
+use crate::store::{PoolState, Store, StoreError};
+
+/// The pause before the store is asked again.
+const AGAIN: Duration = Duration::from_millis(50);
+/// How long to wait for an answer, before asking again or going on without one.
+const SOON: Duration = Duration::from_secs(2);
+
+/// The state of a shard.
+pub(crate) enum Seen {
+    Absent,
+    /// The tombstone of a shutdown.
+    Closed,
+    Present(Incarnation, Arc<StoredSettings>),
+}
+
+/// A way to look at one shard.
+pub(crate) struct Look {
+    store: Arc<dyn Store>,
+    /// This look alone uses the store, so it must tell the store which server it may use.
+    own: bool,
+    deadline: Instant,
+}
+
+impl Look {
+    /// Looks through a store of its own.
+    pub(super) async fn at(store: Arc<dyn Store>, deadline: Instant) -> Result<Self, Error> {
+        check_server(&*store, deadline, |_| {}).await?;
+        Ok(Self { store, own: true, deadline })
+    }
+
+    /// Looks through the store of a node.
+    pub(crate) fn through(store: Arc<dyn Store>, deadline: Instant) -> Self {
+        Self { store, own: false, deadline }
+    }
+
+    /// Reads the present state.
+    pub(crate) async fn see(&self) -> Result<Seen, Error> {
+        loop {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            let late = match tokio::time::timeout(left.min(SOON), self.read()).await {
+                Ok(Ok(seen)) => return Ok(seen),
+                Ok(Err(error @ (StoreError::NotExecuted(_) | StoreError::Unanswered(_)))) => error,
+                Ok(Err(error)) => return Err(error.into()),
+                Err(late) => StoreError::Unanswered(Arc::new(late)),
+            };
+            if Instant::now() >= self.deadline {
+                return Err(late.into());
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    async fn read(&self) -> Result<Seen, StoreError> {
+        let (incarnation, members, revision) = match self.store.pool_state().await? {
+            PoolState::Absent => return Ok(Seen::Absent),
+            PoolState::Closed { .. } => return Ok(Seen::Closed),
+            PoolState::Present { incarnation, members, settings, .. } => (incarnation, members, settings),
+        };
+        if self.own {
+            self.store.bless(&self.store.server_identity().await?.run_id);
+        }
+        self.store.expect(incarnation, members, revision);
+        let mut settings = self.store.settings();
+        let as_new = |seen: &Arc<StoredSettings>| {
+            seen.incarnation > Some(incarnation)
+                || seen.incarnation == Some(incarnation) && seen.revision >= revision
+        };
+        let seen = settings.wait_for(as_new).await.map(|seen| seen.clone());
+        let seen = seen.map_err(|ended| StoreError::Unanswered(Arc::new(ended)))?;
+        Ok(Seen::Present(seen.incarnation.unwrap_or(incarnation), seen))
+    }
+
+    /// Whether the pool of this incarnation exists and is shutting down.
+    pub(super) async fn shuts_down(&self, incarnation: Incarnation) -> Result<bool, Error> {
+        Ok(match self.see().await? {
+            Seen::Present(seen, settings) => seen == incarnation && settings.flag().is_some(),
+            Seen::Absent | Seen::Closed => false,
+        })
+    }
+
+    pub(super) async fn server_ms(&self) -> Option<u64> {
+        server_ms(&*self.store).await
+    }
+
+    /// The remaining time.
+    pub(super) fn rest(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+}
+
+/// The time of the server's clock, if it answers soon.
+pub(super) async fn server_ms(store: &dyn Store) -> Option<u64> {
+    tokio::time::timeout(SOON, store.server_time()).await.ok()?.ok()
+}
+
+impl Seen {
+    /// Refuses a shard of a pool with another number of shards.
+    pub(super) fn check_count(&self, ours: u32) -> Result<(), Error> {
+        let Self::Present(_, settings) = self else { return Ok(()) };
+        match settings.fields.get(ShardId::SETTING).and_then(|text| ShardId::parse(text)) {
+            Some(theirs) if theirs.count != ours => Err(Error::OtherShards { theirs: theirs.count, ours }),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Pools with several shards, for more load than one Redis core can take.
+//!
+//! The shards of a pool are the pools `name#0`, `name#1` and so on. Each key belongs to one of them, by a hash that
+//! never changes ([`place`](super::place)). Two nodes that disagree about the number of shards would run a key twice.
+//! So the number is in every shard's settings, as `shard` = `index/count`. A node with another number is refused
+//! before it writes anything. The first shard is joined before the others ([`joining`]) and ends after them
+//! ([`guard`]).
+
+mod guard;
+mod joining;
+mod look;
+#[cfg(test)]
+mod tests;
+
+pub(super) use look::{Look, Seen};
+
+use std::time::{Duration, Instant};
+
+use super::Shard;
+use crate::api::builder::NodeBuilder;
+use crate::error::Error;
+use guard::guard;
+use joining::Joining;
+
+/// Joins every shard of the pool, and creates missing ones. If no living node carries on a shutdown of the pool, this
+/// first ends it, shard by shard.
+pub(crate) async fn join(node: NodeBuilder, count: u32, patience: Duration) -> Result<Vec<Shard>, Error> {
+    let joining = Joining { deadline: Instant::now() + patience, node, count };
+    loop {
+        if let Some(shards) = joining.attempt().await? {
+            // The task ends when the shards have ended.
+            tokio::spawn(guard(shards.iter().map(Shard::overseen).collect()));
+            return Ok(shards);
+        }
+        if Instant::now() >= joining.deadline {
+            return Err(Error::Deadline(patience));
+        }
+    }
+}

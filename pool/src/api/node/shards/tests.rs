@@ -1,0 +1,228 @@
+//! Events in one shard that its users cannot bring about, on stores in memory.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tenure_testing::eventually;
+
+use crate::api::builder::NodeBuilder;
+use crate::api::node::Node;
+use crate::api::node::ends::CLOSING;
+use crate::error::Error;
+use crate::job::Job;
+use crate::job::handler::JobHandler;
+use crate::job::plan::{Plan, Tick};
+use crate::model::id::NodeName;
+use crate::model::settings::{Settings, ShardId, ShutdownFlag};
+use crate::store::{MemoryStore, Seen, ShutdownMode, Store};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_millis(50);
+
+fn builder(store: &MemoryStore, shards: u32) -> NodeBuilder {
+    let builder = Node::builder("p", store).shards(shards).name("a").assume_fresh(true);
+    builder.join_settle(SHORT).stable_after(SHORT)
+}
+
+/// Counts the running jobs.
+fn counting(running: &Arc<AtomicUsize>) -> impl JobHandler + use<> {
+    let running = running.clone();
+    crate::job::handler::run(move |job: Job| {
+        let running = running.clone();
+        async move {
+            running.fetch_add(1, Ordering::SeqCst);
+            job.cancelled().await;
+            running.fetch_sub(1, Ordering::SeqCst);
+            Ok(())
+        }
+    })
+}
+
+async fn run_jobs(pool: &Node, running: &Arc<AtomicUsize>) {
+    pool.add_worker(counting(running)).await.unwrap();
+    for i in 0..20 {
+        pool.dispatch(format!("job-{i}"), "").await.unwrap();
+    }
+    eventually(PATIENCE, "all to run", async || running.load(Ordering::SeqCst) == 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_that_one_shard_has_heard_of_is_one_of_all() {
+    for heard in [0, 2] {
+        let (store, running) = (MemoryStore::new(), Arc::default());
+        let (a, b) =
+            (builder(&store, 3).join().await.unwrap(), builder(&store, 3).name("b").join().await.unwrap());
+        run_jobs(&a, &running).await;
+        assert!(a.shards[heard].shut_down(ShutdownMode::Closing(CLOSING), PATIENCE).await.unwrap().complete);
+        for pool in [&a, &b] {
+            tokio::time::timeout(PATIENCE, pool.closed()).await.expect("all shards to end");
+        }
+        assert_eq!(running.load(Ordering::SeqCst), 0, "no handler is left");
+        for shard in 0..3 {
+            assert_eq!(store.shard(shard).dump().names().collect::<Vec<_>>(), ["m"], "{shard}");
+        }
+    }
+}
+
+/// The first shard has no waiting jobs and stops at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_shard_gives_accepted_jobs_the_time_of_a_shutdown() {
+    let store = MemoryStore::new();
+    let a = builder(&store, 3).join().await.unwrap();
+    let _b = builder(&store, 3).name("b").join().await.unwrap();
+    let key = (0..100).map(|i| format!("job-{i}")).find(|key| a.shard_of(key).unwrap() == 2).unwrap();
+    a.submit(&key, "").await.unwrap();
+    let asked = a.shards[0].shut_down(ShutdownMode::Closing(PATIENCE * 10), SHORT).await.unwrap();
+    assert!(!asked.complete);
+    let flag = |shard| store.shard(shard).settings().borrow().flag();
+    eventually(PATIENCE, "both to hear of it", async || {
+        flag(2).is_some() && flag(0).is_some_and(|flag| flag.is_stopping())
+    })
+    .await;
+    let (
+        Some(ShutdownFlag::Stopping { deadline_ms: Some(first), .. }),
+        Some(ShutdownFlag::Closing { deadline_ms, .. }),
+    ) = (flag(0), flag(2))
+    else {
+        panic!("{:?} {:?}", flag(0), flag(2))
+    };
+    assert!(deadline_ms.abs_diff(first) < 60_000, "{deadline_ms} {first}");
+    assert!(a.job(&key).await.unwrap().is_some(), "it still waits");
+    let report = a.shutdown().drop_queued().within(PATIENCE).await.unwrap();
+    assert!(report.complete);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_pool_returns_with_other_shards_drops_all() {
+    let (store, running) = (MemoryStore::new(), Arc::default());
+    let pool = builder(&store, 3).join().await.unwrap();
+    run_jobs(&pool, &running).await;
+    let first = store.shard(0);
+    let run_id = first.server_identity().await.unwrap().run_id;
+    let settings = Settings { shard: Some(ShardId { index: 0, count: 2 }), ..Settings::default() };
+    // The node creates its shard again if it is quicker.
+    let made_with_two = async || {
+        first.wipe();
+        first.bootstrap(Seen::default(), &run_id, &settings).await.unwrap().created
+    };
+    eventually(PATIENCE, "the pool to be made anew with two shards", made_with_two).await;
+    tokio::time::timeout(PATIENCE, pool.closed()).await.expect("all shards to be dropped");
+    assert!(pool.health().needs_restart());
+    assert!(matches!(pool.stop_job("job-1").await, Err(Error::NodeClosed)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_first_shard_keeps_the_number_of_shards() {
+    let store = MemoryStore::new();
+    let pool = builder(&store, 3).join().await.unwrap();
+    pool.close().await.unwrap();
+    store.shard(0).wipe();
+    for other in [2, 4] {
+        match builder(&store, other).join().await {
+            Err(Error::OtherShards { theirs: 3, ours }) => assert_eq!(ours, other),
+            joined => panic!("{joined:?}"),
+        }
+    }
+    assert_eq!(builder(&store, 3).join().await.unwrap().shards(), 3);
+}
+
+/// A worker that died holds up the last shard, and the first one is shut down meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_that_shuts_down_while_it_is_joined_is_not_joined() {
+    let store = MemoryStore::new();
+    let joining = |name: &str| builder(&store, 3).name(name).worker_ttl(Duration::from_secs(2));
+    let a = joining("a").join().await.unwrap();
+    a.add_worker(counting(&Arc::default())).await.unwrap();
+    let last = store.shard(2);
+    let flag = async |store: MemoryStore| {
+        store.bless(&store.server_identity().await.unwrap().run_id);
+        let incarnation = store.settings().borrow().incarnation.unwrap();
+        store.shutdown(incarnation, &NodeName::new("a").unwrap(), ShutdownMode::DropQueued).await.unwrap();
+    };
+    a.abandon();
+    a.closed().await;
+    flag(last.clone()).await;
+    let joined = tokio::spawn(joining("b").join());
+    let second = store.shard(1);
+    eventually(PATIENCE, "the node to be in the second shard", async || {
+        second.dump().names().any(|name| name == "ns:b")
+    })
+    .await;
+    flag(store.shard(0)).await;
+    let refused = joined.await.unwrap();
+    assert!(matches!(refused, Err(Error::ShuttingDown)), "{refused:?}");
+    assert_eq!(joining("c").join().await.unwrap().jobs().await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_that_differ_come_to_those_of_the_first_shard() {
+    let store = MemoryStore::new();
+    let pool = builder(&store, 3).join().await.unwrap();
+    pool.shards[1].change_settings(|settings| settings.max_queued = 7).await.unwrap();
+    let changed = pool.change_settings(|settings| settings.max_queued += 1).await.unwrap();
+    assert_eq!(changed.max_queued, 10_001);
+    assert!(pool.shards.iter().all(|node| node.settings().max_queued == 10_001));
+    pool.shards[2].change_settings(|settings| settings.max_queued = 7).await.unwrap();
+    pool.change_settings(|_| {}).await.unwrap();
+    assert_eq!(pool.shards[2].settings().max_queued, 10_001);
+    // Of two calls at once, each adds to the result of the other.
+    let double = || pool.change_settings(|settings| settings.strikes += 1);
+    let both = tokio::join!(double(), double(), double());
+    for changed in [both.0, both.1, both.2] {
+        changed.unwrap();
+    }
+    assert!(pool.shards.iter().all(|node| node.settings().strikes == 6));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_that_cannot_be_joined_has_the_others_left_again() {
+    let store = MemoryStore::new();
+    // A pool with one shard has the name of the third shard.
+    let plain = Node::builder("p", store.shard(2)).assume_fresh(true).join().await.unwrap();
+    match builder(&store, 4).join().await.unwrap_err() {
+        Error::SettingMismatch { name, theirs, ours } => {
+            assert_eq!([&*name, &*theirs, &*ours], ["shard", "none", "2/4"]);
+        }
+        other => panic!("{other:?}"),
+    }
+    for shard in [0, 1, 3] {
+        let store = store.shard(shard);
+        eventually(PATIENCE, "the node to be gone", async || {
+            !store.dump().names().any(|name| name.starts_with("ns:"))
+        })
+        .await;
+    }
+    assert!(plain.health().is_healthy());
+    // A node of a pool with one shard does not join a shard, either: the first one, which is created before the
+    // others are tried.
+    match Node::builder("p", store.shard(0)).join().await.unwrap_err() {
+        Error::SettingMismatch { name, theirs, ours } => {
+            assert_eq!([&*name, &*theirs, &*ours], ["shard", "0/4", "none"]);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_by_one_shard_is_undone_in_the_others() {
+    let (store, running) = (MemoryStore::new(), Arc::default());
+    let pool = builder(&store, 2).join().await.unwrap();
+    pool.shards[1].close_within(PATIENCE).await.unwrap();
+    let refused = pool.add_worker(counting(&running)).await;
+    assert!(matches!(refused, Err(Error::NodeClosed)), "{refused:?}");
+    assert_eq!(pool.workers(), []);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let planner = {
+        let asked = asked.clone();
+        move |_: Tick| {
+            asked.fetch_add(1, Ordering::SeqCst);
+            async { Ok(Plan::new()) }
+        }
+    };
+    let refused = pool.schedule("s", planner, Duration::from_millis(1)).await;
+    assert!(matches!(refused, Err(Error::NodeClosed)), "{refused:?}");
+    // The planner is no longer held.
+    eventually(PATIENCE, "the planner to be dropped", async || Arc::strong_count(&asked) == 1).await;
+}

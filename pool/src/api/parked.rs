@@ -1,0 +1,82 @@
+//! Parked jobs, as an operator sees them.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use crate::api::listing::{PAGE, page_size};
+use crate::error::Error;
+use crate::model::id::{DispatchId, JobKey};
+use crate::model::serial;
+use crate::store::{Parked, Store};
+
+/// A job that failed too often. The pool does not retry it before [`Node::unpark`](crate::Node::unpark). When
+/// serialized, times are milliseconds since 1970.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ParkedJob {
+    /// Its key.
+    pub key: JobKey,
+    /// The dispatch that made it.
+    pub id: DispatchId,
+    /// The error of its last attempt, at most 1 KiB, or `worker lost` if the attempt ended with its worker.
+    pub error: String,
+    /// The number of begins since it was last healthy.
+    pub attempts: u32,
+    /// When it was parked, by the store's clock.
+    #[serde(serialize_with = "serial::time")]
+    pub since: SystemTime,
+    /// When it was accepted, by the store's clock.
+    #[serde(serialize_with = "serial::time")]
+    pub created: SystemTime,
+}
+
+/// The result of a call that unparks many jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unparked {
+    /// The number of jobs that will be retried.
+    pub jobs: usize,
+    /// Whether more jobs may be parked, because the call ended at its limit.
+    pub more: bool,
+}
+
+impl ParkedJob {
+    /// `None` for a job whose record cannot be read.
+    fn new(parked: Parked) -> Option<Self> {
+        let time = |ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
+        let Parked { key, at, error, record } = parked;
+        let record = record?;
+        Some(Self {
+            key,
+            id: record.id,
+            error,
+            attempts: record.attempts,
+            since: time(at),
+            created: time(record.created),
+        })
+    }
+}
+
+/// A page of a store's listing, and where the next page begins.
+pub(crate) async fn page(
+    store: &dyn Store,
+    at: u64,
+    limit: usize,
+) -> Result<(Vec<ParkedJob>, Option<u64>), Error> {
+    let page = store.parked_page(at, page_size(limit)).await?;
+    Ok((page.jobs.into_iter().filter_map(ParkedJob::new).collect(), page.next))
+}
+
+/// All parked jobs, each once.
+pub(crate) async fn all(store: &dyn Store) -> Result<Vec<ParkedJob>, Error> {
+    let mut jobs = BTreeMap::new();
+    let mut next = Some(0);
+    while let Some(at) = next {
+        let (page, after) = page(store, at, PAGE).await?;
+        jobs.extend(page.into_iter().map(|job| (job.key.clone(), job)));
+        next = after;
+    }
+    Ok(jobs.into_values().collect())
+}

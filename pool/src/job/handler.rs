@@ -1,0 +1,203 @@
+//! The code that runs jobs: users of the pool write it.
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+
+use crate::error::BoxError;
+use crate::job::Job;
+use crate::model::stop::StopReason;
+
+/// The result of a start handler.
+#[non_exhaustive]
+pub enum Start {
+    /// The job runs from now on, until it is stopped. It has a task only while one of its handlers runs. With a
+    /// payload of 100 bytes it takes less than 1 KB of its node's memory, besides the handler's own data.
+    Started,
+    /// The job runs as this future. The future must end when the job's cancellation fires, and may end earlier. It
+    /// has a task all that time: with the same payload about 2.5 KB, besides the future's own data.
+    Running(BoxFuture<'static, Result<(), BoxError>>),
+    /// This worker cannot run the job now. The job goes back to the queue, and after some refusals to another worker.
+    Refused {
+        /// When to try again: 10 ms to 4 min from now. `None`: after a growing pause of 1 s to 60 s, with jitter.
+        backoff: Option<Duration>,
+    },
+    /// The start failed; a panic counts as this, too. Under [`RestartPolicy::Never`](crate::RestartPolicy::Never) the
+    /// job is gone, and its dispatch gets the error. Under the other policies, or if the job has run before, the pool
+    /// retries it with growing pauses, and finally parks it.
+    Failed(BoxError),
+}
+
+impl fmt::Debug for Start {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Started => f.write_str("Started"),
+            Self::Running(_) => f.write_str("Running"),
+            Self::Refused { backoff } => f.debug_struct("Refused").field("backoff", backoff).finish(),
+            Self::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
+        }
+    }
+}
+
+/// Runs the jobs of a worker. Calls for one key come one after the other, and calls for different keys run
+/// concurrently.
+///
+/// A handler that is slow, hangs or panics hurts its own key only. Handlers run on the runtime on which the node was
+/// joined. A handler that blocks its thread holds up the others on that thread. So move blocking or long work to
+/// `tokio::task::spawn_blocking`.
+///
+/// While all threads of the runtime are blocked, no handler is told anything. Their jobs keep their leases and are
+/// neither aborted nor moved; they go on when a thread is free again. If a lease is lost meanwhile, the pool cannot
+/// end them: [`FencePolicy`](crate::FencePolicy) says what happens then.
+///
+/// Nothing of a job may run any more after `stop` has returned, or after a start that did not succeed: another worker
+/// may begin the job at once.
+///
+/// A node drops a worker's handler when the worker has left. A handler that holds a clone of its own
+/// [`Node`](crate::Node) prevents the node from closing when all other clones are dropped. Close such a node
+/// explicitly.
+///
+/// ```
+/// use bytes::Bytes;
+/// use tenure_pool::{BoxError, Job, JobHandler, Start, StopReason};
+///
+/// struct Feeds;
+///
+/// impl JobHandler for Feeds {
+///     async fn start(&self, job: Job) -> Start {
+///         println!("open the feed of {} with token {}", job.key(), job.token());
+///         Start::Started
+///     }
+///     async fn stop(&self, job: &Job, why: StopReason) -> Result<(), BoxError> {
+///         println!("close the feed of {}: {why:?}", job.key());
+///         Ok(())
+///     }
+///     async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
+///         println!("{} hears {body:?}", job.key());
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait JobHandler: Send + Sync + 'static {
+    /// Starts the job. It is called at most once for each (key, token). Return soon when the job's cancellation fires.
+    fn start(&self, job: Job) -> impl Future<Output = Start> + Send;
+
+    /// Ends the job. Its cancellation has already fired. When this returns, with or without an error, nothing of the
+    /// job may run any more.
+    fn stop(&self, job: &Job, why: StopReason) -> impl Future<Output = Result<(), BoxError>> + Send {
+        let _ = (job, why);
+        async { Ok(()) }
+    }
+
+    /// Takes a notification. Each comes at least once, in the order in which they arrived. An error or a panic is
+    /// logged, and the notification counts as delivered. When the job's cancellation fires, undelivered ones go to
+    /// the next owner.
+    ///
+    /// A call that still runs at that moment, or when the job's future ends, is dropped after a second. It is dropped
+    /// sooner where the stop time-out or the lease is short, so that it cannot hold up the end of the job.
+    fn notify(&self, job: &Job, body: Bytes) -> impl Future<Output = Result<(), BoxError>> + Send {
+        let _ = (job, body);
+        async { Ok(()) }
+    }
+}
+
+/// A handler from one async closure. The job runs as the returned future, until the future ends or the job's
+/// cancellation fires. [`Job::notified`] gives it the notifications. Use [`handler_fn`] for a function with its own
+/// error type.
+///
+/// The job counts as started when the closure returns its future, before the future runs. So a dispatch returns `Ok`
+/// even if the first line of the future fails. If a job must connect before it counts as started, write a
+/// [`JobHandler`]: its `start` connects and returns [`Start::Running`].
+///
+/// The future must not block its thread: see [`JobHandler`].
+///
+/// ```
+/// use tenure_pool::Job;
+///
+/// let handler = tenure_pool::run(|job: Job| async move {
+///     loop {
+///         tokio::select! {
+///             () = job.cancelled() => return Ok(()),
+///             body = job.notified() => println!("{} hears {body:?}", job.key()),
+///         }
+///     }
+/// });
+/// # let _ = handler;
+/// ```
+pub fn run<F, Fut>(body: F) -> impl JobHandler
+where
+    F: Fn(Job) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<(), BoxError>> + Send + 'static,
+{
+    Running(body)
+}
+
+/// Like [`run`], for an async function with its own error type, such as `anyhow::Error`.
+///
+/// ```
+/// use tenure_pool::Job;
+///
+/// async fn work(job: Job) -> Result<(), std::io::Error> {
+///     job.cancelled().await;
+///     Ok(())
+/// }
+/// let handler = tenure_pool::handler_fn(work);
+/// # let _ = handler;
+/// ```
+pub fn handler_fn<F, Fut, E>(body: F) -> impl JobHandler
+where
+    F: Fn(Job) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<(), E>> + Send + 'static,
+    E: Into<BoxError>,
+{
+    run(move |job| {
+        let body = body(job);
+        async move { body.await.map_err(Into::into) }
+    })
+}
+
+struct Running<F>(F);
+
+impl<F, Fut> JobHandler for Running<F>
+where
+    F: Fn(Job) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<(), BoxError>> + Send + 'static,
+{
+    async fn start(&self, job: Job) -> Start {
+        let listening = job.listening();
+        let body = (self.0)(job);
+        Start::Running(Box::pin(async move {
+            let _listening = listening;
+            body.await
+        }))
+    }
+
+    async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
+        job.hand_over(body).await;
+        Ok(())
+    }
+}
+
+/// The object-safe form of [`JobHandler`].
+pub(crate) trait AnyHandler: Send + Sync + 'static {
+    fn start(&self, job: Job) -> BoxFuture<'_, Start>;
+    fn stop<'a>(&'a self, job: &'a Job, why: StopReason) -> BoxFuture<'a, Result<(), BoxError>>;
+    fn notify<'a>(&'a self, job: &'a Job, body: Bytes) -> BoxFuture<'a, Result<(), BoxError>>;
+}
+
+impl<H: JobHandler> AnyHandler for H {
+    fn start(&self, job: Job) -> BoxFuture<'_, Start> {
+        Box::pin(JobHandler::start(self, job))
+    }
+
+    fn stop<'a>(&'a self, job: &'a Job, why: StopReason) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(JobHandler::stop(self, job, why))
+    }
+
+    fn notify<'a>(&'a self, job: &'a Job, body: Bytes) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(JobHandler::notify(self, job, body))
+    }
+}

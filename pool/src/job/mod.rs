@@ -1,0 +1,268 @@
+//! A job as users write it and see it: `spec` describes it, `handler` runs it, `plan` makes many, and [`Job`] is the one
+//! that a handler is given, with its lease's `guard`.
+
+pub(crate) mod guard;
+pub(crate) mod handler;
+pub(crate) mod handover;
+pub(crate) mod plan;
+pub(crate) mod spec;
+pub(crate) mod typed;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
+
+use self::guard::LeaseGuard;
+use self::handover::Handover;
+use self::typed::{DecodeError, Payload};
+use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
+use crate::model::policy::RestartPolicy;
+use crate::model::trace::TraceContext;
+use crate::model::wire::Opened;
+
+/// A job that a worker runs. Cheap to clone.
+#[derive(Clone)]
+pub struct Job {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    key: JobKey,
+    payload: Opened,
+    token: Token,
+    id: DispatchId,
+    worker: WorkerId,
+    attempts: u32,
+    created_ms: u64,
+    begun_ms: u64,
+    lease: LeaseGuard,
+    /// The pool's own token: it fires only when the pool ends the job. Created on first use, because most held jobs
+    /// are idle.
+    cancel: OnceLock<CancellationToken>,
+    hearing: OnceLock<Box<Hearing>>,
+}
+
+/// The means by which a handler learns of events, created on first use.
+struct Hearing {
+    cancellation: CancellationToken,
+    notes: Handover,
+}
+
+/// The data of a job.
+pub(crate) struct Parts {
+    pub(crate) key: JobKey,
+    pub(crate) payload: Opened,
+    pub(crate) token: Token,
+    pub(crate) id: DispatchId,
+    pub(crate) worker: WorkerId,
+    pub(crate) attempts: u32,
+    pub(crate) created_ms: u64,
+    pub(crate) begun_ms: u64,
+    pub(crate) lease: LeaseGuard,
+}
+
+impl Job {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts { key, payload, token, id, worker, attempts, created_ms, begun_ms, lease } = parts;
+        let (cancel, hearing) = (OnceLock::new(), OnceLock::new());
+        let shared = Shared {
+            key,
+            payload,
+            token,
+            id,
+            worker,
+            attempts,
+            created_ms,
+            begun_ms,
+            lease,
+            cancel,
+            hearing,
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The job's key.
+    pub fn key(&self) -> &JobKey {
+        &self.shared.key
+    }
+
+    /// The payload of its dispatch.
+    pub fn payload(&self) -> &Bytes {
+        &self.shared.payload.body
+    }
+
+    /// The payload as a value, for a job from [`Node::dispatch_as`](crate::Node::dispatch_as) or
+    /// [`JobSpec::typed`](crate::JobSpec::typed).
+    ///
+    /// # Errors
+    /// The payload is of another type, or cannot be read as this one.
+    pub fn decode<T: Payload>(&self) -> Result<T, DecodeError> {
+        typed::decode(self.payload_type(), self.payload())
+    }
+
+    /// The name of the payload's type; `None` for plain bytes.
+    pub fn payload_type(&self) -> Option<&str> {
+        self.shared.payload.kind.as_deref()
+    }
+
+    /// Whether the job is restarted when its handler ends or fails.
+    pub fn restart_policy(&self) -> RestartPolicy {
+        self.shared.payload.policy
+    }
+
+    /// The trace of its dispatch, if it has one.
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.shared.payload.trace.as_deref()
+    }
+
+    /// The fencing token of this ownership. Pass it to the resource that the job uses, and let the resource refuse a
+    /// token below the highest that it has seen for the key. A pool cannot stop a paused process from acting late.
+    /// The resource can.
+    pub fn token(&self) -> Token {
+        self.shared.token
+    }
+
+    /// The dispatch that made the job.
+    pub fn dispatch_id(&self) -> &DispatchId {
+        &self.shared.id
+    }
+
+    /// The worker that runs it.
+    pub fn worker(&self) -> WorkerId {
+        self.shared.worker
+    }
+
+    /// The number of begins since the job was last healthy, including this one.
+    pub fn attempts(&self) -> u32 {
+        self.shared.attempts
+    }
+
+    /// When the job was accepted, by the store's clock.
+    pub fn created_at(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_millis(self.shared.created_ms)
+    }
+
+    /// When the job was begun under this token, by the store's clock. A stop that is recorded later ends this run.
+    /// After a stop that is recorded earlier, nothing begins.
+    pub fn begun_at(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_millis(self.shared.begun_ms)
+    }
+
+    /// Fires when the job must end: it was stopped, it belongs to another worker, or the lease was lost.
+    pub fn cancellation(&self) -> &CancellationToken {
+        &self.hearing().cancellation
+    }
+
+    /// Waits until the job must end.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn cancelled(&self) {
+        self.cancellation().cancelled().await;
+    }
+
+    /// The lease under which the job runs. Check it before an effect on an outside resource that cannot check the
+    /// token.
+    pub fn lease(&self) -> &LeaseGuard {
+        &self.shared.lease
+    }
+
+    /// The next notification, for a job that runs as one future ([`run`](crate::run)). Each notification is returned
+    /// once, and then counts as delivered. The next owner gets those that this job never takes.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: a notification is taken only when it is returned.
+    pub async fn notified(&self) -> Bytes {
+        self.hearing().notes.take().await
+    }
+
+    /// Distinguishes this job from all others, while it is held.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.shared).addr()
+    }
+
+    fn hearing(&self) -> &Hearing {
+        self.shared.hearing.get_or_init(|| {
+            // A handler may cancel its own token. That has no effect here.
+            let (cancellation, notes) = (self.cancel_token().child_token(), Handover::default());
+            Box::new(Hearing { cancellation, notes })
+        })
+    }
+
+    fn cancel_token(&self) -> &CancellationToken {
+        self.shared.cancel.get_or_init(|| self.shared.lease.cancellation())
+    }
+
+    /// Ends the job for the pool: its cancellation fires.
+    pub(crate) fn cancel(&self) {
+        self.cancel_token().cancel();
+    }
+
+    /// Whether the pool is ending this job, or all jobs of its worker.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.shared
+            .cancel
+            .get()
+            .map_or_else(|| self.shared.lease.is_ending(), CancellationToken::is_cancelled)
+    }
+
+    /// Waits until [`is_ending`](Self::is_ending), whatever a handler does with its own token.
+    pub(crate) async fn ending(&self) {
+        self.cancel_token().cancelled().await;
+    }
+
+    /// Offers a notification to [`notified`](Self::notified), and waits until it is taken or the job has ended.
+    pub(crate) async fn hand_over(&self, body: Bytes) {
+        let notes = &self.hearing().notes;
+        tokio::select! {
+            biased;
+            () = self.ending() => notes.close(),
+            () = notes.give(body) => {}
+        }
+    }
+
+    /// Whether a notification was offered to [`notified`](Self::notified) and nobody will take it.
+    pub(crate) fn has_withdrawn(&self) -> bool {
+        self.shared.hearing.get().is_some_and(|hearing| hearing.notes.has_withdrawn())
+    }
+
+    /// Notifications may be taken until the returned value is dropped.
+    pub(crate) fn listening(&self) -> Listening {
+        Listening(self.clone())
+    }
+}
+
+/// Withdraws notifications that nobody took, when the job's future has ended.
+pub(crate) struct Listening(Job);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.hearing().notes.close();
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shared { key, token, attempts, worker, .. } = &*self.shared;
+        f.debug_struct("Job")
+            .field("key", key)
+            .field("token", &token.0)
+            .field("worker", &worker.0)
+            .field("attempts", attempts)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node has one of these for each job that it holds.
+    #[test]
+    fn a_job_is_small() {
+        assert!(size_of::<Shared>() <= 192, "{}", size_of::<Shared>());
+    }
+}

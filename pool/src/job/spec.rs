@@ -1,0 +1,127 @@
+//! The description of a job that will be dispatched.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::error::DispatchError;
+use crate::job::typed::{self, Payload};
+use crate::model::id::{DispatchId, IdError, JobKey, NodeName};
+use crate::model::policy::RestartPolicy;
+use crate::model::ticket::Ticket;
+use crate::model::trace::TraceContext;
+use crate::model::wire::Envelope;
+use crate::store::DispatchItem;
+
+/// A job to dispatch: its key, its payload and its options. An invalid part is reported by the dispatch, before
+/// anything is written.
+///
+/// ```
+/// use tenure_pool::{JobSpec, RestartPolicy};
+///
+/// let job = JobSpec::new("acme", "payload").id("order-17").restart(RestartPolicy::OnFailure);
+/// # let _ = job;
+/// ```
+#[derive(Clone, Debug)]
+pub struct JobSpec {
+    /// The key, or the first error of the job.
+    key: Result<JobKey, DispatchError>,
+    payload: Bytes,
+    kind: Option<&'static str>,
+    id: Option<String>,
+    restart: RestartPolicy,
+    trace: Option<TraceContext>,
+}
+
+impl JobSpec {
+    /// A job with this key (1 to 512 bytes) and payload (any bytes, with their envelope at most
+    /// [`payload_max`](crate::Settings::payload_max)).
+    pub fn new<K>(key: K, payload: impl Into<Bytes>) -> Self
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        Self {
+            key: key.try_into().map_err(|error| DispatchError::Key(error.into())),
+            payload: payload.into(),
+            kind: None,
+            id: None,
+            restart: RestartPolicy::Never,
+            trace: None,
+        }
+    }
+
+    /// A job whose payload is a value. [`Job::decode`](crate::Job::decode) returns it.
+    pub fn typed<K, T>(key: K, payload: &T) -> Self
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+        T: Payload,
+    {
+        match typed::encode(payload) {
+            Ok(bytes) => Self { kind: Some(T::TYPE), ..Self::new(key, bytes) },
+            Err(source) => {
+                let error = DispatchError::Encode { kind: T::TYPE, error: Arc::new(source) };
+                let job = Self::new(key, Bytes::new());
+                Self { key: job.key.and(Err(error)), ..job }
+            }
+        }
+    }
+
+    /// Gives the dispatch the caller's own id, `[A-Za-z0-9_:.-]{1,64}`. A dispatch with the same id, from any node,
+    /// is a retry and gets the first one's outcome. That holds until
+    /// [`outcome_retention`](crate::Settings::outcome_retention) after the outcome. The same id with another key,
+    /// payload, type or policy is a [`Conflict`](DispatchError::Conflict).
+    #[must_use]
+    pub fn id(self, id: impl Into<String>) -> Self {
+        Self { id: Some(id.into()), ..self }
+    }
+
+    /// Sets whether the job is restarted when its handler ends or fails.
+    #[must_use]
+    pub fn restart(self, policy: RestartPolicy) -> Self {
+        Self { restart: policy, ..self }
+    }
+
+    /// Sets the trace that the job belongs to.
+    #[must_use]
+    pub fn trace(self, trace: TraceContext) -> Self {
+        Self { trace: Some(trace), ..self }
+    }
+
+    /// The key, if it is valid.
+    pub(crate) fn key(&self) -> Option<&JobKey> {
+        self.key.as_ref().ok()
+    }
+
+    /// The job without the caller's own id, so that each of its dispatches is a new one.
+    pub(crate) fn anonymous(self) -> Self {
+        Self { id: None, ..self }
+    }
+
+    /// Length of the payload, in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.payload.len()
+    }
+
+    /// Makes the item that goes to the store, for a dispatch by this node.
+    pub(crate) fn seal(self, node: &NodeName, max: usize) -> Result<(Ticket, DispatchItem), DispatchError> {
+        let Self { key, payload, kind, id, restart: policy, trace } = self;
+        let key = key?;
+        let too_long = |len| DispatchError::PayloadTooLong { len, max };
+        if payload.len() > max {
+            return Err(too_long(payload.len()));
+        }
+        let envelope = Envelope { trace, policy, kind, ..Envelope::new(&payload) };
+        let sealed = envelope.seal().map_err(|_| too_long(payload.len()))?;
+        if sealed.len() > max {
+            return Err(too_long(sealed.len()));
+        }
+        let (id, hash) = match id {
+            Some(id) => (DispatchId::of_caller(node, &id)?, envelope.digest(&key)),
+            None => (DispatchId::of_node(node, &ulid::Ulid::generate().to_string())?, String::new()),
+        };
+        let ticket = Ticket { key: key.clone(), id: id.clone() };
+        Ok((ticket, DispatchItem { key, id, not_after: 0, hash, payload: sealed, worker: None }))
+    }
+}

@@ -1,0 +1,14 @@
+//! The words of the pool, one type each: what stands in the store, what says where a job or a pool is, and how each is
+//! written.
+
+pub mod id;
+pub mod member;
+pub(crate) mod phase;
+pub(crate) mod policy;
+pub mod record;
+pub(crate) mod serial;
+pub mod settings;
+pub(crate) mod stop;
+pub(crate) mod ticket;
+pub(crate) mod trace;
+pub(crate) mod wire;

@@ -1,0 +1,108 @@
+//! The bounds of every setting of a pool and every option of a node. One table serves the checks, the document that
+//! lists the bounds, and the test of all of them.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{InvalidSetting, field};
+
+/// A day, in ms: longer than any wait here, and short enough for sums without overflow.
+const DAY: u64 = 86_400_000;
+
+/// The unit of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Ms,
+    Bytes,
+    Count,
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ms => " ms",
+            Self::Bytes => " bytes",
+            Self::Count => "",
+        })
+    }
+}
+
+/// The bounds of one setting, by its name in the store, or of one option, by the name of its method.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bound {
+    pub(crate) name: &'static str,
+    pub(crate) least: u64,
+    pub(crate) most: u64,
+    pub(crate) unit: Unit,
+}
+
+const fn bound(name: &'static str, least: u64, most: u64, unit: Unit) -> Bound {
+    Bound { name, least, most, unit }
+}
+
+/// All bounds: first the settings that a pool shares, then the options of a node.
+pub(crate) const BOUNDS: [Bound; 23] = [
+    bound("ttl", 500, 600_000, Unit::Ms),
+    bound("max_queued", 1, 10_000_000, Unit::Count),
+    bound("route_ms", 1, 240_000, Unit::Ms),
+    bound("assign_ms", 1, 240_000, Unit::Ms),
+    bound("stop_ms", 1, 240_000, Unit::Ms),
+    bound("late_ms", 1_000, 240_000, Unit::Ms),
+    bound("od_ms", 1_000, DAY, Unit::Ms),
+    bound("max_attempts", 1, 1_000_000, Unit::Count),
+    bound("stable_ms", 1, DAY, Unit::Ms),
+    bound("strikes", 1, 1_000_000, Unit::Count),
+    bound("nt_cap", 1, 1_000, Unit::Count),
+    bound("nt_bytes", 1, 16 << 20, Unit::Bytes),
+    bound("join_settle", 0, 600_000, Unit::Ms),
+    bound("payload_max", 1, 512 << 10, Unit::Bytes),
+    bound("shards", 1, 1_024, Unit::Count),
+    bound("stable_after", 0, DAY, Unit::Ms),
+    bound("handoff_parallel", 1, 1_000_000, Unit::Count),
+    bound("start_permits", 1, 1_000_000, Unit::Count),
+    bound("start_timeout", 1, DAY, Unit::Ms),
+    bound("stop_timeout", 1, DAY, Unit::Ms),
+    bound("plan_timeout", 1, DAY, Unit::Ms),
+    bound("join_timeout", 1, DAY, Unit::Ms),
+    bound("period", 1, 365 * DAY, Unit::Ms),
+];
+
+/// Refuses a value outside the bounds of that name. The error has the name that users know.
+pub(crate) fn check(name: &'static str, value: u128) -> Result<(), InvalidSetting> {
+    let Some(Bound { least, most, unit, .. }) = BOUNDS.into_iter().find(|bound| bound.name == name) else {
+        return Ok(());
+    };
+    if (u128::from(least)..=u128::from(most)).contains(&value) {
+        return Ok(());
+    }
+    let why = format!("must be from {least} to {most}{unit}").into();
+    Err(InvalidSetting { name: field(name), value: format!("{value}{unit}"), why })
+}
+
+/// Refuses a time outside the bounds of that name. Only its whole milliseconds count.
+pub(crate) fn check_time(name: &'static str, time: Duration) -> Result<(), InvalidSetting> {
+    check(name, time.as_millis())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::settings::Settings;
+
+    #[test]
+    fn every_setting_that_is_a_number_has_bounds() {
+        for (name, _) in Settings::default().fields() {
+            let known = BOUNDS.iter().any(|bound| bound.name == name);
+            assert_eq!(known, !matches!(name, "proto" | "k1" | "k2"), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_protocol_lists_every_bound() {
+        let protocol = include_str!("../../../../docs/protocol/limits.md");
+        for Bound { name, least, most, unit } in BOUNDS {
+            let row = format!("| {name} | {least} | {most} |{unit} |");
+            assert!(protocol.contains(&row), "{row}");
+        }
+    }
+}

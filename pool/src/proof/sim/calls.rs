@@ -1,0 +1,360 @@
+//! Calls on their way. Each takes time there and back, and may be lost, doubled, late, or answered to no caller.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+
+use super::Fault;
+use super::node::nanos;
+use super::world::{Event, MS, World};
+use crate::core::call::{Call, Done, PlanCall, READ_BLOCK, READ_ENTRIES};
+use crate::core::ctx::Config;
+use crate::core::input::Input;
+use crate::core::time::Time;
+use crate::model::id::{Incarnation, Token, WorkerId};
+use crate::runtime::perform::perform;
+use crate::store::{MemoryStore, Renewal, Result, Store, StoreError};
+
+/// The role of a call for its node: each of the two reads is in flight once at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Role {
+    Step,
+    NodeRead,
+    PoolRead,
+    Renewal,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Request {
+    Call(Incarnation, Box<Call>),
+    Renew { incarnation: Incarnation, high_water: Token, workers: Vec<WorkerId>, sent: Time },
+}
+
+#[derive(Debug)]
+pub(super) enum Reply {
+    Done(Box<Done>),
+    Renewed(Result<Renewal>),
+}
+
+/// One call on its way.
+pub(super) struct Flight {
+    pub(super) node: usize,
+    role: Role,
+    request: Request,
+    client: Arc<MemoryStore>,
+    config: Arc<Config>,
+    /// The server process that it was sent to.
+    process: u64,
+    /// Its caller still waits.
+    pub(super) open: bool,
+    arrivals: u32,
+    /// The node that is cut off when the call arrives.
+    cuts: Option<usize>,
+    lose_reply: bool,
+    reply: Option<Reply>,
+}
+
+fn lost() -> StoreError {
+    StoreError::Unanswered(Arc::new(std::io::Error::from(std::io::ErrorKind::TimedOut)))
+}
+
+/// The server's memory is full.
+#[derive(Debug, thiserror::Error)]
+#[error("the memory is full")]
+struct Full;
+
+/// Whether a full memory refuses the call: all steps but those marked *oom* (docs/protocol/steps.md, section 5).
+fn needs_memory(call: &Call) -> bool {
+    match call {
+        Call::Dispatch { .. }
+        | Call::Route { .. }
+        | Call::Begin(_)
+        | Call::Notify(_)
+        | Call::Unpark(_)
+        | Call::Sweep { .. }
+        | Call::Inspect { .. }
+        | Call::Join { .. }
+        | Call::Settle { .. }
+        | Call::Bootstrap { .. }
+        | Call::RestoreGroup
+        | Call::Tell(_) => true,
+        Call::Plan { step, .. } => matches!(step, PlanCall::Dispatch { .. }),
+        _ => false,
+    }
+}
+
+/// Makes a call that never waits. A call that waits is a fault of the store.
+fn now<T>(call: impl Future<Output = T>) -> Option<T> {
+    call.now_or_never()
+}
+
+impl World {
+    pub(super) fn call(&mut self, at: usize, incarnation: Incarnation, call: Call) {
+        self.says(at, &call);
+        let role = match &call {
+            Call::ReadNode { .. } => Role::NodeRead,
+            Call::ReadPool => Role::PoolRead,
+            _ => Role::Step,
+        };
+        if role != Role::Step {
+            self.drop_read(at, role);
+        }
+        self.send(at, role, Request::Call(incarnation, Box::new(call)));
+    }
+
+    /// The node no longer waits for this read.
+    pub(super) fn drop_read(&mut self, at: usize, role: Role) {
+        let Some(node) = self.nodes.get_mut(at) else { return };
+        if let Some(id) = node.reads.remove(&role) {
+            self.close(id);
+        }
+    }
+
+    fn close(&mut self, id: u64) {
+        self.parked.remove(&id);
+        let over = self.flights.get_mut(&id).is_none_or(|flight| {
+            flight.open = false;
+            flight.arrivals == 0
+        });
+        if over {
+            self.flights.remove(&id);
+        }
+    }
+
+    pub(super) fn send(&mut self, at: usize, role: Role, request: Request) {
+        let id = self.id();
+        let lost_call = self.hits(Fault::LostCall);
+        let lose_reply = self.hits(Fault::LostReply);
+        let doubled = self.hits(Fault::Doubled);
+        let late = self.hits(Fault::Delayed);
+        let ttl = nanos(self.settings.worker_ttl);
+        let looks = matches!(&request, Request::Call(_, call) if matches!(**call, Call::Heartbeats(_)));
+        let cuts = if looks && self.hits(Fault::LateLook) { self.another(at) } else { None };
+        let Some(node) = self.nodes.get_mut(at) else { return };
+        let patience = match role {
+            Role::Renewal => node.config.timing.renew_every,
+            Role::Step => node.config.timing.ttl / 2,
+            Role::NodeRead | Role::PoolRead => READ_BLOCK + node.config.timing.ttl / 2,
+        };
+        if matches!(role, Role::NodeRead | Role::PoolRead) {
+            node.reads.insert(role, id);
+        }
+        let mut flight = Flight {
+            node: at,
+            role,
+            request,
+            client: node.client.clone(),
+            config: node.config.clone(),
+            process: self.process,
+            open: true,
+            arrivals: 0,
+            cuts,
+            lose_reply,
+            reply: None,
+        };
+        if !(lost_call || node.cut.calls) {
+            let copies = 1 + u32::from(doubled);
+            for copy in 0..copies {
+                let far = late || copy > 0 && self.rng.chance(3_000);
+                let delay = match cuts {
+                    Some(_) => self.rng.between(ttl * 2 / 5, ttl * 9 / 20),
+                    None if far => self.rng.between(MS, 3 * ttl),
+                    None => self.trip(),
+                };
+                flight.arrivals += 1;
+                self.after(delay, Event::Arrive(id));
+            }
+        }
+        self.flights.insert(id, flight);
+        self.after(nanos(patience), Event::Timeout(id));
+    }
+
+    /// The time of one way.
+    fn trip(&mut self) -> u64 {
+        if self.rng.chance(200) { self.rng.below(300 * MS) } else { self.rng.between(MS / 5, 2 * MS) }
+    }
+
+    pub(super) fn arrive(&mut self, id: u64) {
+        let Some(flight) = self.flights.get_mut(&id) else { return };
+        flight.arrivals -= 1;
+        let cut = self.nodes.get(flight.node).is_some_and(|node| node.cut.calls);
+        let cuts = flight.cuts.take().filter(|_| !self.healed);
+        if flight.process == self.process && !cut {
+            let block = match &flight.request {
+                Request::Call(_, call) => match **call {
+                    Call::ReadNode { block, .. } => block,
+                    _ => READ_BLOCK,
+                },
+                Request::Renew { .. } => READ_BLOCK,
+            };
+            self.execute(id, block);
+        } else if flight.process != self.process {
+            self.reset(id);
+        }
+        if let Some(other) = cuts {
+            self.cut_off(other);
+        }
+        if self.flights.get(&id).is_some_and(|flight| !flight.open && flight.arrivals == 0) {
+            self.flights.remove(&id);
+        }
+    }
+
+    /// The server carries out the call. A read that finds nothing waits for up to `block`.
+    fn execute(&mut self, id: u64, block: Duration) {
+        let Some(flight) = self.flights.get(&id) else { return };
+        let (request, client, config) =
+            (flight.request.clone(), flight.client.clone(), flight.config.clone());
+        let (at, role) = (flight.node, flight.role);
+        if matches!(role, Role::NodeRead | Role::PoolRead) && !flight.open && block.is_zero() {
+            return;
+        }
+        let before = self.store.facts();
+        let is_renewal = matches!(request, Request::Renew { .. });
+        let mut step = if is_renewal { "renew" } else { "read" };
+        let reply = match request.clone() {
+            Request::Renew { incarnation, high_water, workers, .. } => {
+                let node = config.node.clone();
+                let renewal = now(client.renew(incarnation, high_water, Some(&node), &workers));
+                renewal.map(Reply::Renewed)
+            }
+            Request::Call(incarnation, call) => match *call {
+                Call::ReadPool => now(client.pool_events(&config.node, READ_ENTRIES, Duration::ZERO))
+                    .map(|answer| Reply::Done(Box::new(Done::ReadPool(answer)))),
+                Call::ReadNode { round, cursors, .. } => {
+                    now(client.node_events(&config.node, &cursors, READ_ENTRIES, Duration::ZERO))
+                        .map(|answer| Reply::Done(Box::new(Done::ReadNode { round, answer })))
+                }
+                call if self.full && needs_memory(&call) => {
+                    Some(Reply::Done(Box::new(call.failed(StoreError::NotExecuted(Arc::new(Full))))))
+                }
+                call => {
+                    step = crate::runtime::meters::step(&call).unwrap_or("read");
+                    now(perform(&*client, &config, incarnation, call)).map(|done| Reply::Done(Box::new(done)))
+                }
+            },
+        };
+        let Some(reply) = reply else {
+            self.judge.violations.push(format!("a step of the store waits: {request:?}"));
+            return;
+        };
+        let empty = match &reply {
+            Reply::Done(done) => match &**done {
+                Done::ReadPool(Ok(Some(events))) => events.is_empty(),
+                Done::ReadNode { answer: Ok(events), .. } => {
+                    events.workers.is_empty() && events.outcomes.is_empty()
+                }
+                _ => false,
+            },
+            Reply::Renewed(_) => false,
+        };
+        if empty && !block.is_zero() {
+            if self.flights.get(&id).is_some_and(|flight| flight.open) && self.parked.insert(id) {
+                self.after(nanos(block), Event::Block(id));
+            }
+            return;
+        }
+        if !(empty && matches!(role, Role::NodeRead | Role::PoolRead)) {
+            self.note(|| format!("server: {step} of n{at} {request:?} => {reply:?}"));
+        }
+        self.saw(at, step, &request, &reply);
+        let after = self.store.facts();
+        if before != after || step != "read" {
+            self.changed(step, &request);
+        }
+        if (before.incarnation, before.members, before.settings)
+            != (after.incarnation, after.members, after.settings)
+        {
+            self.publish();
+        }
+        self.send_back(id, step, reply);
+        if before.appended != after.appended || before.incarnation != after.incarnation {
+            self.wake_reads();
+        }
+    }
+
+    /// Blocking reads look again.
+    pub(super) fn wake_reads(&mut self) {
+        for id in self.parked.clone() {
+            self.execute(id, Duration::from_nanos(1));
+        }
+    }
+
+    pub(super) fn waited(&mut self, id: u64) {
+        if self.parked.remove(&id) {
+            self.execute(id, Duration::ZERO);
+        }
+    }
+
+    /// All blocking reads lose their connection.
+    pub(super) fn reset_reads(&mut self) {
+        for id in std::mem::take(&mut self.parked) {
+            self.reset(id);
+        }
+    }
+
+    /// The call's connection is gone: its caller learns that soon.
+    fn reset(&mut self, id: u64) {
+        let Some(flight) = self.flights.get_mut(&id).filter(|flight| flight.open) else { return };
+        flight.reply = Some(match flight.request.clone() {
+            Request::Call(_, call) => Reply::Done(Box::new(call.failed(lost()))),
+            Request::Renew { .. } => Reply::Renewed(Err(lost())),
+        });
+        self.after(MS, Event::Answer(id));
+    }
+
+    fn send_back(&mut self, id: u64, step: &str, reply: Reply) {
+        let trip = self.trip();
+        let Some(flight) = self.flights.get_mut(&id) else { return };
+        self.parked.remove(&id);
+        let cut = self.nodes.get(flight.node).is_some_and(|node| node.cut.answers);
+        if flight.open && flight.reply.is_none() && !flight.lose_reply && !cut {
+            let at = flight.node;
+            flight.reply = Some(reply);
+            self.after(trip, Event::Answer(id));
+            self.executed(at, step);
+        }
+    }
+
+    pub(super) fn answered(&mut self, id: u64) {
+        let Some(flight) = self.flights.get_mut(&id).filter(|flight| flight.open) else { return };
+        if let Some(reply) = flight.reply.take() {
+            self.over(id, reply);
+        }
+    }
+
+    pub(super) fn timed_out(&mut self, id: u64) {
+        self.fail(id, &lost());
+    }
+
+    fn fail(&mut self, id: u64, error: &StoreError) {
+        let Some(flight) = self.flights.get(&id).filter(|flight| flight.open) else { return };
+        let reply = match flight.request.clone() {
+            Request::Call(_, call) => Reply::Done(Box::new(call.failed(error.clone()))),
+            Request::Renew { .. } => Reply::Renewed(Err(error.clone())),
+        };
+        self.over(id, reply);
+    }
+
+    /// The caller hears the answer, once.
+    fn over(&mut self, id: u64, reply: Reply) {
+        let Some(flight) = self.flights.get(&id) else { return };
+        let (at, role, request) = (flight.node, flight.role, flight.request.clone());
+        self.close(id);
+        if let Some(node) = self.nodes.get_mut(at)
+            && node.reads.get(&role) == Some(&id)
+        {
+            node.reads.remove(&role);
+        }
+        match (request, reply) {
+            (Request::Renew { incarnation, workers, sent, .. }, Reply::Renewed(answer)) => {
+                self.renewed(at, sent, (incarnation, workers, answer));
+            }
+            (_, Reply::Done(done)) => {
+                self.judge.hears(&done);
+                self.step(at, Input::Done(done));
+            }
+            (Request::Call(..), Reply::Renewed(_)) => {}
+        }
+    }
+}

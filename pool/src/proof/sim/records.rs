@@ -1,0 +1,330 @@
+//! The changes of records by steps: the protocol must have each of them.
+
+use super::calls::{Reply, Request};
+use super::judge::Judge;
+use super::lives::Life;
+use super::losses::Said;
+use super::world::World;
+use crate::core::call::{Call, Done};
+use crate::model::id::{JobKey, Token};
+use crate::model::record::{Begun, JobState, Record};
+use crate::store::{NotifyReply, ReleaseItem, ReleaseMode};
+
+use JobState::{Assigned, Parked, Queued, Running, Stopping};
+
+/// A step that changes records.
+struct Change<'a> {
+    step: &'a str,
+    now: u64,
+    request: &'a Request,
+}
+
+impl Change<'_> {
+    /// Its worker releases the job for good.
+    fn ends(&self, key: &JobKey, token: Token) -> bool {
+        let Request::Call(_, call) = self.request else { return false };
+        let Call::Release { items, .. } = &**call else { return false };
+        let delete = |item: &ReleaseItem| item.mode == ReleaseMode::Delete;
+        items.iter().any(|(item, _)| item.key == *key && item.token == token && delete(item))
+    }
+}
+
+impl World {
+    /// A step was executed, even if its answer is lost.
+    pub(super) fn saw(&mut self, _: usize, _: &str, request: &Request, reply: &Reply) {
+        if let (Request::Call(_, call), Reply::Done(done)) = (request, reply) {
+            self.saw_turn(call, done);
+            self.judge.saw_dispatch(call, done);
+            if let Some(said) = Said::of(request) {
+                self.answers(said, done);
+            }
+        }
+        if let (Request::Call(_, call), Reply::Done(done)) = (request, reply)
+            && let (Call::Notify(items), Done::Notify(Ok(replies))) = (&**call, &**done)
+        {
+            for (item, reply) in items.iter().zip(replies) {
+                if *reply == NotifyReply::Kept {
+                    self.judge.kept(&item.key, &item.body);
+                }
+            }
+        }
+    }
+
+    /// Compares the records with those before the step.
+    pub(super) fn changed(&mut self, step: &str, request: &Request) {
+        let change = Change { step, now: self.now, request };
+        let facts = self.store.facts();
+        if u64::try_from(facts.queued).is_ok_and(|queued| queued >= self.settings.max_queued) {
+            self.judge.full_at = Some(self.now);
+        }
+        if let (Some(incarnation), false) = (facts.incarnation, facts.recovering)
+            && self.judge.is_open_in(incarnation)
+        {
+            self.repaired();
+        }
+        let mut found: Vec<(JobKey, Option<Record>)> = Vec::new();
+        let mut seen = 0;
+        let known = &self.judge.records;
+        self.store.each_record(|key, record| {
+            seen += 1;
+            if known.get(key).map(Option::as_ref) != Some(record) {
+                found.push((key.clone(), record.cloned()));
+            }
+        });
+        if seen != known.len() + found.iter().filter(|(key, _)| !known.contains_key(key)).count() {
+            let mut there = std::collections::BTreeSet::new();
+            self.store.each_record(|key, _| {
+                there.insert(key.clone());
+            });
+            let gone: Vec<JobKey> = known.keys().filter(|key| !there.contains(*key)).cloned().collect();
+            for key in gone {
+                let before = self.judge.records.remove(&key).flatten();
+                if let Some(before) = before {
+                    self.judge.vanished(&key, &before, &change);
+                }
+            }
+        }
+        for (key, record) in found {
+            let before = self.judge.records.insert(key.clone(), record.clone()).flatten();
+            let Some(record) = record else { continue };
+            let is_member = record.owner.is_none_or(|owner| self.store.is_member(owner));
+            self.judge.became(&key, before.as_ref(), &record, is_member, &change);
+        }
+        let mut waiting = Vec::new();
+        for (key, record) in &self.judge.records {
+            let Some(record) = record else { continue };
+            let many = self.store.waiting(key);
+            if many >= self.settings.notify_cap as usize {
+                self.judge.crowded_at.insert(key.clone(), self.now);
+            }
+            waiting.push((record.id.clone(), many));
+        }
+        for (id, waiting) in waiting {
+            self.judge.notes_wait(&id, waiting);
+        }
+        let disagreements = self.store.disagreements();
+        self.judge.disagrees &= !disagreements.is_empty();
+        if !self.judge.disagrees {
+            let found = disagreements.into_iter().map(|what| format!("S8: after {step}: {what}"));
+            self.judge.violations.extend(found);
+        }
+    }
+}
+
+impl Judge {
+    /// A record has gone: its job must have ended, or a user must have asked for its end.
+    fn vanished(&mut self, key: &JobKey, before: &Record, change: &Change<'_>) {
+        let Some(life) = self.lives.get_mut(&before.id) else { return };
+        life.to = Some(change.now);
+        life.settled.get_or_insert(change.now);
+        // A worker that hands a job on does not know that it was stopped meanwhile.
+        if let ("release", Some(worker)) = (change.step, before.owner)
+            && (change.ends(key, before.token) || life.told.contains(&worker))
+        {
+            life.ended = Some((change.now, worker));
+        }
+        if !life.may_go() {
+            self.violations.push(format!("S4: {} loses {key}, which was {before}", change.step));
+        }
+    }
+
+    fn became(
+        &mut self,
+        key: &JobKey,
+        before: Option<&Record>,
+        record: &Record,
+        is_member: bool,
+        change: &Change<'_>,
+    ) {
+        let (step, now, said) = (change.step, change.now, Said::of(change.request));
+        let wrong = |what: &str| {
+            let before = before.map_or("nothing".to_owned(), ToString::to_string);
+            format!("{what}: {step} makes {key} {record} of {before}")
+        };
+        let mut violations = Vec::new();
+        // After a loss of data a runner's report is the truth: the record's dispatch has ended.
+        let attested = said.is_some();
+        let before = before.filter(|before| {
+            let over = self.lives.get(&before.id).is_none_or(|life| life.may_go() || life.returned);
+            before.id.is_same(&record.id) || {
+                violations.extend((!attested || !over).then(|| wrong("S4")));
+                false
+            }
+        });
+        let own_kept = self.own_kept;
+        let (open, lossy, ends) = (self.is_stop_open(key), self.is_lossy(), self.ends);
+        let ended = self.lives.get(&record.id).is_none_or(|life| life.to.is_some());
+        if before.is_none()
+            && let Some(life) = self.lives.get_mut(&record.id)
+        {
+            let over = life.to.is_some() || life.cancelled;
+            // It was sent when it was forgotten, or earlier, by a delayed call.
+            let forgotten = life.id.caller_id().is_some() && life.is_forgotten(now, own_kept);
+            // A late report finds its job ended, and all that belonged to it gone: the new record must stop.
+            let late = attested && record.state == Stopping;
+            let again = over && !late && (now < life.again_until || forgotten);
+            if again {
+                // A caller's own id that was forgotten.
+                *life = Life {
+                    started: life.started,
+                    failed: life.failed,
+                    parked: life.parked,
+                    hashes: std::mem::take(&mut life.hashes),
+                    hash: life.hash.take(),
+                    to_stop: ends,
+                    earlier: life.to,
+                    ..Life::new(key, &life.id, life.policy)
+                };
+            }
+            if (life.to.is_some() || life.cancelled) && !life.tainted && !late {
+                violations.push(wrong("S5"));
+            }
+            if life.to.is_some() || life.from.is_none() {
+                life.from = Some(now);
+                life.tainted &= lossy;
+                life.notes.lost(Vec::new());
+            }
+            life.to = None;
+            life.to_stop |= open;
+        }
+        let top = self.top.get(key).copied().unwrap_or_default();
+        let same = before.is_some_and(|before| before.owner == record.owner && before.token == record.token);
+        let right = match said {
+            Some(said) => self.is_attested(key, before, record, said, ended),
+            None => match (before.map(|before| before.state), record.state) {
+                (None, Queued) => step == if record.plan.is_empty() { "dispatch" } else { "plan" },
+                (None | Some(Queued), Assigned) => {
+                    if record.token <= top || before.is_some_and(|before| record.token <= before.token) {
+                        violations.push(wrong("S3"));
+                    }
+                    if !is_member {
+                        violations.push(wrong("S9"));
+                    }
+                    step == if before.is_some() { "route" } else { "dispatch" }
+                }
+                (Some(Assigned), Running) => {
+                    if !same {
+                        violations.push(wrong("S2"));
+                    }
+                    if !is_member {
+                        violations.push(wrong("S9"));
+                    }
+                    step == "begin"
+                }
+                (Some(Running), Stopping) => {
+                    let wanted = self.lives.get(&record.id).is_none_or(|life| life.to_stop);
+                    same && wanted && (step == "stop" || step == "plan")
+                }
+                (Some(Assigned | Running | Queued), Queued) | (Some(Running | Assigned), Parked) => {
+                    matches!(step, "release" | "reap" | "sweep" | "started" | "attend")
+                }
+                (Some(Parked), Queued) => step == "unpark",
+                (Some(from), to) if from == to => same,
+                _ => false,
+            },
+        };
+        if !right {
+            let what = if before.is_some_and(|before| before.state == Stopping) { "S6" } else { "S10" };
+            violations.push(wrong(what));
+        }
+        if record.state == Running && before.is_none_or(|before| before.state != Running) {
+            let token: Token = record.token;
+            if let Some(owner) = record.owner.filter(|_| !attested)
+                && self.begun.insert((key.clone(), token), (owner, record.id.clone())).is_some()
+            {
+                violations.push(wrong("S7"));
+            }
+            self.top.insert(key.clone(), top.max(token));
+        }
+        if record.state == Running && !attested {
+            self.mixes.insert((key.clone(), record.token), record.mix);
+        }
+        if record.begun == Begun::Started
+            && let Some(life) = self.lives.get_mut(&record.id)
+        {
+            life.settled.get_or_insert(now);
+        }
+        if record.state == Parked
+            && let Some(life) = self.lives.get_mut(&record.id)
+        {
+            life.parked = true;
+        }
+        self.violations.extend(violations);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::model::id::{DispatchId, Incarnation, WorkerId};
+    use crate::model::member::{Member, MemberState};
+    use crate::model::policy::RestartPolicy;
+    use crate::store::{Attest, AttestItem, AttestReply};
+
+    const HANDED_ON: (WorkerId, Token) = (WorkerId(1), Token(3));
+    const RAN: (WorkerId, Token) = (WorkerId(2), Token(4));
+
+    /// A job that ran under both, one after the other, and whose record is lost.
+    fn lost(id: &DispatchId, key: &JobKey) -> Judge {
+        let mut judge = Judge::default();
+        judge.submitted(key, id, RestartPolicy::Never);
+        for (worker, token) in [HANDED_ON, RAN] {
+            judge.begun.insert((key.clone(), token), (worker, id.clone()));
+        }
+        judge.stale.insert(Incarnation(1));
+        let life = judge.lives.get_mut(id).unwrap();
+        (life.from, life.tainted) = (Some(1), true);
+        judge
+    }
+
+    /// The judge's objections if the worker that handed the job on reports it as running, and gets a record.
+    fn objections(ended: bool, remembered: bool, record: &str) -> Vec<String> {
+        let (id, key): (DispatchId, JobKey) = ("n.d1".parse().unwrap(), "k".try_into().unwrap());
+        let item = |(_, token), what| AttestItem { key: key.clone(), token, id: id.clone(), what };
+        let mut judge = lost(&id, &key);
+        judge.lives.get_mut(&id).unwrap().may_end = ended;
+        if remembered {
+            let items = [item(RAN, Attest::Ended { outcome: String::new() })];
+            judge.remembers(2, Said { worker: RAN.0, items: &items }, &[AttestReply::Ended]);
+        }
+        let runs = Attest::Runs {
+            begun: Begun::Started,
+            attempts: 1,
+            created: 1,
+            plan: String::new(),
+            payload: Some(bytes::Bytes::new()),
+        };
+        let call = Call::Attest {
+            incarnation: Incarnation(2),
+            worker: HANDED_ON.0,
+            member: Member {
+                state: MemberState::Up,
+                slot: Some(0),
+                ttl: std::time::Duration::from_secs(2),
+                nonce: crate::model::id::Nonce::new("x").unwrap(),
+                node: crate::model::id::NodeName::new("n").unwrap(),
+                meta: String::new(),
+            },
+            items: vec![item(HANDED_ON, runs)],
+        };
+        let request = Request::Call(Incarnation(2), Box::new(call));
+        let change = Change { step: "attest", now: 3, request: &request };
+        judge.became(&key, None, &Record::parse(record.as_bytes()).unwrap(), true, &change);
+        judge.violations
+    }
+
+    #[test]
+    fn a_record_to_stop_comes_of_an_end_that_is_remembered() {
+        let stops = "1|S|1|3|1|2|2|n.d1|1|2|0|";
+        assert_eq!(objections(true, true, stops), Vec::<String>::new());
+        assert!(objections(true, false, stops)[0].starts_with("S10"), "nobody has said that it has ended");
+        let another = "1|S|1|4|1|2|2|n.d1|1|2|0|";
+        assert!(objections(true, true, another)[0].starts_with("S10"), "it is not the token that was named");
+    }
+
+    #[test]
+    fn an_end_that_nobody_wanted_is_no_end() {
+        assert!(objections(false, true, "1|S|1|3|1|2|2|n.d1|1|2|0|")[0].starts_with("S4"));
+    }
+}

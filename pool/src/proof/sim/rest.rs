@@ -1,0 +1,84 @@
+//! The rest of a healed pool, and the remains of a pool that was shut down.
+
+use futures::FutureExt;
+
+use super::world::World;
+use crate::core::ring::Ring;
+use crate::model::record::JobState;
+use crate::store::Store;
+
+impl World {
+    /// The obstacles to a healed pool's rest.
+    pub(super) fn unrest(&self) -> Vec<String> {
+        let recovers = self.store.facts().recovering.then(|| "the pool is in phase R".to_owned());
+        let (members, _) = self.store.maps();
+        let ring = Ring::new(&members, &self.settings);
+        let mut unrest: Vec<String> = recovers.into_iter().chain(self.store.leftovers()).collect();
+        unrest.extend(self.store.disagreements());
+        for (key, record) in &self.judge.records {
+            let Some(record) = record else { continue };
+            let runs = self.actors.values().any(|actor| {
+                actor.key == *key
+                    && record.owner == Some(actor.worker)
+                    && record.token == actor.token
+                    && actor.is_settled()
+            });
+            let rests = match record.state {
+                JobState::Running => runs,
+                JobState::Parked => true,
+                _ => false,
+            };
+            if !rests {
+                unrest.push(format!("{key} is {record}"));
+            }
+            let known = self.judge.mixes.get(&(key.clone(), record.token));
+            let mix = known.copied().unwrap_or(record.mix);
+            let place = ring.pick(key.as_bytes(), mix);
+            if runs && place != record.owner {
+                unrest.push(format!("L7: {key} is {record}, and its place is with {place:?}"));
+            }
+            let left = self.judge.undelivered(&record.id);
+            if runs && left > 0 {
+                unrest.push(format!("{left} notifications of {key} are not delivered"));
+            }
+        }
+        for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.alive) {
+            unrest
+                .extend(node.asked.values().map(|asked| format!("n{at} has not answered {:?}", asked.what)));
+        }
+        for (worker, member) in &members.entries {
+            let there = self.nodes.iter().any(|node| {
+                node.alive
+                    && node.config.node == member.node
+                    && node.locals.values().any(|w| *w == Some(*worker))
+            });
+            if !there {
+                unrest.push(format!("{worker} of {} is a member and gone", member.node));
+            }
+        }
+        unrest
+    }
+
+    /// The pool has its flag, or its tombstone.
+    pub(super) fn is_ending(&self) -> bool {
+        self.store.facts().closed || self.store.maps().1.fields.contains_key("sd")
+    }
+
+    /// The remains of a pool that was shut down.
+    pub(super) fn remains(&self) -> Vec<String> {
+        let mut left: Vec<String> = self
+            .nodes
+            .iter()
+            .filter(|node| node.alive)
+            .map(|node| format!("{} is there", node.config.node))
+            .collect();
+        // The stream of a crashed node expires at the next access.
+        let _ = self.store.pool_state().now_or_never();
+        let dump = self.store.dump();
+        left.extend(dump.names().filter(|name| *name != "m").map(|name| format!("the key {name} is left")));
+        if !self.store.facts().closed {
+            left.push("the pool has no tombstone".to_owned());
+        }
+        left
+    }
+}

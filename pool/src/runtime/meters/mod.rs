@@ -1,0 +1,356 @@
+//! The metrics of a node, through the `metrics` facade. The driver's inputs and effects feed them, never the core.
+//! Each handle is registered when the node joins, or when a label's value is first used. `docs/observability.md` has
+//! names, units and labels. Labels are the pool, the node, and names from fixed lists.
+
+use metrics::{Counter, Gauge, Histogram, Label, Unit};
+
+use crate::core::call::{Call, Done};
+use crate::core::effect::{Attested, Effect, Notice};
+use crate::core::engine::picture::Picture;
+use crate::core::input::{Answer, HandlerEvent, Input, Planned};
+use crate::error::DispatchError;
+use crate::model::id::{NodeName, PoolName};
+use crate::model::phase::PoolPhase;
+use crate::model::stop::StopReason;
+use crate::store::{ReleaseItem, ReleaseMode, ReleaseReply, RouteReply, StoreError};
+
+/// Metrics of one name that differ in one label, whose values come from a short fixed list.
+struct Family<M> {
+    known: Vec<(&'static str, M)>,
+    make: Box<dyn Fn(&'static str) -> M + Send>,
+}
+
+impl<M> Family<M> {
+    fn new(make: impl Fn(&'static str) -> M + Send + 'static) -> Self {
+        Self { known: Vec::new(), make: Box::new(make) }
+    }
+
+    fn of(&mut self, value: &'static str) -> &M {
+        let at = self.known.iter().position(|(known, _)| *known == value).unwrap_or_else(|| {
+            self.known.push((value, (self.make)(value)));
+            self.known.len() - 1
+        });
+        &self.known[at].1
+    }
+}
+
+/// One node's metrics.
+pub(crate) struct Meters {
+    dispatches: Family<Counter>,
+    starts: Counter,
+    failures: Family<Counter>,
+    stops: Family<Counter>,
+    releases: Family<Counter>,
+    notifications: Counter,
+    routed: Family<Counter>,
+    swept: Counter,
+    plans: Family<Counter>,
+    ticks: Counter,
+    attested: Family<Counter>,
+    fenced: Counter,
+    expired: Counter,
+    errors: Family<Counter>,
+    calls: Family<Histogram>,
+    jobs: Gauge,
+    stuck: Gauge,
+    workers: Gauge,
+    waiting: Gauge,
+    queued: Gauge,
+    parked: Gauge,
+    lease_age: Gauge,
+    open: Gauge,
+}
+
+impl std::fmt::Debug for Meters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Meters")
+    }
+}
+
+impl Meters {
+    /// This node's metrics in the recorder that is installed now.
+    pub(crate) fn new(pool: &PoolName, node: &NodeName) -> Self {
+        describe();
+        let own = vec![Label::new("pool", pool.to_string()), Label::new("node", node.to_string())];
+        let with = |label: &'static str| {
+            let own = own.clone();
+            move |value: &'static str| [own.clone(), vec![Label::from_static_parts(label, value)]].concat()
+        };
+        let counters = |name: &'static str, label| {
+            let labels = with(label);
+            Family::new(move |value| metrics::counter!(name, labels(value)))
+        };
+        let counter = |name: &'static str| metrics::counter!(name, own.clone());
+        let gauge = |name: &'static str| metrics::gauge!(name, own.clone());
+        let steps = with("step");
+        Self {
+            dispatches: counters("tenure_pool_dispatches_total", "outcome"),
+            starts: counter("tenure_pool_starts_total"),
+            failures: counters("tenure_pool_failures_total", "kind"),
+            stops: counters("tenure_pool_stops_total", "reason"),
+            releases: counters("tenure_pool_releases_total", "outcome"),
+            notifications: counter("tenure_pool_notifications_total"),
+            routed: counters("tenure_pool_routed_total", "outcome"),
+            swept: counter("tenure_pool_swept_total"),
+            plans: counters("tenure_pool_plans_total", "outcome"),
+            ticks: counter("tenure_pool_ticks_total"),
+            attested: counters("tenure_pool_attested_jobs_total", "outcome"),
+            fenced: counter("tenure_pool_fenced_workers_total"),
+            expired: counter("tenure_pool_expired_workers_total"),
+            errors: counters("tenure_pool_store_errors_total", "kind"),
+            calls: Family::new(move |step| {
+                metrics::histogram!("tenure_pool_store_call_seconds", steps(step))
+            }),
+            jobs: gauge("tenure_pool_jobs"),
+            stuck: gauge("tenure_pool_stuck_jobs"),
+            workers: gauge("tenure_pool_workers"),
+            waiting: gauge("tenure_pool_open_dispatches"),
+            queued: gauge("tenure_pool_queued_jobs"),
+            parked: gauge("tenure_pool_parked_jobs"),
+            lease_age: gauge("tenure_pool_lease_age_seconds"),
+            open: gauge("tenure_pool_open"),
+        }
+    }
+
+    /// The histogram for a call's duration, recorded at the answer.
+    pub(crate) fn call(&mut self, step: &'static str) -> Histogram {
+        self.calls.of(step).clone()
+    }
+
+    /// Counts an input.
+    pub(super) fn hear(&mut self, input: &Input) {
+        match input {
+            Input::Done(done) => self.answered(done),
+            Input::Planned { planned, .. } => {
+                self.plans.of(plan_outcome(planned)).increment(1);
+            }
+            Input::Handler { event, .. } => match event {
+                HandlerEvent::Started => self.starts.increment(1),
+                HandlerEvent::Stopped(Err(_)) => self.failures.of("stop").increment(1),
+                HandlerEvent::Aborted => self.failures.of("aborted").increment(1),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, done: &Done) {
+        match done {
+            Done::Route { answer: Ok(replies), .. } => {
+                for reply in replies {
+                    self.routed.of(route_outcome(*reply)).increment(1);
+                }
+            }
+            Done::Release { items, answer: Ok(replies), .. } => {
+                for ((item, _), reply) in items.iter().zip(replies) {
+                    if let Some(outcome) = released(item, *reply) {
+                        self.releases.of(outcome).increment(1);
+                    }
+                }
+            }
+            Done::Sweep { answer: Ok(swept), .. } => self.swept.increment(swept.count as u64),
+            _ => {}
+        }
+    }
+
+    /// Counts an effect that is about to be performed.
+    pub(super) fn see(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Stop { why, .. } => self.stops.of(reason(*why)).increment(1),
+            Effect::Tick { .. } => self.ticks.increment(1),
+            Effect::Deliver { bodies, .. } => self.notifications.increment(bodies.len() as u64),
+            Effect::Reply { answer: Answer::Submitted(result), .. } => {
+                self.dispatches.of(outcome(result.as_ref().err())).increment(1);
+            }
+            // Its worker is lost: the node that frees the jobs counts for it.
+            Effect::Report(Notice::ParkedUnowned { .. }) => self.releases.of("parked").increment(1),
+            Effect::Report(Notice::Failed { ran, .. }) => {
+                self.failures.of(if *ran { "run" } else { "start" }).increment(1);
+            }
+            Effect::Report(Notice::Fenced { .. }) => self.fenced.increment(1),
+            Effect::Report(Notice::Attested { count, .. }) => {
+                let Attested { kept, stopped, outranked, unreadable, ended, requeued, gone } = *count;
+                let living = [("kept", kept), ("stopped", stopped), ("outranked", outranked)];
+                let others =
+                    [("unreadable", unreadable), ("ended", ended), ("requeued", requeued), ("gone", gone)];
+                for (outcome, count) in living.into_iter().chain(others).filter(|(_, count)| *count > 0) {
+                    self.attested.of(outcome).increment(count as u64);
+                }
+            }
+            Effect::Report(Notice::Expired { .. }) => self.expired.increment(1),
+            Effect::Report(Notice::Trouble(error)) => self.errors.of(kind(error)).increment(1),
+            _ => {}
+        }
+    }
+
+    /// The age of the oldest lease; the lease thread sets it.
+    pub(crate) fn lease_age(&self) -> Gauge {
+        self.lease_age.clone()
+    }
+
+    /// The node has ended: its gauges go to zero.
+    pub(super) fn rest(&self) {
+        let of_pool = [&self.queued, &self.parked, &self.open];
+        for gauge in [&self.jobs, &self.stuck, &self.workers, &self.waiting].into_iter().chain(of_pool) {
+            gauge.set(0.0);
+        }
+    }
+
+    /// Sets the gauges to the node's present state.
+    pub(super) fn show(&self, picture: &Picture) {
+        let count = |of: fn(&crate::core::engine::picture::WorkerPicture) -> usize| {
+            picture.workers.iter().map(of).sum::<usize>() as f64
+        };
+        self.jobs.set(count(|worker| worker.held));
+        self.stuck.set(count(|worker| worker.stuck.len()));
+        self.workers.set(count(|worker| usize::from(worker.id.is_some())));
+        self.waiting.set(picture.dispatches as f64);
+        if let Some(queued) = picture.queued {
+            self.queued.set(queued as f64);
+        }
+        if let Some(parked) = picture.parked {
+            self.parked.set(parked as f64);
+        }
+        self.open.set(f64::from(u8::from(picture.phase == PoolPhase::Open)));
+    }
+}
+
+/// The result of a release; `None` if the job was no longer this worker's.
+fn released(item: &ReleaseItem, reply: ReleaseReply) -> Option<&'static str> {
+    Some(match (reply, item.mode) {
+        (ReleaseReply::Deleted, _) => "ended",
+        (ReleaseReply::Parked, _) => "parked",
+        (ReleaseReply::Queued, ReleaseMode::Refuse) => "refused",
+        (ReleaseReply::Queued, ReleaseMode::Fail) => "failed",
+        (ReleaseReply::Queued, _) => "handed_on",
+        (ReleaseReply::Stale | ReleaseReply::Bad | ReleaseReply::Later, _) => return None,
+    })
+}
+
+fn plan_outcome(planned: &Planned) -> &'static str {
+    match planned {
+        Planned::Made(_) => "made",
+        Planned::Failed(_) => "failed",
+        Planned::Aborted => "aborted",
+    }
+}
+
+fn route_outcome(reply: RouteReply) -> &'static str {
+    match reply {
+        RouteReply::Routed => "routed",
+        RouteReply::Done => "done",
+        RouteReply::Waiting => "waiting",
+        RouteReply::Bad => "bad",
+    }
+}
+
+fn reason(why: StopReason) -> &'static str {
+    match why {
+        StopReason::Stopped => "stopped",
+        StopReason::Moved => "moved",
+        StopReason::Draining => "draining",
+        StopReason::Shutdown => "shutdown",
+        StopReason::LeaseLost => "lease_lost",
+        StopReason::StartTimeout => "start_timeout",
+    }
+}
+
+fn outcome(error: Option<&DispatchError>) -> &'static str {
+    match error {
+        None => "ok",
+        Some(DispatchError::JobExists { .. }) => "exists",
+        Some(DispatchError::PoolFull) => "full",
+        Some(DispatchError::Conflict) => "conflict",
+        Some(DispatchError::StartFailed(_)) => "start_failed",
+        Some(DispatchError::Parked) => "parked",
+        Some(DispatchError::Stopped | DispatchError::Cancelled { .. }) => "stopped",
+        Some(DispatchError::Ended) => "ended",
+        Some(DispatchError::ShuttingDown) => "shutting_down",
+        Some(DispatchError::Deadline { .. }) => "deadline",
+        Some(_) => "error",
+    }
+}
+
+fn kind(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Refused(_) => "refused",
+        StoreError::OtherServer { .. } => "other_server",
+        StoreError::NotExecuted(_) => "not_executed",
+        StoreError::Unanswered(_) => "unanswered",
+        StoreError::Damaged(_) => "damaged",
+        StoreError::Unusable(_) => "unusable",
+    }
+}
+
+/// The name of the step that a call takes; `None` for reads that wait.
+pub(crate) fn step(call: &Call) -> Option<&'static str> {
+    Some(match call {
+        Call::ReadPool | Call::ReadNode { .. } | Call::ForgetNode => return None,
+        Call::Join { .. } => "join",
+        Call::Settle { .. } => "settle",
+        Call::Drain { .. } => "drain",
+        Call::Leave { .. } | Call::Expire(_) => "expire",
+        Call::Reap { .. } => "reap",
+        Call::Dispatch { .. } => "dispatch",
+        Call::Route { .. } => "route",
+        Call::Attest { .. } => "attest",
+        Call::Attend { .. } => "attend",
+        Call::Begin(_) => "begin",
+        Call::Started(_) => "started",
+        Call::Release { .. } => "release",
+        Call::Take { .. } => "take",
+        Call::Owned { .. } => "owned",
+        Call::Stop { .. } => "stop",
+        Call::Notify(_) => "notify",
+        Call::LookUp(_) | Call::FindOwners(_) => "lookup",
+        Call::Tell(_) => "tell",
+        Call::Inspect { .. } => "inspect",
+        Call::Sweep { .. } => "sweep",
+        Call::Heartbeats(_) => "heartbeats",
+        Call::ClaimPool { .. } => "claim",
+        Call::Shutdown(_) | Call::Purge | Call::Cleanup => "shutdown",
+        Call::Unpark(_) => "unpark",
+        Call::Sched { .. } => "sched",
+        Call::Term { .. } => "term",
+        Call::Tick { .. } => "tick",
+        Call::Plan { .. } => "plan",
+        _ => "other",
+    })
+}
+
+fn describe() {
+    let counter =
+        |name: &'static str, what: &'static str| metrics::describe_counter!(name, Unit::Count, what);
+    counter("tenure_pool_dispatches_total", "Answers to dispatches, submits and waits of this node.");
+    counter("tenure_pool_starts_total", "Start handlers that succeeded.");
+    counter("tenure_pool_failures_total", "Handlers that failed, panicked or were aborted.");
+    counter("tenure_pool_stops_total", "Jobs that were asked to end.");
+    counter("tenure_pool_releases_total", "Jobs that this node's workers gave up.");
+    counter("tenure_pool_notifications_total", "Notifications handed to handlers.");
+    counter("tenure_pool_routed_total", "Start events that this node has routed.");
+    counter("tenure_pool_swept_total", "Overdue jobs that this node's sweeps acted upon.");
+    counter("tenure_pool_plans_total", "Plans that this node's planners came to, or did not.");
+    counter("tenure_pool_ticks_total", "Ticks handed to this node's tickers.");
+    counter(
+        "tenure_pool_attested_jobs_total",
+        "Jobs in the hands of this node's workers when data were lost, or may have been.",
+    );
+    counter("tenure_pool_fenced_workers_total", "Workers of this node that lost their lease or their pool.");
+    counter("tenure_pool_expired_workers_total", "Silent workers that this node has expired.");
+    counter("tenure_pool_store_errors_total", "Calls to the store that were not answered.");
+    let seconds = "How long a call to the store took.";
+    metrics::describe_histogram!("tenure_pool_store_call_seconds", Unit::Seconds, seconds);
+    let gauge = |name: &'static str, what: &'static str| metrics::describe_gauge!(name, Unit::Count, what);
+    gauge("tenure_pool_jobs", "Jobs in the hands of this node's workers.");
+    gauge("tenure_pool_stuck_jobs", "Jobs whose handler does not end although it was aborted.");
+    gauge("tenure_pool_workers", "Workers of this node that are members of the pool.");
+    gauge("tenure_pool_open_dispatches", "Dispatches of this node that wait for what becomes of them.");
+    gauge("tenure_pool_queued_jobs", "Jobs of the whole pool that have never begun, as of the last renewal.");
+    gauge("tenure_pool_parked_jobs", "Jobs of the whole pool that are parked, as of this node's last sweep.");
+    gauge("tenure_pool_open", "1 while the pool is open, as far as this node knows.");
+    let age = "Age of the oldest lease of this node's workers.";
+    metrics::describe_gauge!("tenure_pool_lease_age_seconds", Unit::Seconds, age);
+}
+
+#[cfg(test)]
+mod tests;
